@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+
+//! `sdp_run PROGRAM ARGUMENTS...`: runs a program with its TCP sockets over SDP.
+//!
+//! It only puts `libsdp.so` on the program's preload list and becomes the
+//! program, so that nobody has to write `LD_PRELOAD` by hand.
+
+use clap::error::ErrorKind;
+use clap::Parser;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Exit statuses of programs that run another one, as env(1) and nice(1) have them.
+const OWN_FAILURE: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+const LIBRARY: &str = "libsdp.so";
+
+/// Where the library may stand, seen from the directory of `sdp_run`.
+const PLACES: [&str; 4] = ["", "../lib", "../lib64", "../lib/x86_64-linux-gnu"];
+
+/// Run a program with its TCP sockets over SDP
+///
+/// Each stream socket that PROGRAM makes for IPv4 or IPv6 becomes a socket of the
+/// Sockets Direct Protocol. Where the kernel has no SDP it stays a TCP socket.
+/// Statically linked, Go and set-user-ID programs are not reached by this.
+#[derive(Parser)]
+#[command(version, name = "sdp_run")]
+struct Arguments {
+    /// Say on stderr for each socket whether it is SDP or TCP, and why
+    #[arg(short, long)]
+    debug: bool,
+
+    /// Use this library instead of the one that stands beside sdp_run or in its lib directory
+    #[arg(short, long, value_name = "FILE")]
+    library: Option<PathBuf>,
+
+    /// The program to run, and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    program: Vec<OsString>,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let asked_for = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
+            // With nowhere left to print to, the exit status still tells.
+            let _ = error.print();
+            return if asked_for {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(OWN_FAILURE)
+            };
+        }
+    };
+    let (program, rest) = match arguments.program.split_first() {
+        Some(parts) => parts,
+        None => return failure(OWN_FAILURE, "no program to run"),
+    };
+    let list = match library(arguments.library).and_then(|library| preload_list(&library)) {
+        Ok(list) => list,
+        Err(message) => return failure(OWN_FAILURE, &message),
+    };
+
+    let mut command = Command::new(program);
+    command.args(rest).env("LD_PRELOAD", list);
+    if arguments.debug {
+        command.env("SDP_DEBUG", "1");
+    }
+    let error = command.exec();
+    let status = if error.kind() == io::ErrorKind::NotFound {
+        NOT_FOUND
+    } else {
+        NOT_EXECUTABLE
+    };
+    failure(
+        status,
+        &format!("cannot run {}: {error}", program.to_string_lossy()),
+    )
+}
+
+fn failure(status: u8, message: &str) -> ExitCode {
+    eprintln!("sdp_run: {message}");
+    ExitCode::from(status)
+}
+
+/// The library to load: the one named, or the first one found near this program.
+fn library(named: Option<PathBuf>) -> Result<PathBuf, String> {
+    if let Some(file) = named {
+        return absolute(&file);
+    }
+    let own = env::current_exe().map_err(|error| format!("cannot find out where I am: {error}"))?;
+    let directory = own.parent().unwrap_or(Path::new("/"));
+    PLACES
+        .iter()
+        .find_map(|place| absolute(&directory.join(place).join(LIBRARY)).ok())
+        .ok_or_else(|| {
+            format!(
+                "{LIBRARY} is neither in {0} nor in {0}/../lib; name it with --library",
+                directory.display()
+            )
+        })
+}
+
+/// The file under a name that stays right when the program changes its directory.
+fn absolute(file: &Path) -> Result<PathBuf, String> {
+    file.canonicalize()
+        .map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The preload list with `library` behind what is already on it, so that the
+/// libraries the user has chosen still come first.
+fn preload_list(library: &Path) -> Result<OsString, String> {
+    // The dynamic linker takes both as separators and knows no quoting.
+    if library
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| matches!(byte, b' ' | b':'))
+    {
+        return Err(format!(
+            "{}: a library can not be preloaded from a path with a space or a colon",
+            library.display()
+        ));
+    }
+    let mut list = env::var_os("LD_PRELOAD").unwrap_or_default();
+    if !list.is_empty() {
+        list.push(OsStr::new(":"));
+    }
+    list.push(library);
+    Ok(list)
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+
+//! `sdp_run` as a user meets it. The machine that runs these tests needs no SDP:
+//! most of them prove that programs then run as they would without the library,
+//! the others preload a stand-in for a kernel that has it.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
+
+use libc::{
+    AF_INET, AF_INET6, AF_UNIX, EAFNOSUPPORT, EINVAL, EMFILE, ENOBUFS, ENOPROTOOPT, EPERM,
+    EPROTONOSUPPORT, ESOCKTNOSUPPORT, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK,
+    SOCK_STREAM,
+};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+const SDP_RUN: &str = env!("CARGO_BIN_EXE_sdp_run");
+
+/// Where cargo has put the crate's other products.
+fn built(name: &str) -> PathBuf {
+    let directory = Path::new(SDP_RUN)
+        .parent()
+        .expect("a built file is in a directory");
+    [
+        directory.join(name),
+        directory.join("deps").join(name),
+        directory.join("examples").join(name),
+    ]
+    .into_iter()
+    .find(|file| file.exists())
+    .unwrap_or_else(|| panic!("{name} is not built"))
+}
+
+fn sdp_run() -> Command {
+    let mut command = Command::new(SDP_RUN);
+    command
+        .arg("--library")
+        .arg(built("libsdp.so"))
+        .env_remove("LD_PRELOAD")
+        .env_remove("SDP_DEBUG");
+    command
+}
+
+/// `sdp_run` on a kernel with SDP, which `faults` (name and errno) makes fail.
+fn sdp_run_with_sdp(faults: &[(&str, i32)]) -> Command {
+    // The stand-in has to come behind libsdp.so, as the kernel does, so the list
+    // is given whole.
+    let list = format!(
+        "{}:{}",
+        built("libsdp.so").display(),
+        built("libkernel_with_sdp.so").display()
+    );
+    let mut command = Command::new(built("socket_probe"));
+    command.env("LD_PRELOAD", list).env_remove("SDP_DEBUG");
+    for (name, errno) in faults {
+        command.env(name, errno.to_string());
+    }
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs the command and returns the output of a success.
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().expect("the program starts");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output
+}
+
+/// The probe's lines, as name to value.
+fn probe_lines(command: &mut Command, sockets: &[(i32, i32, i32)]) -> Vec<HashMap<String, String>> {
+    for (domain, kind, protocol) in sockets {
+        command.arg(format!("{domain},{kind},{protocol}"));
+    }
+    let output = text(&succeed(command).stdout);
+    let lines: Vec<_> = output
+        .lines()
+        .map(|line| {
+            line.split(' ')
+                .filter_map(|word| word.split_once('='))
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect()
+        })
+        .collect();
+    assert_eq!(lines.len(), sockets.len(), "{output}");
+    lines
+}
+
+const EVERY_TCP_SOCKET: [(i32, i32, i32); 6] = [
+    (AF_INET, SOCK_STREAM, 0),
+    (AF_INET, SOCK_STREAM, IPPROTO_TCP),
+    (AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+    (AF_INET6, SOCK_STREAM, 0),
+    (AF_INET6, SOCK_STREAM, IPPROTO_TCP),
+    (AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP),
+];
+
+#[test]
+fn without_sdp_every_call_ends_as_without_the_library() {
+    let mut sockets = EVERY_TCP_SOCKET.to_vec();
+    sockets.extend([
+        (AF_INET, SOCK_DGRAM, 0),
+        (AF_UNIX, SOCK_STREAM, 0),
+        (AF_INET, SOCK_STREAM, 255),
+        (AF_INET, SOCK_STREAM | 0x100, 0),
+        (-1, SOCK_STREAM, 0),
+    ]);
+    let plain = probe_lines(&mut Command::new(built("socket_probe")), &sockets);
+    let wrapped = probe_lines(sdp_run().arg(built("socket_probe")), &sockets);
+    assert_eq!(plain, wrapped);
+    // The comparison is of something: errno untouched by success, set by failure.
+    assert_eq!(plain[0]["errno"], "4242");
+    assert_eq!(plain[0]["kind"], "tcp");
+    assert_eq!(plain[6]["kind"], "tcp");
+    assert_eq!(plain[9]["errno"], EINVAL.to_string());
+    assert_eq!(plain[10]["errno"], EAFNOSUPPORT.to_string());
+}
+
+#[test]
+fn tcp_sockets_become_sdp_and_still_say_they_are_tcp() {
+    let lines = probe_lines(&mut sdp_run_with_sdp(&[]), &EVERY_TCP_SOCKET);
+    for (line, (domain, ..)) in lines.iter().zip(EVERY_TCP_SOCKET) {
+        assert_eq!(line["kind"], "unix", "{line:?}");
+        assert_eq!(line["errno"], "4242");
+        assert_eq!(line["domain"], domain.to_string());
+        assert_eq!(line["short_domain"], domain.to_string());
+        assert_eq!(line["protocol"], IPPROTO_TCP.to_string());
+    }
+}
+
+#[test]
+fn other_sockets_are_left_alone_where_there_is_sdp() {
+    let lines = probe_lines(
+        &mut sdp_run_with_sdp(&[]),
+        &[(AF_INET, SOCK_DGRAM, 0), (AF_UNIX, SOCK_STREAM, 0)],
+    );
+    assert_eq!(lines[0]["domain"], AF_INET.to_string());
+    assert_eq!(lines[0]["kind"], "tcp");
+    assert_eq!(lines[1]["domain"], AF_UNIX.to_string());
+}
+
+#[test]
+fn whatever_the_kernel_refuses_sdp_with_the_program_gets_tcp() {
+    for errno in [
+        EAFNOSUPPORT,
+        EPROTONOSUPPORT,
+        ESOCKTNOSUPPORT,
+        EPERM,
+        EMFILE,
+        ENOBUFS,
+        EINVAL,
+    ] {
+        let mut command = sdp_run_with_sdp(&[("FAKE_SDP_SOCKET_ERRNO", errno)]);
+        for line in probe_lines(&mut command, &EVERY_TCP_SOCKET) {
+            assert_eq!(line["kind"], "tcp", "SDP refused with {errno}: {line:?}");
+            assert_eq!(line["errno"], "4242");
+        }
+    }
+}
+
+#[test]
+fn an_sdp_socket_that_cannot_be_ipv6_is_given_up_for_tcp_and_not_leaked() {
+    let faults = [("FAKE_SDP_FAMILY_ERRNO", ENOPROTOOPT)];
+    let ipv6 = [(AF_INET6, SOCK_STREAM, 0); 3];
+    let plain = probe_lines(&mut Command::new(built("socket_probe")), &ipv6);
+    let lines = probe_lines(&mut sdp_run_with_sdp(&faults), &ipv6);
+    // The same descriptors as without the library: none was left open.
+    assert_eq!(lines, plain);
+    assert_eq!(lines[0]["kind"], "tcp");
+
+    let ipv4 = probe_lines(&mut sdp_run_with_sdp(&faults), &[(AF_INET, SOCK_STREAM, 0)]);
+    assert_eq!(ipv4[0]["kind"], "unix");
+}
+
+#[test]
+fn debug_says_on_stderr_what_each_socket_became() {
+    let output = succeed(
+        sdp_run()
+            .arg("--debug")
+            .arg(built("socket_probe"))
+            .args(["2,1,0", "10,1,0", "2,2,0"]),
+    );
+    let lines: Vec<_> = text(&output.stderr).lines().map(String::from).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].starts_with("libsdp: AF_INET stream socket: "));
+    assert!(lines[1].starts_with("libsdp: AF_INET6 stream socket: "));
+    assert!(!text(&output.stdout).contains("libsdp"));
+
+    let mut faked = sdp_run_with_sdp(&[("FAKE_SDP_SOCKET_ERRNO", EAFNOSUPPORT)]);
+    faked.env("SDP_DEBUG", "1").args(["2,1,0", "2,1,0"]);
+    assert_eq!(
+        text(&succeed(&mut faked).stderr),
+        "libsdp: AF_INET stream socket: TCP (this kernel has no SDP)\n".repeat(2)
+    );
+
+    let mut faked = sdp_run_with_sdp(&[("FAKE_SDP_FAMILY_ERRNO", ENOPROTOOPT)]);
+    faked.env("SDP_DEBUG", "1").args(["2,1,0", "10,1,0"]);
+    assert_eq!(
+        text(&succeed(&mut faked).stderr),
+        "libsdp: AF_INET stream socket: SDP (fd 3)\n\
+         libsdp: AF_INET6 stream socket: TCP (the module cannot make IPv6 sockets)\n"
+    );
+}
+
+#[test]
+fn without_debug_nothing_is_said() {
+    let output = succeed(sdp_run().arg(built("socket_probe")).arg("2,1,0"));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn the_library_is_put_behind_those_already_preloaded() {
+    let output =
+        succeed(
+            sdp_run()
+                .env("LD_PRELOAD", "libc.so.6")
+                .args(["sh", "-c", "echo $LD_PRELOAD"]),
+        );
+    let list = text(&output.stdout);
+    assert!(list.starts_with("libc.so.6:/"), "{list}");
+    assert!(list.trim_end().ends_with("/libsdp.so"), "{list}");
+}
+
+#[test]
+fn the_program_keeps_its_arguments_and_exit_status() {
+    let status = sdp_run()
+        .args([
+            "sh",
+            "-c",
+            "test \"$1\" = --debug && exit 7",
+            "-",
+            "--debug",
+        ])
+        .status()
+        .expect("sdp_run starts");
+    assert_eq!(status.code(), Some(7));
+}
+
+#[test]
+fn own_failures_have_statuses_of_their_own() {
+    let status = |command: &mut Command| {
+        let output = command.output().expect("sdp_run starts");
+        assert_eq!(text(&output.stdout), "");
+        assert!(!output.stderr.is_empty());
+        output.status.code()
+    };
+    assert_eq!(status(&mut Command::new(SDP_RUN)), Some(125));
+    assert_eq!(
+        status(Command::new(SDP_RUN).args(["--library", "/nonexistent.so", "true"])),
+        Some(125)
+    );
+    assert_eq!(status(sdp_run().arg("/nonexistent/program")), Some(127));
+    assert_eq!(status(sdp_run().arg("/etc/passwd")), Some(126));
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    for option in ["-h", "--help", "-V", "--version"] {
+        let output = succeed(Command::new(SDP_RUN).arg(option));
+        assert!(text(&output.stdout).contains("sdp_run"));
+    }
+}
+
+/// A python3 program under `sdp_run`, and its first line of output.
+fn python_server(program: &str, directory: &Path) -> (Child, BufReader<impl Read>, String) {
+    let mut child = sdp_run()
+        .args(["python3", "-u", "-c", program])
+        .current_dir(directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("python3 starts");
+    let mut output = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+    let mut line = String::new();
+    output
+        .read_line(&mut line)
+        .expect("the server says its port");
+    (child, output, line.trim().into())
+}
+
+#[test]
+fn python_serves_and_fetches_a_file() {
+    let directory = std::env::temp_dir().join(format!("sdp_run-http-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory can be made");
+    let content: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(directory.join("content"), &content).expect("a file can be written");
+
+    for (class, address) in [("AF_INET", "127.0.0.1"), ("AF_INET6", "[::1]")] {
+        let (mut server, _output, port) = python_server(
+            &format!(
+                "import http.server as h, socket\n\
+                 class Server(h.ThreadingHTTPServer): address_family = socket.{class}\n\
+                 s = Server(('', 0), h.SimpleHTTPRequestHandler)\n\
+                 print(s.server_address[1])\n\
+                 s.serve_forever()"
+            ),
+            &directory,
+        );
+        let client = sdp_run()
+            .args(["python3", "-c"])
+            .arg(format!(
+                "import sys, urllib.request as u\n\
+                 sys.stdout.buffer.write(u.urlopen('http://{address}:{port}/content').read())"
+            ))
+            .output();
+        server.kill().expect("the server still runs");
+        server.wait().expect("the server ends");
+        let client = client.expect("python3 starts");
+        assert!(client.status.success(), "{}", text(&client.stderr));
+        assert!(
+            client.stdout == content,
+            "{} bytes came",
+            client.stdout.len()
+        );
+    }
+    std::fs::remove_dir_all(&directory).expect("the directory can be removed");
+}
