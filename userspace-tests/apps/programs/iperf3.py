@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""iperf3, a TCP program, over SDP by the library."""
+
+from __future__ import annotations
+
+import json
+
+from twohosts.failure import Failure, check
+from twohosts.lab import Case, Lab, Measured, rate
+
+
+def _stream(lab: Lab, *options: str) -> Measured:
+    with lab.b.start(
+        lab.wrapped("iperf3", "--server", "--one-off", "--forceflush"), ready=r"[Ss]erver listening"
+    ) as server:
+        done = lab.a.run(
+            lab.wrapped("iperf3", "--client", lab.b.ipv4, "--json")
+            + ["--time", str(lab.amount(10, 2)), *options],
+            may_fail=True,
+        )
+        try:
+            report = json.loads(done.stdout)
+        except json.JSONDecodeError:
+            raise Failure(f"no report from iperf3:\n{done.stdout}{done.stderr}") from None
+        if "error" in report:
+            raise Failure(f"iperf3: {report['error']}\n{server.output()}")
+        server.finish()
+    received = report["end"]["sum_received"]
+    check(received["bytes"] > 0, "nothing was received")
+    return Measured(rate(received["bytes"], received["seconds"]), received["bytes"])
+
+
+def _forward(lab: Lab) -> Measured:
+    return _stream(lab)
+
+
+def _reverse(lab: Lab) -> Measured:
+    return _stream(lab, "--reverse", "--parallel", "2")
+
+
+def cases(_lab: Lab) -> list[Case]:
+    """What this program is run for."""
+    return [Case("iperf3", _forward), Case("iperf3 -R -P 2", _reverse)]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Runs a case and asks the module, not the program, which way its bytes went."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from twohosts import counters
+from twohosts.failure import Failure
+from twohosts.hosts import PATIENCE
+from twohosts.lab import Case, Lab
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case."""
+
+    name: str
+    ok: bool
+    # "SDP", "TCP" or "-": the way the bytes went.
+    path: str
+    figure: str
+    counters: str
+    # Why it failed; empty when it did not.
+    reason: str
+
+
+def run(case: Case, lab: Lab) -> Outcome:
+    """Run a case; over SDP it is only good if the counters of both hosts say so."""
+    hosts = (lab.a, lab.b)
+    changes: list[counters.Counters] = []
+    figure, path = "-", "-"
+    try:
+        before = [counters.read(host) for host in hosts] if lab.family == "sdp" else []
+        measured = case.run(lab)
+        figure = measured.figure
+        path = "TCP"
+        if lab.family == "sdp":
+            after = [counters.read(host) for host in hosts]
+            changes = [counters.difference(*pair) for pair in zip(before, after, strict=True)]
+            sent = sum(map(counters.sent_bytes, changes))
+            received = sum(map(counters.received_bytes, changes))
+            # Each host counts for itself: what left one has entered the other.
+            if min(sent, received) < measured.payload:
+                raise Failure(
+                    f"the programs carried {measured.payload} bytes, SDP sent {sent} "
+                    f"and received {received}: they went another way"
+                )
+            path = "SDP"
+    except Failure as failure:
+        return Outcome(case.name, False, path, figure, counters.summary(changes), str(failure))
+    return Outcome(case.name, True, path, figure, counters.summary(changes), "")
+
+
+def nothing_left(lab: Lab) -> Outcome:
+    """Connections end by themselves, some seconds after the programs that had them."""
+    name = "no connection left"
+    left: list[str] = []
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while True:
+            left = counters.open_sockets(lab.a) + counters.open_sockets(lab.b)
+            if not left:
+                return Outcome(name, True, "-", "-", "", "")
+            if time.monotonic() > deadline:
+                raise Failure("\n".join(["still in the table:", *left]))
+            time.sleep(0.2)
+    except Failure as failure:
+        return Outcome(name, False, "-", "-", "", str(failure))

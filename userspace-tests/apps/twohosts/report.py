@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""The two ways to tell outcomes: a table for people, KTAP for the suite."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from twohosts.proof import Outcome
+
+HEADINGS = ("program", "path", "result", "SDP counters, both hosts together")
+WIDTHS = (27, 4, 12)
+
+
+def say(line: str, to: TextIO = sys.stdout) -> None:
+    """A line that appears at once: a run takes minutes."""
+    print(line, file=to, flush=True)
+
+
+class Table:
+    """One aligned line for each outcome, as it comes, and the reasons of failures at the end."""
+
+    def begin(self, _names: Sequence[str]) -> None:
+        """The headings."""
+        say(self._row(HEADINGS))
+        say(self._row(["-" * width for width in (*WIDTHS, len(HEADINGS[-1]))]))
+
+    def add(self, outcome: Outcome) -> None:
+        """One outcome."""
+        figure = outcome.figure if outcome.ok else "FAILED"
+        say(self._row((outcome.name, outcome.path, figure, outcome.counters)))
+
+    def end(self, outcomes: Sequence[Outcome]) -> None:
+        """What failed and why, and the count."""
+        for outcome in outcomes:
+            if not outcome.ok:
+                say(f"\n{outcome.name} failed:")
+                say("\n".join("    " + line for line in outcome.reason.splitlines()))
+        failed = sum(not outcome.ok for outcome in outcomes)
+        say(f"\n{len(outcomes) - failed} passed, {failed} failed")
+
+    @staticmethod
+    def _row(cells: Sequence[str]) -> str:
+        name, path, figure, more = cells
+        return f"{name:<{WIDTHS[0]}}  {path:<{WIDTHS[1]}}  {figure:>{WIDTHS[2]}}  {more}".rstrip()
+
+
+class Ktap:
+    """KTAP version 1."""
+
+    def begin(self, names: Sequence[str]) -> None:
+        """The version and the plan."""
+        say("KTAP version 1")
+        say(f"1..{len(names)}")
+        self._number = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """One outcome, its reason as diagnostics before it."""
+        self._number += 1
+        for line in outcome.reason.splitlines():
+            say(f"# {line}")
+        if outcome.ok and outcome.figure != "-":
+            say(f"# {outcome.path} {outcome.figure} {outcome.counters}".rstrip())
+        say(f"{'ok' if outcome.ok else 'not ok'} {self._number} {outcome.name.replace('#', '')}")
+
+    def end(self, outcomes: Sequence[Outcome]) -> None:
+        """The totals, which KTAP has as diagnostics."""
+        failed = sum(not outcome.ok for outcome in outcomes)
+        say(f"# Totals: pass:{len(outcomes) - failed} fail:{failed} skip:0")

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+//! The command line.
+
+use clap::{Parser, ValueEnum};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Families {
+    Tcp,
+    Sdp,
+    Both,
+}
+
+/// Runs socket cases on TCP and on AF_INET_SDP and compares what they saw.
+///
+/// Every case runs first on TCP, the oracle, then on AF_INET_SDP between the same two hosts. Results
+/// are KTAP version 1 on stdout; the exit status is 1 when a test failed and 2 when none could run.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Args {
+    /// Print the names of the tests and exit
+    #[arg(long)]
+    pub list: bool,
+
+    /// Run only these tests; a name without its _ipv6 ending picks both versions
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    pub pick: Vec<String>,
+
+    /// Leave these tests out; they are reported as skipped
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    pub skip: Vec<String>,
+
+    /// Socket families to run on
+    #[arg(long, value_enum, default_value = "both")]
+    pub family: Families,
+
+    /// Network namespace of the server role (address 10.0.0.1 and fd00::1)
+    #[arg(long, value_name = "NETNS", default_value = "a")]
+    pub server_ns: String,
+
+    /// Network namespace of the client role (address 10.0.0.2 and fd00::2)
+    #[arg(long, value_name = "NETNS", default_value = "b")]
+    pub client_ns: String,
+
+    /// Run both roles in this namespace on 127.0.0.1 and ::1
+    #[arg(long)]
+    pub loopback: bool,
+
+    /// Limit for one run of one test, in seconds on an ordinary machine, instead of its own
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86400))]
+    pub timeout: Option<u32>,
+
+    /// How many times slower than an ordinary machine this one is; stretches every limit
+    #[arg(long, env = "SOCK_TESTS_SLOWNESS", value_name = "FACTOR", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub slowness: u32,
+
+    /// Run the long tests too
+    #[arg(long)]
+    pub long: bool,
+
+    /// Print how long each test took
+    #[arg(long)]
+    pub times: bool,
+
+    /// Run the cases that are wrong on purpose instead: they must fail
+    #[arg(long, hide = true)]
+    pub broken: bool,
+}

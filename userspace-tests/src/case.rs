@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+//! One case: a behaviour's name, its two scripts, and what is allowed to differ.
+
+use crate::role::Role;
+use crate::sock::Sock;
+use crate::world::{Ip, Side};
+
+pub type RoleScript = fn(&Role);
+pub type PairScript = fn(&Role, &Sock);
+
+#[derive(Clone, Copy)]
+pub enum Script {
+    /// One process; the client role only keeps the meeting at the end.
+    Alone(RoleScript),
+    /// Two processes that make their own sockets.
+    Two { server: RoleScript, client: RoleScript },
+    /// Two processes, each with its end of one connection.
+    Connected { server: PairScript, client: PairScript },
+}
+
+/// An observation whose value is meant to differ; both values are still checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Difference {
+    pub label: &'static str,
+    pub tcp: &'static str,
+    pub sdp: &'static str,
+    pub reason: &'static str,
+}
+
+#[derive(Clone, Copy)]
+pub struct Case {
+    pub name: &'static str,
+    pub script: Script,
+    pub versions: &'static [Ip],
+    /// Needs hosts with addresses of their own, so not the loopback mode.
+    pub two_hosts: bool,
+    /// Takes minutes on a slow machine: runs only when picked by name or with `--long`.
+    pub long: bool,
+    /// Hard limit in seconds on an ordinary machine.
+    pub limit: u32,
+    pub differences: &'static [Difference],
+}
+
+impl Case {
+    const fn new(name: &'static str, script: Script) -> Self {
+        Case {
+            name,
+            script,
+            versions: &[Ip::V4],
+            two_hosts: false,
+            long: false,
+            limit: 10,
+            differences: &[],
+        }
+    }
+
+    pub const fn alone(name: &'static str, script: RoleScript) -> Self {
+        Self::new(name, Script::Alone(script))
+    }
+
+    pub const fn two(name: &'static str, server: RoleScript, client: RoleScript) -> Self {
+        Self::new(name, Script::Two { server, client })
+    }
+
+    pub const fn connected(name: &'static str, server: PairScript, client: PairScript) -> Self {
+        Self::new(name, Script::Connected { server, client })
+    }
+
+    /// Also over IPv6.
+    pub const fn both_versions(mut self) -> Self {
+        self.versions = &[Ip::V4, Ip::V6];
+        self
+    }
+
+    pub const fn only_v6(mut self) -> Self {
+        self.versions = &[Ip::V6];
+        self
+    }
+
+    pub const fn two_hosts(mut self) -> Self {
+        self.two_hosts = true;
+        self
+    }
+
+    pub const fn long(mut self, limit: u32) -> Self {
+        self.long = true;
+        self.limit = limit;
+        self
+    }
+
+    pub const fn differs(mut self, differences: &'static [Difference]) -> Self {
+        self.differences = differences;
+        self
+    }
+
+    /// Plays one role to its end, in the process made for it.
+    pub fn play(&self, role: &Role) {
+        match (self.script, role.side) {
+            (Script::Alone(script), Side::Server) => script(role),
+            (Script::Alone(_), Side::Client) => {}
+            (Script::Two { server, .. }, Side::Server) => server(role),
+            (Script::Two { client, .. }, Side::Client) => client(role),
+            (Script::Connected { server, .. }, Side::Server) => {
+                let sock = role.accept_one();
+                server(role, &sock);
+                role.meet("end");
+            }
+            (Script::Connected { client, .. }, Side::Client) => {
+                let sock = role.connect_told();
+                client(role, &sock);
+                role.meet("end");
+            }
+        }
+        role.meet("over");
+    }
+}
+
+/// A case in one IP version: what the plan counts.
+#[derive(Clone, Copy)]
+pub struct Test {
+    pub case: &'static Case,
+    pub ip: Ip,
+}
+
+impl Test {
+    pub fn name(&self) -> String {
+        match self.ip {
+            Ip::V6 if self.case.versions.len() > 1 => format!("{}_ipv6", self.case.name),
+            _ => self.case.name.to_string(),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+//! The tables of cases, one file per theme.
+
+mod broken;
+
+use crate::case::{Case, Test};
+
+const TABLES: &[&[Case]] = &[];
+
+pub fn all() -> Vec<Test> {
+    tests(TABLES)
+}
+
+/// Cases that must fail, for the runner's own tests.
+pub fn broken() -> Vec<Test> {
+    tests(&[broken::CASES])
+}
+
+fn tests(tables: &'static [&'static [Case]]) -> Vec<Test> {
+    let cases = tables.iter().flat_map(|table| table.iter());
+    cases.flat_map(|case| case.versions.iter().map(|&ip| Test { case, ip })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_made_of_words() {
+        let mut names = HashSet::new();
+        for test in all() {
+            let name = test.name();
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+            assert!(name.chars().all(plain), "{name}");
+            assert!(names.insert(name.clone()), "{name} twice");
+        }
+    }
+}

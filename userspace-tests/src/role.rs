@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT
+//! What a case's script holds in its hand: sockets and addresses of the family under test, the
+//! control channel to the other role, and the log of observations.
+
+use std::fmt::{Debug, Display};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use libc::{c_int, c_short, c_ulong};
+
+use crate::addr::Addr;
+use crate::control::Control;
+use crate::errno::{Errno, Res};
+use crate::observe::{Note, Observation, Report, Shown};
+use crate::poller::{Epoll, Events};
+use crate::sock::Sock;
+use crate::uapi;
+use crate::world::{domain, Family, Ip, Side};
+
+/// `FIONREAD`, under its socket name.
+pub const SIOCINQ: c_ulong = libc::FIONREAD;
+pub const SIOCOUTQ: c_ulong = libc::TIOCOUTQ;
+pub const SIOCATMARK: c_ulong = 0x8905;
+
+pub struct Role {
+    pub side: Side,
+    pub family: Family,
+    pub ip: Ip,
+    pub here: IpAddr,
+    pub there: IpAddr,
+    /// How many times slower than an ordinary machine this one is taken to be.
+    pub slowness: u32,
+    pub control: Control,
+    pub report: Report,
+}
+
+/// Sockets and addresses.
+impl Role {
+    pub fn domain(&self) -> c_int {
+        domain(self.family, self.ip)
+    }
+
+    /// A stream socket of the family and version under test.
+    #[track_caller]
+    pub fn socket(&self) -> Sock {
+        self.socket_with(0)
+    }
+
+    #[track_caller]
+    pub fn socket_with(&self, flags: c_int) -> Sock {
+        let sock = Sock::new(self.domain(), libc::SOCK_STREAM | flags, 0).expect("socket");
+        if self.family == Family::Sdp && self.ip == Ip::V6 {
+            sock.set(libc::SOL_TCP, uapi::SDP_SOCK_FAMILY, &libc::AF_INET6)
+                .expect("SDP_SOCK_FAMILY");
+        }
+        sock
+    }
+
+    /// A stream socket for IPv4 addresses, also in the IPv6 variant of a case.
+    #[track_caller]
+    pub fn socket_v4(&self) -> Sock {
+        Sock::new(domain(self.family, Ip::V4), libc::SOCK_STREAM, 0).expect("socket")
+    }
+
+    /// The number that this family itself uses in addresses.
+    pub fn own_family(&self) -> c_int {
+        match (self.family, self.ip) {
+            (Family::Tcp, ip) => ip.family(),
+            (Family::Sdp, Ip::V4) => uapi::AF_INET_SDP,
+            (Family::Sdp, Ip::V6) => uapi::AF_INET6_SDP,
+        }
+    }
+
+    pub fn here(&self, port: u16) -> Addr {
+        Addr::new(self.here, port)
+    }
+
+    pub fn there(&self, port: u16) -> Addr {
+        Addr::new(self.there, port)
+    }
+
+    pub fn any(&self, port: u16) -> Addr {
+        match self.ip {
+            Ip::V4 => Addr::v4(Ipv4Addr::UNSPECIFIED, port),
+            Ip::V6 => Addr::v6(Ipv6Addr::UNSPECIFIED, port),
+        }
+    }
+
+    pub fn loopback(&self, port: u16) -> Addr {
+        match self.ip {
+            Ip::V4 => Addr::v4(Ipv4Addr::LOCALHOST, port),
+            Ip::V6 => Addr::v6(Ipv6Addr::LOCALHOST, port),
+        }
+    }
+
+    /// An address of the link that no host has.
+    pub fn nobody(&self, port: u16) -> Addr {
+        let text = match self.ip {
+            Ip::V4 => "10.0.0.99",
+            Ip::V6 => "fd00::99",
+        };
+        Addr::new(text.parse().expect("an address"), port)
+    }
+
+    /// A socket bound to this host and a free port.
+    #[track_caller]
+    pub fn bound(&self) -> Sock {
+        let sock = self.socket();
+        sock.bind(&self.here(0)).expect("bind to a free port");
+        sock
+    }
+
+    #[track_caller]
+    pub fn listener(&self, backlog: c_int) -> Sock {
+        let sock = self.bound();
+        sock.listen(backlog).expect("listen");
+        sock
+    }
+
+    #[track_caller]
+    pub fn port_of(&self, sock: &Sock) -> u16 {
+        sock.name().expect("getsockname").port()
+    }
+
+    /// A port of this host that nothing is bound to.
+    #[track_caller]
+    pub fn free_port(&self) -> u16 {
+        let sock = self.bound();
+        let port = self.port_of(&sock);
+        sock.close().expect("close");
+        port
+    }
+
+    /// Listens, tells the port, and takes the one connection the client makes.
+    #[track_caller]
+    pub fn accept_one(&self) -> Sock {
+        let listener = self.listener(8);
+        self.tell("port", self.port_of(&listener));
+        listener.accept().expect("accept")
+    }
+
+    #[track_caller]
+    pub fn connect_told(&self) -> Sock {
+        let port = self.hear("port");
+        self.connected(port)
+    }
+
+    #[track_caller]
+    pub fn connected(&self, port: u16) -> Sock {
+        let sock = self.socket();
+        sock.connect(&self.there(port)).expect("connect");
+        sock
+    }
+
+    /// Two connected sockets in this one process, over its own host's address.
+    #[track_caller]
+    pub fn own_pair(&self) -> (Sock, Sock) {
+        let listener = self.listener(1);
+        let client = self.socket();
+        client.connect(&self.here(self.port_of(&listener))).expect("connect");
+        (listener.accept().expect("accept"), client)
+    }
+}
+
+/// The other role.
+impl Role {
+    pub fn say(&self, point: &str) {
+        self.tell(point, "");
+    }
+
+    pub fn tell(&self, point: &str, value: impl Display) {
+        self.control.say(point, &value.to_string());
+        self.report.note(&Note::At(format!("said \"{point}\"")));
+    }
+
+    #[track_caller]
+    pub fn wait(&self, point: &str) {
+        let _: String = self.hear(point);
+    }
+
+    #[track_caller]
+    pub fn hear<T: FromStr>(&self, point: &str) -> T
+    where
+        T::Err: Debug,
+    {
+        self.report.note(&Note::At(format!("waits for \"{point}\"")));
+        let value = self.control.expect(point);
+        self.report.note(&Note::At(format!("passed \"{point}\"")));
+        value.parse().expect("the peer told a value of another type")
+    }
+
+    /// Both roles reach this point before either goes on.
+    #[track_caller]
+    pub fn meet(&self, point: &str) {
+        self.say(point);
+        self.wait(point);
+    }
+}
+
+/// Observations and assertions.
+impl Role {
+    pub fn see(&self, label: &str, value: impl Shown) {
+        let seen = Observation { label: label.to_string(), value: value.shown() };
+        self.report.note(&Note::Seen(seen));
+    }
+
+    #[track_caller]
+    pub fn eq<T: Shown + PartialEq + Debug>(&self, label: &str, got: T, want: T) {
+        self.see(label, got.shown());
+        assert!(got == want, "{label}: {got:?} where {want:?} was expected");
+    }
+
+    /// A fact that must hold.
+    #[track_caller]
+    pub fn holds(&self, label: &str, fact: bool) {
+        self.eq(label, fact, true);
+    }
+
+    #[track_caller]
+    pub fn ok<T: Shown>(&self, label: &str, result: Res<T>) -> T {
+        self.see(label, result.shown());
+        match result {
+            Ok(value) => value,
+            Err(errno) => panic!("{label}: {errno} where success was expected"),
+        }
+    }
+
+    #[track_caller]
+    pub fn err<T: Shown>(&self, label: &str, result: Res<T>, want: c_int) {
+        self.see(label, result.shown());
+        let want = Errno(want);
+        match result {
+            Err(errno) if errno == want => {}
+            other => panic!("{label}: {} where {want} was expected", other.shown()),
+        }
+    }
+}
+
+/// Whole transfers and waits, which succeed or end the case.
+impl Role {
+    /// The longest a wait for something that must happen may take.
+    pub fn patience(&self) -> c_int {
+        5000 * self.slowness as c_int
+    }
+
+    /// How long to look before saying that something does not happen.
+    pub fn glance(&self) -> c_int {
+        60 * self.slowness as c_int
+    }
+
+    #[track_caller]
+    pub fn send_all(&self, sock: &Sock, mut data: &[u8]) {
+        while !data.is_empty() {
+            let sent = sock.send(data, libc::MSG_NOSIGNAL).expect("send");
+            data = &data[sent..];
+        }
+    }
+
+    #[track_caller]
+    pub fn recv_exactly(&self, sock: &Sock, len: usize) -> Vec<u8> {
+        let mut data = vec![0; len];
+        let mut have = 0;
+        while have < len {
+            let got = sock.recv(&mut data[have..], 0).expect("recv");
+            assert!(got > 0, "end of stream after {have} of {len} bytes");
+            have += got;
+        }
+        data
+    }
+
+    #[track_caller]
+    pub fn recv_to_end(&self, sock: &Sock) -> Vec<u8> {
+        let mut data = Vec::new();
+        let mut room = vec![0; 65536];
+        loop {
+            match sock.recv(&mut room, 0).expect("recv") {
+                0 => return data,
+                got => data.extend_from_slice(&room[..got]),
+            }
+        }
+    }
+
+    /// Sends without waiting until nothing more is taken, also after a pause; returns the bytes.
+    #[track_caller]
+    pub fn fill(&self, sock: &Sock) -> usize {
+        let block = [0x5a; 4096];
+        let mut total = 0;
+        loop {
+            match sock.send(&block, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
+                Ok(sent) => total += sent,
+                Err(Errno(libc::EAGAIN)) => {
+                    let room = sock.poll(libc::POLLOUT, self.glance()).expect("poll");
+                    if room.0 == 0 {
+                        return total;
+                    }
+                }
+                Err(errno) => panic!("filling the connection: {errno}"),
+            }
+        }
+    }
+
+    /// Waits until all of `events` are up at once; returns everything that is.
+    #[track_caller]
+    pub fn await_events(&self, sock: &Sock, events: c_short) -> Events {
+        let all = c_int::from(events);
+        let mut up = Events(0);
+        let came = self.until(|| {
+            up = sock.poll(events, 0).expect("poll");
+            up.0 & all == all
+        });
+        assert!(came, "events {} instead of {}", up, Events(all));
+        up
+    }
+
+    /// Waits for the first event of the epoll instance.
+    #[track_caller]
+    pub fn await_epoll(&self, epoll: &Epoll) -> Events {
+        let events = epoll.wait_one(self.patience()).expect("epoll_wait");
+        assert!(events.0 != 0, "no epoll event came");
+        events
+    }
+
+    /// Looks again and again until the fact holds; false when it did not within patience.
+    pub fn until(&self, mut fact: impl FnMut() -> bool) -> bool {
+        let start = std::time::Instant::now();
+        let limit = std::time::Duration::from_millis(self.patience() as u64);
+        loop {
+            if fact() {
+                return true;
+            }
+            if start.elapsed() > limit {
+                return false;
+            }
+            // Between two looks the processor belongs to whoever makes the fact come true.
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+    }
+}

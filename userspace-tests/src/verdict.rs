@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+//! Comparing what was seen on TCP with what was seen on SDP.
+
+use crate::case::Difference;
+use crate::observe::Observation;
+use crate::world::Side;
+
+/// Both logs of one run of a case.
+#[derive(Clone, Debug, Default)]
+pub struct Logs {
+    pub server: Vec<Observation>,
+    pub client: Vec<Observation>,
+}
+
+impl Logs {
+    pub fn of(&self, side: Side) -> &[Observation] {
+        match side {
+            Side::Server => &self.server,
+            Side::Client => &self.client,
+        }
+    }
+
+    pub fn of_mut(&mut self, side: Side) -> &mut Vec<Observation> {
+        match side {
+            Side::Server => &mut self.server,
+            Side::Client => &mut self.client,
+        }
+    }
+}
+
+/// What the comparison found.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// One line per disagreement; empty means that the families agree.
+    pub mismatches: Vec<String>,
+    /// One line per declared difference that was indeed seen.
+    pub differences: Vec<String>,
+}
+
+pub fn compare(tcp: &Logs, sdp: &Logs, declared: &[Difference]) -> Verdict {
+    let mut verdict = Verdict::default();
+    for side in [Side::Server, Side::Client] {
+        compare_side(side, tcp.of(side), sdp.of(side), declared, &mut verdict);
+    }
+    for difference in declared {
+        let mut seen = tcp.server.iter().chain(&tcp.client);
+        if !seen.any(|seen| seen.label == difference.label) {
+            let text = format!("declared difference \"{}\" was never observed", difference.label);
+            verdict.mismatches.push(text);
+        }
+    }
+    verdict
+}
+
+fn compare_side(
+    side: Side,
+    tcp: &[Observation],
+    sdp: &[Observation],
+    declared: &[Difference],
+    verdict: &mut Verdict,
+) {
+    for (tcp, sdp) in tcp.iter().zip(sdp) {
+        if tcp.label != sdp.label {
+            let text = format!("{side}: tcp saw \"{}\", sdp saw \"{}\"", tcp.label, sdp.label);
+            verdict.mismatches.push(text);
+            return;
+        }
+        let values = format!("{side}: {}: tcp {}, sdp {}", tcp.label, tcp.value, sdp.value);
+        match declared.iter().find(|difference| difference.label == tcp.label) {
+            Some(difference) if difference.tcp == tcp.value && difference.sdp == sdp.value => {
+                verdict.differences.push(format!("{values}: {}", difference.reason));
+            }
+            Some(difference) => verdict.mismatches.push(format!(
+                "{values}, declared are tcp {}, sdp {}",
+                difference.tcp, difference.sdp
+            )),
+            None if tcp.value != sdp.value => verdict.mismatches.push(values),
+            None => {}
+        }
+    }
+    if tcp.len() != sdp.len() {
+        let text = format!("{side}: {} observations on tcp, {} on sdp", tcp.len(), sdp.len());
+        verdict.mismatches.push(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(values: &[(&str, &str)]) -> Logs {
+        let seen = |&(label, value): &(&str, &str)| Observation {
+            label: label.to_string(),
+            value: value.to_string(),
+        };
+        Logs { server: values.iter().map(seen).collect(), client: Vec::new() }
+    }
+
+    const DOMAIN: Difference =
+        Difference { label: "domain", tcp: "2", sdp: "27", reason: "the family itself" };
+
+    #[test]
+    fn equal_logs_agree() {
+        let log = logs(&[("send", "5"), ("recv", "EAGAIN")]);
+        assert!(compare(&log, &log, &[]).mismatches.is_empty());
+    }
+
+    #[test]
+    fn another_value_label_or_length_is_a_mismatch() {
+        let tcp = logs(&[("send", "5")]);
+        for sdp in [
+            logs(&[("send", "4")]),
+            logs(&[("recv", "5")]),
+            logs(&[]),
+            logs(&[("send", "5"), ("recv", "5")]),
+        ] {
+            assert_eq!(compare(&tcp, &sdp, &[]).mismatches.len(), 1, "{sdp:?}");
+        }
+    }
+
+    #[test]
+    fn a_declared_difference_is_allowed_with_exactly_its_values() {
+        let tcp = logs(&[("domain", "2")]);
+        let right = compare(&tcp, &logs(&[("domain", "27")]), &[DOMAIN]);
+        assert!(right.mismatches.is_empty());
+        assert_eq!(right.differences.len(), 1);
+        for wrong in ["2", "28"] {
+            let verdict = compare(&tcp, &logs(&[("domain", wrong)]), &[DOMAIN]);
+            assert_eq!(verdict.mismatches.len(), 1, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_declared_difference_that_is_never_observed_is_stale() {
+        let log = logs(&[("send", "5")]);
+        assert_eq!(compare(&log, &log, &[DOMAIN]).mismatches.len(), 1);
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+//! What a case runs on: which socket family, which IP version, which two hosts.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use libc::c_int;
+
+use crate::uapi;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The oracle.
+    Tcp,
+    Sdp,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::Tcp => "tcp",
+            Family::Sdp => "sdp",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ip {
+    V4,
+    V6,
+}
+
+impl Ip {
+    /// The family that addresses of this version carry.
+    pub fn family(self) -> c_int {
+        match self {
+            Ip::V4 => libc::AF_INET,
+            Ip::V6 => libc::AF_INET6,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Server,
+    Client,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Server => "server",
+            Side::Client => "client",
+        })
+    }
+}
+
+/// The first argument of `socket` for this family and version.
+pub fn domain(family: Family, ip: Ip) -> c_int {
+    match family {
+        Family::Tcp => ip.family(),
+        Family::Sdp => uapi::AF_INET_SDP,
+    }
+}
+
+/// Where the two roles live.
+#[derive(Clone, Debug)]
+pub enum Hosts {
+    /// Both in the namespace the program was started in, on the loopback addresses.
+    Loopback,
+    /// Each in a named network namespace, joined by a link with the fixed addresses.
+    Namespaces { server: String, client: String },
+}
+
+impl Hosts {
+    pub fn are_two(&self) -> bool {
+        matches!(self, Hosts::Namespaces { .. })
+    }
+
+    pub fn address(&self, side: Side, ip: Ip) -> IpAddr {
+        let text = match (self, ip, side) {
+            (Hosts::Loopback, Ip::V4, _) => "127.0.0.1",
+            (Hosts::Loopback, Ip::V6, _) => "::1",
+            (Hosts::Namespaces { .. }, Ip::V4, Side::Server) => "10.0.0.1",
+            (Hosts::Namespaces { .. }, Ip::V4, Side::Client) => "10.0.0.2",
+            (Hosts::Namespaces { .. }, Ip::V6, Side::Server) => "fd00::1",
+            (Hosts::Namespaces { .. }, Ip::V6, Side::Client) => "fd00::2",
+        };
+        text.parse().expect("the table holds addresses")
+    }
+}
