@@ -2,7 +2,8 @@
 """The module's own account of what it carried: /proc/net/sdpstats of each host.
 
 A line is a name and a value. Which names there are is the module's business; here only
-those that count payload bytes are looked for, as the proof that bytes went over SDP.
+those that count stream bytes ("..bytes..sent", "..bytes..received") are looked for, as the
+proof that bytes went over SDP.
 """
 
 from __future__ import annotations
@@ -17,13 +18,6 @@ STATS = "/proc/net/sdpstats"
 SOCKETS = "/proc/net/sdp"
 
 Counters = dict[str, int]
-
-_SENT_BYTES = re.compile(
-    r"^(?:(?:tx|sent|send|out).*bytes.*|.*bytes.*(?:tx|sent|send|out).*)$", re.I
-)
-_RECEIVED_BYTES = re.compile(
-    r"^(?:(?:rx|recv|received|in).*bytes.*|.*bytes.*(?:rx|recv|received|in).*)$", re.I
-)
 
 
 def parse(text: str) -> Counters:
@@ -53,18 +47,20 @@ def difference(before: Counters, after: Counters) -> Counters:
     }
 
 
-def _sum(changes: Counters, pattern: re.Pattern[str]) -> int:
-    return sum(value for name, value in changes.items() if pattern.match(name))
+def _bytes(changes: Counters, direction: str) -> int:
+    return sum(
+        value for name, value in changes.items() if "bytes" in name.lower() and direction in name
+    )
 
 
 def sent_bytes(changes: Counters) -> int:
-    """Payload bytes sent."""
-    return _sum(changes, _SENT_BYTES)
+    """Payload bytes sent, by whatever way of SDP."""
+    return _bytes(changes, "sent")
 
 
 def received_bytes(changes: Counters) -> int:
-    """Payload bytes received."""
-    return _sum(changes, _RECEIVED_BYTES)
+    """Payload bytes received, by whatever way of SDP."""
+    return _bytes(changes, "received")
 
 
 def summary(changes: Iterable[Counters], most: int = 4) -> str:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from twohosts.failure import Failure, parsed
 
@@ -152,8 +153,8 @@ class Server:
         """All it has said so far, on stdout and stderr."""
         return "".join(self._lines)
 
-    def finish(self, timeout: float = PATIENCE) -> str:
-        """Wait for its own end, which must be a success; what it said."""
+    def end(self, timeout: float = PATIENCE) -> int:
+        """Wait for its own end, and return its status."""
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -161,6 +162,11 @@ class Server:
                 f"{self._said} did not end within {timeout:.0f} s\n{_tail(self.output())}"
             ) from None
         self._reader.join()
+        return status
+
+    def finish(self, timeout: float = PATIENCE) -> str:
+        """Wait for its own end, which must be a success; what it said."""
+        status = self.end(timeout)
         if status != 0:
             raise Failure(f"{self._said} ended with {_status(status)}\n{_tail(self.output())}")
         return self.output()
@@ -198,6 +204,11 @@ def _status(status: int) -> str:
 
 def _tail(text: str, lines: int = 15) -> str:
     return "\n".join(text.strip().splitlines()[-lines:])
+
+
+def hosts() -> tuple[Host, Host]:
+    """The two hosts of the machine this runs on: its namespaces, or itself and the other."""
+    return namespaces() if Path("/run/netns/a").exists() else machines()
 
 
 def namespaces() -> tuple[Host, Host]:

@@ -50,15 +50,15 @@ class Lab:
 
 
 def sdp_run() -> Path:
-    """The wrapper: as the environment says, from this checkout, or as installed."""
+    """The wrapper: as the environment says, as installed, or from this checkout."""
     if named := os.environ.get("SDP_RUN"):
         return Path(named)
+    if installed := shutil.which("sdp_run"):
+        return Path(installed)
     for profile in ("release", "debug"):
         built = REPOSITORY / "rust" / "target" / profile / "sdp_run"
         if built.exists() and (built.parent / "libsdp.so").exists():
             return built
-    if installed := shutil.which("sdp_run"):
-        return Path(installed)
     raise Failure(
         "sdp_run is not built: cargo build --release --manifest-path rust/Cargo.toml, "
         "or set SDP_RUN to where it is"
