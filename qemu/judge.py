@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Reads a guest's kernel log and prints every report of a fault in it.
+
+  qemu/judge.py LOG [--leaks FILE] [--faults FILE]
+
+LOG is the serial console. FILE of --leaks is what kmemleak said, FILE of
+--faults what the guest found wrong by itself, a line each. The exit status is
+1 when there is any report, 0 when there is none.
+"""
+
+import argparse
+import re
+import sys
+
+# The kernel's own words. Anything that looks like a complaint counts: there is
+# no list of what is allowed, because a clean run prints none of it.
+REPORTS = re.compile("|".join((
+    r"BUG:", r"kernel BUG at", r"\bOops\b", r"general protection fault", r"Unable to handle kernel",
+    r"unable to handle (?:kernel|page fault)", r"invalid opcode", r"double fault", r"stack segment",
+    r"WARNING:", r"KASAN:", r"UBSAN:", r"KCSAN:", r"ODEBUG:", r"refcount_t:", r"Kernel panic",
+    r"possible (?:circular|recursive) locking", r"inconsistent lock state", r"bad unlock balance",
+    r"held lock freed", r"lock held when returning to user space", r"suspicious RCU usage",
+    r"invalid wait context", r"irq lock inversion", r"lockdep is turned off", r"non-static key",
+    r"MAX_LOCK\w* too low", r"MAX_STACK_TRACE_ENTRIES too low",
+    r"scheduling while atomic", r"sleeping function called from invalid context",
+    r"INFO: task .* blocked", r"soft lockup", r"hard LOCKUP", r"workqueue lockup",
+    r"rcu: INFO:", r"INFO: rcu", r"detected stalls?\b", r"self-detected stall",
+    r"list_(?:add|del)\S* corruption", r"corruption\b.*\bdetected", r"Poison overwritten",
+    r"Object already free", r"Bad page state", r"Bad rss-counter", r"non-zero pgtables",
+    r"still has locks held", r"ref_tracker:", r"unregister_netdevice: waiting",
+    r"kmemleak: \d+ new suspected", r"kmemleak: .*(?:disabled|too small)",
+    r"Out of memory", r"page allocation failure", r"rust_kernel: panicked", r"panicked at",
+    r"Attempt to kill init", r"Objects remaining", r"virtual memory leak", r"Call Trace:",
+)))
+
+# Reports that the kernel makes on request, about a failure that a test asked
+# for: its stack dump, and the allocator's own, are not faults.
+REQUESTED = re.compile(r"FAULT_INJECTION: forcing a failure")
+EXPECTED_THEN = re.compile(r"Call Trace:|page allocation failure")
+
+STAMP = re.compile(r"\[ *(\d+\.\d{6})\](?:\[ *[TC]\d+\])? ?")
+
+# A report's first line is followed by its details within so many lines, and
+# two lines closer than this belong to one report.
+DETAIL_LINES = 45
+
+
+def kernel_lines(text):
+    """The log's lines without time stamps; programs' own output is left out."""
+    for line in text.splitlines():
+        stamp = STAMP.search(line)
+        if stamp:
+            yield float(stamp.group(1)), line[stamp.end():].rstrip()
+
+
+def reports(text):
+    """A list of reports, each a list of lines."""
+    lines = list(kernel_lines(text))
+    found = []
+    requested_until = -1
+    covered = -1
+    for i, (_, line) in enumerate(lines):
+        if REQUESTED.search(line):
+            requested_until = i + DETAIL_LINES
+        if i <= covered or not REPORTS.search(line):
+            continue
+        if i <= requested_until and EXPECTED_THEN.search(line):
+            continue
+        # lockdep and KASAN frame their text with a line of signs above it.
+        start = i - 1 if i and re.fullmatch(r"[=-]{5,}|-+\[ cut here \]-+", lines[i - 1][1]) else i
+        end = report_end(lines, i)
+        found.append([line for _, line in lines[start:end]])
+        covered = end - 1
+    return found
+
+
+def report_end(lines, start):
+    limit = min(len(lines), start + DETAIL_LINES)
+    for i in range(start + 1, limit):
+        line = lines[i][1]
+        if "end trace" in line or re.fullmatch(r"={5,}", line) and i > start + 2:
+            return i + 1
+        # What comes a second later is about something else.
+        if lines[i][0] - lines[start][0] > 1.0 and not line.startswith(" "):
+            return i
+    return limit
+
+
+def leak_reports(text):
+    """kmemleak's list, an entry per object."""
+    return [block.splitlines() for block in re.split(r"(?m)^(?=unreferenced object)", text)
+            if block.startswith("unreferenced object")]
+
+
+def judge(log, leaks="", faults=""):
+    """Everything wrong, in the order log, leaks, the guest's own findings."""
+    return reports(log) + leak_reports(leaks) + ([faults.splitlines()] if faults.strip() else [])
+
+
+def read(path):
+    if path is None:
+        return ""
+    with open(path, errors="replace") as file:
+        return file.read()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("log")
+    parser.add_argument("--leaks")
+    parser.add_argument("--faults")
+    arguments = parser.parse_args()
+    found = judge(read(arguments.log), read(arguments.leaks), read(arguments.faults))
+    for report in found:
+        print("\n".join(report), end="\n\n")
+    if found:
+        print(f"{len(found)} report{'s' if len(found) > 1 else ''}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

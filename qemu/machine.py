@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One virtual machine: its command line, its output, its end."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import threading
+
+import accelerator
+
+# KASAN's shadow and the records of kmemleak and lockdep want room. The memory
+# is only taken from the host as the guest touches it.
+MEMORY = {"base": "2048", "debug": "4096"}
+
+FIRST_STAGE = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose ro "
+               "init=/first-stage")
+KERNEL = ("console=ttyS0 earlyprintk=ttyS0 loglevel=7 printk.devkmsg=on "
+          # No ACPI or HPET to check the TSC against, and no need: it is the host's.
+          "tsc=reliable reboot=t panic=-1 oops=panic net.ifnames=0 random.trust_cpu=on kmemleak=on")
+
+
+class Machine:
+    """A guest of the harness, named a or b, with its directory of exchange."""
+
+    def __init__(self, name, directory, settings):
+        self.name = name
+        self.directory = directory
+        self.settings = settings
+        self.process = None
+        self.pumps = []
+        self.killed = False
+        os.makedirs(self.path(""), exist_ok=True)
+
+    def path(self, name):
+        return os.path.join(self.directory, self.name, name)
+
+    def exists(self, name):
+        return os.path.exists(self.path(name))
+
+    def read(self, name):
+        try:
+            with open(self.path(name), errors="replace") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def prepare(self, module, command, environment):
+        """Puts what the guest's init reads into the exchange directory."""
+        s = self.settings
+        values = {
+            "HOST": self.name, "TOPOLOGY": s.topology, "LOAD": "1" if module else "", "SHARE": "1" if s.share else "",
+            "UNLOAD": "" if s.no_unload else "1", "LEAK_SCAN": "" if s.no_leak_scan else "1", "LIMIT": str(s.limit),
+        }
+        with open(self.path("run/settings"), "w") as file:
+            file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+        if module:
+            shutil.copyfile(module, self.path("run/sdp.ko"))
+        with open(self.path("run/command"), "w") as file:
+            file.write("cd /mnt/share 2>/dev/null || cd /root\n" if s.share else "cd /root\n")
+            file.writelines(f"export {name}={shlex.quote(value)}\n" for name, value in environment)
+            file.write("exec " + shlex.join(command) + "\n")
+
+    def arguments(self):
+        s = self.settings
+        accel = s.accel
+        args = [
+            "qemu-system-x86_64", "-name", f"sdp-{self.name}", "-M", "microvm,acpi=off,rtc=on",
+            "-accel", accelerator.ACCEL[accel], "-cpu", accelerator.CPU[accel],
+            "-smp", str(s.cpus), "-m", s.memory or MEMORY[s.kernel],
+            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            # Modern virtio; the old register layout is microvm's default.
+            "-global", "virtio-mmio.force-legacy=false",
+            "-kernel", s.vmlinux, "-append", f"{KERNEL} {FIRST_STAGE} {s.append}".strip(),
+            "-chardev", f"file,id=console,path={self.path('console')}", "-serial", "chardev:console",
+            "-device", "virtio-serial-device",
+        ]
+        for port in ("out", "err"):
+            args += ["-chardev", f"file,id={port},path={self.path(port)}",
+                     "-device", f"virtserialport,chardev={port},name={port}"]
+        for tag, path, access in (
+                ("root", s.root, ",readonly=on"), ("sdp", s.checkout, ",readonly=on"),
+                ("target", s.target, ",readonly=on"), ("run", self.path("run"), ""), ("share", s.share, "")):
+            if path:
+                args += ["-fsdev", f"local,id={tag},path={path},security_model=none{access},multidevs=remap",
+                         "-device", f"virtio-9p-device,fsdev={tag},mount_tag={tag}"]
+        if s.topology == "two":
+            args += self.network("data", 0) + self.network("control", 1)
+        return args
+
+    def network(self, kind, number):
+        """One end of a datagram pair: order of start and a dead peer do not matter."""
+        me, peer = ("1", "2") if self.name == "a" else ("2", "1")
+        other = "b" if self.name == "a" else "a"
+        return ["-netdev", f"dgram,id={kind},local.type=unix,local.path={self.directory}/{kind}-{self.name},"
+                           f"remote.type=unix,remote.path={self.directory}/{kind}-{other}",
+                "-device", f"virtio-net-device,netdev={kind},mac=52:54:00:00:0{number}:0{me}"]
+
+    def start(self, prefix, out, err):
+        """Starts QEMU; what the command prints goes to the files OUT and ERR."""
+        for port, sink in (("out", out), ("err", err)):
+            os.mkfifo(self.path(port))
+            pump = threading.Thread(target=self.pump, args=(self.path(port), sink), daemon=True)
+            pump.start()
+            self.pumps.append(pump)
+        with open(self.path("qemu.log"), "w") as log:
+            self.process = subprocess.Popen(prefix + self.arguments(), stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, start_new_session=True)
+
+    @staticmethod
+    def pump(path, sink):
+        with open(path, "rb", buffering=0) as stream:
+            while data := stream.read(65536):
+                try:
+                    while data:
+                        data = data[os.write(sink, data):]
+                except OSError:
+                    # Nobody reads any more; the guest must not be held up by it.
+                    sink = os.open(os.devnull, os.O_WRONLY)
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        if self.running():
+            self.process.kill()
+        self.process.wait()
+
+    def drain(self):
+        """After QEMU's end: everything it wrote has been passed on."""
+        for pump in self.pumps:
+            pump.join(timeout=10)
