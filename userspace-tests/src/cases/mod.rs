@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 //! The tables of cases, one file per theme.
 
+mod accept;
+mod bind;
 mod broken;
+mod connect;
+mod creation;
+mod names;
+mod options;
 
 use crate::case::{Case, Test};
 
-const TABLES: &[&[Case]] = &[];
+const TABLES: &[&[Case]] =
+    &[creation::CASES, bind::CASES, connect::CASES, accept::CASES, names::CASES, options::CASES];
 
 pub fn all() -> Vec<Test> {
     tests(TABLES)

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT
+//! `setsockopt`, `getsockopt`, `ioctl` and `fcntl`.
+
+use std::ptr;
+
+use libc::{
+    c_int, socklen_t, EFAULT, EINVAL, ENOPROTOOPT, SOL_SOCKET, SOL_TCP, SO_LINGER, SO_RCVTIMEO,
+    SO_SNDTIMEO,
+};
+
+use crate::case::{Case, Difference};
+use crate::role::{Role, SIOCATMARK, SIOCINQ, SIOCOUTQ};
+use crate::sock::Sock;
+use crate::uapi;
+
+/// `enum tcp_state` of the kernel, as far as a case names it.
+const TCP_ESTABLISHED: u8 = 1;
+const TCP_FIN_WAIT2: u8 = 5;
+const TCP_CLOSE: u8 = 7;
+const TCP_CLOSE_WAIT: u8 = 8;
+const TCP_LISTEN: u8 = 10;
+
+/// The first byte of `TCP_INFO`.
+fn state(sock: &Sock) -> crate::errno::Res<u8> {
+    sock.get_as(SOL_TCP, libc::TCP_INFO, 0xff_u8)
+}
+
+fn switch(t: &Role, name: &str, sock: &Sock, level: c_int, option: c_int) {
+    t.eq(&format!("{name} at first"), sock.get(level, option), Ok(0));
+    t.ok(&format!("{name} on"), sock.set(level, option, &1));
+    t.eq(&format!("{name} is on"), sock.get(level, option), Ok(1));
+    t.ok(&format!("{name} off"), sock.set(level, option, &0));
+    t.eq(&format!("{name} is off"), sock.get(level, option), Ok(0));
+}
+
+pub const CASES: &[Case] = &[
+    Case::alone("option_type_domain_and_protocol", |t| {
+        let sock = t.socket();
+        t.eq("SO_TYPE", sock.get(SOL_SOCKET, libc::SO_TYPE), Ok(libc::SOCK_STREAM));
+        t.see("SO_DOMAIN", sock.get(SOL_SOCKET, libc::SO_DOMAIN));
+        t.eq("SO_PROTOCOL", sock.get(SOL_SOCKET, libc::SO_PROTOCOL), Ok(libc::IPPROTO_TCP));
+        for option in [libc::SO_TYPE, libc::SO_DOMAIN, libc::SO_PROTOCOL] {
+            t.err("set", sock.set(SOL_SOCKET, option, &1), ENOPROTOOPT);
+        }
+    })
+    .differs(&[Difference {
+        label: "SO_DOMAIN",
+        tcp: "2",
+        sdp: "27",
+        reason: "the kernel reports the family the socket was made with",
+    }]),
+    Case::alone("option_acceptconn_is_set_while_listening", |t| {
+        let sock = t.bound();
+        t.eq("bound", sock.get(SOL_SOCKET, libc::SO_ACCEPTCONN), Ok(0));
+        sock.listen(1).expect("listen");
+        t.eq("listening", sock.get(SOL_SOCKET, libc::SO_ACCEPTCONN), Ok(1));
+        let (server, client) = t.own_pair();
+        t.eq("accepted", server.get(SOL_SOCKET, libc::SO_ACCEPTCONN), Ok(0));
+        t.eq("connected", client.get(SOL_SOCKET, libc::SO_ACCEPTCONN), Ok(0));
+    })
+    .both_versions(),
+    Case::alone("option_switches_keep_their_setting", |t| {
+        let sock = t.socket();
+        switch(t, "SO_REUSEADDR", &sock, SOL_SOCKET, libc::SO_REUSEADDR);
+        switch(t, "SO_KEEPALIVE", &sock, SOL_SOCKET, libc::SO_KEEPALIVE);
+        switch(t, "SO_OOBINLINE", &sock, SOL_SOCKET, libc::SO_OOBINLINE);
+        switch(t, "SO_DONTROUTE", &sock, SOL_SOCKET, libc::SO_DONTROUTE);
+        switch(t, "TCP_NODELAY", &sock, SOL_TCP, libc::TCP_NODELAY);
+        switch(t, "TCP_CORK", &sock, SOL_TCP, libc::TCP_CORK);
+    })
+    .both_versions(),
+    Case::connected(
+        "option_switches_work_on_a_connection",
+        |t, s| {
+            switch(t, "SO_KEEPALIVE", s, SOL_SOCKET, libc::SO_KEEPALIVE);
+            switch(t, "TCP_NODELAY", s, SOL_TCP, libc::TCP_NODELAY);
+            switch(t, "TCP_CORK", s, SOL_TCP, libc::TCP_CORK);
+            t.send_all(s, b"x");
+        },
+        |t, s| t.eq("data", t.recv_exactly(s, 1), b"x".to_vec()),
+    ),
+    Case::alone("option_keepalive_times_keep_their_setting", |t| {
+        let sock = t.socket();
+        for (name, option, value) in [
+            ("TCP_KEEPIDLE", libc::TCP_KEEPIDLE, 77),
+            ("TCP_KEEPINTVL", libc::TCP_KEEPINTVL, 11),
+            ("TCP_KEEPCNT", libc::TCP_KEEPCNT, 4),
+        ] {
+            t.ok(&format!("set {name}"), sock.set(SOL_TCP, option, &value));
+            t.eq(name, sock.get(SOL_TCP, option), Ok(value));
+            t.err(&format!("zero {name}"), sock.set(SOL_TCP, option, &0), EINVAL);
+        }
+    }),
+    Case::alone("option_linger_keeps_both_numbers", |t| {
+        let sock = t.socket();
+        let read = |label: &str| {
+            let off = libc::linger { l_onoff: -1, l_linger: -1 };
+            let linger = sock.get_as(SOL_SOCKET, SO_LINGER, off).expect("SO_LINGER");
+            t.see(label, (linger.l_onoff, linger.l_linger));
+            linger
+        };
+        t.eq("at first on", read("at first").l_onoff, 0);
+        t.ok("set 7 seconds", sock.set_linger(true, 7));
+        let linger = read("set");
+        t.eq("on", linger.l_onoff, 1);
+        t.eq("seconds", linger.l_linger, 7);
+        t.ok("set off", sock.set_linger(false, 0));
+        t.eq("off", read("off").l_onoff, 0);
+        t.err("short", sock.set(SOL_SOCKET, SO_LINGER, &1), EINVAL);
+    }),
+    Case::alone("option_buffer_sizes_are_doubled_and_bounded", |t| {
+        for (name, option) in [("SO_SNDBUF", libc::SO_SNDBUF), ("SO_RCVBUF", libc::SO_RCVBUF)] {
+            let sock = t.socket();
+            t.holds(&format!("{name} at first"), sock.get(SOL_SOCKET, option).unwrap_or(0) > 0);
+            t.ok(&format!("set {name}"), sock.set(SOL_SOCKET, option, &40_000));
+            t.eq(name, sock.get(SOL_SOCKET, option), Ok(80_000));
+            t.ok(&format!("set tiny {name}"), sock.set(SOL_SOCKET, option, &1));
+            t.see(&format!("tiny {name}"), sock.get(SOL_SOCKET, option));
+            t.ok(&format!("set huge {name}"), sock.set(SOL_SOCKET, option, &c_int::MAX));
+            let huge = sock.get(SOL_SOCKET, option).expect("get");
+            t.holds(&format!("huge {name} is bounded"), huge > 80_000 && huge < c_int::MAX);
+        }
+    }),
+    Case::alone("option_timeouts_keep_their_setting", |t| {
+        let sock = t.socket();
+        let zero = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        for (name, option) in [("SO_RCVTIMEO", SO_RCVTIMEO), ("SO_SNDTIMEO", SO_SNDTIMEO)] {
+            let read = || {
+                let limit = sock.get_as(SOL_SOCKET, option, zero).expect("get");
+                (limit.tv_sec, limit.tv_usec)
+            };
+            t.eq(&format!("{name} at first"), read(), (0, 0));
+            t.ok(&format!("set {name}"), sock.set_timeout(option, 1500));
+            t.eq(name, read(), (1, 500_000));
+            let crooked = libc::timeval { tv_sec: 1, tv_usec: 1_000_000 };
+            t.err("too many microseconds", sock.set(SOL_SOCKET, option, &crooked), libc::EDOM);
+            t.err("short", sock.set(SOL_SOCKET, option, &1), EINVAL);
+        }
+    }),
+    Case::alone("option_rcvlowat_keeps_its_setting", |t| {
+        let sock = t.socket();
+        t.eq("at first", sock.get(SOL_SOCKET, libc::SO_RCVLOWAT), Ok(1));
+        t.ok("set", sock.set(SOL_SOCKET, libc::SO_RCVLOWAT, &100));
+        t.eq("set to", sock.get(SOL_SOCKET, libc::SO_RCVLOWAT), Ok(100));
+        t.ok("set zero", sock.set(SOL_SOCKET, libc::SO_RCVLOWAT, &0));
+        t.eq("zero means", sock.get(SOL_SOCKET, libc::SO_RCVLOWAT), Ok(1));
+        t.eq("SO_SNDLOWAT", sock.get(SOL_SOCKET, libc::SO_SNDLOWAT), Ok(1));
+        t.err("set SO_SNDLOWAT", sock.set(SOL_SOCKET, libc::SO_SNDLOWAT, &1), ENOPROTOOPT);
+    }),
+    Case::alone("option_reuseport", |t| {
+        let sock = t.socket();
+        t.see("reuseport set", sock.set(SOL_SOCKET, libc::SO_REUSEPORT, &1));
+        t.see("reuseport get", sock.get(SOL_SOCKET, libc::SO_REUSEPORT));
+    })
+    .differs(&[
+        Difference {
+            label: "reuseport set",
+            tcp: "ok",
+            sdp: "EOPNOTSUPP",
+            reason: "the kernel keeps load-balanced listeners to the Internet families",
+        },
+        Difference { label: "reuseport get", tcp: "1", sdp: "0", reason: "it could not be set" },
+    ]),
+    Case::alone("option_error_is_none_and_cannot_be_set", |t| {
+        let sock = t.socket();
+        t.eq("SO_ERROR", sock.error(), Ok(None));
+        t.err("set", sock.set(SOL_SOCKET, libc::SO_ERROR, &0), ENOPROTOOPT);
+    }),
+    Case::alone("option_that_is_unknown_is_refused", |t| {
+        let sock = t.socket();
+        for (level, option) in [(SOL_SOCKET, 9999), (SOL_TCP, 9999), (SOL_TCP, -1)] {
+            let what = format!("level {level} option {option}");
+            t.err(&format!("set {what}"), sock.set(level, option, &1), ENOPROTOOPT);
+            t.err(&format!("get {what}"), sock.get(level, option), ENOPROTOOPT);
+        }
+        t.err("set at no level", sock.set(9999, 1, &1), ENOPROTOOPT);
+        t.see("get at no level", sock.get(9999, 1));
+    }),
+    Case::alone("option_memory_is_checked", |t| {
+        let sock = t.socket();
+        let mut len: socklen_t = 4;
+        let mut value: c_int = 0;
+        for (name, level, option) in [
+            ("SO_KEEPALIVE", SOL_SOCKET, libc::SO_KEEPALIVE),
+            ("TCP_NODELAY", SOL_TCP, libc::TCP_NODELAY),
+        ] {
+            t.err(
+                &format!("set {name} from null"),
+                sock.set_raw(level, option, ptr::null(), 4),
+                EFAULT,
+            );
+            t.err(&format!("set {name} short"), sock.set(level, option, &1_u8), EINVAL);
+            let to_null = sock.get_raw(level, option, ptr::null_mut(), &raw mut len);
+            t.err(&format!("get {name} to null"), to_null, EFAULT);
+            let no_length = sock.get_raw(level, option, (&raw mut value).cast(), ptr::null_mut());
+            t.err(&format!("get {name} without length"), no_length, EFAULT);
+            let mut negative = -1_i32 as socklen_t;
+            let cut = sock.get_raw(level, option, (&raw mut value).cast(), &raw mut negative);
+            t.err(&format!("get {name} of negative length"), cut, EINVAL);
+            sock.set(level, option, &1).expect("set");
+            t.eq(&format!("get {name} into a byte"), sock.get_as(level, option, 0_u8), Ok(1));
+            t.eq(&format!("get {name} into eight"), sock.get_as(level, option, 0_u64), Ok(1));
+            sock.set(level, option, &0_u64).expect("set from eight bytes");
+            t.eq(&format!("get {name} after eight"), sock.get(level, option), Ok(0));
+        }
+    }),
+    Case::two(
+        "option_tcp_info_tells_the_state",
+        |t| {
+            t.eq("fresh", state(&t.socket()), Ok(TCP_CLOSE));
+            let listener = t.listener(1);
+            t.eq("listening", state(&listener), Ok(TCP_LISTEN));
+            t.tell("port", t.port_of(&listener));
+            let sock = listener.accept().expect("accept");
+            t.eq("accepted", state(&sock), Ok(TCP_ESTABLISHED));
+            t.meet("both are connected");
+            sock.shutdown(libc::SHUT_WR).expect("shutdown");
+            t.wait("end seen");
+            t.holds("half closed", t.until(|| state(&sock) == Ok(TCP_FIN_WAIT2)));
+            t.say("go on");
+            t.eq("rest", t.recv_to_end(&sock).len(), 1);
+        },
+        |t| {
+            let sock = t.connect_told();
+            t.eq("connected", state(&sock), Ok(TCP_ESTABLISHED));
+            t.meet("both are connected");
+            t.eq("end", t.recv_to_end(&sock).len(), 0);
+            t.eq("peer has closed", state(&sock), Ok(TCP_CLOSE_WAIT));
+            t.say("end seen");
+            t.wait("go on");
+            t.send_all(&sock, b"x");
+        },
+    )
+    .both_versions(),
+    Case::connected(
+        "option_maxseg_is_known_on_a_connection",
+        |t, s| {
+            let size = s.get(SOL_TCP, libc::TCP_MAXSEG).expect("TCP_MAXSEG");
+            t.holds("positive", size > 0);
+        },
+        |t, s| {
+            let size = s.get(SOL_TCP, libc::TCP_MAXSEG).expect("TCP_MAXSEG");
+            t.holds("positive", size > 0);
+        },
+    ),
+    Case::connected(
+        "option_tcp_info_is_cut_to_the_room_given",
+        |t, s| {
+            for room in [1, 8, 100, 4096] {
+                let mut info = [0_u8; 4096];
+                let mut len = room as socklen_t;
+                let got =
+                    s.get_raw(SOL_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len);
+                t.ok("get", got);
+                t.holds("length", len as usize <= room && len > 0);
+                t.eq("state", info[0], TCP_ESTABLISHED);
+            }
+        },
+        |_, _| {},
+    ),
+    Case::alone("option_of_the_zero_copy_threshold", |t| {
+        let sock = t.socket();
+        t.see("threshold", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
+        t.see("set threshold", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &65536));
+    }),
+    Case::connected(
+        "ioctl_counts_unread_bytes",
+        |t, s| {
+            t.eq("nothing", s.ioctl(SIOCINQ), Ok(0));
+            t.say("send");
+            t.holds("all counted", t.until(|| s.ioctl(SIOCINQ) == Ok(1000)));
+            t.recv_exactly(s, 300);
+            t.eq("after a part", s.ioctl(SIOCINQ), Ok(700));
+            let mut room = [0; 100];
+            s.recv(&mut room, libc::MSG_PEEK).expect("peek");
+            t.eq("after a peek", s.ioctl(SIOCINQ), Ok(700));
+            t.recv_exactly(s, 700);
+            t.eq("after all", s.ioctl(SIOCINQ), Ok(0));
+            t.say("close");
+            t.await_events(s, libc::POLLRDHUP);
+            t.eq("at the end", s.ioctl(SIOCINQ), Ok(0));
+        },
+        |t, s| {
+            t.wait("send");
+            t.send_all(s, &[1; 1000]);
+            t.wait("close");
+            s.close().expect("close");
+        },
+    )
+    .both_versions(),
+    Case::connected(
+        "ioctl_counts_unsent_bytes",
+        |t, s| {
+            t.eq("nothing", s.ioctl(SIOCOUTQ), Ok(0));
+            let sent = t.fill(s);
+            let queued = s.ioctl(SIOCOUTQ).expect("SIOCOUTQ");
+            t.holds("some wait", queued > 0 && queued as usize <= sent);
+            t.tell("sent", sent);
+            t.holds("none in the end", t.until(|| s.ioctl(SIOCOUTQ) == Ok(0)));
+        },
+        |t, s| {
+            let sent = t.hear("sent");
+            t.holds("all came", t.recv_exactly(s, sent).len() == sent);
+        },
+    ),
+    Case::alone("ioctl_queue_sizes_of_other_states", |t| {
+        let sock = t.socket();
+        t.see("unread, fresh", sock.ioctl(SIOCINQ));
+        t.see("unsent, fresh", sock.ioctl(SIOCOUTQ));
+        t.see("at mark, fresh", sock.ioctl(SIOCATMARK));
+        let listener = t.listener(1);
+        t.err("unread, listening", listener.ioctl(SIOCINQ), EINVAL);
+        t.err("unsent, listening", listener.ioctl(SIOCOUTQ), EINVAL);
+    }),
+    Case::alone("ioctl_switches_nonblocking_mode", |t| {
+        let listener = t.listener(1);
+        t.ok("on", listener.ioctl_set(libc::FIONBIO, 1));
+        t.eq("is on", listener.is_nonblocking(), Ok(true));
+        t.err("accept", listener.accept(), libc::EAGAIN);
+        t.ok("off", listener.ioctl_set(libc::FIONBIO, 0));
+        t.eq("is off", listener.is_nonblocking(), Ok(false));
+    }),
+    Case::alone("ioctl_that_is_unknown_is_refused", |t| {
+        let sock = t.socket();
+        t.err("nonsense", sock.ioctl(0xdead), libc::ENOTTY);
+        t.err("terminal", sock.ioctl(libc::TIOCGWINSZ), libc::ENOTTY);
+    }),
+];
