@@ -21,13 +21,17 @@ macro_rules! shown_by_display {
         fn shown(&self) -> String { self.to_string() }
     })* };
 }
-shown_by_display!(
-    bool, char, u8, u16, i32, u32, i64, u64, usize, &str, String, Addr, Errno, Events
-);
+shown_by_display!(bool, char, u8, u16, i32, u32, i64, u64, usize, String, Addr, Errno, Events);
 
 impl Shown for () {
     fn shown(&self) -> String {
         "ok".to_string()
+    }
+}
+
+impl Shown for str {
+    fn shown(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -41,6 +45,12 @@ impl Shown for Sock {
 impl Shown for Received {
     fn shown(&self) -> String {
         format!("{self:?}")
+    }
+}
+
+impl<T: Shown + ?Sized> Shown for &T {
+    fn shown(&self) -> String {
+        (*self).shown()
     }
 }
 

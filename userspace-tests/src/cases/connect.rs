@@ -558,7 +558,7 @@ pub const CASES: &[Case] = &[
     Case::two(
         "connect_many_in_a_row",
         |t| {
-            let listener = t.listener(4);
+            let listener = t.listener(64);
             t.tell("port", t.port_of(&listener));
             for number in 0..30_u8 {
                 let sock = listener.accept().expect("accept");

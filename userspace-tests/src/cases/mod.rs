@@ -6,13 +6,25 @@ mod bind;
 mod broken;
 mod connect;
 mod creation;
+mod iovec;
 mod names;
 mod options;
+mod recv;
+mod send;
 
 use crate::case::{Case, Test};
 
-const TABLES: &[&[Case]] =
-    &[creation::CASES, bind::CASES, connect::CASES, accept::CASES, names::CASES, options::CASES];
+const TABLES: &[&[Case]] = &[
+    creation::CASES,
+    bind::CASES,
+    connect::CASES,
+    accept::CASES,
+    send::CASES,
+    recv::CASES,
+    iovec::CASES,
+    names::CASES,
+    options::CASES,
+];
 
 pub fn all() -> Vec<Test> {
     tests(TABLES)

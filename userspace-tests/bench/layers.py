@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Which layer a moment of processor time belongs to, by the kernel's own symbol table.
+
+The innermost function that has an owner decides: a spin lock taken by the module is the
+module's, a packet copied by the driver the driver's. So a layer's time includes what it makes
+the kernel's general routines do, and not what it makes another layer do. What this cannot
+separate: time in interrupt handlers that happen to interrupt a layer is theirs, not its; and
+waiting costs no time, so it does not show at all.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from sampler import Sample
+
+APPLICATION = "application"
+SYSTEM_CALL = "system call"
+MODULE = "module"
+COPY = "module: copy"
+DRIVER = "driver"
+CHECKSUM = "driver: CRC"
+NETWORK = "network"
+OTHER = "other"
+LAYERS = (APPLICATION, SYSTEM_CALL, MODULE, COPY, DRIVER, CHECKSUM, NETWORK, OTHER)
+_IDLE = "idle"
+
+_IDLE_LEAF = re.compile(
+    r"default_idle|safe_halt|mwait_idle|acpi_.*idle|pv_native_safe_halt|cpu_idle"
+)
+_COPY_LEAF = re.compile(
+    r"copy_(?:to|from)_|copy_user|rep_movs|^_?_?memcpy|_copy_(?:to|from)_iter|copy_page_(?:to|from)"
+)
+_CHECKSUM_LEAF = re.compile(r"crc32")
+_OWNERS = (
+    (DRIVER, re.compile(r"^(?:rxe_|do_task$|do_complete|__?ib_|ib_|ibcm_|cm_|rdma_)")),
+    (
+        NETWORK,
+        re.compile(
+            r"^_?_?(?:tcp_|udp|ip_|ip6_|ipv6_|inet|dev_|netif_|net_rx|process_backlog|napi_|skb_"
+            r"|alloc_skb|kfree_skb|sk_|sock_def|veth_|eth_|neigh_|nf_|raw_|packet_|arp_|dst_|fib)"
+        ),
+    ),
+    (SYSTEM_CALL, re.compile(r"^(?:do_syscall_64|entry_SYSCALL|__?x64_sys_|ret_from_fork_asm$)")),
+)
+
+
+class Symbols:
+    """The kernel's functions by address."""
+
+    def __init__(self, text: str | None = None) -> None:
+        symbols = []
+        for line in (text or Path("/proc/kallsyms").read_text()).splitlines():
+            address, kind, name = line.split(None, 2)
+            if kind in "tTwW":
+                symbols.append((int(address, 16), name))
+        symbols.sort()
+        self._addresses = [address for address, _name in symbols]
+        self._names = [name for _address, name in symbols]
+
+    def name(self, address: int) -> str:
+        """The function an address is in; those of modules end in "[module]"."""
+        index = bisect.bisect_right(self._addresses, address) - 1
+        return self._names[index] if index >= 0 else ""
+
+
+def layer(sample: Sample, symbols: Symbols, module: str = "sdp") -> str:
+    """The layer of one sample."""
+    if sample.user:
+        return APPLICATION
+    names = [symbols.name(address) for address in sample.chain]
+    if not names or _IDLE_LEAF.search(names[0]):
+        return _IDLE
+    owned = next((owner for owner in map(_owner(module), names) if owner), OTHER)
+    if owned == MODULE and _COPY_LEAF.search(names[0]):
+        return COPY
+    if owned == DRIVER and any(map(_CHECKSUM_LEAF.search, names)):
+        return CHECKSUM
+    return owned
+
+
+def _owner(module: str) -> Callable[[str], str | None]:
+    tag = f"[{module}]"
+
+    def owner(name: str) -> str | None:
+        if name.endswith(tag):
+            return MODULE
+        plain = name.split("\t", maxsplit=1)[0]
+        return next((kind for kind, pattern in _OWNERS if pattern.search(plain)), None)
+
+    return owner
+
+
+def split(samples: Iterable[Sample], frequency: int) -> dict[str, float]:
+    """Seconds of processor time by layer; idle time is not counted."""
+    symbols = Symbols()
+    counts = Counter(layer(sample, symbols) for sample in samples)
+    return {name: counts[name] / frequency for name in LAYERS}

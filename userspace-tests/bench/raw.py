@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""What the device itself can do: Send operations of the verbs, by stock perftest."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from twohosts.failure import Failure, parsed
+from twohosts.hosts import Host
+
+DEVICES = Path("/sys/class/infiniband")
+
+
+def gid_index(host: Host) -> tuple[str, int]:
+    """The device that has the host's IPv4 address as a GID, and the place of that GID."""
+    a, b, c, d = map(int, host.ipv4.split("."))
+    wanted = f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
+    for device in sorted(DEVICES.iterdir()):
+        port = device / "ports" / "1"
+        for entry in (port / "gids").iterdir():
+            if entry.read_text().strip() != wanted:
+                continue
+            kind = port / "gid_attrs" / "types" / entry.name
+            if "v2" in kind.read_text():
+                return device.name, int(entry.name)
+    raise Failure(f"no RDMA device has {host.ipv4} as a GID")
+
+
+def _run(tool: str, a: Host, b: Host, *options: str) -> str:
+    """A perftest program from a to b; what the client says."""
+
+    def command(host: Host) -> list[str]:
+        device, index = gid_index(host)
+        return [tool, "-F", "-d", device, "-x", str(index), *options]
+
+    with b.start(command(b), ready=r"Waiting for client") as server:
+        done = a.run([*command(a), b.ipv4])
+        server.finish()
+        return done.stdout
+
+
+def _row(size: int, output: str) -> list[float]:
+    """The figures of the line for messages of that size."""
+    row = parsed(re.search(rf"^\s*{size}\s+(\d.*)$", output, re.M), output, f"the line of {size}")
+    return [float(cell) for cell in row[1].split()]
+
+
+def bandwidth(a: Host, b: Host, size: int, total: int, *options: str) -> float:
+    """MiB/s of that many bytes in Sends of `size`."""
+    count = max(5, total // size)
+    # As many receives as a socket of usual size would post: perftest's 512 are of no use here.
+    output = _run("ib_send_bw", a, b, "-s", str(size), "-n", str(count), "-r", "128", *options)
+    _iterations, _peak, average, *_ = _row(size, output)
+    return average
+
+
+def latency(a: Host, b: Host, size: int, count: int, *options: str) -> float:
+    """Half of a round trip in us, as perftest counts it: the median of `count`."""
+    output = _run("ib_send_lat", a, b, "-s", str(size), "-n", str(count), *options)
+    _iterations, _least, _most, typical, *_ = _row(size, output)
+    return typical
