@@ -32,7 +32,8 @@ def _run(tool: str, a: Host, b: Host, *options: str) -> str:
 
     def command(host: Host) -> list[str]:
         device, index = gid_index(host)
-        return [tool, "-F", "-d", device, "-x", str(index), *options]
+        # Its "waiting" must not wait in a buffer.
+        return ["stdbuf", "-oL", tool, "-F", "-d", device, "-x", str(index), *options]
 
     with b.start(command(b), ready=r"Waiting for client") as server:
         done = a.run([*command(a), b.ipv4])
