@@ -4,11 +4,14 @@
 mod accept;
 mod bind;
 mod broken;
+mod close;
 mod connect;
 mod creation;
 mod iovec;
 mod names;
+mod oob;
 mod options;
+mod poll;
 mod recv;
 mod send;
 
@@ -19,11 +22,14 @@ const TABLES: &[&[Case]] = &[
     bind::CASES,
     connect::CASES,
     accept::CASES,
+    names::CASES,
+    options::CASES,
     send::CASES,
     recv::CASES,
     iovec::CASES,
-    names::CASES,
-    options::CASES,
+    poll::CASES,
+    close::CASES,
+    oob::CASES,
 ];
 
 pub fn all() -> Vec<Test> {
