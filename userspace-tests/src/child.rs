@@ -32,21 +32,30 @@ impl Child {
         status
     }
 
+    /// The exit status of a child that must not have been killed.
+    #[track_caller]
+    pub fn status(self) -> i32 {
+        let status = self.wait();
+        assert!(libc::WIFEXITED(status), "the child process was killed");
+        libc::WEXITSTATUS(status)
+    }
+
+    /// The signal that ended the child.
+    pub fn killed_by(self) -> Option<i32> {
+        let status = self.wait();
+        libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status))
+    }
+
     /// Waits for the end of a child that must not have panicked.
     #[track_caller]
     pub fn join(self) {
-        let status = self.wait();
-        assert!(
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
-            "the child process failed"
-        );
+        assert_eq!(self.status(), 0, "the child process failed");
     }
 
     #[track_caller]
     pub fn kill(self) {
         // SAFETY: integers only.
         checked_unit(unsafe { libc::kill(self.0, libc::SIGKILL) }).expect("kill");
-        let status = self.wait();
-        assert!(libc::WIFSIGNALED(status), "the child process was not killed");
+        assert_eq!(self.killed_by(), Some(libc::SIGKILL), "the child process was not killed");
     }
 }

@@ -230,11 +230,13 @@ pub const CASES: &[Case] = &[
         |t, s| {
             t.ok("shutdown", s.shutdown(SHUT_RD));
             t.meet("shut");
+            t.meet("looked");
             t.send_all(s, b"still talking");
         },
         |t, s| {
             t.meet("shut");
             t.eq("events", s.poll(POLLRDHUP | POLLIN, 0).map(|up| up.0), Ok(0));
+            t.meet("looked");
             t.eq("data", t.recv_exactly(s, 13), b"still talking".to_vec());
             t.ok("send", s.send(b"x", MSG_NOSIGNAL));
         },

@@ -9,11 +9,18 @@ mod connect;
 mod creation;
 mod iovec;
 mod names;
+mod namespaces;
 mod oob;
 mod options;
 mod poll;
 mod recv;
 mod send;
+mod sharing;
+mod signals;
+mod splice;
+mod threads;
+mod transfer;
+mod uring;
 
 use crate::case::{Case, Test};
 
@@ -30,6 +37,13 @@ const TABLES: &[&[Case]] = &[
     poll::CASES,
     close::CASES,
     oob::CASES,
+    signals::CASES,
+    threads::CASES,
+    sharing::CASES,
+    splice::CASES,
+    uring::CASES,
+    namespaces::CASES,
+    transfer::CASES,
 ];
 
 pub fn all() -> Vec<Test> {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+//! Network namespaces: what a socket sees belongs to the namespace it was made in.
+
+use libc::{EADDRINUSE, EADDRNOTAVAIL, EAGAIN, ECONNREFUSED, ENETUNREACH};
+
+use crate::case::Case;
+use crate::netns::{enter_fresh, Netns, Sysctl};
+
+pub const CASES: &[Case] = &[
+    Case::two(
+        "namespace_hides_its_listeners",
+        |t| {
+            let listener = t.socket();
+            listener.bind(&t.any(0)).expect("bind");
+            listener.listen(1).expect("listen");
+            t.tell("port", t.port_of(&listener));
+            t.wait("tried");
+            listener.set_nonblocking(true).expect("O_NONBLOCK");
+            t.err("accept", listener.accept(), EAGAIN);
+        },
+        |t| {
+            let port = t.hear("port");
+            t.err("own address", t.socket().connect(&t.here(port)), ECONNREFUSED);
+            t.say("tried");
+        },
+    )
+    .two_hosts()
+    .both_versions(),
+    Case::two(
+        "namespace_has_ports_of_its_own",
+        |t| {
+            let sock = t.socket();
+            sock.bind(&t.any(0)).expect("bind");
+            let port = t.port_of(&sock);
+            t.err("twice here", t.socket().bind(&t.any(port)), EADDRINUSE);
+            sock.listen(1).expect("listen");
+            t.tell("port", port);
+            let _accepted = sock.accept().expect("accept");
+            t.meet("done");
+        },
+        |t| {
+            let port = t.hear("port");
+            let sock = t.socket();
+            t.ok("the same there", sock.bind(&t.any(port)));
+            t.ok("listen", sock.listen(1));
+            let client = t.connected(port);
+            t.ok("peer", client.peer());
+            t.meet("done");
+        },
+    )
+    .two_hosts()
+    .both_versions(),
+    Case::two(
+        "namespace_of_a_socket_is_the_one_it_was_made_in",
+        |t| {
+            let sock = t.socket();
+            enter_fresh().expect("a fresh namespace");
+            t.ok("bind", sock.bind(&t.here(0)));
+            t.ok("listen", sock.listen(1));
+            t.tell("port", t.port_of(&sock));
+            let accepted = sock.accept().expect("accept");
+            t.ok("peer", accepted.peer());
+            t.eq("data", t.recv_to_end(&accepted), b"hello".to_vec());
+        },
+        |t| {
+            let port = t.hear("port");
+            let sock = t.socket();
+            enter_fresh().expect("a fresh namespace");
+            t.ok("connect", sock.connect(&t.there(port)));
+            t.send_all(&sock, b"hello");
+        },
+    )
+    .two_hosts(),
+    Case::alone("namespace_without_addresses_has_none_to_bind", |t| {
+        enter_fresh().expect("a fresh namespace");
+        t.err("here", t.socket().bind(&t.here(0)), EADDRNOTAVAIL);
+        t.err("there", t.socket().bind(&t.there(0)), EADDRNOTAVAIL);
+        let sock = t.socket();
+        t.ok("wildcard", sock.bind(&t.any(0)));
+        t.ok("listen", sock.listen(1));
+    })
+    .two_hosts()
+    .both_versions(),
+    Case::alone("namespace_without_routes_reaches_nobody", |t| {
+        enter_fresh().expect("a fresh namespace");
+        t.err("connect", t.socket().connect(&t.there(9)), ENETUNREACH);
+    })
+    .two_hosts(),
+    Case::alone("namespace_left_by_its_processes_lives_with_its_socket", |t| {
+        let home = Netns::current();
+        enter_fresh().expect("a fresh namespace");
+        let listener = t.socket();
+        listener.bind(&t.any(0)).expect("bind");
+        listener.listen(1).expect("listen");
+        home.enter().expect("going back");
+        let name = t.ok("name", listener.name());
+        listener.set_nonblocking(true).expect("O_NONBLOCK");
+        t.err("accept", listener.accept(), EAGAIN);
+        t.err("not visible at home", t.socket().connect(&t.here(name.port())), ECONNREFUSED);
+        t.ok("close", listener.close());
+    }),
+    Case::alone("namespaces_come_and_go_with_listeners_in_them", |t| {
+        let home = Netns::current();
+        for _ in 0..5 {
+            enter_fresh().expect("a fresh namespace");
+            let listener = t.socket();
+            listener.bind(&t.any(0)).expect("bind");
+            listener.listen(1).expect("listen");
+            home.enter().expect("going back");
+        }
+        let (server, client) = t.own_pair();
+        t.send_all(&client, b"home");
+        t.eq("data", t.recv_exactly(&server, 4), b"home".to_vec());
+    }),
+    Case::two(
+        "namespace_has_port_settings_of_its_own",
+        |t| {
+            let _range = Sysctl::set("ipv4/ip_local_port_range", "20020 20021");
+            t.holds("narrow here", (20020..=20021).contains(&t.port_of(&t.bound())));
+            t.meet("set");
+            t.meet("bound");
+        },
+        |t| {
+            t.meet("set");
+            t.holds("unchanged there", !(20020..=20021).contains(&t.port_of(&t.bound())));
+            t.meet("bound");
+        },
+    )
+    .two_hosts(),
+];
