@@ -17,7 +17,7 @@ FIRST_STAGE = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,
                "init=/first-stage")
 KERNEL = ("console=ttyS0 earlyprintk=ttyS0 loglevel=7 printk.devkmsg=on "
           # No ACPI or HPET to check the TSC against, and no need: it is the host's.
-          "tsc=reliable reboot=t panic=-1 oops=panic net.ifnames=0 random.trust_cpu=on kmemleak=on")
+          "tsc=reliable reboot=t panic=-1 oops=panic net.ifnames=0 random.trust_cpu=on dummy.numdummies=0 kmemleak=on")
 
 
 class Machine:
