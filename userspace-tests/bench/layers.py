@@ -95,8 +95,8 @@ def _owner(module: str) -> Callable[[str], str | None]:
     return owner
 
 
-def split(samples: Iterable[Sample], frequency: int) -> dict[str, float]:
-    """Seconds of processor time by layer; idle time is not counted."""
+def split(samples: Iterable[Sample], frequency: int, begin: float, end: float) -> dict[str, float]:
+    """Seconds of processor time by layer from `begin` to `end`; idle time is not counted."""
     symbols = Symbols()
-    counts = Counter(layer(sample, symbols) for sample in samples)
+    counts = Counter(layer(sample, symbols) for sample in samples if begin <= sample.time <= end)
     return {name: counts[name] / frequency for name in LAYERS}

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 _SYSCALL = {"x86_64": 298, "aarch64": 241}
 _TYPE_SOFTWARE = 1
 _CPU_CLOCK = 0
-_SAMPLE_IP, _SAMPLE_TID, _SAMPLE_CALLCHAIN = 1, 2, 32
-_DISABLED, _EXCLUDE_CALLCHAIN_USER = 1 << 0, 1 << 22
+_SAMPLE_IP, _SAMPLE_TIME, _SAMPLE_CALLCHAIN = 1, 4, 32
+_DISABLED, _EXCLUDE_CALLCHAIN_USER, _USE_CLOCKID = 1 << 0, 1 << 22, 1 << 25
+# Where the number of the clock stands in the attributes, and that of time.monotonic().
+_CLOCKID_AT, _CLOCK_MONOTONIC = 92, 1
 _ATTR_SIZE = 112
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _RECORD_LOST, _RECORD_SAMPLE = 2, 9
@@ -37,6 +39,8 @@ _PAGES = 2048
 class Sample:
     """One look at one processor."""
 
+    # As time.monotonic() counts it.
+    time: float
     user: bool
     # Kernel addresses, the innermost first.
     chain: tuple[int, ...]
@@ -50,19 +54,23 @@ class Sampler:
         self.lost = 0
         self._events: list[tuple[int, mmap.mmap]] = []
         libc = ctypes.CDLL(None, use_errno=True)
-        attributes = struct.pack(
+        attributes = bytearray(_ATTR_SIZE)
+        struct.pack_into(
             "=IIQQQQQ",
+            attributes,
+            0,
             _TYPE_SOFTWARE,
             _ATTR_SIZE,
             _CPU_CLOCK,
             10**9 // frequency,
-            _SAMPLE_IP | _SAMPLE_TID | _SAMPLE_CALLCHAIN,
+            _SAMPLE_IP | _SAMPLE_TIME | _SAMPLE_CALLCHAIN,
             0,
-            _DISABLED | _EXCLUDE_CALLCHAIN_USER,
-        ).ljust(_ATTR_SIZE, b"\0")
+            _DISABLED | _EXCLUDE_CALLCHAIN_USER | _USE_CLOCKID,
+        )
+        struct.pack_into("=i", attributes, _CLOCKID_AT, _CLOCK_MONOTONIC)
         number = _SYSCALL[os.uname().machine]
         for cpu in sorted(os.sched_getaffinity(0)):
-            fd = libc.syscall(number, attributes, -1, cpu, -1, 0)
+            fd = libc.syscall(number, bytes(attributes), -1, cpu, -1, 0)
             if fd < 0:
                 error = ctypes.get_errno()
                 raise OSError(error, f"perf_event_open: {os.strerror(error)}")
@@ -100,7 +108,7 @@ class Sampler:
             if kind == _RECORD_LOST:
                 self.lost += struct.unpack_from("=Q", data, at + 16)[0]
             elif kind == _RECORD_SAMPLE:
-                ip, _pid, _tid, count = struct.unpack_from("=QIIQ", data, at + 8)
+                ip, nanoseconds, count = struct.unpack_from("=QQQ", data, at + 8)
                 chain = struct.unpack_from(f"={count}Q", data, at + 32)
                 inside = tuple(
                     address
@@ -108,5 +116,5 @@ class Sampler:
                     if address >= _CONTEXTS[0] and address < _CONTEXTS[1]
                 )
                 user = misc & _MISC_MODE == _MISC_USER
-                yield Sample(user, () if user else inside or (ip,))
+                yield Sample(nanoseconds / 1e9, user, () if user else inside or (ip,))
             at += size
