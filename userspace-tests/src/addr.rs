@@ -61,13 +61,6 @@ impl Addr {
         self
     }
 
-    pub fn with_port(mut self, port: u16) -> Self {
-        // SAFETY: the port is at the same offset in both address types, inside the storage.
-        let name = unsafe { &mut *(&raw mut self.storage).cast::<libc::sockaddr_in>() };
-        name.sin_port = port.to_be();
-        self
-    }
-
     pub fn family(&self) -> c_int {
         c_int::from(self.storage.ss_family)
     }
@@ -94,7 +87,7 @@ impl Addr {
     }
 
     pub fn port(&self) -> u16 {
-        // SAFETY: see `with_port`.
+        // SAFETY: the port is at the same offset in both address types, inside the storage.
         let name = unsafe { &*(&raw const self.storage).cast::<libc::sockaddr_in>() };
         u16::from_be(name.sin_port)
     }
@@ -139,7 +132,6 @@ mod tests {
             let ip: IpAddr = text.parse().unwrap();
             let addr = Addr::new(ip, 4711);
             assert_eq!((addr.ip(), addr.port()), (Some(ip), 4711));
-            assert_eq!(addr.with_port(80).port(), 80);
         }
     }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! The command line.
 
+// The comments on the fields are the help text, where backticks would be shown as such.
+#![allow(clippy::doc_markdown)]
+
 use clap::{Parser, ValueEnum};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -14,6 +17,8 @@ pub enum Families {
 ///
 /// Every case runs first on TCP, the oracle, then on AF_INET_SDP between the same two hosts. Results
 /// are KTAP version 1 on stdout; the exit status is 1 when a test failed and 2 when none could run.
+// Switches of a command line are independent of each other.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {

@@ -63,7 +63,9 @@ impl Role {
                 then(sleeper);
             });
             let result = call();
-            other.join().expect("the watching thread");
+            if let Err(panic) = other.join() {
+                std::panic::resume_unwind(panic);
+            }
             result
         })
     }

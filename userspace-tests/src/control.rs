@@ -23,12 +23,10 @@ pub fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Sends one message; false when the other end is gone.
-pub fn put(fd: &OwnedFd, text: &str) -> bool {
+pub fn put(fd: RawFd, text: &str) -> bool {
     loop {
         // SAFETY: the buffer lives through the call.
-        let sent = unsafe {
-            libc::send(fd.as_raw_fd(), text.as_ptr().cast(), text.len(), libc::MSG_NOSIGNAL)
-        };
+        let sent = unsafe { libc::send(fd, text.as_ptr().cast(), text.len(), libc::MSG_NOSIGNAL) };
         if sent >= 0 {
             return true;
         }
@@ -64,7 +62,7 @@ impl Control {
     }
 
     pub fn say(&self, point: &str, value: &str) {
-        put(&self.0, &format!("{point}\n{value}"));
+        put(self.fd(), &format!("{point}\n{value}"));
     }
 
     /// The value said at `point`.

@@ -94,9 +94,8 @@ fn stage(args: &Args) -> io::Result<Stage> {
     let (hosts, namespaces) = if args.loopback {
         (Hosts::Loopback, None)
     } else {
-        let (server, client) = (args.server_ns.clone(), args.client_ns.clone());
-        let namespaces = Some((Netns::named(&server)?, Netns::named(&client)?));
-        (Hosts::Namespaces { server, client }, namespaces)
+        let namespaces = (Netns::named(&args.server_ns)?, Netns::named(&args.client_ns)?);
+        (Hosts::Namespaces, Some(namespaces))
     };
     Ok(Stage { hosts, namespaces, slowness: args.slowness, limit: args.timeout })
 }

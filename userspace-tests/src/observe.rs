@@ -114,6 +114,11 @@ impl Note {
         }
     }
 
+    /// Sends it over a report channel; a supervisor that is gone needs no notes.
+    pub fn send(&self, fd: RawFd) {
+        control::put(fd, &self.encode());
+    }
+
     pub fn decode(text: &str) -> Option<Self> {
         let rest = text.get(1..)?;
         match text.as_bytes().first()? {
@@ -143,7 +148,7 @@ impl Report {
     }
 
     pub fn note(&self, note: &Note) {
-        control::put(&self.0, &note.encode());
+        note.send(self.fd());
     }
 }
 

@@ -21,8 +21,8 @@ extern "C" fn count(signal: c_int, info: *mut siginfo_t, _context: *mut c_void) 
     if code > 0 {
         // For POLL_* codes the union holds { long si_band; int si_fd; } after three ints and
         // padding to eight bytes.
-        // SAFETY: a `siginfo_t` is 128 bytes long.
-        let fd = unsafe { *info.cast::<u8>().add(24).cast::<i32>() };
+        // SAFETY: a `siginfo_t` is 128 bytes long and aligned for an int.
+        let fd = unsafe { *info.cast::<i32>().add(6) };
         LAST_FD.store(fd, Ordering::SeqCst);
     }
 }

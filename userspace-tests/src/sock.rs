@@ -197,7 +197,7 @@ impl Sock {
     /// Reads an option of any plain type; `value` is what the kernel finds in the buffer.
     pub fn get_as<T: Copy>(&self, level: c_int, option: c_int, mut value: T) -> Res<T> {
         let mut len = size_of::<T>() as socklen_t;
-        self.get_raw(level, option, (&raw mut value).cast(), &mut len)?;
+        self.get_raw(level, option, (&raw mut value).cast(), &raw mut len)?;
         Ok(value)
     }
 

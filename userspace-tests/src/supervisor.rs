@@ -4,9 +4,11 @@
 //! The supervisor has a single thread and never touches the sockets under test, so it stays alive
 //! whatever the kernel does to the roles.
 
+use std::any::Any;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use libc::pid_t;
@@ -131,8 +133,7 @@ fn fork_role(stage: &Stage, case: &Case, role: Role) -> io::Result<pid_t> {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
     close_others(stage, &role);
-    std::panic::set_hook(Box::new(|_| {}));
-    let played = catch_panic(|| {
+    let played = catch_panic(role.report.fd(), || {
         if let Some((server, client)) = &stage.namespaces {
             let home = if role.side == Side::Server { server } else { client };
             home.enter().expect("entering the network namespace");
@@ -164,24 +165,32 @@ fn close_others(stage: &Stage, role: &Role) {
     }
 }
 
-thread_local! {
-    static WHERE: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
-}
+/// Where the last panic came from.
+static PANICKED_AT: Mutex<String> = Mutex::new(String::new());
 
-/// Runs the closure; a panic becomes its message with the place it came from.
-fn catch_panic(script: impl FnOnce()) -> Result<(), String> {
-    std::panic::set_hook(Box::new(|info| {
+/// Runs the script; a panic becomes its message with the place it came from.
+///
+/// A panic is also noted at once: on a second thread it may leave the first one waiting for ever.
+fn catch_panic(report: RawFd, script: impl FnOnce()) -> Result<(), String> {
+    std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
-        WHERE.with(|slot| slot.replace(place));
+        Note::At(format!("panicked at {place}: {}", message(info.payload()))).send(report);
+        if let Ok(mut last) = PANICKED_AT.lock() {
+            *last = place;
+        }
     }));
     catch_unwind(AssertUnwindSafe(script)).map_err(|payload| {
-        let text = payload
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_string()))
-            .unwrap_or_else(|| "a panic without a message".to_string());
-        WHERE.with(|slot| format!("{text} ({})", slot.borrow()))
+        let place = PANICKED_AT.lock().map(|place| place.clone()).unwrap_or_default();
+        format!("{} ({place})", message(payload.as_ref()))
     })
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
 }
 
 impl Actor {

@@ -210,7 +210,7 @@ pub const CASES: &[Case] = &[
         |t| {
             let listener = told_listener(t, 4);
             let mut len = 128;
-            let name = 1 as *mut libc::sockaddr;
+            let name = ptr::dangling_mut::<libc::sockaddr>();
             t.err("bad address", listener.accept_raw(name, &raw mut len, 0), EFAULT);
             let mut addr = Addr::empty();
             let bad_len = listener.accept_raw(addr.as_mut_ptr(), ptr::null_mut(), 0);

@@ -240,7 +240,7 @@ pub const CASES: &[Case] = &[
     .both_versions(),
     Case::alone("connect_with_a_bad_pointer_faults", |t| {
         t.err("null", t.socket().connect_raw(std::ptr::null(), 16), EFAULT);
-        t.err("unmapped", t.socket().connect_raw(1 as *const _, 16), EFAULT);
+        t.err("unmapped", t.socket().connect_raw(std::ptr::dangling(), 16), EFAULT);
     }),
     Case::alone("connect_with_a_foreign_family_is_not_supported", |t| {
         for family in [libc::AF_UNIX, libc::AF_PACKET, libc::AF_VSOCK, 200] {

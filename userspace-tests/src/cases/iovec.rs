@@ -183,15 +183,17 @@ pub const CASES: &[Case] = &[
     Case::connected(
         "sendmsg_refuses_control_data_of_unknown_kind",
         |t, s| {
-            let mut parts = [io(b"abc".as_ptr(), 3)];
-            // One control message: length 20, level SOL_SOCKET, a type that does not exist.
-            let mut control = [20_u64, 0x7fff_0000_0000 | libc::SOL_SOCKET as u64, 0];
-            let mut message = header(&mut parts);
-            message.msg_control = control.as_mut_ptr().cast();
-            message.msg_controllen = size_of_val(&control);
-            t.err("unknown type", s.sendmsg_header(&raw const message, MSG_NOSIGNAL), EINVAL);
-            control[1] = 9999;
-            t.eq("unknown level", s.sendmsg_header(&raw const message, MSG_NOSIGNAL), Ok(3));
+            let send = |level: i32| {
+                let mut parts = [io(b"abc".as_ptr(), 3)];
+                // One control message of 20 bytes, of a type that does not exist.
+                let mut control = [20_u64, 0x7fff_0000_0000 | level as u64, 0];
+                let mut message = header(&mut parts);
+                message.msg_control = control.as_mut_ptr().cast();
+                message.msg_controllen = size_of_val(&control);
+                s.sendmsg_header(&raw const message, MSG_NOSIGNAL)
+            };
+            t.err("unknown type", send(libc::SOL_SOCKET), EINVAL);
+            t.eq("unknown level", send(9999), Ok(3));
             s.shutdown(SHUT_WR).expect("shutdown");
         },
         |t, s| t.eq("data", t.recv_to_end(s), b"abc".to_vec()),

@@ -195,7 +195,7 @@ pub const CASES: &[Case] = &[
     ),
     Case::connected(
         "splice_forwards_from_socket_to_socket",
-        |t, s| {
+        |_, s| {
             let pipe = Pipe::new();
             loop {
                 let mut left = splice(s.fd(), pipe.into.as_raw_fd(), 65536, 0).expect("splice in");
