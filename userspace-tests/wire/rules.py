@@ -60,6 +60,7 @@ def well_formed(frames: list[Frame]) -> None:
     The packets that continue a message have no header; tshark takes their bytes for one all
     the same, so what it says about these says nothing.
     """
+    check(frames, "there is no packet")
     for frame in frames:
         continues = frame.opcode in (1, 2)
         check(
