@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The bytes that the application has written, cut into Data messages.
+//!
+//! A message that is not full may be held back:
+//! - by a cork, or by a promise of more bytes, until it is full, the cork goes,
+//!   a write without the promise comes, or [`Timer::Cork`] runs out;
+//! - by Nagle's rule, while an earlier message with payload has not completed.
+//!
+//! What counts as acknowledged for Nagle's rule is the completion of the send.
+//! A reliable connection completes a send when the peer's adapter has it, which
+//! says no less than MSeqAck would and comes by itself; MSeqAck only comes with
+//! the next message from the peer, so that a timer would be needed beside it.
+//!
+//! The urgent byte, the end of the stream and an explicit push send everything
+//! up to themselves.
+//!
+//! protocol: data, urgent
+//!
+//! [`Timer::Cork`]: crate::engine::timer::Timer::Cork
+
+use crate::engine::{error::Refused, oob::UrgentMark};
+
+/// One Data message to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    pub(crate) len: u16,
+    /// The last byte is the urgent one.
+    pub(crate) urgent: bool,
+}
+
+/// Bytes of our direction that no message carries yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SendStream {
+    unsent: u32,
+    /// The first so many of them go without being held back.
+    /// `pushed <= unsent`
+    pushed: u32,
+    urgent: UrgentMark,
+    /// The application said that more bytes follow at once.
+    more: bool,
+    cork: bool,
+    nodelay: bool,
+}
+
+impl SendStream {
+    pub(crate) fn unsent(&self) -> u32 {
+        self.unsent
+    }
+
+    pub(crate) fn urgent(&self) -> &UrgentMark {
+        &self.urgent
+    }
+
+    pub(crate) fn urgent_mut(&mut self) -> &mut UrgentMark {
+        &mut self.urgent
+    }
+
+    /// `len` more bytes.
+    pub(crate) fn queue(&mut self, len: u32, more: bool, urgent: bool) -> Result<(), Refused> {
+        let unsent = self.unsent.checked_add(len).ok_or(Refused::TooMuch)?;
+        self.unsent = unsent;
+        self.more = more;
+        if urgent && len > 0 {
+            self.urgent.set(unsent);
+            self.push();
+        }
+        Ok(())
+    }
+
+    /// Nothing of what is there now is held back any longer.
+    pub(crate) fn push(&mut self) {
+        self.pushed = self.unsent;
+    }
+
+    /// As TCP does, switching the delay off also releases what is corked.
+    pub(crate) fn set_nodelay(&mut self, on: bool) {
+        self.nodelay = on;
+        if on {
+            self.push();
+        }
+    }
+
+    pub(crate) fn set_cork(&mut self, on: bool) {
+        self.cork = on;
+        if !on {
+            self.more = false;
+        }
+    }
+
+    /// The next message, if any may go now. `in_flight`: an earlier message
+    /// with payload has not completed.
+    pub(crate) fn next(&self, max_payload: u16, in_flight: bool) -> Option<Segment> {
+        let segment = self.cut(max_payload)?;
+        let nagled = in_flight && !self.nodelay;
+        if self.may_hold(segment, max_payload) && (self.is_corked() || nagled) {
+            return None;
+        }
+        Some(segment)
+    }
+
+    /// Whether only a cork or a promise holds the next message back.
+    pub(crate) fn is_held_by_cork(&self, max_payload: u16) -> bool {
+        self.is_corked()
+            && self
+                .cut(max_payload)
+                .is_some_and(|segment| self.may_hold(segment, max_payload))
+    }
+
+    fn is_corked(&self) -> bool {
+        self.cork || self.more
+    }
+
+    fn may_hold(&self, segment: Segment, max_payload: u16) -> bool {
+        segment.len < max_payload && self.pushed == 0
+    }
+
+    /// protocol: urgent (the urgent byte is the last of its message)
+    fn cut(&self, max_payload: u16) -> Option<Segment> {
+        let mark = self.urgent.distance();
+        let limit = self.unsent.min(max_payload.into());
+        let len = mark.map_or(limit, |mark| limit.min(mark));
+        if len == 0 {
+            return None;
+        }
+        Some(Segment {
+            len: u16::try_from(len).unwrap_or(max_payload),
+            urgent: mark == Some(len),
+        })
+    }
+
+    pub(crate) fn on_sent(&mut self, segment: Segment) {
+        let len = segment.len.into();
+        self.unsent = self.unsent.saturating_sub(len);
+        self.pushed = self.pushed.saturating_sub(len);
+        self.urgent.on_sent(len);
+    }
+
+    pub(crate) fn is_sound(&self) -> bool {
+        self.pushed <= self.unsent
+            && self
+                .urgent
+                .distance()
+                .is_none_or(|mark| (1..=self.unsent).contains(&mark))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Segment, SendStream};
+    use crate::engine::error::Refused;
+
+    const MAX: u16 = 100;
+
+    fn next(stream: &mut SendStream, in_flight: bool) -> Option<u16> {
+        let segment = stream.next(MAX, in_flight)?;
+        stream.on_sent(segment);
+        assert!(stream.is_sound());
+        Some(segment.len)
+    }
+
+    #[test]
+    fn a_stream_is_cut_into_full_messages_and_a_rest() {
+        let mut stream = SendStream::default();
+        stream.queue(250, false, false).unwrap();
+        assert_eq!(next(&mut stream, false), Some(100));
+        assert_eq!(next(&mut stream, false), Some(100));
+        assert_eq!(next(&mut stream, false), Some(50));
+        assert_eq!(next(&mut stream, false), None);
+        assert_eq!(stream.unsent(), 0);
+    }
+
+    #[test]
+    fn nagle_holds_a_rest_while_payload_is_in_flight() {
+        let mut stream = SendStream::default();
+        stream.queue(150, false, false).unwrap();
+        assert_eq!(next(&mut stream, true), Some(100));
+        assert_eq!(next(&mut stream, true), None);
+        assert!(!stream.is_held_by_cork(MAX));
+        stream.queue(60, false, false).unwrap();
+        assert_eq!(next(&mut stream, true), Some(100));
+        assert_eq!(next(&mut stream, true), None);
+        assert_eq!(next(&mut stream, false), Some(10));
+    }
+
+    #[test]
+    fn nodelay_sends_at_once() {
+        let mut stream = SendStream::default();
+        stream.queue(10, false, false).unwrap();
+        assert_eq!(next(&mut stream, true), None);
+        stream.set_nodelay(true);
+        assert_eq!(next(&mut stream, true), Some(10));
+        stream.queue(10, false, false).unwrap();
+        assert_eq!(next(&mut stream, true), Some(10));
+        stream.set_nodelay(false);
+        stream.queue(10, false, false).unwrap();
+        assert_eq!(next(&mut stream, true), None);
+    }
+
+    #[test]
+    fn a_cork_holds_until_full_uncorked_or_pushed() {
+        let mut stream = SendStream::default();
+        stream.set_cork(true);
+        stream.queue(10, false, false).unwrap();
+        assert_eq!(next(&mut stream, false), None);
+        assert!(stream.is_held_by_cork(MAX));
+        stream.queue(95, false, false).unwrap();
+        assert_eq!(next(&mut stream, false), Some(100));
+        assert_eq!(next(&mut stream, false), None);
+        stream.set_cork(false);
+        assert_eq!(next(&mut stream, false), Some(5));
+        stream.set_cork(true);
+        stream.queue(5, false, false).unwrap();
+        stream.push();
+        assert_eq!(next(&mut stream, false), Some(5));
+        // The push covered what was there, not what comes.
+        stream.queue(5, false, false).unwrap();
+        assert_eq!(next(&mut stream, false), None);
+    }
+
+    #[test]
+    fn a_cork_holds_even_without_delay() {
+        let mut stream = SendStream::default();
+        stream.set_nodelay(true);
+        stream.set_cork(true);
+        stream.queue(10, false, false).unwrap();
+        assert_eq!(next(&mut stream, false), None);
+        stream.set_nodelay(true);
+        assert_eq!(next(&mut stream, false), Some(10));
+    }
+
+    #[test]
+    fn a_promise_holds_until_the_write_without_one() {
+        let mut stream = SendStream::default();
+        stream.queue(10, true, false).unwrap();
+        assert_eq!(next(&mut stream, false), None);
+        assert!(stream.is_held_by_cork(MAX));
+        stream.queue(10, false, false).unwrap();
+        assert_eq!(next(&mut stream, false), Some(20));
+    }
+
+    #[test]
+    fn the_urgent_byte_ends_its_message_and_is_not_held() {
+        let mut stream = SendStream::default();
+        stream.set_cork(true);
+        stream.queue(120, false, true).unwrap();
+        stream.queue(30, false, false).unwrap();
+        let cut = |len, urgent| Some(Segment { len, urgent });
+        let mut step = || {
+            let segment = stream.next(MAX, true);
+            if let Some(segment) = segment {
+                stream.on_sent(segment);
+            }
+            segment
+        };
+        assert_eq!(step(), cut(100, false));
+        assert_eq!(step(), cut(20, true));
+        assert_eq!(step(), None);
+    }
+
+    #[test]
+    fn a_second_urgent_byte_takes_the_place_of_an_unsent_one() {
+        let mut stream = SendStream::default();
+        stream.queue(10, false, true).unwrap();
+        stream.queue(10, false, true).unwrap();
+        assert_eq!(
+            stream.next(MAX, true),
+            Some(Segment {
+                len: 20,
+                urgent: true
+            })
+        );
+    }
+
+    #[test]
+    fn too_many_bytes_are_refused_and_change_nothing() {
+        let mut stream = SendStream::default();
+        stream.queue(u32::MAX, false, false).unwrap();
+        assert_eq!(stream.queue(1, true, true), Err(Refused::TooMuch));
+        assert_eq!(stream.unsent(), u32::MAX);
+        assert!(stream.next(MAX, false).is_some());
+    }
+}

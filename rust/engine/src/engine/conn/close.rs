@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The end of a connection: DisConn, AbortConn and who sends the DREQ.
+//!
+//! protocol: close, abort, close-timers
+
+use super::{Connection, Ended, Output, State};
+use crate::engine::{flow::credit::Need, timer::Timer, types::Mseq, wire::Body};
+
+machine! {
+    /// Our DisConn.
+    pub(crate) enum DisConn {
+        /// The application may send more.
+        Open,
+        /// To be sent behind everything that is queued.
+        Queued,
+        /// In flight.
+        Sent,
+        /// At the peer.
+        Completed,
+    }
+
+    /// The application will send no more.
+    on_shutdown: Open => Queued;
+    /// Posted.
+    on_sent: Queued => Sent;
+    /// Its send completed.
+    on_completed: Sent => Completed;
+}
+
+/// How a failed connection is taken down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Teardown {
+    /// It has not failed, or it is done.
+    No,
+    /// By AbortConn, if that can be sent at once, and then a DREQ.
+    AbortConn,
+    /// By a DREQ when the send of AbortConn has completed.
+    Completion(Mseq),
+    /// By a DREQ.
+    Disconnect,
+}
+
+/// Everything about the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Close {
+    disconn: DisConn,
+    /// Number of our DisConn once it was sent.
+    disconn_mseq: Mseq,
+    /// Our DisConn was sent before the peer's had come, so the DREQ is ours.
+    first: bool,
+    teardown: Teardown,
+    cause: Option<Ended>,
+    /// The peer has asked to suspend, and we leave instead.
+    leaving: bool,
+    /// A send has completed since [`Timer::PeerClose`] was started or asked
+    /// about.
+    progress: bool,
+}
+
+impl Close {
+    pub(super) fn new() -> Self {
+        Self {
+            disconn: DisConn::Open,
+            disconn_mseq: Mseq::HELLO,
+            first: false,
+            teardown: Teardown::No,
+            cause: None,
+            leaving: false,
+            progress: false,
+        }
+    }
+
+    pub(super) fn is_send_open(&self) -> bool {
+        self.disconn == DisConn::Open
+    }
+
+    /// Our DisConn was posted.
+    pub(super) fn is_disconn_sent(&self) -> bool {
+        matches!(self.disconn, DisConn::Sent | DisConn::Completed)
+    }
+
+    /// The connection has failed and only has to be taken down.
+    pub(super) fn has_failed(&self) -> bool {
+        self.cause.is_some()
+    }
+}
+
+impl Connection {
+    /// DisConn after everything that was queued. Before the connection is
+    /// established it is remembered.
+    pub fn shutdown_send(&mut self) {
+        if self.close.disconn.on_shutdown().is_ok() {
+            self.stream.push();
+            self.close.progress = false;
+            // Fails before the connection is established; then the move is
+            // made there.
+            let _ = self.state.on_shutdown();
+        }
+    }
+
+    /// The application is gone: it neither reads nor asks any more. Payload
+    /// that still comes aborts the connection.
+    pub fn close_receive(&mut self) {
+        if !self.received.is_closed() {
+            self.received.close();
+            self.close.progress = false;
+        }
+    }
+
+    /// Ends the connection at once and without its data.
+    pub fn abort(&mut self) {
+        self.fail(Ended::Aborted);
+    }
+
+    /// A DREQ, or a REJ, came. The shell answers a DREQ itself.
+    ///
+    /// All completions that the completion queues hold must have been handed
+    /// in before: the DREQ travels beside the connection and may overtake the
+    /// peer's last messages.
+    pub fn handle_disconnect_requested(&mut self) {
+        // protocol: close (a DREQ is the end when both DisConn are out)
+        let both = self.received.is_finished() && self.close.is_disconn_sent();
+        self.end(if both { Ended::Finished } else { Ended::Reset });
+    }
+
+    /// DREP came, or our DREQ was never answered, or the connection manager
+    /// says that the connection is gone.
+    pub fn handle_disconnected(&mut self) {
+        self.handle_disconnect_requested();
+    }
+
+    /// A completion with an error, a fatal event of the queue pair, or the
+    /// device is gone.
+    pub fn handle_link_failed(&mut self) {
+        if self.state == State::Ended || self.state == State::Disconnecting {
+            return;
+        }
+        let both = self.received.is_finished() && self.close.disconn == DisConn::Completed;
+        let cause = if both {
+            Ended::Finished
+        } else {
+            Ended::LinkFailed
+        };
+        self.close.cause.get_or_insert(cause);
+        if self.state.is_connected() {
+            // Nothing gets through, but the DREQ takes another way.
+            self.close.teardown = Teardown::Disconnect;
+        } else {
+            self.end(cause);
+        }
+    }
+
+    /// Why the connection is over. Some as soon as the outputs are drained and
+    /// nothing that the peer can do makes a difference.
+    pub fn ended(&self) -> Option<Ended> {
+        match self.state {
+            State::Disconnecting | State::Ended => self.close.cause,
+            State::Idle
+            | State::HelloSent
+            | State::HelloReceived
+            | State::HelloAckSent
+            | State::Established
+            | State::LocalClosing
+            | State::LocalClosed
+            | State::PeerClosed
+            | State::BothClosing
+            | State::BothClosed => None,
+        }
+    }
+
+    /// The peer's DisConn was received.
+    pub fn peer_closed(&self) -> bool {
+        self.received.is_finished()
+    }
+
+    /// No more can be queued.
+    pub fn send_closed(&self) -> bool {
+        !self.close.is_send_open() || self.close.has_failed() || self.is_over()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Disconnecting | State::Ended)
+    }
+
+    /// The connection is over; what is left is to tell the peer.
+    ///
+    /// protocol: abort
+    pub(super) fn fail(&mut self, cause: Ended) {
+        if self.close.cause.is_some() || self.is_over() {
+            return;
+        }
+        self.close.cause = Some(cause);
+        if !self.state.is_connected() {
+            // The shell rejects, or drops the connection manager's state.
+            let _ = self.state.on_end();
+            return;
+        }
+        // AbortConn belongs to a side that has sent DisConn; a DREQ alone
+        // would look like the end of a graceful close to the peer.
+        self.close.teardown = if self.close.is_disconn_sent() && cause != Ended::Reset {
+            Teardown::AbortConn
+        } else {
+            Teardown::Disconnect
+        };
+    }
+
+    fn end(&mut self, cause: Ended) {
+        if self.state.on_end().is_ok() {
+            self.close.cause.get_or_insert(cause);
+            self.close.teardown = Teardown::No;
+        }
+    }
+
+    /// A connection that has come to be established may have been shut down
+    /// before.
+    pub(super) fn resume_shutdown(&mut self) {
+        if self.close.disconn == DisConn::Queued {
+            let _ = self.state.on_shutdown();
+        }
+    }
+
+    /// protocol: suspend
+    pub(super) fn on_suspend(&mut self) {
+        self.close.leaving = true;
+        self.shutdown_send();
+    }
+
+    pub(super) fn on_peer_disconn(&mut self) {
+        self.received.on_disconn();
+        self.window.on_finished();
+        self.close.first = self.close.is_disconn_sent();
+        self.close.progress = false;
+        // The caller has checked that it is the first one.
+        let _ = self.state.on_peer_disconn();
+    }
+
+    pub(super) fn on_send_completed(&mut self) {
+        self.close.progress = true;
+        let mseq = self.close.disconn_mseq;
+        if self.close.disconn == DisConn::Sent && self.slots.has_completed(mseq) {
+            let _ = self.close.disconn.on_completed();
+            let _ = self.state.on_disconn_completed();
+        }
+    }
+
+    /// DisConn, behind all payload.
+    ///
+    /// protocol: close (needs two credits)
+    pub(super) fn poll_disconn(&mut self) -> Option<Output> {
+        if self.close.disconn != DisConn::Queued
+            || self.stream.unsent() > 0
+            || !self.may_send(Need::Control)
+        {
+            return None;
+        }
+        self.close.disconn.on_sent().ok()?;
+        let output = self.send_control(Body::DisConn);
+        self.close.disconn_mseq = self.credits.last_sent();
+        Some(output)
+    }
+
+    /// The DREQ of the side that closed first, when both are done.
+    ///
+    /// protocol: close (who disconnects)
+    pub(super) fn poll_disconnect(&mut self) -> Option<Output> {
+        if self.state != State::BothClosed || !self.close.first {
+            return None;
+        }
+        self.state.on_disconnect().ok()?;
+        Some(Output::Disconnect)
+    }
+
+    /// What takes a failed connection down.
+    pub(super) fn poll_teardown(&mut self) -> Option<Output> {
+        match self.close.teardown {
+            Teardown::No => None,
+            Teardown::AbortConn if self.may_send(Need::Control) => {
+                let output = self.send_control(Body::AbortConn);
+                self.close.teardown = Teardown::Completion(self.credits.last_sent());
+                Some(output)
+            }
+            Teardown::Completion(mseq) if !self.slots.has_completed(mseq) => None,
+            Teardown::AbortConn | Teardown::Completion(_) | Teardown::Disconnect => {
+                self.close.teardown = Teardown::No;
+                self.state.on_disconnect().ok()?;
+                Some(Output::Disconnect)
+            }
+        }
+    }
+
+    /// Whether the peer's part in the close is to be waited for with a limit:
+    /// always for its DREQ, and for everything else when nobody is left on our
+    /// side who could lose patience.
+    ///
+    /// protocol: close-timers
+    pub(super) fn wants_peer_close(&self) -> bool {
+        let alone = self.received.is_closed() || self.close.leaving;
+        self.state == State::BothClosed || alone && !self.close.is_send_open()
+    }
+
+    pub(super) fn on_peer_close_timeout(&mut self) {
+        if self.state == State::BothClosed {
+            // The peer owes the DREQ and nothing else.
+            self.close.first = true;
+        } else if self.close.progress {
+            self.close.progress = false;
+        } else {
+            self.fail(Ended::TimedOut);
+        }
+    }
+
+    /// The timer of the close, if it is the one wanted.
+    pub(super) fn close_timer(&self) -> Option<Timer> {
+        self.wants_peer_close().then_some(Timer::PeerClose)
+    }
+}

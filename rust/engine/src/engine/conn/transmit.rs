@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is to be sent next, computed when asked for.
+//!
+//! The order of the questions in [`Connection::poll_output`] is the priority.
+
+use super::{Connection, Output};
+use crate::engine::{
+    flow::{credit::Need, receive::UpdateDue},
+    wire::{Body, Flags, Repr},
+};
+
+impl Connection {
+    /// The next effect to carry out, or None when there is nothing to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        if self.close.has_failed() {
+            return self.poll_teardown();
+        }
+        if !self.state.is_connected() {
+            return None;
+        }
+        self.poll_answer()
+            .or_else(|| self.poll_data())
+            .or_else(|| self.poll_disconn())
+            .or_else(|| self.poll_announcement())
+            .or_else(|| self.poll_credit_update())
+            .or_else(|| self.poll_disconnect())
+    }
+
+    pub(super) fn may_send(&self, need: Need) -> bool {
+        self.credits.allow(need) && self.slots.allow(need)
+    }
+
+    /// What the peer has asked for.
+    fn poll_answer(&mut self) -> Option<Output> {
+        if !self.may_send(Need::Control) {
+            return None;
+        }
+        if self.declined.wants_send_sm() {
+            self.declined.on_send_sm();
+            return Some(self.send_control(Body::SendSm));
+        }
+        if self.answers.ch_rcv_buf {
+            self.answers.ch_rcv_buf = false;
+            // protocol: buffer-resize
+            let size = self.cfg.rcv_size.saturating_sub(16);
+            return Some(self.send_control(Body::ChRcvBufAck(size.into())));
+        }
+        None
+    }
+
+    fn poll_data(&mut self) -> Option<Output> {
+        let segment = self
+            .stream
+            .next(self.max_payload, self.slots.has_payload())?;
+        if !self.may_send(Need::Payload) {
+            self.count_stall();
+            return None;
+        }
+        self.stalled = false;
+        let mark = self.stream.urgent();
+        let flags = Flags {
+            oob_pres: segment.urgent,
+            oob_pend: mark.is_pending(),
+            req_pipe: false,
+        };
+        if flags.oob_pend {
+            self.stream.urgent_mut().on_announced();
+        }
+        if flags.oob_pres {
+            self.stats.urgent_sent = self.stats.urgent_sent.wrapping_add(1);
+        }
+        self.stream.on_sent(segment);
+        Some(self.send(Body::Data, flags, segment.len))
+    }
+
+    /// Tells the peer of an urgent byte that its window keeps back.
+    ///
+    /// protocol: urgent
+    fn poll_announcement(&mut self) -> Option<Output> {
+        if !self.stream.urgent().wants_announcement() || !self.may_send(Need::Control) {
+            return None;
+        }
+        Some(self.send_update())
+    }
+
+    /// protocol: credit-updates
+    fn poll_credit_update(&mut self) -> Option<Output> {
+        if !self.may_update() {
+            return None;
+        }
+        let due = match self.window.update_due() {
+            UpdateDue::Not => false,
+            UpdateDue::Later => self.answer_update,
+            UpdateDue::Now => true,
+        };
+        due.then(|| self.send_update())
+    }
+
+    /// Whether a credit update that is due could go.
+    fn may_update(&self) -> bool {
+        // With both DisConn out neither side has anything left to send.
+        let over = self.received.is_finished() && self.close.is_disconn_sent();
+        !over && self.may_send(Need::Grant) && self.window.grants_new()
+    }
+
+    /// Whether an update waits for its timer.
+    pub(super) fn wants_update_timer(&self) -> bool {
+        self.may_update() && self.window.update_due() == UpdateDue::Later
+    }
+
+    fn send_update(&mut self) -> Output {
+        let oob_pend = self.stream.urgent().is_pending();
+        if oob_pend {
+            self.stream.urgent_mut().on_announced();
+        }
+        self.stats.credit_updates_sent = self.stats.credit_updates_sent.wrapping_add(1);
+        let flags = Flags {
+            oob_pend,
+            ..Flags::default()
+        };
+        self.send(Body::Data, flags, 0)
+    }
+
+    pub(super) fn send_control(&mut self, body: Body) -> Output {
+        self.send(body, Flags::default(), 0)
+    }
+
+    /// The caller has asked [`may_send`](Self::may_send).
+    fn send(&mut self, body: Body, flags: Flags, payload_len: u16) -> Output {
+        self.answer_update = false;
+        let mseq = self.credits.on_sent();
+        let (bufs, mseq_ack) = self.window.on_sent();
+        self.slots.on_sent(mseq, payload_len);
+        self.stats.messages_sent = self.stats.messages_sent.wrapping_add(1);
+        self.stats.payload_bytes_sent = self
+            .stats
+            .payload_bytes_sent
+            .wrapping_add(payload_len.into());
+        let repr = Repr {
+            flags,
+            bufs,
+            mseq,
+            mseq_ack,
+            body,
+            payload_len: payload_len.into(),
+        };
+        Output::Send {
+            header: repr.emit(),
+            payload_len: payload_len.into(),
+            // protocol: messages (solicited events)
+            solicited: body.mid().is_solicited() || flags.oob_pres,
+        }
+    }
+
+    /// Counts once for each time that payload comes to a halt.
+    fn count_stall(&mut self) {
+        if self.stalled {
+            return;
+        }
+        self.stalled = true;
+        let counter = if self.credits.allow(Need::Payload) {
+            &mut self.stats.slot_stalls
+        } else {
+            &mut self.stats.credit_stalls
+        };
+        *counter = counter.wrapping_add(1);
+    }
+}

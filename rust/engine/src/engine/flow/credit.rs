@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The credits that the peer has granted, and our sequence numbers.
+//!
+//! protocol: credits, sequence-numbers
+
+use crate::engine::{error::PeerError, types::Mseq};
+
+/// How much a message asks of the last credits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// Carries payload.
+    Payload,
+    /// Carries none.
+    Control,
+    /// Carries none and grants new credits.
+    Grant,
+}
+
+impl Need {
+    /// The fewest credits, or free send slots, that it may be sent with.
+    pub(crate) const fn least(self) -> u16 {
+        match self {
+            Need::Payload => 3,
+            Need::Control => 2,
+            Need::Grant => 1,
+        }
+    }
+}
+
+/// Our right to send.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Credits {
+    /// Messages that may be sent now.
+    count: u16,
+    /// The last message sent.
+    sent: Mseq,
+    /// The last message of ours that the peer has received, by its own word.
+    /// Never after `sent`.
+    acked: Mseq,
+}
+
+impl Credits {
+    /// From the Bufs of the Hello or HelloAck.
+    pub(crate) fn new(bufs: u16) -> Self {
+        Self {
+            count: bufs,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn count(&self) -> u16 {
+        self.count
+    }
+
+    pub(crate) fn allow(&self, need: Need) -> bool {
+        self.count >= need.least()
+    }
+
+    pub(crate) fn last_sent(&self) -> Mseq {
+        self.sent
+    }
+
+    /// Accounts one message and returns its number.
+    pub(crate) fn on_sent(&mut self) -> Mseq {
+        self.count = self.count.saturating_sub(1);
+        self.sent = self.sent.next();
+        self.sent
+    }
+
+    /// Takes over what a received message grants. The number is absolute, so
+    /// one that was lost or late does no lasting harm.
+    ///
+    /// A grant smaller than what is in flight leaves no credit instead of
+    /// being an error: peers exist which read the two numbers of their header
+    /// at different times.
+    pub(crate) fn on_granted(&mut self, bufs: u16, mseq_ack: Mseq) -> Result<(), PeerError> {
+        let known = self.sent.since(self.acked);
+        if mseq_ack.since(self.acked) > known {
+            return Err(if mseq_ack.is_after(self.sent) {
+                PeerError::AckBeyondSent
+            } else {
+                PeerError::AckRegressed
+            });
+        }
+        self.acked = mseq_ack;
+        let in_flight = u16::try_from(self.sent.since(mseq_ack)).unwrap_or(u16::MAX);
+        self.count = bufs.saturating_sub(in_flight);
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn starting_at(bufs: u16, sent: Mseq) -> Self {
+        Self {
+            count: bufs,
+            sent,
+            acked: sent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Credits, Need};
+    use crate::engine::{error::PeerError, types::Mseq};
+
+    #[test]
+    fn payload_needs_three_control_two_and_a_grant_one() {
+        let allowed = |count| {
+            let credits = Credits::new(count);
+            [Need::Payload, Need::Control, Need::Grant].map(|need| credits.allow(need))
+        };
+        assert_eq!(allowed(3), [true, true, true]);
+        assert_eq!(allowed(2), [false, true, true]);
+        assert_eq!(allowed(1), [false, false, true]);
+        assert_eq!(allowed(0), [false, false, false]);
+    }
+
+    #[test]
+    fn a_grant_counts_without_what_is_still_in_flight() {
+        let mut credits = Credits::new(10);
+        for n in 1..=4 {
+            assert_eq!(credits.on_sent(), Mseq::new(n));
+        }
+        assert_eq!(credits.count(), 6);
+        credits.on_granted(9, Mseq::new(1)).unwrap();
+        assert_eq!(credits.count(), 6);
+        credits.on_granted(10, Mseq::new(4)).unwrap();
+        assert_eq!(credits.count(), 10);
+        // Absolute: the same again changes nothing.
+        credits.on_granted(10, Mseq::new(4)).unwrap();
+        assert_eq!(credits.count(), 10);
+        credits.on_granted(2, Mseq::new(4)).unwrap();
+        assert_eq!(credits.count(), 2);
+    }
+
+    #[test]
+    fn a_grant_below_what_is_in_flight_leaves_no_credit() {
+        let mut credits = Credits::new(5);
+        for _ in 0..5 {
+            credits.on_sent();
+        }
+        credits.on_granted(3, Mseq::new(1)).unwrap();
+        assert_eq!(credits.count(), 0);
+    }
+
+    #[test]
+    fn an_acknowledgement_of_the_unsent_or_backwards_is_refused() {
+        let mut credits = Credits::new(5);
+        for _ in 0..3 {
+            credits.on_sent();
+        }
+        assert_eq!(
+            credits.on_granted(5, Mseq::new(4)),
+            Err(PeerError::AckBeyondSent)
+        );
+        credits.on_granted(5, Mseq::new(2)).unwrap();
+        assert_eq!(
+            credits.on_granted(5, Mseq::new(1)),
+            Err(PeerError::AckRegressed)
+        );
+        assert_eq!(credits.count(), 4);
+    }
+
+    #[test]
+    fn numbers_wrap() {
+        let mut credits = Credits::starting_at(5, Mseq::new(u32::MAX - 1));
+        credits.on_sent();
+        assert_eq!(credits.on_sent(), Mseq::HELLO);
+        assert_eq!(
+            credits.on_granted(5, Mseq::new(1)),
+            Err(PeerError::AckBeyondSent)
+        );
+        credits.on_granted(5, Mseq::new(u32::MAX)).unwrap();
+        assert_eq!(credits.count(), 4);
+        assert_eq!(
+            credits.on_granted(5, Mseq::new(u32::MAX - 1)),
+            Err(PeerError::AckRegressed)
+        );
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbers: what may be sent, what may arrive. Knows no bytes and no states.
+
+pub(crate) mod credit;
+pub(crate) mod mode;
+pub(crate) mod receive;
+pub(crate) mod slots;

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The receive buffers: posted, held by the application, granted to the peer.
+//!
+//! # How many
+//!
+//! A connection starts with `initial` buffers, so that an idle one costs
+//! little, and goes up to `depth` when payload has come. What the application
+//! has not read counts against `depth`. While fewer than [`PAYLOAD_LEAST`]
+//! could be granted the window is *shut*: [`SHUT`] buffers stay posted, which
+//! allow the peer control messages but no payload. An *open* window has at
+//! least [`OPEN_LEAST`], one more than payload needs: a credit update of ours
+//! costs the peer's answer one of them, and without the spare one two idle
+//! sides would have to answer each other's updates for ever. A peer that keeps
+//! the rules can therefore make us hold at most `depth + 1` buffers.
+//!
+//! # When to tell the peer
+//!
+//! See [`Window::update_due`].
+//!
+//! protocol: credits, credit-updates
+
+use super::credit::Need;
+use crate::engine::{error::PeerError, types::Mseq};
+
+/// Credits that a peer with payload to send needs.
+const PAYLOAD_LEAST: u16 = Need::Payload.least();
+/// Buffers posted when no more payload can be taken.
+const SHUT: u16 = Need::Control.least();
+/// The fewest buffers wanted otherwise.
+const OPEN_LEAST: u16 = 4;
+
+/// Whether a message is owed to the peer for its grant alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UpdateDue {
+    Not,
+    /// When [`Timer::CreditUpdate`](crate::engine::timer::Timer) has run.
+    Later,
+    Now,
+}
+
+/// What arrives, as far as credits are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    Payload,
+    Control,
+    /// Data without payload.
+    CreditUpdate,
+}
+
+/// The peer's right to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    depth: u16,
+    initial: u16,
+    /// Payload has come, so it is worth to post more.
+    grown: bool,
+    /// No more payload will come.
+    finished: bool,
+    /// Posted and not yet used up. `granted <= posted`
+    posted: u16,
+    /// Filled with payload which the application has not read.
+    held: u16,
+    /// Upper bound of the credits that the peer has: what our last message
+    /// granted, less what has arrived since.
+    granted: u16,
+    /// Credit updates among the messages that arrived since our last message.
+    updates_since: u16,
+    /// The last message received.
+    received: Mseq,
+}
+
+impl Window {
+    pub(crate) fn new(depth: u16, initial: u16) -> Self {
+        Self {
+            depth,
+            initial,
+            grown: false,
+            finished: false,
+            posted: 0,
+            held: 0,
+            granted: 0,
+            updates_since: 0,
+            received: Mseq::HELLO,
+        }
+    }
+
+    pub(crate) fn posted(&self) -> u16 {
+        self.posted
+    }
+
+    pub(crate) fn held(&self) -> u16 {
+        self.held
+    }
+
+    pub(crate) fn granted(&self) -> u16 {
+        self.granted
+    }
+
+    /// How many more buffers to post.
+    pub(crate) fn wanted(&self) -> u16 {
+        let free = self.depth.saturating_sub(self.held);
+        let target = if free < PAYLOAD_LEAST {
+            SHUT
+        } else if self.grown && !self.finished {
+            free.max(OPEN_LEAST)
+        } else {
+            free.min(self.initial).max(OPEN_LEAST)
+        };
+        target.saturating_sub(self.posted)
+    }
+
+    pub(crate) fn on_posted(&mut self, count: u16) {
+        self.posted = self.posted.saturating_add(count);
+    }
+
+    /// A posted buffer was used up.
+    pub(crate) fn on_used(&mut self) {
+        self.posted = self.posted.saturating_sub(1);
+    }
+
+    /// Checks number and credit of a message without taking it in.
+    pub(crate) fn check(&self, mseq: Mseq, payload: bool) -> Result<(), PeerError> {
+        // protocol: sequence-numbers
+        if mseq != self.received.next() {
+            return Err(PeerError::MseqGap);
+        }
+        // protocol: credits
+        if self.granted == 0 {
+            return Err(PeerError::WithoutCredit);
+        }
+        if payload && self.granted < PAYLOAD_LEAST {
+            return Err(PeerError::PayloadWithoutCredit);
+        }
+        Ok(())
+    }
+
+    /// Takes a message in that [`check`](Self::check) has passed.
+    pub(crate) fn on_received(&mut self, arrival: Arrival) {
+        self.received = self.received.next();
+        self.granted = self.granted.saturating_sub(1);
+        match arrival {
+            Arrival::CreditUpdate => self.updates_since = self.updates_since.saturating_add(1),
+            Arrival::Control => {}
+            Arrival::Payload => self.grown = true,
+        }
+    }
+
+    /// The payload of a message went to the application, and the buffer with it.
+    pub(crate) fn on_held(&mut self) {
+        self.held = self.held.saturating_add(1);
+    }
+
+    /// The application is done with a buffer.
+    pub(crate) fn on_consumed(&mut self) {
+        self.held = self.held.saturating_sub(1);
+    }
+
+    /// The peer has ended its byte stream.
+    pub(crate) fn on_finished(&mut self) {
+        self.finished = true;
+    }
+
+    /// Bufs and MSeqAck for a message that is sent now.
+    pub(crate) fn on_sent(&mut self) -> (u16, Mseq) {
+        self.granted = self.posted;
+        self.updates_since = 0;
+        (self.posted, self.received)
+    }
+
+    /// Whether a message sent now would grant anything.
+    pub(crate) fn grants_new(&self) -> bool {
+        self.posted > self.granted
+    }
+
+    /// Whether a credit update is due.
+    ///
+    /// With more than two credits left the peer can go on, and is told when
+    /// half as many again are there. With two or fewer it may be stuck and is
+    /// told at once, with one exception: when the window is shut, and all that
+    /// the peer lacks is what it paid for credit updates to us, an answer
+    /// would only make it pay once more. Then the answer is late, which keeps
+    /// two sides that both do not read from answering each other at full
+    /// speed; a peer without any credit is never kept waiting.
+    ///
+    /// protocol: credit-updates
+    pub(crate) fn update_due(&self) -> UpdateDue {
+        let new = self.posted.saturating_sub(self.granted);
+        if new == 0 {
+            return UpdateDue::Not;
+        }
+        if self.granted >= PAYLOAD_LEAST {
+            return if new > self.granted >> 1 {
+                UpdateDue::Now
+            } else {
+                UpdateDue::Not
+            };
+        }
+        let only_updates = new <= self.updates_since;
+        if only_updates && self.granted > 0 && self.posted < OPEN_LEAST {
+            UpdateDue::Later
+        } else {
+            UpdateDue::Now
+        }
+    }
+
+    /// What must hold between any two calls, of a shell that posts what is
+    /// wanted.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.granted <= self.posted
+            && self.held <= self.depth.saturating_add(1)
+            && u32::from(self.posted).saturating_add(self.held.into())
+                <= u32::from(self.depth.max(self.initial)).saturating_add(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arrival, UpdateDue, Window};
+    use crate::engine::{error::PeerError, types::Mseq};
+
+    fn window(depth: u16, initial: u16) -> Window {
+        let mut window = Window::new(depth, initial);
+        window.on_posted(window.wanted());
+        window.on_sent();
+        window
+    }
+
+    fn receive(window: &mut Window, arrival: Arrival) {
+        window.on_used();
+        window
+            .check(window.received.next(), arrival == Arrival::Payload)
+            .unwrap();
+        window.on_received(arrival);
+        if arrival == Arrival::Payload {
+            window.on_held();
+        }
+        window.on_posted(window.wanted());
+        assert!(window.is_sound());
+    }
+
+    #[test]
+    fn starts_small_and_grows_with_payload() {
+        let mut window = window(20, 5);
+        assert_eq!(window.posted(), 5);
+        receive(&mut window, Arrival::Control);
+        assert_eq!(window.posted(), 5);
+        receive(&mut window, Arrival::Payload);
+        assert_eq!(window.posted(), 19);
+        window.on_consumed();
+        window.on_posted(window.wanted());
+        assert_eq!(window.posted(), 20);
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_shuts_the_window_at_two() {
+        for depth in 3..12 {
+            let mut window = window(depth, 4);
+            let mut held = 0;
+            while window.posted() >= 3 {
+                window.on_sent();
+                receive(&mut window, Arrival::Payload);
+                held += 1;
+            }
+            assert_eq!(window.posted(), 2, "depth {depth}");
+            assert!(held <= depth + 1);
+            // Only control is left, and its buffers come back.
+            window.on_sent();
+            assert_eq!(
+                window.check(window.received.next(), true),
+                Err(PeerError::PayloadWithoutCredit)
+            );
+            receive(&mut window, Arrival::Control);
+            assert_eq!(window.posted(), 2);
+            assert_eq!(window.update_due(), UpdateDue::Now);
+        }
+    }
+
+    #[test]
+    fn a_shut_window_opens_again_when_the_reader_reads() {
+        let mut window = window(6, 4);
+        while window.posted() >= 3 {
+            window.on_sent();
+            receive(&mut window, Arrival::Payload);
+        }
+        window.on_sent();
+        while window.held() > 3 {
+            assert_eq!(window.update_due(), UpdateDue::Not);
+            window.on_consumed();
+            window.on_posted(window.wanted());
+        }
+        assert_eq!(window.posted(), 4);
+        assert_eq!(window.update_due(), UpdateDue::Now);
+    }
+
+    #[test]
+    fn a_message_without_a_credit_is_refused() {
+        let mut window = Window::new(8, 4);
+        window.on_posted(4);
+        assert_eq!(
+            window.check(Mseq::new(1), false),
+            Err(PeerError::WithoutCredit)
+        );
+        window.on_sent();
+        assert_eq!(window.check(Mseq::new(1), true), Ok(()));
+        assert_eq!(window.check(Mseq::new(2), true), Err(PeerError::MseqGap));
+        assert_eq!(window.check(Mseq::HELLO, true), Err(PeerError::MseqGap));
+    }
+
+    #[test]
+    fn an_update_is_due_at_half_as_many_again() {
+        let mut window = Window::new(64, 64);
+        window.on_posted(64);
+        window.on_sent();
+        window.on_posted(32);
+        assert_eq!(window.update_due(), UpdateDue::Not);
+        window.on_posted(1);
+        assert_eq!(window.update_due(), UpdateDue::Now);
+        window.on_sent();
+        assert_eq!(window.update_due(), UpdateDue::Not);
+    }
+
+    #[test]
+    fn a_peer_with_two_credits_is_told_at_once() {
+        let mut window = window(8, 4);
+        receive(&mut window, Arrival::Control);
+        assert_eq!(window.update_due(), UpdateDue::Not);
+        receive(&mut window, Arrival::Control);
+        assert_eq!(window.granted(), 2);
+        assert_eq!(window.update_due(), UpdateDue::Now);
+    }
+
+    #[test]
+    fn an_open_window_does_not_answer_a_single_update() {
+        for depth in 3..20 {
+            let mut window = window(depth, 4);
+            receive(&mut window, Arrival::CreditUpdate);
+            assert_eq!(window.update_due(), UpdateDue::Not, "depth {depth}");
+        }
+    }
+
+    #[test]
+    fn a_shut_window_answers_a_mere_update_late() {
+        let mut window = Window::new(4, 4);
+        window.on_posted(2);
+        window.on_sent();
+        window.held = 4;
+        receive(&mut window, Arrival::CreditUpdate);
+        assert_eq!((window.posted(), window.granted()), (2, 1));
+        assert_eq!(window.update_due(), UpdateDue::Later);
+        receive(&mut window, Arrival::CreditUpdate);
+        assert_eq!(window.update_due(), UpdateDue::Now);
+        window.on_sent();
+        receive(&mut window, Arrival::Control);
+        assert_eq!(window.update_due(), UpdateDue::Now);
+    }
+
+    #[test]
+    fn after_the_peers_last_byte_few_buffers_are_kept() {
+        let mut window = window(20, 5);
+        receive(&mut window, Arrival::Payload);
+        window.on_finished();
+        assert_eq!(window.wanted(), 0);
+        for _ in 0..16 {
+            window.on_used();
+        }
+        assert_eq!(window.posted(), 3);
+        assert_eq!(window.wanted(), 2);
+    }
+}
