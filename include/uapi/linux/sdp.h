@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * Sockets Direct Protocol: every number that programs and the module share.
+ *
+ * Other code, in any language, reads its numbers from here.
+ */
+#ifndef _UAPI_LINUX_SDP_H
+#define _UAPI_LINUX_SDP_H
+
+/*
+ * socket(AF_INET_SDP, SOCK_STREAM, 0 or IPPROTO_TCP)
+ *
+ * 27 is what every SDP program has been compiled with (OFED, libsdp, OpenJDK,
+ * qperf). Today's headers call the same number AF_IB, but no socket family is
+ * registered under that name.
+ */
+#define AF_INET_SDP		27
+#define PF_INET_SDP		AF_INET_SDP
+
+/*
+ * Accepted as sa_family of a struct sockaddr_in6 only. It is not a socket
+ * family here: the kernel has another owner for the number (AF_MPLS).
+ */
+#define AF_INET6_SDP		28
+
+/* IB CM service id of TCP-style port N is SDP_SERVICE_ID_BASE + N. */
+#define SDP_SERVICE_ID_BASE	0x10000
+
+/*
+ * Options at level SOL_TCP. 80 and 81 are the numbers of the OFED module, and
+ * programs use them.
+ */
+#define SDP_ZCOPY_THRESH	80	/* int, bytes: not in use yet, ENOPROTOOPT */
+#define SDP_LAST_BIND_ERR	81	/* int, get only: 0 or -errno of the last bind() */
+/*
+ * int, AF_INET or AF_INET6: the family of the addresses of a socket that is
+ * not bound yet. A socket starts as AF_INET and becomes AF_INET6 when it is
+ * bound or connected with an IPv6 address; a program that asked for an
+ * AF_INET6 socket sets it at once so that its names are IPv6 from the start.
+ */
+#define SDP_SOCK_FAMILY		82
+
+/* Directories of the knobs and names of the files under /proc. */
+#define SDP_SYSCTL_DIR		"net/sdp"
+#define SDP_PROC_SOCKETS	"sdp"
+#define SDP_PROC_STATS		"sdpstats"
+
+#endif /* _UAPI_LINUX_SDP_H */

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Addresses: from and to `struct sockaddr`, and what is asked about them.
+//!
+//! Accepted from programs: AF_INET and 27 as `sockaddr_in`, AF_INET6 and 28 as
+//! `sockaddr_in6`, and 27 with the length of a `sockaddr_in6`. Returned: AF_INET and AF_INET6 only.
+
+use crate::{
+    engine::types::Ip,
+    ffi, //
+};
+use kernel::prelude::*;
+
+/// Smallest `sockaddr_in6`: the one of RFC 2133, without a scope id.
+const SIN6_LEN_RFC2133: usize = 24;
+
+/// An address and a port in host order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Addr {
+    pub(crate) ip: Ip,
+    pub(crate) port: u16,
+    /// Interface of a link-local address, or 0.
+    pub(crate) scope: u32,
+}
+
+/// What a program passed.
+pub(crate) enum Parsed {
+    /// AF_UNSPEC: forget the peer.
+    Unspec,
+    /// An address, and whether it came as IPv6 (maybe v4-mapped).
+    Addr(Addr, Family),
+}
+
+/// Family of the names of a socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Addr {
+    pub(crate) const ANY4: Addr = Addr {
+        ip: Ip::V4([0; 4]),
+        port: 0,
+        scope: 0,
+    };
+    pub(crate) const ANY6: Addr = Addr {
+        ip: Ip::V6([0; 16]),
+        port: 0,
+        scope: 0,
+    };
+
+    /// The wildcard of `family`.
+    pub(crate) fn any(family: Family) -> Addr {
+        match family {
+            Family::V4 => Self::ANY4,
+            Family::V6 => Self::ANY6,
+        }
+    }
+
+    pub(crate) fn is_any(ip: Ip) -> bool {
+        match ip {
+            Ip::V4(a) => a == [0; 4],
+            Ip::V6(a) => a == [0; 16],
+        }
+    }
+
+    pub(crate) fn is_loopback(ip: Ip) -> bool {
+        match ip {
+            Ip::V4(a) => a[0] == 127,
+            Ip::V6(a) => a == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        }
+    }
+
+    pub(crate) fn is_multicast(ip: Ip) -> bool {
+        match ip {
+            Ip::V4(a) => a[0] & 0xf0 == 0xe0 || a == [255; 4],
+            Ip::V6(a) => a[0] == 0xff,
+        }
+    }
+
+    pub(crate) fn same_family(a: Ip, b: Ip) -> bool {
+        matches!(
+            (a, b),
+            (Ip::V4(_), Ip::V4(_)) | (Ip::V6(_), Ip::V6(_))
+        )
+    }
+
+    /// Whether the address is one of this namespace.
+    ///
+    /// # Safety
+    ///
+    /// `net` is alive.
+    pub(crate) unsafe fn is_local(&self, net: *mut ffi::net) -> bool {
+        match self.ip {
+            // SAFETY: By the caller's promise.
+            Ip::V4(a) => unsafe { ffi::sdp_addr_is_local4(net, u32::from_ne_bytes(a)) },
+            Ip::V6(a) => {
+                let mut in6: ffi::in6_addr = pin_init::zeroed();
+                in6.in6_u.u6_addr8 = a;
+                // SAFETY: By the caller's promise; `in6` is ours.
+                unsafe { ffi::sdp_addr_is_local6(net, &in6, self.scope as _) }
+            }
+        }
+    }
+
+    /// Reads what a program passed to bind or connect, with the checks and
+    /// errors of TCP.
+    ///
+    /// # Safety
+    ///
+    /// `addr` points to `len` bytes.
+    pub(crate) unsafe fn parse(addr: *const u8, len: usize) -> Result<Parsed> {
+        if len < 2 {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the caller's promise; the length is limited to both.
+        let mut raw = [0u8; 28];
+        let n = len.min(raw.len());
+        // SAFETY: `n` bytes are readable and fit.
+        unsafe { core::ptr::copy_nonoverlapping(addr, raw.as_mut_ptr(), n) };
+        let family = u32::from(u16::from_ne_bytes([raw[0], raw[1]]));
+        let port = u16::from_be_bytes([raw[2], raw[3]]);
+        match family {
+            ffi::AF_UNSPEC => Ok(Parsed::Unspec),
+            // A caller that can only name the socket's own family (socat) passes
+            // 27 also over a `sockaddr_in6`; the length tells.
+            ffi::AF_INET | ffi::AF_INET_SDP if !(family == ffi::AF_INET_SDP && len == 28) => {
+                if len < core::mem::size_of::<ffi::sockaddr_in>() {
+                    return Err(EINVAL);
+                }
+                let ip = Ip::V4([raw[4], raw[5], raw[6], raw[7]]);
+                Ok(Parsed::Addr(Addr { ip, port, scope: 0 }, Family::V4))
+            }
+            ffi::AF_INET6 | ffi::AF_INET6_SDP | ffi::AF_INET_SDP => {
+                if len < SIN6_LEN_RFC2133 {
+                    return Err(EINVAL);
+                }
+                let mut a = [0u8; 16];
+                for (to, from) in a.iter_mut().zip(raw.iter().skip(8)) {
+                    *to = *from;
+                }
+                let mut scope = [0u8; 4];
+                for (to, from) in scope.iter_mut().zip(raw.iter().skip(24)) {
+                    *to = *from;
+                }
+                let ip = Self::unmap(Ip::V6(a));
+                Ok(Parsed::Addr(
+                    Addr {
+                        ip,
+                        port,
+                        scope: u32::from_ne_bytes(scope),
+                    },
+                    Family::V6,
+                ))
+            }
+            _ => Err(EAFNOSUPPORT),
+        }
+    }
+
+    /// A v4-mapped address as the IPv4 address it stands for.
+    pub(crate) fn unmap(ip: Ip) -> Ip {
+        match ip {
+            Ip::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]) => Ip::V4([a, b, c, d]),
+            other => other,
+        }
+    }
+
+    /// Writes the address as a name of `family`; returns its length. An IPv4
+    /// address becomes v4-mapped on an IPv6 socket.
+    pub(crate) fn emit(&self, family: Family, out: &mut [u8; 28]) -> usize {
+        *out = [0; 28];
+        let port = self.port.to_be_bytes();
+        let put = |out: &mut [u8; 28], at: usize, bytes: &[u8]| {
+            for (to, from) in out.iter_mut().skip(at).zip(bytes) {
+                *to = *from;
+            }
+        };
+        put(out, 2, &port);
+        match (family, self.ip) {
+            (Family::V4, Ip::V4(a)) => {
+                put(out, 0, &(ffi::AF_INET as u16).to_ne_bytes());
+                put(out, 4, &a);
+                core::mem::size_of::<ffi::sockaddr_in>()
+            }
+            (_, ip) => {
+                put(out, 0, &(ffi::AF_INET6 as u16).to_ne_bytes());
+                match ip {
+                    Ip::V6(a) => {
+                        put(out, 8, &a);
+                        put(out, 24, &self.scope.to_ne_bytes());
+                    }
+                    Ip::V4(a) if a == [0; 4] => {}
+                    Ip::V4(a) => {
+                        put(out, 18, &[0xff, 0xff]);
+                        put(out, 20, &a);
+                    }
+                }
+                28
+            }
+        }
+    }
+}
+
+impl kernel::fmt::Display for Addr {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        match self.ip {
+            // The form of /proc/net/tcp: the address as a host-order word.
+            Ip::V4(a) => write!(f, "{:08X}:{:04X}", u32::from_ne_bytes(a), self.port),
+            Ip::V6(a) => {
+                for word in a.chunks_exact(4) {
+                    if let [a, b, c, d] = *word {
+                        write!(f, "{:08X}", u32::from_ne_bytes([a, b, c, d]))?;
+                    }
+                }
+                write!(f, ":{:04X}", self.port)
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Delayed work of a socket.
+//!
+//! A queued alarm holds a reference to its socket, which the worker gives back.
+//! Contexts: setting never sleeps; handlers run in the module's workqueue and
+//! may sleep.
+
+use crate::{
+    ffi,
+    sock::{
+        self,
+        Sock,
+        SockRef, //
+    },
+};
+use core::{
+    cell::UnsafeCell,
+    ptr::NonNull, //
+};
+use kernel::{
+    prelude::*,
+    types::Opaque, //
+};
+
+/// What an alarm is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    /// A timer of the engine, or the next try to resolve the peer.
+    Engine,
+    /// The next keepalive probe.
+    Keepalive,
+    /// Queue pairs that wait to be destroyed.
+    Reap,
+}
+
+/// The alarms of one socket.
+#[pin_data]
+pub(crate) struct Alarms {
+    #[pin]
+    engine: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    keepalive: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    reap: Opaque<ffi::core::delayed_work>,
+}
+
+// SAFETY: Work items are made for concurrent use.
+unsafe impl Send for Alarms {}
+// SAFETY: As above.
+unsafe impl Sync for Alarms {}
+
+fn work(func: ffi::core::work_func_t) -> impl PinInit<Opaque<ffi::core::delayed_work>> {
+    // SAFETY: The place is initialised by the C call and never moves.
+    Opaque::ffi_init(move |slot| unsafe { ffi::sdp_init_delayed_work(slot, func) })
+}
+
+impl Alarms {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            engine <- work(Some(engine_cb)),
+            keepalive <- work(Some(keepalive_cb)),
+            reap <- work(Some(reap_cb)),
+        })
+    }
+
+    fn work(&self, alarm: Alarm) -> *mut ffi::core::delayed_work {
+        match alarm {
+            Alarm::Engine => self.engine.get(),
+            Alarm::Keepalive => self.keepalive.get(),
+            Alarm::Reap => self.reap.get(),
+        }
+    }
+}
+
+impl Sock {
+    /// Sets `alarm` to go off after `msecs`, however it was set before.
+    pub(crate) fn set_alarm(&self, alarm: Alarm, msecs: u32) {
+        let holder = SockRef::of(self).into_owned();
+        // SAFETY: The queue lives as long as the module, the work as long as
+        // the socket.
+        let was_pending = unsafe {
+            ffi::sdp_mod_delayed_work(queue(), self.alarms().work(alarm), msecs as usize)
+        };
+        if was_pending {
+            // SAFETY: Taken above; the pending work already has one.
+            drop(unsafe { SockRef::from_owned(holder) });
+        }
+    }
+
+    /// Takes `alarm` back, if it has not gone off.
+    pub(crate) fn clear_alarm(&self, alarm: Alarm) {
+        // SAFETY: As above.
+        let was_pending = unsafe { ffi::sdp_cancel_delayed_work(self.alarms().work(alarm)) };
+        if was_pending {
+            // SAFETY: The reference of the work that will not run.
+            drop(unsafe { SockRef::from_owned(NonNull::from(self)) });
+        }
+    }
+}
+
+/// The socket of a work item, with the reference that the item held.
+///
+/// # Safety
+///
+/// `work` is the work of alarm `field` that just started to run.
+unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
+    let offset = sock::alarms_offset() + field + core::mem::offset_of!(ffi::core::delayed_work, work);
+    // SAFETY: The item is inside of a socket at this offset.
+    let sock = unsafe { work.byte_sub(offset) }.cast::<Sock>();
+    // SAFETY: Never null; `set_alarm` left a reference for us.
+    unsafe { SockRef::from_owned(NonNull::new_unchecked(sock)) }
+}
+
+unsafe extern "C" fn engine_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, engine)) }.alarm_engine();
+}
+
+unsafe extern "C" fn keepalive_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, keepalive)) }.alarm_keepalive();
+}
+
+unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, reap)) }.alarm_reap();
+}
+
+struct QueuePtr(UnsafeCell<*mut ffi::core::workqueue_struct>);
+// SAFETY: Written by the registration before sockets exist.
+unsafe impl Sync for QueuePtr {}
+static QUEUE: QueuePtr = QueuePtr(UnsafeCell::new(core::ptr::null_mut()));
+
+fn queue() -> *mut ffi::core::workqueue_struct {
+    // SAFETY: Written once, before the first socket.
+    unsafe { *QUEUE.0.get() }
+}
+
+/// The module's workqueue; dropping it waits for everything queued.
+pub(crate) struct Workqueue(());
+
+impl Workqueue {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The name is a C string.
+        let wq = unsafe { ffi::sdp_alloc_workqueue(c"sdp".as_ptr().cast()) };
+        if wq.is_null() {
+            return Err(ENOMEM);
+        }
+        // SAFETY: No socket exists yet.
+        unsafe { *QUEUE.0.get() = wq.cast() };
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Workqueue {
+    fn drop(&mut self) {
+        // SAFETY: No socket is left to queue anything.
+        unsafe { ffi::core::destroy_workqueue(queue()) };
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The devices of the system and the service ids listened on.
+//!
+//! The CM listens per device, so that every listening port has one listening
+//! identifier on each device, also on those that come later.
+//!
+//! Contexts: may sleep. Locks: `REGISTRY`, taken with no other lock of this
+//! module held: destroying a listening identifier waits for its handler, which
+//! takes the locks of sockets.
+
+use crate::{
+    cm,
+    ffi,
+    sock::SockRef,
+    verbs::device::Device, //
+};
+use core::{
+    cell::UnsafeCell,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::{
+        global_lock,
+        Arc,
+        ArcBorrow, //
+    },
+    types::ForeignOwnable, //
+};
+
+/// A listening CM identifier.
+struct Listen {
+    port: u16,
+    id: NonNull<ffi::ib_cm_id>,
+}
+
+// SAFETY: CM identifiers may be used from any thread.
+unsafe impl Send for Listen {}
+
+impl Listen {
+    fn new(device: &Device, port: u16) -> Result<Self> {
+        let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
+        // SAFETY: The device is registered: it is in the registry or being
+        // added. The handler has the right type.
+        let id = unsafe {
+            ffi::ib_cm_insert_listen(device.as_ptr(), Some(cm::request_cb), service.to_be())
+        };
+        let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
+        Ok(Self { port, id })
+    }
+}
+
+impl Drop for Listen {
+    fn drop(&mut self) {
+        // SAFETY: Made by `new`, destroyed once.
+        unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };
+    }
+}
+
+struct Entry {
+    device: Arc<Device>,
+    listens: KVec<Listen>,
+}
+
+pub(crate) struct Registry {
+    entries: KVec<Entry>,
+    /// Ports listened on in any namespace, with the number of listeners.
+    services: KVec<(u16, u32)>,
+}
+
+global_lock! {
+    // SAFETY: Initialised in the module's init, before the first use.
+    pub(crate) unsafe(uninit) static REGISTRY: Mutex<Registry> = Registry {
+        entries: KVec::new(),
+        services: KVec::new(),
+    };
+}
+
+/// A listening port. Listening ends with the last one of the port; dropping
+/// sleeps and needs all locks of sockets free.
+pub(crate) struct Service {
+    port: u16,
+}
+
+impl Service {
+    pub(crate) fn new(port: u16) -> Result<Self> {
+        let mut registry = REGISTRY.lock();
+        let registry = &mut *registry;
+        if let Some((_, count)) = registry.services.iter_mut().find(|(p, _)| *p == port) {
+            *count = count.saturating_add(1);
+            return Ok(Self { port });
+        }
+        registry.services.push((port, 1), GFP_KERNEL)?;
+        // From here on dropping `service` would clean up, but not under the
+        // lock held here.
+        let mut failed = None;
+        for entry in registry.entries.iter_mut() {
+            let listen = Listen::new(&entry.device, port)
+                .and_then(|listen| Ok(entry.listens.push(listen, GFP_KERNEL)?));
+            if let Err(e) = listen {
+                failed = Some(e);
+                break;
+            }
+        }
+        match failed {
+            None => Ok(Self { port }),
+            Some(e) => {
+                registry.forget(port);
+                Err(e)
+            }
+        }
+    }
+}
+
+impl Registry {
+    fn forget(&mut self, port: u16) {
+        self.services.retain(|(p, _)| *p != port);
+        for entry in self.entries.iter_mut() {
+            entry.listens.retain(|listen| listen.port != port);
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let mut registry = REGISTRY.lock();
+        let mut last = false;
+        if let Some((_, count)) = registry.services.iter_mut().find(|(p, _)| *p == self.port) {
+            *count = count.saturating_sub(1);
+            last = *count == 0;
+        }
+        if last {
+            registry.forget(self.port);
+        }
+    }
+}
+
+/// A device that has an address of `family` in the namespace of `net`, and that
+/// address: where loopback connections go.
+///
+/// # Safety
+///
+/// `net` is alive.
+pub(crate) unsafe fn local_address(
+    net: *mut ffi::net,
+    family: u32,
+) -> Result<ffi::__kernel_sockaddr_storage> {
+    let registry = REGISTRY.lock();
+    let mut address: ffi::__kernel_sockaddr_storage = pin_init::zeroed();
+    for entry in registry.entries.iter() {
+        // SAFETY: Registered devices are valid, `net` by the caller's promise.
+        let found = unsafe {
+            ffi::sdp_device_local_address(
+                entry.device.as_ptr(),
+                net,
+                family as c_int,
+                (&raw mut address).cast(),
+            )
+        };
+        if found == 0 {
+            return Ok(address);
+        }
+    }
+    Err(ENODEV)
+}
+
+/// Our state of a device.
+///
+/// # Safety
+///
+/// Called where the device cannot go away: in a CM handler.
+pub(crate) unsafe fn find(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
+    // SAFETY: By the caller's promise.
+    let data = unsafe { ffi::sdp_ib_client_data(ib, CLIENT.0.get()) };
+    if data.is_null() {
+        return None;
+    }
+    // SAFETY: Set by `add_cb` and cleared by `remove_cb`.
+    let device: ArcBorrow<'_, Device> = unsafe { Arc::borrow(data.cast()) };
+    Some(device.into())
+}
+
+unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
+    kernel::error::from_result(|| {
+        // SAFETY: ib_core passes a valid device, as for all that follows.
+        if !unsafe { ffi::sdp_ib_device_speaks_ib_cm(ib) } {
+            return Err(EOPNOTSUPP);
+        }
+        // SAFETY: As above.
+        let device = unsafe { Device::new(NonNull::new(ib).ok_or(EINVAL)?) }?;
+        let mut listens = KVec::new();
+        let mut registry = REGISTRY.lock();
+        let added = (|| {
+            for (port, _) in registry.services.iter() {
+                listens.push(Listen::new(&device, *port)?, GFP_KERNEL)?;
+            }
+            registry.entries.reserve(1, GFP_KERNEL)?;
+            Ok(())
+        })();
+        if let Err(e) = added {
+            drop(registry);
+            drop(listens);
+            device.retire(|_| {});
+            return Err(e);
+        }
+        // SAFETY: The reference is taken back by `remove_cb`.
+        unsafe {
+            ffi::ib_set_client_data(
+                ib,
+                CLIENT.0.get(),
+                device.clone().into_foreign().cast(),
+            )
+        };
+        // Room was reserved.
+        let _ = registry.entries.push(Entry { device, listens }, GFP_KERNEL);
+        Ok(0)
+    })
+}
+
+unsafe extern "C" fn remove_cb(ib: *mut ffi::ib_device, data: *mut c_void) {
+    if data.is_null() {
+        return;
+    }
+    // SAFETY: `add_cb` left this reference here.
+    let device: Arc<Device> = unsafe { Arc::from_foreign(data.cast()) };
+    let entry = {
+        let mut registry = REGISTRY.lock();
+        let at = registry.entries.iter().position(|e| e.device.as_ptr() == ib);
+        at.and_then(|at| registry.entries.remove(at).ok())
+    };
+    // No new connections, then none at all.
+    drop(entry);
+    device.retire(|sock: &SockRef| sock.drive(|inner| inner.on_device_removed(sock, ib)));
+}
+
+struct Client(UnsafeCell<ffi::ib_client>);
+// SAFETY: Handed to ib_core, which serialises its use.
+unsafe impl Sync for Client {}
+static CLIENT: Client = Client(UnsafeCell::new(ffi::ib_client {
+    name: c"sdp".as_ptr().cast(),
+    add: Some(add_cb),
+    remove: Some(remove_cb),
+    ..pin_init::zeroed()
+}));
+
+/// The registration with ib_core.
+pub(crate) struct Registration(());
+
+impl Registration {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The client is static.
+        to_result(unsafe { ffi::ib_register_client(CLIENT.0.get()) })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`; waits for `remove_cb` of every device.
+        unsafe { ffi::ib_unregister_client(CLIENT.0.get()) };
+    }
+}

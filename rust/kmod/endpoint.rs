@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The state of a socket behind its lock, and the run loop of the engine.
+//!
+//! This is the one place that knows both worlds: it feeds the engine, drains
+//! it, and carries out what it says. Everything here runs under
+//! [`Sock::drive`] or [`Sock::look`], in process context.
+
+use crate::{
+    addr::{
+        Addr,
+        Family, //
+    },
+    alarm::Alarm,
+    cm::Resolver,
+    engine::{
+        conn::{
+            Connection,
+            Ended,
+            Output, //
+        },
+        timer::Timer,
+    },
+    errno,
+    ffi,
+    fifo::Fifo,
+    link::Link,
+    net::{
+        ports::PortLease,
+        Knobs, //
+    },
+    sock::{
+        options::Options,
+        queue::{
+            RecvQueue,
+            Segment,
+            SendQueue, //
+        },
+        wait::Wake,
+        Sock,
+        SockRef, //
+    },
+    verbs::qp::Done,
+};
+use kernel::prelude::*;
+
+/// Where a socket is in its life, as the system calls see it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Fresh, bound, or disconnected.
+    Idle,
+    Listening,
+    /// connect() is under way: address, route, Hello.
+    Connecting,
+    /// From the HelloAck, or from the peer's Hello, until the link is gone.
+    Connected,
+    /// The connection is over; what it left can be read.
+    Over,
+}
+
+/// What a listening socket has.
+pub(crate) struct Listener {
+    pub(crate) backlog: u32,
+    /// Connections between Hello and establishment.
+    pub(crate) pending: u32,
+    pub(crate) ready: Fifo<SockRef>,
+    /// Keeps the service id listening on every device.
+    pub(crate) _service: crate::devices::Service,
+}
+
+/// See the module.
+pub(crate) struct Inner {
+    pub(crate) phase: Phase,
+    pub(crate) family: Family,
+    pub(crate) local: Addr,
+    pub(crate) peer: Addr,
+    pub(crate) port: Option<PortLease>,
+    /// The address was chosen by bind(), not by a connect.
+    pub(crate) bound_ip: bool,
+    /// The port was chosen by bind().
+    pub(crate) bound_port: bool,
+    pub(crate) last_bind_err: i32,
+    pub(crate) options: Options,
+    pub(crate) listener: Option<Listener>,
+    /// The listener that an unaccepted connection came from.
+    pub(crate) parent: Option<SockRef>,
+    pub(crate) resolver: Option<Resolver>,
+    pub(crate) engine: Option<Connection>,
+    pub(crate) link: Option<KBox<Link>>,
+    retired: Option<KBox<Link>>,
+    generation: u64,
+    pub(crate) send: SendQueue,
+    pub(crate) recv: RecvQueue,
+    /// The application has closed the socket.
+    pub(crate) orphan: bool,
+    /// Counted in `Stats::established`.
+    counted: bool,
+    timer: Option<Timer>,
+    /// Keepalive probes since the peer was last heard.
+    pub(crate) probes: u32,
+    /// Messages received, to see whether the peer was heard.
+    pub(crate) heard: u64,
+    /// `heard` when the keepalive alarm was set.
+    pub(crate) heard_at_alarm: u64,
+    /// Tries that the resolution of the peer has used.
+    pub(crate) resolve_tries: u32,
+    /// The queue pair is being drained: flushed requests are no failure.
+    pub(crate) draining: bool,
+    wake: Wake,
+}
+
+impl Inner {
+    pub(crate) fn new(family: Family) -> Self {
+        Self {
+            phase: Phase::Idle,
+            family,
+            local: Addr::any(family),
+            peer: Addr::any(family),
+            port: None,
+            bound_ip: false,
+            bound_port: false,
+            last_bind_err: 0,
+            options: Options::new(),
+            listener: None,
+            parent: None,
+            resolver: None,
+            engine: None,
+            link: None,
+            retired: None,
+            generation: 0,
+            send: SendQueue::new(),
+            recv: RecvQueue::new(),
+            orphan: false,
+            counted: false,
+            timer: None,
+            probes: 0,
+            heard: 0,
+            heard_at_alarm: 0,
+            resolve_tries: 0,
+            draining: false,
+            wake: Wake::default(),
+        }
+    }
+
+    pub(crate) fn wake(&mut self) -> &mut Wake {
+        &mut self.wake
+    }
+
+    pub(crate) fn take_wake(&mut self) -> Wake {
+        core::mem::take(&mut self.wake)
+    }
+
+    /// Starts a new connection attempt; callbacks of older ones are ignored
+    /// from here on.
+    pub(crate) fn next_generation(&mut self) -> u64 {
+        self.generation = self.generation.wrapping_add(1);
+        self.generation
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether a callback is for the connection of today.
+    pub(crate) fn is_current(&self, generation: u64) -> bool {
+        self.link
+            .as_ref()
+            .is_some_and(|link| link.generation() == generation)
+    }
+
+    pub(crate) fn link_of(&self, generation: u64) -> Option<&Link> {
+        self.link
+            .as_deref()
+            .filter(|link| link.generation() == generation)
+    }
+
+    pub(crate) fn take_retired(&mut self) -> Option<KBox<Link>> {
+        self.retired.take()
+    }
+
+    /// Puts the link aside for the reaper.
+    pub(crate) fn retire_link(&mut self, sock: &Sock) {
+        if let Some(mut link) = self.link.take() {
+            self.recv.unmap();
+            link.older = self.retired.take();
+            self.retired = Some(link);
+            sock.set_alarm(Alarm::Reap, 0);
+        }
+    }
+
+    /// A receive has completed.
+    pub(crate) fn on_received(&mut self, sock: &Sock, done: Done) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if !done.ok {
+            if !self.draining {
+                engine.handle_link_failed();
+            }
+            return;
+        }
+        let Some(buffer) = link.take_received(done.byte_len) else {
+            engine.handle_link_failed();
+            return;
+        };
+        self.heard = self.heard.wrapping_add(1);
+        self.probes = 0;
+        if self.recv.reserve().is_err() {
+            engine.handle_link_failed();
+            return;
+        }
+        let head = buffer.head::<{ crate::engine::wire::HEADER_MAX }>();
+        let head_len = head.len().min(done.byte_len as usize);
+        let stats = &sock.net().stats;
+        let delivery = match engine.handle_message(head.get(..head_len).unwrap_or(&[]), done.byte_len)
+        {
+            Ok(delivery) => delivery,
+            Err(_) => {
+                // The engine is failing; settle() sees how.
+                link.recycle(buffer);
+                return;
+            }
+        };
+        if delivery.payload_len == 0 {
+            stats.control_msgs_received.inc();
+            link.recycle(buffer);
+        } else {
+            stats.data_msgs_received.inc();
+            stats.bcopy_bytes_received.add(delivery.payload_len.into());
+            // Room was reserved.
+            let _ = self.recv.push(
+                Segment {
+                    buffer,
+                    offset: delivery.payload_offset.into(),
+                    len: delivery.payload_len.into(),
+                },
+                delivery.urgent_byte,
+            );
+            self.wake.readable = true;
+        }
+        if delivery.urgent_pending {
+            self.recv.announce_urgent();
+            self.wake.urgent = true;
+        }
+        if delivery.peer_closed {
+            // SAFETY: `sk` is valid; as TCP marks that a FIN was received.
+            unsafe { ffi::sdp_sock_set_flag(sock.sk(), ffi::sock_flags_SOCK_DONE) };
+            sock.add_shutdown(ffi::RCV_SHUTDOWN);
+            self.wake.hangup = true;
+        }
+    }
+
+    /// A send has completed.
+    pub(crate) fn on_sent(&mut self, sock: &Sock, done: Done) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if !done.ok {
+            if !self.draining {
+                if done.unanswered {
+                    // The transport's retries ran out: what TCP calls so.
+                    sock.set_err(ETIMEDOUT);
+                }
+                engine.handle_link_failed();
+            }
+            return;
+        }
+        let Some(sent) = link.take_sent() else { return };
+        if sent.probe {
+            // The peer's transport answered.
+            self.probes = 0;
+            return;
+        }
+        engine.handle_send_completed();
+        if sent.bytes > 0 {
+            self.send.complete(sent.bytes);
+            self.wake.writable = true;
+        }
+    }
+
+    /// Carries out what the engine wants until it wants nothing, and shows the
+    /// result to the world.
+    pub(crate) fn settle(&mut self, sock: &Sock) {
+        if self.engine.is_none() {
+            return;
+        }
+        self.drain(sock);
+        self.publish(sock);
+        self.settle_timer(sock);
+        self.settle_end(sock);
+    }
+
+    fn drain(&mut self, sock: &Sock) {
+        let stats = &sock.net().stats;
+        loop {
+            let Some(engine) = self.engine.as_mut() else { return };
+            if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
+                let posted = link.post_receives(wanted);
+                if posted > 0 {
+                    engine.on_receives_posted(posted);
+                } else if engine.posted() < 2 && engine.ended().is_none() {
+                    // Not even control messages could come in.
+                    engine.handle_link_failed();
+                }
+            }
+            let Some(output) = engine.poll_output() else { return };
+            let Some(link) = self.link.as_mut() else { continue };
+            match output {
+                Output::Send {
+                    header,
+                    payload_len,
+                    solicited,
+                } => {
+                    if payload_len > 0 {
+                        stats.data_msgs_sent.inc();
+                        stats.bcopy_bytes_sent.add(payload_len);
+                    } else {
+                        stats.control_msgs_sent.inc();
+                    }
+                    if link
+                        .send(&mut self.send, &header, payload_len, solicited)
+                        .is_err()
+                    {
+                        engine.handle_link_failed();
+                    }
+                }
+                Output::Disconnect => {
+                    if let Some(cm) = link.cm.as_ref() {
+                        // An error means that the CM is past it already.
+                        // SAFETY: The identifier is ours.
+                        unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Mirrors the engine's state where C code and other threads look.
+    fn publish(&mut self, sock: &Sock) {
+        let Some(engine) = self.engine.as_ref() else { return };
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.held() as c_int) };
+        let state = errno::tcp_state(engine.state());
+        let before = sock.tcp_state();
+        if state == before || self.phase != Phase::Connected {
+            return;
+        }
+        sock.set_tcp_state(state);
+        let handshaking = |state| state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV;
+        if handshaking(before) && !handshaking(state) && !self.counted {
+            self.counted = true;
+            sock.net().stats.established.inc();
+            self.wake.connected = true;
+        } else {
+            // Who lingers in close() waits for this.
+            self.wake.state = true;
+        }
+    }
+
+    fn settle_timer(&mut self, sock: &Sock) {
+        let wanted = self.engine.as_ref().and_then(Connection::timer);
+        if wanted == self.timer {
+            return;
+        }
+        self.timer = wanted;
+        match wanted {
+            Some(timer) => sock.set_alarm(Alarm::Engine, timer_millis(timer, &sock.net().knobs())),
+            None => sock.clear_alarm(Alarm::Engine),
+        }
+    }
+
+    /// The end of a connection, once.
+    fn settle_end(&mut self, sock: &Sock) {
+        let Some(ended) = self.engine.as_ref().and_then(Connection::ended) else {
+            return;
+        };
+        if self.phase == Phase::Over {
+            return;
+        }
+        let stats = &sock.net().stats;
+        let peer_had_closed = sock.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
+        match ended {
+            Ended::Finished => {}
+            Ended::Reset => stats.resets_received.inc(),
+            Ended::Aborted | Ended::TimedOut => stats.resets_sent.inc(),
+            Ended::Violation(_) => {
+                stats.violations.inc();
+                stats.resets_sent.inc();
+            }
+            Ended::LinkFailed => stats.link_failures.inc(),
+        }
+        if let Some(error) = errno::of_end(ended, peer_had_closed) {
+            // An error that was set before (a device removal) says more.
+            if sock.err() == 0 {
+                sock.set_err(error);
+            }
+            self.wake.error = true;
+        }
+        self.finish(sock);
+    }
+
+    /// Takes the connection down locally: no more transfers, waiters woken.
+    pub(crate) fn finish(&mut self, sock: &Sock) {
+        self.phase = Phase::Over;
+        if self.counted {
+            self.counted = false;
+            sock.net().stats.established.dec();
+        }
+        self.timer = None;
+        sock.clear_alarm(Alarm::Engine);
+        sock.clear_alarm(Alarm::Keepalive);
+        self.send.clear();
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), 0) };
+        sock.set_tcp_state(ffi::TCP_CLOSE);
+        sock.add_shutdown(ffi::SHUTDOWN_MASK);
+        self.retire_link(sock);
+        self.wake.hangup = true;
+        self.wake.writable = true;
+        self.wake.bereaved = self.parent.take();
+        if self.orphan {
+            self.recv.clear();
+            self.port = None;
+        }
+    }
+
+    /// Back to a fresh socket that can connect again. The port stays when
+    /// bind() chose it.
+    pub(crate) fn forget_connection(&mut self, sock: &Sock) {
+        if self.phase == Phase::Connected {
+            if let Some(engine) = self.engine.as_mut() {
+                engine.abort();
+            }
+            self.drain(sock);
+        }
+        self.finish(sock);
+        self.engine = None;
+        self.phase = Phase::Idle;
+        self.recv.clear();
+        self.next_generation();
+        self.peer = Addr::any(self.family);
+        if !self.bound_ip {
+            let port = self.local.port;
+            self.local = Addr::any(self.family);
+            self.local.port = port;
+        }
+        if !self.bound_port {
+            self.port = None;
+            self.local.port = 0;
+        }
+        if let Some(lease) = self.port.as_ref() {
+            lease.settle(self.local.ip);
+        }
+        self.probes = 0;
+    }
+
+    /// A timer of the engine has gone off.
+    pub(crate) fn on_timeout(&mut self) {
+        if let (Some(timer), Some(engine)) = (self.timer.take(), self.engine.as_mut()) {
+            if engine.timer() == Some(timer) {
+                engine.handle_timeout(timer);
+            }
+        }
+    }
+
+    /// Bytes that may still be written before a writer has to wait.
+    pub(crate) fn send_room(&self, sock: &Sock) -> u32 {
+        sock.sndbuf().saturating_sub(self.send.held())
+    }
+}
+
+fn timer_millis(timer: Timer, knobs: &Knobs) -> u32 {
+    match timer {
+        Timer::PeerClose => knobs.close_timeout_ms,
+        other => other.millis(),
+    }
+}
+
+impl Sock {
+    /// The alarm behind [`Alarm::Engine`].
+    pub(crate) fn alarm_engine(&self) {
+        let resolving = self.look(|inner| inner.phase == Phase::Connecting && inner.link.is_none());
+        if resolving {
+            crate::cm::resolve_again(self);
+        } else {
+            self.drive(|inner| inner.on_timeout());
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From the engine's words to those of the system calls: errnos and TCP states.
+
+use crate::{
+    engine::conn::{
+        Ended,
+        State, //
+    },
+    ffi, //
+};
+use kernel::prelude::*;
+
+/// The error that a reader or writer sees when a connection has ended.
+///
+/// `peer_had_closed`: the peer's DisConn was received before; TCP then says
+/// EPIPE for a reset.
+pub(crate) fn of_end(ended: Ended, peer_had_closed: bool) -> Option<Error> {
+    match ended {
+        Ended::Finished | Ended::Aborted => None,
+        Ended::Reset if peer_had_closed => Some(EPIPE),
+        Ended::Reset | Ended::Violation(_) | Ended::LinkFailed => Some(ECONNRESET),
+        Ended::TimedOut => Some(ETIMEDOUT),
+    }
+}
+
+/// The TCP state that `ss` and TCP_INFO would show.
+pub(crate) fn tcp_state(state: State) -> u32 {
+    match state {
+        State::Idle | State::Ended => ffi::TCP_CLOSE,
+        State::HelloSent => ffi::TCP_SYN_SENT,
+        State::HelloReceived | State::HelloAckSent => ffi::TCP_SYN_RECV,
+        State::Established => ffi::TCP_ESTABLISHED,
+        State::LocalClosing => ffi::TCP_FIN_WAIT1,
+        State::LocalClosed => ffi::TCP_FIN_WAIT2,
+        State::PeerClosed => ffi::TCP_CLOSE_WAIT,
+        State::BothClosing => ffi::TCP_LAST_ACK,
+        State::BothClosed => ffi::TCP_LAST_ACK,
+        State::Disconnecting => ffi::TCP_TIME_WAIT,
+    }
+}

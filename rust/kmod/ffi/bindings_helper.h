@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What bindgen reads. `bindgen_parameters` says which of it is kept: the parts
+ * that `kernel::bindings` does not have.
+ */
+#include <asm/ioctls.h>
+#include <linux/net.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/tcp.h>
+#include <linux/sockios.h>
+#include <linux/poll.h>
+#include <linux/seq_file.h>
+#include <linux/workqueue.h>
+#include <linux/completion.h>
+#include <net/sock.h>
+#include <net/net_namespace.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/ib_cm.h>
+#include <rdma/rdma_cm.h>
+#include <linux/sdp.h>
+#include "helpers.h"

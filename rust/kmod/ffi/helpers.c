@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * See helpers.h: one wrapper per macro or inline function, no decisions.
+ */
+#include <linux/errno.h>
+#include <linux/gfp.h>
+#include <linux/inetdevice.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/poll.h>
+#include <linux/random.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/security.h>
+#include <linux/seq_file_net.h>
+#include <linux/uaccess.h>
+#include <net/addrconf.h>
+#include <net/ip.h>
+#include <net/netns/generic.h>
+#include <rdma/ib_addr.h>
+#include <rdma/ib_cache.h>
+
+#include "helpers.h"
+
+/* linux/mm.h, linux/gfp.h */
+
+struct page *sdp_alloc_pages(struct sock *sk, unsigned int order)
+{
+	/* Receive buffers are refilled by workers: charge the socket's cgroup. */
+	struct mem_cgroup *old = set_active_memcg(mem_cgroup_from_sk(sk));
+	struct page *page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_COMP |
+					__GFP_NOWARN, order);
+
+	set_active_memcg(old);
+	return page;
+}
+
+void sdp_get_page(struct page *page)
+{
+	get_page(page);
+}
+
+void sdp_put_page(struct page *page)
+{
+	put_page(page);
+}
+
+void *sdp_page_address(struct page *page)
+{
+	return page_address(page);
+}
+
+/* linux/poll.h, net/sock.h: waiting */
+
+void sdp_sock_poll_wait(struct file *file, struct socket *sock,
+			struct poll_table_struct *wait)
+{
+	sock_poll_wait(file, sock, wait);
+}
+
+void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait)
+{
+	init_waitqueue_func_entry(wait, woken_wake_function);
+	wait->private = current;
+	INIT_LIST_HEAD(&wait->entry);
+	wait->flags = 0;
+	add_wait_queue(sk_sleep(sk), wait);
+}
+
+long sdp_wait_woken(struct wait_queue_entry *wait, long timeo)
+{
+	return wait_woken(wait, TASK_INTERRUPTIBLE, timeo);
+}
+
+void sdp_wait_end(struct sock *sk, struct wait_queue_entry *wait)
+{
+	remove_wait_queue(sk_sleep(sk), wait);
+}
+
+int sdp_sock_intr_errno(long timeo)
+{
+	return sock_intr_errno(timeo);
+}
+
+bool sdp_signal_pending(void)
+{
+	return signal_pending(current);
+}
+
+/* linux/sockptr.h, linux/uaccess.h */
+
+int sdp_copy_from_sockptr(void *dst, sockptr_t src, size_t size)
+{
+	return copy_from_sockptr(dst, src, size) ? -EFAULT : 0;
+}
+
+unsigned long sdp_copy_to_user(void __user *to, const void *from, size_t n)
+{
+	return copy_to_user(to, from, n);
+}
+
+unsigned long sdp_copy_from_user(void *to, const void __user *from, size_t n)
+{
+	return copy_from_user(to, from, n);
+}
+
+/* linux/workqueue.h */
+
+struct workqueue_struct *sdp_alloc_workqueue(const char *name)
+{
+	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
+}
+
+void sdp_init_delayed_work(struct delayed_work *work, work_func_t func)
+{
+	INIT_DELAYED_WORK(work, func);
+}
+
+bool sdp_queue_delayed_work(struct workqueue_struct *wq,
+			    struct delayed_work *work, unsigned long msecs)
+{
+	return queue_delayed_work(wq, work, msecs_to_jiffies(msecs));
+}
+
+bool sdp_mod_delayed_work(struct workqueue_struct *wq,
+			  struct delayed_work *work, unsigned long msecs)
+{
+	return mod_delayed_work(wq, work, msecs_to_jiffies(msecs));
+}
+
+bool sdp_cancel_delayed_work(struct delayed_work *work)
+{
+	return cancel_delayed_work(work);
+}
+
+/* net/sock.h */
+
+bool sdp_sock_reuse(const struct sock *sk)
+{
+	return sk->sk_reuse != SK_NO_REUSE;
+}
+
+void sdp_lock_sock(struct sock *sk)
+{
+	lock_sock(sk);
+}
+
+void sdp_sock_hold(struct sock *sk)
+{
+	sock_hold(sk);
+}
+
+bool sdp_sock_hold_unless_zero(struct sock *sk)
+{
+	return refcount_inc_not_zero(&sk->sk_refcnt);
+}
+
+void sdp_sock_put(struct sock *sk)
+{
+	sock_put(sk);
+}
+
+struct net *sdp_sock_net(const struct sock *sk)
+{
+	return sock_net(sk);
+}
+
+bool sdp_sock_flag(const struct sock *sk, unsigned int flag)
+{
+	return sock_flag(sk, flag);
+}
+
+void sdp_sock_set_flag(struct sock *sk, unsigned int flag)
+{
+	sock_set_flag(sk, flag);
+}
+
+void sdp_sock_reset_flag(struct sock *sk, unsigned int flag)
+{
+	sock_reset_flag(sk, flag);
+}
+
+struct page_frag *sdp_sk_frag(struct sock *sk)
+{
+	return &sk->sk_frag;
+}
+
+void sdp_sock_init(struct socket *sock, struct sock *sk,
+		   void (*destruct)(struct sock *sk))
+{
+	sock_init_data(sock, sk);
+	sk->sk_destruct = destruct;
+	sk->sk_type = SOCK_STREAM;
+	sk->sk_protocol = IPPROTO_TCP;
+	/* Data pages are charged to the cgroup of the sender and stay with
+	 * this socket, so the per-task fragment must not be used.
+	 */
+	sk->sk_allocation = GFP_KERNEL_ACCOUNT;
+	sk->sk_use_task_frag = false;
+}
+
+void sdp_sock_graft(struct sock *sk, struct socket *parent)
+{
+	sock_graft(sk, parent);
+}
+
+void sdp_sock_orphan(struct sock *sk)
+{
+	sock_orphan(sk);
+}
+
+void sdp_sock_inherit(struct sock *child, struct sock *parent)
+{
+	static const enum sock_flags inherited[] = {
+		SOCK_KEEPOPEN, SOCK_LINGER, SOCK_URGINLINE, SOCK_BROADCAST,
+		SOCK_LOCALROUTE,
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(inherited); i++)
+		sock_valbool_flag(child, inherited[i],
+				  sock_flag(parent, inherited[i]));
+	child->sk_sndbuf = READ_ONCE(parent->sk_sndbuf);
+	child->sk_rcvbuf = READ_ONCE(parent->sk_rcvbuf);
+	child->sk_rcvlowat = READ_ONCE(parent->sk_rcvlowat);
+	child->sk_rcvtimeo = READ_ONCE(parent->sk_rcvtimeo);
+	child->sk_sndtimeo = READ_ONCE(parent->sk_sndtimeo);
+	child->sk_lingertime = READ_ONCE(parent->sk_lingertime);
+	child->sk_priority = READ_ONCE(parent->sk_priority);
+	child->sk_mark = READ_ONCE(parent->sk_mark);
+	child->sk_reuse = parent->sk_reuse;
+	child->sk_userlocks = parent->sk_userlocks &
+			      (SOCK_SNDBUF_LOCK | SOCK_RCVBUF_LOCK);
+	child->sk_bound_dev_if = READ_ONCE(parent->sk_bound_dev_if);
+	security_sk_clone(parent, child);
+}
+
+int sdp_sock_error(struct sock *sk)
+{
+	return sock_error(sk);
+}
+
+void sdp_set_err(struct sock *sk, int err)
+{
+	WRITE_ONCE(sk->sk_err, err);
+}
+
+int sdp_get_err(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_err);
+}
+
+int sdp_get_shutdown(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_shutdown);
+}
+
+void sdp_set_shutdown(struct sock *sk, int how)
+{
+	WRITE_ONCE(sk->sk_shutdown, READ_ONCE(sk->sk_shutdown) | how);
+}
+
+void sdp_clear_shutdown(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_shutdown, 0);
+}
+
+bool sdp_exiting(void)
+{
+	return current->flags & PF_EXITING;
+}
+
+int sdp_get_state(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_state);
+}
+
+void sdp_set_state(struct sock *sk, int state)
+{
+	WRITE_ONCE(sk->sk_state, state);
+}
+
+int sdp_get_sndbuf(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_sndbuf);
+}
+
+int sdp_get_rcvbuf(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_rcvbuf);
+}
+
+void sdp_set_wmem_queued(struct sock *sk, int bytes)
+{
+	WRITE_ONCE(sk->sk_wmem_queued, bytes);
+}
+
+long sdp_sock_sndtimeo(const struct sock *sk, bool nonblock)
+{
+	return sock_sndtimeo(sk, nonblock);
+}
+
+long sdp_sock_rcvtimeo(const struct sock *sk, bool nonblock)
+{
+	return sock_rcvtimeo(sk, nonblock);
+}
+
+int sdp_sock_rcvlowat(const struct sock *sk, bool waitall, int len)
+{
+	return sock_rcvlowat(sk, waitall, len);
+}
+
+bool sdp_sock_linger(const struct sock *sk, unsigned long *jiffies)
+{
+	*jiffies = READ_ONCE(sk->sk_lingertime);
+	return sock_flag(sk, SOCK_LINGER);
+}
+
+void sdp_wake_readable(struct sock *sk)
+{
+	sk->sk_data_ready(sk);
+}
+
+void sdp_wake_writable(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	/* The lock keeps sk_socket while close() would orphan it. */
+	read_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_socket &&
+	    test_and_clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags)) {
+		rcu_read_lock();
+		wq = rcu_dereference(sk->sk_wq);
+		if (skwq_has_sleeper(wq))
+			wake_up_interruptible_poll(&wq->wait, EPOLLOUT |
+						   EPOLLWRNORM | EPOLLWRBAND);
+		if (wq && wq->fasync_list &&
+		    !(READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN))
+			sock_wake_async(wq, SOCK_WAKE_SPACE, POLL_OUT);
+		rcu_read_unlock();
+	}
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+void sdp_wake_state(struct sock *sk)
+{
+	sk->sk_state_change(sk);
+}
+
+void sdp_wake_connected(struct sock *sk)
+{
+	sk->sk_state_change(sk);
+	sk_wake_async(sk, SOCK_WAKE_IO, POLL_OUT);
+}
+
+void sdp_wake_hangup(struct sock *sk)
+{
+	sk->sk_state_change(sk);
+	if (READ_ONCE(sk->sk_shutdown) == SHUTDOWN_MASK ||
+	    READ_ONCE(sk->sk_state) == TCP_CLOSE)
+		sk_wake_async(sk, SOCK_WAKE_WAITD, POLL_HUP);
+	else
+		sk_wake_async(sk, SOCK_WAKE_WAITD, POLL_IN);
+}
+
+void sdp_wake_error(struct sock *sk)
+{
+	sk_error_report(sk);
+}
+
+void sdp_wake_urgent(struct sock *sk)
+{
+	/* The lock keeps the file whose owner gets SIGURG. */
+	read_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_socket && sk->sk_socket->file)
+		sk_send_sigurg(sk);
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+void sdp_note_no_space(struct sock *sk)
+{
+	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+	set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	/* Pairs with the test in sdp_wake_writable(). */
+	smp_mb__after_atomic();
+}
+
+unsigned long sdp_sock_inode(struct sock *sk)
+{
+	return sock_i_ino(sk);
+}
+
+unsigned int sdp_sock_uid(struct sock *sk)
+{
+	return from_kuid_munged(sock_net(sk)->user_ns, sk_uid(sk));
+}
+
+bool sdp_sock_dead(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_DEAD);
+}
+
+/* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */
+
+void *sdp_net_generic(struct net *net, unsigned int id)
+{
+	return net_generic(net, id);
+}
+
+void sdp_local_port_range(struct net *net, int *low, int *high)
+{
+	inet_get_local_port_range(net, low, high);
+}
+
+bool sdp_port_is_reserved(struct net *net, unsigned short port)
+{
+	return inet_is_local_reserved_port(net, port);
+}
+
+bool sdp_may_bind_low_port(struct net *net, unsigned short port)
+{
+	return !inet_port_requires_bind_service(net, port) ||
+	       ns_capable(net->user_ns, CAP_NET_BIND_SERVICE);
+}
+
+bool sdp_addr_is_local4(struct net *net, __be32 addr)
+{
+	return inet_addr_type(net, addr) == RTN_LOCAL;
+}
+
+bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
+			int ifindex)
+{
+	struct net_device *dev = NULL;
+	bool local;
+
+	rcu_read_lock();
+	if (ifindex)
+		dev = dev_get_by_index_rcu(net, ifindex);
+	local = ipv6_chk_addr(net, addr, dev, 0);
+	rcu_read_unlock();
+	return local;
+}
+
+u32 sdp_random_u32(void)
+{
+	return get_random_u32();
+}
+
+int sdp_somaxconn(struct net *net)
+{
+	return READ_ONCE(net->core.sysctl_somaxconn);
+}
+
+struct net *sdp_seq_net(struct seq_file *m)
+{
+	return seq_file_single_net(m);
+}
+
+void sdp_put_net(struct net *net)
+{
+	put_net(net);
+}
+
+bool sdp_net_eq(const struct net *a, const struct net *b)
+{
+	return net_eq(a, b);
+}
+
+/* rdma/ib_cm.h, rdma/ib_verbs.h */
+
+struct ib_pd *sdp_ib_alloc_pd(struct ib_device *device)
+{
+	return ib_alloc_pd(device, 0);
+}
+
+void sdp_ib_dealloc_pd(struct ib_pd *pd)
+{
+	ib_dealloc_pd(pd);
+}
+
+struct ib_cq *sdp_ib_alloc_cq(struct ib_device *device, void *private,
+			      int entries, int comp_vector)
+{
+	return ib_alloc_cq(device, private, entries, comp_vector,
+			   IB_POLL_WORKQUEUE);
+}
+
+struct ib_qp *sdp_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr)
+{
+	return ib_create_qp(pd, attr);
+}
+
+void sdp_ib_destroy_qp(struct ib_qp *qp)
+{
+	ib_destroy_qp(qp);
+}
+
+int sdp_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr)
+{
+	return ib_post_send(qp, wr, NULL);
+}
+
+int sdp_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr)
+{
+	return ib_post_recv(qp, wr, NULL);
+}
+
+u64 sdp_ib_dma_map_page(struct ib_device *device, struct page *page,
+			unsigned long offset, size_t size, int direction)
+{
+	return ib_dma_map_page(device, page, offset, size, direction);
+}
+
+int sdp_ib_dma_mapping_error(struct ib_device *device, u64 addr)
+{
+	return ib_dma_mapping_error(device, addr);
+}
+
+void sdp_ib_dma_unmap_page(struct ib_device *device, u64 addr, size_t size,
+			   int direction)
+{
+	ib_dma_unmap_page(device, addr, size, direction);
+}
+
+void sdp_ib_dma_sync_for_cpu(struct ib_device *device, u64 addr, size_t size,
+			     int direction)
+{
+	ib_dma_sync_single_for_cpu(device, addr, size, direction);
+}
+
+void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
+				int direction)
+{
+	ib_dma_sync_single_for_device(device, addr, size, direction);
+}
+
+void *sdp_ib_client_data(struct ib_device *device, struct ib_client *client)
+{
+	return ib_get_client_data(device, client);
+}
+
+bool sdp_ib_device_speaks_ib_cm(struct ib_device *device)
+{
+	u32 port;
+
+	rdma_for_each_port(device, port)
+		if (rdma_cap_ib_cm(device, port))
+			return true;
+	return false;
+}
+
+struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
+				      rdma_cm_event_handler handler, void *context)
+{
+	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
+}
+
+static bool attr_in_net(const struct ib_gid_attr *attr, struct net *net)
+{
+	struct net_device *ndev;
+	bool in;
+
+	rcu_read_lock();
+	ndev = rdma_read_gid_attr_ndev_rcu(attr);
+	in = !IS_ERR(ndev) && net_eq(dev_net(ndev), net);
+	rcu_read_unlock();
+	return in;
+}
+
+bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net)
+{
+	return attr_in_net(attr, net);
+}
+
+struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
+			   const struct sockaddr *daddr)
+{
+	const struct ib_cm_req_event_param *req = &event->param.req_rcvd;
+	struct net_device *ndev;
+	struct net *net = NULL;
+
+	if (rdma_protocol_roce(id->device, req->port)) {
+		if (!req->ppath_sgid_attr)
+			return NULL;
+		rcu_read_lock();
+		ndev = rdma_read_gid_attr_ndev_rcu(req->ppath_sgid_attr);
+		if (!IS_ERR(ndev))
+			net = maybe_get_net(dev_net(ndev));
+		rcu_read_unlock();
+		return net;
+	}
+	ndev = ib_get_net_dev_by_params(id->device, req->port, req->bth_pkey,
+					&req->primary_path->sgid, daddr);
+	if (ndev) {
+		net = maybe_get_net(dev_net(ndev));
+		dev_put(ndev);
+	}
+	return net;
+}
+
+/* rdma_cm takes a loopback address for "any device of any namespace". */
+static bool is_routable(const struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET)
+		return !ipv4_is_loopback(((struct sockaddr_in *)addr)->sin_addr.s_addr);
+	return !(ipv6_addr_type(&((struct sockaddr_in6 *)addr)->sin6_addr) &
+		 (IPV6_ADDR_LOOPBACK | IPV6_ADDR_LINKLOCAL));
+}
+
+int sdp_device_local_address(struct ib_device *device, struct net *net,
+			     int family, struct sockaddr_storage *out)
+{
+	const struct ib_gid_attr *attr;
+	u32 port;
+	int i;
+
+	rdma_for_each_port(device, port) {
+		struct ib_port_attr pa;
+
+		if (!rdma_protocol_roce_udp_encap(device, port) ||
+		    ib_query_port(device, port, &pa) ||
+		    pa.state != IB_PORT_ACTIVE)
+			continue;
+		for (i = 0; i < pa.gid_tbl_len; i++) {
+			bool found;
+
+			attr = rdma_get_gid_attr(device, port, i);
+			if (IS_ERR(attr))
+				continue;
+			memset(out, 0, sizeof(*out));
+			rdma_gid2ip((struct sockaddr *)out, &attr->gid);
+			found = out->ss_family == family &&
+				attr_in_net(attr, net) &&
+				is_routable(out);
+			rdma_put_gid_attr(attr);
+			if (found)
+				return 0;
+		}
+	}
+	return -ENODEV;
+}

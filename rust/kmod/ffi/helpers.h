@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * C calls that exist only as macros or inline functions, one wrapper each.
+ * Sorted by the header that owns the wrapped call.
+ */
+#ifndef SDP_FFI_HELPERS_H
+#define SDP_FFI_HELPERS_H
+
+#include <linux/types.h>
+#include <linux/net.h>
+#include <linux/sockptr.h>
+#include <linux/workqueue.h>
+#include <net/sock.h>
+#include <rdma/ib_cm.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+
+struct seq_file;
+
+/* linux/mm.h, linux/gfp.h */
+struct page *sdp_alloc_pages(struct sock *sk, unsigned int order);
+void sdp_get_page(struct page *page);
+void sdp_put_page(struct page *page);
+void *sdp_page_address(struct page *page);
+
+/* linux/poll.h, net/sock.h: waiting */
+void sdp_sock_poll_wait(struct file *file, struct socket *sock,
+			struct poll_table_struct *wait);
+void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait);
+long sdp_wait_woken(struct wait_queue_entry *wait, long timeo);
+void sdp_wait_end(struct sock *sk, struct wait_queue_entry *wait);
+int sdp_sock_intr_errno(long timeo);
+bool sdp_signal_pending(void);
+
+/* linux/sockptr.h, linux/uaccess.h */
+int sdp_copy_from_sockptr(void *dst, sockptr_t src, size_t size);
+unsigned long sdp_copy_to_user(void __user *to, const void *from, size_t n);
+unsigned long sdp_copy_from_user(void *to, const void __user *from, size_t n);
+
+/* linux/workqueue.h */
+struct workqueue_struct *sdp_alloc_workqueue(const char *name);
+void sdp_init_delayed_work(struct delayed_work *work, work_func_t func);
+bool sdp_queue_delayed_work(struct workqueue_struct *wq,
+			    struct delayed_work *work, unsigned long msecs);
+bool sdp_mod_delayed_work(struct workqueue_struct *wq,
+			  struct delayed_work *work, unsigned long msecs);
+bool sdp_cancel_delayed_work(struct delayed_work *work);
+
+/* net/sock.h */
+bool sdp_sock_reuse(const struct sock *sk);
+void sdp_lock_sock(struct sock *sk);
+void sdp_sock_hold(struct sock *sk);
+bool sdp_sock_hold_unless_zero(struct sock *sk);
+void sdp_sock_put(struct sock *sk);
+struct net *sdp_sock_net(const struct sock *sk);
+bool sdp_sock_flag(const struct sock *sk, unsigned int flag);
+void sdp_sock_set_flag(struct sock *sk, unsigned int flag);
+void sdp_sock_reset_flag(struct sock *sk, unsigned int flag);
+void sdp_sock_init(struct socket *sock, struct sock *sk,
+		   void (*destruct)(struct sock *sk));
+struct page_frag *sdp_sk_frag(struct sock *sk);
+void sdp_sock_graft(struct sock *sk, struct socket *parent);
+void sdp_sock_orphan(struct sock *sk);
+void sdp_sock_inherit(struct sock *child, struct sock *parent);
+int sdp_sock_error(struct sock *sk);
+void sdp_set_err(struct sock *sk, int err);
+int sdp_get_err(const struct sock *sk);
+int sdp_get_shutdown(const struct sock *sk);
+void sdp_set_shutdown(struct sock *sk, int how);
+void sdp_clear_shutdown(struct sock *sk);
+bool sdp_exiting(void);
+int sdp_get_state(const struct sock *sk);
+void sdp_set_state(struct sock *sk, int state);
+int sdp_get_sndbuf(const struct sock *sk);
+int sdp_get_rcvbuf(const struct sock *sk);
+void sdp_set_wmem_queued(struct sock *sk, int bytes);
+long sdp_sock_sndtimeo(const struct sock *sk, bool nonblock);
+long sdp_sock_rcvtimeo(const struct sock *sk, bool nonblock);
+int sdp_sock_rcvlowat(const struct sock *sk, bool waitall, int len);
+bool sdp_sock_linger(const struct sock *sk, unsigned long *jiffies);
+void sdp_wake_readable(struct sock *sk);
+void sdp_wake_writable(struct sock *sk);
+void sdp_wake_state(struct sock *sk);
+void sdp_wake_connected(struct sock *sk);
+void sdp_wake_hangup(struct sock *sk);
+void sdp_wake_urgent(struct sock *sk);
+void sdp_wake_error(struct sock *sk);
+void sdp_note_no_space(struct sock *sk);
+unsigned long sdp_sock_inode(struct sock *sk);
+unsigned int sdp_sock_uid(struct sock *sk);
+bool sdp_sock_dead(const struct sock *sk);
+
+/* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */
+void *sdp_net_generic(struct net *net, unsigned int id);
+void sdp_local_port_range(struct net *net, int *low, int *high);
+bool sdp_port_is_reserved(struct net *net, unsigned short port);
+bool sdp_may_bind_low_port(struct net *net, unsigned short port);
+bool sdp_addr_is_local4(struct net *net, __be32 addr);
+bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
+			int ifindex);
+bool sdp_net_eq(const struct net *a, const struct net *b);
+u32 sdp_random_u32(void);
+int sdp_somaxconn(struct net *net);
+
+/* net/netns, procfs and sysctl of one namespace: see namespace.c */
+struct sdp_knobs {
+	int rcv_size;
+	int rcv_depth;
+	int send_depth;
+	int keepalive_time;
+	int keepalive_intvl;
+	int keepalive_probes;
+	int close_timeout_ms;
+};
+struct ctl_table_header *sdp_sysctl_register(struct net *net,
+					     struct sdp_knobs *knobs);
+void sdp_sysctl_unregister(struct ctl_table_header *header);
+int sdp_proc_create(struct net *net,
+		    int (*sockets)(struct seq_file *, void *),
+		    int (*stats)(struct seq_file *, void *));
+void sdp_proc_remove(struct net *net);
+struct net *sdp_seq_net(struct seq_file *m);
+
+/* rdma/ib_cm.h, rdma/ib_verbs.h */
+struct ib_pd *sdp_ib_alloc_pd(struct ib_device *device);
+void sdp_ib_dealloc_pd(struct ib_pd *pd);
+struct ib_cq *sdp_ib_alloc_cq(struct ib_device *device, void *private,
+			      int entries, int comp_vector);
+struct ib_qp *sdp_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr);
+void sdp_ib_destroy_qp(struct ib_qp *qp);
+int sdp_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
+int sdp_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
+u64 sdp_ib_dma_map_page(struct ib_device *device, struct page *page,
+			unsigned long offset, size_t size, int direction);
+int sdp_ib_dma_mapping_error(struct ib_device *device, u64 addr);
+void sdp_ib_dma_unmap_page(struct ib_device *device, u64 addr, size_t size,
+			   int direction);
+void sdp_ib_dma_sync_for_cpu(struct ib_device *device, u64 addr, size_t size,
+			     int direction);
+void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
+				int direction);
+void *sdp_ib_client_data(struct ib_device *device, struct ib_client *client);
+bool sdp_ib_device_speaks_ib_cm(struct ib_device *device);
+struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
+				      rdma_cm_event_handler handler, void *context);
+struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
+			   const struct sockaddr *daddr);
+void sdp_put_net(struct net *net);
+int sdp_device_local_address(struct ib_device *device, struct net *net,
+			     int family, struct sockaddr_storage *out);
+bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net);
+
+/*
+ * Sizes of the structs that Rust code looks into or makes room for: what
+ * bindgen understood is held against what the compiler knows.
+ */
+enum sdp_sizes {
+	SDP_SIZEOF_sock = sizeof(struct sock),
+	SDP_SIZEOF_proto = sizeof(struct proto),
+	SDP_SIZEOF_delayed_work = sizeof(struct delayed_work),
+	SDP_SIZEOF_ib_qp_init_attr = sizeof(struct ib_qp_init_attr),
+	SDP_SIZEOF_ib_qp_attr = sizeof(struct ib_qp_attr),
+	SDP_SIZEOF_ib_send_wr = sizeof(struct ib_send_wr),
+	SDP_SIZEOF_ib_recv_wr = sizeof(struct ib_recv_wr),
+	SDP_SIZEOF_ib_rdma_wr = sizeof(struct ib_rdma_wr),
+	SDP_SIZEOF_ib_wc = sizeof(struct ib_wc),
+	SDP_SIZEOF_ib_event = sizeof(struct ib_event),
+	SDP_SIZEOF_ib_device = sizeof(struct ib_device),
+	SDP_SIZEOF_ib_client = sizeof(struct ib_client),
+	SDP_SIZEOF_ib_cm_id = sizeof(struct ib_cm_id),
+	SDP_SIZEOF_ib_cm_event = sizeof(struct ib_cm_event),
+	SDP_SIZEOF_ib_cm_req_param = sizeof(struct ib_cm_req_param),
+	SDP_SIZEOF_ib_cm_rep_param = sizeof(struct ib_cm_rep_param),
+	SDP_SIZEOF_rdma_cm_id = sizeof(struct rdma_cm_id),
+	SDP_SIZEOF_rdma_cm_event = sizeof(struct rdma_cm_event),
+	SDP_SIZEOF_sa_path_rec = sizeof(struct sa_path_rec),
+	SDP_SIZEOF_tcp_info = sizeof(struct tcp_info),
+};
+
+#endif /* SDP_FFI_HELPERS_H */

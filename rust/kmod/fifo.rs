@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A first-in, first-out queue over one growing allocation.
+//!
+//! The kernel crate has no ring buffer. Contexts: as the allocation flags
+//! given to [`Fifo::push`] say; everything else never allocates.
+
+use kernel::{
+    alloc::Flags,
+    prelude::*, //
+};
+
+/// A queue of `T`.
+///
+/// # Invariants
+///
+/// `len <= slots.len()`, and exactly the `len` slots from `head` on (modulo
+/// `slots.len()`) are `Some`.
+pub(crate) struct Fifo<T> {
+    slots: KVVec<Option<T>>,
+    head: usize,
+    len: usize,
+}
+
+impl<T> Fifo<T> {
+    /// An empty queue, without memory.
+    pub(crate) const fn new() -> Self {
+        // INVARIANT: no slot, none in use.
+        Self {
+            slots: KVVec::new(),
+            head: 0,
+            len: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn at(&self, index: usize) -> usize {
+        let i = self.head.wrapping_add(index);
+        let cap = self.slots.len();
+        if i >= cap {
+            i.wrapping_sub(cap)
+        } else {
+            i
+        }
+    }
+
+    /// Makes room for one more element.
+    pub(crate) fn reserve(&mut self, flags: Flags) -> Result {
+        if self.len < self.slots.len() {
+            return Ok(());
+        }
+        let cap = self.slots.len().saturating_mul(2).max(8);
+        let mut grown = KVVec::with_capacity(cap, flags)?;
+        for i in 0..self.len {
+            let at = self.at(i);
+            // Within the capacity reserved above, so this never allocates.
+            grown.push(self.slots.get_mut(at).and_then(Option::take), flags)?;
+        }
+        while grown.len() < cap {
+            grown.push(None, flags)?;
+        }
+        // INVARIANT: the elements were moved to the front, in order.
+        self.slots = grown;
+        self.head = 0;
+        Ok(())
+    }
+
+    /// Appends `value`; gives it back in the error case by dropping it.
+    pub(crate) fn push(&mut self, value: T, flags: Flags) -> Result {
+        self.reserve(flags)?;
+        let at = self.at(self.len);
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = Some(value);
+            self.len = self.len.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// Takes the oldest element.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        let value = self.slots.get_mut(self.head).and_then(Option::take);
+        self.head = self.at(1);
+        self.len = self.len.saturating_sub(1);
+        value
+    }
+
+    /// The oldest element.
+    pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
+        self.get_mut(0)
+    }
+
+    /// The newest element.
+    pub(crate) fn back_mut(&mut self) -> Option<&mut T> {
+        let last = self.len.checked_sub(1)?;
+        self.get_mut(last)
+    }
+
+    /// The element `index` places behind the oldest.
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        if index >= self.len {
+            return None;
+        }
+        self.slots.get(self.at(index)).and_then(Option::as_ref)
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        if index >= self.len {
+            return None;
+        }
+        let at = self.at(index);
+        self.slots.get_mut(at).and_then(Option::as_mut)
+    }
+}

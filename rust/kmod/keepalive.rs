@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Keepalive: is a silent peer still there?
+//!
+//! SDP has no message for it. A zero-length RDMA Write asks the peer's
+//! transport; when that does not answer, the transport's own retries end the
+//! connection, so that the number of probes matters only for transports that
+//! keep a request pending.
+
+use crate::{
+    alarm::Alarm,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
+    ffi,
+    sock::Sock, //
+};
+use kernel::prelude::*;
+
+const MSEC_PER_SEC: u32 = 1000;
+
+impl Inner {
+    /// Starts the timer of a connection that has keepalive switched on.
+    pub(crate) fn start_keepalive(&mut self, sock: &Sock) {
+        if self.phase == Phase::Connected && sock.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
+            self.probes = 0;
+            self.heard_at_alarm = self.heard;
+            sock.set_alarm(Alarm::Keepalive, self.idle_ms(sock));
+        }
+    }
+
+    fn idle_ms(&self, sock: &Sock) -> u32 {
+        let secs = self.options.keep_idle.unwrap_or_else(|| sock.net().knobs().keepalive_time);
+        secs.saturating_mul(MSEC_PER_SEC)
+    }
+
+    fn on_keepalive(&mut self, sock: &Sock) {
+        if self.phase != Phase::Connected || !sock.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
+            return;
+        }
+        if self.heard != self.heard_at_alarm {
+            return self.start_keepalive(sock);
+        }
+        let knobs = sock.net().knobs();
+        let most = self.options.keep_count.unwrap_or(knobs.keepalive_probes);
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if self.probes >= most {
+            sock.set_err(ETIMEDOUT);
+            return engine.handle_link_failed();
+        }
+        match link.probe() {
+            Ok(true) => {
+                self.probes = self.probes.saturating_add(1);
+                sock.net().stats.keepalive_probes.inc();
+            }
+            // Something else is under way and will tell as much.
+            Ok(false) => {}
+            Err(_) => return engine.handle_link_failed(),
+        }
+        let secs = self.options.keep_interval.unwrap_or(knobs.keepalive_intvl);
+        let next = if self.probes == 0 {
+            self.idle_ms(sock)
+        } else {
+            secs.saturating_mul(MSEC_PER_SEC)
+        };
+        sock.set_alarm(Alarm::Keepalive, next);
+    }
+}
+
+impl Sock {
+    /// The alarm behind [`Alarm::Keepalive`].
+    pub(crate) fn alarm_keepalive(&self) {
+        self.drive(|inner| inner.on_keepalive(self));
+    }
+
+    /// SO_KEEPALIVE is being set. With `lock_sock`; the flag itself follows.
+    pub(crate) fn keepalive_switched(&self, on: bool) {
+        if !on {
+            return self.clear_alarm(Alarm::Keepalive);
+        }
+        self.look(|inner| {
+            if inner.phase == Phase::Connected {
+                inner.heard_at_alarm = inner.heard;
+                self.set_alarm(Alarm::Keepalive, inner.idle_ms(self));
+            }
+        });
+    }
+}

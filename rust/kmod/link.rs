@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The RDMA half of one connection: queue pair, CM identifier, buffers.
+//!
+//! A link belongs to its endpoint while the connection lives and is then
+//! retired to be destroyed by the reaper, because destroying sleeps until
+//! callbacks have returned, and these want the endpoint's lock.
+//!
+//! Contexts: under the endpoint's lock; [`Link::destroy`] without it.
+
+use crate::{
+    engine::wire::Header,
+    ffi,
+    fifo::Fifo,
+    sock::{
+        queue::{
+            Frag,
+            SendQueue, //
+        },
+        Sock,
+        SockRef, //
+    },
+    verbs::{
+        buffer::{
+            Direction,
+            Mapping,
+            Page,
+            RxBuffer, //
+        },
+        device::{
+            Device,
+            Lease, //
+        },
+        qp::{
+            Capacity,
+            Completions,
+            Done,
+            Qp, //
+        },
+    },
+};
+use core::ptr::NonNull;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Pieces of one SEND: the header and the stream's fragments.
+pub(crate) const SEND_SGES: usize = 8;
+
+/// Most payload of one SEND. A page fragment is at least a page but for the
+/// first and up to 31 unused bytes at its end, so that this many bytes are in
+/// at most `SEND_SGES - 1` fragments.
+pub(crate) const MAX_PAYLOAD: u16 = 20480;
+
+/// Room of one header in the header page; the longest has 36 bytes.
+const HEADER_SLOT: usize = 64;
+
+/// Where callbacks belong to.
+///
+/// Callbacks of a retired link still arrive, so they say which link they mean.
+pub(crate) struct Origin {
+    pub(crate) sock: SockRef,
+    pub(crate) generation: u64,
+}
+
+/// A CM identifier of ours.
+///
+/// # Invariants
+///
+/// `id` is valid and nobody else destroys it.
+pub(crate) struct CmId {
+    id: NonNull<ffi::ib_cm_id>,
+}
+
+// SAFETY: CM identifiers may be used from any thread.
+unsafe impl Send for CmId {}
+
+impl CmId {
+    /// # Safety
+    ///
+    /// `id` is valid and handed over.
+    pub(crate) unsafe fn from_raw(id: NonNull<ffi::ib_cm_id>) -> Self {
+        // INVARIANT: by the caller's promise.
+        Self { id }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ffi::ib_cm_id {
+        self.id.as_ptr()
+    }
+
+    /// Gives the identifier back to the CM, which destroys it.
+    pub(crate) fn forget(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for CmId {
+    fn drop(&mut self) {
+        // SAFETY: Valid by the invariant. Waits for a running handler.
+        unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };
+    }
+}
+
+/// One posted send.
+struct Slot {
+    /// Fragments of payload it carries.
+    frags: u8,
+    bytes: u32,
+    probe: bool,
+}
+
+/// A fragment in flight.
+struct Flying {
+    _mapping: Mapping,
+    _frag: Frag,
+}
+
+/// What a send completion ended.
+pub(crate) struct Sent {
+    pub(crate) bytes: u32,
+    pub(crate) probe: bool,
+}
+
+/// See the module.
+///
+/// Field order is destruction order: no more CM callbacks, no more completions,
+/// then the buffers, then the context of the callbacks.
+pub(crate) struct Link {
+    pub(crate) cm: Option<CmId>,
+    qp: Qp,
+    slots: Fifo<Slot>,
+    flying: Fifo<Flying>,
+    posted: Fifo<RxBuffer>,
+    spare: Fifo<RxBuffer>,
+    header_mapping: Mapping,
+    header_page: Page,
+    next_header: usize,
+    send_depth: usize,
+    rcv_size: u16,
+    order: u32,
+    /// Behind everything that the device knows of.
+    _lease: Lease,
+    pub(crate) origin: KBox<Origin>,
+    /// The next older link to reap.
+    pub(crate) older: Option<KBox<Link>>,
+}
+
+/// What a link is to be like.
+pub(crate) struct Shape {
+    pub(crate) rcv_size: u16,
+    pub(crate) rx_depth: u16,
+    pub(crate) send_depth: u16,
+}
+
+fn order_of(bytes: usize) -> u32 {
+    bytes
+        .div_ceil(kernel::page::PAGE_SIZE)
+        .next_power_of_two()
+        .trailing_zeros()
+}
+
+impl Link {
+    /// Makes the queue pair and the header page. May sleep.
+    pub(crate) fn new(device: &Arc<Device>, origin: Origin, shape: &Shape) -> Result<KBox<Self>> {
+        let origin = KBox::new(origin, GFP_KERNEL)?;
+        let lease = device.lease(origin.sock.clone())?;
+        let capacity = Capacity {
+            sends: shape.send_depth.into(),
+            send_sges: SEND_SGES as u32,
+            // Two more than the engine's depth: see `Connection::receives_wanted`.
+            receives: u32::from(shape.rx_depth).saturating_add(2),
+        };
+        let context = core::ptr::from_ref(&*origin).cast_mut().cast();
+        let qp = Qp::new::<Callbacks>(device, &capacity, context)?;
+        let send_depth = usize::from(shape.send_depth);
+        let header_bytes = send_depth.saturating_mul(HEADER_SLOT);
+        // SAFETY: The socket is referenced by the origin.
+        let header_page = unsafe { Page::alloc(origin.sock.sk(), order_of(header_bytes)) }?;
+        let header_mapping =
+            Mapping::new(device, &header_page, 0, header_bytes, Direction::ToDevice)?;
+        Ok(KBox::new(
+            Self {
+                cm: None,
+                qp,
+                slots: Fifo::new(),
+                flying: Fifo::new(),
+                posted: Fifo::new(),
+                spare: Fifo::new(),
+                header_mapping,
+                header_page,
+                next_header: 0,
+                send_depth,
+                rcv_size: shape.rcv_size,
+                order: order_of(shape.rcv_size.into()),
+                _lease: lease,
+                origin,
+                older: None,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.origin.generation
+    }
+
+    pub(crate) fn qp(&self) -> &Qp {
+        &self.qp
+    }
+
+    pub(crate) fn context(&self) -> *mut c_void {
+        core::ptr::from_ref(&*self.origin).cast_mut().cast()
+    }
+
+    /// Moves the queue pair as the connection manager wants it.
+    pub(crate) fn modify(&self, state: ffi::ib_qp_state) -> Result {
+        let cm = self.cm.as_ref().ok_or(EINVAL)?;
+        // SAFETY: The identifier is ours and valid.
+        unsafe { self.qp.modify_by_cm(cm.as_ptr(), state) }
+    }
+
+    /// Posts up to `count` receive buffers; returns how many it were. Fewer
+    /// means that memory ran out, or that the queue pair is broken.
+    pub(crate) fn post_receives(&mut self, count: u16) -> u16 {
+        let mut done = 0u16;
+        while done < count {
+            let buffer = match self.spare.pop() {
+                Some(buffer) => Ok(buffer),
+                // SAFETY: The socket is referenced by the origin.
+                None => unsafe {
+                    RxBuffer::new(
+                        self.origin.sock.sk(),
+                        self.qp.device(),
+                        self.order,
+                        self.rcv_size.into(),
+                    )
+                },
+            };
+            let Ok(buffer) = buffer else {
+                self.origin.sock.net().stats.rx_alloc_failures.inc();
+                break;
+            };
+            let Some(mapping) = buffer.mapping() else { break };
+            mapping.sync_for_device();
+            let addr = mapping.addr();
+            if self.posted.reserve(GFP_KERNEL).is_err()
+                || self
+                    .qp
+                    .post_receive::<Callbacks>(addr, self.rcv_size.into())
+                    .is_err()
+            {
+                break;
+            }
+            // Room was reserved: a posted buffer is always remembered.
+            let _ = self.posted.push(buffer, GFP_KERNEL);
+            done = done.saturating_add(1);
+        }
+        done
+    }
+
+    /// The buffer of the receive that just completed with `len` bytes.
+    pub(crate) fn take_received(&mut self, len: u32) -> Option<RxBuffer> {
+        let buffer = self.posted.pop()?;
+        if let Some(mapping) = buffer.mapping() {
+            mapping.sync_for_cpu(usize::try_from(len).unwrap_or(0));
+        }
+        Some(buffer)
+    }
+
+    /// Keeps a buffer for the next posting.
+    pub(crate) fn recycle(&mut self, buffer: RxBuffer) {
+        // Without room for it the buffer is freed and allocated again later.
+        let _ = self.spare.push(buffer, GFP_KERNEL);
+    }
+
+    /// Posts `header` and the next `payload_len` bytes of `queue`.
+    pub(crate) fn send(
+        &mut self,
+        queue: &mut SendQueue,
+        header: &Header,
+        payload_len: u32,
+        solicited: bool,
+    ) -> Result {
+        if self.slots.len() >= self.send_depth {
+            return Err(ENOBUFS);
+        }
+        self.slots.reserve(GFP_KERNEL)?;
+        let bytes = header.as_bytes();
+        let offset = self.next_header.saturating_mul(HEADER_SLOT);
+        // SAFETY: There are `send_depth` slots of 64 bytes and a header has at
+        // most 36; the slot's last send has completed, as sends complete in
+        // order and at most `send_depth` are posted.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.header_page.address().add(offset),
+                bytes.len(),
+            )
+        };
+        self.header_mapping.sync_for_device();
+        let lkey = self.qp.device().local_dma_lkey();
+        let mut sges = [ffi::ib_sge {
+            addr: self.header_mapping.addr().wrapping_add(offset as u64),
+            length: bytes.len() as u32,
+            lkey,
+        }; SEND_SGES];
+        let mut used = 1usize;
+        let mut left = payload_len;
+        while left > 0 {
+            let frag = queue.take(left).ok_or(EINVAL)?;
+            left = left.saturating_sub(frag.len);
+            let mapping = Mapping::new(
+                self.qp.device(),
+                &frag.page,
+                frag.offset as usize,
+                frag.len as usize,
+                Direction::ToDevice,
+            )?;
+            let sge = sges.get_mut(used).ok_or(EMSGSIZE)?;
+            sge.addr = mapping.addr();
+            sge.length = frag.len;
+            used = used.saturating_add(1);
+            self.flying.push(
+                Flying {
+                    _mapping: mapping,
+                    _frag: frag,
+                },
+                GFP_KERNEL,
+            )?;
+        }
+        let sges = sges.get_mut(..used).ok_or(EMSGSIZE)?;
+        self.qp.post_send::<Callbacks>(sges, solicited)?;
+        self.next_header = self.next_header.wrapping_add(1);
+        if self.next_header >= self.send_depth {
+            self.next_header = 0;
+        }
+        // Room was reserved.
+        self.slots.push(
+            Slot {
+                frags: used.saturating_sub(1) as u8,
+                bytes: payload_len,
+                probe: false,
+            },
+            GFP_KERNEL,
+        )
+    }
+
+    /// Posts a keepalive probe, unless the send queue has other proof to wait
+    /// for.
+    pub(crate) fn probe(&mut self) -> Result<bool> {
+        if !self.slots.is_empty() {
+            return Ok(false);
+        }
+        self.slots.reserve(GFP_KERNEL)?;
+        self.qp.post_probe::<Callbacks>()?;
+        self.slots.push(
+            Slot {
+                frags: 0,
+                bytes: 0,
+                probe: true,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(true)
+    }
+
+    /// The oldest send has completed.
+    pub(crate) fn take_sent(&mut self) -> Option<Sent> {
+        let slot = self.slots.pop()?;
+        for _ in 0..slot.frags {
+            self.flying.pop();
+        }
+        Some(Sent {
+            bytes: slot.bytes,
+            probe: slot.probe,
+        })
+    }
+
+    /// Ends all transfers and frees everything. Sleeps; without the endpoint's
+    /// lock.
+    pub(crate) fn destroy(mut self: KBox<Self>) {
+        // The CM first: its callbacks use the queue pair.
+        self.cm = None;
+        self.qp.drain();
+    }
+}
+
+/// Completions of a link, on their way to the endpoint.
+pub(crate) struct Callbacks;
+
+impl Completions for Callbacks {
+    unsafe fn received(context: *mut c_void, done: Done) {
+        // SAFETY: The context is the origin of a link that still exists.
+        let origin: &Origin = unsafe { &*context.cast() };
+        origin.sock.drive(|inner| {
+            if inner.is_current(origin.generation) {
+                inner.on_received(&origin.sock, done);
+            }
+        });
+    }
+
+    unsafe fn sent(context: *mut c_void, done: Done) {
+        // SAFETY: As above.
+        let origin: &Origin = unsafe { &*context.cast() };
+        origin.sock.drive(|inner| {
+            if inner.is_current(origin.generation) {
+                inner.on_sent(&origin.sock, done);
+            }
+        });
+    }
+
+    unsafe fn communicated(context: *mut c_void) {
+        // SAFETY: As above.
+        let origin: &Origin = unsafe { &*context.cast() };
+        origin.sock.look(|inner| {
+            if let Some(cm) = inner.link_of(origin.generation).and_then(|l| l.cm.as_ref()) {
+                // A failure only means that the CM already knows.
+                // SAFETY: The identifier is valid while the link has it.
+                unsafe { ffi::ib_cm_notify(cm.as_ptr(), ffi::ib_event_type_IB_EVENT_COMM_EST) };
+            }
+        });
+    }
+}
+
+impl Sock {
+    /// Destroys what the connection left behind.
+    pub(crate) fn alarm_reap(&self) {
+        let mut retired = self.look(|inner| inner.take_retired());
+        while let Some(mut link) = retired {
+            retired = link.older.take();
+            link.destroy();
+        }
+    }
+}

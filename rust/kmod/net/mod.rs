@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What one network namespace has: ports, counters, knobs, files, sockets.
+//!
+//! Contexts: may sleep. Locks: `ports`, `sockets`: innermost, never together.
+
+pub(crate) mod ports;
+pub(crate) mod proc;
+pub(crate) mod stats;
+
+use crate::{
+    ffi,
+    net::{
+        ports::PortTable,
+        stats::Stats, //
+    },
+    sock::{
+        Sock,
+        SockRef, //
+    },
+};
+use core::{
+    cell::UnsafeCell,
+    ptr::NonNull, //
+};
+use kernel::{
+    new_mutex,
+    error::to_result,
+    prelude::*,
+    rbtree::RBTree,
+    sync::Mutex, //
+};
+
+/// State of one network namespace.
+#[pin_data(PinnedDrop)]
+pub(crate) struct NetState {
+    net: NonNull<ffi::net>,
+    #[pin]
+    pub(crate) ports: Mutex<PortTable>,
+    #[pin]
+    sockets: Mutex<RBTree<usize, ()>>,
+    pub(crate) stats: Stats,
+    knobs: UnsafeCell<ffi::sdp_knobs>,
+    sysctl: UnsafeCell<*mut ffi::ctl_table_header>,
+}
+
+// SAFETY: `net` is only passed to C, `knobs` are read and written as single
+// words, `sysctl` is touched by namespace init and exit alone.
+unsafe impl Send for NetState {}
+// SAFETY: As above.
+unsafe impl Sync for NetState {}
+
+/// Values of the knobs at one moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Knobs {
+    pub(crate) rcv_size: u16,
+    pub(crate) rcv_depth: u16,
+    pub(crate) send_depth: u16,
+    pub(crate) keepalive_time: u32,
+    pub(crate) keepalive_intvl: u32,
+    pub(crate) keepalive_probes: u32,
+    pub(crate) close_timeout_ms: u32,
+}
+
+const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
+    // Two packets of 4096-byte RDMA MTU, an order-1 page.
+    rcv_size: 8192,
+    // Most receive buffers of one connection; SO_RCVBUF may ask for fewer.
+    rcv_depth: 32,
+    // Work requests of one connection: 14, the drain marker and the free slot
+    // of a 16-entry ring.
+    send_depth: 14,
+    keepalive_time: 7200,
+    keepalive_intvl: 75,
+    keepalive_probes: 9,
+    close_timeout_ms: 60_000,
+};
+
+fn knob<T: TryFrom<c_int>>(value: *const c_int, fallback: T) -> T {
+    // SAFETY: `value` points into the knobs of a live namespace; sysctl writes
+    // single words.
+    let value = unsafe { core::ptr::read_volatile(value) };
+    T::try_from(value).unwrap_or(fallback)
+}
+
+impl NetState {
+    fn new(net: NonNull<ffi::net>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            net,
+            ports <- new_mutex!(PortTable::new(), "sdp_ports"),
+            sockets <- new_mutex!(RBTree::new(), "sdp_sockets"),
+            stats: Stats::new(),
+            knobs: UnsafeCell::new(DEFAULT_KNOBS),
+            sysctl: UnsafeCell::new(core::ptr::null_mut()),
+        })
+    }
+
+    /// The state of `net`.
+    ///
+    /// # Safety
+    ///
+    /// `net` is a namespace that stays alive for `'a`, and the module's pernet
+    /// operations are registered.
+    pub(crate) unsafe fn of<'a>(net: *mut ffi::net) -> &'a NetState {
+        // SAFETY: Every live namespace has the slot filled by `init_cb`.
+        unsafe { &**slot(net) }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ffi::net {
+        self.net.as_ptr()
+    }
+
+    pub(crate) fn knobs(&self) -> Knobs {
+        let k = self.knobs.get();
+        // SAFETY: Field addresses of a live struct; `knob` reads them as words.
+        unsafe {
+            Knobs {
+                rcv_size: knob(&raw const (*k).rcv_size, 8192),
+                rcv_depth: knob(&raw const (*k).rcv_depth, 32),
+                send_depth: knob(&raw const (*k).send_depth, 14),
+                keepalive_time: knob(&raw const (*k).keepalive_time, 7200),
+                keepalive_intvl: knob(&raw const (*k).keepalive_intvl, 75),
+                keepalive_probes: knob(&raw const (*k).keepalive_probes, 9),
+                close_timeout_ms: knob(&raw const (*k).close_timeout_ms, 60_000),
+            }
+        }
+    }
+
+    /// Enters a socket into the list that `/proc/net/sdp` shows.
+    pub(crate) fn enlist(&self, sock: &Sock) -> Result {
+        self.sockets
+            .lock()
+            .try_create_and_insert(core::ptr::from_ref(sock).addr(), (), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Ends what `enlist` began.
+    pub(crate) fn delist(&self, sock: &Sock) {
+        self.sockets.lock().remove(&core::ptr::from_ref(sock).addr());
+    }
+
+    /// The listed socket with the lowest address above `after`, kept alive.
+    pub(crate) fn next_socket(&self, after: usize) -> Option<(usize, SockRef)> {
+        let sockets = self.sockets.lock();
+        let mut from = after.wrapping_add(1);
+        loop {
+            let key = *sockets.cursor_lower_bound(&from)?.current().0;
+            // SAFETY: A listed socket's memory is there until `delist`, which
+            // needs the lock held here.
+            if let Some(sock) = unsafe { SockRef::try_get(core::ptr::with_exposed_provenance(key)) } {
+                return Some((key, sock));
+            }
+            from = key.wrapping_add(1);
+        }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for NetState {
+    fn drop(self: Pin<&mut Self>) {}
+}
+
+/// Index of our slot in every namespace; written by the registration alone.
+struct Id(UnsafeCell<c_uint>);
+// SAFETY: Written before any namespace calls `init_cb`, read afterwards.
+unsafe impl Sync for Id {}
+static ID: Id = Id(UnsafeCell::new(0));
+
+/// # Safety
+///
+/// `net` is alive and the pernet operations are registered.
+unsafe fn slot(net: *mut ffi::net) -> *mut *mut NetState {
+    // SAFETY: The id was assigned at registration.
+    unsafe { ffi::sdp_net_generic(net, *ID.0.get()) }.cast()
+}
+
+unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
+    let net: *mut ffi::net = net.cast();
+    kernel::error::from_result(|| {
+        let net = NonNull::new(net).ok_or(EINVAL)?;
+        let state = KBox::pin_init(NetState::new(net), GFP_KERNEL)?;
+        // SAFETY: `knobs` stays in place inside the pinned box until exit.
+        let header = unsafe { ffi::sdp_sysctl_register(net.as_ptr(), state.knobs.get()) };
+        if header.is_null() {
+            return Err(ENOMEM);
+        }
+        // SAFETY: Nobody else knows the state yet.
+        unsafe { *state.sysctl.get() = header };
+        // SAFETY: The slot is ours; filled before the files can be opened.
+        unsafe {
+            *slot(net.as_ptr()) = KBox::into_raw(Pin::into_inner_unchecked(state));
+        }
+        // SAFETY: `net` is alive, the callbacks have the signature asked for.
+        let created = to_result(unsafe {
+            ffi::sdp_proc_create(
+                net.as_ptr(),
+                Some(proc::sockets_cb),
+                Some(proc::stats_cb),
+            )
+        });
+        if let Err(e) = created {
+            // SAFETY: Undoes the lines above, in reverse.
+            unsafe { release(net.as_ptr()) };
+            return Err(e);
+        }
+        Ok(0)
+    })
+}
+
+unsafe extern "C" fn exit_cb(net: *mut ffi::core::net) {
+    let net: *mut ffi::net = net.cast();
+    // SAFETY: `init_cb` succeeded for this namespace, and its last socket is
+    // gone, because sockets hold their namespace.
+    unsafe {
+        ffi::sdp_proc_remove(net);
+        release(net);
+    }
+}
+
+/// # Safety
+///
+/// The slot of `net` is filled and nobody uses the state any more.
+unsafe fn release(net: *mut ffi::net) {
+    // SAFETY: By the caller's promise; allocated by `init_cb`.
+    unsafe {
+        let state = KBox::from_raw(*slot(net));
+        ffi::sdp_sysctl_unregister(*state.sysctl.get());
+        drop(state);
+    }
+}
+
+struct Operations(UnsafeCell<ffi::core::pernet_operations>);
+// SAFETY: Handed to C, which serialises its use.
+unsafe impl Sync for Operations {}
+static OPERATIONS: Operations = Operations(UnsafeCell::new(ffi::core::pernet_operations {
+    init: Some(init_cb),
+    exit: Some(exit_cb),
+    id: ID.0.get(),
+    size: core::mem::size_of::<*mut NetState>(),
+    ..pin_init::zeroed()
+}));
+
+/// The registration of the per-namespace state.
+pub(crate) struct Registration(());
+
+impl Registration {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The operations are static.
+        to_result(unsafe { ffi::core::register_pernet_subsys(OPERATIONS.0.get()) })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`.
+        unsafe { ffi::core::unregister_pernet_subsys(OPERATIONS.0.get()) };
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sockets Direct Protocol: TCP's streams over RDMA.
+//!
+//! ARCHITECTURE.md has the map of the files.
+
+#![crate_name = "sdp"]
+#![recursion_limit = "256"]
+
+// The pure protocol engine, which is also built and tested on the host. It has
+// to be mounted here, at the root: see ARCHITECTURE.md.
+#[path = "../engine/src/engine/mod.rs"]
+pub mod engine;
+
+mod addr;
+mod alarm;
+mod cm;
+mod devices;
+mod endpoint;
+mod errno;
+mod ffi;
+mod fifo;
+mod keepalive;
+mod link;
+mod net;
+mod sock;
+mod verbs;
+
+use kernel::prelude::*;
+
+module! {
+    type: Sdp,
+    name: "sdp",
+    authors: ["SDP for Linux developers"],
+    description: "Sockets Direct Protocol (AF_INET_SDP) over RDMA",
+    license: "GPL",
+    alias: ["net-pf-27"],
+}
+
+/// The loaded module. Fields are dropped in this order: no new sockets, then no
+/// devices, then what sockets stood on. Nothing can be in use by then, because
+/// every socket holds the module.
+struct Sdp {
+    _family: sock::family::Registration,
+    _devices: devices::Registration,
+    _net: net::Registration,
+    _queue: alarm::Workqueue,
+    _proto: sock::family::ProtoRegistration,
+}
+
+impl kernel::Module for Sdp {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        // SAFETY: Called once, before anything locks it.
+        unsafe { devices::REGISTRY.init() };
+        let proto = sock::family::ProtoRegistration::new()?;
+        let queue = alarm::Workqueue::new()?;
+        let net = net::Registration::new()?;
+        let devices = devices::Registration::new()?;
+        let family = sock::family::Registration::new()?;
+        Ok(Self {
+            _family: family,
+            _devices: devices,
+            _net: net,
+            _queue: queue,
+            _proto: proto,
+        })
+    }
+}

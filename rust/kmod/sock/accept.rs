@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! listen(2) and accept(2).
+
+use crate::{
+    devices::Service,
+    endpoint::{
+        Listener,
+        Phase, //
+    },
+    ffi,
+    fifo::Fifo,
+    sock::{
+        family,
+        Sock, //
+    },
+};
+use kernel::prelude::*;
+
+impl Sock {
+    /// listen(2).
+    ///
+    /// # Safety
+    ///
+    /// `socket` is this socket's.
+    pub(crate) unsafe fn listen(&self, socket: *mut ffi::core::socket, backlog: c_int) -> Result {
+        let _call = self.lock();
+        // SAFETY: The state is protected by `lock_sock`.
+        if unsafe { (*socket).state } != ffi::core::socket_state_SS_UNCONNECTED {
+            return Err(EINVAL);
+        }
+        let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
+        let relisten = self.look(|inner| match inner.listener.as_mut() {
+            Some(listener) => {
+                listener.backlog = backlog;
+                true
+            }
+            None => false,
+        });
+        if relisten {
+            return Ok(());
+        }
+        if self.tcp_state() != ffi::TCP_CLOSE {
+            return Err(EINVAL);
+        }
+        self.autobind()?;
+        let port = self.look(|inner| {
+            let lease = inner.port.as_ref().ok_or(EINVAL)?;
+            lease.listen()?;
+            Ok::<u16, Error>(lease.port())
+        })?;
+        let service = match Service::new(port) {
+            Ok(service) => service,
+            Err(e) => {
+                self.look(|inner| {
+                    if let Some(lease) = inner.port.as_ref() {
+                        lease.unlisten();
+                    }
+                });
+                return Err(if e == EBUSY { EADDRINUSE } else { e });
+            }
+        };
+        self.set_tcp_state(ffi::TCP_LISTEN);
+        self.look(|inner| {
+            inner.phase = Phase::Listening;
+            inner.listener = Some(Listener {
+                backlog,
+                pending: 0,
+                ready: Fifo::new(),
+                _service: service,
+            });
+        });
+        Ok(())
+    }
+
+    /// accept(2).
+    ///
+    /// # Safety
+    ///
+    /// `new` is a fresh `struct socket`.
+    pub(crate) unsafe fn accept(
+        &self,
+        new: *mut ffi::core::socket,
+        arg: &mut ffi::proto_accept_arg,
+    ) -> Result {
+        let mut call = Some(self.lock());
+        if self.tcp_state() != ffi::TCP_LISTEN {
+            return Err(EINVAL);
+        }
+        let take = || {
+            self.look(|inner| match inner.listener.as_mut() {
+                Some(listener) => listener.ready.pop().map(Ok),
+                None => Some(Err(EINVAL)),
+            })
+        };
+        let child = match take() {
+            Some(child) => child,
+            None => {
+                let nonblock = arg.flags & ffi::core::O_NONBLOCK as c_int != 0;
+                let mut timeo = self.receive_timeout(nonblock);
+                if timeo == 0 {
+                    return Err(EAGAIN);
+                }
+                self.wait(&mut call, &mut timeo, take)?
+            }
+        }?;
+        let left = self.look(|inner| {
+            inner
+                .listener
+                .as_ref()
+                .is_some_and(|listener| !listener.ready.is_empty())
+        });
+        arg.is_empty = c_int::from(!left);
+        drop(call);
+        // SAFETY: `new` is fresh by the caller's promise, and the child belongs
+        // to nobody. The reference goes over to `new`, as `create_cb` does it.
+        unsafe {
+            let _call = child.lock();
+            ffi::sdp_sock_graft(child.sk(), new);
+            family::adopt(new);
+            (*new).state = ffi::core::socket_state_SS_CONNECTED;
+        }
+        child.drive(|inner| inner.start_keepalive(&child));
+        let _ = child.into_owned();
+        Ok(())
+    }
+}
+
+impl Listener {
+    /// Turns away whoever was not accepted. Without locks; sleeps.
+    pub(crate) fn close(mut self) {
+        while let Some(child) = self.ready.pop() {
+            child.drive(|inner| inner.abandon(&child));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! shutdown(2) and close(2).
+
+use crate::{
+    endpoint::Phase,
+    ffi,
+    sock::{
+        wait::FOREVER,
+        Sock, //
+    },
+};
+use kernel::prelude::*;
+
+impl Sock {
+    /// shutdown(2).
+    ///
+    /// # Safety
+    ///
+    /// `socket` is this socket's.
+    pub(crate) unsafe fn shutdown(&self, socket: *mut ffi::core::socket, how: c_int) -> Result {
+        // 0, 1, 2 of the system call become the bits 1, 2, 3.
+        let how = u32::try_from(how.wrapping_add(1)).map_err(|_| EINVAL)?;
+        if how == 0 || how & !ffi::SHUTDOWN_MASK != 0 {
+            return Err(EINVAL);
+        }
+        let _call = self.lock();
+        match self.tcp_state() {
+            ffi::TCP_CLOSE => {
+                self.look(|_| self.add_shutdown(how));
+                self.wake_all();
+                Err(ENOTCONN)
+            }
+            ffi::TCP_LISTEN => {
+                if how & ffi::RCV_SHUTDOWN != 0 {
+                    self.disconnect();
+                    // SAFETY: The state is protected by `lock_sock`.
+                    unsafe { (*socket).state = ffi::core::socket_state_SS_UNCONNECTED };
+                }
+                self.wake_all();
+                Ok(())
+            }
+            ffi::TCP_SYN_SENT => {
+                self.disconnect();
+                // SAFETY: As above.
+                unsafe { (*socket).state = ffi::core::socket_state_SS_UNCONNECTED };
+                self.wake_all();
+                Ok(())
+            }
+            _ => {
+                self.drive(|inner| {
+                    self.add_shutdown(how);
+                    if how & ffi::SEND_SHUTDOWN != 0 {
+                        if let Some(engine) = inner.engine.as_mut() {
+                            engine.shutdown_send();
+                        }
+                    }
+                });
+                self.wake_all();
+                Ok(())
+            }
+        }
+    }
+
+    fn wake_all(&self) {
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_wake_state(self.sk()) };
+    }
+
+    /// close(2) of the last descriptor. Sleeps as SO_LINGER says.
+    pub(crate) fn release(&self) {
+        let mut call = Some(self.lock());
+        let mut linger = 0;
+        // SAFETY: `sk` is valid and the result ours.
+        let lingers = unsafe { ffi::sdp_sock_linger(self.sk(), &mut linger) };
+        let mut dead = (None, None);
+        let closing = self.drive(|inner| {
+            self.add_shutdown(ffi::SHUTDOWN_MASK);
+            dead = (inner.listener.take(), inner.resolver.take());
+            if inner.phase != Phase::Connected {
+                inner.orphan = true;
+                let connecting = inner.phase == Phase::Connecting;
+                inner.finish(self);
+                if connecting {
+                    inner.next_generation();
+                }
+                return false;
+            }
+            let unread = !inner.recv.is_empty();
+            let Some(engine) = inner.engine.as_mut() else { return false };
+            if unread || (lingers && linger == 0) {
+                engine.abort();
+                return false;
+            }
+            engine.close_receive();
+            engine.shutdown_send();
+            true
+        });
+        // Without the endpoint's lock: both wait for handlers that take it.
+        if let Some(listener) = dead.0 {
+            listener.close();
+        }
+        drop(dead.1);
+        // SAFETY: Plain question about the current task.
+        if closing && lingers && unsafe { !ffi::sdp_exiting() } {
+            let mut timeo = isize::try_from(linger).unwrap_or(FOREVER);
+            // Linger until our DisConn has left, or time or patience run out.
+            let _ = self.wait(&mut call, &mut timeo, || {
+                let state = self.tcp_state();
+                let under_way = state == ffi::TCP_FIN_WAIT1
+                    || state == ffi::TCP_LAST_ACK
+                    || state == ffi::TCP_CLOSING;
+                (!under_way).then_some(())
+            });
+        }
+        // SAFETY: `lock_sock` is held; nobody has the socket open.
+        unsafe { ffi::sdp_sock_orphan(self.sk()) };
+        self.drive(|inner| {
+            inner.orphan = true;
+            if inner.phase != Phase::Connected {
+                inner.recv.clear();
+                inner.port = None;
+            }
+        });
+        drop(call);
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! connect(2).
+
+use crate::{
+    addr::{
+        Addr,
+        Family,
+        Parsed, //
+    },
+    cm,
+    endpoint::Phase,
+    engine::types::Ip,
+    ffi,
+    sock::{
+        CallGuard,
+        Sock, //
+    },
+};
+use kernel::prelude::*;
+
+const SS_UNCONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_UNCONNECTED;
+const SS_CONNECTING: ffi::core::socket_state = ffi::core::socket_state_SS_CONNECTING;
+const SS_CONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_CONNECTED;
+
+impl Sock {
+    /// connect(2), with the states and errors of TCP.
+    ///
+    /// # Safety
+    ///
+    /// `socket` is this socket's, `addr` points to `len` bytes.
+    pub(crate) unsafe fn connect(
+        &self,
+        socket: *mut ffi::core::socket,
+        addr: *const u8,
+        len: usize,
+        flags: u32,
+    ) -> Result {
+        // SAFETY: By the caller's promise.
+        let parsed = unsafe { Addr::parse(addr, len) };
+        let mut call = Some(self.lock());
+        // SAFETY: The socket's state is protected by `lock_sock`.
+        let state = unsafe { &mut (*socket).state };
+        if let Ok(Parsed::Unspec) = parsed {
+            self.disconnect();
+            *state = SS_UNCONNECTED;
+            return Ok(());
+        }
+        let mut error = match *state {
+            SS_CONNECTED => return Err(EISCONN),
+            SS_CONNECTING => EALREADY,
+            SS_UNCONNECTED => {
+                if self.tcp_state() != ffi::TCP_CLOSE || self.look(|i| i.phase == Phase::Listening)
+                {
+                    return Err(EISCONN);
+                }
+                let (addr, family) = match parsed? {
+                    Parsed::Addr(addr, family) => (addr, family),
+                    Parsed::Unspec => return Err(EINVAL),
+                };
+                self.start_connect(addr, family)?;
+                *state = SS_CONNECTING;
+                EINPROGRESS
+            }
+            _ => return Err(EINVAL),
+        };
+
+        let connecting = |sock: &Sock| {
+            let tcp = sock.tcp_state();
+            tcp == ffi::TCP_SYN_SENT || tcp == ffi::TCP_SYN_RECV
+        };
+        if connecting(self) {
+            let mut timeo = self.send_timeout(flags & ffi::core::O_NONBLOCK != 0);
+            if timeo == 0 {
+                return Err(error);
+            }
+            match self.wait(&mut call, &mut timeo, || (!connecting(self)).then_some(())) {
+                Ok(()) => {}
+                // The time is up: as for a socket that does not wait.
+                Err(e) if e == EAGAIN => return Err(error),
+                Err(e) => return Err(e),
+            }
+        }
+        // Another thread may have reset the state while this one waited.
+        // SAFETY: As above.
+        let state = unsafe { &mut (*socket).state };
+        if self.tcp_state() == ffi::TCP_CLOSE {
+            error = self.take_err().err().unwrap_or(ECONNABORTED);
+            *state = SS_UNCONNECTED;
+            self.disconnect();
+            return Err(error);
+        }
+        *state = SS_CONNECTED;
+        Ok(())
+    }
+
+    fn start_connect(&self, mut peer: Addr, family: Family) -> Result {
+        let own = self.look(|inner| (inner.family, inner.options.v6only));
+        let family = match (own.0, family) {
+            (Family::V4, Family::V4) => Family::V4,
+            (Family::V6, Family::V4) => return Err(EAFNOSUPPORT),
+            (_, Family::V6) => Family::V6,
+        };
+        if Addr::is_any(peer.ip) {
+            // As TCP does: the wildcard is this host.
+            peer.ip = match peer.ip {
+                Ip::V4(_) => Ip::V4([127, 0, 0, 1]),
+                Ip::V6(_) => Ip::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+            };
+        }
+        if Addr::is_multicast(peer.ip) {
+            return Err(ENETUNREACH);
+        }
+        if own.1 && matches!(peer.ip, Ip::V4(_)) && family == Family::V6 {
+            return Err(ENETUNREACH);
+        }
+        if peer.port == 0 {
+            // No service has this number.
+            return Err(ECONNREFUSED);
+        }
+        let mismatch = self.look(|inner| {
+            inner.bound_ip && !Addr::same_family(inner.local.ip, peer.ip)
+        });
+        if mismatch {
+            return Err(ENETUNREACH);
+        }
+        self.look(|inner| {
+            if inner.family != family || !Addr::same_family(inner.local.ip, peer.ip) {
+                inner.family = family;
+                if !inner.bound_ip {
+                    let port = inner.local.port;
+                    inner.local = match peer.ip {
+                        Ip::V4(_) => Addr::ANY4,
+                        Ip::V6(_) => Addr::ANY6,
+                    };
+                    inner.local.port = port;
+                }
+            }
+        });
+        self.autobind()?;
+        self.look(|inner| {
+            // What an earlier connection left.
+            inner.recv.clear();
+            inner.engine = None;
+            inner.next_generation();
+            inner.phase = Phase::Connecting;
+            inner.peer = peer;
+        });
+        self.reset_flags();
+        self.set_tcp_state(ffi::TCP_SYN_SENT);
+        if let Err(e) = cm::resolve(self, 1) {
+            self.look(|inner| {
+                inner.phase = Phase::Idle;
+                inner.next_generation();
+            });
+            self.net().stats.failed_opens.inc();
+            self.set_tcp_state(ffi::TCP_CLOSE);
+            return Err(e);
+        }
+        Ok(())
+    }
+
+    fn reset_flags(&self) {
+        // SAFETY: Flags of a valid socket under `lock_sock`.
+        unsafe {
+            ffi::sdp_sock_reset_flag(self.sk(), ffi::sock_flags_SOCK_DONE);
+            ffi::sdp_clear_shutdown(self.sk());
+        }
+    }
+
+    /// Back to an unconnected socket: connect() to AF_UNSPEC, a failed
+    /// connect(), shutdown() of one that is not connected yet. With
+    /// `lock_sock`.
+    pub(crate) fn disconnect(&self) {
+        let mut dead = (None, None);
+        self.drive(|inner| {
+            dead = (inner.listener.take(), inner.resolver.take());
+            if dead.0.is_some() {
+                if let Some(port) = inner.port.as_ref() {
+                    port.unlisten();
+                }
+            }
+            inner.forget_connection(self);
+        });
+        // Without the endpoint's lock: both wait for handlers that take it.
+        if let Some(listener) = dead.0 {
+            listener.close();
+        }
+        drop(dead.1);
+        self.reset_flags();
+    }
+
+    /// Waits until a connection under way is there, for send(): as
+    /// `sk_stream_wait_connect`.
+    pub(crate) fn wait_connected(
+        &self,
+        call: &mut Option<CallGuard<'_>>,
+        timeo: &mut isize,
+    ) -> Result {
+        let sendable = |sock: &Sock| {
+            let tcp = sock.tcp_state();
+            tcp == ffi::TCP_ESTABLISHED || tcp == ffi::TCP_CLOSE_WAIT
+        };
+        if sendable(self) {
+            return Ok(());
+        }
+        self.wait(call, timeo, || {
+            if let Err(e) = self.take_err() {
+                return Some(Err(e));
+            }
+            if sendable(self) {
+                return Some(Ok(()));
+            }
+            let tcp = self.tcp_state();
+            if tcp != ffi::TCP_SYN_SENT && tcp != ffi::TCP_SYN_RECV {
+                return Some(Err(EPIPE));
+            }
+            None
+        })?
+    }
+}

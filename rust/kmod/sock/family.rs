@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The socket family: `net_proto_family`, `proto`, `proto_ops`.
+//!
+//! The callbacks only convert and call a method of [`Sock`]. Contexts: process
+//! context, may sleep, no lock held, but for `keepalive`, which comes with
+//! `lock_sock` held.
+
+use crate::{
+    addr::Family,
+    ffi,
+    sock::Sock, //
+};
+use core::cell::UnsafeCell;
+use kernel::{
+    error::{
+        from_result,
+        to_result, //
+    },
+    prelude::*,
+    module::this_module, //
+};
+
+struct Proto(UnsafeCell<ffi::proto>);
+// SAFETY: Handed to C, which serialises its use.
+unsafe impl Sync for Proto {}
+
+const fn name(text: &[u8]) -> [c_char; 32] {
+    let mut name = [0 as c_char; 32];
+    let mut i = 0;
+    while i < text.len() && i < 31 {
+        name[i] = text[i] as c_char;
+        i += 1;
+    }
+    name
+}
+
+static PROTO: Proto = Proto(UnsafeCell::new(ffi::proto {
+    name: name(b"SDP"),
+    owner: this_module::<crate::LocalModule>().as_ptr().cast(),
+    obj_size: core::mem::size_of::<Sock>() as c_uint,
+    keepalive: Some(keepalive_cb),
+    ioctl: Some(ioctl_cb),
+    ..pin_init::zeroed()
+}));
+
+pub(crate) fn proto() -> *mut ffi::proto {
+    PROTO.0.get()
+}
+
+struct Operations(ffi::core::proto_ops);
+// SAFETY: Never written.
+unsafe impl Sync for Operations {}
+
+static OPS: Operations = Operations(ffi::core::proto_ops {
+    family: ffi::AF_INET_SDP as c_int,
+    owner: this_module::<crate::LocalModule>().as_ptr(),
+    release: Some(release_cb),
+    bind: Some(bind_cb),
+    connect: Some(connect_cb),
+    socketpair: Some(ffi::sock_no_socketpair),
+    accept: Some(accept_cb),
+    getname: Some(getname_cb),
+    poll: Some(poll_cb),
+    ioctl: Some(sock_ioctl_cb),
+    gettstamp: Some(ffi::sock_gettstamp),
+    listen: Some(listen_cb),
+    shutdown: Some(shutdown_cb),
+    setsockopt: Some(setsockopt_cb),
+    getsockopt: Some(getsockopt_cb),
+    sendmsg: Some(sendmsg_cb),
+    recvmsg: Some(recvmsg_cb),
+    mmap: Some(sock_no_mmap_cb),
+    ..pin_init::zeroed()
+});
+
+struct FamilyOps(UnsafeCell<ffi::core::net_proto_family>);
+// SAFETY: Handed to C, which only reads it.
+unsafe impl Sync for FamilyOps {}
+
+static FAMILY: FamilyOps = FamilyOps(UnsafeCell::new(ffi::core::net_proto_family {
+    family: ffi::AF_INET_SDP as c_int,
+    create: Some(create_cb),
+    owner: this_module::<crate::LocalModule>().as_ptr(),
+}));
+
+/// The registration of the protocol: its slab, its line in /proc/net/protocols.
+pub(crate) struct ProtoRegistration(());
+
+impl ProtoRegistration {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The struct is static.
+        to_result(unsafe { ffi::proto_register(proto(), 1) })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for ProtoRegistration {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`, and no socket is left: each holds the
+        // module.
+        unsafe { ffi::proto_unregister(proto()) };
+    }
+}
+
+/// The registration of the family: from here on socket(27, ...) works.
+pub(crate) struct Registration(());
+
+impl Registration {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The struct is static.
+        to_result(unsafe { ffi::core::sock_register(FAMILY.0.get()) })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`.
+        unsafe { ffi::core::sock_unregister(ffi::AF_INET_SDP as c_int) };
+    }
+}
+
+/// Gives `socket` the operations of this family.
+///
+/// # Safety
+///
+/// `socket` is valid and being created or accepted.
+pub(crate) unsafe fn adopt(socket: *mut ffi::core::socket) {
+    // SAFETY: By the caller's promise.
+    unsafe { (*socket).ops = &OPS.0 };
+}
+
+unsafe extern "C" fn create_cb(
+    net: *mut ffi::core::net,
+    socket: *mut ffi::core::socket,
+    protocol: c_int,
+    kern: c_int,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: The caller owns the fresh socket.
+        let kind = unsafe { (*socket).type_ } as u32;
+        if kind != ffi::core::sock_type_SOCK_STREAM as u32 {
+            return Err(ESOCKTNOSUPPORT);
+        }
+        if protocol != 0 && protocol != ffi::IPPROTO_TCP as c_int {
+            return Err(EPROTONOSUPPORT);
+        }
+        // SAFETY: As above; the reference is given up to the socket, which
+        // `release_cb` ends.
+        unsafe {
+            let sock = Sock::create(net.cast(), socket, Family::V4, kern != 0)?;
+            let _ = sock.into_owned();
+            adopt(socket);
+        }
+        Ok(0)
+    })
+}
+
+/// The socket behind a `struct socket`.
+///
+/// # Safety
+///
+/// `socket` was created by `create_cb` or accepted and is not released.
+unsafe fn of<'a>(socket: *mut ffi::core::socket) -> &'a Sock {
+    // SAFETY: By the caller's promise, `sk` is set and ours.
+    unsafe { Sock::from_sk((*socket).sk.cast()) }
+}
+
+unsafe extern "C" fn release_cb(socket: *mut ffi::core::socket) -> c_int {
+    // SAFETY: The caller passes the socket for the last time.
+    unsafe {
+        let sk: *mut ffi::sock = (*socket).sk.cast();
+        if sk.is_null() {
+            return 0;
+        }
+        let sock = crate::sock::SockRef::from_owned(core::ptr::NonNull::new_unchecked(sk.cast()));
+        sock.release();
+        (*socket).sk = core::ptr::null_mut();
+    }
+    0
+}
+
+unsafe extern "C" fn bind_cb(
+    socket: *mut ffi::core::socket,
+    addr: *mut ffi::core::sockaddr_unsized,
+    len: c_int,
+) -> c_int {
+    // SAFETY: A live socket and an address of `len` bytes, copied to the
+    // kernel; the same holds for the callbacks below.
+    from_result(|| unsafe { of(socket).bind(addr.cast(), len as usize) }.map(|()| 0))
+}
+
+unsafe extern "C" fn connect_cb(
+    socket: *mut ffi::core::socket,
+    addr: *mut ffi::core::sockaddr_unsized,
+    len: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: See `bind_cb`.
+    from_result(|| {
+        unsafe { of(socket).connect(socket, addr.cast(), len as usize, flags as u32) }.map(|()| 0)
+    })
+}
+
+unsafe extern "C" fn accept_cb(
+    socket: *mut ffi::core::socket,
+    new: *mut ffi::core::socket,
+    arg: *mut ffi::core::proto_accept_arg,
+) -> c_int {
+    // SAFETY: See `bind_cb`; `new` is fresh, `arg` is ours for the call.
+    from_result(|| unsafe { of(socket).accept(new, &mut *arg.cast()) }.map(|()| 0))
+}
+
+unsafe extern "C" fn getname_cb(
+    socket: *mut ffi::core::socket,
+    addr: *mut ffi::core::sockaddr,
+    peer: c_int,
+) -> c_int {
+    // SAFETY: See `bind_cb`; `addr` has the size of a `sockaddr_storage`.
+    from_result(|| unsafe { of(socket).name(addr.cast(), peer != 0) })
+}
+
+unsafe extern "C" fn poll_cb(
+    file: *mut ffi::core::file,
+    socket: *mut ffi::core::socket,
+    wait: *mut ffi::core::poll_table_struct,
+) -> ffi::core::__poll_t {
+    // SAFETY: See `bind_cb`; the three belong together.
+    unsafe {
+        ffi::sdp_sock_poll_wait(file.cast(), socket.cast(), wait.cast());
+        of(socket).poll()
+    }
+}
+
+unsafe extern "C" fn sock_ioctl_cb(
+    socket: *mut ffi::core::socket,
+    command: c_uint,
+    arg: c_ulong,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: See `bind_cb`.
+        let value = unsafe { of(socket) }.ioctl(command)?;
+        let bytes = value.to_ne_bytes();
+        // SAFETY: The callee checks the user's pointer.
+        let left = unsafe {
+            ffi::sdp_copy_to_user(arg as *mut c_void, bytes.as_ptr().cast(), bytes.len())
+        };
+        if left == 0 {
+            Ok(0)
+        } else {
+            Err(EFAULT)
+        }
+    })
+}
+
+/// `proto.ioctl`: the same questions from io_uring.
+unsafe extern "C" fn ioctl_cb(sk: *mut ffi::sock, command: c_int, result: *mut c_int) -> c_int {
+    from_result(|| {
+        // SAFETY: A live socket of ours and a place for the answer.
+        unsafe { *result = Sock::from_sk(sk).ioctl(command as u32)? };
+        Ok(0)
+    })
+}
+
+unsafe extern "C" fn listen_cb(socket: *mut ffi::core::socket, backlog: c_int) -> c_int {
+    // SAFETY: See `bind_cb`.
+    from_result(|| unsafe { of(socket).listen(socket, backlog) }.map(|()| 0))
+}
+
+unsafe extern "C" fn shutdown_cb(socket: *mut ffi::core::socket, how: c_int) -> c_int {
+    // SAFETY: See `bind_cb`.
+    from_result(|| unsafe { of(socket).shutdown(socket, how) }.map(|()| 0))
+}
+
+unsafe extern "C" fn setsockopt_cb(
+    socket: *mut ffi::core::socket,
+    level: c_int,
+    option: c_int,
+    value: ffi::core::sockptr_t,
+    len: c_uint,
+) -> c_int {
+    // SAFETY: See `bind_cb`; `value` is checked by whoever reads it.
+    from_result(|| unsafe { of(socket).set_option(level, option, value, len) }.map(|()| 0))
+}
+
+unsafe extern "C" fn getsockopt_cb(
+    socket: *mut ffi::core::socket,
+    level: c_int,
+    option: c_int,
+    value: *mut c_char,
+    len: *mut c_int,
+) -> c_int {
+    // SAFETY: See `setsockopt_cb`.
+    from_result(|| unsafe { of(socket).get_option(level, option, value.cast(), len) }.map(|()| 0))
+}
+
+unsafe extern "C" fn sendmsg_cb(
+    socket: *mut ffi::core::socket,
+    msg: *mut ffi::core::msghdr,
+    len: usize,
+) -> c_int {
+    // SAFETY: See `bind_cb`; the message is ours for the call.
+    from_result(|| unsafe { of(socket).send(msg, len) })
+}
+
+unsafe extern "C" fn recvmsg_cb(
+    socket: *mut ffi::core::socket,
+    msg: *mut ffi::core::msghdr,
+    len: usize,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: As above.
+    from_result(|| unsafe { of(socket).receive(msg, len, flags as u32) })
+}
+
+/// A socket cannot be mapped.
+unsafe extern "C" fn sock_no_mmap_cb(
+    _file: *mut ffi::core::file,
+    _socket: *mut ffi::core::socket,
+    _vma: *mut ffi::core::vm_area_struct,
+) -> c_int {
+    ENODEV.to_errno()
+}
+
+unsafe extern "C" fn keepalive_cb(sk: *mut ffi::sock, on: c_int) {
+    // SAFETY: Called by `sock_setsockopt` for a socket of ours.
+    unsafe { Sock::from_sk(sk) }.keepalive_switched(on != 0);
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A socket: `struct sock` and the endpoint behind it in one allocation.
+//!
+//! Locks, in the order taken: `lock_sock` (serialises the system calls of one
+//! socket, released while waiting, never taken by workers), then
+//! [`Sock::inner`] (everything else; held for short times, never across a copy
+//! from or to user memory, never two of them at once), then the innermost ones
+//! of `net` and `verbs`.
+
+pub(crate) mod accept;
+pub(crate) mod close;
+pub(crate) mod connect;
+pub(crate) mod family;
+pub(crate) mod name;
+pub(crate) mod options;
+pub(crate) mod poll;
+pub(crate) mod queue;
+pub(crate) mod recv;
+pub(crate) mod send;
+pub(crate) mod wait;
+
+use crate::{
+    addr::Family,
+    alarm,
+    endpoint::Inner,
+    ffi,
+    net::NetState, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    new_mutex,
+    error::to_result,
+    prelude::*,
+    sync::{
+        aref::{
+            ARef,
+            AlwaysRefCounted, //
+        },
+        Mutex, //
+    },
+    types::Opaque, //
+};
+
+/// One socket.
+///
+/// # Invariants
+///
+/// `sk` was made by `sk_alloc` with this type's size, and `body` is
+/// initialised from `create` until `destruct_cb`.
+#[repr(C)]
+pub(crate) struct Sock {
+    sk: Opaque<ffi::sock>,
+    body: Body,
+}
+
+/// What this module keeps of a socket.
+#[pin_data]
+pub(crate) struct Body {
+    #[pin]
+    inner: Mutex<Inner>,
+    #[pin]
+    alarms: alarm::Alarms,
+}
+
+// SAFETY: `sk` is only used through C calls that are safe from any thread, the
+// rest is in a mutex or atomic.
+unsafe impl Send for Sock {}
+// SAFETY: As above.
+unsafe impl Sync for Sock {}
+
+// SAFETY: `sock_hold` and `sock_put` count references to the allocation.
+unsafe impl AlwaysRefCounted for Sock {
+    fn inc_ref(&self) {
+        // SAFETY: `&self` implies a reference.
+        unsafe { ffi::sdp_sock_hold(self.sk()) };
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives up one reference.
+        unsafe { ffi::sdp_sock_put(obj.as_ref().sk()) };
+    }
+}
+
+/// A counted reference to a socket. Dropping the last one frees it, which may
+/// sleep: drop outside of locks.
+#[derive(Clone)]
+pub(crate) struct SockRef(ARef<Sock>);
+
+impl core::ops::Deref for SockRef {
+    type Target = Sock;
+
+    fn deref(&self) -> &Sock {
+        &self.0
+    }
+}
+
+impl SockRef {
+    /// A further reference to `sock`.
+    pub(crate) fn of(sock: &Sock) -> Self {
+        Self(sock.into())
+    }
+
+    /// A reference, unless the last one is already gone.
+    ///
+    /// # Safety
+    ///
+    /// The memory of `sock` is there.
+    pub(crate) unsafe fn try_get(sock: *const Sock) -> Option<Self> {
+        // SAFETY: By the caller's promise.
+        let sock = unsafe { &*sock };
+        // SAFETY: The counter is valid memory.
+        unsafe { ffi::sdp_sock_hold_unless_zero(sock.sk()) }.then(|| {
+            // SAFETY: The reference was taken just above.
+            Self(unsafe { ARef::from_raw(NonNull::from(sock)) })
+        })
+    }
+
+    /// Takes over a reference.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns a reference and gives it up.
+    pub(crate) unsafe fn from_owned(sock: NonNull<Sock>) -> Self {
+        // SAFETY: By the caller's promise.
+        Self(unsafe { ARef::from_raw(sock) })
+    }
+
+    /// The reference as a pointer, still owned by the caller.
+    pub(crate) fn into_owned(self) -> NonNull<Sock> {
+        ARef::into_raw(self.0)
+    }
+}
+
+impl Sock {
+    /// Makes a socket in `net`. `parent` is null for a connection that waits to
+    /// be accepted. The result carries the one reference that belongs to the
+    /// socket's user.
+    ///
+    /// # Safety
+    ///
+    /// `net` is alive; `parent` is null or a socket without a `sk`.
+    pub(crate) unsafe fn create(
+        net: *mut ffi::net,
+        parent: *mut ffi::core::socket,
+        family: Family,
+        kern: bool,
+    ) -> Result<SockRef> {
+        let prot = family::proto();
+        // SAFETY: The protocol is registered while the module can be called.
+        let sk = unsafe {
+            ffi::sk_alloc(
+                net.cast(),
+                ffi::AF_INET_SDP as c_int,
+                ffi::core::GFP_KERNEL,
+                prot,
+                kern.into(),
+            )
+        };
+        let sock: NonNull<Sock> = NonNull::new(sk.cast()).ok_or(ENOBUFS)?;
+        // SAFETY: `sk_alloc` used our object size, so the body's place is ours
+        // to initialise, and nothing moves it.
+        let ready = unsafe { pin_init::raw_try_init(&raw mut (*sock.as_ptr()).body, Body::new(family)) };
+        if let Err(e) = ready {
+            // SAFETY: Allocated above; `sk_destruct` is not set yet.
+            unsafe { ffi::sk_free(sk) };
+            return Err(e);
+        }
+        // SAFETY: `sk` is fresh and ours.
+        unsafe { ffi::sdp_sock_init(parent, sk, Some(destruct_cb)) };
+        // SAFETY: `sk_alloc` returned one reference.
+        let sock = unsafe { SockRef::from_owned(sock) };
+        if let Err(e) = sock.net().enlist(&sock) {
+            if !parent.is_null() {
+                // SAFETY: `sock_init_data` connected the two; undone before
+                // the caller reports the error.
+                unsafe {
+                    ffi::sdp_sock_orphan(sk);
+                    (*parent).sk = core::ptr::null_mut();
+                }
+            }
+            return Err(e);
+        }
+        Ok(sock)
+    }
+
+    /// The socket behind a C pointer.
+    ///
+    /// # Safety
+    ///
+    /// `sk` was made by [`Sock::create`] and stays referenced for `'a`.
+    pub(crate) unsafe fn from_sk<'a>(sk: *mut ffi::sock) -> &'a Sock {
+        // SAFETY: By the caller's promise; `sk` is the first field.
+        unsafe { &*sk.cast() }
+    }
+
+    pub(crate) fn sk(&self) -> *mut ffi::sock {
+        self.sk.get()
+    }
+
+    /// The namespace, alive as long as the socket.
+    pub(crate) fn net(&self) -> &NetState {
+        // SAFETY: A socket holds its namespace.
+        unsafe { NetState::of(ffi::sdp_sock_net(self.sk())) }
+    }
+
+    pub(crate) fn alarms(&self) -> &alarm::Alarms {
+        &self.body.alarms
+    }
+
+    /// Looks at the endpoint without causing anything.
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
+        f(&mut self.body.inner.lock())
+    }
+
+    /// Changes the endpoint, carries out what the engine wants then, and wakes
+    /// whom it concerns. May sleep.
+    pub(crate) fn drive<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
+        let (result, wake) = {
+            let mut inner = self.body.inner.lock();
+            let result = f(&mut inner);
+            inner.settle(self);
+            (result, inner.take_wake())
+        };
+        wake.deliver(self);
+        result
+    }
+
+    /// Serialises with the other system calls on this socket.
+    pub(crate) fn lock(&self) -> CallGuard<'_> {
+        // SAFETY: `sk` is valid; process context.
+        unsafe {
+            ffi::sdp_lock_sock(self.sk());
+            CallGuard::assume(self.sk())
+        }
+    }
+
+    pub(crate) fn err(&self) -> i32 {
+        // SAFETY: A single word of a valid `sk`, as for all of the following.
+        unsafe { ffi::sdp_get_err(self.sk()) }
+    }
+
+    pub(crate) fn set_err(&self, errno: Error) {
+        // SAFETY: See `err`.
+        unsafe { ffi::sdp_set_err(self.sk(), -errno.to_errno()) }
+    }
+
+    /// Takes the pending error: `Err` with it, or `Ok`.
+    pub(crate) fn take_err(&self) -> Result {
+        // SAFETY: See `err`.
+        to_result(unsafe { ffi::sdp_sock_error(self.sk()) })
+    }
+
+    pub(crate) fn shutdown_bits(&self) -> u32 {
+        // SAFETY: See `err`.
+        unsafe { ffi::sdp_get_shutdown(self.sk()) as u32 }
+    }
+
+    pub(crate) fn add_shutdown(&self, bits: u32) {
+        // SAFETY: See `err`; only ever called under the endpoint's lock.
+        unsafe { ffi::sdp_set_shutdown(self.sk(), bits as c_int) }
+    }
+
+    pub(crate) fn tcp_state(&self) -> u32 {
+        // SAFETY: See `err`.
+        unsafe { ffi::sdp_get_state(self.sk()) as u32 }
+    }
+
+    pub(crate) fn set_tcp_state(&self, state: u32) {
+        // SAFETY: See `err`.
+        unsafe { ffi::sdp_set_state(self.sk(), state as c_int) }
+    }
+
+    pub(crate) fn flag(&self, flag: u32) -> bool {
+        // SAFETY: See `err`.
+        unsafe { ffi::sdp_sock_flag(self.sk(), flag) }
+    }
+
+    pub(crate) fn sndbuf(&self) -> u32 {
+        // SAFETY: See `err`.
+        u32::try_from(unsafe { ffi::sdp_get_sndbuf(self.sk()) }).unwrap_or(0)
+    }
+
+    pub(crate) fn rcvbuf(&self) -> u32 {
+        // SAFETY: See `err`.
+        u32::try_from(unsafe { ffi::sdp_get_rcvbuf(self.sk()) }).unwrap_or(0)
+    }
+}
+
+/// `lock_sock` held.
+pub(crate) struct CallGuard<'a> {
+    sk: *mut ffi::sock,
+    _sock: core::marker::PhantomData<&'a Sock>,
+}
+
+impl CallGuard<'_> {
+    /// # Safety
+    ///
+    /// `lock_sock` was taken on `sk` and is handed over; the socket lives for
+    /// the chosen lifetime.
+    unsafe fn assume(sk: *mut ffi::sock) -> Self {
+        Self {
+            sk,
+            _sock: core::marker::PhantomData,
+        }
+    }
+}
+
+impl Drop for CallGuard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: Taken by `Sock::lock`.
+        unsafe { ffi::release_sock(self.sk) };
+    }
+}
+
+impl Body {
+    fn new(family: Family) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            inner <- new_mutex!(Inner::new(family), "sdp_endpoint"),
+            alarms <- alarm::Alarms::new(),
+        })
+    }
+}
+
+/// The last reference is gone.
+///
+/// # Safety
+///
+/// Called by `sk_destruct` once, on a socket of ours.
+unsafe extern "C" fn destruct_cb(sk: *mut ffi::sock) {
+    let sock: *mut Sock = sk.cast();
+    // SAFETY: The memory is still there; the namespace is released later.
+    unsafe {
+        (*sock).net().delist(&*sock);
+        core::ptr::drop_in_place(&raw mut (*sock).body);
+    }
+}
+
+/// The alarms of the socket that contains them, and back.
+pub(crate) fn alarms_offset() -> usize {
+    core::mem::offset_of!(Sock, body) + core::mem::offset_of!(Body, alarms)
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! setsockopt and getsockopt below SOL_SOCKET, which the core answers itself.
+//!
+//! What TCP programs set and SDP has no use for is accepted and remembered
+//! where that is honest (TCP_QUICKACK, IP_TOS), everything else is
+//! ENOPROTOOPT.
+
+use crate::{
+    addr::{
+        Addr,
+        Family, //
+    },
+    endpoint::Phase,
+    engine::conn::Connection,
+    ffi,
+    sock::Sock, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
+
+/// What a program has set. Inherited by accepted connections.
+#[derive(Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) nodelay: bool,
+    pub(crate) cork: bool,
+    pub(crate) quickack: bool,
+    pub(crate) v6only: bool,
+    pub(crate) tos: u8,
+    pub(crate) keep_idle: Option<u32>,
+    pub(crate) keep_interval: Option<u32>,
+    pub(crate) keep_count: Option<u32>,
+}
+
+impl Options {
+    pub(crate) const fn new() -> Self {
+        Self {
+            nodelay: false,
+            cork: false,
+            quickack: true,
+            v6only: false,
+            tos: 0,
+            keep_idle: None,
+            keep_interval: None,
+            keep_count: None,
+        }
+    }
+
+    /// Brings a new connection up to date.
+    pub(crate) fn tell(&self, engine: &mut Connection) {
+        engine.set_nodelay(self.nodelay);
+        engine.set_cork(self.cork);
+    }
+}
+
+/// Length of the name of a congestion control.
+const TCP_CA_NAME_MAX: usize = 16;
+
+/// Limits of TCP's keepalive options.
+const KEEP_SECONDS_MAX: u32 = 32767;
+const KEEP_COUNT_MAX: u32 = 127;
+
+/// A value between 1 and `max`, or EINVAL.
+fn within(value: i32, max: u32) -> Result<u32> {
+    match u32::try_from(value) {
+        Ok(v) if v >= 1 && v <= max => Ok(v),
+        _ => Err(EINVAL),
+    }
+}
+
+impl Sock {
+    /// setsockopt(2).
+    pub(crate) fn set_option(
+        &self,
+        level: c_int,
+        option: c_int,
+        value: ffi::core::sockptr_t,
+        len: c_uint,
+    ) -> Result {
+        let level = u32::try_from(level).map_err(|_| ENOPROTOOPT)?;
+        let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
+        if (len as usize) < core::mem::size_of::<c_int>() {
+            return Err(EINVAL);
+        }
+        let mut raw = [0u8; 4];
+        // SAFETY: The callee checks a user pointer; four bytes fit.
+        to_result(unsafe { ffi::sdp_copy_from_sockptr(raw.as_mut_ptr().cast(), value, raw.len()) })?;
+        let value = i32::from_ne_bytes(raw);
+        let _call = self.lock();
+        match level {
+            ffi::SOL_TCP => self.set_tcp(option, value),
+            ffi::SOL_IP => self.set_ip(option, value),
+            ffi::SOL_IPV6 => self.set_ipv6(option, value),
+            _ => Err(ENOPROTOOPT),
+        }
+    }
+
+    fn set_tcp(&self, option: u32, value: i32) -> Result {
+        let on = value != 0;
+        match option {
+            ffi::TCP_NODELAY => self.drive(|inner| {
+                inner.options.nodelay = on;
+                if let Some(engine) = inner.engine.as_mut() {
+                    engine.set_nodelay(on);
+                }
+            }),
+            ffi::TCP_CORK => self.drive(|inner| {
+                inner.options.cork = on;
+                if let Some(engine) = inner.engine.as_mut() {
+                    engine.set_cork(on);
+                }
+            }),
+            ffi::TCP_QUICKACK => self.look(|inner| inner.options.quickack = on),
+            ffi::TCP_KEEPIDLE => {
+                let secs = within(value, KEEP_SECONDS_MAX)?;
+                self.drive(|inner| {
+                    inner.options.keep_idle = Some(secs);
+                    inner.start_keepalive(self);
+                });
+            }
+            ffi::TCP_KEEPINTVL => {
+                let secs = within(value, KEEP_SECONDS_MAX)?;
+                self.look(|inner| inner.options.keep_interval = Some(secs));
+            }
+            ffi::TCP_KEEPCNT => {
+                let count = within(value, KEEP_COUNT_MAX)?;
+                self.look(|inner| inner.options.keep_count = Some(count));
+            }
+            ffi::SDP_SOCK_FAMILY => return self.set_family(value),
+            _ => return Err(ENOPROTOOPT),
+        }
+        Ok(())
+    }
+
+    /// The family of the names of a socket that has none yet.
+    fn set_family(&self, value: i32) -> Result {
+        let family = match u32::try_from(value) {
+            Ok(ffi::AF_INET) => Family::V4,
+            Ok(ffi::AF_INET6) => Family::V6,
+            _ => return Err(EAFNOSUPPORT),
+        };
+        self.look(|inner| {
+            if inner.phase != Phase::Idle || inner.port.is_some() {
+                return Err(EINVAL);
+            }
+            inner.family = family;
+            inner.local = Addr::any(family);
+            inner.peer = Addr::any(family);
+            Ok(())
+        })
+    }
+
+    fn set_ip(&self, option: u32, value: i32) -> Result {
+        match option {
+            ffi::IP_TOS => {
+                self.look(|inner| inner.options.tos = value as u8);
+                Ok(())
+            }
+            _ => Err(ENOPROTOOPT),
+        }
+    }
+
+    fn set_ipv6(&self, option: u32, value: i32) -> Result {
+        if self.look(|inner| inner.family) != Family::V6 {
+            return Err(ENOPROTOOPT);
+        }
+        match option {
+            ffi::IPV6_V6ONLY => self.look(|inner| {
+                if inner.port.is_some() {
+                    return Err(EINVAL);
+                }
+                inner.options.v6only = value != 0;
+                Ok(())
+            }),
+            ffi::IPV6_TCLASS => {
+                self.look(|inner| inner.options.tos = value as u8);
+                Ok(())
+            }
+            _ => Err(ENOPROTOOPT),
+        }
+    }
+
+    /// getsockopt(2).
+    ///
+    /// # Safety
+    ///
+    /// `value` and `len` are pointers of the user program.
+    pub(crate) unsafe fn get_option(
+        &self,
+        level: c_int,
+        option: c_int,
+        value: *mut u8,
+        len: *mut c_int,
+    ) -> Result {
+        let mut raw = [0u8; 4];
+        // SAFETY: The callee checks the user's pointer.
+        let left = unsafe {
+            ffi::sdp_copy_from_user(raw.as_mut_ptr().cast(), len.cast(), raw.len())
+        };
+        if left != 0 {
+            return Err(EFAULT);
+        }
+        let room = usize::try_from(i32::from_ne_bytes(raw)).map_err(|_| EINVAL)?;
+        let level = u32::try_from(level).map_err(|_| ENOPROTOOPT)?;
+        let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
+        if level == ffi::SOL_TCP && option == ffi::TCP_INFO {
+            let info = self.tcp_info();
+            // SAFETY: `tcp_info` is plain data of this size.
+            let bytes = unsafe {
+                core::slice::from_raw_parts(
+                    (&raw const info).cast::<u8>(),
+                    core::mem::size_of::<ffi::tcp_info>(),
+                )
+            };
+            // SAFETY: The callee checks the user's pointers.
+            return unsafe { answer(value, len, room, bytes) };
+        }
+        if level == ffi::SOL_TCP && option == ffi::TCP_CONGESTION {
+            // What regulates the flow: the transport of the device.
+            let mut name = [0u8; TCP_CA_NAME_MAX];
+            for (to, from) in name.iter_mut().zip(b"rdma") {
+                *to = *from;
+            }
+            // SAFETY: As above.
+            return unsafe { answer(value, len, room, &name) };
+        }
+        let number = match level {
+            ffi::SOL_TCP => self.get_tcp(option)?,
+            ffi::SOL_IP if option == ffi::IP_TOS => self.look(|inner| i32::from(inner.options.tos)),
+            ffi::SOL_IPV6 if self.look(|inner| inner.family) == Family::V6 => match option {
+                ffi::IPV6_V6ONLY => self.look(|inner| i32::from(inner.options.v6only)),
+                ffi::IPV6_TCLASS => self.look(|inner| i32::from(inner.options.tos)),
+                _ => return Err(ENOPROTOOPT),
+            },
+            _ => return Err(ENOPROTOOPT),
+        };
+        // SAFETY: As above.
+        unsafe { answer(value, len, room, &number.to_ne_bytes()) }
+    }
+
+    fn get_tcp(&self, option: u32) -> Result<i32> {
+        let knobs = self.net().knobs();
+        let seconds = |set: Option<u32>, default: u32| i32::try_from(set.unwrap_or(default));
+        let value = self.look(|inner| {
+            let o = &inner.options;
+            Ok(match option {
+                ffi::TCP_NODELAY => Ok(i32::from(o.nodelay)),
+                ffi::TCP_CORK => Ok(i32::from(o.cork)),
+                ffi::TCP_QUICKACK => Ok(i32::from(o.quickack)),
+                ffi::TCP_KEEPIDLE => seconds(o.keep_idle, knobs.keepalive_time),
+                ffi::TCP_KEEPINTVL => seconds(o.keep_interval, knobs.keepalive_intvl),
+                ffi::TCP_KEEPCNT => seconds(o.keep_count, knobs.keepalive_probes),
+                // The payload of one message is what a segment is to TCP.
+                ffi::TCP_MAXSEG => Ok(inner
+                    .engine
+                    .as_ref()
+                    .map_or(536, |engine| i32::from(engine.max_payload()))),
+                ffi::SDP_LAST_BIND_ERR => Ok(inner.last_bind_err),
+                ffi::SDP_SOCK_FAMILY => Ok(match inner.family {
+                    Family::V4 => ffi::AF_INET as i32,
+                    Family::V6 => ffi::AF_INET6 as i32,
+                }),
+                _ => return Err(ENOPROTOOPT),
+            })
+        })?;
+        value.map_err(|_| EINVAL)
+    }
+
+    /// What is known of what TCP_INFO asks.
+    fn tcp_info(&self) -> ffi::tcp_info {
+        let mut info: ffi::tcp_info = pin_init::zeroed();
+        info.tcpi_state = self.tcp_state() as u8;
+        self.look(|inner| {
+            if let Some(engine) = inner.engine.as_ref() {
+                info.tcpi_snd_mss = engine.max_payload().into();
+                info.tcpi_rcv_mss = engine.max_payload().into();
+                info.tcpi_snd_cwnd = engine.credits().into();
+                info.tcpi_unacked = engine.uncompleted();
+                info.tcpi_notsent_bytes = engine.unsent();
+            }
+            info.tcpi_probes = u8::try_from(inner.probes).unwrap_or(u8::MAX);
+            info.tcpi_rcv_space = self.rcvbuf();
+        });
+        info
+    }
+}
+
+/// Copies as much of `bytes` as the program has room for, and the length.
+///
+/// # Safety
+///
+/// `value` and `len` are pointers of the user program.
+unsafe fn answer(value: *mut u8, len: *mut c_int, room: usize, bytes: &[u8]) -> Result {
+    let n = room.min(bytes.len());
+    let size = (n as c_int).to_ne_bytes();
+    // SAFETY: The callees check the user's pointers.
+    let left = unsafe {
+        ffi::sdp_copy_to_user(len.cast(), size.as_ptr().cast(), size.len())
+            | ffi::sdp_copy_to_user(value.cast(), bytes.as_ptr().cast(), n)
+    };
+    if left == 0 {
+        Ok(())
+    } else {
+        Err(EFAULT)
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! poll(2) and the ioctls that count bytes.
+
+use crate::{
+    ffi,
+    sock::{
+        queue::Urgent,
+        Sock, //
+    },
+};
+use kernel::prelude::*;
+
+const IN: u32 = 0x0001;
+const PRI: u32 = 0x0002;
+const OUT: u32 = 0x0004;
+const ERR: u32 = 0x0008;
+const HUP: u32 = 0x0010;
+const RDNORM: u32 = 0x0040;
+const WRNORM: u32 = 0x0100;
+const RDHUP: u32 = 0x2000;
+
+/// What poll needs of the endpoint.
+struct View {
+    listening: Option<bool>,
+    waiting: u64,
+    urgent: bool,
+    held: u32,
+}
+
+impl Sock {
+    /// The events of this moment, as `tcp_poll` gives them. After
+    /// `sock_poll_wait`.
+    pub(crate) fn poll(&self) -> u32 {
+        let view = self.view();
+        if let Some(ready) = view.listening {
+            return if ready { IN | RDNORM } else { 0 };
+        }
+        let state = self.tcp_state();
+        let shutdown = self.shutdown_bits();
+        let mut mask = 0;
+        if shutdown == ffi::SHUTDOWN_MASK || state == ffi::TCP_CLOSE {
+            mask |= HUP;
+        }
+        if shutdown & ffi::RCV_SHUTDOWN != 0 {
+            mask |= IN | RDNORM | RDHUP;
+        }
+        if state != ffi::TCP_SYN_SENT && state != ffi::TCP_SYN_RECV {
+            // SAFETY: Plain computation on a valid socket.
+            let target = unsafe { ffi::sdp_sock_rcvlowat(self.sk(), false, c_int::MAX) };
+            if view.waiting > 0 && view.waiting >= u64::try_from(target).unwrap_or(1) {
+                mask |= IN | RDNORM;
+            }
+            if shutdown & ffi::SEND_SHUTDOWN != 0 || self.is_writable(view.held) {
+                mask |= OUT | WRNORM;
+            } else {
+                // SAFETY: poll(2) has the socket open.
+                unsafe { ffi::sdp_note_no_space(self.sk()) };
+                // A completion may have come before the flag was set.
+                if self.is_writable(self.view().held) {
+                    mask |= OUT | WRNORM;
+                }
+            }
+            if view.urgent {
+                mask |= PRI;
+            }
+        }
+        if self.err() != 0 {
+            mask |= ERR;
+        }
+        mask
+    }
+
+    fn view(&self) -> View {
+        let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
+        self.look(|inner| View {
+            listening: inner.listener.as_ref().map(|l| !l.ready.is_empty()),
+            waiting: inner.recv.beyond_urgent(inline),
+            urgent: matches!(inner.recv.urgent(), Urgent::Byte(_)),
+            held: inner.send.held(),
+        })
+    }
+
+    /// As `sk_stream_is_writeable`: a third of the buffer is free.
+    fn is_writable(&self, held: u32) -> bool {
+        let size = self.sndbuf();
+        held < size && size.wrapping_sub(held) >= held / 2
+    }
+
+    /// SIOCINQ, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK. With no lock held, and from
+    /// io_uring.
+    pub(crate) fn ioctl(&self, command: u32) -> Result<i32> {
+        let listening = self.tcp_state() == ffi::TCP_LISTEN;
+        let value = match command {
+            ffi::SIOCINQ => {
+                if listening {
+                    return Err(EINVAL);
+                }
+                let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
+                self.look(|inner| inner.recv.readable(inline))
+            }
+            ffi::SIOCATMARK => self.look(|inner| u64::from(inner.recv.at_mark())),
+            ffi::SIOCOUTQ => {
+                if listening {
+                    return Err(EINVAL);
+                }
+                self.look(|inner| u64::from(inner.send.held()))
+            }
+            ffi::SIOCOUTQNSD => {
+                if listening {
+                    return Err(EINVAL);
+                }
+                self.look(|inner| inner.engine.as_ref().map_or(0, |e| u64::from(e.unsent())))
+            }
+            _ => return Err(ENOIOCTLCMD),
+        };
+        Ok(i32::try_from(value).unwrap_or(i32::MAX))
+    }
+}

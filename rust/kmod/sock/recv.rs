@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! recvmsg(2): from private receive buffers to the application.
+//!
+//! `lock_sock` makes readers take turns. The endpoint's lock is not held while
+//! bytes are copied: a counted page keeps them.
+
+use crate::{
+    endpoint::Inner,
+    ffi,
+    sock::{
+        queue::Urgent,
+        wait::FOREVER,
+        CallGuard,
+        Sock, //
+    },
+    verbs::buffer::Page,
+};
+use kernel::prelude::*;
+
+/// What a reader finds at its position.
+enum Next {
+    Bytes(Page, u32, u32),
+    /// The urgent byte, which is not part of the stream.
+    SkipUrgent,
+    /// The mark: a read does not cross it.
+    Mark,
+    Nothing,
+}
+
+impl Sock {
+    /// recvmsg(2). Returns the bytes delivered.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is a message to receive up to `len` bytes with, ours for the call.
+    pub(crate) unsafe fn receive(
+        &self,
+        msg: *mut ffi::core::msghdr,
+        len: usize,
+        flags: u32,
+    ) -> Result<i32> {
+        if flags & ffi::MSG_ERRQUEUE != 0 {
+            // The error queue is empty as long as nothing is sent uncopied.
+            return Err(EAGAIN);
+        }
+        let mut call = Some(self.lock());
+        if self.tcp_state() == ffi::TCP_LISTEN {
+            return Err(ENOTCONN);
+        }
+        if flags & ffi::MSG_OOB != 0 {
+            // SAFETY: By the caller's promise.
+            return unsafe { self.receive_urgent(msg, len, flags) };
+        }
+        let mut timeo = self.receive_timeout(flags & ffi::MSG_DONTWAIT != 0);
+        let limit = i32::try_from(len).unwrap_or(i32::MAX);
+        // SAFETY: Plain computation on a valid socket.
+        let target = unsafe {
+            ffi::sdp_sock_rcvlowat(self.sk(), flags & ffi::MSG_WAITALL != 0, limit)
+        };
+        let target = usize::try_from(target).unwrap_or(1);
+        let peek = flags & ffi::MSG_PEEK != 0;
+        let discard = flags & ffi::MSG_TRUNC != 0;
+        let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
+
+        let mut copied = 0usize;
+        // How far a peek has looked; a real read moves the queue instead.
+        let mut ahead = 0u64;
+        while copied < len {
+            let next = self.look(|inner| inner.next_bytes(ahead, copied > 0, inline));
+            match next {
+                Next::Bytes(page, offset, avail) => {
+                    let n = (avail as usize).min(len.wrapping_sub(copied));
+                    let done = if discard {
+                        n
+                    } else {
+                        // SAFETY: The page is counted and holds these bytes; the
+                        // iterator is the caller's.
+                        unsafe {
+                            let from = page.address().add(offset as usize);
+                            let iter = &raw mut (*msg).msg_iter;
+                            ffi::core::_copy_to_iter(from.cast(), n, iter.cast())
+                        }
+                    };
+                    if peek {
+                        ahead = ahead.wrapping_add(done as u64);
+                    } else if done > 0 {
+                        self.consume(done as u32);
+                    }
+                    copied = copied.wrapping_add(done);
+                    if done < n {
+                        if copied == 0 {
+                            return Err(EFAULT);
+                        }
+                        break;
+                    }
+                }
+                Next::SkipUrgent => {
+                    if peek {
+                        ahead = ahead.wrapping_add(1);
+                    } else {
+                        self.consume(1);
+                    }
+                }
+                Next::Mark => break,
+                Next::Nothing => {
+                    if copied >= target {
+                        break;
+                    }
+                    match self.wait_for_data(&mut call, &mut timeo, copied > 0, ahead) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(_) if copied > 0 => break,
+                        Err(e) => return Err(e),
+                    }
+                }
+            }
+        }
+        i32::try_from(copied).map_err(|_| EINVAL)
+    }
+
+    fn consume(&self, n: u32) {
+        self.drive(|inner| inner.consume(n));
+    }
+
+    /// Waits for more than `ahead` bytes. `Ok(false)`: there will be none.
+    fn wait_for_data(
+        &self,
+        call: &mut Option<CallGuard<'_>>,
+        timeo: &mut isize,
+        partial: bool,
+        ahead: u64,
+    ) -> Result<bool> {
+        let mut waited = false;
+        let net = self.net();
+        let look = || {
+            if self.look(|inner| inner.recv.len() > ahead) {
+                return Some(Ok(true));
+            }
+            if self.flag(ffi::sock_flags_SOCK_DONE) {
+                return Some(Ok(false));
+            }
+            if self.err() != 0 {
+                // After a partial read the error stays for the next call.
+                return Some(if partial {
+                    Ok(false)
+                } else {
+                    self.take_err().map(|()| false)
+                });
+            }
+            if self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0 {
+                return Some(Ok(false));
+            }
+            if self.tcp_state() == ffi::TCP_CLOSE {
+                return Some(if partial { Ok(false) } else { Err(ENOTCONN) });
+            }
+            if !core::mem::replace(&mut waited, true) {
+                net.stats.receive_waits.inc();
+            }
+            None
+        };
+        self.wait(call, timeo, look)?
+    }
+
+    /// MSG_OOB, as `tcp_recv_urg`.
+    ///
+    /// # Safety
+    ///
+    /// As for `receive`.
+    unsafe fn receive_urgent(
+        &self,
+        msg: *mut ffi::core::msghdr,
+        len: usize,
+        flags: u32,
+    ) -> Result<i32> {
+        let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
+        let urgent = self.look(|inner| inner.recv.urgent());
+        if inline || matches!(urgent, Urgent::None | Urgent::Read) {
+            return Err(EINVAL);
+        }
+        if self.tcp_state() == ffi::TCP_CLOSE && !self.flag(ffi::sock_flags_SOCK_DONE) {
+            return Err(ENOTCONN);
+        }
+        let Urgent::Byte(byte) = urgent else {
+            let over = self.tcp_state() == ffi::TCP_CLOSE
+                || self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
+            return if over { Ok(0) } else { Err(EAGAIN) };
+        };
+        if flags & ffi::MSG_PEEK == 0 {
+            self.look(|inner| inner.recv.set_urgent_read());
+        }
+        // SAFETY: By the caller's promise.
+        unsafe {
+            (*msg).msg_flags |= ffi::MSG_OOB as c_uint;
+            if len == 0 {
+                (*msg).msg_flags |= ffi::MSG_TRUNC as c_uint;
+                return Ok(0);
+            }
+            if flags & ffi::MSG_TRUNC == 0 {
+                let iter = &raw mut (*msg).msg_iter;
+                if ffi::core::_copy_to_iter((&raw const byte).cast(), 1, iter.cast()) != 1 {
+                    return Err(EFAULT);
+                }
+            }
+        }
+        Ok(1)
+    }
+}
+
+impl Inner {
+    /// What lies `ahead` bytes after the reader.
+    fn next_bytes(&mut self, ahead: u64, started: bool, inline: bool) -> Next {
+        let mut limit = u32::MAX;
+        if let Some(to_mark) = self.recv.to_mark(ahead) {
+            match u32::try_from(to_mark) {
+                Ok(0) if started => return Next::Mark,
+                Ok(0) if !inline => return Next::SkipUrgent,
+                Ok(0) | Err(_) => {}
+                Ok(n) => limit = n,
+            }
+        }
+        match self.recv.peek(ahead) {
+            Some((page, offset, len)) => Next::Bytes(page, offset, len.min(limit)),
+            None => Next::Nothing,
+        }
+    }
+
+    /// The application has `n` bytes; a buffer that is empty goes back.
+    fn consume(&mut self, n: u32) {
+        let Some(buffer) = self.recv.consume(n) else { return };
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if buffer.mapping().is_some() {
+            link.recycle(buffer);
+            engine.on_buffer_consumed();
+        }
+    }
+}
+
+// A reader without a timeout waits as long as it takes.
+const _: () = assert!(FOREVER == isize::MAX);

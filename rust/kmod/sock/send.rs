@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! sendmsg(2): BCopy.
+//!
+//! Bytes are copied into page fragments of the socket without the endpoint's
+//! lock, then handed over under it; one handover per fragment, which is up to
+//! 32 KiB.
+
+use crate::{
+    engine::conn::Queue,
+    ffi,
+    sock::{
+        CallGuard,
+        Sock, //
+    },
+    verbs::buffer::Page,
+};
+use core::ptr::NonNull;
+use kernel::prelude::*;
+
+impl Sock {
+    /// sendmsg(2). Returns the bytes taken over.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is a message to send `len` bytes with, ours for the call.
+    pub(crate) unsafe fn send(&self, msg: *mut ffi::core::msghdr, len: usize) -> Result<i32> {
+        // SAFETY: By the caller's promise.
+        let flags = unsafe { (*msg).msg_flags } as u32;
+        if flags & ffi::MSG_FASTOPEN != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        let mut copied = 0usize;
+        let mut call = Some(self.lock());
+        // SAFETY: As above.
+        let result = unsafe { self.send_locked(&mut call, msg, len, flags, &mut copied) };
+        drop(call);
+        if copied > 0 {
+            return i32::try_from(copied).map_err(|_| EINVAL);
+        }
+        match result {
+            Ok(()) => Ok(0),
+            Err(e) => {
+                // SAFETY: Turns EPIPE into the pending error or SIGPIPE.
+                let e = unsafe { ffi::sk_stream_error(self.sk(), flags as c_int, e.to_errno()) };
+                Err(Error::from_errno(e))
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for `send`.
+    unsafe fn send_locked(
+        &self,
+        call: &mut Option<CallGuard<'_>>,
+        msg: *mut ffi::core::msghdr,
+        len: usize,
+        flags: u32,
+        copied: &mut usize,
+    ) -> Result {
+        let mut timeo = self.send_timeout(flags & ffi::MSG_DONTWAIT != 0);
+        self.wait_connected(call, &mut timeo)?;
+        if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
+            return Err(EPIPE);
+        }
+        while *copied < len {
+            let mut room = self.look(|inner| inner.send_room(self));
+            if room == 0 {
+                self.net().stats.send_waits.inc();
+                room = self.wait_for_room(call, &mut timeo)?;
+            }
+            let want = len.wrapping_sub(*copied);
+            // A write may overshoot the limit by one fragment, as in TCP.
+            let (page, offset, n) = match self.fill_fragment(msg, want, room) {
+                Ok(filled) => filled,
+                Err(e) if e == ENOBUFS => {
+                    // No page: wait for our own to come back.
+                    if self.look(|inner| inner.send.held()) == 0 {
+                        return Err(ENOBUFS);
+                    }
+                    self.wait_for_room(call, &mut timeo)?;
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            let after = copied.wrapping_add(n as usize);
+            let more = after < len || flags & ffi::MSG_MORE != 0;
+            let urgent = after == len && flags & ffi::MSG_OOB != 0;
+            self.drive(|inner| {
+                let engine = inner.engine.as_mut().ok_or(EPIPE)?;
+                if engine.send_closed() || engine.ended().is_some() {
+                    return Err(EPIPE);
+                }
+                inner.send.push(page, offset, n)?;
+                engine.queue(n, Queue { more, urgent }).map_err(|_| EPIPE)
+            })?;
+            *copied = after;
+        }
+        Ok(())
+    }
+
+    /// Copies up to `want` bytes from the message into the socket's fragment.
+    /// ENOBUFS without memory, EFAULT if nothing could be read.
+    fn fill_fragment(
+        &self,
+        msg: *mut ffi::core::msghdr,
+        want: usize,
+        _room: u32,
+    ) -> Result<(Page, u32, u32)> {
+        let sk = self.sk();
+        // SAFETY: `lock_sock` is held, which protects the socket's fragment.
+        unsafe {
+            let frag = ffi::sdp_sk_frag(sk);
+            if !ffi::sk_page_frag_refill(sk, frag) {
+                return Err(ENOBUFS);
+            }
+            let page = NonNull::new((*frag).page.cast()).ok_or(ENOBUFS)?;
+            let offset = (*frag).offset;
+            let size = (*frag).size;
+            let n = want.min(size.saturating_sub(offset) as usize);
+            let to = ffi::sdp_page_address(page.as_ptr())
+                .cast::<u8>()
+                .add(offset as usize);
+            let iter = &raw mut (*msg).msg_iter;
+            let n = ffi::core::_copy_from_iter(to.cast(), n, iter.cast());
+            if n == 0 {
+                return Err(EFAULT);
+            }
+            let n = n as u32;
+            (*frag).offset = offset.saturating_add(n) as _;
+            Ok((Page::get(page), offset as u32, n))
+        }
+    }
+
+    /// Waits until a third of the send buffer is free again, so that a writer
+    /// is not woken for every message.
+    fn wait_for_room(&self, call: &mut Option<CallGuard<'_>>, timeo: &mut isize) -> Result<u32> {
+        // What is corked must go, or no room would ever come.
+        self.drive(|inner| {
+            if let Some(engine) = inner.engine.as_mut() {
+                engine.push();
+            }
+        });
+        self.wait(call, timeo, || {
+            if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
+                return Some(Err(EPIPE));
+            }
+            // SAFETY: The socket is open; sets the flag that completions test.
+            unsafe { ffi::sdp_note_no_space(self.sk()) };
+            let room = self.look(|inner| inner.send_room(self));
+            (room > self.sndbuf() / 3).then_some(Ok(room))
+        })?
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages and their DMA mappings.
+
+use crate::{
+    ffi,
+    verbs::device::Device, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// One counted reference to a (possibly compound) page of the kernel's linear
+/// mapping.
+///
+/// # Invariants
+///
+/// `page` is valid and this value owns one reference to it.
+pub(crate) struct Page {
+    page: NonNull<ffi::page>,
+}
+
+// SAFETY: A page and its reference count may be used from any context.
+unsafe impl Send for Page {}
+// SAFETY: As above; `Page` gives out no Rust reference to the memory.
+unsafe impl Sync for Page {}
+
+impl Page {
+    /// Allocates `1 << order` pages charged to the cgroup of `sk`. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is a valid socket.
+    pub(crate) unsafe fn alloc(sk: *mut ffi::sock, order: u32) -> Result<Self> {
+        // SAFETY: By the caller's promise.
+        let page = unsafe { ffi::sdp_alloc_pages(sk, order) };
+        // INVARIANT: a fresh allocation carries one reference, ours.
+        Ok(Self {
+            page: NonNull::new(page).ok_or(ENOMEM)?,
+        })
+    }
+
+    /// Takes a further reference to `page`.
+    ///
+    /// # Safety
+    ///
+    /// `page` is valid and referenced by the caller.
+    pub(crate) unsafe fn get(page: NonNull<ffi::page>) -> Self {
+        // SAFETY: By the caller's promise.
+        unsafe { ffi::sdp_get_page(page.as_ptr()) };
+        // INVARIANT: the reference taken above.
+        Self { page }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ffi::page {
+        self.page.as_ptr()
+    }
+
+    /// Start of the memory.
+    pub(crate) fn address(&self) -> *mut u8 {
+        // SAFETY: The page is valid by the invariant, and not in high memory.
+        unsafe { ffi::sdp_page_address(self.page.as_ptr()) }.cast()
+    }
+}
+
+impl Clone for Page {
+    fn clone(&self) -> Self {
+        // SAFETY: Valid by the invariant, referenced by `self`.
+        unsafe { Self::get(self.page) }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant there is a reference, which ends here.
+        unsafe { ffi::sdp_put_page(self.page.as_ptr()) };
+    }
+}
+
+/// Which way the device moves data.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    ToDevice,
+    FromDevice,
+}
+
+impl Direction {
+    fn raw(self) -> i32 {
+        // The values of `enum dma_data_direction`, which are fixed.
+        match self {
+            Direction::ToDevice => 1,
+            Direction::FromDevice => 2,
+        }
+    }
+}
+
+/// A DMA mapping of a stretch of memory.
+///
+/// # Invariants
+///
+/// `addr` was returned by `ib_dma_map_page` for `len` bytes and `direction` on
+/// `device` and was not unmapped.
+pub(crate) struct Mapping {
+    device: Arc<Device>,
+    addr: u64,
+    len: usize,
+    direction: Direction,
+}
+
+impl Mapping {
+    /// Maps `len` bytes at `offset` of `page`. The page must outlive the
+    /// mapping; owners keep both in one struct, mapping first.
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        page: &Page,
+        offset: usize,
+        len: usize,
+        direction: Direction,
+    ) -> Result<Self> {
+        // SAFETY: Device and page are valid by their types' invariants.
+        let addr = unsafe {
+            ffi::sdp_ib_dma_map_page(
+                device.as_ptr(),
+                page.as_ptr(),
+                offset,
+                len,
+                direction.raw(),
+            )
+        };
+        // SAFETY: As above; `addr` comes from the mapping call.
+        if unsafe { ffi::sdp_ib_dma_mapping_error(device.as_ptr(), addr) } != 0 {
+            return Err(ENOMEM);
+        }
+        // INVARIANT: just mapped.
+        Ok(Self {
+            device: device.clone(),
+            addr,
+            len,
+            direction,
+        })
+    }
+
+    /// Address for an SGE.
+    pub(crate) fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// Gives `len` bytes to the CPU after the device wrote them.
+    pub(crate) fn sync_for_cpu(&self, len: usize) {
+        let dir = self.direction.raw();
+        // SAFETY: `addr` is mapped by the invariant and `len` is limited to it.
+        unsafe {
+            ffi::sdp_ib_dma_sync_for_cpu(self.device.as_ptr(), self.addr, len.min(self.len), dir)
+        };
+    }
+
+    /// Gives the memory back to the device.
+    pub(crate) fn sync_for_device(&self) {
+        let dir = self.direction.raw();
+        // SAFETY: `addr` is mapped with this length by the invariant.
+        unsafe {
+            ffi::sdp_ib_dma_sync_for_device(self.device.as_ptr(), self.addr, self.len, dir)
+        };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let dir = self.direction.raw();
+        // SAFETY: Mapped by the invariant; this is the only unmapping.
+        unsafe { ffi::sdp_ib_dma_unmap_page(self.device.as_ptr(), self.addr, self.len, dir) };
+    }
+}
+
+/// A private receive buffer.
+///
+/// It is mapped while it may be posted. A buffer that waits for the
+/// application when its connection ends loses the mapping, because the device
+/// may go away before the application reads.
+pub(crate) struct RxBuffer {
+    mapping: Option<Mapping>,
+    page: Page,
+}
+
+impl RxBuffer {
+    /// Allocates and maps `1 << order` pages. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is a valid socket.
+    pub(crate) unsafe fn new(
+        sk: *mut ffi::sock,
+        device: &Arc<Device>,
+        order: u32,
+        size: usize,
+    ) -> Result<Self> {
+        // SAFETY: By the caller's promise.
+        let page = unsafe { Page::alloc(sk, order) }?;
+        let mapping = Mapping::new(device, &page, 0, size, Direction::FromDevice)?;
+        Ok(Self {
+            mapping: Some(mapping),
+            page,
+        })
+    }
+
+    pub(crate) fn page(&self) -> &Page {
+        &self.page
+    }
+
+    pub(crate) fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.as_ref()
+    }
+
+    /// Ends the mapping; the bytes stay readable.
+    pub(crate) fn unmap(&mut self) {
+        self.mapping = None;
+    }
+
+    /// Copies the first bytes of the buffer. The device must not own it.
+    pub(crate) fn head<const N: usize>(&self) -> [u8; N] {
+        let mut head = [0u8; N];
+        // SAFETY: Every buffer is at least a page long and `N` is far smaller;
+        // the caller promises that no device writes to it, and nobody else has
+        // the address.
+        unsafe { core::ptr::copy_nonoverlapping(self.page.address(), head.as_mut_ptr(), N) };
+        head
+    }
+}

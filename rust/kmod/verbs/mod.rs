@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Owned wrappers of ib_core objects: devices, queue pairs, DMA buffers.
+//!
+//! Nothing here knows a rule of SDP.
+
+pub(crate) mod buffer;
+pub(crate) mod device;
+pub(crate) mod qp;

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A reliable-connected queue pair with its completion queue.
+//!
+//! Contexts: creating and destroying sleep; posting does not. Completions come
+//! from the workqueue of ib_core, so callbacks may sleep.
+
+use crate::{
+    ffi,
+    verbs::device::Device, //
+};
+use core::ptr::{
+    self,
+    NonNull, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What a completion says.
+pub(crate) struct Done {
+    pub(crate) ok: bool,
+    /// The peer did not answer any retry.
+    pub(crate) unanswered: bool,
+    pub(crate) byte_len: u32,
+}
+
+/// Receiver of completions. The context pointer is what [`Qp::new`] was given.
+pub(crate) trait Completions {
+    /// A posted receive has completed, in order.
+    ///
+    /// # Safety
+    ///
+    /// `context` is that of a queue pair which still exists.
+    unsafe fn received(context: *mut c_void, done: Done);
+
+    /// A posted send has completed, in order.
+    ///
+    /// # Safety
+    ///
+    /// As for `received`.
+    unsafe fn sent(context: *mut c_void, done: Done);
+
+    /// A message came before the connection manager's last word.
+    ///
+    /// # Safety
+    ///
+    /// As for `received`.
+    unsafe fn communicated(context: *mut c_void);
+}
+
+/// How large a queue pair is to be.
+pub(crate) struct Capacity {
+    pub(crate) sends: u32,
+    pub(crate) send_sges: u32,
+    pub(crate) receives: u32,
+}
+
+/// An RC queue pair and its completion queue.
+///
+/// # Invariants
+///
+/// `qp` and `cq` are valid and belong to `device`, which the owner keeps leased.
+pub(crate) struct Qp {
+    qp: NonNull<ffi::ib_qp>,
+    cq: NonNull<ffi::ib_cq>,
+    device: Arc<Device>,
+}
+
+// SAFETY: Verbs objects may be used from any thread.
+unsafe impl Send for Qp {}
+
+/// The two completion entries, which are all a FIFO of RC work requests needs:
+/// the oldest request of the kind is the one that completed.
+struct Entries<C>(core::marker::PhantomData<C>);
+
+impl<C: Completions> Entries<C> {
+    const RECEIVE: ffi::ib_cqe = ffi::ib_cqe {
+        done: Some(Self::receive_done_cb),
+    };
+    const SEND: ffi::ib_cqe = ffi::ib_cqe {
+        done: Some(Self::send_done_cb),
+    };
+
+    unsafe extern "C" fn receive_done_cb(_cq: *mut ffi::ib_cq, wc: *mut ffi::ib_wc) {
+        // SAFETY: ib_core passes a valid completion of one of our queue pairs.
+        let (context, done) = unsafe { Self::unpack(wc) };
+        // SAFETY: The queue pair exists while its completions are delivered.
+        unsafe { C::received(context, done) }
+    }
+
+    unsafe extern "C" fn send_done_cb(_cq: *mut ffi::ib_cq, wc: *mut ffi::ib_wc) {
+        // SAFETY: As in `receive_done_cb`.
+        let (context, done) = unsafe { Self::unpack(wc) };
+        // SAFETY: As in `receive_done_cb`.
+        unsafe { C::sent(context, done) }
+    }
+
+    unsafe extern "C" fn event_cb(event: *mut ffi::ib_event, context: *mut c_void) {
+        // SAFETY: ib_core passes a valid event.
+        if unsafe { (*event).event } == ffi::ib_event_type_IB_EVENT_COMM_EST {
+            // SAFETY: Events end before the queue pair is destroyed.
+            unsafe { C::communicated(context) }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `wc` is a valid work completion.
+    unsafe fn unpack(wc: *mut ffi::ib_wc) -> (*mut c_void, Done) {
+        // SAFETY: By the caller's promise; `qp` is set in every completion.
+        let wc = unsafe { &*wc };
+        // SAFETY: As above.
+        let context = unsafe { (*wc.qp).qp_context };
+        (
+            context,
+            Done {
+                ok: wc.status == ffi::ib_wc_status_IB_WC_SUCCESS,
+                unanswered: wc.status == ffi::ib_wc_status_IB_WC_RETRY_EXC_ERR,
+                byte_len: wc.byte_len,
+            },
+        )
+    }
+}
+
+impl Qp {
+    /// Creates a queue pair whose completions go to `C` with `context`.
+    ///
+    /// `context` must stay valid, and the device leased, until the queue pair
+    /// is dropped.
+    pub(crate) fn new<C: Completions>(
+        leased: &Arc<Device>,
+        capacity: &Capacity,
+        context: *mut c_void,
+    ) -> Result<Self> {
+        let device = leased.as_ptr();
+        // One more of each than is ever posted: draining posts a marker.
+        let sends = capacity.sends.saturating_add(1);
+        let receives = capacity.receives.saturating_add(1);
+        let entries = i32::try_from(sends.saturating_add(receives)).map_err(|_| EINVAL)?;
+        // Spreads connections over the completion vectors (and so over CPUs).
+        // SAFETY: The device is valid while leased.
+        let vectors = unsafe { (*device).num_comp_vectors }.max(1);
+        // SAFETY: Plain random number.
+        let pick = (unsafe { ffi::sdp_random_u32() } >> 1) as i32;
+        let vector = pick.checked_rem(vectors).unwrap_or(0);
+        // SAFETY: The device is valid while leased.
+        let cq = unsafe { ffi::sdp_ib_alloc_cq(device, context, entries, vector) };
+        let cq = NonNull::new(kernel::error::from_err_ptr(cq)?).ok_or(ENOMEM)?;
+
+        let mut attr = ffi::ib_qp_init_attr {
+            event_handler: Some(Entries::<C>::event_cb),
+            qp_context: context,
+            send_cq: cq.as_ptr(),
+            recv_cq: cq.as_ptr(),
+            sq_sig_type: ffi::ib_sig_type_IB_SIGNAL_ALL_WR,
+            qp_type: ffi::ib_qp_type_IB_QPT_RC,
+            ..pin_init::zeroed()
+        };
+        attr.cap.max_send_wr = sends;
+        attr.cap.max_recv_wr = receives;
+        attr.cap.max_send_sge = capacity.send_sges;
+        attr.cap.max_recv_sge = 1;
+        // SAFETY: The protection domain is valid while the device is leased.
+        let qp = unsafe { ffi::sdp_ib_create_qp(leased.pd(), &mut attr) };
+        let qp = kernel::error::from_err_ptr(qp).and_then(|qp| NonNull::new(qp).ok_or(ENOMEM));
+        match qp {
+            // INVARIANT: both were just created on the leased device.
+            Ok(qp) => Ok(Self {
+                qp,
+                cq,
+                device: leased.clone(),
+            }),
+            Err(e) => {
+                // SAFETY: Created above, used by nobody.
+                unsafe { ffi::ib_free_cq(cq.as_ptr()) };
+                Err(e)
+            }
+        }
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The queue pair's number.
+    pub(crate) fn number(&self) -> u32 {
+        // SAFETY: Valid by the invariant; the number never changes.
+        unsafe { (*self.qp.as_ptr()).qp_num }
+    }
+
+    /// Moves to the state and attributes that the connection manager worked
+    /// out for `state`. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `cm_id` is a valid connection identifier of this connection.
+    pub(crate) unsafe fn modify_by_cm(
+        &self,
+        cm_id: *mut ffi::ib_cm_id,
+        state: ffi::ib_qp_state,
+    ) -> Result {
+        let mut attr = KBox::new(pin_init::zeroed::<ffi::ib_qp_attr>(), GFP_KERNEL)?;
+        attr.qp_state = state;
+        let mut mask = 0;
+        // SAFETY: `cm_id` by the caller's promise, the rest is ours.
+        to_result(unsafe { ffi::ib_cm_init_qp_attr(cm_id, &mut *attr, &mut mask) })?;
+        if state == ffi::ib_qp_state_IB_QPS_INIT {
+            // Reads and writes of the peer: keepalives are zero-length writes.
+            attr.qp_access_flags = (ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+                | ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+                | ffi::ib_access_flags_IB_ACCESS_REMOTE_READ)
+                as _;
+            mask |= ffi::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS as c_int;
+        }
+        // SAFETY: The queue pair is valid by the invariant.
+        to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) })
+    }
+
+    /// Posts one receive of `len` bytes at `addr`.
+    pub(crate) fn post_receive<C: Completions>(&self, addr: u64, len: u32) -> Result {
+        let mut sge = ffi::ib_sge {
+            addr,
+            length: len,
+            lkey: self.device.local_dma_lkey(),
+        };
+        let mut wr: ffi::ib_recv_wr = pin_init::zeroed();
+        wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::RECEIVE }).cast_mut();
+        wr.sg_list = &mut sge;
+        wr.num_sge = 1;
+        // SAFETY: The queue pair is valid; the request is read during the call.
+        to_result(unsafe { ffi::sdp_ib_post_recv(self.qp.as_ptr(), &wr) })
+    }
+
+    /// Posts one SEND of the given pieces.
+    pub(crate) fn post_send<C: Completions>(&self, sges: &mut [ffi::ib_sge], solicited: bool) -> Result {
+        let mut wr: ffi::ib_send_wr = pin_init::zeroed();
+        wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.num_sge = i32::try_from(sges.len()).map_err(|_| EINVAL)?;
+        wr.sg_list = sges.as_mut_ptr();
+        wr.opcode = ffi::ib_wr_opcode_IB_WR_SEND;
+        wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
+        if solicited {
+            wr.send_flags |= ffi::ib_send_flags_IB_SEND_SOLICITED as c_int;
+        }
+        // SAFETY: The queue pair is valid; the request is read during the call.
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr) })
+    }
+
+    /// Posts an RDMA Write of nothing: the peer's transport acknowledges it,
+    /// the peer's program never sees it.
+    pub(crate) fn post_probe<C: Completions>(&self) -> Result {
+        let mut wr: ffi::ib_rdma_wr = pin_init::zeroed();
+        wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_RDMA_WRITE;
+        wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
+        // SAFETY: As in `post_send`; `wr` is an RDMA request as the opcode says.
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
+    }
+
+    /// Ends all transfers and waits until every completion was delivered. May
+    /// sleep; no lock that a completion callback takes may be held.
+    pub(crate) fn drain(&self) {
+        // SAFETY: Valid by the invariant; there is room for the markers.
+        unsafe { ffi::ib_drain_qp(self.qp.as_ptr()) };
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        // SAFETY: Valid by the invariant and never used again. The queue pair
+        // goes first because the completion queue counts its users.
+        unsafe {
+            ffi::sdp_ib_destroy_qp(self.qp.as_ptr());
+            ffi::ib_free_cq(self.cq.as_ptr());
+        }
+    }
+}
