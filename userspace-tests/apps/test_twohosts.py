@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""The judge of the programs, judged: `python3 -m unittest discover userspace-tests/apps`."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from programs import transfer
+from twohosts import counters, proof
+from twohosts.failure import Failure
+from twohosts.hosts import Host
+from twohosts.lab import Case, Lab, Measured
+
+HERE = Host("here", "127.0.0.1", "::1", ())
+
+
+class Counting(unittest.TestCase):
+    """Counters as text."""
+
+    def test_lines_are_names_and_values(self) -> None:
+        """Headings and empty lines are none."""
+        text = "sdp statistics\n\nbcopy_bytes_sent 12\nEstablished: 3\nresets_sent\t0\n"
+        self.assertEqual(
+            counters.parse(text), {"bcopy_bytes_sent": 12, "Established": 3, "resets_sent": 0}
+        )
+
+    def test_only_bytes_of_the_stream_count_as_payload(self) -> None:
+        """Messages and resets are sent, too."""
+        changes = {"bcopy_bytes_sent": 5, "zcopy_bytes_sent": 7, "resets_sent": 9}
+        self.assertEqual(counters.sent_bytes(changes), 12)
+        self.assertEqual(counters.received_bytes({"bcopy_bytes_received": 4, **changes}), 4)
+
+    def test_only_what_changed_is_a_difference(self) -> None:
+        """Also what was not there before."""
+        self.assertEqual(
+            counters.difference({"x": 1, "y": 2}, {"x": 1, "y": 5, "z": 1}), {"y": 3, "z": 1}
+        )
+
+
+class Proving(unittest.TestCase):
+    """A case is only good when the counters say so."""
+
+    def outcome(self, case: Case, *readings: counters.Counters) -> proof.Outcome:
+        """Run a case while the counters of both hosts read like this, before and after."""
+        lab = Lab(HERE, HERE, "sdp", True, Path("/nonexistent"))
+        with mock.patch.object(counters, "read", side_effect=readings):
+            return proof.run(case, lab)
+
+    def test_bytes_that_the_counters_have_seen_went_over_sdp(self) -> None:
+        """One host sent them, the other received them."""
+        outcome = self.outcome(
+            Case("case", lambda _lab: Measured("1 MB/s", 100)),
+            {"bcopy_bytes_sent": 10},
+            {"bcopy_bytes_received": 10},
+            {"bcopy_bytes_sent": 110},
+            {"bcopy_bytes_received": 110},
+        )
+        self.assertTrue(outcome.ok)
+        self.assertEqual(outcome.path, "SDP")
+
+    def test_bytes_that_went_another_way_are_a_failure(self) -> None:
+        """The program did well, but over TCP."""
+        still = {"bcopy_bytes_sent": 10, "bcopy_bytes_received": 10}
+        outcome = self.outcome(
+            Case("case", lambda _lab: Measured("1 MB/s", 100)), still, still, still, still
+        )
+        self.assertFalse(outcome.ok)
+        self.assertEqual(outcome.path, "TCP")
+
+    def test_bytes_that_only_left_are_a_failure(self) -> None:
+        """Nobody has received them."""
+        outcome = self.outcome(
+            Case("case", lambda _lab: Measured("1 MB/s", 100)),
+            {"bcopy_bytes_sent": 0},
+            {},
+            {"bcopy_bytes_sent": 100},
+            {},
+        )
+        self.assertFalse(outcome.ok)
+
+    def test_a_case_that_fails_says_why(self) -> None:
+        """Whatever the counters say."""
+
+        def fail(_lab: Lab) -> Measured:
+            raise Failure("this is why")
+
+        outcome = self.outcome(Case("case", fail), {}, {})
+        self.assertFalse(outcome.ok)
+        self.assertEqual(outcome.reason, "this is why")
+
+
+class Running(unittest.TestCase):
+    """Commands and servers."""
+
+    def test_a_failing_command_shows_its_last_words(self) -> None:
+        """And its status."""
+        with self.assertRaisesRegex(Failure, r"status 3\n(?:.*\n)*last words"):
+            HERE.run(["sh", "-c", "echo last words >&2; exit 3"])
+
+    def test_a_command_that_is_not_there_is_named(self) -> None:
+        """Instead of a trace."""
+        with self.assertRaisesRegex(Failure, "no-such-program is not installed"):
+            HERE.run(["no-such-program"])
+
+    def test_a_command_that_hangs_is_ended(self) -> None:
+        """After the time it may take."""
+        with self.assertRaisesRegex(Failure, "did not end"):
+            HERE.run(["sleep", "1000"], timeout=0.1)
+
+    def test_a_server_is_waited_for_and_stopped(self) -> None:
+        """Its port is what it said."""
+        with HERE.start(["sh", "-c", "echo listening 42; exec cat"], ready=r"ing (\d+)") as server:
+            self.assertEqual(server.number(), 42)
+        self.assertIsNotNone(server.process.poll())
+
+    def test_a_server_that_ends_too_early_is_a_failure(self) -> None:
+        """With what it said."""
+        with self.assertRaisesRegex(Failure, "no such address"):
+            HERE.start(["sh", "-c", "echo no such address"], ready="listening")
+
+    def test_the_stream_endpoint_refuses_what_it_does_not_know(self) -> None:
+        """With a clear error and nothing else."""
+        endpoint = Path(__file__).parent / "endpoints" / "stream"
+        done = HERE.run([str(endpoint), "receive", "--family", "x"], may_fail=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--family", done.stderr)
+
+    def test_a_stream_over_tcp_arrives_as_it_was_sent(self) -> None:
+        """The endpoints themselves, with all their odd sizes."""
+        with tempfile.TemporaryDirectory() as directory:
+            lab = Lab(HERE, HERE, "tcp", True, Path(directory))
+            measured = transfer.stream(lab, HERE, HERE, "127.0.0.1", 5_000_000, "--odd")
+        self.assertEqual(measured.payload, 5_000_000)
+
+
+if __name__ == "__main__":
+    unittest.main()
