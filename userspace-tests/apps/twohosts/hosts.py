@@ -185,6 +185,8 @@ class Server:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
         self._reader.join(10)
+        if self.process.stdout is not None and not self._reader.is_alive():
+            self.process.stdout.close()
 
     def __enter__(self) -> Server:
         return self
