@@ -13,6 +13,11 @@ SDP_SUITE=trixie
 export SDP_TOP SDP_CACHE SDP_SUITE
 mkdir -p "$SDP_CACHE"
 
+# Cargo's output and the module's depend on the checkout they come from.
+SDP_CHECKOUT=$(printf '%s' "$SDP_TOP" | sha256sum | cut -c1-12)
+SDP_TARGET=$SDP_CACHE/target-$SDP_CHECKOUT
+export SDP_CHECKOUT SDP_TARGET
+
 # Progress goes to stderr: stdout belongs to whatever the caller asked for.
 say() { printf '[sdp] %s\n' "$*" >&2; }
 die() { printf '[sdp] error: %s\n' "$*" >&2; exit 1; }

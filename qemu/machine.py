@@ -50,7 +50,7 @@ class Machine:
         s = self.settings
         values = {
             "HOST": self.name, "TOPOLOGY": s.topology, "LOAD": "1" if module else "", "SHARE": "1" if s.share else "",
-            "UNLOAD": "" if s.no_unload else "1", "LEAK_SCAN": "" if s.no_leak_scan else "1", "LIMIT": str(s.limit),
+            "UNLOAD": "" if s.no_unload else "1", "LEAK_SCAN": "" if s.no_leak_scan else "1", "LIMIT": str(s.limit), "UNLOAD_LIMIT": str(s.unload_limit),
         }
         with open(self.path("run/settings"), "w") as file:
             file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in values.items())

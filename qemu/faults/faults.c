@@ -6,6 +6,7 @@
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
+#include <linux/err.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/module.h>
@@ -120,19 +121,30 @@ static int commit_live_timer(void)
 	return 0;
 }
 
+static struct task_struct *hanging;
+static DECLARE_COMPLETION(release);
+
 static int sleeper(void *unused)
 {
-	set_current_state(TASK_UNINTERRUPTIBLE);
-	schedule_timeout(20 * HZ);
+	wait_for_completion(&release);
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(1);
 	return 0;
 }
 
 static int commit_hung_task(void)
 {
-	return PTR_ERR_OR_ZERO(kthread_run(sleeper, NULL, "sleeper"));
+	hanging = kthread_run(sleeper, NULL, "sleeper");
+	if (IS_ERR(hanging)) {
+		int err = PTR_ERR(hanging);
+
+		hanging = NULL;
+		return err;
+	}
+	return 0;
 }
 
-/* A namespace that can never go away again: the current one. */
+/* The namespace of the process that loads the module can never go away again. */
 static int commit_namespace_reference(void)
 {
 	get_net(current->nsproxy->net_ns);
@@ -141,7 +153,7 @@ static int commit_namespace_reference(void)
 
 static int commit_device_reference(void)
 {
-	struct net_device *dev = dev_get_by_name(current->nsproxy->net_ns, "va");
+	struct net_device *dev = dev_get_by_name(current->nsproxy->net_ns, "vb");
 
 	return dev ? 0 : -ENODEV;
 }
@@ -186,6 +198,10 @@ static int __init faults_init(void)
 
 static void __exit faults_exit(void)
 {
+	if (!hanging)
+		return;
+	complete(&release);
+	kthread_stop(hanging);
 }
 
 module_init(faults_init);

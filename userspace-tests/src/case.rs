@@ -102,11 +102,14 @@ impl Case {
             (Script::Two { client, .. }, Side::Client) => client(role),
             (Script::Connected { server, .. }, Side::Server) => {
                 let sock = role.accept_one();
+                // Neither side's calls may reach into the other's establishment.
+                role.meet("connected");
                 server(role, &sock);
                 role.meet("end");
             }
             (Script::Connected { client, .. }, Side::Client) => {
                 let sock = role.connect_told();
+                role.meet("connected");
                 client(role, &sock);
                 role.meet("end");
             }

@@ -245,7 +245,7 @@ impl Role {
 
     /// How long to look before saying that something does not happen.
     pub fn glance(&self) -> c_int {
-        60 * self.slowness as c_int
+        60 + 20 * self.slowness as c_int
     }
 
     #[track_caller]
