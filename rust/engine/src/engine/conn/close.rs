@@ -133,18 +133,15 @@ impl Connection {
     /// A completion with an error, a fatal event of the queue pair, or the
     /// device is gone.
     pub fn handle_link_failed(&mut self) {
-        if self.state == State::Ended || self.state == State::Disconnecting {
-            return;
-        }
         let both = self.received.is_finished() && self.close.disconn == DisConn::Completed;
         let cause = if both {
             Ended::Finished
         } else {
             Ended::LinkFailed
         };
-        self.close.cause.get_or_insert(cause);
         if self.state.is_connected() {
             // Nothing gets through, but the DREQ takes another way.
+            self.close.cause.get_or_insert(cause);
             self.close.teardown = Teardown::Disconnect;
         } else {
             self.end(cause);

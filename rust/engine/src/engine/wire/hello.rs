@@ -96,7 +96,7 @@ fn minor(version: u8) -> Result<u8, PeerError> {
 }
 
 fn version(minor: u8) -> u8 {
-    MAJOR << 4 | minor & 0x0f
+    (MAJOR << 4) | (minor & 0x0f)
 }
 
 fn max_adverts(number: u8) -> Result<u8, PeerError> {
@@ -184,7 +184,7 @@ impl Hello {
         let mut to = Writer::new();
         bsdh(Mid::Hello, 92, self.bufs).put(&mut to);
         to.put([version(self.minor)])
-            .put([kind << 4 | self.capabilities & 0x0f])
+            .put([(kind << 4) | (self.capabilities & 0x0f)])
             .put([0])
             .put([self.max_adverts])
             .put(self.desired_remote_rcv_size.to_be_bytes())
