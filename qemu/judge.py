@@ -39,6 +39,7 @@ REPORTS = re.compile("|".join((
 REQUESTED = re.compile(r"FAULT_INJECTION: forcing a failure")
 EXPECTED_THEN = re.compile(r"Call Trace:|page allocation failure")
 
+HEAD = re.compile(r"[=-]{5,}|-+\[ cut here \]-+")
 STAMP = re.compile(r"\[ *(\d+\.\d{6})\](?:\[ *[TC]\d+\])? ?")
 
 # A report's first line is followed by its details within so many lines, and
@@ -67,8 +68,9 @@ def reports(text):
             continue
         if i <= requested_until and EXPECTED_THEN.search(line):
             continue
-        # lockdep and KASAN frame their text with a line of signs above it.
-        start = i - 1 if i and re.fullmatch(r"[=-]{5,}|-+\[ cut here \]-+", lines[i - 1][1]) else i
+        # Above the line that tells its kind, a report has a line of signs and
+        # sometimes one of its own words.
+        start = next((j for j in range(i - 1, max(covered, i - 4), -1) if HEAD.fullmatch(lines[j][1])), i)
         end = report_end(lines, i)
         found.append([line for _, line in lines[start:end]])
         covered = end - 1

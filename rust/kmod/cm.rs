@@ -47,6 +47,7 @@ use crate::{
         Sock,
         SockRef, //
     },
+    verbs::qp::Reply,
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -129,6 +130,12 @@ fn config(shape: &Shape) -> Config {
         max_send_payload: MAX_PAYLOAD,
         max_adverts: 1,
     }
+}
+
+/// A number of 24 bits to count packets from.
+fn random_psn() -> u32 {
+    // SAFETY: A plain number.
+    unsafe { ffi::sdp_random_u32() & 0x00ff_ffff }
 }
 
 fn sockaddr(addr: &Addr) -> ffi::__kernel_sockaddr_storage {
@@ -363,8 +370,11 @@ unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> 
             }
         }
         let mut engine = Connection::connecting(config(&shape));
+        // SAFETY: The identifier has a route.
+        let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
         let posted = link
-            .modify(ffi::ib_qp_state_IB_QPS_INIT)
+            .qp()
+            .initialise(port, pkey)
             .map(|()| link.post_receives(RX_INITIAL));
         let sent = posted.and_then(|posted| {
             engine.on_receives_posted(posted);
@@ -417,8 +427,6 @@ unsafe fn send_request(
 ) -> Result {
     let cm = link.cm.as_ref().ok_or(EINVAL)?;
     let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
-    // SAFETY: A plain number.
-    let psn = unsafe { ffi::sdp_random_u32() } & 0x00ff_ffff;
     // SAFETY: By the caller's promise.
     let mut param = unsafe {
         ffi::ib_cm_req_param {
@@ -427,7 +435,7 @@ unsafe fn send_request(
             service_id: service.to_be(),
             qp_num: link.qp().number(),
             qp_type: ffi::ib_qp_type_IB_QPT_RC,
-            starting_psn: psn,
+            starting_psn: random_psn(),
             private_data: hello.as_ptr().cast(),
             private_data_len: hello.len() as u8,
             responder_resources: READ_DEPTH,
@@ -657,7 +665,11 @@ unsafe fn incoming(
         return Err(Refusal::Drop);
     }
     // SAFETY: As promised by our caller.
-    let made = unsafe { embryo(id, &device, &listener, &hello, port) };
+    let made = unsafe {
+        let req = &(*event).param.req_rcvd;
+        let entry = (u32::from(req.port), (*req.primary_path).pkey);
+        embryo(id, &device, &listener, &hello, port, entry)
+    };
     if made.is_err() {
         listener.look(|inner| {
             if let Some(l) = inner.listener.as_mut() {
@@ -715,6 +727,7 @@ unsafe fn embryo(
     listener: &SockRef,
     hello: &Hello,
     port: u16,
+    (hca_port, pkey): (u32, u16),
 ) -> Result {
     let (family, options) = listener.look(|inner| (inner.family, inner.options));
     let state = listener.net();
@@ -746,6 +759,10 @@ unsafe fn embryo(
         (*id.as_ptr()).cm_handler = Some(connection_cb);
         link.cm = Some(CmId::from_raw(id));
     }
+    let reply = Reply {
+        starting_psn: random_psn(),
+        read_depth: READ_DEPTH,
+    };
     let mut failed = None;
     let answered = sock.drive(|inner| {
         inner.family = family;
@@ -762,19 +779,20 @@ unsafe fn embryo(
         let mut engine = Connection::accepting(config(&shape), hello);
         inner.options.tell(&mut engine);
         let answered = link
-            .modify(ffi::ib_qp_state_IB_QPS_INIT)
+            .qp()
+            .initialise(hca_port, pkey)
             .and_then(|()| {
                 engine.on_receives_posted(link.post_receives(RX_INITIAL));
-                link.modify(ffi::ib_qp_state_IB_QPS_RTR)
+                link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
             })
-            .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS))
+            .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, Some(&reply)))
             .and_then(|()| engine.hello_ack().map_err(|_| ENOMEM));
         sock.set_tcp_state(ffi::TCP_SYN_RECV);
         let answered = answered.and_then(|ack| {
             if link.qp().device().is_leaving() {
                 return Err(ENODEV);
             }
-            send_reply(&link, &ack)
+            send_reply(&link, &ack, &reply)
         });
         match answered {
             Ok(()) => {
@@ -796,16 +814,15 @@ unsafe fn embryo(
     answered
 }
 
-fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN]) -> Result {
+fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
     let cm = link.cm.as_ref().ok_or(EINVAL)?;
     let mut param = ffi::ib_cm_rep_param {
         qp_num: link.qp().number(),
-        // SAFETY: A plain number.
-        starting_psn: unsafe { ffi::sdp_random_u32() } & 0x00ff_ffff,
+        starting_psn: reply.starting_psn,
         private_data: ack.as_ptr().cast(),
         private_data_len: ack.len() as u8,
-        responder_resources: READ_DEPTH,
-        initiator_depth: READ_DEPTH,
+        responder_resources: reply.read_depth,
+        initiator_depth: reply.read_depth,
         rnr_retry_count: RNR_RETRY_COUNT,
         ..pin_init::zeroed()
     };
@@ -823,8 +840,8 @@ impl Inner {
             return;
         }
         let ready = link
-            .modify(ffi::ib_qp_state_IB_QPS_RTR)
-            .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS));
+            .modify(ffi::ib_qp_state_IB_QPS_RTR, None)
+            .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, None));
         if let Err(e) = ready {
             return self.fail_connect(sock, e);
         }

@@ -35,7 +35,8 @@ use crate::{
             Capacity,
             Completions,
             Done,
-            Qp, //
+            Qp,
+            Reply, //
         },
     },
 };
@@ -214,10 +215,10 @@ impl Link {
     }
 
     /// Moves the queue pair as the connection manager wants it.
-    pub(crate) fn modify(&self, state: ffi::ib_qp_state) -> Result {
+    pub(crate) fn modify(&self, state: ffi::ib_qp_state, reply: Option<&Reply>) -> Result {
         let cm = self.cm.as_ref().ok_or(EINVAL)?;
         // SAFETY: The identifier is ours and valid.
-        unsafe { self.qp.modify_by_cm(cm.as_ptr(), state) }
+        unsafe { self.qp.modify_by_cm(cm.as_ptr(), state, reply) }
     }
 
     /// Posts up to `count` receive buffers; returns how many it were. Fewer

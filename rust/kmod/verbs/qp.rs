@@ -9,9 +9,12 @@ use crate::{
     ffi,
     verbs::device::Device, //
 };
-use core::ptr::{
-    self,
-    NonNull, //
+use core::{
+    cell::Cell,
+    ptr::{
+        self,
+        NonNull, //
+    },
 };
 use kernel::{
     error::to_result,
@@ -51,6 +54,14 @@ pub(crate) trait Completions {
     unsafe fn communicated(context: *mut c_void);
 }
 
+/// What the passive side decides about the transport.
+pub(crate) struct Reply {
+    /// Number of the first packet that we expect, 24 bits.
+    pub(crate) starting_psn: u32,
+    /// Outstanding RDMA Reads in each direction.
+    pub(crate) read_depth: u8,
+}
+
 /// How large a queue pair is to be.
 pub(crate) struct Capacity {
     pub(crate) sends: u32,
@@ -67,6 +78,9 @@ pub(crate) struct Qp {
     qp: NonNull<ffi::ib_qp>,
     cq: NonNull<ffi::ib_cq>,
     device: Arc<Device>,
+    /// Left the RESET state, from which nothing has to be drained, nor could
+    /// be.
+    started: Cell<bool>,
 }
 
 // SAFETY: Verbs objects may be used from any thread.
@@ -172,6 +186,7 @@ impl Qp {
                 qp,
                 cq,
                 device: leased.clone(),
+                started: Cell::new(false),
             }),
             Err(e) => {
                 // SAFETY: Created above, used by nobody.
@@ -191,8 +206,46 @@ impl Qp {
         unsafe { (*self.qp.as_ptr()).qp_num }
     }
 
+    /// Moves to INIT on `port` with the partition key `pkey` (network order).
+    /// From here on receives can be posted. May sleep.
+    ///
+    /// The connection manager knows these attributes only once a request was
+    /// sent or received, and the Hello has to say what is posted.
+    pub(crate) fn initialise(&self, port: u32, pkey: u16) -> Result {
+        let mut attr = KBox::new(pin_init::zeroed::<ffi::ib_qp_attr>(), GFP_KERNEL)?;
+        let mut index = 0;
+        // SAFETY: The device is leased, the result ours.
+        to_result(unsafe {
+            ffi::ib_find_cached_pkey(
+                self.device.as_ptr(),
+                port,
+                u16::from_be(pkey),
+                &mut index,
+            )
+        })?;
+        attr.qp_state = ffi::ib_qp_state_IB_QPS_INIT;
+        attr.pkey_index = index;
+        attr.port_num = port;
+        // Reads and writes of the peer: keepalives are zero-length writes.
+        attr.qp_access_flags = (ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+            | ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+            | ffi::ib_access_flags_IB_ACCESS_REMOTE_READ) as _;
+        let mask = ffi::ib_qp_attr_mask_IB_QP_STATE
+            | ffi::ib_qp_attr_mask_IB_QP_PKEY_INDEX
+            | ffi::ib_qp_attr_mask_IB_QP_PORT
+            | ffi::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS;
+        // SAFETY: The queue pair is valid by the invariant.
+        to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask as c_int) })?;
+        self.started.set(true);
+        Ok(())
+    }
+
     /// Moves to the state and attributes that the connection manager worked
     /// out for `state`. May sleep.
+    ///
+    /// `reply` is what a REP that is still to be sent will say: the connection
+    /// manager does not know it before, and the queue pair has to be ready
+    /// before the peer may send.
     ///
     /// # Safety
     ///
@@ -201,19 +254,21 @@ impl Qp {
         &self,
         cm_id: *mut ffi::ib_cm_id,
         state: ffi::ib_qp_state,
+        reply: Option<&Reply>,
     ) -> Result {
         let mut attr = KBox::new(pin_init::zeroed::<ffi::ib_qp_attr>(), GFP_KERNEL)?;
         attr.qp_state = state;
         let mut mask = 0;
         // SAFETY: `cm_id` by the caller's promise, the rest is ours.
         to_result(unsafe { ffi::ib_cm_init_qp_attr(cm_id, &mut *attr, &mut mask) })?;
-        if state == ffi::ib_qp_state_IB_QPS_INIT {
-            // Reads and writes of the peer: keepalives are zero-length writes.
-            attr.qp_access_flags = (ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE
-                | ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE
-                | ffi::ib_access_flags_IB_ACCESS_REMOTE_READ)
-                as _;
-            mask |= ffi::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS as c_int;
+        if let Some(reply) = reply {
+            if mask & ffi::ib_qp_attr_mask_IB_QP_RQ_PSN as c_int != 0 {
+                attr.rq_psn = reply.starting_psn;
+                attr.max_dest_rd_atomic = reply.read_depth;
+            }
+            if mask & ffi::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC as c_int != 0 {
+                attr.max_rd_atomic = reply.read_depth;
+            }
         }
         // SAFETY: The queue pair is valid by the invariant.
         to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) })
@@ -263,8 +318,10 @@ impl Qp {
     /// Ends all transfers and waits until every completion was delivered. May
     /// sleep; no lock that a completion callback takes may be held.
     pub(crate) fn drain(&self) {
-        // SAFETY: Valid by the invariant; there is room for the markers.
-        unsafe { ffi::ib_drain_qp(self.qp.as_ptr()) };
+        if self.started.get() {
+            // SAFETY: Valid by the invariant; there is room for the markers.
+            unsafe { ffi::ib_drain_qp(self.qp.as_ptr()) };
+        }
     }
 }
 

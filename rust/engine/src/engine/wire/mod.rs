@@ -20,9 +20,6 @@ pub mod mode;
 mod print;
 mod repr;
 
-#[cfg(test)]
-mod vectors;
-
 pub use bsdh::{Bsdh, Flags, BSDH_LEN};
 pub use bytes::Header;
 pub use message::Message;
