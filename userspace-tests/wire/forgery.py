@@ -45,7 +45,8 @@ class Forgery:
     local_port: int = 40000
     hello_ack_reserved: int = 0
     service_id_base: int = SERVICE_ID_BASE
-    payloads: tuple[bytes, ...] = (b"x" * 10, bytes(range(256)) * 20, b"the end")
+    # The empty one is a credit update.
+    payloads: tuple[bytes, ...] = (b"x" * 10, bytes(range(256)) * 20, b"", b"the end")
     # Added to a field of the n-th message of the client, by its name.
     wrong: dict[str, tuple[int, int]] = field(default_factory=dict)
     # How many buffers the server says it has.
@@ -85,11 +86,15 @@ class Forgery:
     def _messages(self) -> list[bytes]:
         messages = []
         for number, payload in enumerate((*self.payloads, None), start=1):
-            fields = {"mseq": number, "mseqack": 0, "len": 16 + len(payload or b"")}
+            fields = {
+                "mid": DISCONN if payload is None else DATA,
+                "mseq": number,
+                "mseqack": 0,
+                "len": 16 + len(payload or b""),
+            }
             for name, (message, error) in self.wrong.items():
                 fields[name] += error if message == number else 0
-            mid = DISCONN if payload is None else DATA
-            header = bsdh(mid, fields["len"], fields["mseq"], fields["mseqack"])
+            header = bsdh(fields["mid"], fields["len"], fields["mseq"], fields["mseqack"])
             messages.append(header + (payload or b""))
         return messages
 
@@ -164,12 +169,13 @@ GENUINE_IPV6 = Forgery(client=("fd00::1", 40000), server=("fd00::2", 5000))
 # The name of the rule, and what it has to find.
 FAULTS: tuple[tuple[str, Forgery], ...] = (
     ("recognised", replace(GENUINE, service_id_base=0)),
+    ("well_formed", replace(GENUINE, wrong={"mid": (4, HELLO - DATA)})),
     ("hello", replace(GENUINE, version=0x11)),
     ("hello", replace(GENUINE, local_port=40001)),
     ("hello_ack", replace(GENUINE, hello_ack_reserved=1)),
     ("lengths", replace(GENUINE, wrong={"len": (2, 1)})),
     ("sequence", replace(GENUINE, wrong={"mseq": (2, 1)})),
-    ("sequence", replace(GENUINE, wrong={"mseqack": (4, 2)})),
-    ("credits", replace(GENUINE, granted=4)),
+    ("sequence", replace(GENUINE, wrong={"mseqack": (5, 2)})),
+    ("credits", replace(GENUINE, granted=5)),
     ("payload", replace(GENUINE, payloads=(b"x" * 10, b"other"))),
 )
