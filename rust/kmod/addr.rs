@@ -9,7 +9,10 @@ use crate::{
     engine::types::Ip,
     ffi, //
 };
-use kernel::prelude::*;
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
 
 /// Smallest `sockaddr_in6`: the one of RFC 2133, without a scope id.
 const SIN6_LEN_RFC2133: usize = 24;
@@ -100,6 +103,42 @@ impl Addr {
                 in6.in6_u.u6_addr8 = a;
                 // SAFETY: By the caller's promise; `in6` is ours.
                 unsafe { ffi::sdp_addr_is_local6(net, &in6, self.scope as _) }
+            }
+        }
+    }
+
+    /// The address that this host uses toward `self`, or what TCP says when
+    /// there is no way: ENETUNREACH and its kin. `from` is the address to use
+    /// if one was chosen.
+    ///
+    /// # Safety
+    ///
+    /// `net` is alive.
+    pub(crate) unsafe fn route_source(&self, net: *mut ffi::net, from: Option<Ip>) -> Result<Ip> {
+        match self.ip {
+            Ip::V4(dst) => {
+                let mut src = match from {
+                    Some(Ip::V4(a)) => u32::from_ne_bytes(a),
+                    _ => 0,
+                };
+                // SAFETY: By the caller's promise; the result is ours.
+                to_result(unsafe {
+                    ffi::sdp_route_source4(net, u32::from_ne_bytes(dst), &mut src)
+                })?;
+                Ok(Ip::V4(src.to_ne_bytes()))
+            }
+            Ip::V6(dst) => {
+                let mut to: ffi::in6_addr = pin_init::zeroed();
+                let mut src: ffi::in6_addr = pin_init::zeroed();
+                to.in6_u.u6_addr8 = dst;
+                if let Some(Ip::V6(a)) = from {
+                    src.in6_u.u6_addr8 = a;
+                }
+                // SAFETY: As above; every view of the union is plain bytes.
+                unsafe {
+                    to_result(ffi::sdp_route_source6(net, &to, self.scope as _, &mut src))?;
+                    Ok(Ip::V6(src.in6_u.u6_addr8))
+                }
             }
         }
     }

@@ -156,10 +156,8 @@ fn sockaddr(addr: &Addr) -> ffi::__kernel_sockaddr_storage {
 /// Starts to resolve the peer of `sock`, which is `Connecting`. With
 /// `lock_sock` held.
 pub(crate) fn resolve(sock: &Sock, tries: u32) -> Result {
-    let (generation, peer, source) = sock.look(|inner| {
-        let source = (inner.bound_ip && !Addr::is_any(inner.local.ip)).then_some(inner.local);
-        (inner.generation(), inner.peer, source)
-    });
+    let (generation, peer, source) =
+        sock.look(|inner| (inner.generation(), inner.peer, inner.local));
     let net = sock.net().as_ptr();
     let (dst, src) = if Addr::is_loopback(peer.ip) {
         // No device owns the loopback address: go through one of our own.
@@ -171,13 +169,8 @@ pub(crate) fn resolve(sock: &Sock, tries: u32) -> Result {
         let own = unsafe { devices::local_address(net, family) }.map_err(|_| ENETUNREACH)?;
         (own, None)
     } else {
-        let mut dst = peer;
-        dst.port = 0;
-        let src = source.map(|mut s| {
-            s.port = 0;
-            s
-        });
-        (sockaddr(&dst), src.map(|s| sockaddr(&s)))
+        let anonymous = |addr: Addr| sockaddr(&Addr { port: 0, ..addr });
+        (anonymous(peer), Some(anonymous(source)))
     };
 
     let origin = KBox::new(
@@ -354,21 +347,6 @@ unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> 
             unused = Some(link);
             return Ok(());
         }
-        if Addr::is_any(inner.local.ip) {
-            // SAFETY: The source address was filled in by the resolution.
-            let source = unsafe { source_address(id) };
-            let ip = if Addr::is_loopback(inner.peer.ip) {
-                Some(inner.peer.ip)
-            } else {
-                source
-            };
-            if let Some(ip) = ip {
-                inner.local.ip = ip;
-                if let Some(port) = inner.port.as_ref() {
-                    port.settle(ip);
-                }
-            }
-        }
         let mut engine = Connection::connecting(config(&shape));
         // SAFETY: The identifier has a route.
         let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
@@ -401,19 +379,6 @@ unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> 
         link.destroy();
     }
     sent
-}
-
-/// # Safety
-///
-/// `id` has a resolved address.
-unsafe fn source_address(id: *mut ffi::rdma_cm_id) -> Option<Ip> {
-    // SAFETY: By the caller's promise.
-    let storage: *const u8 = unsafe { (&raw const (*id).route.addr.src_addr).cast() };
-    // SAFETY: A `sockaddr_storage` is longer than any address.
-    match unsafe { Addr::parse(storage, 28) } {
-        Ok(crate::addr::Parsed::Addr(addr, _)) => Some(addr.ip),
-        _ => None,
-    }
 }
 
 /// # Safety
@@ -909,6 +874,8 @@ impl Inner {
         self.phase = Phase::Idle;
         self.next_generation();
         sock.set_tcp_state(ffi::TCP_CLOSE);
+        // Until the next connect() there is nothing to read or to write.
+        sock.add_shutdown(ffi::SHUTDOWN_MASK);
         self.wake().hangup = true;
         self.wake().error = true;
     }

@@ -221,6 +221,14 @@ impl Inner {
                 return;
             }
         };
+        if (delivery.urgent_pending || delivery.urgent_byte)
+            && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
+        {
+            // A new urgent byte makes an old one part of the stream, unless
+            // the reader stands before it: as `tcp_check_urg`.
+            self.skip_urgent();
+        }
+        let Some(link) = self.link.as_mut() else { return };
         if delivery.payload_len == 0 {
             stats.control_msgs_received.inc();
             link.recycle(buffer);
@@ -449,7 +457,7 @@ impl Inner {
             self.local.port = 0;
         }
         if let Some(lease) = self.port.as_ref() {
-            lease.settle(self.local.ip);
+            lease.disconnect(self.local.ip, self.is_dual(self.local.ip, self.family));
         }
         self.probes = 0;
     }

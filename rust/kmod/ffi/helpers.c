@@ -16,7 +16,9 @@
 #include <linux/uaccess.h>
 #include <net/addrconf.h>
 #include <net/ip.h>
+#include <net/ipv6.h>
 #include <net/netns/generic.h>
+#include <net/route.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 
@@ -240,6 +242,16 @@ int sdp_sock_error(struct sock *sk)
 	return sock_error(sk);
 }
 
+int sdp_sock_cmsg_check(struct sock *sk, struct msghdr *msg)
+{
+	struct sockcm_cookie cookie;
+
+	if (!msg->msg_controllen)
+		return 0;
+	sockcm_init(&cookie, sk);
+	return sock_cmsg_send(sk, msg, &cookie);
+}
+
 void sdp_set_err(struct sock *sk, int err)
 {
 	WRITE_ONCE(sk->sk_err, err);
@@ -440,6 +452,42 @@ bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
 	local = ipv6_chk_addr(net, addr, dev, 0);
 	rcu_read_unlock();
 	return local;
+}
+
+int sdp_route_source4(struct net *net, __be32 dst, __be32 *src)
+{
+	struct flowi4 fl4 = {
+		.daddr = dst,
+		.saddr = *src,
+		.flowi4_proto = IPPROTO_TCP,
+	};
+	struct rtable *rt = ip_route_output_key(net, &fl4);
+	bool group;
+
+	if (IS_ERR(rt))
+		return PTR_ERR(rt);
+	group = rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST);
+	ip_rt_put(rt);
+	*src = fl4.saddr;
+	return group ? -ENETUNREACH : 0;
+}
+
+int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
+		      struct in6_addr *src)
+{
+	struct flowi6 fl6 = {
+		.daddr = *dst,
+		.saddr = *src,
+		.flowi6_oif = ifindex,
+		.flowi6_proto = IPPROTO_TCP,
+	};
+	struct dst_entry *entry = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+
+	if (IS_ERR(entry))
+		return PTR_ERR(entry);
+	dst_release(entry);
+	*src = fl6.saddr;
+	return 0;
 }
 
 u32 sdp_random_u32(void)

@@ -63,6 +63,7 @@ void sdp_sock_graft(struct sock *sk, struct socket *parent);
 void sdp_sock_orphan(struct sock *sk);
 void sdp_sock_inherit(struct sock *child, struct sock *parent);
 int sdp_sock_error(struct sock *sk);
+int sdp_sock_cmsg_check(struct sock *sk, struct msghdr *msg);
 void sdp_set_err(struct sock *sk, int err);
 int sdp_get_err(const struct sock *sk);
 int sdp_get_shutdown(const struct sock *sk);
@@ -99,6 +100,9 @@ bool sdp_addr_is_local4(struct net *net, __be32 addr);
 bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
 			int ifindex);
 bool sdp_net_eq(const struct net *a, const struct net *b);
+int sdp_route_source4(struct net *net, __be32 dst, __be32 *src);
+int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
+		      struct in6_addr *src);
 u32 sdp_random_u32(void);
 int sdp_somaxconn(struct net *net);
 

@@ -29,6 +29,7 @@ struct Binding {
     id: u64,
     sock: NonNull<Sock>,
     ip: Ip,
+    peer: Option<(Ip, u16)>,
     /// Takes connections to IPv4 and IPv6 addresses alike.
     dual: bool,
     listening: bool,
@@ -117,6 +118,7 @@ impl PortTable {
                     id,
                     sock: NonNull::from(sock),
                     ip: claim.ip,
+                    peer: None,
                     dual: claim.dual,
                     listening: false,
                 },
@@ -235,11 +237,32 @@ impl PortLease {
         }
     }
 
-    /// The address became known (a connect from the wildcard).
-    pub(crate) fn settle(&self, ip: Ip) {
+    /// The two ends became known. EADDRNOTAVAIL when another socket has this
+    /// very connection.
+    pub(crate) fn connect(&self, ip: Ip, peer: (Ip, u16)) -> Result {
+        let mut table = self.net().ports.lock();
+        let taken = table.ports.get(&self.port).is_some_and(|bound| {
+            bound
+                .iter()
+                .any(|b| b.id != self.id && b.ip == ip && b.peer == Some(peer))
+        });
+        if taken {
+            return Err(EADDRNOTAVAIL);
+        }
+        if let Some(own) = table.find(self.port, self.id) {
+            own.ip = ip;
+            own.peer = Some(peer);
+            own.dual = false;
+        }
+        Ok(())
+    }
+
+    /// The connection is gone; the socket is bound to `ip` as before.
+    pub(crate) fn disconnect(&self, ip: Ip, dual: bool) {
         if let Some(own) = self.net().ports.lock().find(self.port, self.id) {
             own.ip = ip;
-            own.dual = false;
+            own.peer = None;
+            own.dual = dual;
         }
     }
 }

@@ -46,6 +46,7 @@ impl Sock {
             *state = SS_UNCONNECTED;
             return Ok(());
         }
+        let nonblock = flags & ffi::core::O_NONBLOCK != 0;
         let mut error = match *state {
             SS_CONNECTED => return Err(EISCONN),
             SS_CONNECTING => EALREADY,
@@ -60,6 +61,11 @@ impl Sock {
                 };
                 self.start_connect(addr, family)?;
                 *state = SS_CONNECTING;
+                if self.send_timeout(nonblock) == 0 {
+                    // Even if the answer is here already, as with TCP, whose
+                    // answer waits for this call to end.
+                    return Err(EINPROGRESS);
+                }
                 EINPROGRESS
             }
             _ => return Err(EINVAL),
@@ -70,7 +76,7 @@ impl Sock {
             tcp == ffi::TCP_SYN_SENT || tcp == ffi::TCP_SYN_RECV
         };
         if connecting(self) {
-            let mut timeo = self.send_timeout(flags & ffi::core::O_NONBLOCK != 0);
+            let mut timeo = self.send_timeout(nonblock);
             if timeo == 0 {
                 return Err(error);
             }
@@ -124,35 +130,37 @@ impl Sock {
         if mismatch {
             return Err(ENETUNREACH);
         }
-        self.look(|inner| {
-            if inner.family != family || !Addr::same_family(inner.local.ip, peer.ip) {
-                inner.family = family;
-                if !inner.bound_ip {
-                    let port = inner.local.port;
-                    inner.local = match peer.ip {
-                        Ip::V4(_) => Addr::ANY4,
-                        Ip::V6(_) => Addr::ANY6,
-                    };
-                    inner.local.port = port;
-                }
+        let chosen = self.look(|inner| inner.bound_ip.then_some(inner.local.ip));
+        // SAFETY: A socket's namespace is alive.
+        let source = unsafe { peer.route_source(self.net().as_ptr(), chosen) }?;
+        self.autobind().map_err(|e| {
+            if e == EADDRINUSE {
+                EADDRNOTAVAIL
+            } else {
+                e
             }
-        });
-        self.autobind()?;
+        })?;
         self.look(|inner| {
+            if let Some(lease) = inner.port.as_ref() {
+                lease.connect(source, (peer.ip, peer.port))?;
+            }
+            inner.family = family;
+            inner.local.ip = source;
+            if matches!(source, Ip::V6(_)) {
+                inner.local.scope = peer.scope;
+            }
             // What an earlier connection left.
             inner.recv.clear();
             inner.engine = None;
             inner.next_generation();
             inner.phase = Phase::Connecting;
             inner.peer = peer;
-        });
+            Ok::<(), Error>(())
+        })?;
         self.reset_flags();
         self.set_tcp_state(ffi::TCP_SYN_SENT);
         if let Err(e) = cm::resolve(self, 1) {
-            self.look(|inner| {
-                inner.phase = Phase::Idle;
-                inner.next_generation();
-            });
+            self.look(|inner| inner.forget_connection(self));
             self.net().stats.failed_opens.inc();
             self.set_tcp_state(ffi::TCP_CLOSE);
             return Err(e);

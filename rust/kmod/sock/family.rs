@@ -138,6 +138,9 @@ unsafe extern "C" fn create_cb(
     kern: c_int,
 ) -> c_int {
     from_result(|| {
+        if protocol < 0 || protocol >= ffi::IPPROTO_MAX as c_int {
+            return Err(EINVAL);
+        }
         // SAFETY: The caller owns the fresh socket.
         let kind = unsafe { (*socket).type_ } as u32;
         if kind != ffi::core::sock_type_SOCK_STREAM as u32 {

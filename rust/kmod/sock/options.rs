@@ -234,7 +234,8 @@ impl Sock {
                 ffi::IPV6_TCLASS => self.look(|inner| i32::from(inner.options.tos)),
                 _ => return Err(ENOPROTOOPT),
             },
-            _ => return Err(ENOPROTOOPT),
+            ffi::SOL_IP | ffi::SOL_IPV6 => return Err(ENOPROTOOPT),
+            _ => return Err(EOPNOTSUPP),
         };
         // SAFETY: As above.
         unsafe { answer(value, len, room, &number.to_ne_bytes()) }

@@ -66,7 +66,8 @@ impl Sock {
         let mut copied = 0usize;
         // How far a peek has looked; a real read moves the queue instead.
         let mut ahead = 0u64;
-        while copied < len {
+        // At least once: a read of nothing waits for data all the same.
+        loop {
             let next = self.look(|inner| inner.next_bytes(ahead, copied > 0, inline));
             match next {
                 Next::Bytes(page, offset, avail) => {
@@ -99,8 +100,9 @@ impl Sock {
                     if peek {
                         ahead = ahead.wrapping_add(1);
                     } else {
-                        self.consume(1);
+                        self.drive(|inner| inner.skip_urgent());
                     }
+                    continue;
                 }
                 Next::Mark => break,
                 Next::Nothing => {
@@ -108,12 +110,15 @@ impl Sock {
                         break;
                     }
                     match self.wait_for_data(&mut call, &mut timeo, copied > 0, ahead) {
-                        Ok(true) => {}
+                        Ok(true) => continue,
                         Ok(false) => break,
                         Err(_) if copied > 0 => break,
                         Err(e) => return Err(e),
                     }
                 }
+            }
+            if copied >= len {
+                break;
             }
         }
         i32::try_from(copied).map_err(|_| EINVAL)
@@ -222,6 +227,14 @@ impl Inner {
         match self.recv.peek(ahead) {
             Some((page, offset, len)) => Next::Bytes(page, offset, len.min(limit)),
             None => Next::Nothing,
+        }
+    }
+
+    /// Passes the urgent byte, which is not part of the stream, if the reader
+    /// stands before it.
+    pub(crate) fn skip_urgent(&mut self) {
+        if self.recv.at_mark() {
+            self.consume(1);
         }
     }
 

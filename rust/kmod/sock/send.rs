@@ -16,7 +16,10 @@ use crate::{
     verbs::buffer::Page,
 };
 use core::ptr::NonNull;
-use kernel::prelude::*;
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
 
 impl Sock {
     /// sendmsg(2). Returns the bytes taken over.
@@ -59,6 +62,8 @@ impl Sock {
         flags: u32,
         copied: &mut usize,
     ) -> Result {
+        // SAFETY: The message is the caller's.
+        to_result(unsafe { ffi::sdp_sock_cmsg_check(self.sk(), msg.cast()) })?;
         let mut timeo = self.send_timeout(flags & ffi::MSG_DONTWAIT != 0);
         self.wait_connected(call, &mut timeo)?;
         if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
