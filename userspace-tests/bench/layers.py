@@ -14,6 +14,7 @@ import bisect
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sampler import Sample
@@ -95,8 +96,32 @@ def _owner(module: str) -> Callable[[str], str | None]:
     return owner
 
 
-def split(samples: Iterable[Sample], frequency: int, begin: float, end: float) -> dict[str, float]:
-    """Seconds of processor time by layer from `begin` to `end`; idle time is not counted."""
+@dataclass(frozen=True)
+class Profile:
+    """Processor time of one stretch of time."""
+
+    # Seconds by layer; idle time is not counted.
+    seconds: dict[str, float]
+    # The functions that took most of it: seconds, layer, innermost function, who called it.
+    hottest: list[tuple[float, str, str, str]]
+
+
+def profile(samples: Iterable[Sample], frequency: int, begin: float, end: float) -> Profile:
+    """Where the time from `begin` to `end` went."""
     symbols = Symbols()
-    counts = Counter(layer(sample, symbols) for sample in samples if begin <= sample.time <= end)
-    return {name: counts[name] / frequency for name in LAYERS}
+    counts: Counter[str] = Counter()
+    places: Counter[tuple[str, str, str]] = Counter()
+    for sample in samples:
+        if not begin <= sample.time <= end:
+            continue
+        found = layer(sample, symbols)
+        if found == _IDLE:
+            continue
+        counts[found] += 1
+        names = [symbols.name(address) for address in sample.chain[:2]]
+        leaf, caller, *_ = [*names, "", ""]
+        places[found, leaf, caller] += 1
+    return Profile(
+        {name: counts[name] / frequency for name in LAYERS},
+        [(count / frequency, *place) for place, count in places.most_common()],
+    )
