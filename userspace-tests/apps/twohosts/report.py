@@ -10,7 +10,6 @@ from typing import TextIO
 from twohosts.proof import Outcome
 
 HEADINGS = ("program", "path", "result", "SDP counters, both hosts together")
-WIDTHS = (27, 4, 12)
 
 
 def say(line: str, to: TextIO = sys.stdout) -> None:
@@ -21,10 +20,11 @@ def say(line: str, to: TextIO = sys.stdout) -> None:
 class Table:
     """One aligned line for each outcome, as it comes, and the reasons of failures at the end."""
 
-    def begin(self, _names: Sequence[str]) -> None:
-        """The headings."""
+    def begin(self, names: Sequence[str]) -> None:
+        """The headings, over columns as wide as these names need."""
+        self._widths = (max(map(len, (*names, HEADINGS[0]))), 4, 14)
         say(self._row(HEADINGS))
-        say(self._row(["-" * width for width in (*WIDTHS, len(HEADINGS[-1]))]))
+        say(self._row(["-" * width for width in (*self._widths, len(HEADINGS[-1]))]))
 
     def add(self, outcome: Outcome) -> None:
         """One outcome."""
@@ -40,10 +40,10 @@ class Table:
         failed = sum(not outcome.ok for outcome in outcomes)
         say(f"\n{len(outcomes) - failed} passed, {failed} failed")
 
-    @staticmethod
-    def _row(cells: Sequence[str]) -> str:
+    def _row(self, cells: Sequence[str]) -> str:
+        first, second, third = self._widths
         name, path, figure, more = cells
-        return f"{name:<{WIDTHS[0]}}  {path:<{WIDTHS[1]}}  {figure:>{WIDTHS[2]}}  {more}".rstrip()
+        return f"{name:<{first}}  {path:<{second}}  {figure:>{third}}  {more}".rstrip()
 
 
 class Ktap:
