@@ -10,6 +10,7 @@ LOG is the serial console. FILE of --leaks is what kmemleak said, FILE of
 """
 
 import argparse
+import bisect
 import re
 import sys
 
@@ -94,15 +95,25 @@ def report_end(lines, start):
 BEFORE_PROGRAMS = re.compile(r"\bstart_kernel\+")
 
 
-def leak_reports(text):
-    """kmemleak's list, an entry per object."""
-    return [block.rstrip().splitlines() for block in re.split(r"(?m)^(?=unreferenced object)", text)
+def leak_reports(text, symbols=""):
+    """kmemleak's list, an entry per object; bare addresses get their names back from kallsyms lines."""
+    table = sorted((int(address, 16), f"{name} {module}") for address, _, name, module in
+                   (line.split() for line in symbols.splitlines() if line.count("\t") == 1))
+    starts = [address for address, _ in table]
+
+    def name(match):
+        address = int(match.group(), 16)
+        i = bisect.bisect_right(starts, address) - 1
+        return f"{table[i][1]}+{address - starts[i]:#x}" if i >= 0 and address - starts[i] < 1 << 20 else match.group()
+
+    return [re.sub(r"(?m)(?<=^    )0x[0-9a-f]+$", name, block.rstrip()).splitlines()
+            for block in re.split(r"(?m)^(?=unreferenced object)", text)
             if block.startswith("unreferenced object") and not BEFORE_PROGRAMS.search(block)]
 
 
-def judge(log, leaks="", faults=""):
+def judge(log, leaks="", faults="", symbols=""):
     """Everything wrong, in the order log, leaks, the guest's own findings."""
-    return reports(log) + leak_reports(leaks) + ([faults.splitlines()] if faults.strip() else [])
+    return reports(log) + leak_reports(leaks, symbols) + ([faults.splitlines()] if faults.strip() else [])
 
 
 def read(path):

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The front door. Everything runs from a clean checkout: what is missing is
+# made first and kept in the cache (see qemu/cache.sh). `make help` lists it.
+#
+# Kbuild's rules for the module are in the file Kbuild.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+# base or debug: which harness kernel.
+K ?= debug
+# A kernel tree of one's own; without it, the harness kernel.
+KDIR ?=
+# Picks from userspace-tests/suite.list, by name.
+T ?=
+
+export K
+PICKED := $(foreach name,$(T),-o $(name))
+
+.PHONY: help
+help:
+	@echo 'make demo                real programs over SDP in a virtual machine, with a table'
+	@echo 'make test                all tests, under a kernel that checks memory, locks and references'
+	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
+	@echo 'make check               formatting, lints and host tests; for every few minutes'
+	@echo 'make soak                the long versions of the tests'
+	@echo 'make bench               SDP beside raw verbs and TCP'
+	@echo 'make module              sdp.ko for a harness kernel (K=base|debug)'
+	@echo 'make module KDIR=DIR     sdp.ko for the kernel whose build tree is DIR'
+	@echo 'make programs            what runs in the guest, built for release'
+	@echo 'make kernel              a harness kernel (K=base|debug)'
+	@echo 'make shell               a shell in a virtual machine'"'"'s builder root'
+	@echo 'make clean               forget what was built from this checkout'
+	@echo 'make distclean           forget kernels, roots and logs as well'
+	@echo
+	@echo 'qemu/vm -h               how to run anything else in a virtual machine'
+
+.PHONY: host
+host:
+	@qemu/host
+
+.PHONY: module
+ifneq ($(KDIR),)
+module:
+	@qemu/foreign "$(KDIR)"
+else
+module: host
+	@qemu/kernel $(K) >/dev/null
+	@qemu/module -k $(K)
+endif
+
+.PHONY: kernel
+kernel: host
+	@qemu/kernel $(K)
+
+.PHONY: programs
+programs: host
+	@qemu/cargo --programs
+
+.PHONY: demo
+demo: programs
+	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/apps/demo 2>/dev/null) \
+		-T 1800 -- /mnt/sdp/userspace-tests/apps/demo
+
+.PHONY: bench
+bench: programs
+	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/run 2>/dev/null) \
+		-T 3600 -- /mnt/sdp/userspace-tests/bench/run
+
+# The root comes first, so that its making does not hold up the first results.
+.PHONY: test
+test: host
+	@qemu/root builder >/dev/null
+	@qemu/suite all
+
+.PHONY: test-vm
+test-vm: host
+	@qemu/suite vm -k $(K) $(PICKED)
+
+.PHONY: soak
+soak: host
+	@qemu/suite vm -k $(K) --soak $(PICKED)
+
+.PHONY: check
+check: host
+	@qemu/check
+
+.PHONY: shell
+shell: host
+	@qemu/enter bash
+
+.PHONY: clean distclean
+clean:
+	@qemu/clean
+distclean:
+	@qemu/clean --all
