@@ -46,14 +46,21 @@ locked() {
 }
 
 # timed TEXT COMMAND...: announce, run with the output in a log, and say how
-# long it took. The log's end is shown only on failure.
+# long it took. The log's end is shown only on failure. COMMAND may be a
+# function.
 timed() {
 	local text=$1 log start=$SECONDS pid shown=0
 	shift
 	log=$(mktemp "$SDP_CACHE/.log.XXXXXX")
 	say "$text ..."
-	"$@" >"$log" 2>&1 &
+	# A process group of its own, so that an interrupt ends all of the work:
+	# what a script starts in the background would not hear of it.
+	set -m
+	"$@" >"$log" 2>&1 </dev/null &
 	pid=$!
+	set +m
+	# shellcheck disable=SC2064 # this work's number, not a later one's
+	trap "kill -TERM -- -$pid 2>/dev/null; exit 130" INT TERM HUP
 	while kill -0 "$pid" 2>/dev/null; do
 		sleep 1
 		if [ $((SECONDS - start - shown)) -ge 30 ]; then
@@ -61,6 +68,7 @@ timed() {
 			say "  $text: $shown s, $(wc -l <"$log") lines of output"
 		fi
 	done
+	trap - INT TERM HUP
 	if ! wait "$pid"; then
 		tail -n 40 "$log" >&2
 		say "failed: $text (whole output: $log)"
