@@ -30,6 +30,8 @@ pub(crate) enum Alarm {
     Engine,
     /// The next keepalive probe.
     Keepalive,
+    /// The transport says that the peer has begun to send.
+    Notify,
     /// Queue pairs that wait to be destroyed.
     Reap,
 }
@@ -41,6 +43,8 @@ pub(crate) struct Alarms {
     engine: Opaque<ffi::core::delayed_work>,
     #[pin]
     keepalive: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    notify: Opaque<ffi::core::delayed_work>,
     #[pin]
     reap: Opaque<ffi::core::delayed_work>,
 }
@@ -60,6 +64,7 @@ impl Alarms {
         pin_init!(Self {
             engine <- work(Some(engine_cb)),
             keepalive <- work(Some(keepalive_cb)),
+            notify <- work(Some(notify_cb)),
             reap <- work(Some(reap_cb)),
         })
     }
@@ -68,6 +73,7 @@ impl Alarms {
         match alarm {
             Alarm::Engine => self.engine.get(),
             Alarm::Keepalive => self.keepalive.get(),
+            Alarm::Notify => self.notify.get(),
             Alarm::Reap => self.reap.get(),
         }
     }
@@ -120,6 +126,11 @@ unsafe extern "C" fn engine_cb(work: *mut ffi::core::work_struct) {
 unsafe extern "C" fn keepalive_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, keepalive)) }.alarm_keepalive();
+}
+
+unsafe extern "C" fn notify_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, notify)) }.alarm_notify();
 }
 
 unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {

@@ -35,8 +35,7 @@ use crate::{
         CmId,
         Link,
         Origin,
-        Shape,
-        MAX_PAYLOAD, //
+        Shape, //
     },
     net::{
         ports::Claim,
@@ -47,12 +46,16 @@ use crate::{
         Sock,
         SockRef, //
     },
-    verbs::qp::Reply,
+    verbs::{
+        device::Device,
+        qp::Reply, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
     error::to_result,
-    prelude::*, //
+    prelude::*,
+    sync::Arc, //
 };
 
 /// One try to resolve an address. The first packet to a cold neighbour may
@@ -85,7 +88,7 @@ const RX_INITIAL: u16 = 3;
 /// `id` is valid, and this value or a running handler destroys it.
 pub(crate) struct Resolver {
     id: NonNull<ffi::rdma_cm_id>,
-    _origin: KBox<Origin>,
+    origin: KBox<Origin>,
     tries: u32,
 }
 
@@ -97,7 +100,7 @@ impl Resolver {
     fn leave_to_core(self) -> KBox<Origin> {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: `this` is never used again, so the box is moved out once.
-        unsafe { core::ptr::read(&this._origin) }
+        unsafe { core::ptr::read(&this.origin) }
     }
 }
 
@@ -121,13 +124,13 @@ fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
     }
 }
 
-fn config(shape: &Shape) -> Config {
+fn config(shape: &Shape, device: &Device) -> Config {
     Config {
         rcv_size: shape.rcv_size,
         rx_depth: shape.rx_depth,
         rx_initial: RX_INITIAL,
         tx_depth: shape.send_depth,
-        max_send_payload: MAX_PAYLOAD,
+        max_send_payload: Shape::max_payload(device),
         max_adverts: 1,
     }
 }
@@ -187,7 +190,7 @@ pub(crate) fn resolve(sock: &Sock, tries: u32) -> Result {
     let older = sock.look(|inner| {
         inner.resolver.replace(Resolver {
             id,
-            _origin: origin,
+            origin,
             tries,
         })
     });
@@ -244,11 +247,23 @@ unsafe extern "C" fn resolver_cb(
         unsafe { ((*event).event, (*event).status, &*(*id).context.cast::<Origin>()) };
     let sock = origin.sock.clone();
     let generation = origin.generation;
-    if sock.look(|inner| inner.resolver.is_none() || inner.generation() != generation) {
-        // Given up; whoever did destroys the identifier.
+    // Whether the identifier is still ours to end; otherwise whoever took it
+    // waits for this handler. It may outlive the attempt it was made for.
+    let is_mine = |inner: &Inner| {
+        inner
+            .resolver
+            .as_ref()
+            .is_some_and(|r| r.origin.generation == generation)
+    };
+    let (mine, wanted) = sock.look(|inner| {
+        let mine = is_mine(inner);
+        (mine, mine && inner.generation() == generation)
+    });
+    if !mine {
         return 0;
     }
     let outcome = match kind {
+        _ if !wanted => Ok(()),
         ffi::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_RESOLVED => {
             // SAFETY: The identifier is valid.
             let next = unsafe { route(&sock, id) };
@@ -276,11 +291,14 @@ unsafe extern "C" fn resolver_cb(
     // origin may hold the last reference to the socket.
     let mut spent = None;
     sock.drive(|inner| {
+        if !is_mine(inner) {
+            return;
+        }
+        spent = inner.resolver.take();
         if inner.generation() != generation {
             return;
         }
-        let tries = inner.resolver.as_ref().map_or(0, |r| r.tries);
-        spent = inner.resolver.take();
+        let tries = spent.as_ref().map_or(0, |r| r.tries);
         match outcome {
             Ok(()) => {}
             Err(e) if e == EAGAIN && tries < RESOLVE_TRIES => {
@@ -324,9 +342,10 @@ unsafe fn route(sock: &Sock, id: *mut ffi::rdma_cm_id) -> Result {
 unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> Result {
     // SAFETY: By the caller's promise; in a handler the device stays.
     let device = unsafe { devices::find((*id).device) }.ok_or(ENODEV)?;
-    let shape = shape(&sock.net().knobs(), sock);
+    let device = &device;
+    let shape = shape(&sock.net().knobs(), sock).fit(device);
     let mut link = Link::new(
-        &device,
+        device,
         Origin {
             sock: sock.clone(),
             generation,
@@ -347,7 +366,7 @@ unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> 
             unused = Some(link);
             return Ok(());
         }
-        let mut engine = Connection::connecting(config(&shape));
+        let mut engine = Connection::connecting(config(&shape, device));
         // SAFETY: The identifier has a route.
         let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
         let posted = link
@@ -493,16 +512,18 @@ unsafe fn private_data<'a>(event: *const ffi::ib_cm_event, len: usize) -> &'a [u
 /// DREQ: the connection is over, but messages that came before it may still
 /// lie in the completion queue, which DREQ overtakes.
 fn peer_disconnects(sock: &SockRef, generation: u64) {
-    let qp = sock.look(|inner| {
-        inner.link_of(generation).map(|link| core::ptr::from_ref(link.qp()))
+    let drain = sock.look(|inner| {
+        let link = inner.link.as_mut()?;
+        (link.generation() == generation).then(|| {
+            link.draining = true;
+            link.qp().drain()
+        })
     });
-    let Some(qp) = qp else { return };
-    sock.look(|inner| inner.draining = true);
+    let Some(drain) = drain else { return };
     // SAFETY: A link is destroyed after its CM identifier, and destroying that
     // waits for this handler.
-    unsafe { &*qp }.drain();
+    unsafe { drain.run() };
     sock.drive(|inner| {
-        inner.draining = false;
         if inner.is_current(generation) {
             if let Some(engine) = inner.engine.as_mut() {
                 engine.handle_disconnect_requested();
@@ -611,7 +632,7 @@ unsafe fn incoming(
         }
     };
     // SAFETY: Valid request of a connection.
-    let honest = unsafe { addresses_are_honest(event, &hello, net.0.as_ptr()) };
+    let honest = unsafe { addresses_are_honest(id, event, &hello, net.0.as_ptr()) };
     let listener = honest
         .then(|| state.find_listener(hello.dst, port))
         .flatten();
@@ -623,11 +644,23 @@ unsafe fn incoming(
         let l = inner.listener.as_mut()?;
         let used = u32::try_from(l.ready.len()).unwrap_or(u32::MAX).saturating_add(l.pending);
         // One more than the backlog, as TCP counts.
-        (used <= l.backlog).then(|| l.pending = l.pending.saturating_add(1))
+        let room = used <= l.backlog;
+        if room {
+            l.pending = l.pending.saturating_add(1);
+        }
+        Some(room)
     });
-    if admitted.is_none() {
-        state.stats.hellos_dropped.inc();
-        return Err(Refusal::Drop);
+    match admitted {
+        Some(true) => {}
+        Some(false) => {
+            state.stats.hellos_dropped.inc();
+            return Err(Refusal::Drop);
+        }
+        None => {
+            // It stopped to listen just now.
+            state.stats.hellos_refused.inc();
+            return Err(Refusal::Refuse);
+        }
     }
     // SAFETY: As promised by our caller.
     let made = unsafe {
@@ -653,8 +686,9 @@ unsafe fn incoming(
 ///
 /// # Safety
 ///
-/// `event` is a connection request, `net` is alive.
+/// `event` is a connection request that came with `id`, `net` is alive.
 unsafe fn addresses_are_honest(
+    id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
     hello: &Hello,
     net: *mut ffi::net,
@@ -664,21 +698,21 @@ unsafe fn addresses_are_honest(
         let path = (*event).param.req_rcvd.primary_path;
         ((*path).sgid.raw, (*path).dgid.raw)
     };
-    if Addr::is_loopback(hello.src) || Addr::is_loopback(hello.dst) {
-        return own == peer && Addr::is_loopback(hello.src) && Addr::is_loopback(hello.dst);
-    }
-    let dst = Addr {
-        ip: hello.dst,
-        port: 0,
-        scope: 0,
+    let is_local = |ip| {
+        let addr = Addr { ip, port: 0, scope: 0 };
+        // SAFETY: By the caller's promise.
+        unsafe { addr.is_local(net) }
     };
-    // SAFETY: By the caller's promise.
-    if !unsafe { dst.is_local(net) } {
+    if !is_local(hello.dst) {
         return false;
     }
+    if Addr::is_loopback(hello.src) || Addr::is_loopback(hello.dst) {
+        return own == peer && is_local(hello.src);
+    }
+    // On RoCE a GID is an address. InfiniBand GIDs say nothing about it.
     // SAFETY: By the caller's promise.
-    let roce = unsafe { (*event).param.req_rcvd.ppath_sgid_attr };
-    roce.is_null() || Addr::unmap(Ip::V6(peer)) == hello.src
+    let roce = unsafe { ffi::sdp_cm_req_is_roce(id, event) };
+    !roce || Addr::unmap(Ip::V6(peer)) == hello.src || own == peer && is_local(hello.src)
 }
 
 /// Makes the socket of an incoming connection and answers with the HelloAck.
@@ -688,7 +722,7 @@ unsafe fn addresses_are_honest(
 /// `id` is the new identifier of the request that is being handled.
 unsafe fn embryo(
     id: *mut ffi::ib_cm_id,
-    device: &kernel::sync::Arc<crate::verbs::device::Device>,
+    device: &Arc<Device>,
     listener: &SockRef,
     hello: &Hello,
     port: u16,
@@ -697,7 +731,7 @@ unsafe fn embryo(
     let (family, options) = listener.look(|inner| (inner.family, inner.options));
     let state = listener.net();
     // SAFETY: The listener keeps the namespace alive.
-    let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family, false) }?;
+    let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family) }?;
     // SAFETY: Both are valid sockets.
     unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
     let claim = Claim {
@@ -707,7 +741,7 @@ unsafe fn embryo(
         reuse: unsafe { ffi::sdp_sock_reuse(listener.sk()) },
     };
     let lease = state.share_port(&sock, port, &claim)?;
-    let shape = shape(&state.knobs(), &sock);
+    let shape = shape(&state.knobs(), &sock).fit(device);
     let generation = sock.look(|inner| inner.next_generation());
     let mut link = Link::new(
         device,
@@ -741,7 +775,7 @@ unsafe fn embryo(
         };
         inner.bound_ip = true;
         inner.port = Some(lease);
-        let mut engine = Connection::accepting(config(&shape), hello);
+        let mut engine = Connection::accepting(config(&shape, device), hello);
         inner.options.tell(&mut engine);
         let answered = link
             .qp()
@@ -906,6 +940,10 @@ impl Inner {
         }
         if let Some(engine) = self.engine.as_mut() {
             engine.handle_link_failed();
+        }
+        self.settle(sock);
+        if self.link.is_some() {
+            self.finish(sock);
         }
     }
 }

@@ -5,8 +5,7 @@
 //! The CM listens per device, so that every listening port has one listening
 //! identifier on each device, also on those that come later.
 //!
-//! Contexts: may sleep. Locks: `REGISTRY`, taken with no other lock of this
-//! module held: destroying a listening identifier waits for its handler, which
+//! Contexts: may sleep. Locks: `REGISTRY`, taken with at most `lock_sock` held: destroying a listening identifier waits for its handler, which
 //! takes the locks of sockets.
 
 use crate::{
@@ -29,6 +28,11 @@ use kernel::{
     },
     types::ForeignOwnable, //
 };
+
+/// A header and a message in two pieces.
+const LEAST_SGES: u32 = 3;
+/// The engine's least depth in both directions, and room to drain.
+const LEAST_WORK_REQUESTS: u32 = 8;
 
 /// A listening CM identifier.
 struct Listen {
@@ -186,6 +190,12 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
     kernel::error::from_result(|| {
         // SAFETY: ib_core passes a valid device, as for all that follows.
         if !unsafe { ffi::sdp_ib_device_speaks_ib_cm(ib) } {
+            return Err(EOPNOTSUPP);
+        }
+        // SAFETY: As above.
+        let attrs = unsafe { &(*ib).attrs };
+        if attrs.max_send_sge < LEAST_SGES || attrs.max_qp_wr < LEAST_WORK_REQUESTS {
+            pr_warn!("a device can gather or queue too little and is not used\n");
             return Err(EOPNOTSUPP);
         }
         // SAFETY: As above.

@@ -42,7 +42,14 @@ use crate::{
     },
     verbs::qp::Done,
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    time::{
+        Delta,
+        Instant,
+        Monotonic, //
+    },
+};
 
 /// Where a socket is in its life, as the system calls see it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,7 +102,8 @@ pub(crate) struct Inner {
     pub(crate) orphan: bool,
     /// Counted in `Stats::established`.
     counted: bool,
-    timer: Option<Timer>,
+    /// The engine's timer and when it is due.
+    timer: Option<(Timer, Instant<Monotonic>)>,
     /// Keepalive probes since the peer was last heard.
     pub(crate) probes: u32,
     /// Messages received, to see whether the peer was heard.
@@ -104,8 +112,6 @@ pub(crate) struct Inner {
     pub(crate) heard_at_alarm: u64,
     /// Tries that the resolution of the peer has used.
     pub(crate) resolve_tries: u32,
-    /// The queue pair is being drained: flushed requests are no failure.
-    pub(crate) draining: bool,
     wake: Wake,
 }
 
@@ -137,7 +143,6 @@ impl Inner {
             heard: 0,
             heard_at_alarm: 0,
             resolve_tries: 0,
-            draining: false,
             wake: Wake::default(),
         }
     }
@@ -168,12 +173,6 @@ impl Inner {
             .is_some_and(|link| link.generation() == generation)
     }
 
-    pub(crate) fn link_of(&self, generation: u64) -> Option<&Link> {
-        self.link
-            .as_deref()
-            .filter(|link| link.generation() == generation)
-    }
-
     pub(crate) fn take_retired(&mut self) -> Option<KBox<Link>> {
         self.retired.take()
     }
@@ -194,7 +193,7 @@ impl Inner {
             return;
         };
         if !done.ok {
-            if !self.draining {
+            if !link.draining {
                 engine.handle_link_failed();
             }
             return;
@@ -209,7 +208,7 @@ impl Inner {
             engine.handle_link_failed();
             return;
         }
-        let head = buffer.head::<{ crate::engine::wire::HEADER_MAX }>();
+        let head = buffer.head::<{ crate::engine::wire::HEADER_MAX }>(done.byte_len as usize);
         let head_len = head.len().min(done.byte_len as usize);
         let stats = &sock.net().stats;
         let delivery = match engine.handle_message(head.get(..head_len).unwrap_or(&[]), done.byte_len)
@@ -264,7 +263,7 @@ impl Inner {
             return;
         };
         if !done.ok {
-            if !self.draining {
+            if !link.draining {
                 if done.unanswered {
                     // The transport's retries ran out: what TCP calls so.
                     sock.set_err(ETIMEDOUT);
@@ -292,10 +291,12 @@ impl Inner {
         if self.engine.is_none() {
             return;
         }
+        // As TCP in CLOSE_WAIT; publish() forgets it.
+        let peer_had_closed = sock.tcp_state() == ffi::TCP_CLOSE_WAIT;
         self.drain(sock);
         self.publish(sock);
         self.settle_timer(sock);
-        self.settle_end(sock);
+        self.settle_end(sock, peer_had_closed);
     }
 
     fn drain(&mut self, sock: &Sock) {
@@ -367,18 +368,23 @@ impl Inner {
 
     fn settle_timer(&mut self, sock: &Sock) {
         let wanted = self.engine.as_ref().and_then(Connection::timer);
-        if wanted == self.timer {
+        if wanted == self.timer.map(|(timer, _)| timer) {
             return;
         }
-        self.timer = wanted;
+        self.timer = None;
         match wanted {
-            Some(timer) => sock.set_alarm(Alarm::Engine, timer_millis(timer, &sock.net().knobs())),
+            Some(timer) => {
+                let msecs = timer_millis(timer, &sock.net().knobs());
+                let due = Instant::now() + Delta::from_millis(msecs.into());
+                self.timer = Some((timer, due));
+                sock.set_alarm(Alarm::Engine, msecs);
+            }
             None => sock.clear_alarm(Alarm::Engine),
         }
     }
 
     /// The end of a connection, once.
-    fn settle_end(&mut self, sock: &Sock) {
+    fn settle_end(&mut self, sock: &Sock, peer_had_closed: bool) {
         let Some(ended) = self.engine.as_ref().and_then(Connection::ended) else {
             return;
         };
@@ -386,7 +392,6 @@ impl Inner {
             return;
         }
         let stats = &sock.net().stats;
-        let peer_had_closed = sock.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
         match ended {
             Ended::Finished => {}
             Ended::Reset => stats.resets_received.inc(),
@@ -462,13 +467,19 @@ impl Inner {
         self.probes = 0;
     }
 
-    /// A timer of the engine has gone off.
-    pub(crate) fn on_timeout(&mut self) {
-        if let (Some(timer), Some(engine)) = (self.timer.take(), self.engine.as_mut()) {
-            if engine.timer() == Some(timer) {
-                engine.handle_timeout(timer);
-            }
+    /// The alarm of the engine's timer has gone off.
+    pub(crate) fn on_timeout(&mut self, sock: &Sock) {
+        let (Some((timer, due)), Some(engine)) = (self.timer, self.engine.as_mut()) else {
+            return;
+        };
+        let left = (due - Instant::now()).as_millis();
+        if left > 0 {
+            // The alarm was on its way when another timer took the place.
+            sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
+            return;
         }
+        self.timer = None;
+        engine.handle_timeout(timer);
     }
 
     /// Bytes that may still be written before a writer has to wait.
@@ -491,7 +502,7 @@ impl Sock {
         if resolving {
             crate::cm::resolve_again(self);
         } else {
-            self.drive(|inner| inner.on_timeout());
+            self.drive(|inner| inner.on_timeout(self));
         }
     }
 }

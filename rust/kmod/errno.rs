@@ -13,8 +13,8 @@ use kernel::prelude::*;
 
 /// The error that a reader or writer sees when a connection has ended.
 ///
-/// `peer_had_closed`: the peer's DisConn was received before; TCP then says
-/// EPIPE for a reset.
+/// `peer_had_closed`: the peer's DisConn was received and ours not sent; TCP
+/// then says EPIPE for a reset.
 pub(crate) fn of_end(ended: Ended, peer_had_closed: bool) -> Option<Error> {
     match ended {
         Ended::Finished | Ended::Aborted => None,

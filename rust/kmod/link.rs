@@ -9,6 +9,7 @@
 //! Contexts: under the endpoint's lock; [`Link::destroy`] without it.
 
 use crate::{
+    alarm::Alarm,
     engine::wire::Header,
     ffi,
     fifo::Fifo,
@@ -49,10 +50,9 @@ use kernel::{
 /// Pieces of one SEND: the header and the stream's fragments.
 pub(crate) const SEND_SGES: usize = 8;
 
-/// Most payload of one SEND. A page fragment is at least a page but for the
-/// first and up to 31 unused bytes at its end, so that this many bytes are in
-/// at most `SEND_SGES - 1` fragments.
-pub(crate) const MAX_PAYLOAD: u16 = 20480;
+/// The least that a page fragment in the middle of a message holds: the socket
+/// takes a new one when fewer than 32 bytes of a page are left.
+const FRAGMENT_LEAST: usize = kernel::page::PAGE_SIZE - 31;
 
 /// Room of one header in the header page; the longest has 36 bytes.
 const HEADER_SLOT: usize = 64;
@@ -142,6 +142,8 @@ pub(crate) struct Link {
     order: u32,
     /// Behind everything that the device knows of.
     _lease: Lease,
+    /// The queue pair is being drained: flushed requests are no failure.
+    pub(crate) draining: bool,
     pub(crate) origin: KBox<Origin>,
     /// The next older link to reap.
     pub(crate) older: Option<KBox<Link>>,
@@ -152,6 +154,30 @@ pub(crate) struct Shape {
     pub(crate) rcv_size: u16,
     pub(crate) rx_depth: u16,
     pub(crate) send_depth: u16,
+}
+
+fn send_sges(device: &Device) -> u32 {
+    device.limits().send_sges.min(SEND_SGES as u32)
+}
+
+impl Shape {
+    /// Cuts the wishes down to what the device can do.
+    pub(crate) fn fit(self, device: &Device) -> Self {
+        let limits = device.limits();
+        Self {
+            rcv_size: self.rcv_size,
+            // Two more receives and one marker are posted; one marker here.
+            rx_depth: self.rx_depth.min(limits.work_requests.saturating_sub(3)),
+            send_depth: self.send_depth.min(limits.work_requests.saturating_sub(1)),
+        }
+    }
+
+    /// Most payload of one SEND: what is sure to lie in all SGEs but the
+    /// header's.
+    pub(crate) fn max_payload(device: &Device) -> u16 {
+        let whole = (send_sges(device) as usize).saturating_sub(2);
+        u16::try_from(whole.saturating_mul(FRAGMENT_LEAST)).unwrap_or(u16::MAX)
+    }
 }
 
 fn order_of(bytes: usize) -> u32 {
@@ -168,7 +194,7 @@ impl Link {
         let lease = device.lease(origin.sock.clone())?;
         let capacity = Capacity {
             sends: shape.send_depth.into(),
-            send_sges: SEND_SGES as u32,
+            send_sges: send_sges(device),
             // Two more than the engine's depth: see `Connection::receives_wanted`.
             receives: u32::from(shape.rx_depth).saturating_add(2),
         };
@@ -195,6 +221,7 @@ impl Link {
                 rcv_size: shape.rcv_size,
                 order: order_of(shape.rcv_size.into()),
                 _lease: lease,
+                draining: false,
                 origin,
                 older: None,
             },
@@ -243,7 +270,7 @@ impl Link {
                 break;
             };
             let Some(mapping) = buffer.mapping() else { break };
-            mapping.sync_for_device();
+            mapping.sync_for_device(0, self.rcv_size.into());
             let addr = mapping.addr();
             if self.posted.reserve(GFP_KERNEL).is_err()
                 || self
@@ -299,7 +326,7 @@ impl Link {
                 bytes.len(),
             )
         };
-        self.header_mapping.sync_for_device();
+        self.header_mapping.sync_for_device(offset, bytes.len());
         let lkey = self.qp.device().local_dma_lkey();
         let mut sges = [ffi::ib_sge {
             addr: self.header_mapping.addr().wrapping_add(offset as u64),
@@ -383,7 +410,8 @@ impl Link {
     pub(crate) fn destroy(mut self: KBox<Self>) {
         // The CM first: its callbacks use the queue pair.
         self.cm = None;
-        self.qp.drain();
+        // SAFETY: The queue pair is dropped after this.
+        unsafe { self.qp.drain().run() };
     }
 }
 
@@ -414,17 +442,24 @@ impl Completions for Callbacks {
     unsafe fn communicated(context: *mut c_void) {
         // SAFETY: As above.
         let origin: &Origin = unsafe { &*context.cast() };
-        origin.sock.look(|inner| {
-            if let Some(cm) = inner.link_of(origin.generation).and_then(|l| l.cm.as_ref()) {
+        // A driver may say so with its locks held.
+        origin.sock.set_alarm(Alarm::Notify, 0);
+    }
+}
+
+impl Sock {
+    /// The alarm behind [`Alarm::Notify`]: the CM may take the connection for
+    /// established although no RTU came.
+    pub(crate) fn alarm_notify(&self) {
+        self.look(|inner| {
+            if let Some(cm) = inner.link.as_ref().and_then(|l| l.cm.as_ref()) {
                 // A failure only means that the CM already knows.
                 // SAFETY: The identifier is valid while the link has it.
                 unsafe { ffi::ib_cm_notify(cm.as_ptr(), ffi::ib_event_type_IB_EVENT_COMM_EST) };
             }
         });
     }
-}
 
-impl Sock {
     /// Destroys what the connection left behind.
     pub(crate) fn alarm_reap(&self) {
         let mut retired = self.look(|inner| inner.take_retired());

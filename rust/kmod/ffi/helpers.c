@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * See helpers.h: one wrapper per macro or inline function, no decisions.
+ * See helpers.h: wrappers of macros and inline functions, and what is only
+ * sensible in C: walks over C structures, wake-ups under C locks.
  */
 #include <linux/errno.h>
 #include <linux/gfp.h>
@@ -118,12 +119,6 @@ void sdp_init_delayed_work(struct delayed_work *work, work_func_t func)
 	INIT_DELAYED_WORK(work, func);
 }
 
-bool sdp_queue_delayed_work(struct workqueue_struct *wq,
-			    struct delayed_work *work, unsigned long msecs)
-{
-	return queue_delayed_work(wq, work, msecs_to_jiffies(msecs));
-}
-
 bool sdp_mod_delayed_work(struct workqueue_struct *wq,
 			  struct delayed_work *work, unsigned long msecs)
 {
@@ -235,6 +230,12 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 			      (SOCK_SNDBUF_LOCK | SOCK_RCVBUF_LOCK);
 	child->sk_bound_dev_if = READ_ONCE(parent->sk_bound_dev_if);
 	security_sk_clone(parent, child);
+#ifdef CONFIG_MEMCG
+	/* A worker made the child: it belongs to the cgroup of its listener. */
+	if (parent->sk_memcg && !child->sk_memcg &&
+	    css_tryget(&parent->sk_memcg->css))
+		child->sk_memcg = parent->sk_memcg;
+#endif
 }
 
 int sdp_sock_error(struct sock *sk)
@@ -407,11 +408,6 @@ unsigned int sdp_sock_uid(struct sock *sk)
 	return from_kuid_munged(sock_net(sk)->user_ns, sk_uid(sk));
 }
 
-bool sdp_sock_dead(const struct sock *sk)
-{
-	return sock_flag(sk, SOCK_DEAD);
-}
-
 /* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */
 
 void *sdp_net_generic(struct net *net, unsigned int id)
@@ -495,11 +491,6 @@ u32 sdp_random_u32(void)
 	return get_random_u32();
 }
 
-int sdp_somaxconn(struct net *net)
-{
-	return READ_ONCE(net->core.sysctl_somaxconn);
-}
-
 struct net *sdp_seq_net(struct seq_file *m)
 {
 	return seq_file_single_net(m);
@@ -508,11 +499,6 @@ struct net *sdp_seq_net(struct seq_file *m)
 void sdp_put_net(struct net *net)
 {
 	put_net(net);
-}
-
-bool sdp_net_eq(const struct net *a, const struct net *b)
-{
-	return net_eq(a, b);
 }
 
 /* rdma/ib_cm.h, rdma/ib_verbs.h */
@@ -604,7 +590,7 @@ struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
 	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
 }
 
-static bool attr_in_net(const struct ib_gid_attr *attr, struct net *net)
+bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net)
 {
 	struct net_device *ndev;
 	bool in;
@@ -616,9 +602,9 @@ static bool attr_in_net(const struct ib_gid_attr *attr, struct net *net)
 	return in;
 }
 
-bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net)
+bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event)
 {
-	return attr_in_net(attr, net);
+	return rdma_protocol_roce(id->device, event->param.req_rcvd.port);
 }
 
 struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
@@ -628,7 +614,7 @@ struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 	struct net_device *ndev;
 	struct net *net = NULL;
 
-	if (rdma_protocol_roce(id->device, req->port)) {
+	if (sdp_cm_req_is_roce(id, event)) {
 		if (!req->ppath_sgid_attr)
 			return NULL;
 		rcu_read_lock();
@@ -679,7 +665,7 @@ int sdp_device_local_address(struct ib_device *device, struct net *net,
 			memset(out, 0, sizeof(*out));
 			rdma_gid2ip((struct sockaddr *)out, &attr->gid);
 			found = out->ss_family == family &&
-				attr_in_net(attr, net) &&
+				sdp_gid_attr_in_net(attr, net) &&
 				is_routable(out);
 			rdma_put_gid_attr(attr);
 			if (found)

@@ -40,8 +40,6 @@ unsigned long sdp_copy_from_user(void *to, const void __user *from, size_t n);
 /* linux/workqueue.h */
 struct workqueue_struct *sdp_alloc_workqueue(const char *name);
 void sdp_init_delayed_work(struct delayed_work *work, work_func_t func);
-bool sdp_queue_delayed_work(struct workqueue_struct *wq,
-			    struct delayed_work *work, unsigned long msecs);
 bool sdp_mod_delayed_work(struct workqueue_struct *wq,
 			  struct delayed_work *work, unsigned long msecs);
 bool sdp_cancel_delayed_work(struct delayed_work *work);
@@ -89,7 +87,6 @@ void sdp_wake_error(struct sock *sk);
 void sdp_note_no_space(struct sock *sk);
 unsigned long sdp_sock_inode(struct sock *sk);
 unsigned int sdp_sock_uid(struct sock *sk);
-bool sdp_sock_dead(const struct sock *sk);
 
 /* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */
 void *sdp_net_generic(struct net *net, unsigned int id);
@@ -99,12 +96,10 @@ bool sdp_may_bind_low_port(struct net *net, unsigned short port);
 bool sdp_addr_is_local4(struct net *net, __be32 addr);
 bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
 			int ifindex);
-bool sdp_net_eq(const struct net *a, const struct net *b);
 int sdp_route_source4(struct net *net, __be32 dst, __be32 *src);
 int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
 		      struct in6_addr *src);
 u32 sdp_random_u32(void);
-int sdp_somaxconn(struct net *net);
 
 /* net/netns, procfs and sysctl of one namespace: see namespace.c */
 struct sdp_knobs {
@@ -149,6 +144,7 @@ struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
 				      rdma_cm_event_handler handler, void *context);
 struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 			   const struct sockaddr *daddr);
+bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event);
 void sdp_put_net(struct net *net);
 int sdp_device_local_address(struct ib_device *device, struct net *net,
 			     int family, struct sockaddr_storage *out);

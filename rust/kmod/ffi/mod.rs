@@ -2,8 +2,8 @@
 
 //! Names of C: generated bindings in quarantine.
 //!
-//! `kernel::bindings` lacks `struct proto`, everything of `rdma/` and the
-//! layout of `struct sock`; these come from a bindgen run of our own, and its
+//! `kernel::bindings` lacks `struct proto` and everything of `rdma/`; these
+//! come from a bindgen run of our own, and its
 //! names shadow those of the glob. Only the wrappers in `verbs`, `cm`, `net`
 //! and `sock` use this module.
 

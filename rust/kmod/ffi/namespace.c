@@ -16,6 +16,7 @@ static int rcv_size_min = 2048;		/* a Hello's worth and some data */
 static int rcv_size_max = 32768;	/* one compound page, 16 bits on the wire */
 static int depth_min = 4;		/* three credits let payload through */
 static int depth_max = 1024;
+static int send_depth_max = 64;	/* what the engine keeps in flight */
 static int seconds_max = 32767;		/* as TCP's MAX_TCP_KEEPIDLE */
 static int probes_max = 127;		/* as TCP's MAX_TCP_KEEPCNT */
 static int msec_min = 1000;
@@ -34,7 +35,7 @@ static int msec_max = 600 * 1000;
 static const struct ctl_table knob_table[] = {
 	KNOB(rcv_size, &rcv_size_min, &rcv_size_max),
 	KNOB(rcv_depth, &depth_min, &depth_max),
-	KNOB(send_depth, &depth_min, &depth_max),
+	KNOB(send_depth, &depth_min, &send_depth_max),
 	KNOB(keepalive_time, SYSCTL_ONE, &seconds_max),
 	KNOB(keepalive_intvl, SYSCTL_ONE, &seconds_max),
 	KNOB(keepalive_probes, SYSCTL_ONE, &probes_max),

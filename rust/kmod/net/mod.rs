@@ -32,7 +32,7 @@ use kernel::{
 };
 
 /// State of one network namespace.
-#[pin_data(PinnedDrop)]
+#[pin_data]
 pub(crate) struct NetState {
     net: NonNull<ffi::net>,
     #[pin]
@@ -130,7 +130,7 @@ impl NetState {
     pub(crate) fn enlist(&self, sock: &Sock) -> Result {
         self.sockets
             .lock()
-            .try_create_and_insert(core::ptr::from_ref(sock).addr(), (), GFP_KERNEL)?;
+            .try_create_and_insert(core::ptr::from_ref(sock).expose_provenance(), (), GFP_KERNEL)?;
         Ok(())
     }
 
@@ -153,11 +153,6 @@ impl NetState {
             from = key.wrapping_add(1);
         }
     }
-}
-
-#[pinned_drop]
-impl PinnedDrop for NetState {
-    fn drop(self: Pin<&mut Self>) {}
 }
 
 /// Index of our slot in every namespace; written by the registration alone.

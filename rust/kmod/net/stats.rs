@@ -30,7 +30,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections that asked to be established, by us.
+    /// Connections established that we asked for.
     active_opens,
     /// Connections that were established from a peer's Hello.
     passive_opens,

@@ -200,9 +200,9 @@ impl Sock {
 
     /// Waits until a connection under way is there, for send(): as
     /// `sk_stream_wait_connect`.
-    pub(crate) fn wait_connected(
-        &self,
-        call: &mut Option<CallGuard<'_>>,
+    pub(crate) fn wait_connected<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
         timeo: &mut isize,
     ) -> Result {
         let sendable = |sock: &Sock| {

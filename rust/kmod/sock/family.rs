@@ -149,10 +149,15 @@ unsafe extern "C" fn create_cb(
         if protocol != 0 && protocol != ffi::IPPROTO_TCP as c_int {
             return Err(EPROTONOSUPPORT);
         }
+        if kern != 0 {
+            // In-kernel users take every stream socket for a `tcp_sock` and
+            // would write beyond ours.
+            return Err(EAFNOSUPPORT);
+        }
         // SAFETY: As above; the reference is given up to the socket, which
         // `release_cb` ends.
         unsafe {
-            let sock = Sock::create(net.cast(), socket, Family::V4, kern != 0)?;
+            let sock = Sock::create(net.cast(), socket, Family::V4)?;
             let _ = sock.into_owned();
             adopt(socket);
         }
@@ -221,7 +226,7 @@ unsafe extern "C" fn getname_cb(
     peer: c_int,
 ) -> c_int {
     // SAFETY: See `bind_cb`; `addr` has the size of a `sockaddr_storage`.
-    from_result(|| unsafe { of(socket).name(addr.cast(), peer != 0) })
+    from_result(|| unsafe { of(socket).name(addr.cast(), peer) })
 }
 
 unsafe extern "C" fn poll_cb(

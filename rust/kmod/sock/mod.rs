@@ -3,7 +3,8 @@
 //! A socket: `struct sock` and the endpoint behind it in one allocation.
 //!
 //! Locks, in the order taken: `lock_sock` (serialises the system calls of one
-//! socket, released while waiting, never taken by workers), then
+//! socket, released while waiting; of the workers only the one that
+//! tries again to resolve a peer takes it), then
 //! [`Sock::inner`] (everything else; held for short times, never across a copy
 //! from or to user memory, never two of them at once), then the innermost ones
 //! of `net` and `verbs`.
@@ -144,7 +145,6 @@ impl Sock {
         net: *mut ffi::net,
         parent: *mut ffi::core::socket,
         family: Family,
-        kern: bool,
     ) -> Result<SockRef> {
         let prot = family::proto();
         // SAFETY: The protocol is registered while the module can be called.
@@ -154,7 +154,7 @@ impl Sock {
                 ffi::AF_INET_SDP as c_int,
                 ffi::core::GFP_KERNEL,
                 prot,
-                kern.into(),
+                0,
             )
         };
         let sock: NonNull<Sock> = NonNull::new(sk.cast()).ok_or(ENOBUFS)?;

@@ -164,13 +164,16 @@ impl Sock {
     /// # Safety
     ///
     /// `out` has room for a `sockaddr_storage`.
-    pub(crate) unsafe fn name(&self, out: *mut u8, peer: bool) -> Result<i32> {
+    pub(crate) unsafe fn name(&self, out: *mut u8, peer: c_int) -> Result<i32> {
         let (addr, family) = self.look(|inner| {
-            if !peer {
+            if peer == 0 {
                 return Ok((inner.local, inner.family));
             }
             let state = self.tcp_state();
-            if inner.peer.port == 0 || state == ffi::TCP_CLOSE || state == ffi::TCP_SYN_SENT {
+            // accept() asks with 2 and wants the name even of a connection
+            // that is over.
+            let gone = state == ffi::TCP_CLOSE || state == ffi::TCP_SYN_SENT;
+            if inner.peer.port == 0 || gone && peer == 1 {
                 return Err(ENOTCONN);
             }
             Ok((inner.peer, inner.family))

@@ -81,12 +81,15 @@ impl Sock {
     ) -> Result {
         let level = u32::try_from(level).map_err(|_| ENOPROTOOPT)?;
         let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
-        if (len as usize) < core::mem::size_of::<c_int>() {
-            return Err(EINVAL);
-        }
         let mut raw = [0u8; 4];
-        // SAFETY: The callee checks a user pointer; four bytes fit.
-        to_result(unsafe { ffi::sdp_copy_from_sockptr(raw.as_mut_ptr().cast(), value, raw.len()) })?;
+        // TCP programs may set the options of IP as single bytes.
+        let size = match len as usize {
+            1..=3 if level == ffi::SOL_IP => 1,
+            0..=3 => return Err(EINVAL),
+            _ => raw.len(),
+        };
+        // SAFETY: The callee checks a user pointer; up to four bytes fit.
+        to_result(unsafe { ffi::sdp_copy_from_sockptr(raw.as_mut_ptr().cast(), value, size) })?;
         let value = i32::from_ne_bytes(raw);
         let _call = self.lock();
         match level {

@@ -37,6 +37,11 @@ impl SendQueue {
         }
     }
 
+    /// Makes room for one more fragment, so that `push` can't fail.
+    pub(crate) fn reserve(&mut self) -> Result {
+        self.frags.reserve(GFP_KERNEL)
+    }
+
     /// Appends bytes that lie in `page`.
     pub(crate) fn push(&mut self, page: Page, offset: u32, len: u32) -> Result {
         let mut merged = false;

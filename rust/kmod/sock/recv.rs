@@ -10,7 +10,6 @@ use crate::{
     ffi,
     sock::{
         queue::Urgent,
-        wait::FOREVER,
         CallGuard,
         Sock, //
     },
@@ -129,9 +128,9 @@ impl Sock {
     }
 
     /// Waits for more than `ahead` bytes. `Ok(false)`: there will be none.
-    fn wait_for_data(
-        &self,
-        call: &mut Option<CallGuard<'_>>,
+    fn wait_for_data<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
         timeo: &mut isize,
         partial: bool,
         ahead: u64,
@@ -139,13 +138,19 @@ impl Sock {
         let mut waited = false;
         let net = self.net();
         let look = || {
+            // Asked first: the end is told after the last bytes are queued, so
+            // that no bytes can come once it was seen.
+            let done = self.flag(ffi::sock_flags_SOCK_DONE);
+            let shut = self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
+            let closed = self.tcp_state() == ffi::TCP_CLOSE;
+            let failed = self.err() != 0;
             if self.look(|inner| inner.recv.len() > ahead) {
                 return Some(Ok(true));
             }
-            if self.flag(ffi::sock_flags_SOCK_DONE) {
+            if done {
                 return Some(Ok(false));
             }
-            if self.err() != 0 {
+            if failed {
                 // After a partial read the error stays for the next call.
                 return Some(if partial {
                     Ok(false)
@@ -153,10 +158,10 @@ impl Sock {
                     self.take_err().map(|()| false)
                 });
             }
-            if self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0 {
+            if shut {
                 return Some(Ok(false));
             }
-            if self.tcp_state() == ffi::TCP_CLOSE {
+            if closed {
                 return Some(if partial { Ok(false) } else { Err(ENOTCONN) });
             }
             if !core::mem::replace(&mut waited, true) {
@@ -250,6 +255,3 @@ impl Inner {
         }
     }
 }
-
-// A reader without a timeout waits as long as it takes.
-const _: () = assert!(FOREVER == isize::MAX);

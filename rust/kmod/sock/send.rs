@@ -10,6 +10,7 @@ use crate::{
     engine::conn::Queue,
     ffi,
     sock::{
+        wait::FOREVER,
         CallGuard,
         Sock, //
     },
@@ -18,8 +19,12 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{
     error::to_result,
-    prelude::*, //
+    prelude::*,
+    time::msecs_to_jiffies, //
 };
+
+/// How long a sender without memory sleeps before it tries again.
+const MEMORY_NAP_MS: u32 = 100;
 
 impl Sock {
     /// sendmsg(2). Returns the bytes taken over.
@@ -54,9 +59,9 @@ impl Sock {
     /// # Safety
     ///
     /// As for `send`.
-    unsafe fn send_locked(
-        &self,
-        call: &mut Option<CallGuard<'_>>,
+    unsafe fn send_locked<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
         msg: *mut ffi::core::msghdr,
         len: usize,
         flags: u32,
@@ -70,21 +75,17 @@ impl Sock {
             return Err(EPIPE);
         }
         while *copied < len {
-            let mut room = self.look(|inner| inner.send_room(self));
-            if room == 0 {
+            if self.look(|inner| inner.send_room(self)) == 0 {
                 self.net().stats.send_waits.inc();
-                room = self.wait_for_room(call, &mut timeo)?;
+                self.wait_for_room(call, &mut timeo)?;
             }
             let want = len.wrapping_sub(*copied);
             // A write may overshoot the limit by one fragment, as in TCP.
-            let (page, offset, n) = match self.fill_fragment(msg, want, room) {
+            let (page, offset, n) = match self.fill_fragment(msg, want) {
                 Ok(filled) => filled,
                 Err(e) if e == ENOBUFS => {
                     // No page: wait for our own to come back.
-                    if self.look(|inner| inner.send.held()) == 0 {
-                        return Err(ENOBUFS);
-                    }
-                    self.wait_for_room(call, &mut timeo)?;
+                    self.wait_for_memory(call, &mut timeo)?;
                     continue;
                 }
                 Err(e) => return Err(e),
@@ -97,8 +98,9 @@ impl Sock {
                 if engine.send_closed() || engine.ended().is_some() {
                     return Err(EPIPE);
                 }
-                inner.send.push(page, offset, n)?;
-                engine.queue(n, Queue { more, urgent }).map_err(|_| EPIPE)
+                inner.send.reserve()?;
+                engine.queue(n, Queue { more, urgent }).map_err(|_| EPIPE)?;
+                inner.send.push(page, offset, n)
             })?;
             *copied = after;
         }
@@ -111,7 +113,6 @@ impl Sock {
         &self,
         msg: *mut ffi::core::msghdr,
         want: usize,
-        _room: u32,
     ) -> Result<(Page, u32, u32)> {
         let sk = self.sk();
         // SAFETY: `lock_sock` is held, which protects the socket's fragment.
@@ -138,9 +139,35 @@ impl Sock {
         }
     }
 
+    /// No page could be had: waits a moment for others to give some back.
+    fn wait_for_memory<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        timeo: &mut isize,
+    ) -> Result {
+        if *timeo == 0 {
+            return Err(EAGAIN);
+        }
+        let nap = msecs_to_jiffies(MEMORY_NAP_MS) as isize;
+        let mut left = nap.min(*timeo);
+        let slept = left;
+        let end = self.wait(call, &mut left, || {
+            let over = self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0;
+            over.then_some(EPIPE)
+        });
+        if *timeo != FOREVER {
+            *timeo = timeo.saturating_sub(slept.saturating_sub(left)).max(0);
+        }
+        match end {
+            Ok(e) => Err(e),
+            Err(e) if e == EAGAIN => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Waits until a third of the send buffer is free again, so that a writer
     /// is not woken for every message.
-    fn wait_for_room(&self, call: &mut Option<CallGuard<'_>>, timeo: &mut isize) -> Result<u32> {
+    fn wait_for_room<'a>(&'a self, call: &mut Option<CallGuard<'a>>, timeo: &mut isize) -> Result {
         // What is corked must go, or no room would ever come.
         self.drive(|inner| {
             if let Some(engine) = inner.engine.as_mut() {
@@ -154,7 +181,7 @@ impl Sock {
             // SAFETY: The socket is open; sets the flag that completions test.
             unsafe { ffi::sdp_note_no_space(self.sk()) };
             let room = self.look(|inner| inner.send_room(self));
-            (room > self.sndbuf() / 3).then_some(Ok(room))
+            (room > self.sndbuf() / 3).then_some(Ok(()))
         })?
     }
 }

@@ -97,9 +97,9 @@ impl Sock {
     /// wait with `Some`. `timeo` is in jiffies and left with what remains; when
     /// nothing does the result is EAGAIN, and a signal gives EINTR or a
     /// restart, as for TCP. Sleeps.
-    pub(crate) fn wait<R>(
-        &self,
-        call: &mut Option<CallGuard<'_>>,
+    pub(crate) fn wait<'a, R>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
         timeo: &mut isize,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
@@ -128,16 +128,7 @@ impl Sock {
             *call = None;
             // SAFETY: The entry is queued.
             *timeo = unsafe { ffi::sdp_wait_woken(waiter.entry.get(), *timeo) };
-            *call = Some(self.lock_again());
-        }
-    }
-
-    fn lock_again<'a>(&self) -> CallGuard<'a> {
-        // SAFETY: `sk` is valid; process context. The lifetime is that of the
-        // caller's guard, whose socket this is.
-        unsafe {
-            ffi::sdp_lock_sock(self.sk());
-            CallGuard::assume(self.sk())
+            *call = Some(self.lock());
         }
     }
 

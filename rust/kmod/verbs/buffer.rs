@@ -156,13 +156,14 @@ impl Mapping {
         };
     }
 
-    /// Gives the memory back to the device.
-    pub(crate) fn sync_for_device(&self) {
+    /// Gives `len` bytes at `offset` back to the device.
+    pub(crate) fn sync_for_device(&self, offset: usize, len: usize) {
         let dir = self.direction.raw();
-        // SAFETY: `addr` is mapped with this length by the invariant.
-        unsafe {
-            ffi::sdp_ib_dma_sync_for_device(self.device.as_ptr(), self.addr, self.len, dir)
-        };
+        let offset = offset.min(self.len);
+        let len = len.min(self.len.wrapping_sub(offset));
+        let addr = self.addr.wrapping_add(offset as u64);
+        // SAFETY: The range is inside of the mapping.
+        unsafe { ffi::sdp_ib_dma_sync_for_device(self.device.as_ptr(), addr, len, dir) };
     }
 }
 
@@ -218,13 +219,16 @@ impl RxBuffer {
         self.mapping = None;
     }
 
-    /// Copies the first bytes of the buffer. The device must not own it.
-    pub(crate) fn head<const N: usize>(&self) -> [u8; N] {
+    /// The first `len` bytes of the buffer, or `N` if there are more; zeroes
+    /// follow. Called for a buffer that the device has given back.
+    pub(crate) fn head<const N: usize>(&self, len: usize) -> [u8; N] {
         let mut head = [0u8; N];
-        // SAFETY: Every buffer is at least a page long and `N` is far smaller;
-        // the caller promises that no device writes to it, and nobody else has
-        // the address.
-        unsafe { core::ptr::copy_nonoverlapping(self.page.address(), head.as_mut_ptr(), N) };
+        // SAFETY: Every buffer is at least a page long and `N` is far smaller.
+        // Should a device still write to it, the bytes are arbitrary, which
+        // they are anyway.
+        unsafe {
+            core::ptr::copy_nonoverlapping(self.page.address(), head.as_mut_ptr(), len.min(N))
+        };
         head
     }
 }

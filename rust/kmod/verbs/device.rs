@@ -40,6 +40,12 @@ pub(crate) struct Device {
     idle: Completion,
 }
 
+/// What one queue pair of a device can do.
+pub(crate) struct Limits {
+    pub(crate) work_requests: u16,
+    pub(crate) send_sges: u32,
+}
+
 struct Leases {
     removing: bool,
     next: u64,
@@ -84,6 +90,15 @@ impl Device {
 
     pub(crate) fn pd(&self) -> *mut ffi::ib_pd {
         self.pd.as_ptr()
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        // SAFETY: `ib` is valid by the invariant, attributes never change.
+        let attrs = unsafe { &(*self.ib.as_ptr()).attrs };
+        Limits {
+            work_requests: u16::try_from(attrs.max_qp_wr).unwrap_or(u16::MAX),
+            send_sges: attrs.max_send_sge,
+        }
     }
 
     /// The key for local buffers: no memory region is needed for them.

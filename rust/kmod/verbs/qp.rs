@@ -315,12 +315,26 @@ impl Qp {
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
     }
 
+    /// The right to drain the queue pair later, without a reference to it.
+    pub(crate) fn drain(&self) -> Drain {
+        Drain(self.started.get().then_some(self.qp))
+    }
+}
+
+/// A queue pair to be drained.
+pub(crate) struct Drain(Option<NonNull<ffi::ib_qp>>);
+
+impl Drain {
     /// Ends all transfers and waits until every completion was delivered. May
     /// sleep; no lock that a completion callback takes may be held.
-    pub(crate) fn drain(&self) {
-        if self.started.get() {
-            // SAFETY: Valid by the invariant; there is room for the markers.
-            unsafe { ffi::ib_drain_qp(self.qp.as_ptr()) };
+    ///
+    /// # Safety
+    ///
+    /// The queue pair still exists.
+    pub(crate) unsafe fn run(self) {
+        if let Some(qp) = self.0 {
+            // SAFETY: By the caller's promise; there is room for the markers.
+            unsafe { ffi::ib_drain_qp(qp.as_ptr()) };
         }
     }
 }
