@@ -35,7 +35,6 @@ use args::{Args, Families};
 use case::Test;
 use ktap::{Ktap, Subtest};
 use netns::Netns;
-use observe::Observation;
 use supervisor::{Outcome, Stage};
 use verdict::Logs;
 use world::{Family, Hosts, Side};
@@ -166,13 +165,20 @@ fn agreement(test: &Test, tcp: &Logs, sdp: &Logs) -> Subtest {
     Subtest { name: "agreement", passed, diagnostics }
 }
 
+/// How much of a log is shown: what led to a failure stands at its end.
+const SHOWN: usize = 30;
+
 fn log_lines(family: &str, logs: &Logs) -> Vec<String> {
-    let line = |side: Side| {
-        move |seen: &Observation| format!("{family} {side} saw {} = {}", seen.label, seen.value)
-    };
     let mut lines = Vec::new();
     for side in [Side::Server, Side::Client] {
-        lines.extend(logs.of(side).iter().map(line(side)));
+        let log = logs.of(side);
+        let hidden = log.len().saturating_sub(SHOWN);
+        if hidden > 0 {
+            lines.push(format!("{family} {side}: {hidden} earlier observations"));
+        }
+        for seen in &log[hidden..] {
+            lines.push(format!("{family} {side} saw {} = {}", seen.label, seen.value));
+        }
     }
     lines
 }
