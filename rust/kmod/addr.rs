@@ -83,10 +83,7 @@ impl Addr {
     }
 
     pub(crate) fn same_family(a: Ip, b: Ip) -> bool {
-        matches!(
-            (a, b),
-            (Ip::V4(_), Ip::V4(_)) | (Ip::V6(_), Ip::V6(_))
-        )
+        matches!((a, b), (Ip::V4(_), Ip::V4(_)) | (Ip::V6(_), Ip::V6(_)))
     }
 
     /// Whether the address is one of this namespace.

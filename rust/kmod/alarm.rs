@@ -111,7 +111,8 @@ impl Sock {
 ///
 /// `work` is the work of alarm `field` that just started to run.
 unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
-    let offset = sock::alarms_offset() + field + core::mem::offset_of!(ffi::core::delayed_work, work);
+    let offset =
+        sock::alarms_offset() + field + core::mem::offset_of!(ffi::core::delayed_work, work);
     // SAFETY: The item is inside of a socket at this offset.
     let sock = unsafe { work.byte_sub(offset) }.cast::<Sock>();
     // SAFETY: Never null; `set_alarm` left a reference for us.

@@ -217,11 +217,7 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         }
         // SAFETY: The reference is taken back by `remove_cb`.
         unsafe {
-            ffi::ib_set_client_data(
-                ib,
-                CLIENT.0.get(),
-                device.clone().into_foreign().cast(),
-            )
+            ffi::ib_set_client_data(ib, CLIENT.0.get(), device.clone().into_foreign().cast())
         };
         // Room was reserved.
         let _ = registry.entries.push(Entry { device, listens }, GFP_KERNEL);
@@ -237,7 +233,10 @@ unsafe extern "C" fn remove_cb(ib: *mut ffi::ib_device, data: *mut c_void) {
     let device: Arc<Device> = unsafe { Arc::from_foreign(data.cast()) };
     let entry = {
         let mut registry = REGISTRY.lock();
-        let at = registry.entries.iter().position(|e| e.device.as_ptr() == ib);
+        let at = registry
+            .entries
+            .iter()
+            .position(|e| e.device.as_ptr() == ib);
         at.and_then(|at| registry.entries.remove(at).ok())
     };
     // No new connections, then none at all.

@@ -12,7 +12,7 @@ use crate::{
         Family, //
     },
     alarm::Alarm,
-    cm::Resolver,
+    cm::resolve::Resolver,
     engine::{
         conn::{
             Connection,
@@ -21,8 +21,7 @@ use crate::{
         },
         timer::Timer,
     },
-    errno,
-    ffi,
+    errno, ffi,
     fifo::Fifo,
     link::Link,
     net::{
@@ -211,15 +210,15 @@ impl Inner {
         let head = buffer.head::<{ crate::engine::wire::HEADER_MAX }>(done.byte_len as usize);
         let head_len = head.len().min(done.byte_len as usize);
         let stats = &sock.net().stats;
-        let delivery = match engine.handle_message(head.get(..head_len).unwrap_or(&[]), done.byte_len)
-        {
-            Ok(delivery) => delivery,
-            Err(_) => {
-                // The engine is failing; settle() sees how.
-                link.recycle(buffer);
-                return;
-            }
-        };
+        let delivery =
+            match engine.handle_message(head.get(..head_len).unwrap_or(&[]), done.byte_len) {
+                Ok(delivery) => delivery,
+                Err(_) => {
+                    // The engine is failing; settle() sees how.
+                    link.recycle(buffer);
+                    return;
+                }
+            };
         if (delivery.urgent_pending || delivery.urgent_byte)
             && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
         {
@@ -227,7 +226,9 @@ impl Inner {
             // the reader stands before it: as `tcp_check_urg`.
             self.skip_urgent();
         }
-        let Some(link) = self.link.as_mut() else { return };
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
         if delivery.payload_len == 0 {
             stats.control_msgs_received.inc();
             link.recycle(buffer);
@@ -302,7 +303,9 @@ impl Inner {
     fn drain(&mut self, sock: &Sock) {
         let stats = &sock.net().stats;
         loop {
-            let Some(engine) = self.engine.as_mut() else { return };
+            let Some(engine) = self.engine.as_mut() else {
+                return;
+            };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
                 let posted = link.post_receives(wanted);
                 if posted > 0 {
@@ -312,8 +315,12 @@ impl Inner {
                     engine.handle_link_failed();
                 }
             }
-            let Some(output) = engine.poll_output() else { return };
-            let Some(link) = self.link.as_mut() else { continue };
+            let Some(output) = engine.poll_output() else {
+                return;
+            };
+            let Some(link) = self.link.as_mut() else {
+                continue;
+            };
             match output {
                 Output::Send {
                     header,
@@ -346,7 +353,9 @@ impl Inner {
 
     /// Mirrors the engine's state where C code and other threads look.
     fn publish(&mut self, sock: &Sock) {
-        let Some(engine) = self.engine.as_ref() else { return };
+        let Some(engine) = self.engine.as_ref() else {
+            return;
+        };
         // SAFETY: `sk` is valid.
         unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.held() as c_int) };
         let state = errno::tcp_state(engine.state());
@@ -500,7 +509,7 @@ impl Sock {
     pub(crate) fn alarm_engine(&self) {
         let resolving = self.look(|inner| inner.phase == Phase::Connecting && inner.link.is_none());
         if resolving {
-            crate::cm::resolve_again(self);
+            crate::cm::resolve::again(self);
         } else {
             self.drive(|inner| inner.on_timeout(self));
         }

@@ -31,7 +31,10 @@ impl Inner {
     }
 
     fn idle_ms(&self, sock: &Sock) -> u32 {
-        let secs = self.options.keep_idle.unwrap_or_else(|| sock.net().knobs().keepalive_time);
+        let secs = self
+            .options
+            .keep_idle
+            .unwrap_or_else(|| sock.net().knobs().keepalive_time);
         secs.saturating_mul(MSEC_PER_SEC)
     }
 

@@ -269,7 +269,9 @@ impl Link {
                 self.origin.sock.net().stats.rx_alloc_failures.inc();
                 break;
             };
-            let Some(mapping) = buffer.mapping() else { break };
+            let Some(mapping) = buffer.mapping() else {
+                break;
+            };
             mapping.sync_for_device(0, self.rcv_size.into());
             let addr = mapping.addr();
             if self.posted.reserve(GFP_KERNEL).is_err()

@@ -24,8 +24,8 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
-    new_mutex,
     error::to_result,
+    new_mutex,
     prelude::*,
     rbtree::RBTree,
     sync::Mutex, //
@@ -128,15 +128,19 @@ impl NetState {
 
     /// Enters a socket into the list that `/proc/net/sdp` shows.
     pub(crate) fn enlist(&self, sock: &Sock) -> Result {
-        self.sockets
-            .lock()
-            .try_create_and_insert(core::ptr::from_ref(sock).expose_provenance(), (), GFP_KERNEL)?;
+        self.sockets.lock().try_create_and_insert(
+            core::ptr::from_ref(sock).expose_provenance(),
+            (),
+            GFP_KERNEL,
+        )?;
         Ok(())
     }
 
     /// Ends what `enlist` began.
     pub(crate) fn delist(&self, sock: &Sock) {
-        self.sockets.lock().remove(&core::ptr::from_ref(sock).addr());
+        self.sockets
+            .lock()
+            .remove(&core::ptr::from_ref(sock).addr());
     }
 
     /// The listed socket with the lowest address above `after`, kept alive.
@@ -147,7 +151,8 @@ impl NetState {
             let key = *sockets.cursor_lower_bound(&from)?.current().0;
             // SAFETY: A listed socket's memory is there until `delist`, which
             // needs the lock held here.
-            if let Some(sock) = unsafe { SockRef::try_get(core::ptr::with_exposed_provenance(key)) } {
+            if let Some(sock) = unsafe { SockRef::try_get(core::ptr::with_exposed_provenance(key)) }
+            {
                 return Some((key, sock));
             }
             from = key.wrapping_add(1);
@@ -187,11 +192,7 @@ unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
         }
         // SAFETY: `net` is alive, the callbacks have the signature asked for.
         let created = to_result(unsafe {
-            ffi::sdp_proc_create(
-                net.as_ptr(),
-                Some(proc::sockets_cb),
-                Some(proc::stats_cb),
-            )
+            ffi::sdp_proc_create(net.as_ptr(), Some(proc::sockets_cb), Some(proc::stats_cb))
         });
         if let Err(e) = created {
             // SAFETY: Undoes the lines above, in reverse.

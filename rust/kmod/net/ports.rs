@@ -106,9 +106,16 @@ impl PortTable {
         })
     }
 
-    fn insert(&mut self, net: &NetState, sock: &Sock, port: u16, claim: &Claim) -> Result<PortLease> {
+    fn insert(
+        &mut self,
+        net: &NetState,
+        sock: &Sock,
+        port: u16,
+        claim: &Claim,
+    ) -> Result<PortLease> {
         if self.ports.get(&port).is_none() {
-            self.ports.try_create_and_insert(port, KVec::new(), GFP_KERNEL)?;
+            self.ports
+                .try_create_and_insert(port, KVec::new(), GFP_KERNEL)?;
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
@@ -161,7 +168,9 @@ impl NetState {
         let high = u32::try_from(high).unwrap_or(65535).clamp(low, 65535);
         let count = high.wrapping_sub(low).wrapping_add(1);
         // SAFETY: A plain number.
-        let start = unsafe { ffi::sdp_random_u32() }.checked_rem(count).unwrap_or(0);
+        let start = unsafe { ffi::sdp_random_u32() }
+            .checked_rem(count)
+            .unwrap_or(0);
         for i in 0..count {
             let at = start.wrapping_add(i).checked_rem(count).unwrap_or(0);
             let Ok(port) = u16::try_from(low.wrapping_add(at)) else {

@@ -87,7 +87,9 @@ impl Sock {
                 return false;
             }
             let unread = !inner.recv.is_empty();
-            let Some(engine) = inner.engine.as_mut() else { return false };
+            let Some(engine) = inner.engine.as_mut() else {
+                return false;
+            };
             if unread || (lingers && linger == 0) {
                 engine.abort();
                 return false;

@@ -124,22 +124,16 @@ impl Sock {
             // No service has this number.
             return Err(ECONNREFUSED);
         }
-        let mismatch = self.look(|inner| {
-            inner.bound_ip && !Addr::same_family(inner.local.ip, peer.ip)
-        });
+        let mismatch =
+            self.look(|inner| inner.bound_ip && !Addr::same_family(inner.local.ip, peer.ip));
         if mismatch {
             return Err(ENETUNREACH);
         }
         let chosen = self.look(|inner| inner.bound_ip.then_some(inner.local.ip));
         // SAFETY: A socket's namespace is alive.
         let source = unsafe { peer.route_source(self.net().as_ptr(), chosen) }?;
-        self.autobind().map_err(|e| {
-            if e == EADDRINUSE {
-                EADDRNOTAVAIL
-            } else {
-                e
-            }
-        })?;
+        self.autobind()
+            .map_err(|e| if e == EADDRINUSE { EADDRNOTAVAIL } else { e })?;
         self.look(|inner| {
             if let Some(lease) = inner.port.as_ref() {
                 lease.connect(source, (peer.ip, peer.port))?;
@@ -159,7 +153,7 @@ impl Sock {
         })?;
         self.reset_flags();
         self.set_tcp_state(ffi::TCP_SYN_SENT);
-        if let Err(e) = cm::resolve(self, 1) {
+        if let Err(e) = cm::resolve::start(self, 1) {
             self.look(|inner| inner.forget_connection(self));
             self.net().stats.failed_opens.inc();
             self.set_tcp_state(ffi::TCP_CLOSE);

@@ -17,8 +17,8 @@ use kernel::{
         from_result,
         to_result, //
     },
-    prelude::*,
     module::this_module, //
+    prelude::*,
 };
 
 struct Proto(UnsafeCell<ffi::proto>);

@@ -30,8 +30,8 @@ use crate::{
 };
 use core::ptr::NonNull;
 use kernel::{
-    new_mutex,
     error::to_result,
+    new_mutex,
     prelude::*,
     sync::{
         aref::{
@@ -160,7 +160,8 @@ impl Sock {
         let sock: NonNull<Sock> = NonNull::new(sk.cast()).ok_or(ENOBUFS)?;
         // SAFETY: `sk_alloc` used our object size, so the body's place is ours
         // to initialise, and nothing moves it.
-        let ready = unsafe { pin_init::raw_try_init(&raw mut (*sock.as_ptr()).body, Body::new(family)) };
+        let ready =
+            unsafe { pin_init::raw_try_init(&raw mut (*sock.as_ptr()).body, Body::new(family)) };
         if let Err(e) = ready {
             // SAFETY: Allocated above; `sk_destruct` is not set yet.
             unsafe { ffi::sk_free(sk) };

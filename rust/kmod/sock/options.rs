@@ -199,9 +199,8 @@ impl Sock {
     ) -> Result {
         let mut raw = [0u8; 4];
         // SAFETY: The callee checks the user's pointer.
-        let left = unsafe {
-            ffi::sdp_copy_from_user(raw.as_mut_ptr().cast(), len.cast(), raw.len())
-        };
+        let left =
+            unsafe { ffi::sdp_copy_from_user(raw.as_mut_ptr().cast(), len.cast(), raw.len()) };
         if left != 0 {
             return Err(EFAULT);
         }

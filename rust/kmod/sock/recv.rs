@@ -54,9 +54,8 @@ impl Sock {
         let mut timeo = self.receive_timeout(flags & ffi::MSG_DONTWAIT != 0);
         let limit = i32::try_from(len).unwrap_or(i32::MAX);
         // SAFETY: Plain computation on a valid socket.
-        let target = unsafe {
-            ffi::sdp_sock_rcvlowat(self.sk(), flags & ffi::MSG_WAITALL != 0, limit)
-        };
+        let target =
+            unsafe { ffi::sdp_sock_rcvlowat(self.sk(), flags & ffi::MSG_WAITALL != 0, limit) };
         let target = usize::try_from(target).unwrap_or(1);
         let peek = flags & ffi::MSG_PEEK != 0;
         let discard = flags & ffi::MSG_TRUNC != 0;
@@ -192,8 +191,8 @@ impl Sock {
             return Err(ENOTCONN);
         }
         let Urgent::Byte(byte) = urgent else {
-            let over = self.tcp_state() == ffi::TCP_CLOSE
-                || self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
+            let over =
+                self.tcp_state() == ffi::TCP_CLOSE || self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
             return if over { Ok(0) } else { Err(EAGAIN) };
         };
         if flags & ffi::MSG_PEEK == 0 {
@@ -245,7 +244,9 @@ impl Inner {
 
     /// The application has `n` bytes; a buffer that is empty goes back.
     fn consume(&mut self, n: u32) {
-        let Some(buffer) = self.recv.consume(n) else { return };
+        let Some(buffer) = self.recv.consume(n) else {
+            return;
+        };
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };

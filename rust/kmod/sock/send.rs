@@ -109,11 +109,7 @@ impl Sock {
 
     /// Copies up to `want` bytes from the message into the socket's fragment.
     /// ENOBUFS without memory, EFAULT if nothing could be read.
-    fn fill_fragment(
-        &self,
-        msg: *mut ffi::core::msghdr,
-        want: usize,
-    ) -> Result<(Page, u32, u32)> {
+    fn fill_fragment(&self, msg: *mut ffi::core::msghdr, want: usize) -> Result<(Page, u32, u32)> {
         let sk = self.sk();
         // SAFETY: `lock_sock` is held, which protects the socket's fragment.
         unsafe {

@@ -123,7 +123,9 @@ impl Sock {
             // SAFETY: Plain question about the current task.
             if unsafe { ffi::sdp_signal_pending() } {
                 // SAFETY: Plain computation.
-                return Err(Error::from_errno(unsafe { ffi::sdp_sock_intr_errno(*timeo) }));
+                return Err(Error::from_errno(unsafe {
+                    ffi::sdp_sock_intr_errno(*timeo)
+                }));
             }
             *call = None;
             // SAFETY: The entry is queued.

@@ -121,13 +121,7 @@ impl Mapping {
     ) -> Result<Self> {
         // SAFETY: Device and page are valid by their types' invariants.
         let addr = unsafe {
-            ffi::sdp_ib_dma_map_page(
-                device.as_ptr(),
-                page.as_ptr(),
-                offset,
-                len,
-                direction.raw(),
-            )
+            ffi::sdp_ib_dma_map_page(device.as_ptr(), page.as_ptr(), offset, len, direction.raw())
         };
         // SAFETY: As above; `addr` comes from the mapping call.
         if unsafe { ffi::sdp_ib_dma_mapping_error(device.as_ptr(), addr) } != 0 {

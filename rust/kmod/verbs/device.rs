@@ -115,7 +115,9 @@ impl Device {
         }
         let id = leases.next;
         leases.next = id.wrapping_add(1);
-        leases.holders.try_create_and_insert(id, holder, GFP_KERNEL)?;
+        leases
+            .holders
+            .try_create_and_insert(id, holder, GFP_KERNEL)?;
         Ok(Lease {
             device: self.clone(),
             id,

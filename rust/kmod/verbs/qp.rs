@@ -216,12 +216,7 @@ impl Qp {
         let mut index = 0;
         // SAFETY: The device is leased, the result ours.
         to_result(unsafe {
-            ffi::ib_find_cached_pkey(
-                self.device.as_ptr(),
-                port,
-                u16::from_be(pkey),
-                &mut index,
-            )
+            ffi::ib_find_cached_pkey(self.device.as_ptr(), port, u16::from_be(pkey), &mut index)
         })?;
         attr.qp_state = ffi::ib_qp_state_IB_QPS_INIT;
         attr.pkey_index = index;
@@ -290,7 +285,11 @@ impl Qp {
     }
 
     /// Posts one SEND of the given pieces.
-    pub(crate) fn post_send<C: Completions>(&self, sges: &mut [ffi::ib_sge], solicited: bool) -> Result {
+    pub(crate) fn post_send<C: Completions>(
+        &self,
+        sges: &mut [ffi::ib_sge],
+        solicited: bool,
+    ) -> Result {
         let mut wr: ffi::ib_send_wr = pin_init::zeroed();
         wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
         wr.num_sge = i32::try_from(sges.len()).map_err(|_| EINVAL)?;

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The active side: Hello out, HelloAck in.
+
+use crate::{
+    cm::{
+        config,
+        connection_cb,
+        random_psn,
+        shape,
+        READ_DEPTH,
+        RETRY_COUNT,
+        RNR_RETRY_COUNT,
+        RX_INITIAL, //
+    },
+    devices,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
+    engine::{
+        conn::Connection,
+        wire::hello::HELLO_LEN, //
+    },
+    ffi,
+    link::{
+        CmId,
+        Link,
+        Origin, //
+    },
+    sock::{
+        Sock,
+        SockRef, //
+    },
+};
+use core::ptr::NonNull;
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
+
+/// Waits of the CM: 4.096 us << 18, about one second a try.
+const CM_RESPONSE_TIMEOUT: u8 = 18;
+const CM_RETRIES: u8 = 15;
+
+/// The route is known: makes the link and sends the Hello.
+///
+/// # Safety
+///
+/// `id` is valid and its route is resolved.
+pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> Result {
+    // SAFETY: By the caller's promise; in a handler the device stays.
+    let device = unsafe { devices::find((*id).device) }.ok_or(ENODEV)?;
+    let device = &device;
+    let shape = shape(&sock.net().knobs(), sock).fit(device);
+    let mut link = Link::new(
+        device,
+        Origin {
+            sock: sock.clone(),
+            generation,
+        },
+        &shape,
+    )?;
+    // SAFETY: The device is leased by the link; its origin is the context.
+    let cm = unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), link.context()) };
+    let cm = NonNull::new(kernel::error::from_err_ptr(cm)?).ok_or(ENOMEM)?;
+    // SAFETY: Just created.
+    link.cm = Some(unsafe { CmId::from_raw(cm) });
+
+    let mut unused = None;
+    let sent = sock.drive(|inner| {
+        if inner.generation() != generation || inner.phase != Phase::Connecting {
+            unused = Some(link);
+            return Ok(());
+        }
+        let mut engine = Connection::connecting(config(&shape, device));
+        // SAFETY: The identifier has a route.
+        let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
+        let posted = link
+            .qp()
+            .initialise(port, pkey)
+            .map(|()| link.post_receives(RX_INITIAL));
+        let sent = posted.and_then(|posted| {
+            engine.on_receives_posted(posted);
+            let hello = engine
+                .hello(inner.local.ip, inner.peer.ip, inner.local.port)
+                .map_err(|_| ENOMEM)?;
+            // SAFETY: The route is resolved and outlives the call.
+            unsafe { send_request(&link, id, inner.peer.port, &hello) }
+        });
+        let sent = if link.qp().device().is_leaving() {
+            Err(ENODEV)
+        } else {
+            sent
+        };
+        inner.link = Some(link);
+        inner.engine = Some(engine);
+        if sent.is_err() {
+            inner.retire_link(sock);
+            inner.engine = None;
+        }
+        sent
+    });
+    if let Some(link) = unused {
+        link.destroy();
+    }
+    sent
+}
+
+/// # Safety
+///
+/// `id` has a resolved route.
+unsafe fn send_request(
+    link: &Link,
+    id: *mut ffi::rdma_cm_id,
+    port: u16,
+    hello: &[u8; HELLO_LEN],
+) -> Result {
+    let cm = link.cm.as_ref().ok_or(EINVAL)?;
+    let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
+    // SAFETY: By the caller's promise.
+    let mut param = unsafe {
+        ffi::ib_cm_req_param {
+            primary_path: (*id).route.path_rec,
+            ppath_sgid_attr: (*id).route.addr.dev_addr.sgid_attr,
+            service_id: service.to_be(),
+            qp_num: link.qp().number(),
+            qp_type: ffi::ib_qp_type_IB_QPT_RC,
+            starting_psn: random_psn(),
+            private_data: hello.as_ptr().cast(),
+            private_data_len: hello.len() as u8,
+            responder_resources: READ_DEPTH,
+            initiator_depth: READ_DEPTH,
+            remote_cm_response_timeout: CM_RESPONSE_TIMEOUT,
+            local_cm_response_timeout: CM_RESPONSE_TIMEOUT,
+            flow_control: 0,
+            retry_count: RETRY_COUNT,
+            rnr_retry_count: RNR_RETRY_COUNT,
+            max_cm_retries: CM_RETRIES,
+            ..pin_init::zeroed()
+        }
+    };
+    // SAFETY: The identifier is ours, the parameters are read during the call.
+    to_result(unsafe { ffi::ib_send_cm_req(cm.as_ptr(), &mut param) })
+}
+
+impl Inner {
+    /// REP: the peer's HelloAck.
+    pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8]) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if self.phase != Phase::Connecting {
+            return;
+        }
+        let ready = link
+            .modify(ffi::ib_qp_state_IB_QPS_RTR, None)
+            .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, None));
+        if let Err(e) = ready {
+            return self.fail_connect(sock, e);
+        }
+        if engine.handle_hello_ack(data).is_err() {
+            sock.net().stats.violations.inc();
+            if let Some(cm) = link.cm.as_ref() {
+                // SAFETY: The identifier is ours.
+                unsafe {
+                    ffi::ib_send_cm_rej(
+                        cm.as_ptr(),
+                        ffi::ib_cm_rej_reason_IB_CM_REJ_CONSUMER_DEFINED,
+                        core::ptr::null_mut(),
+                        0,
+                        core::ptr::null(),
+                        0,
+                    )
+                };
+            }
+            return self.fail_connect(sock, ECONNREFUSED);
+        }
+        self.options.tell(engine);
+        let sent = link.cm.as_ref().map(|cm| {
+            // SAFETY: The identifier is ours.
+            to_result(unsafe { ffi::ib_send_cm_rtu(cm.as_ptr(), core::ptr::null(), 0) })
+        });
+        match sent {
+            Some(Ok(())) => {
+                self.phase = Phase::Connected;
+                sock.net().stats.active_opens.inc();
+                self.start_keepalive(sock);
+            }
+            _ => self.fail_connect(sock, ECONNREFUSED),
+        }
+    }
+
+    /// connect() has failed; the socket can try again.
+    pub(crate) fn fail_connect(&mut self, sock: &Sock, error: Error) {
+        sock.net().stats.failed_opens.inc();
+        sock.set_err(error);
+        self.retire_link(sock);
+        self.engine = None;
+        self.phase = Phase::Idle;
+        self.next_generation();
+        sock.set_tcp_state(ffi::TCP_CLOSE);
+        // Until the next connect() there is nothing to read or to write.
+        sock.add_shutdown(ffi::SHUTDOWN_MASK);
+        self.wake().hangup = true;
+        self.wake().error = true;
+    }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connection management: from an address to a queue pair that works.
+//!
+//! [`resolve`] finds the way, [`active`] asks for a connection, [`passive`]
+//! answers; what both sides have in common is here. rdma_cm resolves the
+//! address and the route; the IB connection manager is driven directly, because
+//! the Hello needs the private data from offset 0 and rdma_cm refuses SDP's
+//! service ids.
+//!
+//! Contexts: handlers run in workqueues of rdma_cm and ib_cm and may sleep.
+//! An identifier is never destroyed from its own handler: the handler returns
+//! non-zero and the core does it.
+
+mod active;
+mod passive;
+pub(crate) mod resolve;
+
+pub(crate) use passive::request_cb;
+
+use crate::{
+    addr::Addr,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
+    engine::{
+        conn::Config,
+        types::Ip,
+        wire::hello::HELLO_ACK_LEN, //
+    },
+    ffi,
+    link::{
+        Origin,
+        Shape, //
+    },
+    net::Knobs,
+    sock::{
+        Sock,
+        SockRef, //
+    },
+    verbs::device::Device,
+};
+use kernel::prelude::*;
+
+/// Transport retries; the receiver-not-ready one only forgives races, since a
+/// sender has credits.
+const RETRY_COUNT: u8 = 5;
+const RNR_RETRY_COUNT: u8 = 7;
+
+/// Outstanding RDMA Reads.
+const READ_DEPTH: u8 = 4;
+
+/// Receive buffers of a connection that was not used yet: with three credits
+/// the peer may send one payload message, and then there are more.
+const RX_INITIAL: u16 = 3;
+
+fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
+    let by_buffer = sock.rcvbuf() / u32::from(knobs.rcv_size.max(1));
+    let rx_depth = u16::try_from(by_buffer)
+        .unwrap_or(u16::MAX)
+        .clamp(RX_INITIAL.saturating_add(1), knobs.rcv_depth.max(4));
+    Shape {
+        rcv_size: knobs.rcv_size,
+        rx_depth,
+        send_depth: knobs.send_depth,
+    }
+}
+
+fn config(shape: &Shape, device: &Device) -> Config {
+    Config {
+        rcv_size: shape.rcv_size,
+        rx_depth: shape.rx_depth,
+        rx_initial: RX_INITIAL,
+        tx_depth: shape.send_depth,
+        max_send_payload: Shape::max_payload(device),
+        max_adverts: 1,
+    }
+}
+
+/// A number of 24 bits to count packets from.
+fn random_psn() -> u32 {
+    // SAFETY: A plain number.
+    unsafe { ffi::sdp_random_u32() & 0x00ff_ffff }
+}
+
+fn sockaddr(addr: &Addr) -> ffi::__kernel_sockaddr_storage {
+    let mut raw = [0u8; 28];
+    let family = match addr.ip {
+        Ip::V4(_) => crate::addr::Family::V4,
+        Ip::V6(_) => crate::addr::Family::V6,
+    };
+    addr.emit(family, &mut raw);
+    let mut storage: ffi::__kernel_sockaddr_storage = pin_init::zeroed();
+    // SAFETY: 28 bytes fit into the 128 of the storage.
+    unsafe {
+        core::ptr::copy_nonoverlapping(raw.as_ptr(), (&raw mut storage).cast::<u8>(), raw.len())
+    };
+    storage
+}
+
+/// Events of a connection, active or passive.
+pub(crate) unsafe extern "C" fn connection_cb(
+    id: *mut ffi::ib_cm_id,
+    event: *const ffi::ib_cm_event,
+) -> c_int {
+    // SAFETY: Both are valid for the call; the context is the origin, which
+    // lives until the identifier is destroyed.
+    let (kind, origin) = unsafe { ((*event).event, &*(*id).context.cast::<Origin>()) };
+    let sock = &origin.sock;
+    let generation = origin.generation;
+    match kind {
+        ffi::ib_cm_event_type_IB_CM_REP_RECEIVED => {
+            // SAFETY: A REP carries 196 bytes of private data.
+            let data = unsafe { private_data(event, HELLO_ACK_LEN) };
+            sock.drive(|inner| {
+                if inner.is_current(generation) {
+                    inner.on_reply(sock, data);
+                }
+            });
+        }
+        ffi::ib_cm_event_type_IB_CM_RTU_RECEIVED | ffi::ib_cm_event_type_IB_CM_USER_ESTABLISHED => {
+            established(sock, generation)
+        }
+        ffi::ib_cm_event_type_IB_CM_REJ_RECEIVED => {
+            // SAFETY: The event is a rejection.
+            let reason = unsafe { (*event).param.rej_rcvd.reason };
+            sock.drive(|inner| {
+                if inner.is_current(generation) {
+                    inner.on_rejected(sock, reason);
+                }
+            });
+        }
+        ffi::ib_cm_event_type_IB_CM_REQ_ERROR | ffi::ib_cm_event_type_IB_CM_REP_ERROR => {
+            sock.drive(|inner| {
+                if inner.is_current(generation) {
+                    inner.on_unanswered(sock);
+                }
+            });
+        }
+        ffi::ib_cm_event_type_IB_CM_DREQ_RECEIVED => {
+            // SAFETY: The identifier is valid in its handler. An error means
+            // that the CM is past it.
+            unsafe { ffi::ib_send_cm_drep(id, core::ptr::null(), 0) };
+            peer_disconnects(sock, generation);
+        }
+        ffi::ib_cm_event_type_IB_CM_DREP_RECEIVED
+        | ffi::ib_cm_event_type_IB_CM_DREQ_ERROR
+        | ffi::ib_cm_event_type_IB_CM_TIMEWAIT_EXIT => sock.drive(|inner| {
+            if inner.is_current(generation) {
+                if let Some(engine) = inner.engine.as_mut() {
+                    engine.handle_disconnected();
+                }
+            }
+        }),
+        _ => {}
+    }
+    0
+}
+
+/// # Safety
+///
+/// The event carries at least `len` bytes of private data.
+unsafe fn private_data<'a>(event: *const ffi::ib_cm_event, len: usize) -> &'a [u8] {
+    // SAFETY: By the caller's promise.
+    unsafe {
+        let data: *const u8 = (*event).private_data.cast();
+        if data.is_null() {
+            return &[];
+        }
+        core::slice::from_raw_parts(data, len)
+    }
+}
+
+/// DREQ: the connection is over, but messages that came before it may still
+/// lie in the completion queue, which DREQ overtakes.
+fn peer_disconnects(sock: &SockRef, generation: u64) {
+    let drain = sock.look(|inner| {
+        let link = inner.link.as_mut()?;
+        (link.generation() == generation).then(|| {
+            link.draining = true;
+            link.qp().drain()
+        })
+    });
+    let Some(drain) = drain else { return };
+    // SAFETY: A link is destroyed after its CM identifier, and destroying that
+    // waits for this handler.
+    unsafe { drain.run() };
+    sock.drive(|inner| {
+        if inner.is_current(generation) {
+            if let Some(engine) = inner.engine.as_mut() {
+                engine.handle_disconnect_requested();
+            }
+        }
+    });
+}
+
+/// The passive side is established: hands the connection to its listener.
+fn established(sock: &SockRef, generation: u64) {
+    let listener = sock.drive(|inner| {
+        if !inner.is_current(generation) {
+            return None;
+        }
+        if let Some(engine) = inner.engine.as_mut() {
+            engine.handle_established();
+        }
+        inner.parent.take()
+    });
+    let Some(listener) = listener else { return };
+    let queued = listener.drive(|inner| {
+        let Some(l) = inner.listener.as_mut() else {
+            return false;
+        };
+        l.pending = l.pending.saturating_sub(1);
+        let queued = l.ready.push(sock.clone(), GFP_KERNEL).is_ok();
+        inner.wake().readable = queued;
+        queued
+    });
+    if queued {
+        sock.net().stats.passive_opens.inc();
+    } else {
+        sock.drive(|inner| inner.abandon(sock));
+    }
+}
+
+impl Inner {
+    /// REJ, of our Hello or of our HelloAck.
+    fn on_rejected(&mut self, sock: &Sock, reason: ffi::ib_cm_rej_reason) {
+        if self.phase == Phase::Connecting {
+            let error = match reason {
+                // The peer's CM gave up to wait for its SDP.
+                ffi::ib_cm_rej_reason_IB_CM_REJ_TIMEOUT => ETIMEDOUT,
+                _ => ECONNREFUSED,
+            };
+            self.fail_connect(sock, error);
+        } else if let Some(engine) = self.engine.as_mut() {
+            engine.handle_disconnect_requested();
+        }
+    }
+
+    /// Nobody answered our Hello or our HelloAck.
+    fn on_unanswered(&mut self, sock: &Sock) {
+        if self.phase == Phase::Connecting {
+            self.fail_connect(sock, ETIMEDOUT);
+        } else if let Some(engine) = self.engine.as_mut() {
+            engine.handle_link_failed();
+        }
+    }
+
+    /// Ends a connection that nobody will ever use.
+    pub(crate) fn abandon(&mut self, sock: &Sock) {
+        self.orphan = true;
+        if let Some(engine) = self.engine.as_mut() {
+            engine.close_receive();
+            engine.abort();
+        } else {
+            self.finish(sock);
+        }
+    }
+
+    /// The device of the link is about to go.
+    pub(crate) fn on_device_removed(&mut self, sock: &Sock, ib: *mut ffi::ib_device) {
+        let on_it = self
+            .link
+            .as_ref()
+            .is_some_and(|link| link.qp().device().as_ptr() == ib);
+        if !on_it {
+            return;
+        }
+        sock.net().stats.device_removals.inc();
+        if self.phase == Phase::Connecting {
+            return self.fail_connect(sock, ENETUNREACH);
+        }
+        if let Some(engine) = self.engine.as_mut() {
+            engine.handle_link_failed();
+        }
+        self.settle(sock);
+        if self.link.is_some() {
+            self.finish(sock);
+        }
+    }
+}

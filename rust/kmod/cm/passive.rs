@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The passive side: Hello in, a new socket, HelloAck out.
+
+use crate::{
+    addr::Addr,
+    cm::{
+        config,
+        connection_cb,
+        private_data,
+        random_psn,
+        shape,
+        sockaddr,
+        READ_DEPTH,
+        RNR_RETRY_COUNT,
+        RX_INITIAL, //
+    },
+    devices,
+    endpoint::Phase,
+    engine::{
+        conn::Connection,
+        types::Ip,
+        wire::hello::{
+            Hello,
+            HELLO_ACK_LEN,
+            HELLO_LEN, //
+        },
+    },
+    ffi,
+    link::{
+        CmId,
+        Link,
+        Origin, //
+    },
+    net::{
+        ports::Claim,
+        NetState, //
+    },
+    sock::{
+        Sock,
+        SockRef, //
+    },
+    verbs::{
+        device::Device,
+        qp::Reply, //
+    },
+};
+use core::ptr::NonNull;
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How a Hello is turned away.
+enum Refusal {
+    /// REJ: the peer's connect() fails with ECONNREFUSED.
+    Refuse,
+    /// Nothing: the peer's CM tries again.
+    Drop,
+}
+
+impl From<Error> for Refusal {
+    fn from(_: Error) -> Self {
+        Refusal::Drop
+    }
+}
+
+/// A Hello for one of our service ids.
+pub(crate) unsafe extern "C" fn request_cb(
+    id: *mut ffi::ib_cm_id,
+    event: *const ffi::ib_cm_event,
+) -> c_int {
+    // SAFETY: Both are valid for the call.
+    if unsafe { (*event).event } != ffi::ib_cm_event_type_IB_CM_REQ_RECEIVED {
+        return 0;
+    }
+    // SAFETY: As above, and it is a request.
+    match unsafe { incoming(id, event) } {
+        Ok(()) => 0,
+        // The CM rejects with "consumer defined" for every error but this one.
+        Err(Refusal::Refuse) => -(ffi::ECONNREFUSED as c_int),
+        Err(Refusal::Drop) => -(ffi::ENOMEM as c_int),
+    }
+}
+
+/// A namespace held for the duration of a request.
+struct HeldNet(NonNull<ffi::net>);
+
+impl Drop for HeldNet {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { ffi::sdp_put_net(self.0.as_ptr()) };
+    }
+}
+
+/// # Safety
+///
+/// `event` is a connection request that came with the new identifier `id`.
+unsafe fn incoming(
+    id: *mut ffi::ib_cm_id,
+    event: *const ffi::ib_cm_event,
+) -> core::result::Result<(), Refusal> {
+    // SAFETY: By the caller's promise; in a handler the device stays.
+    let device = unsafe { devices::find((*id).device) }.ok_or(Refusal::Refuse)?;
+    // SAFETY: A REQ carries 92 bytes of private data.
+    let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) });
+    // SAFETY: Valid identifier.
+    let service = u64::from_be(unsafe { (*id).service_id });
+    let port = (service & 0xffff) as u16;
+    // SAFETY: Valid event; the address is only read.
+    let net = unsafe {
+        let dst = hello.as_ref().map(|h| h.dst).unwrap_or(Ip::V4([0; 4]));
+        let dst = sockaddr(&Addr {
+            ip: dst,
+            port,
+            scope: 0,
+        });
+        ffi::sdp_cm_req_net(id, event, (&raw const dst).cast())
+    };
+    let net = HeldNet(NonNull::new(net).ok_or(Refusal::Refuse)?);
+    // SAFETY: Held.
+    let state = unsafe { NetState::of(net.0.as_ptr()) };
+    let hello = match hello {
+        Ok(hello) => hello,
+        Err(_) => {
+            state.stats.violations.inc();
+            state.stats.hellos_refused.inc();
+            return Err(Refusal::Refuse);
+        }
+    };
+    // SAFETY: Valid request of a connection.
+    let honest = unsafe { addresses_are_honest(id, event, &hello, net.0.as_ptr()) };
+    let listener = honest
+        .then(|| state.find_listener(hello.dst, port))
+        .flatten();
+    let Some(listener) = listener else {
+        state.stats.hellos_refused.inc();
+        return Err(Refusal::Refuse);
+    };
+    let admitted = listener.look(|inner| {
+        let l = inner.listener.as_mut()?;
+        let used = u32::try_from(l.ready.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(l.pending);
+        // One more than the backlog, as TCP counts.
+        let room = used <= l.backlog;
+        if room {
+            l.pending = l.pending.saturating_add(1);
+        }
+        Some(room)
+    });
+    match admitted {
+        Some(true) => {}
+        Some(false) => {
+            state.stats.hellos_dropped.inc();
+            return Err(Refusal::Drop);
+        }
+        None => {
+            // It stopped to listen just now.
+            state.stats.hellos_refused.inc();
+            return Err(Refusal::Refuse);
+        }
+    }
+    // SAFETY: As promised by our caller.
+    let made = unsafe {
+        let req = &(*event).param.req_rcvd;
+        let entry = (u32::from(req.port), (*req.primary_path).pkey);
+        embryo(id, &device, &listener, &hello, port, entry)
+    };
+    if made.is_err() {
+        listener.look(|inner| {
+            if let Some(l) = inner.listener.as_mut() {
+                l.pending = l.pending.saturating_sub(1);
+            }
+        });
+        state.stats.hellos_dropped.inc();
+    }
+    Ok(made?)
+}
+
+/// Whether the addresses in the Hello can be true.
+///
+/// The Hello's addresses become the names that programs see and trust: a peer
+/// may not claim to be local, nor to come from another address than its GID.
+///
+/// # Safety
+///
+/// `event` is a connection request that came with `id`, `net` is alive.
+unsafe fn addresses_are_honest(
+    id: *mut ffi::ib_cm_id,
+    event: *const ffi::ib_cm_event,
+    hello: &Hello,
+    net: *mut ffi::net,
+) -> bool {
+    // SAFETY: By the caller's promise.
+    let (own, peer) = unsafe {
+        let path = (*event).param.req_rcvd.primary_path;
+        ((*path).sgid.raw, (*path).dgid.raw)
+    };
+    let is_local = |ip| {
+        let addr = Addr {
+            ip,
+            port: 0,
+            scope: 0,
+        };
+        // SAFETY: By the caller's promise.
+        unsafe { addr.is_local(net) }
+    };
+    if !is_local(hello.dst) {
+        return false;
+    }
+    if Addr::is_loopback(hello.src) || Addr::is_loopback(hello.dst) {
+        return own == peer && is_local(hello.src);
+    }
+    // On RoCE a GID is an address. InfiniBand GIDs say nothing about it.
+    // SAFETY: By the caller's promise.
+    let roce = unsafe { ffi::sdp_cm_req_is_roce(id, event) };
+    !roce || Addr::unmap(Ip::V6(peer)) == hello.src || own == peer && is_local(hello.src)
+}
+
+/// Makes the socket of an incoming connection and answers with the HelloAck.
+///
+/// # Safety
+///
+/// `id` is the new identifier of the request that is being handled.
+unsafe fn embryo(
+    id: *mut ffi::ib_cm_id,
+    device: &Arc<Device>,
+    listener: &SockRef,
+    hello: &Hello,
+    port: u16,
+    (hca_port, pkey): (u32, u16),
+) -> Result {
+    let (family, options) = listener.look(|inner| (inner.family, inner.options));
+    let state = listener.net();
+    // SAFETY: The listener keeps the namespace alive.
+    let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family) }?;
+    // SAFETY: Both are valid sockets.
+    unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
+    let claim = Claim {
+        ip: hello.dst,
+        dual: false,
+        // SAFETY: A single word of a valid socket.
+        reuse: unsafe { ffi::sdp_sock_reuse(listener.sk()) },
+    };
+    let lease = state.share_port(&sock, port, &claim)?;
+    let shape = shape(&state.knobs(), &sock).fit(device);
+    let generation = sock.look(|inner| inner.next_generation());
+    let mut link = Link::new(
+        device,
+        Origin {
+            sock: sock.clone(),
+            generation,
+        },
+        &shape,
+    )?;
+    let id = NonNull::new(id).ok_or(EINVAL)?;
+    // SAFETY: The identifier is new and ours as long as we return success.
+    unsafe {
+        (*id.as_ptr()).context = link.context();
+        (*id.as_ptr()).cm_handler = Some(connection_cb);
+        link.cm = Some(CmId::from_raw(id));
+    }
+    let reply = Reply {
+        starting_psn: random_psn(),
+        read_depth: READ_DEPTH,
+    };
+    let mut failed = None;
+    let answered = sock.drive(|inner| {
+        inner.family = family;
+        inner.options = options;
+        inner.phase = Phase::Connected;
+        inner.local = Addr {
+            ip: hello.dst,
+            port,
+            scope: 0,
+        };
+        inner.peer = Addr {
+            ip: hello.src,
+            port: hello.local_port,
+            scope: 0,
+        };
+        inner.bound_ip = true;
+        inner.port = Some(lease);
+        let mut engine = Connection::accepting(config(&shape, device), hello);
+        inner.options.tell(&mut engine);
+        let answered = link
+            .qp()
+            .initialise(hca_port, pkey)
+            .and_then(|()| {
+                engine.on_receives_posted(link.post_receives(RX_INITIAL));
+                link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
+            })
+            .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, Some(&reply)))
+            .and_then(|()| engine.hello_ack().map_err(|_| ENOMEM));
+        sock.set_tcp_state(ffi::TCP_SYN_RECV);
+        let answered = answered.and_then(|ack| {
+            if link.qp().device().is_leaving() {
+                return Err(ENODEV);
+            }
+            send_reply(&link, &ack, &reply)
+        });
+        match answered {
+            Ok(()) => {
+                inner.parent = Some(listener.clone());
+                inner.link = Some(link);
+                inner.engine = Some(engine);
+            }
+            Err(_) => failed = Some(link),
+        }
+        answered
+    });
+    if let Some(mut link) = failed {
+        // The CM destroys the identifier when the handler returns an error.
+        if let Some(cm) = link.cm.take() {
+            cm.forget();
+        }
+        link.destroy();
+    }
+    answered
+}
+
+fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
+    let cm = link.cm.as_ref().ok_or(EINVAL)?;
+    let mut param = ffi::ib_cm_rep_param {
+        qp_num: link.qp().number(),
+        starting_psn: reply.starting_psn,
+        private_data: ack.as_ptr().cast(),
+        private_data_len: ack.len() as u8,
+        responder_resources: reply.read_depth,
+        initiator_depth: reply.read_depth,
+        rnr_retry_count: RNR_RETRY_COUNT,
+        ..pin_init::zeroed()
+    };
+    // SAFETY: The identifier is ours, the parameters are read during the call.
+    to_result(unsafe { ffi::ib_send_cm_rep(cm.as_ptr(), &mut param) })
+}

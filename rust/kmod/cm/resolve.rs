@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way to the peer: address, device, route. By rdma_cm.
+
+use crate::{
+    addr::Addr,
+    alarm::Alarm,
+    cm::{
+        active,
+        sockaddr, //
+    },
+    devices,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
+    engine::types::Ip,
+    ffi,
+    link::Origin,
+    sock::{
+        Sock,
+        SockRef, //
+    },
+};
+use core::ptr::NonNull;
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
+
+/// One try to resolve an address. The first packet to a cold neighbour may
+/// cost a whole try, so tries are short and many; together they last as long
+/// as TCP waits before EHOSTUNREACH.
+const RESOLVE_TRY_MS: u32 = 200;
+const RESOLVE_TRIES: u32 = 16;
+const ROUTE_MS: u32 = 2000;
+
+/// A resolution under way.
+///
+/// # Invariants
+///
+/// `id` is valid, and this value or a running handler destroys it.
+pub(crate) struct Resolver {
+    id: NonNull<ffi::rdma_cm_id>,
+    origin: KBox<Origin>,
+    tries: u32,
+}
+
+// SAFETY: The identifier may be used from any thread.
+unsafe impl Send for Resolver {}
+
+impl Resolver {
+    /// For the handler of the identifier, which tells the core to destroy it.
+    fn leave_to_core(self) -> KBox<Origin> {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, so the box is moved out once.
+        unsafe { core::ptr::read(&this.origin) }
+    }
+}
+
+impl Drop for Resolver {
+    fn drop(&mut self) {
+        // SAFETY: Valid by the invariant. Waits for a running handler, so no
+        // lock that handlers take is held by whoever drops this.
+        unsafe { ffi::rdma_destroy_id(self.id.as_ptr()) };
+    }
+}
+
+/// Starts to resolve the peer of `sock`, which is `Connecting`. With
+/// `lock_sock` held.
+pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
+    let (generation, peer, source) =
+        sock.look(|inner| (inner.generation(), inner.peer, inner.local));
+    let net = sock.net().as_ptr();
+    let (dst, src) = if Addr::is_loopback(peer.ip) {
+        // No device owns the loopback address: go through one of our own.
+        let family = match peer.ip {
+            Ip::V4(_) => ffi::AF_INET,
+            Ip::V6(_) => ffi::AF_INET6,
+        };
+        // SAFETY: A socket's namespace is alive.
+        let own = unsafe { devices::local_address(net, family) }.map_err(|_| ENETUNREACH)?;
+        (own, None)
+    } else {
+        let anonymous = |addr: Addr| sockaddr(&Addr { port: 0, ..addr });
+        (anonymous(peer), Some(anonymous(source)))
+    };
+
+    let origin = KBox::new(
+        Origin {
+            sock: SockRef::of(sock),
+            generation,
+        },
+        GFP_KERNEL,
+    )?;
+    let context = core::ptr::from_ref(&*origin).cast_mut().cast();
+    // SAFETY: The namespace is alive; the origin outlives the identifier.
+    let id = unsafe { ffi::sdp_rdma_create_id(net, Some(resolver_cb), context) };
+    let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
+    let older = sock.look(|inner| inner.resolver.replace(Resolver { id, origin, tries }));
+    drop(older);
+    let mut dst = dst;
+    let mut src = src;
+    let src = src
+        .as_mut()
+        .map_or(core::ptr::null_mut(), |s| (&raw mut *s).cast());
+    // SAFETY: The identifier is valid: it is destroyed by a handler at its end
+    // only, or under `lock_sock`, which the caller holds.
+    let started = to_result(unsafe {
+        ffi::rdma_resolve_addr(
+            id.as_ptr(),
+            src,
+            (&raw mut dst).cast(),
+            RESOLVE_TRY_MS as usize,
+        )
+    });
+    if started.is_err() {
+        let resolver = sock.look(|inner| inner.resolver.take());
+        drop(resolver);
+    }
+    started.map_err(unresolved_errno)
+}
+
+/// What TCP says when there is no way to the peer.
+fn unresolved_errno(error: Error) -> Error {
+    if error == ENODEV || error == EADDRNOTAVAIL || error == ENOENT {
+        // A route, but not over an RDMA device.
+        ENETUNREACH
+    } else if error == ETIMEDOUT || error == EHOSTUNREACH {
+        EHOSTUNREACH
+    } else {
+        error
+    }
+}
+
+/// The next try, from the alarm that a failed one set.
+pub(crate) fn again(sock: &Sock) {
+    let _call = sock.lock();
+    let tries = sock.look(|inner| {
+        let waiting = inner.phase == Phase::Connecting && inner.link.is_none();
+        (waiting && inner.resolver.is_none()).then_some(inner.resolve_tries)
+    });
+    let Some(tries) = tries else { return };
+    if let Err(e) = start(sock, tries) {
+        sock.drive(|inner| inner.fail_connect(sock, e));
+    }
+}
+
+/// Events of the resolving identifier.
+unsafe extern "C" fn resolver_cb(
+    id: *mut ffi::rdma_cm_id,
+    event: *mut ffi::rdma_cm_event,
+) -> c_int {
+    // SAFETY: Both are valid for the call, and the context is the origin.
+    let (kind, status, origin) = unsafe {
+        (
+            (*event).event,
+            (*event).status,
+            &*(*id).context.cast::<Origin>(),
+        )
+    };
+    let sock = origin.sock.clone();
+    let generation = origin.generation;
+    // Whether the identifier is still ours to end; otherwise whoever took it
+    // waits for this handler. It may outlive the attempt it was made for.
+    let is_mine = |inner: &Inner| {
+        inner
+            .resolver
+            .as_ref()
+            .is_some_and(|r| r.origin.generation == generation)
+    };
+    let (mine, wanted) = sock.look(|inner| {
+        let mine = is_mine(inner);
+        (mine, mine && inner.generation() == generation)
+    });
+    if !mine {
+        return 0;
+    }
+    let outcome = match kind {
+        _ if !wanted => Ok(()),
+        ffi::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_RESOLVED => {
+            // SAFETY: The identifier is valid.
+            let next = unsafe { route(&sock, id) };
+            if next.is_ok() {
+                return 0;
+            }
+            next
+        }
+        ffi::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_RESOLVED => {
+            // SAFETY: The identifier is valid and has a route.
+            unsafe { active::request(&sock, generation, id) }
+        }
+        ffi::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_ERROR => {
+            if status == -(ffi::ETIMEDOUT as c_int) || status == -(ffi::ENODATA as c_int) {
+                Err(EAGAIN)
+            } else {
+                Err(Error::from_errno(status))
+            }
+        }
+        ffi::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_ERROR => Err(ETIMEDOUT),
+        ffi::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Err(ENODEV),
+        _ => return 0,
+    };
+    // The identifier has done its work. Bound outside of the lock, because the
+    // origin may hold the last reference to the socket.
+    let mut spent = None;
+    sock.drive(|inner| {
+        if !is_mine(inner) {
+            return;
+        }
+        spent = inner.resolver.take();
+        if inner.generation() != generation {
+            return;
+        }
+        let tries = spent.as_ref().map_or(0, |r| r.tries);
+        match outcome {
+            Ok(()) => {}
+            Err(e) if e == EAGAIN && tries < RESOLVE_TRIES => {
+                inner.resolve_tries = tries.saturating_add(1);
+                sock.set_alarm(Alarm::Engine, 0);
+            }
+            Err(e) if e == EAGAIN => inner.fail_connect(&sock, EHOSTUNREACH),
+            Err(e) => inner.fail_connect(&sock, unresolved_errno(e)),
+        }
+    });
+    match spent {
+        Some(resolver) => {
+            drop(resolver.leave_to_core());
+            1
+        }
+        None => 0,
+    }
+}
+
+/// The address is resolved: is the device one of this namespace?
+///
+/// # Safety
+///
+/// `id` is valid and bound to a device.
+unsafe fn route(sock: &Sock, id: *mut ffi::rdma_cm_id) -> Result {
+    // SAFETY: By the caller's promise.
+    unsafe {
+        let attr = (*id).route.addr.dev_addr.sgid_attr;
+        if attr.is_null() || !ffi::sdp_gid_attr_in_net(attr, sock.net().as_ptr()) {
+            return Err(ENODEV);
+        }
+        to_result(ffi::rdma_resolve_route(id, ROUTE_MS as usize))
+    }
+}
