@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: MIT
+"""Ends of connections that no program would choose, in every state of one."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from twohosts.failure import check
+
+from peer import Peer, Status
+from register import case
+from scene import Scene, Victim
+from wire import HelloAck, Mid
+
+# The connection manager's shortest reasonable wait, 16 ms, and tries.
+HASTY = {"cm_timeout": 12, "cm_retries": 2}
+
+
+@case("close: DREQ instead of the RTU")
+def dreq_before_rtu(scene: Scene) -> None:
+    """The CM does not let it pass; what it sends is a REJ."""
+    victim = scene.greet()
+    victim.peer.reject()
+    scene.moved(established=0)
+
+
+@case("close: REJ instead of the RTU, from a program that died")
+def died_before_rtu(scene: Scene) -> None:
+    """The embryo goes; nobody is told."""
+    victim = scene.greet()
+    victim.peer.close()
+    scene.moved(established=0, passive_opens=0)
+
+
+@case("close: no RTU, no data, nothing")
+def no_rtu(scene: Scene) -> None:
+    """The embryo goes when the module's CM has tried often enough."""
+    scene.greet(**HASTY)
+    scene.settle()
+    scene.moved(established=0, passive_opens=0)
+
+
+@case("close: data and no RTU")
+def data_without_rtu(scene: Scene) -> None:
+    """The first message establishes the connection as well."""
+    victim = scene.greet(**HASTY)
+    victim.talk.put(Mid.DATA, b"established")
+    scene.accept(victim)
+    check(victim.stream.receive(11) == b"established", "the bytes")
+    scene.works(victim)
+    scene.parts(victim)
+
+
+@case("close: violation and no RTU")
+def violation_without_rtu(scene: Scene) -> None:
+    """The first message is a bad one."""
+    victim = scene.greet()
+    victim.talk.send(Mid.SEND_SM)
+    scene.moved(violations=1)
+    victim.peer.close()
+    _accept_if_any(scene)
+
+
+def _accept_if_any(scene: Scene) -> None:
+    """Whether a connection that is over already is handed out is the module's choice."""
+    while not scene.listener.is_idle():
+        stream = scene.listener.accept()
+        scene.keep(stream)
+        found, data = stream.end()
+        check(found in (0, errno.ECONNRESET) and not data, f"{errno.errorcode.get(found)}, {data}")
+        stream.close()
+
+
+@case("close: RTU and no data, then DREQ")
+def dreq_at_once(scene: Scene) -> None:
+    """A reset before the first byte."""
+    victim = scene.establish()
+    victim.peer.dreq()
+    victim.peer.expect("drep")
+    scene.ends_with(victim, errno.ECONNRESET)
+    scene.moved(resets_received=1, violations=0)
+
+
+@case("close: RTU, DREQ, and only then accept()")
+def dreq_before_accept(scene: Scene) -> None:
+    """What has come can be read, then the reset is seen."""
+    victim = scene.greet()
+    victim.peer.rtu()
+    victim.talk.put(Mid.DATA, b"a last word")
+    victim.peer.dreq()
+    victim.peer.expect("drep")
+    scene.accept(victim)
+    scene.ends_with(victim, errno.ECONNRESET, b"a last word")
+    scene.moved(resets_received=1)
+
+
+@case("close: DREQ with data unread")
+def dreq_unread(scene: Scene) -> None:
+    """They stay readable."""
+    victim = scene.establish()
+    victim.talk.put(Mid.DATA, b"unread")
+    victim.peer.dreq()
+    victim.peer.expect("drep")
+    scene.ends_with(victim, errno.ECONNRESET, b"unread")
+
+
+@case("close: DREQ while the module sends")
+def dreq_while_sending(scene: Scene) -> None:
+    """The writer gets the reset."""
+    victim = scene.establish()
+    victim.stream.fill()
+    victim.peer.dreq()
+    victim.peer.expect("drep")
+    scene.ends_with(victim, errno.ECONNRESET)
+    try:
+        victim.stream.sock.send(b"x")
+        check(False, "sending still works")
+    except BrokenPipeError:
+        pass
+
+
+@case("close: DREQ after the peer's DisConn")
+def dreq_after_disconn(scene: Scene) -> None:
+    """The module had not closed: what it still wanted to say is lost."""
+    victim = scene.establish()
+    victim.talk.put(Mid.DIS_CONN)
+    scene.ends_with(victim, 0)
+    victim.peer.dreq()
+    victim.peer.expect("drep")
+    scene.moved(resets_received=1)
+    check(_error(victim) == errno.EPIPE, "a reset after the end of the stream is EPIPE")
+
+
+def _error(victim: Victim) -> int:
+    return victim.stream.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+
+@case("close: DREQ after the module's DisConn")
+def dreq_after_own_disconn(scene: Scene) -> None:
+    """Half closed by the module, which still reads."""
+    victim = scene.establish()
+    victim.stream.sock.shutdown(socket.SHUT_WR)
+    victim.talk.expect(Mid.DIS_CONN)
+    victim.peer.dreq()
+    victim.peer.expect("drep")
+    scene.ends_with(victim, errno.ECONNRESET)
+
+
+@case("close: DREQ of the peer crosses the module's")
+def crossing(scene: Scene) -> None:
+    """Both have sent DisConn, and both disconnect."""
+    victim = scene.establish()
+    victim.stream.close()
+    victim.talk.expect(Mid.DIS_CONN)
+    victim.talk.send(Mid.DIS_CONN)
+    try:
+        victim.peer.dreq()
+    except OSError as error:
+        # The module's was first: the CM has taken it in.
+        check(error.errno == errno.EINVAL, f"dreq: {error}")
+        victim.peer.expect("dreq")
+        victim.peer.drep()
+    scene.moved(violations=0, resets_sent=0)
+
+
+@case("close: the peer never answers the module's DREQ")
+def no_drep(scene: Scene) -> None:
+    """The module does not wait for it."""
+    victim = scene.establish(**HASTY)
+    victim.talk.send(Mid.SEND_SM)
+    victim.peer.expect("dreq")
+    scene.ends_with(victim, errno.ECONNRESET)
+    victim.stream.close()
+    scene.unharmed()
+
+
+@case("close: AbortConn after DisConn")
+def abort(scene: Scene) -> None:
+    """The legal use of it."""
+    victim = scene.establish()
+    victim.talk.put(Mid.DIS_CONN)
+    scene.ends_with(victim, 0)
+    victim.talk.put(Mid.ABORT_CONN)
+    victim.peer.expect("dreq")
+    victim.peer.drep()
+    scene.moved(violations=0, resets_received=1)
+    check(_error(victim) == errno.EPIPE, "a reset after the end of the stream is EPIPE")
+
+
+@case("close: data to a program that has closed")
+def data_after_close(scene: Scene) -> None:
+    """As TCP answers by RST: AbortConn, because the module's DisConn has gone, and DREQ."""
+    victim = scene.establish()
+    victim.stream.close()
+    victim.talk.expect(Mid.DIS_CONN)
+    victim.talk.send(Mid.DATA, b"too late")
+    victim.talk.expect(Mid.ABORT_CONN)
+    victim.peer.expect("dreq")
+    victim.peer.drep()
+    scene.moved(violations=0, resets_sent=1)
+
+
+@case("close: a program that leaves bytes unread")
+def unread_at_close(scene: Scene) -> None:
+    """A DREQ without DisConn: the peer must not take it for a good end."""
+    victim = scene.establish()
+    victim.talk.put(Mid.DATA, b"unread")
+    check(not victim.stream.is_idle() or victim.stream.receive(0) == b"", "readable")
+    victim.stream.close()
+    victim.peer.expect("dreq")
+    check(victim.peer.take("message") is None, "a message came with it")
+    victim.peer.drep()
+
+
+@case("close: the program closes and the peer stays silent")
+def silent(scene: Scene) -> None:
+    """The close timer of the module, which a knob shortens, is the limit."""
+    with scene.knob("close_timeout_ms", 500):
+        victim = scene.establish()
+        victim.stream.close()
+        victim.talk.expect(Mid.DIS_CONN)
+        victim.peer.expect("dreq")
+        victim.peer.drep()
+    scene.moved(violations=0, resets_sent=1)
+
+
+@case("close: both DisConn, and the peer owes the DREQ for ever")
+def no_dreq(scene: Scene) -> None:
+    """The module sends it itself in the end."""
+    with scene.knob("close_timeout_ms", 500):
+        victim = scene.establish()
+        victim.talk.put(Mid.DIS_CONN)
+        scene.ends_with(victim, 0)
+        victim.stream.close()
+        victim.talk.expect(Mid.DIS_CONN)
+        victim.peer.expect("dreq")
+        victim.peer.drep()
+    scene.moved(violations=0)
+
+
+@case("close: DisConn of both sides at once")
+def simultaneous(scene: Scene) -> None:
+    """They cross, and both may disconnect."""
+    victim = scene.establish()
+    victim.talk.put(Mid.DIS_CONN)
+    victim.stream.close()
+    victim.talk.expect(Mid.DIS_CONN)
+    victim.peer.dreq()
+    victim.peer.expect("drep")
+    scene.moved(violations=0, resets_sent=0, resets_received=0)
+
+
+@case("close: the queue pair vanishes while nothing is under way")
+def vanish_idle(scene: Scene) -> None:
+    """Nobody can know, until something is sent."""
+    victim = scene.establish()
+    victim.peer.vanish()
+    scene.bystanders_talk()
+    check(victim.stream.is_idle(), "the module knows already")
+    victim.stream.send(b"anybody there?")
+    scene.ends_with(victim, errno.ETIMEDOUT)
+    scene.moved(link_failures=1)
+
+
+@case("close: the queue pair vanishes during a transfer")
+def vanish(scene: Scene) -> None:
+    """The transport's retries run out."""
+    victim = scene.establish()
+    victim.stream.fill()
+    victim.peer.vanish()
+    scene.ends_with(victim, errno.ETIMEDOUT)
+    scene.moved(link_failures=1)
+
+
+@case("close: the queue pair vanishes during a transfer, toward the active side")
+def vanish_active(scene: Scene) -> None:
+    """As before, with the module's own idea of retries."""
+    victim = scene.answer()
+    victim.stream.fill()
+    victim.peer.vanish()
+    scene.ends_with(victim, errno.ETIMEDOUT)
+    scene.moved(link_failures=1)
+
+
+@case("close: the peer's program dies during a transfer")
+def dies(scene: Scene) -> None:
+    """Its kernel sends the DREQ."""
+    victim = scene.establish()
+    victim.stream.fill()
+    victim.peer.close()
+    scene.ends_with(victim, errno.ECONNRESET)
+
+
+@case("close: many REQs, all given up at once")
+def abandoned(scene: Scene) -> None:
+    """Programs die between REQ and REP, or just after it."""
+    peers: list[Peer] = [scene.request(scene.hello()) for _ in range(20)]
+    for peer in peers[::2]:
+        peer.close()
+    for peer in peers[1::2]:
+        peer.expect("rep")
+        peer.close()
+    scene.moved(passive_opens=0, established=0)
+
+
+@case("close: zero-length Writes into a closed connection")
+def write_after_close(scene: Scene) -> None:
+    """A keepalive that meets the end."""
+    victim = scene.establish()
+    victim.stream.sock.setsockopt(
+        socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0])
+    )
+    victim.stream.close()
+    victim.peer.expect("dreq")
+    status = victim.peer.completion(victim.peer.write())
+    check(status != Status.SUCCESS, "somebody has answered")
+    victim.peer.drep()
+
+
+@case("close: a HelloAck, RTU and DREQ from a peer that then speaks again")
+def speaks_after_dreq(scene: Scene) -> None:
+    """Messages after a DREQ find a queue pair in error."""
+    victim = scene.answer(HelloAck())
+    victim.peer.dreq()
+    victim.peer.expect("drep")
+    status = victim.peer.completion(victim.talk.send(Mid.DATA, b"x"))
+    check(status != Status.SUCCESS, "somebody has answered")
+    scene.ends_with(victim, errno.ECONNRESET)

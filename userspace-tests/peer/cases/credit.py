@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""Credits, and peers that waste, withhold or invent them."""
+
+from __future__ import annotations
+
+import contextlib
+
+from twohosts.failure import check
+
+from conversation import PAYLOAD
+from peer import Status
+from register import case
+from scene import Scene
+from wire import Mid
+
+
+@case("credit: a flood of credit updates within the credits")
+def flood(scene: Scene) -> None:
+    """A thousand messages that say nothing; the module must not answer each of them."""
+    victim = scene.establish()
+    talk = victim.talk
+    before = talk.received
+    for _ in range(1000):
+        talk.update()
+    answers = talk.received - before
+    check(answers <= 600, f"{answers} messages in answer to 1000")
+    scene.works(victim)
+    scene.parts(victim)
+
+
+@case("credit: more messages than credits")
+def without_credit(scene: Scene) -> None:
+    """As many as it takes: the queue runs empty, or the module has counted."""
+    victim = scene.establish()
+    assert victim.ack is not None
+    count = victim.ack.bufs + 60
+    numbers = [victim.talk.send() for _ in range(count)]
+    victim.peer.expect("dreq")
+    victim.peer.drep()
+    status = victim.peer.completion(numbers[-1])
+    check(
+        status
+        in (
+            Status.SUCCESS,
+            Status.WR_FLUSH_ERR,
+            Status.RETRY_EXC_ERR,
+            Status.RNR_RETRY_EXC_ERR,
+            Status.REM_OP_ERR,
+        ),
+        f"ended with {status.name}",
+    )
+    scene.is_dead(victim)
+    scene.moved(violations=1, resets_sent=1)
+
+
+@case("credit: more messages than credits, without patience")
+def without_credit_rnr(scene: Scene) -> None:
+    """The sender's own queue pair gives up at the first empty receive queue, if it meets one."""
+    victim = scene.establish(rnr_retry=0)
+    for _ in range(100):
+        victim.talk.send(Mid.DATA, b"x" * 2000)
+    scene.is_dead(victim)
+
+
+@case("credit: payload with the last two credits")
+def payload_without_credit(scene: Scene) -> None:
+    """They are for control messages."""
+    victim = scene.establish()
+    talk = victim.talk
+    # The module's program does not read, so the window shuts.
+    for _ in range(200):
+        talk.take_in_all()
+        if talk.credits < PAYLOAD:
+            break
+        talk.put(Mid.DATA, b"x")
+    check(talk.credits == 2, f"{talk.credits} credits when the window is shut")
+    talk.send(Mid.DATA, b"x")
+    victim.peer.expect("dreq")
+    victim.peer.drep()
+    scene.moved(violations=1)
+
+
+@case("credit: a peer that never grants any")
+def never(scene: Scene) -> None:
+    """The module's bytes wait, and its program can still leave."""
+    victim = scene.establish(hello=scene.hello(bufs=0))
+    victim.talk.generous = False
+    victim.stream.fill()
+    for _ in range(3):
+        victim.talk.put(Mid.DATA, b"x")
+    check(victim.stream.receive(3) == b"xxx", "the other direction")
+    check(victim.peer.take("message") is None, "a message came without credits")
+    with scene.knob("close_timeout_ms", 500):
+        victim.stream.close()
+        victim.peer.expect("dreq")
+        victim.peer.drep()
+
+
+@case("credit: a peer that never grants enough for payload")
+def two(scene: Scene) -> None:
+    """Two credits are for control messages and one for grants."""
+    for bufs in (1, 2):
+        victim = scene.establish(hello=scene.hello(bufs=bufs), posted=8)
+        victim.talk.generous = False
+        victim.stream.send(b"never to be seen")
+        for _ in range(3):
+            victim.talk.send(Mid.DATA, b"x", bufs=bufs, mseq_ack=0)
+        check(victim.stream.receive(3) == b"xxx", "the other direction")
+        for event in victim.peer.events():
+            check(event.kind != "message" or len(event.data) == 16, "payload without credits")
+        victim.peer.close()
+        victim.stream.close()
+
+
+@case("credit: a peer that never reads")
+def never_reads(scene: Scene) -> None:
+    """Its receive queue is empty although it has granted: RNR, for ever if it likes."""
+    victim = scene.establish(hello=scene.hello(bufs=1000), posted=4)
+    victim.talk.generous = False
+    victim.stream.fill()
+    scene.bystanders_talk()
+    victim.peer.close()
+    victim.stream.close()
+
+
+@case("credit: 65535 credits and as many buffers as there are")
+def generous(scene: Scene) -> None:
+    """More than the module's send queue can hold."""
+    victim = scene.establish(hello=scene.hello(bufs=65535), posted=64, receives=256)
+    data = bytes(range(256)) * 2000
+    sent, read = 0, b""
+    while len(read) < len(data):
+        with contextlib.suppress(BlockingIOError):
+            sent += victim.stream.sock.send(data[sent:])
+        read += victim.talk.expect(Mid.DATA).payload
+    check(read == data, "the bytes")
+    scene.works(victim)
+    scene.parts(victim)
+
+
+@case("credit: a grant smaller than what is in flight")
+def shrinking(scene: Scene) -> None:
+    """Nonsense that leaves no credit, until a better one comes."""
+    victim = scene.establish()
+    victim.talk.generous = False
+    victim.stream.send(b"one")
+    check(victim.talk.read(3) == b"one", "the first bytes")
+    victim.talk.send(bufs=0, mseq_ack=0)
+    victim.talk.generous = True
+    victim.talk.put(Mid.DATA, b"x")
+    check(victim.stream.receive(1) == b"x", "the byte")
+    scene.works(victim)
+    scene.parts(victim)
+
+
+@case("credit: a storm of REQs beyond the backlog")
+def storm(scene: Scene) -> None:
+    """The listener keeps its limit, and works when the storm is over."""
+    listener = scene.listen(backlog=4)
+    tables = scene.tables()
+    hasty = {"cm_timeout": 12, "cm_retries": 1}
+    peers = [scene.request(scene.hello(), at=listener, **hasty) for _ in range(24)]
+    kinds = [peer.expect("rep", "rej", "unanswered").kind for peer in peers]
+    # One more than the backlog, as TCP counts.
+    check(kinds.count("rep") == 5, f"{kinds.count('rep')} of 24 were answered")
+    for peer in peers:
+        peer.close()
+    scene.settle(tables)
+    victim = scene.establish(at=listener)
+    scene.works(victim)
+    scene.parts(victim)
+
+
+@case("credit: connections that nobody accepts")
+def not_accepted(scene: Scene) -> None:
+    """Established up to the backlog, with data; then the listener is closed over them."""
+    listener = scene.listen(backlog=4)
+    victims = [scene.greet(at=listener) for _ in range(4)]
+    for victim in victims:
+        victim.peer.rtu()
+        victim.talk.put(Mid.DATA, b"for nobody")
+    listener.close()
+    for victim in victims:
+        victim.peer.expect("dreq")
+        victim.peer.drep()

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""The module connects to a raw peer, which answers wrongly or not at all."""
+
+from __future__ import annotations
+
+import errno
+
+from twohosts.failure import check
+
+from conversation import Conversation
+from peer import Rejected
+from register import case
+from scene import Scene, Victim
+from wire import HelloAck, Mid
+
+MALFORMED: dict[str, dict[str, int]] = {
+    "version 0x11": {"version": 0x11},
+    "version 0x32": {"version": 0x32},
+    "MaxAdverts 0": {"max_adverts": 0},
+    "ActRcvSz 0": {"rcv_size": 0},
+    "ActRcvSz 15": {"rcv_size": 15},
+    "ActRcvSz 16": {"rcv_size": 16},
+    "Len 0": {"length": 0},
+    "Len 195": {"length": 195},
+    "Len 92": {"length": 92},
+    "the MID of Hello": {"mid": Mid.HELLO},
+    "the MID of Data": {"mid": Mid.DATA},
+    "MSeq 1": {"mseq": 1},
+    "MSeqAck 1": {"mseq_ack": 1},
+    "a reserved flag": {"flags": 0x10},
+}
+
+
+def _add(name: str, wrong: dict[str, int]) -> None:
+    @case(f"hello-ack: {name}")
+    def run(scene: Scene) -> None:
+        connecting, peer, _hello = scene.await_request()
+        peer.reply(HelloAck(**wrong).pack())
+        number = connecting.outcome()
+        check(number == errno.ECONNREFUSED, f"connect: {errno.errorcode.get(number, number)}")
+        answer = peer.expect("rej", "established")
+        check(answer.kind == "rej", "the HelloAck was accepted")
+        check(answer.number == Rejected.CONSUMER_DEFINED, f"the reason is {answer.number}")
+        connecting.close()
+        scene.moved(violations=1, failed_opens=1, active_opens=0)
+
+
+for _name, _wrong in MALFORMED.items():
+    _add(_name, _wrong)
+
+
+@case("hello-ack: the peer rejects")
+def rejected(scene: Scene) -> None:
+    """Whatever the reason, it is a refusal."""
+    reasons = (Rejected.CONSUMER_DEFINED, Rejected.INVALID_SERVICE_ID, 3, 65535)
+    for reason in reasons:
+        connecting, peer, _hello = scene.await_request()
+        peer.reject(reason)
+        number = connecting.outcome()
+        check(number == errno.ECONNREFUSED, f"{reason}: {errno.errorcode.get(number, number)}")
+        connecting.close()
+        peer.close()
+    scene.moved(failed_opens=len(reasons), violations=0)
+
+
+@case("hello-ack: the peer's program dies before it answers")
+def dies(scene: Scene) -> None:
+    """Its CM rejects in its name."""
+    connecting, peer, _hello = scene.await_request()
+    peer.close()
+    number = connecting.outcome()
+    check(number == errno.ECONNREFUSED, f"connect: {errno.errorcode.get(number, number)}")
+
+
+@case("hello-ack: the program gives up before the peer answers")
+def given_up(scene: Scene) -> None:
+    """close() during connect(); the late answer finds nobody."""
+    connecting, peer, _hello = scene.await_request()
+    connecting.close()
+    peer.expect("rej")
+
+
+@case("hello-ack: no credits are granted, then some are")
+def no_credits(scene: Scene) -> None:
+    """The first message can wait for them."""
+    victim = scene.answer(HelloAck(bufs=0))
+    victim.stream.send(b"patience")
+    victim.talk.grant(8)
+    victim.talk.update()
+    check(victim.talk.read(8) == b"patience", "the bytes")
+    scene.works(victim)
+    scene.parts(victim)
+
+
+@case("hello-ack: messages before the RTU")
+def early(scene: Scene) -> None:
+    """The passive side may send as soon as it has replied."""
+    connecting, peer, hello = scene.await_request()
+    ack = HelloAck()
+    peer.reply(ack.pack())
+    talk = Conversation(peer, ack.bufs, hello.bufs, hello.rcv_size, ack.rcv_size)
+    talk.put(Mid.DATA, b"early")
+    victim = Victim(peer, talk, ack, connecting.stream())
+    check(victim.stream.receive(5) == b"early", "the bytes")
+    scene.works(victim)
+    scene.parts(victim)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Messages that are malformed by themselves: each costs its connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twohosts.failure import check
+
+from conversation import Conversation
+from peer import Status
+from register import case
+from scene import Scene
+from wire import EXTENSIONS, Flags, Mid
+
+Send = Callable[[Conversation], object]
+
+WRONG: dict[str, Send] = {
+    # Shorter than a base header.
+    "no bytes at all": lambda talk: talk.peer.send(b""),
+    "one byte": lambda talk: talk.peer.send(b"\xff"),
+    "fifteen bytes": lambda talk: talk.peer.send(talk.message()[:15]),
+    # Len.
+    "Len 0": lambda talk: talk.send(Mid.DATA, b"abc", length=0),
+    "Len one too small": lambda talk: talk.send(Mid.DATA, b"abc", length=18),
+    "Len one too large": lambda talk: talk.send(Mid.DATA, b"abc", length=20),
+    "Len 2^32-1": lambda talk: talk.send(Mid.DATA, b"abc", length=2**32 - 1),
+    "Len 2^16 too large": lambda talk: talk.send(Mid.DATA, b"abc", length=19 + 2**16),
+    # Numbers.
+    "MSeq 0": lambda talk: talk.send(Mid.DATA, b"abc", mseq=0),
+    "MSeq skips one": lambda talk: talk.send(Mid.DATA, b"abc", mseq=talk.mseq + 2),
+    "MSeq of the far future": lambda talk: talk.send(Mid.DATA, b"abc", mseq=2**31),
+    "MSeq 2^32-1": lambda talk: talk.send(Mid.DATA, b"abc", mseq=2**32 - 1),
+    "MSeqAck of one never sent": lambda talk: talk.send(Mid.DATA, b"abc", mseq_ack=1),
+    "MSeqAck of the far future": lambda talk: talk.send(Mid.DATA, b"abc", mseq_ack=2**31),
+    "MSeqAck 2^32-1": lambda talk: talk.send(Mid.DATA, b"abc", mseq_ack=2**32 - 1),
+    # Flags.
+    **{
+        f"reserved flag {bit}": lambda talk, bit=bit: talk.send(Mid.DATA, b"abc", flags=1 << bit)
+        for bit in range(3, 8)
+    },
+    "all flags": lambda talk: talk.send(Mid.DATA, b"abc", flags=0xFF),
+    "OOB_PRES on Data without payload": lambda talk: talk.send(flags=Flags.OOB_PRES),
+    **{
+        f"OOB_PRES on {mid.name}": lambda talk, mid=mid: talk.send(
+            mid, extension(mid), flags=Flags.OOB_PRES
+        )
+        for mid in (Mid.DIS_CONN, Mid.CH_RCV_BUF, Mid.MODE_CHANGE, Mid.SEND_SM, Mid.SUSP_COMM)
+    },
+    "OOB_PRES on SrcAvail": lambda talk: talk.send(
+        Mid.SRC_AVAIL, advert(100) + b"inline", flags=Flags.OOB_PRES
+    ),
+    # Extended headers.
+    **{
+        f"{mid.name} without its extended header": lambda talk, mid=mid: talk.send(mid)
+        for mid in EXTENSIONS
+    },
+    **{
+        f"{mid.name} with a cut extended header": lambda talk, mid=mid: talk.send(
+            mid, bytes(size - 1)
+        )
+        for mid, size in EXTENSIONS.items()
+    },
+    # Payload where there is none.
+    **{
+        f"payload on {mid.name}": lambda talk, mid=mid: talk.send(mid, extension(mid) + b"x")
+        for mid in Mid
+        if mid not in (Mid.DATA, Mid.SRC_AVAIL, Mid.SINK_AVAIL)
+    },
+    "SrcAvail without inline bytes": lambda talk: talk.send(Mid.SRC_AVAIL, advert(100)),
+    "SrcAvail with all bytes inline": lambda talk: talk.send(Mid.SRC_AVAIL, advert(6) + b"inline"),
+    "SrcAvail with more than all": lambda talk: talk.send(Mid.SRC_AVAIL, advert(5) + b"inline"),
+    "SrcAvail of nothing": lambda talk: talk.send(Mid.SRC_AVAIL, advert(0) + b"x"),
+    # Modes that do not exist, or that cannot be changed to.
+    **{
+        f"ModeChange {byte:#04x}": lambda talk, byte=byte: talk.send(
+            Mid.MODE_CHANGE, bytes([byte, 0, 0, 0])
+        )
+        for byte in (0x10, 0x20, 0x30, 0x70, 0x80, 0x90, 0xA0, 0xB0, 0xF0, 0x01, 0x0F)
+    },
+}
+
+
+def extension(mid: int) -> bytes:
+    """An extended header of the right length."""
+    return bytes(EXTENSIONS.get(Mid(mid), 0))
+
+
+def advert(length: int) -> bytes:
+    """SrcAH: Len, R_Key, VA."""
+    return length.to_bytes(4, "big") + bytes(12)
+
+
+def _add(name: str, send: Send) -> None:
+    @case(f"message: {name}")
+    def run(scene: Scene) -> None:
+        victim = scene.establish()
+        send(victim.talk)
+        scene.is_violation(victim)
+
+
+for _name, _send in WRONG.items():
+    _add(_name, _send)
+
+
+@case("message: the same MSeq twice")
+def repeated(scene: Scene) -> None:
+    """The first of the two is good."""
+    victim = scene.establish()
+    victim.talk.put(Mid.DATA, b"once")
+    victim.talk.send(Mid.DATA, b"twice", mseq=1)
+    scene.is_violation(victim, b"once")
+
+
+@case("message: MSeqAck goes backwards")
+def ack_backwards(scene: Scene) -> None:
+    """What was acknowledged cannot be taken back."""
+    victim = scene.establish()
+    victim.stream.send(b"to acknowledge")
+    check(victim.talk.read(14) == b"to acknowledge", "the bytes")
+    victim.talk.put(Mid.DATA, b"good")
+    victim.talk.send(Mid.DATA, b"bad", mseq_ack=0)
+    scene.is_violation(victim, b"good")
+
+
+@case("message: every MID that means nothing")
+def unknown_mids(scene: Scene) -> None:
+    """238 of them, one connection each."""
+    known = set(Mid)
+    for count, mid in enumerate((mid for mid in range(256) if mid not in known), 1):
+        victim = scene.establish()
+        victim.talk.send(mid)
+        scene.is_reset(victim)
+        victim.stream.close()
+        victim.peer.close()
+        scene.moved(violations=count, resets_sent=count)
+
+
+def _oversize(scene: Scene, length: int) -> None:
+    victim = scene.establish()
+    assert victim.ack is not None
+    number = victim.talk.send(Mid.DATA, bytes(victim.ack.rcv_size - 16 + length))
+    status = victim.peer.completion(number)
+    check(status == Status.REM_INV_REQ_ERR, f"the message has ended with {status.name}")
+    scene.is_reset(victim)
+    scene.moved(violations=0, link_failures=1)
+
+
+@case("message: one byte longer than the receive buffers")
+def one_too_long(scene: Scene) -> None:
+    """The queue pairs notice by themselves."""
+    _oversize(scene, 1)
+
+
+@case("message: much longer than the receive buffers")
+def much_too_long(scene: Scene) -> None:
+    """As before, with several packets."""
+    _oversize(scene, 60000)
+
+
+@case("message: exactly as long as the receive buffers")
+def longest(scene: Scene) -> None:
+    """The longest that is legal."""
+    victim = scene.establish()
+    data = bytes(range(250)) * 200
+    victim.talk.put(Mid.DATA, data[: victim.talk.room])
+    check(victim.stream.receive(victim.talk.room) == data[: victim.talk.room], "the bytes")
+    scene.works(victim)
+    scene.parts(victim)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""What the verbs and the connection manager let a peer try besides SDP."""
+
+from __future__ import annotations
+
+import errno
+
+from twohosts.failure import check
+
+from peer import Peer, Status
+from register import case
+from scene import Scene
+from wire import Mid
+
+
+@case("transport: RDMA Write without a right to it")
+def write(scene: Scene) -> None:
+    """Remote writes are allowed on the queue pair, to nowhere."""
+    for count, (rkey, address) in enumerate(((0, 0), (1, 0), (0x1234, 0x1000), (2**32 - 1, 0)), 1):
+        victim = scene.establish()
+        status = victim.peer.completion(victim.peer.write(rkey, address, b"attack"))
+        check(status == Status.REM_ACCESS_ERR, f"rkey {rkey:#x}: {status.name}")
+        scene.is_reset(victim)
+        victim.stream.close()
+        scene.moved(link_failures=count)
+
+
+@case("transport: RDMA Read without a right to it")
+def read(scene: Scene) -> None:
+    """As for the Write."""
+    for count, (rkey, address) in enumerate(((0, 0), (1, 0), (0x1234, 0x1000), (2**32 - 1, 0)), 1):
+        victim = scene.establish()
+        status = victim.peer.completion(victim.peer.read(rkey, address, 4096))
+        check(status == Status.REM_ACCESS_ERR, f"rkey {rkey:#x}: {status.name}")
+        scene.is_reset(victim)
+        victim.stream.close()
+        scene.moved(link_failures=count)
+
+
+@case("transport: keys of all low numbers")
+def keys(scene: Scene) -> None:
+    """The key by which the module reaches its own memory must not serve a peer."""
+    for rkey in range(0, 0x4000, 0x100):
+        with scene.greet().peer as peer:
+            status = peer.completion(peer.read(rkey, 0, 1))
+            check(status == Status.REM_ACCESS_ERR, f"rkey {rkey:#x}: {status.name}")
+    scene.unharmed()
+
+
+@case("transport: more outstanding RDMA Reads than a device can have")
+def depths(scene: Scene) -> None:
+    """What a REQ offers is a maximum."""
+    for offer in (0, 1, 16, 128, 129, 255):
+        victim = scene.establish(responder_resources=offer, initiator_depth=offer)
+        scene.works(victim)
+        scene.parts(victim)
+
+
+@case("transport: more outstanding RDMA Reads than a device can have, in a REP")
+def depths_of_reply(scene: Scene) -> None:
+    """As before, toward the active side."""
+    for offer in (0, 255):
+        victim = scene.answer(responder_resources=offer, initiator_depth=offer)
+        scene.works(victim)
+        scene.parts(victim)
+
+
+def _answered(peer: Peer) -> str:
+    """Any answer will do, but there has to be one."""
+    return peer.expect("rep", "rej", "fault").kind
+
+
+@case("transport: path MTUs that do not exist")
+def mtus(scene: Scene) -> None:
+    """Answered, and nothing stays."""
+    for mtu in (6, 7, 15):
+        with scene.request(scene.hello(), remote_mtu=mtu) as peer:
+            check(_answered(peer) == "rej", f"MTU {mtu} was accepted")
+    scene.moved(passive_opens=0)
+
+
+@case("transport: a REQ for an unreliable connection")
+def unreliable(scene: Scene) -> None:
+    """SDP is a reliable one."""
+    with scene.request(scene.hello(), remote_qp_type=3) as peer:
+        check(_answered(peer) == "rej", "it was accepted")
+    scene.moved(passive_opens=0)
+
+
+@case("transport: a peer that wants endless retries, and vanishes")
+def endless_retries(scene: Scene) -> None:
+    """How long to wait is not the peer's to say."""
+    victim = scene.establish(remote_retry=7)
+    victim.stream.send(b"anybody there?")
+    victim.peer.vanish()
+    found, _data = victim.stream.end()
+    check(found == errno.ETIMEDOUT, f"ended with {errno.errorcode.get(found, found)}")
+
+
+@case("transport: a peer that wants an hour for each acknowledgement, and vanishes")
+def endless_acknowledgement(scene: Scene) -> None:
+    """As before."""
+    victim = scene.establish(remote_ack_timeout=31)
+    victim.stream.send(b"anybody there?")
+    victim.peer.vanish()
+    found, _data = victim.stream.end()
+    check(found == errno.ETIMEDOUT, f"ended with {errno.errorcode.get(found, found)}")
+
+
+@case("transport: a peer that wants an hour for its RTU")
+def endless_rtu(scene: Scene) -> None:
+    """An embryo takes a place in the backlog: it must not take it for long."""
+    victim = scene.greet(cm_timeout=31, cm_retries=15)
+    victim.peer.vanish()
+    # TCP keeps a half-open connection for a minute.
+    scene.settle(timeout=90)
+    scene.moved(established=0, passive_opens=0)
+
+
+@case("transport: a peer that wants an hour for its DREP")
+def endless_drep(scene: Scene) -> None:
+    """Whoever has closed does not wait for it."""
+    victim = scene.establish(cm_timeout=31, cm_retries=15)
+    victim.talk.send(Mid.SEND_SM)
+    victim.peer.expect("dreq")
+    scene.ends_with(victim, errno.ECONNRESET)
+    victim.stream.close()
+    scene.unharmed()
+
+
+@case("transport: a reply of a queue pair that is not there")
+def no_queue_pair(scene: Scene) -> None:
+    """Established by the CM, and dead."""
+    victim = scene.answer()
+    victim.peer.vanish()
+    victim.stream.send(b"anybody there?")
+    scene.ends_with(victim, errno.ETIMEDOUT)

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connection management of a peer. Its events:
+ *
+ *	req HEX			the private data of a REQ to our port
+ *	rep HEX			the private data of the REP; the queue pair is ready
+ *	established		RTU has come
+ *	rej REASON		enum ib_cm_rej_reason
+ *	unanswered WHAT		no answer to our req, rep or dreq
+ *	dreq, drep, timewait-exit
+ *	fault WHAT ERRNO	the peer itself has failed
+ *	removed			the device has gone, and with it everything
+ *
+ * Handlers run in the workqueue of ib_cm and take qp_lock only. A CM id is
+ * destroyed with the command lock held and without qp_lock.
+ */
+#include <linux/atomic.h>
+#include <linux/err.h>
+#include <linux/random.h>
+#include <linux/string.h>
+
+#include "peer.h"
+
+#define PSN_MASK	0xffffff
+
+static int attach(struct peer *peer, struct ib_device *device)
+{
+	if (!peer_device_usable(device))
+		return -ENODEV;
+	peer->device = device;
+	return 0;
+}
+
+static int connection_event(struct ib_cm_id *id, const struct ib_cm_event *event)
+{
+	struct peer *peer = id->context;
+	int err;
+
+	switch (event->event) {
+	case IB_CM_REP_RECEIVED:
+		err = peer_qp_ready(peer, id, NULL);
+		if (err)
+			peer_report(peer, "fault rep %d", err);
+		else
+			peer_report_copy(peer, "rep", event->private_data,
+					 IB_CM_REP_PRIVATE_DATA_SIZE);
+		break;
+	case IB_CM_RTU_RECEIVED:
+	case IB_CM_USER_ESTABLISHED:
+		peer_report(peer, "established");
+		break;
+	case IB_CM_REJ_RECEIVED:
+		peer_report(peer, "rej %d", event->param.rej_rcvd.reason);
+		break;
+	case IB_CM_REQ_ERROR:
+		peer_report(peer, "unanswered req");
+		break;
+	case IB_CM_REP_ERROR:
+		peer_report(peer, "unanswered rep");
+		break;
+	case IB_CM_DREQ_ERROR:
+		peer_report(peer, "unanswered dreq");
+		break;
+	case IB_CM_DREQ_RECEIVED:
+		peer_report(peer, "dreq");
+		break;
+	case IB_CM_DREP_RECEIVED:
+		peer_report(peer, "drep");
+		break;
+	case IB_CM_TIMEWAIT_EXIT:
+		peer_report(peer, "timewait-exit");
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+/* A REQ; @id is new and becomes ours when this returns 0. */
+static int listener_event(struct ib_cm_id *id, const struct ib_cm_event *event)
+{
+	struct peer *peer = id->context;
+
+	if (event->event != IB_CM_REQ_RECEIVED)
+		return 0;
+	id->cm_handler = connection_event;
+	/* One connection each: a second caller is rejected. */
+	if (cmpxchg(&peer->cm, NULL, id))
+		return -EBUSY;
+	peer_report_copy(peer, "req", event->private_data, IB_CM_REQ_PRIVATE_DATA_SIZE);
+	return 0;
+}
+
+static int send_req(struct peer *peer, struct rdma_cm_id *route, u16 port, const u8 *data,
+		    size_t length)
+{
+	struct peer_settings *settings = &peer->settings;
+	struct sa_path_rec path = *route->route.path_rec;
+	struct ib_cm_req_param param = {
+		.primary_path = &path,
+		.ppath_sgid_attr = route->route.addr.dev_addr.sgid_attr,
+		.service_id = PEER_SERVICE_ID(port),
+		.qp_num = peer->qp->qp_num,
+		.qp_type = settings->remote_qp_type,
+		.starting_psn = get_random_u32() & PSN_MASK,
+		.private_data = data,
+		.private_data_len = length,
+		.responder_resources = settings->responder_resources,
+		.initiator_depth = settings->initiator_depth,
+		.remote_cm_response_timeout = settings->cm_timeout,
+		.local_cm_response_timeout = settings->cm_timeout,
+		.retry_count = settings->remote_retry,
+		.rnr_retry_count = settings->remote_rnr_retry,
+		.max_cm_retries = settings->cm_retries,
+	};
+
+	/* What the REQ says is one more than the lifetime of a packet. */
+	if (settings->remote_ack_timeout)
+		path.packet_life_time = settings->remote_ack_timeout - 1;
+	if (settings->remote_mtu)
+		path.mtu = settings->remote_mtu;
+	return ib_send_cm_req(peer->cm, &param);
+}
+
+static int connect_by(struct peer *peer, struct rdma_cm_id *route, u16 port, const u8 *data,
+		      size_t length)
+{
+	struct ib_cm_id *cm;
+	int err;
+
+	err = attach(peer, route->device);
+	if (err)
+		return err;
+	err = peer_qp_create(peer);
+	if (err)
+		return err;
+	err = peer_qp_init(peer, NULL);
+	if (err)
+		return err;
+	err = peer_post_receives(peer, peer->settings.posted);
+	if (err)
+		return err;
+	cm = ib_create_cm_id(peer->device, connection_event, peer);
+	if (IS_ERR(cm))
+		return PTR_ERR(cm);
+	peer->cm = cm;
+	return send_req(peer, route, port, data, length);
+}
+
+int peer_connect(struct peer *peer, struct sockaddr_storage *from, struct sockaddr_storage *to,
+		 u16 port, const u8 *data, size_t length)
+{
+	struct peer_route route;
+	int err;
+
+	if (peer->device)
+		return -EISCONN;
+	if (length > IB_CM_REQ_PRIVATE_DATA_SIZE)
+		return -EMSGSIZE;
+	err = peer_route_to(&route, from, to);
+	if (err)
+		return err;
+	err = connect_by(peer, route.id, port, data, length);
+	if (err)
+		peer_take_down(peer);
+	peer_route_end(&route);
+	return err;
+}
+
+static int listen_on(struct peer *peer, struct ib_device *device, u16 port)
+{
+	struct ib_cm_id *listener;
+	int err;
+
+	err = attach(peer, device);
+	if (err)
+		return err;
+	listener = ib_create_cm_id(device, listener_event, peer);
+	if (IS_ERR(listener))
+		return PTR_ERR(listener);
+	peer->listener = listener;
+	return ib_cm_listen(listener, PEER_SERVICE_ID(port));
+}
+
+int peer_listen(struct peer *peer, struct sockaddr_storage *address, u16 port)
+{
+	struct peer_route route;
+	int err;
+
+	if (peer->device)
+		return -EISCONN;
+	err = peer_route_at(&route, address);
+	if (err)
+		return err;
+	err = listen_on(peer, route.id->device, port);
+	if (err)
+		peer_take_down(peer);
+	peer_route_end(&route);
+	return err;
+}
+
+int peer_reply(struct peer *peer, const u8 *data, size_t length)
+{
+	struct ib_cm_id *cm = READ_ONCE(peer->cm);
+	struct ib_cm_rep_param param = {
+		.starting_psn = get_random_u32() & PSN_MASK,
+		.private_data = data,
+		.private_data_len = length,
+		.responder_resources = peer->settings.responder_resources,
+		.initiator_depth = peer->settings.initiator_depth,
+		.rnr_retry_count = peer->settings.remote_rnr_retry,
+	};
+	int err;
+
+	if (!cm || !peer->listener)
+		return -ENOTCONN;
+	if (peer->qp)
+		return -EISCONN;
+	if (length > IB_CM_REP_PRIVATE_DATA_SIZE)
+		return -EMSGSIZE;
+	err = peer_qp_create(peer);
+	if (!err)
+		err = peer_qp_init(peer, cm);
+	if (!err)
+		err = peer_post_receives(peer, peer->settings.posted);
+	if (!err)
+		err = peer_qp_ready(peer, cm, &param.starting_psn);
+	if (!err) {
+		param.qp_num = peer->qp->qp_num;
+		err = ib_send_cm_rep(cm, &param);
+	}
+	if (err)
+		peer_qp_destroy(peer);
+	return err;
+}
+
+int peer_reject(struct peer *peer, u32 reason)
+{
+	struct ib_cm_id *cm = READ_ONCE(peer->cm);
+
+	return cm ? ib_send_cm_rej(cm, reason, NULL, 0, NULL, 0) : -ENOTCONN;
+}
+
+int peer_rtu(struct peer *peer)
+{
+	struct ib_cm_id *cm = READ_ONCE(peer->cm);
+
+	return cm ? ib_send_cm_rtu(cm, NULL, 0) : -ENOTCONN;
+}
+
+int peer_dreq(struct peer *peer)
+{
+	struct ib_cm_id *cm = READ_ONCE(peer->cm);
+
+	return cm ? ib_send_cm_dreq(cm, NULL, 0) : -ENOTCONN;
+}
+
+int peer_drep(struct peer *peer)
+{
+	struct ib_cm_id *cm = READ_ONCE(peer->cm);
+
+	return cm ? ib_send_cm_drep(cm, NULL, 0) : -ENOTCONN;
+}
+
+/* Back to nothing; with the command lock held. Sleeps until handlers are done. */
+void peer_take_down(struct peer *peer)
+{
+	struct ib_cm_id *cm;
+
+	/* The listener first: its handler is where a connection may come from. */
+	if (peer->listener)
+		ib_destroy_cm_id(peer->listener);
+	peer->listener = NULL;
+	cm = READ_ONCE(peer->cm);
+	if (cm)
+		ib_destroy_cm_id(cm);
+	WRITE_ONCE(peer->cm, NULL);
+	peer_qp_destroy(peer);
+	peer->device = NULL;
+}

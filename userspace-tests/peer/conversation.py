@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""A peer's side of an established connection, kept by the rules until told otherwise.
+
+What the other side sends is held against the rules as well: numbers, lengths, credits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from twohosts.failure import Failure, check
+
+from peer import PATIENCE, Peer, Status
+from wire import BSDH, Header, Message, Mid
+
+# Fewest credits to send payload with, control, and an update.
+PAYLOAD, CONTROL, GRANT = 3, 2, 1
+
+
+class Conversation:
+    """Numbers and credits of both directions."""
+
+    def __init__(self, peer: Peer, granted: int, credits: int, rcv_size: int, own: int) -> None:
+        self.peer = peer
+        # Last number sent, and last received.
+        self.mseq = 0
+        self.received = 0
+        # Receive buffers posted, and the last number that the other side may use.
+        self.posted = granted
+        self.limit = granted
+        # What the other side lets us send.
+        self.credits = credits
+        self.room = rcv_size - BSDH.size
+        self._own_rcv_size = own
+        # Replace each buffer that was used up, and say so before the other side is stuck.
+        self.generous = True
+        # Messages that came while credits were waited for, and the number of credit updates,
+        # which are not among them.
+        self._inbox: deque[Message] = deque()
+        self.updates = 0
+
+    def message(self, mid: int = Mid.DATA, rest: bytes = b"", **wrong: int) -> bytes:
+        """The next message; fields that are given replace those that would be right."""
+        self.mseq += 1
+        self.credits -= 1
+        fields = {"mseq": self.mseq, "mseq_ack": self.received, "bufs": self.posted} | wrong
+        header = Header(mid, **fields)
+        self.limit = max(self.limit, header.mseq_ack + header.bufs)
+        return header.pack(rest)
+
+    def send(self, mid: int = Mid.DATA, rest: bytes = b"", **wrong: int) -> int:
+        """Post the next message, whatever it is; the number of the request."""
+        return self.peer.send(self.message(mid, rest, **wrong))
+
+    def put(self, mid: int = Mid.DATA, rest: bytes = b"", flags: int = 0) -> None:
+        """Send a message by the rules, and wait until it has arrived."""
+        length = BSDH.size + len(rest)
+        carries = mid in (Mid.DATA, Mid.SRC_AVAIL) and length > BSDH.size
+        self.await_credits(PAYLOAD if carries else CONTROL)
+        status = self.peer.completion(self.send(mid, rest, flags=flags))
+        check(status == Status.SUCCESS, f"the message has ended with {status.name}")
+
+    def update(self) -> None:
+        """Send a credit update."""
+        self.await_credits(GRANT)
+        self.send()
+
+    def await_credits(self, count: int, timeout: float = PATIENCE) -> None:
+        """Take messages in until the other side has granted so much."""
+        while self.credits < count:
+            self.take_in(timeout)
+
+    def take_in(self, timeout: float = PATIENCE) -> Message:
+        """The next message from the wire, held against the rules."""
+        raw = self.peer.expect("message", timeout=timeout).data
+        message = Message.parse(raw)
+        self._judge(message, len(raw))
+        self.received = message.mseq
+        self.posted -= 1
+        self.credits = message.bufs - (self.mseq - message.mseq_ack)
+        if message.mid == Mid.DATA and not message.payload and not message.flags:
+            self.updates += 1
+        else:
+            self._inbox.append(message)
+        if self.generous:
+            self.grant(1)
+            left = self.limit - self.received
+            if left <= PAYLOAD and self.posted > left and self.credits >= GRANT:
+                self.send()
+        return message
+
+    def take_in_all(self) -> None:
+        """What has come already."""
+        while any(event.kind == "message" for event in self.peer.events()):
+            self.take_in()
+
+    def _judge(self, message: Message, length: int) -> None:
+        check(message.length == length, f"Len {message.length} on {length} bytes")
+        check(message.flags & ~7 == 0, f"flags {message.flags:#x}")
+        check(message.mseq == self.received + 1, f"MSeq {message.mseq} after {self.received}")
+        check(
+            message.mseq_ack <= self.mseq, f"MSeqAck {message.mseq_ack}, but {self.mseq} were sent"
+        )
+        check(length <= self._own_rcv_size, f"{length} bytes into buffers of {self._own_rcv_size}")
+        need = PAYLOAD if message.payload else GRANT
+        check(
+            message.mseq + need - 1 <= self.limit,
+            f"message {message.mseq} (MID {message.mid:#x}, {len(message.payload)} bytes of "
+            f"payload) without the credits: numbers up to {self.limit} were granted",
+        )
+
+    def grant(self, count: int) -> None:
+        """Post more buffers; the next message tells."""
+        self.peer.post(count)
+        self.posted += count
+
+    def receive(self, timeout: float = PATIENCE) -> Message:
+        """The next message that is not a mere credit update."""
+        while not self._inbox:
+            self.take_in(timeout)
+        return self._inbox.popleft()
+
+    def expect(self, mid: int, timeout: float = PATIENCE) -> Message:
+        """The next message, which has to be of this kind."""
+        message = self.receive(timeout)
+        if message.mid != mid:
+            raise Failure(f"MID {message.mid:#x} instead of {Mid(mid).name}")
+        return message
+
+    def read(self, count: int, timeout: float = PATIENCE) -> bytes:
+        """So many stream bytes."""
+        data = b""
+        while len(data) < count:
+            data += self.expect(Mid.DATA, timeout).payload
+        return data
+
+    def write(self, data: bytes, timeout: float = PATIENCE) -> None:
+        """All of it, as credits allow."""
+        view = memoryview(data)
+        while view:
+            self.await_credits(PAYLOAD, timeout)
+            self.send(Mid.DATA, bytes(view[: self.room]))
+            view = view[self.room :]

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""A raw peer: the script's side of /dev/sdp_peer.
+
+One Peer is one open file and at most one connection. Commands return when the kernel has
+taken them; what comes of them are events, which are asked for by kind:
+
+    peer = Peer()
+    peer.set("receive-size", 4096)
+    peer.connect("10.0.0.1", "10.0.0.2", 5000, hello)    # in the caller's namespace
+    reply = peer.expect("rep").data
+    peer.rtu()
+    peer.send(message)
+    answer = peer.expect("message").data
+
+Commands: set connect listen reply reject rtu dreq drep post send write read vanish.
+Events: rep, rej REASON, req, established, unanswered WHAT, dreq, drep, timewait-exit,
+message, sent NUMBER STATUS, receive-failed STATUS, queue-pair NUMBER TEXT, fault, removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "apps"))
+
+from twohosts.failure import Failure
+
+DEVICE = "/dev/sdp_peer"
+# One line: a message of 128 KiB in hexadecimal and the word before it.
+LONGEST = 2 * 128 * 1024 + 256
+# What an event may take at most; only a hang ever waits this long.
+PATIENCE = float(os.environ.get("SDP_PATIENCE", "300")) / 5
+
+
+class Status(IntEnum):
+    """How a request has ended: enum ib_wc_status."""
+
+    SUCCESS = 0
+    LOC_LEN_ERR = 1
+    LOC_QP_OP_ERR = 2
+    LOC_PROT_ERR = 4
+    WR_FLUSH_ERR = 5
+    REM_INV_REQ_ERR = 9
+    REM_ACCESS_ERR = 10
+    REM_OP_ERR = 11
+    RETRY_EXC_ERR = 12
+    RNR_RETRY_EXC_ERR = 13
+    GENERAL_ERR = 21
+
+
+class Rejected(IntEnum):
+    """Reasons of a REJ."""
+
+    TIMEOUT = 4
+    INVALID_SERVICE_ID = 8
+    CONSUMER_DEFINED = 28
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that has happened."""
+
+    kind: str
+    words: tuple[str, ...]
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of a req, rep or message."""
+        return bytes.fromhex(self.words[0]) if self.words else b""
+
+    @property
+    def number(self) -> int:
+        """The last number of the line: a reason or a status."""
+        return int(self.words[-1])
+
+
+class Peer:
+    """See the module."""
+
+    def __init__(self, **settings: int) -> None:
+        self._fd = os.open(DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._waiting: deque[Event] = deque()
+        self.posted_sends = 0
+        for name, value in settings.items():
+            self.set(name.replace("_", "-"), value)
+
+    def close(self) -> None:
+        """End everything that is left, and tell the other side."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _command(self, *words: object) -> None:
+        os.write(self._fd, " ".join(str(word) for word in words).encode())
+
+    def set(self, name: str, value: int) -> None:
+        """Choose something about the transport, before it is needed."""
+        self._command("set", name, value)
+
+    def connect(self, src: str, dst: str, port: int, private_data: bytes) -> None:
+        """Send a REQ from the namespace that the caller is in."""
+        self._command("connect", src, dst, port, private_data.hex() or "-")
+
+    def listen(self, address: str, port: int) -> None:
+        """Wait for one REQ on the device that has the address."""
+        self._command("listen", address, port)
+
+    def reply(self, private_data: bytes) -> None:
+        """Answer the REQ by a REP."""
+        self._command("reply", private_data.hex() or "-")
+
+    def reject(self, reason: int = Rejected.CONSUMER_DEFINED) -> None:
+        """Answer the REQ, or the REP, by a REJ."""
+        self._command("reject", reason)
+
+    def rtu(self) -> None:
+        """Answer the REP."""
+        self._command("rtu")
+
+    def dreq(self) -> None:
+        """Ask for the end of the connection."""
+        self._command("dreq")
+
+    def drep(self) -> None:
+        """Answer a DREQ."""
+        self._command("drep")
+
+    def post(self, count: int) -> None:
+        """Post so many more receive buffers."""
+        self._command("post", count)
+
+    def send(self, message: bytes) -> int:
+        """Post one SEND; the number that its completion will have."""
+        self._command("send", message.hex() or "-")
+        return self._posted()
+
+    def write(self, rkey: int = 0, address: int = 0, data: bytes = b"") -> int:
+        """Post an RDMA Write, of nothing unless there are data."""
+        self._command("write", rkey, address, data.hex() or "-")
+        return self._posted()
+
+    def read(self, rkey: int, address: int, length: int) -> int:
+        """Post an RDMA Read."""
+        self._command("read", rkey, address, length)
+        return self._posted()
+
+    def vanish(self) -> None:
+        """Destroy the queue pair without a word."""
+        self._command("vanish")
+
+    def _posted(self) -> int:
+        self.posted_sends += 1
+        return self.posted_sends
+
+    def _read(self, timeout: float) -> bool:
+        """Take in one event if one comes in time."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        if not poll.poll(max(0, timeout) * 1000):
+            return False
+        kind, *words = os.read(self._fd, LONGEST).decode().split()
+        self._waiting.append(Event(kind, tuple(words)))
+        return True
+
+    def events(self) -> list[Event]:
+        """All that has happened and was not asked for; they stay."""
+        while self._read(0):
+            pass
+        return list(self._waiting)
+
+    def take(self, *kinds: str) -> Event | None:
+        """The oldest event of these kinds, if there is one."""
+        for event in self.events():
+            if event.kind in kinds:
+                self._waiting.remove(event)
+                return event
+        return None
+
+    def expect(self, *kinds: str, timeout: float = PATIENCE) -> Event:
+        """The oldest event of these kinds, now or when it comes."""
+        deadline = time.monotonic() + timeout
+        while True:
+            if event := self.take(*kinds):
+                return event
+            if not self._read(deadline - time.monotonic()) and time.monotonic() >= deadline:
+                raise Failure(
+                    f"no {' or '.join(kinds)} in {timeout:.0f} s, but "
+                    f"{[(event.kind, *event.words)[:3] for event in self._waiting]}"
+                )
+
+    def completion(self, number: int, timeout: float = PATIENCE) -> Status:
+        """How the request of that number has ended; all before it have, too."""
+        while True:
+            event = self.expect("sent", timeout=timeout)
+            if int(event.words[0]) == number:
+                return Status(event.number)
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000
+
+
+@contextlib.contextmanager
+def namespace(name: str) -> Iterator[None]:
+    """Be in a network namespace: sockets, peers and files of /proc/net are of it."""
+    before = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    there = os.open(f"/run/netns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _enter(there)
+        yield
+    finally:
+        _enter(before)
+        os.close(there)
+        os.close(before)
+
+
+def _enter(fd: int) -> None:
+    if _libc.setns(fd, _CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
