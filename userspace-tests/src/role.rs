@@ -22,6 +22,12 @@ pub const SIOCINQ: c_ulong = libc::FIONREAD;
 pub const SIOCOUTQ: c_ulong = libc::TIOCOUTQ;
 pub const SIOCATMARK: c_ulong = 0x8905;
 
+/// A limit in milliseconds that a call is made to run into.
+pub const LIMIT: u64 = 60;
+/// What must have passed at least by then; the kernel counts such limits in ticks of up to 10 ms,
+/// and the clock of an emulated machine is not the steadiest.
+pub const ENOUGH: u128 = 30;
+
 pub struct Role {
     pub side: Side,
     pub family: Family,

@@ -13,6 +13,13 @@ use libc::{c_int, c_ulong, socklen_t};
 use crate::addr::Addr;
 use crate::errno::{checked, checked_int, checked_unit, Errno, Res};
 
+/// `enum tcp_state` of the kernel, as far as a case names it.
+pub const TCP_ESTABLISHED: u8 = 1;
+pub const TCP_FIN_WAIT2: u8 = 5;
+pub const TCP_CLOSE: u8 = 7;
+pub const TCP_CLOSE_WAIT: u8 = 8;
+pub const TCP_LISTEN: u8 = 10;
+
 /// Closed when dropped, or earlier by `close`; then the descriptor is -1.
 #[derive(Debug)]
 pub struct Sock(AtomicI32);
@@ -216,6 +223,11 @@ impl Sock {
     pub fn error(&self) -> Res<Option<Errno>> {
         let error = self.get(libc::SOL_SOCKET, libc::SO_ERROR)?;
         Ok((error != 0).then_some(Errno(error)))
+    }
+
+    /// The first byte of `TCP_INFO`: the connection's state.
+    pub fn state(&self) -> Res<u8> {
+        self.get_as(libc::SOL_TCP, libc::TCP_INFO, 0xff_u8)
     }
 
     pub fn set_timeout(&self, option: c_int, millis: u64) -> Res<()> {

@@ -12,7 +12,7 @@ use crate::addr::Addr;
 use crate::blocked::kill_thread;
 use crate::case::Case;
 use crate::errno::Errno;
-use crate::role::Role;
+use crate::role::{Role, ENOUGH, LIMIT};
 use crate::signal;
 use crate::sock::Sock;
 
@@ -62,10 +62,10 @@ pub const CASES: &[Case] = &[
     .both_versions(),
     Case::alone("accept_waits_no_longer_than_so_rcvtimeo", |t| {
         let listener = t.listener(1);
-        listener.set_timeout(libc::SO_RCVTIMEO, 30).expect("SO_RCVTIMEO");
+        listener.set_timeout(libc::SO_RCVTIMEO, LIMIT).expect("SO_RCVTIMEO");
         let start = std::time::Instant::now();
         t.err("accept", listener.accept(), EAGAIN);
-        t.holds("waited", start.elapsed().as_millis() >= 25);
+        t.holds("waited", start.elapsed().as_millis() >= ENOUGH);
     }),
     Case::alone("accept_needs_a_listening_socket", |t| {
         t.err("fresh", t.socket().accept(), EINVAL);

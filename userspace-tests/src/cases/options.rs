@@ -10,20 +10,8 @@ use libc::{
 
 use crate::case::{Case, Difference};
 use crate::role::{Role, SIOCATMARK, SIOCINQ, SIOCOUTQ};
-use crate::sock::Sock;
+use crate::sock::{Sock, TCP_CLOSE, TCP_CLOSE_WAIT, TCP_ESTABLISHED, TCP_FIN_WAIT2, TCP_LISTEN};
 use crate::uapi;
-
-/// `enum tcp_state` of the kernel, as far as a case names it.
-const TCP_ESTABLISHED: u8 = 1;
-const TCP_FIN_WAIT2: u8 = 5;
-const TCP_CLOSE: u8 = 7;
-const TCP_CLOSE_WAIT: u8 = 8;
-const TCP_LISTEN: u8 = 10;
-
-/// The first byte of `TCP_INFO`.
-fn state(sock: &Sock) -> crate::errno::Res<u8> {
-    sock.get_as(SOL_TCP, libc::TCP_INFO, 0xff_u8)
-}
 
 fn switch(t: &Role, name: &str, sock: &Sock, level: c_int, option: c_int) {
     t.eq(&format!("{name} at first"), sock.get(level, option), Ok(0));
@@ -207,25 +195,25 @@ pub const CASES: &[Case] = &[
     Case::two(
         "option_tcp_info_tells_the_state",
         |t| {
-            t.eq("fresh", state(&t.socket()), Ok(TCP_CLOSE));
+            t.eq("fresh", t.socket().state(), Ok(TCP_CLOSE));
             let listener = t.listener(1);
-            t.eq("listening", state(&listener), Ok(TCP_LISTEN));
+            t.eq("listening", listener.state(), Ok(TCP_LISTEN));
             t.tell("port", t.port_of(&listener));
             let sock = listener.accept().expect("accept");
-            t.eq("accepted", state(&sock), Ok(TCP_ESTABLISHED));
+            t.eq("accepted", sock.state(), Ok(TCP_ESTABLISHED));
             t.meet("both are connected");
             sock.shutdown(libc::SHUT_WR).expect("shutdown");
             t.wait("end seen");
-            t.holds("half closed", t.until(|| state(&sock) == Ok(TCP_FIN_WAIT2)));
+            t.holds("half closed", t.until(|| sock.state() == Ok(TCP_FIN_WAIT2)));
             t.say("go on");
             t.eq("rest", t.recv_to_end(&sock).len(), 1);
         },
         |t| {
             let sock = t.connect_told();
-            t.eq("connected", state(&sock), Ok(TCP_ESTABLISHED));
+            t.eq("connected", sock.state(), Ok(TCP_ESTABLISHED));
             t.meet("both are connected");
             t.eq("end", t.recv_to_end(&sock).len(), 0);
-            t.eq("peer has closed", state(&sock), Ok(TCP_CLOSE_WAIT));
+            t.eq("peer has closed", sock.state(), Ok(TCP_CLOSE_WAIT));
             t.say("end seen");
             t.wait("go on");
             t.send_all(&sock, b"x");

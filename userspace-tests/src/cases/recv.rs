@@ -10,7 +10,7 @@ use crate::addr::Addr;
 use crate::case::Case;
 use crate::pages::{Cliff, PAGE};
 use crate::payload::bytes;
-use crate::role::{Role, SIOCINQ};
+use crate::role::{Role, ENOUGH, LIMIT, SIOCINQ};
 use crate::sock::Sock;
 
 /// Waits until this many bytes lie unread.
@@ -147,10 +147,10 @@ pub const CASES: &[Case] = &[
     Case::connected(
         "recv_gives_up_after_so_rcvtimeo",
         |t, s| {
-            s.set_timeout(libc::SO_RCVTIMEO, 30).expect("SO_RCVTIMEO");
+            s.set_timeout(libc::SO_RCVTIMEO, LIMIT).expect("SO_RCVTIMEO");
             let start = std::time::Instant::now();
             t.err("recv", s.recv(&mut [0; 8], 0), EAGAIN);
-            t.holds("waited", start.elapsed().as_millis() >= 25);
+            t.holds("waited", start.elapsed().as_millis() >= ENOUGH);
             s.set_timeout(libc::SO_RCVTIMEO, 0).expect("SO_RCVTIMEO");
             t.say("send");
             t.eq("recv without limit", s.recv(&mut [0; 8], 0), Ok(3));
@@ -233,7 +233,7 @@ pub const CASES: &[Case] = &[
         "recv_waitall_gives_less_after_so_rcvtimeo",
         |t, s| {
             await_unread(t, s, 700);
-            s.set_timeout(libc::SO_RCVTIMEO, 30).expect("SO_RCVTIMEO");
+            s.set_timeout(libc::SO_RCVTIMEO, LIMIT).expect("SO_RCVTIMEO");
             t.eq("recv", s.recv(&mut [0; 2000], MSG_WAITALL), Ok(700));
         },
         |t, s| t.send_all(s, &bytes(1, 700)),

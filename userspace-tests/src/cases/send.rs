@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::errno::Errno;
 use crate::pages::{Cliff, PAGE};
 use crate::payload::{bytes, Digest};
-use crate::role::Role;
+use crate::role::{Role, ENOUGH, LIMIT};
 use crate::signal;
 use crate::sock::Sock;
 
@@ -177,11 +177,11 @@ pub const CASES: &[Case] = &[
     Case::connected(
         "send_gives_up_after_so_sndtimeo",
         |t, s| {
-            s.set_timeout(libc::SO_SNDTIMEO, 30).expect("SO_SNDTIMEO");
+            s.set_timeout(libc::SO_SNDTIMEO, LIMIT).expect("SO_SNDTIMEO");
             let sent = t.fill(s);
             let start = std::time::Instant::now();
             t.err("send", s.send(b"x", MSG_NOSIGNAL), EAGAIN);
-            t.holds("waited", start.elapsed().as_millis() >= 25);
+            t.holds("waited", start.elapsed().as_millis() >= ENOUGH);
             t.tell("sent", sent);
         },
         |t, s| {
@@ -192,7 +192,7 @@ pub const CASES: &[Case] = &[
     Case::connected(
         "send_counts_what_it_took_before_so_sndtimeo",
         |t, s| {
-            s.set_timeout(libc::SO_SNDTIMEO, 30).expect("SO_SNDTIMEO");
+            s.set_timeout(libc::SO_SNDTIMEO, LIMIT).expect("SO_SNDTIMEO");
             let data = vec![1; 64 << 20];
             let sent = s.send(&data, MSG_NOSIGNAL).expect("send");
             t.holds("a part", sent > 0 && sent < data.len());

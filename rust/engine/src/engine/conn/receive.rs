@@ -44,10 +44,13 @@ impl Connection {
             .first()
             .map_or(Mid::Unknown(0), |id| Mid::from_wire(*id));
         if self.close.has_failed() || self.is_over() {
+            self.window.on_dropped();
             return Ok(Delivery::empty(mid));
         }
-        self.take(mid, head, wire_len)
-            .inspect_err(|error| self.fail(Ended::Violation(*error)))
+        self.take(mid, head, wire_len).inspect_err(|error| {
+            self.window.on_dropped();
+            self.fail(Ended::Violation(*error));
+        })
     }
 
     fn take(&mut self, mid: Mid, head: &[u8], wire_len: u32) -> Result<Delivery, PeerError> {

@@ -119,6 +119,11 @@ impl Window {
         self.posted = self.posted.saturating_sub(1);
     }
 
+    /// The message in it is not taken in, as the connection is over.
+    pub(crate) fn on_dropped(&mut self) {
+        self.granted = self.granted.min(self.posted);
+    }
+
     /// Checks number and credit of a message without taking it in.
     pub(crate) fn check(&self, mseq: Mseq, payload: bool) -> Result<(), PeerError> {
         // protocol: sequence-numbers
