@@ -6,6 +6,9 @@
 
 set -euo pipefail
 
+# Ordinary users often lack these, and chroot with them.
+PATH=$PATH:/usr/sbin:/sbin
+
 # The checkout this script belongs to, wherever it was called from.
 SDP_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 SDP_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/sdp

@@ -82,7 +82,8 @@ class Machine:
                 ("root", s.root, ",readonly=on"), ("sdp", s.checkout, ",readonly=on"),
                 ("target", s.target, ",readonly=on"), ("run", self.path("run"), ""), ("share", s.share, "")):
             if path:
-                args += ["-fsdev", f"local,id={tag},path={path},security_model=none{access},multidevs=remap",
+                # A comma separates options; doubled, it is itself.
+                args += ["-fsdev", f"local,id={tag},path={path.replace(',', ',,')},security_model=none{access},multidevs=remap",
                          "-device", f"virtio-9p-device,fsdev={tag},mount_tag={tag}"]
         if s.topology == "two":
             args += self.network("data", 0) + self.network("control", 1)
