@@ -11,7 +11,7 @@ use crate::engine::{
     bcopy::rx::Payload,
     error::PeerError,
     flow::receive::Arrival,
-    oob::UrgentNotice,
+    oob::{Urgency, UrgentNotice},
     wire::{Body, Message, Mid, Repr},
     zcopy::src_avail::Declined,
 };
@@ -72,9 +72,11 @@ impl Connection {
         }
         // From here on nothing fails.
         self.receive_mode = mode;
-        self.window.on_received(arrival(&repr));
-        self.count_received(&repr);
-        Ok(self.deliver(&repr, payload_len))
+        let urgency = self.urgent.on_message(repr.flags);
+        let arrival = arrival(&repr, urgency);
+        self.window.on_received(arrival);
+        self.count_received(&repr, arrival);
+        Ok(self.deliver(&repr, payload_len, urgency))
     }
 
     /// Whether the message may come now. What it says about numbers was
@@ -131,7 +133,7 @@ impl Connection {
         }
     }
 
-    fn deliver(&mut self, repr: &Repr, payload_len: u16) -> Delivery {
+    fn deliver(&mut self, repr: &Repr, payload_len: u16, urgency: Urgency) -> Delivery {
         let mut delivery = Delivery::empty(repr.body.mid());
         match repr.body {
             Body::DisConn => {
@@ -158,7 +160,6 @@ impl Connection {
             | Body::Handshake(_)
             | Body::Unknown(_) => {}
         }
-        let urgency = self.urgent.on_message(repr.flags);
         delivery.urgent_pending = urgency.announced;
         if payload_len == 0 {
             return delivery;
@@ -175,13 +176,13 @@ impl Connection {
         delivery
     }
 
-    fn count_received(&mut self, repr: &Repr) {
+    fn count_received(&mut self, repr: &Repr, arrival: Arrival) {
         let stats = &mut self.stats;
         stats.messages_received = stats.messages_received.wrapping_add(1);
         stats.payload_bytes_received = stats
             .payload_bytes_received
             .wrapping_add(repr.payload_len.into());
-        if arrival(repr) == Arrival::CreditUpdate {
+        if arrival == Arrival::CreditUpdate {
             stats.credit_updates_received = stats.credit_updates_received.wrapping_add(1);
         }
         if repr.flags.oob_pres {
@@ -211,10 +212,12 @@ impl Connection {
     }
 }
 
-fn arrival(repr: &Repr) -> Arrival {
+/// Data without payload that brings news of an urgent byte was sent for that,
+/// and costs its sender a credit like any control message.
+fn arrival(repr: &Repr, urgency: Urgency) -> Arrival {
     if repr.payload_len > 0 {
         Arrival::Payload
-    } else if repr.body == Body::Data && !repr.flags.oob_pend {
+    } else if repr.body == Body::Data && !urgency.announced {
         Arrival::CreditUpdate
     } else {
         Arrival::Control
