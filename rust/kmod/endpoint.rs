@@ -273,7 +273,13 @@ impl Inner {
             }
             return;
         }
-        let Some(sent) = link.take_sent() else { return };
+        let Some(sent) = link.take_sent() else {
+            return;
+        };
+        if link.draining && link.is_send_idle() {
+            // What the reaper waits for.
+            sock.set_alarm(Alarm::Reap, 0);
+        }
         if sent.probe {
             // The peer's transport answered.
             self.probes = 0;

@@ -142,7 +142,8 @@ pub(crate) struct Link {
     order: u32,
     /// Behind everything that the device knows of.
     _lease: Lease,
-    /// The queue pair is being drained: flushed requests are no failure.
+    /// The peer has disconnected: what the queue pair still holds is delivered,
+    /// then flushed, which is no failure.
     pub(crate) draining: bool,
     pub(crate) origin: KBox<Origin>,
     /// The next older link to reap.
@@ -395,6 +396,11 @@ impl Link {
         Ok(true)
     }
 
+    /// Whether every send has completed.
+    pub(crate) fn is_send_idle(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// The oldest send has completed.
     pub(crate) fn take_sent(&mut self) -> Option<Sent> {
         let slot = self.slots.pop()?;
@@ -462,8 +468,25 @@ impl Sock {
         });
     }
 
-    /// Destroys what the connection left behind.
+    /// The alarm behind [`Alarm::Reap`]: ends a connection that the peer has
+    /// disconnected, and destroys what connections left behind. A work item
+    /// never runs twice at a time, so no link is destroyed while it is drained.
     pub(crate) fn alarm_reap(&self) {
+        let drain = self.look(|inner| {
+            let link = inner.link.as_ref()?;
+            link.draining.then(|| (link.generation(), link.qp.drain()))
+        });
+        if let Some((generation, drain)) = drain {
+            // SAFETY: Links are destroyed below, and only there.
+            unsafe { drain.run() };
+            self.drive(|inner| {
+                if inner.is_current(generation) {
+                    if let Some(engine) = inner.engine.as_mut() {
+                        engine.handle_disconnect_requested();
+                    }
+                }
+            });
+        }
         let mut retired = self.look(|inner| inner.take_retired());
         while let Some(mut link) = retired {
             retired = link.older.take();

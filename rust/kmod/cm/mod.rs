@@ -20,6 +20,7 @@ pub(crate) use passive::request_cb;
 
 use crate::{
     addr::Addr,
+    alarm::Alarm,
     endpoint::{
         Inner,
         Phase, //
@@ -172,24 +173,24 @@ unsafe fn private_data<'a>(event: *const ffi::ib_cm_event, len: usize) -> &'a [u
     }
 }
 
+/// How long a disconnected link waits for its sends to complete.
+const LAST_ACK_MS: u32 = 100;
+
 /// DREQ: the connection is over, but messages that came before it may still
-/// lie in the completion queue, which DREQ overtakes.
+/// lie in the completion queue, which DREQ overtakes. The reaper drains it: the
+/// workqueue of the CM has to stay free for the handshakes of others.
+///
+/// It also overtakes the acknowledgement of our last messages. These get a
+/// moment to complete, because a queue pair that is destroyed while packets
+/// for it arrive is a race which not every driver wins (rxe warns of a use
+/// after the last reference).
 fn peer_disconnects(sock: &SockRef, generation: u64) {
-    let drain = sock.look(|inner| {
-        let link = inner.link.as_mut()?;
-        (link.generation() == generation).then(|| {
-            link.draining = true;
-            link.qp().drain()
-        })
-    });
-    let Some(drain) = drain else { return };
-    // SAFETY: A link is destroyed after its CM identifier, and destroying that
-    // waits for this handler.
-    unsafe { drain.run() };
-    sock.drive(|inner| {
-        if inner.is_current(generation) {
-            if let Some(engine) = inner.engine.as_mut() {
-                engine.handle_disconnect_requested();
+    sock.look(|inner| {
+        if let Some(link) = inner.link.as_mut() {
+            if link.generation() == generation {
+                link.draining = true;
+                let wait = if link.is_send_idle() { 0 } else { LAST_ACK_MS };
+                sock.set_alarm(Alarm::Reap, wait);
             }
         }
     });
