@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from twohosts.failure import Failure, check
-
 from peer import PATIENCE, Peer, Status
+from twohosts.failure import Failure, check
 from wire import BSDH, Header, Message, Mid
 
 # Fewest credits to send payload with, control, and an update.

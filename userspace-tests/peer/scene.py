@@ -14,12 +14,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from twohosts import counters
-from twohosts.failure import Failure, check
-
 from conversation import Conversation
 from peer import PATIENCE, Peer, namespace
 from stream import Connecting, Listener, Stream
+from twohosts import counters
+from twohosts.failure import Failure, check
 from wire import Hello, HelloAck, Mid
 
 ADDRESSES = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd00::1", "fd00::2")}
@@ -167,9 +166,9 @@ class Scene:
 
     # Attacks on the passive side.
 
-    def hello(self, version: int = 4, **fields: object) -> Hello:
+    def hello(self, ip: int = 4, **fields: object) -> Hello:
         """A good Hello but for the fields given."""
-        src, dst = ADDRESSES[version]
+        src, dst = ADDRESSES[ip]
         return Hello(**{"src": src, "dst": dst, "local_port": next(self._ports)} | fields)
 
     def peer(self, **settings: int) -> Peer:
@@ -185,51 +184,51 @@ class Scene:
         self.keep(listener)
         return listener
 
-    def _listener(self, version: int, at: Listener | None) -> Listener:
-        return at or (self.listener if version == 4 else self.listener6)
+    def _listener(self, ip: int, at: Listener | None) -> Listener:
+        return at or (self.listener if ip == 4 else self.listener6)
 
     def request(
-        self, hello: Hello | bytes, version: int = 4, at: Listener | None = None, **settings: int
+        self, hello: Hello | bytes, ip: int = 4, at: Listener | None = None, **settings: int
     ) -> Peer:
         """A raw peer in a that has sent a Hello to a listener in b."""
         if isinstance(hello, Hello):
             settings = buffers(hello.bufs, hello.rcv_size) | settings
             hello = hello.pack()
         peer = self.peer(**settings)
-        src, dst = ADDRESSES[version]
+        src, dst = ADDRESSES[ip]
         with namespace("a"):
-            peer.connect(src, dst, self._listener(version, at).port, hello)
+            peer.connect(src, dst, self._listener(ip, at).port, hello)
         return peer
 
     def greet(
         self,
-        version: int = 4,
+        ip: int = 4,
         hello: Hello | None = None,
         at: Listener | None = None,
         **settings: int,
     ) -> Victim:
         """A connection as far as the HelloAck; it has no stream yet."""
-        hello = hello or self.hello(version)
-        peer = self.request(hello, version, at, **settings)
+        hello = hello or self.hello(ip)
+        peer = self.request(hello, ip, at, **settings)
         ack = HelloAck.parse(peer.expect("rep").data)
         talk = Conversation(peer, hello.bufs, ack.bufs, ack.rcv_size, hello.rcv_size)
         return Victim(peer, talk, ack)
 
     def establish(
         self,
-        version: int = 4,
+        ip: int = 4,
         hello: Hello | None = None,
         at: Listener | None = None,
         **settings: int,
     ) -> Victim:
         """A connection, accepted by the module's listener."""
-        victim = self.greet(version, hello, at, **settings)
+        victim = self.greet(ip, hello, at, **settings)
         victim.peer.rtu()
-        return self.accept(victim, version, at)
+        return self.accept(victim, ip, at)
 
-    def accept(self, victim: Victim, version: int = 4, at: Listener | None = None) -> Victim:
+    def accept(self, victim: Victim, ip: int = 4, at: Listener | None = None) -> Victim:
         """The module's side of a connection."""
-        victim.stream = self._listener(version, at).accept()
+        victim.stream = self._listener(ip, at).accept()
         self.keep(victim.stream)
         return victim
 

@@ -11,10 +11,9 @@ import select
 import socket
 import time
 
+from peer import PATIENCE
 from twohosts import native
 from twohosts.failure import Failure
-
-from peer import PATIENCE
 
 
 def _wait(sock: socket.socket, events: int, what: str, timeout: float) -> int:

@@ -6,11 +6,10 @@ from __future__ import annotations
 import errno
 import socket
 
-from twohosts.failure import check
-
 from peer import Peer, Status
 from register import case
 from scene import Scene, Victim
+from twohosts.failure import check
 from wire import HelloAck, Mid
 
 # The connection manager's shortest reasonable wait, 16 ms, and tries.

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from twohosts.failure import check
-
 from peer import Status
 from register import case
 from scene import ADDRESSES, Scene, Victim
+from twohosts.failure import check
 from wire import OFED_RCV_SIZE, VERSION, Flags, Hello, HelloAck, Mid
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import contextlib
 
-from twohosts.failure import check
-
 from conversation import PAYLOAD
 from peer import Status
 from register import case
 from scene import Scene
+from twohosts.failure import check
 from wire import Mid
 
 

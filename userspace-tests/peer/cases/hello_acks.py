@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import errno
 
-from twohosts.failure import check
-
 from conversation import Conversation
 from peer import Rejected
 from register import case
 from scene import Scene, Victim
+from twohosts.failure import check
 from wire import HelloAck, Mid
 
 MALFORMED: dict[str, dict[str, int]] = {

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from twohosts.failure import check
-
 from peer import Rejected, namespace
 from register import case
 from scene import ADDRESSES, Scene
+from twohosts.failure import check
 from wire import Hello, Mid
 
 HERE, THERE = ADDRESSES[4]

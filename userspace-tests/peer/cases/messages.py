@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twohosts.failure import check
-
 from conversation import Conversation
 from peer import Status
 from register import case
 from scene import Scene
+from twohosts.failure import check
 from wire import EXTENSIONS, Flags, Mid
 
 Send = Callable[[Conversation], object]
@@ -57,9 +56,9 @@ WRONG: dict[str, Send] = {
     },
     **{
         f"{mid.name} with a cut extended header": lambda talk, mid=mid: talk.send(
-            mid, bytes(size - 1)
+            mid, extension(mid)[1:]
         )
-        for mid, size in EXTENSIONS.items()
+        for mid in EXTENSIONS
     },
     # Payload where there is none.
     **{
@@ -141,7 +140,8 @@ def _oversize(scene: Scene, length: int) -> None:
     assert victim.ack is not None
     number = victim.talk.send(Mid.DATA, bytes(victim.ack.rcv_size - 16 + length))
     status = victim.peer.completion(number)
-    check(status == Status.REM_INV_REQ_ERR, f"the message has ended with {status.name}")
+    refusals = (Status.REM_INV_REQ_ERR, Status.REM_OP_ERR)
+    check(status in refusals, f"the message has ended with {status.name}")
     scene.is_reset(victim)
     scene.moved(violations=0, link_failures=1)
 

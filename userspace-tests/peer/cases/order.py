@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from twohosts.failure import check
-
 from cases.messages import advert, extension
 from register import case
 from scene import Scene
+from twohosts.failure import check
 from wire import Hello, HelloAck, Mid
 
 # Completions and answers of what was never begun, and what MaxAdverts 1 excludes.

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import errno
 
-from twohosts.failure import check
-
 from peer import Peer, Status
 from register import case
 from scene import Scene
+from twohosts.failure import check
 from wire import Mid
 
 
