@@ -281,7 +281,7 @@ pub const CASES: &[Case] = &[
     Case::connected(
         "urgent_byte_many_times",
         |t, s| {
-            for number in 0..50_u8 {
+            for number in 0..20_u8 {
                 t.await_events(s, POLLPRI);
                 assert_eq!(urgent(t, s), Ok(vec![number]));
                 assert_eq!(t.recv_exactly(s, 1), [number]);
@@ -289,7 +289,7 @@ pub const CASES: &[Case] = &[
             }
         },
         |t, s| {
-            for number in 0..50_u8 {
+            for number in 0..20_u8 {
                 t.send_all(s, &[number]);
                 t.ok("urgent", s.send(&[number], MSG_OOB));
                 t.wait("next");

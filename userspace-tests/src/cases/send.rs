@@ -319,14 +319,14 @@ pub const CASES: &[Case] = &[
         "send_without_delay_answers_every_byte",
         |t, s| {
             t.ok("nodelay", s.set(SOL_TCP, libc::TCP_NODELAY, &1));
-            for number in 0..200_u8 {
+            for number in 0..100_u8 {
                 t.send_all(s, &[number]);
                 assert_eq!(t.recv_exactly(s, 1), [number]);
             }
         },
         |t, s| {
             t.ok("nodelay", s.set(SOL_TCP, libc::TCP_NODELAY, &1));
-            for _ in 0..200 {
+            for _ in 0..100 {
                 let byte = t.recv_exactly(s, 1);
                 t.send_all(s, &byte);
             }

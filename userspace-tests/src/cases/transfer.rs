@@ -270,7 +270,7 @@ pub const CASES: &[Case] = &[
             t.see("data", digest.text());
         },
     ),
-    Case::connected("ping_pong_of_one_byte", |t, s| pong(t, s, 500, 1), |t, s| ping(t, s, 500, 1))
+    Case::connected("ping_pong_of_one_byte", |t, s| pong(t, s, 150, 1), |t, s| ping(t, s, 150, 1))
         .both_versions(),
     Case::connected(
         "ping_pong_of_64_kib",
@@ -280,13 +280,13 @@ pub const CASES: &[Case] = &[
     Case::connected(
         "ping_pong_with_several_requests_under_way",
         |t, s| {
-            for number in 0..200_u32 {
+            for number in 0..80_u32 {
                 assert_eq!(t.recv_exactly(s, 4), number.to_le_bytes());
                 t.send_all(s, &number.to_be_bytes());
             }
         },
         |t, s| {
-            for batch in 0..20_u32 {
+            for batch in 0..8_u32 {
                 for number in 0..10 {
                     t.send_all(s, &(batch * 10 + number).to_le_bytes());
                 }
