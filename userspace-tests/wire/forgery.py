@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A capture that nobody recorded: one short connection, byte by byte, with a fault if wanted.
+"""Connections that nobody recorded: short ones, byte by byte, with a fault if wanted.
 
 The judge is tested with it: what is right must pass every rule, and each fault must be found
 by the rule it breaks.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -57,14 +58,7 @@ class Forgery:
         stream = b"".join(self.payloads)
         return Transfer(self.client, self.server, hashlib.sha256(stream).hexdigest(), len(stream))
 
-    def write(self, file: Path) -> None:
-        """Write the capture."""
-        with file.open("wb") as out:
-            out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 16, 1))
-            for number, packet in enumerate(self._packets()):
-                out.write(struct.pack("<IIII", 1, number, len(packet), len(packet)) + packet)
-
-    def _packets(self) -> list[bytes]:
+    def packets(self) -> list[bytes]:
         a, b = self.client[0], self.server[0]
         packets = [
             self._mad(a, b, REQ, self._request()),
@@ -161,6 +155,28 @@ def bth(opcode: int, queue_pair: int, psn: int, content: bytes) -> bytes:
 def _gid(address: str) -> bytes:
     packed = ipaddress.ip_address(address).packed
     return packed if len(packed) == 16 else bytes(10) + b"\xff\xff" + packed
+
+
+def write(file: Path, forgeries: Iterable[Forgery]) -> None:
+    """Write one capture with all of these in it, one after the other."""
+    with file.open("wb") as out:
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 16, 1))
+        packets = (packet for forgery in forgeries for packet in forgery.packets())
+        for number, packet in enumerate(packets):
+            out.write(struct.pack("<IIII", number, 0, len(packet), len(packet)) + packet)
+
+
+def between(number: int, forgery: Forgery) -> Forgery:
+    """The same connection, but between two hosts of its own."""
+    if ":" in forgery.client[0]:
+        addresses = f"fd00:{number:x}::1", f"fd00:{number:x}::2"
+    else:
+        addresses = f"10.1.{number}.1", f"10.1.{number}.2"
+    return replace(
+        forgery,
+        client=(addresses[0], forgery.client[1]),
+        server=(addresses[1], forgery.server[1]),
+    )
 
 
 GENUINE = Forgery()
