@@ -295,9 +295,11 @@ fn judge(actors: &mut [Actor; 2], outcome: &mut Outcome, late: bool) {
         let status = actor.reap();
         if let Some(why) = &actor.failure {
             outcome.failures.push(format!("{side}: {why}"));
-        } else if actor.open && (late || !anyone_failed) {
+        } else if actor.open {
+            // Who only waited for the one that failed is no failure of its own, but worth knowing.
+            let what = if late || !anyone_failed { "TIMEOUT" } else { "ended by the runner" };
             let place = &actor.place;
-            outcome.failures.push(format!("{side}: TIMEOUT, last: {place}; {whereabouts}"));
+            outcome.failures.push(format!("{side}: {what}, last: {place}; {whereabouts}"));
         } else if !actor.done && !actor.open {
             let how = status.map_or("will not die".to_string(), ending);
             outcome.failures.push(format!("{side}: {how}, last: {}", actor.place));
