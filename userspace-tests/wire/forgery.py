@@ -47,7 +47,9 @@ class Forgery:
     hello_ack_reserved: int = 0
     service_id_base: int = SERVICE_ID_BASE
     # The empty one is a credit update.
-    payloads: tuple[bytes, ...] = (b"x" * 10, bytes(range(256)) * 20, b"", b"the end")
+    payloads: tuple[bytes, ...] = field(
+        default=(b"x" * 10, bytes(range(256)) * 20, b"", b"the end"), repr=False
+    )
     # Added to a field of the n-th message of the client, by its name.
     wrong: dict[str, tuple[int, int]] = field(default_factory=dict)
     # How many buffers the server says it has.
@@ -59,6 +61,7 @@ class Forgery:
         return Transfer(self.client, self.server, hashlib.sha256(stream).hexdigest(), len(stream))
 
     def packets(self) -> list[bytes]:
+        """The connection from its REQ to the last goodbye."""
         a, b = self.client[0], self.server[0]
         packets = [
             self._mad(a, b, REQ, self._request()),
