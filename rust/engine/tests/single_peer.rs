@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One engine and the exchanges that it owes to any peer.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
+mod script;
+
+use script::{config, hello, hello_ack, Did, Script};
+use sdp_engine::engine::{
+    conn::{Config, Connection, Ended, Queue, State},
+    error::{PeerError, Refused, ShellError},
+    timer::Timer,
+    types::Ip,
+    wire::{
+        avail::SrcAvail,
+        hello::{Hello, HelloAck},
+        mode::{Half, Mode, ModeChange},
+        Body, Mid,
+    },
+};
+
+const ADVERT: SrcAvail = SrcAvail {
+    len: 1000,
+    r_key: 7,
+    va: 0,
+};
+
+fn updates(did: &[Did]) -> usize {
+    did.iter()
+        .filter(|did| {
+            matches!(did, Did::Sent(repr) if repr.body == Body::Data && repr.payload_len == 0)
+        })
+        .count()
+}
+
+#[test]
+fn a_connection_is_small() {
+    let size = size_of::<Connection>();
+    println!("Connection: {size} bytes");
+    assert!(size < 400);
+}
+
+#[test]
+fn the_hello_says_what_was_configured() {
+    let mut conn = Connection::connecting(config());
+    let v6 = Ip::V6([0xfd; 16]);
+    assert_eq!(
+        conn.hello(v6, v6, 1),
+        Err(ShellError::ReceivesNotPosted),
+        "nothing is posted"
+    );
+    assert_eq!(conn.receives_wanted(), 4);
+    conn.on_receives_posted(4);
+    let hello = Hello::parse(&conn.hello(v6, v6, 1).unwrap()).unwrap();
+    assert_eq!(hello.bufs, 4);
+    assert_eq!(hello.local_rcv_size, 116);
+    assert_eq!(hello.desired_remote_rcv_size, 116);
+    assert_eq!(hello.max_adverts, 1);
+    assert_eq!((hello.src, hello.dst, hello.local_port), (v6, v6, 1));
+    assert_eq!(conn.hello(v6, v6, 1), Err(ShellError::WrongState));
+    assert_eq!(conn.hello_ack(), Err(ShellError::WrongState));
+}
+
+#[test]
+fn the_hello_ack_says_what_was_configured() {
+    let mut conn = Connection::accepting(config(), &hello(5));
+    assert_eq!(conn.hello_ack(), Err(ShellError::ReceivesNotPosted));
+    conn.on_receives_posted(6);
+    let ack = HelloAck::parse(&conn.hello_ack().unwrap()).unwrap();
+    assert_eq!(
+        (ack.bufs, ack.actual_rcv_size, ack.max_adverts),
+        (6, 116, 1)
+    );
+    assert_eq!(conn.hello_ack(), Err(ShellError::WrongState));
+    assert_eq!(conn.credits(), 5);
+}
+
+#[test]
+fn a_configuration_out_of_range_is_refused() {
+    let good = config();
+    let bad = [
+        Config {
+            rcv_size: 36,
+            ..good
+        },
+        Config {
+            rx_initial: 2,
+            ..good
+        },
+        Config {
+            rx_depth: 3,
+            ..good
+        },
+        Config {
+            rx_depth: 40000,
+            ..good
+        },
+        Config {
+            tx_depth: 2,
+            ..good
+        },
+        Config {
+            max_send_payload: 0,
+            ..good
+        },
+        Config {
+            max_adverts: 0,
+            ..good
+        },
+        Config {
+            max_adverts: 2,
+            ..good
+        },
+    ];
+    for cfg in bad {
+        let mut conn = Connection::accepting(cfg, &hello(4));
+        conn.on_receives_posted(10);
+        assert_eq!(conn.hello_ack(), Err(ShellError::BadConfig), "{cfg:?}");
+    }
+}
+
+#[test]
+fn a_message_fits_the_peers_buffer_and_our_gather_list() {
+    let with = |rcv_size: u32, max_send_payload| {
+        let cfg = Config {
+            max_send_payload,
+            ..config()
+        };
+        let hello = Hello {
+            local_rcv_size: rcv_size,
+            ..hello(4)
+        };
+        Connection::accepting(cfg, &hello).max_payload()
+    };
+    assert_eq!(with(37, 1000), 21);
+    assert_eq!(with(1016, 2000), 1000);
+    assert_eq!(with(1016, 500), 500);
+    assert_eq!(with(u32::MAX, u16::MAX), u16::MAX);
+    assert_eq!(with(65536, u16::MAX), 65520);
+}
+
+#[test]
+fn the_passive_side_is_silent_until_established() {
+    let mut script = Script::hello_ack_sent();
+    script.queue(10);
+    assert_eq!(script.drain(), []);
+    script.conn.handle_established();
+    assert_eq!(script.conn.state(), State::Established);
+    assert_eq!(script.sent(), [Body::Data]);
+    script.conn.handle_established();
+    assert_eq!(script.conn.state(), State::Established);
+}
+
+#[test]
+fn a_second_hello_ack_changes_nothing() {
+    let mut script = Script::established();
+    assert_eq!(
+        script.conn.handle_hello_ack(&hello_ack(3)),
+        Err(PeerError::HandshakeRepeated(Mid::HelloAck))
+    );
+    assert_eq!(script.conn.credits(), 20);
+    assert!(script.conn.is_established());
+}
+
+#[test]
+fn each_number_of_credits_allows_what_the_table_says() {
+    // Three: one message with payload.
+    let mut script = Script::granted(3);
+    script.queue(100);
+    script.queue(100);
+    assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 100));
+    assert_eq!(script.step(), None);
+    assert_eq!(script.conn.credits(), 2);
+    assert_eq!(script.conn.stats().credit_stalls, 1);
+    // Two: a control message.
+    script.send(Body::ChRcvBuf(5), 0).unwrap();
+    assert_eq!(script.conn.credits(), 2);
+    assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.body == Body::ChRcvBufAck(100)));
+    assert_eq!(script.conn.credits(), 1);
+    // One: nothing, as the message just sent has granted everything.
+    assert_eq!(script.step(), None);
+    // One: a grant, once there is something to grant.
+    script.bufs = 1;
+    let mut repr = script.next(Body::Data, 50);
+    repr.bufs = 3;
+    script.send_repr(&repr).unwrap();
+    assert_eq!(script.conn.credits(), 1);
+    let did = std::iter::from_fn(|| script.step()).collect::<Vec<_>>();
+    assert_eq!(updates(&did), 1);
+    assert_eq!(did.len(), 1);
+    assert_eq!(script.conn.credits(), 0);
+    // None: nothing at all.
+    repr = script.next(Body::ChRcvBuf(5), 0);
+    repr.bufs = 2;
+    script.send_repr(&repr).unwrap();
+    assert_eq!(script.conn.credits(), 0);
+    assert_eq!(script.step(), None);
+}
+
+#[test]
+fn disconn_waits_for_two_credits_and_for_all_bytes() {
+    let mut script = Script::granted(4);
+    script.queue(300);
+    script.conn.shutdown_send();
+    assert_eq!(script.sent(), [Body::Data, Body::Data]);
+    assert_eq!(script.conn.credits(), 2);
+    // Two credits would do for DisConn, but a byte is in front of it.
+    assert_eq!(script.conn.unsent(), 100);
+    script.bufs = 3;
+    script.send(Body::Data, 0).unwrap();
+    assert_eq!(script.sent(), [Body::Data, Body::DisConn]);
+    assert_eq!(
+        script.conn.queue(1, Queue::default()),
+        Err(Refused::SendClosed)
+    );
+    // With one credit it is not sent.
+    let mut script = Script::granted(3);
+    script.queue(1);
+    script.drain();
+    script.bufs = 2;
+    script.send(Body::ChRcvBuf(5), 0).unwrap();
+    assert_eq!(script.sent(), [Body::ChRcvBufAck(100)]);
+    assert_eq!(script.conn.credits(), 1);
+    script.conn.shutdown_send();
+    assert_eq!(script.drain(), []);
+    script.send(Body::Data, 0).unwrap();
+    assert_eq!(script.sent(), [Body::DisConn]);
+}
+
+#[test]
+fn send_slots_are_kept_back_like_credits() {
+    let mut script = Script::established();
+    script.conn.set_nodelay(true);
+    script.queue(1000);
+    let sent = std::iter::from_fn(|| script.step()).count();
+    assert_eq!(sent, 6);
+    assert_eq!(script.conn.stats().slot_stalls, 1);
+    assert_eq!(script.conn.uncompleted(), 600);
+    script.send(Body::ChRcvBuf(5), 0).unwrap();
+    assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.body == Body::ChRcvBufAck(100)));
+    assert_eq!(script.step(), None);
+    for _ in 0..2 {
+        script.complete();
+    }
+    assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 100));
+    assert_eq!(script.step(), None);
+    assert_eq!(script.conn.uncompleted(), 500);
+}
+
+#[test]
+fn nagle_waits_for_completion_and_not_for_the_acknowledgement() {
+    let mut script = Script::established();
+    script.queue(10);
+    assert!(script.step().is_some());
+    script.queue(10);
+    assert_eq!(script.step(), None);
+    script.complete();
+    assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
+}
+
+#[test]
+fn updates_are_sent_in_every_state_that_receives() {
+    // Closed by the peer: it grants us credits, and each grant costs it one.
+    let mut script = Script::established();
+    script.send(Body::DisConn, 0).unwrap();
+    assert_eq!(script.conn.state(), State::PeerClosed);
+    script.drain();
+    for _ in 0..100 {
+        script.send(Body::Data, 0).unwrap();
+        script.send(Body::Data, 0).unwrap();
+        assert_eq!(updates(&script.drain()), 1);
+    }
+    // Closed by us: the peer's bytes go on.
+    let mut script = Script::established();
+    script.conn.shutdown_send();
+    script.drain();
+    assert_eq!(script.conn.state(), State::LocalClosed);
+    for _ in 0..100 {
+        script.send(Body::Data, 10).unwrap();
+        script.conn.on_buffer_consumed();
+        script.drain();
+    }
+    assert!(script.conn.stats().credit_updates_sent > 10);
+}
+
+#[test]
+fn a_shut_window_answers_the_peers_update_after_a_while() {
+    let mut script = Script::established();
+    while script.conn.posted() >= 3 {
+        script.send(Body::Data, 1).unwrap();
+        script.drain();
+    }
+    script.send(Body::Data, 0).unwrap();
+    assert_eq!(script.drain(), []);
+    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    // A message of ours grants as well.
+    script.queue(1);
+    script.drain();
+    assert_eq!(script.conn.timer(), None);
+    script.send(Body::Data, 0).unwrap();
+    script.drain();
+    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    script.conn.handle_timeout(Timer::CreditUpdate);
+    assert_eq!(updates(&script.drain()), 1);
+    assert_eq!(script.conn.timer(), None);
+    // Without any credit the peer is not kept waiting.
+    script.send(Body::Data, 0).unwrap();
+    assert_eq!(script.drain(), []);
+    script.send(Body::Data, 0).unwrap();
+    assert_eq!(updates(&script.drain()), 1);
+}
+
+#[test]
+fn a_timer_that_is_not_wanted_does_nothing() {
+    let mut script = Script::established();
+    for timer in [Timer::Cork, Timer::PeerClose, Timer::CreditUpdate] {
+        script.conn.handle_timeout(timer);
+    }
+    assert_eq!(script.drain(), []);
+    assert_eq!(script.conn.state(), State::Established);
+    assert_eq!(Timer::Cork.millis(), 200);
+    assert_eq!(Timer::PeerClose.millis(), 60_000);
+}
+
+#[test]
+fn a_src_avail_is_declined_and_its_inline_bytes_are_delivered() {
+    let mut script = Script::established();
+    let delivery = script.send(Body::SrcAvail(ADVERT), 60).unwrap();
+    assert_eq!((delivery.payload_offset, delivery.payload_len), (32, 60));
+    assert_eq!(script.sent()[0], Body::SendSm);
+    // The rest as Data, and then another one.
+    script.send(Body::Data, 100).unwrap();
+    script.conn.on_buffer_consumed();
+    script.drain();
+    script.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    assert_eq!(script.sent()[0], Body::SendSm);
+    assert_eq!(script.conn.stats().src_avails_declined, 2);
+}
+
+#[test]
+fn a_cancel_is_answered_at_most_once() {
+    // In front of our SendSm: that one answers both.
+    let mut script = Script::established();
+    script.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    script.send(Body::SrcAvailCancel, 0).unwrap();
+    let sent = script.sent();
+    assert_eq!(sent.iter().filter(|body| **body == Body::SendSm).count(), 1);
+    // Behind it: nothing is held any more.
+    script.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    assert_eq!(script.sent()[0], Body::SendSm);
+    script.send(Body::SrcAvailCancel, 0).unwrap();
+    assert!(!script.sent().contains(&Body::SendSm));
+    // With none at all: nothing either.
+    script.send(Body::SrcAvailCancel, 0).unwrap();
+    assert!(!script.sent().contains(&Body::SendSm));
+}
+
+#[test]
+fn send_sm_waits_for_two_credits() {
+    let mut script = Script::granted(3);
+    script.queue(1);
+    script.drain();
+    script.bufs = 1;
+    script.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    assert_eq!(script.conn.credits(), 1);
+    assert!(!script.sent().contains(&Body::SendSm));
+    script.bufs = 2;
+    script.send(Body::Data, 0).unwrap();
+    assert_eq!(script.sent(), [Body::SendSm]);
+}
+
+#[test]
+fn buffered_mode_is_accepted() {
+    let mut script = Script::established();
+    let change = ModeChange {
+        half: Half::Receive,
+        mode: Mode::Buffered,
+    };
+    script.send(Body::ModeChange(change), 0).unwrap();
+    assert_eq!(script.send(Body::Data, 5).unwrap().payload_len, 5);
+}
+
+#[test]
+fn a_resize_is_answered_with_the_size_that_is_there() {
+    let mut script = Script::established();
+    for desired in [0, 50, 100_000, u32::MAX] {
+        script.send(Body::ChRcvBuf(desired), 0).unwrap();
+        assert_eq!(script.sent()[0], Body::ChRcvBufAck(100));
+    }
+}
+
+#[test]
+fn suspension_is_answered_by_leaving() {
+    let mut script = Script::established();
+    script.queue(10);
+    script.send(Body::SuspComm(0x11388), 0).unwrap();
+    assert_eq!(script.sent(), [Body::Data, Body::DisConn]);
+    assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+    // What still comes is delivered.
+    assert_eq!(script.send(Body::Data, 3).unwrap().payload_len, 3);
+    assert!(script.send(Body::DisConn, 0).unwrap().peer_closed);
+    assert_eq!(script.drain().last(), Some(&Did::Disconnect));
+    script.conn.handle_disconnected();
+    assert_eq!(script.conn.ended(), Some(Ended::Finished));
+}
+
+#[test]
+fn abort_conn_after_disconn_is_a_reset() {
+    let mut script = Script::established();
+    script.send(Body::DisConn, 0).unwrap();
+    script.drain();
+    script.send(Body::AbortConn, 0).unwrap();
+    assert_eq!(script.drain(), [Did::Disconnect]);
+    assert_eq!(script.conn.ended(), Some(Ended::Reset));
+}
+
+#[test]
+fn our_abort_conn_goes_before_the_dreq_and_only_with_credits() {
+    let mut script = Script::established();
+    script.conn.shutdown_send();
+    script.drain();
+    script.conn.abort();
+    assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.body == Body::AbortConn));
+    assert_eq!(script.step(), None);
+    assert_eq!(script.conn.ended(), None);
+    script.complete();
+    assert_eq!(script.step(), Some(Did::Disconnect));
+    assert_eq!(script.conn.ended(), Some(Ended::Aborted));
+
+    let mut script = Script::granted(2);
+    script.conn.shutdown_send();
+    script.drain();
+    script.conn.abort();
+    assert_eq!(script.drain(), [Did::Disconnect]);
+}
+
+#[test]
+fn a_link_failure_does_not_wait_for_abort_conn() {
+    let mut script = Script::established();
+    script.conn.shutdown_send();
+    script.drain();
+    script.conn.abort();
+    assert!(script.step().is_some());
+    script.conn.handle_link_failed();
+    assert_eq!(script.step(), Some(Did::Disconnect));
+    assert_eq!(script.conn.ended(), Some(Ended::Aborted));
+}
+
+#[test]
+fn a_dreq_without_both_disconn_is_a_reset() {
+    let prepare: [fn(&mut Script); 5] = [
+        |_| {},
+        |s| s.conn.shutdown_send(),
+        |s| {
+            s.conn.shutdown_send();
+            s.drain();
+        },
+        |s| {
+            s.send(Body::DisConn, 0).unwrap();
+        },
+        |s| {
+            // Our DisConn is only queued.
+            s.send(Body::DisConn, 0).unwrap();
+            s.conn.shutdown_send();
+        },
+    ];
+    for prepare in prepare {
+        let mut script = Script::established();
+        prepare(&mut script);
+        script.conn.handle_disconnect_requested();
+        assert_eq!(script.conn.ended(), Some(Ended::Reset));
+        assert_eq!(script.drain(), []);
+    }
+}
+
+#[test]
+fn the_second_to_close_finishes_with_the_peers_dreq() {
+    for completed in [false, true] {
+        let mut script = Script::established();
+        script.send(Body::DisConn, 0).unwrap();
+        script.conn.shutdown_send();
+        assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.body == Body::DisConn));
+        if completed {
+            script.complete();
+            assert_eq!(script.conn.state(), State::BothClosed);
+            assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+        }
+        assert_eq!(script.step(), None);
+        script.conn.handle_disconnect_requested();
+        assert_eq!(script.conn.ended(), Some(Ended::Finished));
+    }
+}
+
+#[test]
+fn the_dreq_waits_for_the_completion_of_our_disconn() {
+    let mut script = Script::established();
+    script.conn.shutdown_send();
+    assert!(script.step().is_some());
+    script.send(Body::DisConn, 0).unwrap();
+    assert_eq!(script.conn.state(), State::BothClosing);
+    assert_eq!(script.step(), None);
+    script.complete();
+    assert_eq!(script.step(), Some(Did::Disconnect));
+    assert_eq!(script.conn.state(), State::Disconnecting);
+    assert_eq!(script.conn.ended(), None);
+    // Crossing DREQs are as good as a DREP.
+    script.conn.handle_disconnect_requested();
+    assert_eq!(script.conn.ended(), Some(Ended::Finished));
+}
+
+#[test]
+fn a_link_that_fails_after_both_ends_of_stream_has_lost_nothing() {
+    let mut script = Script::established();
+    script.send(Body::DisConn, 0).unwrap();
+    script.conn.shutdown_send();
+    script.drain();
+    assert_eq!(script.conn.state(), State::BothClosed);
+    script.conn.handle_link_failed();
+    assert_eq!(script.drain(), [Did::Disconnect]);
+    assert_eq!(script.conn.ended(), Some(Ended::Finished));
+    // The same with our DREQ out.
+    let mut script = Script::established();
+    script.conn.shutdown_send();
+    script.drain();
+    script.send(Body::DisConn, 0).unwrap();
+    assert_eq!(script.drain(), [Did::Disconnect]);
+    script.conn.handle_link_failed();
+    assert_eq!(script.conn.ended(), Some(Ended::Finished));
+}
+
+#[test]
+fn the_urgent_byte_is_marked_on_the_wire() {
+    let mut script = Script::established();
+    let urgent = Queue {
+        more: false,
+        urgent: true,
+    };
+    script.conn.queue(150, urgent).unwrap();
+    script.queue(20);
+    let flags: Vec<_> = script
+        .drain()
+        .iter()
+        .map(|did| match did {
+            Did::Sent(repr) => (repr.payload_len, repr.flags.oob_pend, repr.flags.oob_pres),
+            Did::Disconnect => panic!("no end here"),
+        })
+        .collect();
+    assert_eq!(
+        flags,
+        [(100, true, false), (50, true, true), (20, false, false)]
+    );
+    assert_eq!(script.conn.stats().urgent_sent, 1);
+}
+
+#[test]
+fn an_urgent_byte_is_delivered_with_its_news() {
+    let mut script = Script::established();
+    let mut repr = script.next(Body::Data, 4);
+    repr.flags.oob_pend = true;
+    let delivery = script.send_repr(&repr).unwrap();
+    assert!(delivery.urgent_pending && !delivery.urgent_byte);
+    let mut repr = script.next(Body::Data, 4);
+    repr.flags.oob_pend = true;
+    repr.flags.oob_pres = true;
+    let delivery = script.send_repr(&repr).unwrap();
+    assert!(!delivery.urgent_pending && delivery.urgent_byte);
+    assert_eq!(script.conn.stats().urgent_received, 1);
+}
+
+#[test]
+fn an_end_before_establishment_has_no_output() {
+    for start in [
+        Script::idle,
+        Script::hello_sent,
+        Script::hello_received,
+        Script::hello_ack_sent,
+    ] {
+        let mut script = start();
+        script.conn.abort();
+        assert_eq!(script.conn.ended(), Some(Ended::Aborted));
+        assert_eq!(script.drain(), []);
+        let mut script = start();
+        script.conn.handle_disconnect_requested();
+        assert_eq!(script.conn.ended(), Some(Ended::Reset));
+        let mut script = start();
+        script.conn.handle_link_failed();
+        assert_eq!(script.conn.ended(), Some(Ended::LinkFailed));
+    }
+}
+
+#[test]
+fn counters_count() {
+    let mut script = Script::established();
+    script.queue(150);
+    script.drain();
+    script.send(Body::Data, 70).unwrap();
+    script.send(Body::Data, 0).unwrap();
+    let stats = *script.conn.stats();
+    assert_eq!(stats.payload_bytes_sent, 150);
+    assert_eq!(stats.messages_sent, 2);
+    assert_eq!(stats.payload_bytes_received, 70);
+    assert_eq!(stats.messages_received, 2);
+    assert_eq!(stats.credit_updates_received, 1);
+}
