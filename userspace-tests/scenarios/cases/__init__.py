@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""All scenarios, in the order in which they are played."""
+
+from cases import (
+    bad_network,
+    connects_during_removal,
+    device_addition,
+    device_removal,
+    failing_calls,
+    failing_load,
+    idle_connections,
+    keepalive,
+    killed_processes,
+    link_down,
+    memory_cgroup,
+    module_removal,
+    namespace_deletion,
+)
+
+__all__ = [
+    "bad_network",
+    "connects_during_removal",
+    "device_addition",
+    "device_removal",
+    "failing_calls",
+    "failing_load",
+    "idle_connections",
+    "keepalive",
+    "killed_processes",
+    "link_down",
+    "memory_cgroup",
+    "module_removal",
+    "namespace_deletion",
+]

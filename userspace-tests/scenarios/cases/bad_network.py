@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Packets are lost, late, doubled and out of order: the stream is not."""
+
+from __future__ import annotations
+
+import time
+
+import limits
+import network
+import traffic
+from register import scenario
+
+
+def _carried(*netem: str) -> str:
+    with network.disturbed(*netem):
+        pairs = traffic.connect(2) + traffic.connect(1, version=6)
+        for pair in pairs:
+            pair.exchange(limits.amount(3_000_000, 600_000))
+        begin = time.monotonic()
+        traffic.finish(pairs, limits.seconds(90))
+        took = time.monotonic() - begin
+        for pair in pairs:
+            pair.close()
+    total = sum(end.received for end in traffic.ends_of(pairs))
+    return f"{total / took / 1e6:.1f} MB/s"
+
+
+@scenario
+def streams_are_right_with_packets_lost() -> str:
+    """One in a hundred."""
+    return _carried("loss", "1%")
+
+
+@scenario
+def streams_are_right_with_packets_late() -> str:
+    """By milliseconds, some more than others."""
+    return _carried("delay", "3ms", "2ms")
+
+
+@scenario
+def streams_are_right_with_packets_doubled() -> str:
+    """One in twenty."""
+    return _carried("duplicate", "5%")
+
+
+@scenario
+def streams_are_right_with_packets_out_of_order() -> str:
+    """One in a hundred overtakes the others."""
+    return _carried("delay", "1ms", "reorder", "1%")

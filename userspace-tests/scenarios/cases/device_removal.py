@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""A device goes away while connections are in every state there is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+
+import leftovers
+import limits
+import network
+import traffic
+from actor import Actor, Line
+from network import A, B
+from peer import namespace
+from register import scenario
+from stream import Connecting, Listener
+from traffic import ENDLESS, Pair
+from twohosts import native
+from twohosts.failure import check
+
+# Nobody has this address.
+NOBODY = "10.0.0.77"
+# The transport's retries, and then some: what a peer without a device waits.
+RETRIES = 15
+
+
+class Crowd:
+    """Connections in every state, all with one end on a."""
+
+    def __init__(self) -> None:
+        busy, idle, few = limits.amount(24, 10), limits.amount(16, 6), limits.amount(4, 2)
+        with namespace("a"):
+            self.listener = Listener(A.address(4))
+        with namespace("b"):
+            self.narrow = Listener(B.address(4), backlog=0)
+        self.busy = traffic.connect(busy) + traffic.connect(few, version=6)
+        self.idle = traffic.connect(idle)
+        self.half_closed = traffic.connect(few)
+        self.orphans_on_a = traffic.connect(few)
+        self.orphans_on_b = traffic.connect(few)
+        for pair in self.half_closed[::2]:
+            pair.client.shutdown()
+        for pair in self.half_closed[1::2]:
+            pair.server.shutdown()
+        for pair in self.busy:
+            pair.exchange(ENDLESS)
+        for pair in self.orphans_on_a:
+            pair.client.close()
+        for pair in self.orphans_on_b:
+            pair.server.close()
+        with namespace("b"):
+            self.queued = [
+                Connecting(self.listener.address, self.listener.port) for _ in range(few)
+            ]
+        for one in self.queued:
+            one.stream(limits.seconds(20))
+        with namespace("a"):
+            # One is taken in, the others are told to come again.
+            self.waiting = [Connecting(self.narrow.address, self.narrow.port) for _ in range(few)]
+            self.searching = [Connecting(NOBODY, 5000) for _ in range(few)]
+
+    def established(self) -> list[Pair]:
+        """Pairs both ends of which are open."""
+        return self.busy + self.idle + self.half_closed
+
+    def close(self) -> None:
+        """close(2) of everything but the listener."""
+        for pair in self.established() + self.orphans_on_a + self.orphans_on_b:
+            pair.close()
+        for one in (*self.queued, *self.waiting, *self.searching, self.narrow):
+            one.close()
+
+
+def _events(fd: int) -> int:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN | select.POLLOUT)
+    found = poll.poll(0)
+    return found[0][1] if found else 0
+
+
+@scenario
+def device_removal_ends_all_connections() -> str:
+    """Transfers, idle and half closed ones, orphans, those not accepted, those on their way."""
+    crowd = Crowd()
+    ends = traffic.ends_of(crowd.established())
+    busy = traffic.ends_of(crowd.busy)
+    traffic.run(
+        ends, lambda: all(end.received >= 100_000 for end in busy), limits.seconds(60), "first data"
+    )
+    with network.device_afterwards(A):
+        removal = network.removal(A.device)
+        traffic.run(ends, removal.ended, limits.seconds(30), "the removal")
+        took = removal.end()
+        for pair in crowd.established():
+            events = _events(pair.client.fd)
+            check(
+                pair.client.end is not None or events & select.POLLERR,
+                f"poll shows {events:#x} for a connection without device",
+            )
+        on_a = [pair.client for pair in crowd.established()]
+        traffic.run(on_a, lambda: all(end.end for end in on_a), limits.seconds(5), "errors on a")
+        ends_seen = {end.end for end in on_a}
+        check(ends_seen == {errno.ECONNRESET}, f"ends on a: {set(map(traffic.name, ends_seen))}")
+        for one in crowd.waiting[1:] + crowd.searching:
+            outcome = one.outcome(limits.seconds(10))
+            check(outcome == errno.ENETUNREACH, f"connect ends with {traffic.name(outcome)}")
+        # The peers learn it from their transport, if they have something to send.
+        peers = [pair.server for pair in crowd.busy]
+        traffic.run(
+            peers, lambda: all(end.end for end in peers), limits.seconds(RETRIES), "errors on b"
+        )
+        check(
+            {end.end for end in peers} <= {errno.ECONNRESET, errno.ETIMEDOUT},
+            f"ends on b: {set(map(traffic.name, (end.end for end in peers)))}",
+        )
+        crowd.close()
+        limits.until(
+            "an empty table of a", limits.seconds(10), lambda: len(leftovers.table("a")) == 1
+        )
+        with namespace("a"):
+            try:
+                late = Connecting(B.address(4), 5000).outcome(limits.seconds(10))
+            except OSError as error:
+                late = error.errno or 0
+        check(late == errno.ENETUNREACH, f"connect without device: {traffic.name(late)}")
+    pairs = traffic.connect(2, to="a", listener=crowd.listener)
+    for pair in pairs:
+        pair.exchange(100_000)
+    traffic.finish(pairs, limits.seconds(30))
+    return f"rdma link del took {took:.2f} s with {len(ends)} open ends"
+
+
+def _receive(line: Line, port: int) -> None:
+    sock = native.make("sdp", B.address(4))
+    native.connect(sock, B.address(4), port)
+    line.say("ready")
+    sock.recv(1)
+
+
+def _send(line: Line, port: int) -> None:
+    sock = native.make("sdp", B.address(4))
+    native.connect(sock, B.address(4), port)
+    line.say("ready")
+    while True:
+        sock.send(bytes(65536))
+
+
+def _poll(line: Line, port: int) -> None:
+    sock = native.make("sdp", B.address(4))
+    native.connect(sock, B.address(4), port)
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    line.say("ready")
+    poll.poll()
+    sock.recv(1)
+
+
+def _epoll_edge(line: Line, port: int) -> None:
+    sock = native.make("sdp", B.address(4))
+    native.connect(sock, B.address(4), port)
+    poll = select.epoll()
+    poll.register(sock, select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
+    line.say("ready")
+    poll.poll()
+    sock.recv(1)
+
+
+def _connect(line: Line, _port: int) -> None:
+    sock = native.make("sdp", NOBODY)
+    line.say("ready")
+    native.connect(sock, NOBODY, 5000)
+
+
+def _linger(line: Line, port: int) -> None:
+    sock = native.make("sdp", B.address(4))
+    native.connect(sock, B.address(4), port)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\x58\x02\0\0")
+    sock.setblocking(False)
+    try:
+        while True:
+            sock.send(bytes(65536))
+    except BlockingIOError:
+        line.say("ready")
+    os.close(sock.detach())
+
+
+@scenario
+def device_removal_wakes_who_sleeps() -> None:
+    """Processes in recv, send, poll, epoll, connect and a lingering close go on with an error."""
+    with namespace("b"):
+        listener = Listener(B.address(4))
+    actors = [
+        Actor("a", work, listener.port)
+        for work in (_receive, _send, _poll, _epoll_edge, _connect, _linger)
+    ]
+    try:
+        accepted = [listener.accept(limits.seconds(20)) for _ in range(len(actors) - 1)]
+        for actor in actors:
+            actor.word(limits.seconds(20))
+        calls = {_receive: 45, _send: 44, _poll: 7, _epoll_edge: 232, _connect: 42, _linger: 3}
+        for actor, number in zip(actors, calls.values(), strict=True):
+            actor.await_call(number, limits.seconds(20))
+        with network.device_gone(A):
+            for actor, work in zip(actors, calls, strict=True):
+                number = actor.error(limits.seconds(10))
+                expected = {_connect: errno.ENETUNREACH, _linger: 0}.get(work, errno.ECONNRESET)
+                check(number == expected, f"{work.__name__}: {traffic.name(number)}")
+                actor.reap(limits.seconds(10))
+        for one in accepted:
+            one.close()
+    finally:
+        for actor in actors:
+            actor.end()

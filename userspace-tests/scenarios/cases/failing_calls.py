@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""System calls in which an allocation fails: each allocation of each call, one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import faults
+import limits
+import traffic
+from network import B
+from peer import namespace
+from register import scenario
+from stream import Connecting, Listener, Stream
+from twohosts import native
+from twohosts.failure import check
+
+NO_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
+NO_FILE = NO_MEMORY | {errno.ENFILE, errno.EMFILE}
+
+
+def _one_of(allowed: set[int], call: str) -> Callable[[int, object], None]:
+    def judge(number: int, _result: object) -> None:
+        check(number in allowed | {0}, f"{call} ends with {traffic.name(number)}")
+
+    return judge
+
+
+@scenario
+def socket_survives_each_failing_allocation() -> str:
+    """socket(2)"""
+
+    def judge(number: int, sock: object) -> None:
+        _one_of(NO_FILE, "socket")(number, None)
+        if isinstance(sock, socket.socket):
+            sock.close()
+
+    with namespace("a"):
+        count = faults.each(lambda _: lambda: native.make("sdp", "10.0.0.1"), judge)
+    return f"{count} allocations"
+
+
+@scenario
+def listen_survives_each_failing_allocation() -> str:
+    """bind(2) and listen(2)"""
+
+    def prepare(_number: int) -> Callable[[], object]:
+        sock = native.make("sdp", B.address(4))
+        held.append(sock)
+
+        def call() -> None:
+            native.bind(sock, B.address(4), 0)
+            sock.listen(5)
+
+        return call
+
+    held: list[socket.socket] = []
+    with namespace("b"):
+        count = faults.each(prepare, _one_of(NO_MEMORY, "bind or listen"))
+    for sock in held[:-1]:
+        # Whatever went wrong can be done again.
+        with contextlib.suppress(OSError):
+            native.bind(sock, B.address(4), 0)
+        sock.listen(5)
+        with namespace("a"):
+            one = Connecting(*native.own_name(sock))
+        one.stream(limits.seconds(20)).close()
+        sock.close()
+    return f"{count} allocations"
+
+
+@scenario
+def connect_survives_each_failing_allocation() -> str:
+    """connect(2); what workers do for it later is another scenario's matter."""
+    with namespace("b"):
+        listener = Listener(B.address(4), backlog=512)
+    held: list[socket.socket] = []
+    allowed = NO_MEMORY | {errno.EINPROGRESS, errno.EAGAIN}
+
+    def prepare(_number: int) -> Callable[[], object]:
+        sock = native.make("sdp", B.address(4))
+        sock.setblocking(False)
+        held.append(sock)
+        return lambda: native.connect(sock, B.address(4), listener.port)
+
+    with namespace("a"):
+        count = faults.each(prepare, _one_of(allowed, "connect"))
+    for sock in held:
+        with contextlib.suppress(BlockingIOError):
+            try:
+                native.connect(sock, B.address(4), listener.port)
+            except OSError as error:
+                check(
+                    error.errno in (errno.EINPROGRESS, errno.EALREADY, errno.EISCONN),
+                    f"the next connect ends with {traffic.name(error.errno)}",
+                )
+        check(listener.accept(limits.seconds(20)) is not None, "nobody came")
+    return f"{count} allocations"
+
+
+@scenario
+def accept_survives_each_failing_allocation() -> str:
+    """accept(2): a connection that was not given out stays or is reset, and is never lost."""
+    with namespace("b"):
+        listener = Listener(B.address(4), backlog=64)
+    clients: list[Stream] = []
+    taken: list[socket.socket] = []
+
+    def connect() -> None:
+        with namespace("a"):
+            clients.append(Connecting(B.address(4), listener.port).stream(limits.seconds(20)))
+
+    def judge(number: int, sock: object) -> None:
+        _one_of(NO_FILE, "accept")(number, None)
+        if isinstance(sock, socket.socket):
+            taken.append(sock)
+            connect()
+
+    connect()
+    count = faults.each(lambda _: lambda: native.accept(listener.sock), judge)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            taken.append(native.accept(listener.sock))
+    reset = 0
+    names = {native.peer_name(sock) for sock in taken}
+    for client in clients:
+        if client.names()[0] not in names:
+            check(client.end(limits.seconds(10))[0] == errno.ECONNRESET, "a connection is lost")
+            reset += 1
+    for sock in taken:
+        sock.close()
+    return f"{count} allocations, {reset} connections reset"
+
+
+def _conversation(
+    what: str, act: Callable[[traffic.End, traffic.End], Callable[[], object]]
+) -> str:
+    pairs: list[traffic.Pair] = []
+    lost = 0
+
+    def prepare(_number: int) -> Callable[[], object]:
+        nonlocal lost
+        if not pairs or any(end.end for end in pairs[-1].ends):
+            lost += bool(pairs)
+            pairs.append(traffic.connect(1)[0])
+        client, server = pairs[-1].ends
+        return act(client, server)
+
+    def judge(number: int, _result: object) -> None:
+        _one_of(NO_MEMORY | {errno.ECONNRESET, errno.EPIPE, errno.EAGAIN}, what)(number, None)
+        ends = pairs[-1].ends
+        # What was taken arrives, or both learn that it does not.
+        traffic.run(
+            ends,
+            lambda: ends[1].received == ends[0].sent or any(end.end for end in ends),
+            limits.seconds(20),
+            f"the bytes after {what}",
+        )
+
+    count = faults.each(prepare, judge)
+    for pair in pairs:
+        if any(end.end for end in pair.ends):
+            traffic.run(
+                pair.ends,
+                lambda p=pair: all(end.end is not None for end in p.ends),
+                limits.seconds(20),
+                "the other end",
+            )
+        pair.close()
+    return f"{count} allocations, {lost} connections lost"
+
+
+@scenario
+def send_survives_each_failing_allocation() -> str:
+    """send(2) of a chunk: what was taken arrives unchanged."""
+
+    def act(client: traffic.End, _server: traffic.End) -> Callable[[], object]:
+        def call() -> None:
+            client.sent += client.stream.sock.send(traffic.content(client.seed, client.sent, 65536))
+            client.total = client.sent
+
+        client.total = client.sent
+        return call
+
+    return _conversation("send", act)
+
+
+@scenario
+def recv_survives_each_failing_allocation() -> str:
+    """recv(2) of bytes that are there."""
+
+    def act(client: traffic.End, server: traffic.End) -> Callable[[], object]:
+        client.total = client.sent + 20_000
+        while client.sent < client.total:
+            client.send()
+        limits.until("bytes to read", limits.seconds(20), lambda: not server.stream.is_idle())
+        return server.receive
+
+    return _conversation("recv", act)
+
+
+@scenario
+def close_survives_each_failing_allocation() -> str:
+    """close(2) always works, and the peer learns of it."""
+    pairs: list[traffic.Pair] = []
+
+    def prepare(_number: int) -> Callable[[], object]:
+        pairs.append(traffic.connect(1)[0])
+        fd = pairs[-1].client.stream.sock.detach()
+        return lambda: os.close(fd)
+
+    def judge(number: int, _result: object) -> None:
+        check(number == 0, f"close ends with {traffic.name(number)}")
+        server = pairs[-1].server
+        server.stream.end(limits.seconds(15))
+        server.close()
+
+    return f"{faults.each(prepare, judge)} allocations"
+
+
+@scenario
+def reading_the_tables_survives_each_failing_allocation() -> str:
+    """/proc/net/sdp and /proc/net/sdpstats"""
+    pairs = traffic.connect(2)
+    counts = []
+    with namespace("a"):
+        for file in ("/proc/self/net/sdp", "/proc/self/net/sdpstats"):
+            counts.append(
+                faults.each(
+                    lambda _, f=file: Path(f).read_text, _one_of(NO_FILE, f"reading {file}")
+                )
+            )
+    for pair in pairs:
+        pair.close()
+    return f"{sum(counts)} allocations"

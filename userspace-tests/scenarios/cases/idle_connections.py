@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Many connections that do nothing, and what is left of them."""
+
+from __future__ import annotations
+
+import leftovers
+import limits
+import traffic
+from register import scenario
+from twohosts.failure import check
+
+COUNT = 200
+# One page for each connection, so that the smallest leak per connection shows; the address
+# sanitizer keeps freed memory for a while.
+GROWTH_KIB = limits.amount(COUNT * 4, COUNT * 4 + (40 << 10))
+
+
+def _hold() -> int:
+    """All of them, in use once and idle then; KiB of memory they take."""
+    before = leftovers.memory()
+    pairs = []
+    for _ in range(COUNT // 25):
+        pairs += traffic.connect(25)
+    for host in leftovers.HOSTS:
+        check(
+            leftovers.counted_sockets(host) == COUNT,
+            f"{leftovers.counted_sockets(host)} sockets in /proc/net/protocols of {host}",
+        )
+        check(len(leftovers.table(host)) == COUNT, "a socket is not in the table")
+        check(leftovers.stats(host)["established"] == COUNT, "the counter of established ones")
+    used = leftovers.memory() - before
+    for pair in pairs[:: COUNT // 10]:
+        pair.exchange(1000)
+        traffic.run(
+            pair.ends,
+            lambda p=pair: all(end.received == 1000 for end in p.ends),
+            limits.seconds(20),
+            "an idle connection",
+        )
+    for pair in pairs:
+        pair.close()
+    leftovers.await_empty_tables()
+    return used
+
+
+@scenario
+def idle_connections_leave_nothing() -> str:
+    """Sockets, resources and memory are back once they are closed."""
+    # The first time fills caches that stay.
+    _hold()
+    before = leftovers.memory()
+    used = _hold()
+    for host in leftovers.HOSTS:
+        check(leftovers.counted_sockets(host) == 0, "sockets in /proc/net/protocols")
+        check(leftovers.stats(host)["established"] == 0, "the counter of established ones")
+    grown = 0
+
+    def back() -> bool:
+        nonlocal grown
+        grown = leftovers.memory() - before
+        return grown <= GROWTH_KIB
+
+    limits.until("memory", limits.seconds(10), back)
+    # Freed objects stay counted while the sanitizer holds them.
+    objects = None if limits.DEBUG_KERNEL else leftovers.slab_objects("SDP")
+    check(not objects, f"{objects} sockets in the slab cache")
+    return f"{used / COUNT / 2:.1f} KiB per idle socket; {grown} KiB more afterwards"

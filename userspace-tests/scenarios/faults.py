@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""Allocations of the kernel that fail to order: fault injection of the debug kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from register import Skip
+from twohosts.failure import Failure
+
+_DEBUGFS = Path("/sys/kernel/debug")
+SLAB, PAGES = "failslab", "fail_page_alloc"
+# What both know, at their values when nothing is to fail.
+_OFF = {
+    "probability": 0,
+    "times": 1,
+    "interval": 1,
+    "space": 0,
+    "verbose": 0,
+    "task-filter": "N",
+    "require-start": 0,
+    "require-end": 0,
+    "stacktrace-depth": 32,
+}
+_MOST = 1_000_000
+
+
+def needed() -> None:
+    """Skip where the kernel cannot do it."""
+    if not (_DEBUGFS / SLAB).exists():
+        raise Skip("needs the debug kernel")
+
+
+def _set(kind: str, **values: object) -> None:
+    for name, value in values.items():
+        (_DEBUGFS / kind / name.replace("_", "-")).write_text(str(value))
+
+
+def _prepare(kind: str) -> None:
+    _set(kind, **_OFF)
+    # Ours may sleep; that is no reason to be spared.
+    _set(kind, ignore_gfp_wait="N")
+    if kind == PAGES:
+        _set(kind, min_order=0)
+
+
+def _module_text() -> tuple[int, int]:
+    for line in Path("/proc/modules").read_text().splitlines():
+        words = line.split()
+        if words[0] == "sdp":
+            return int(words[5], 16), int(words[5], 16) + int(words[1])
+    raise Failure("sdp is not in /proc/modules")
+
+
+@contextlib.contextmanager
+def random(kind: str, percent: int) -> Iterator[Callable[[], int]]:
+    """Allocations of this kind on behalf of sdp.ko fail now and then, whoever makes them.
+
+    Gives a function that tells how many have failed.
+    """
+    start, end = _module_text()
+    _prepare(kind)
+    times = _DEBUGFS / kind / "times"
+    _set(
+        kind, require_start=f"{start:#x}", require_end=f"{end:#x}", times=_MOST, probability=percent
+    )
+    try:
+        yield lambda: _MOST - int(times.read_text())
+    finally:
+        _set(kind, **_OFF)
+
+
+class Nth:
+    """One allocation of this thread fails: the first one of a call, the second one, and so on."""
+
+    def __init__(self) -> None:
+        needed()
+        for kind in (SLAB, PAGES):
+            _prepare(kind)
+        self._fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
+
+    def fails(self, number: int, call: Callable[[], object]) -> tuple[bool, int, object]:
+        """Make the call; whether an allocation failed in it, its errno, its result."""
+        error, result = 0, None
+        word = str(number).encode()
+        os.pwrite(self._fd, word, 0)
+        try:
+            result = call()
+        except OSError as raised:
+            error = raised.errno or 0
+        left = int(os.pread(self._fd, 32, 0))
+        os.pwrite(self._fd, b"0", 0)
+        return left == 0, error, result
+
+    def close(self) -> None:
+        """Nothing fails any more."""
+        os.close(self._fd)
+        for kind in (SLAB, PAGES):
+            _set(kind, **_OFF)
+
+
+# No call makes more allocations.
+_ALLOCATIONS = 300
+
+
+def each(call: Callable[[int], Callable[[], object]], judge: Callable[[int, object], None]) -> int:
+    """Make a call again and again, with the first, second, ... allocation failing.
+
+    `call` prepares one and gives what is to be called; `judge` looks at its errno and result. Ends
+    with the call that makes fewer allocations than that; how many it makes.
+    """
+    nth = Nth()
+    try:
+        for number in range(1, _ALLOCATIONS):
+            failed, error, result = nth.fails(number, call(number))
+            judge(error, result)
+            if not failed:
+                return number - 1
+    finally:
+        nth.close()
+    raise Failure(f"a call with {_ALLOCATIONS} allocations")

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""How long things may take, and how much of them there is, by the kernel this runs on."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from twohosts.failure import Failure
+
+
+def _configuration() -> str:
+    try:
+        return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
+    except OSError:
+        return ""
+
+
+# Checks every access to memory: several times slower, and freed memory stays away for long.
+DEBUG_KERNEL = "\nCONFIG_KASAN=y\n" in _configuration()
+SOAK = os.environ.get("SOAK") == "1"
+SLOWNESS = float(os.environ.get("SDP_SLOWNESS", "6" if DEBUG_KERNEL else "2"))
+
+
+def seconds(quick: float) -> float:
+    """A limit for what takes a good machine so long at the very most."""
+    return quick * SLOWNESS
+
+
+def amount(base: int, debug: int) -> int:
+    """How many, by kernel."""
+    return debug if DEBUG_KERNEL else base
+
+
+def until(what: str, limit: float, happened: Callable[[], object]) -> float:
+    """Wait until `happened` says so; the seconds it took."""
+    begin = time.monotonic()
+    while not happened():
+        if time.monotonic() - begin > limit:
+            raise Failure(f"{what}: not within {limit:.0f} s")
+        time.sleep(0.02)
+    return time.monotonic() - begin

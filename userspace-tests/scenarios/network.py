@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""The devices and links of hosts that are network namespaces, and what is done to them."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import limits
+from twohosts.failure import Failure, check
+
+
+@dataclass(frozen=True)
+class End:
+    """A host: its namespace, its end of the veth pair, its device, its addresses."""
+
+    host: str
+    link: str
+    device: str
+    number: int
+    network: int = 0
+
+    def address(self, version: int) -> str:
+        """The IPv4 or IPv6 address."""
+        if version == 4:
+            return f"10.0.{self.network}.{self.number}"
+        return f"fd00:{self.network or ''}::{self.number}".replace(":::", "::")
+
+    @property
+    def hardware(self) -> str:
+        """The address of the link."""
+        return f"52:54:00:00:{self.network:02x}:{self.number:02x}"
+
+
+A = End("a", "va", "rxea", 1)
+B = End("b", "vb", "rxeb", 2)
+PEER = {"a": B, "b": A}
+
+
+def command(*words: str, host: str | None = None, text: str | None = None) -> str:
+    """Run a tool, on a host if one is named; what it prints."""
+    prefix = ("ip", "netns", "exec", host) if host else ()
+    limit = limits.seconds(20)
+    try:
+        done = subprocess.run(
+            [*prefix, *words],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{' '.join(words)} did not end within {limit:.0f} s") from None
+    if done.returncode:
+        raise Failure(f"{' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Background:
+    """A tool that runs while something else goes on."""
+
+    def __init__(self, words: Sequence[str], limit: float) -> None:
+        self._words = " ".join(words)
+        self._limit = limit
+        self._begin = time.monotonic()
+        self._took = 0.0
+        self._process = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+
+    def ended(self) -> bool:
+        """Whether it has, in order; a failure when it should have by now."""
+        status = self._process.poll()
+        took = time.monotonic() - self._begin
+        if status is None:
+            if took > self._limit:
+                stack = Path(f"/proc/{self._process.pid}/stack").read_text()
+                raise Failure(f"{self._words} hangs after {took:.0f} s, in\n{stack}")
+            return False
+        self._took = self._took or took
+        if status:
+            assert self._process.stderr is not None
+            raise Failure(f"{self._words} ended with {status}: {self._process.stderr.read()}")
+        return True
+
+    def end(self) -> float:
+        """Wait for it; the seconds it took."""
+        limits.until(self._words, self._limit * 2, self.ended)
+        return self._took
+
+
+# A removal waits for connections to be taken down, not for any peer.
+REMOVAL = 10
+
+
+def removal(device: str) -> Background:
+    """Begin to remove an RDMA device."""
+    return Background(["rdma", "link", "del", device], limits.seconds(REMOVAL))
+
+
+def remove(device: str) -> float:
+    """Remove an RDMA device; the seconds it took."""
+    return removal(device).end()
+
+
+def add(end: End) -> None:
+    """Have the host's RDMA device, with its addresses."""
+    words = ["rdma", "link", "add", end.device, "type", "rxe", "netdev", end.link]
+    command(*words, host=end.host)
+    await_gids(end)
+
+
+def _gids(device: str) -> set[str]:
+    table = Path(f"/sys/class/infiniband/{device}/ports/1/gids")
+    found = set()
+    # The table has a thousand entries; those in use come first.
+    for index in range(6):
+        with contextlib.suppress(OSError):
+            found.add((table / str(index)).read_text().strip())
+    return found
+
+
+def await_gids(end: End) -> None:
+    """Wait until the device is known by the host's addresses."""
+    four = f"0000:0000:0000:0000:0000:ffff:0a00:{end.network:02x}{end.number:02x}"
+    six = f"fd00:{end.network:04x}:0000:0000:0000:0000:0000:{end.number:04x}"
+    limits.until(
+        f"the GIDs of {end.device}", limits.seconds(10), lambda: {four, six} <= _gids(end.device)
+    )
+
+
+def exists(device: str) -> bool:
+    """Whether there is such an RDMA device."""
+    return Path(f"/sys/class/infiniband/{device}").exists()
+
+
+@contextlib.contextmanager
+def device_afterwards(end: End) -> Iterator[None]:
+    """Whatever happens to the host's device, it has a new one afterwards."""
+    try:
+        yield
+    finally:
+        if not exists(end.device):
+            add(end)
+
+
+@contextlib.contextmanager
+def device_gone(end: End) -> Iterator[None]:
+    """The host is without its device, and gets a new one."""
+    with device_afterwards(end):
+        remove(end.device)
+        yield
+
+
+# What a link forgets when it is down: its IPv6 addresses and its neighbours.
+def _address_lines(end: End, peer: End) -> str:
+    lines = [f"link set {end.link} up"]
+    for version, length in ((4, 24), (6, 64)):
+        nodad = " nodad" if version == 6 else ""
+        lines += [
+            f"addr replace {end.address(version)}/{length} dev {end.link}{nodad}",
+            f"neigh replace {peer.address(version)} lladdr {peer.hardware} nud reachable "
+            f"dev {end.link}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def take_down(end: End) -> None:
+    """Unplug the link: no packet passes, in neither direction."""
+    command("ip", "-n", end.host, "link", "set", end.link, "down")
+
+
+def bring_up(end: End, peer: End) -> None:
+    """Plug it in again."""
+    command("ip", "-n", end.host, "-batch", "-", text=_address_lines(end, peer))
+    command("ip", "-n", peer.host, "-batch", "-", text=_address_lines(peer, end))
+    for one in (end, peer):
+        if exists(one.device):
+            await_gids(one)
+            await_port(one)
+
+
+def await_port(end: End) -> None:
+    """Wait until the device says that it is connected."""
+    state = Path(f"/sys/class/infiniband/{end.device}/ports/1/state")
+    limits.until(
+        f"the port of {end.device}", limits.seconds(10), lambda: "ACTIVE" in state.read_text()
+    )
+
+
+@contextlib.contextmanager
+def unplugged(end: End) -> Iterator[None]:
+    """The link is down."""
+    take_down(end)
+    try:
+        yield
+    finally:
+        bring_up(end, PEER[end.host])
+
+
+@contextlib.contextmanager
+def disturbed(*netem: str) -> Iterator[None]:
+    """Packets suffer on their way, in both directions."""
+    for end in (A, B):
+        command("tc", "-n", end.host, "qdisc", "replace", "dev", end.link, "root", "netem", *netem)
+    try:
+        yield
+    finally:
+        for end in (A, B):
+            command("tc", "-n", end.host, "qdisc", "del", "dev", end.link, "root")
+
+
+def make_hosts(left: End, right: End) -> None:
+    """Two more hosts, joined by a link of their own."""
+    command(
+        "ip",
+        "-batch",
+        "-",
+        text=f"netns add {left.host}\nnetns add {right.host}\n"
+        f"link add {left.link} address {left.hardware} mtu 4400 netns {left.host} type veth "
+        f"peer name {right.link} address {right.hardware} mtu 4400 netns {right.host}\n",
+    )
+    for end, peer in ((left, right), (right, left)):
+        lines = "link set lo up\n" + _address_lines(end, peer)
+        command("ip", "-n", end.host, "-batch", "-", text=lines)
+    for end in (left, right):
+        add(end)
+
+
+def repair() -> None:
+    """Bring hosts a and b back to what they are to be, whatever was done to them."""
+    check(Path("/run/netns/a").exists(), "host a is gone")
+    for end in (A, B):
+        with contextlib.suppress(Failure):
+            command("tc", "-n", end.host, "qdisc", "del", "dev", end.link, "root")
+        if not exists(end.device):
+            words = ["rdma", "link", "add", end.device, "type", "rxe", "netdev", end.link]
+            command(*words, host=end.host)
+    bring_up(A, B)
