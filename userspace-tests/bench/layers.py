@@ -43,7 +43,7 @@ _OWNERS = (
         NETWORK,
         re.compile(
             r"^_?_?(?:tcp_|udp|ip_|ip6_|ipv6_|inet|dev_|netif_|net_rx|process_backlog|napi_|skb_"
-            r"|alloc_skb|kfree_skb|sk_|sock_def|veth_|eth_|neigh_|nf_|raw_|packet_|arp_|dst_|fib)"
+            r"|alloc_skb|kfree_skb|sk_|sock_def|veth_|eth_|neigh_|nf_|packet_|arp_|dst_|fib)"
         ),
     ),
     (SYSTEM_CALL, re.compile(r"^(?:do_syscall_64|entry_SYSCALL|__?x64_sys_|ret_from_fork_asm$)")),
@@ -106,9 +106,15 @@ class Profile:
     hottest: list[tuple[float, str, str, str]]
 
 
-def profile(samples: Iterable[Sample], frequency: int, begin: float, end: float) -> Profile:
-    """Where the time from `begin` to `end` went."""
-    symbols = Symbols()
+def profile(
+    samples: Iterable[Sample],
+    frequency: int,
+    begin: float,
+    end: float,
+    symbols: Symbols | None = None,
+) -> Profile:
+    """Where the time from `begin` to `end` went, by the symbols of the running kernel."""
+    symbols = symbols or Symbols()
     counts: Counter[str] = Counter()
     places: Counter[tuple[str, str, str]] = Counter()
     for sample in samples:

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""Which layer a call chain belongs to: `python3 -m unittest discover userspace-tests/bench`."""
+
+from __future__ import annotations
+
+import unittest
+
+import layers
+from sampler import Sample
+
+KALLSYMS = """\
+1000 t _raw_spin_unlock_irqrestore
+2000 t sdp_recvmsg\t[sdp]
+3000 T rxe_sender
+4000 t crc32_le
+5000 T udp_sendmsg
+6000 T do_syscall_64
+7000 t memcpy
+8000 t pv_native_safe_halt
+9000 d not_code
+a000 t vfs_read
+"""
+UNLOCK, RECVMSG, SENDER, CRC, UDP, SYSCALL, MEMCPY, HALT, VFS = (
+    *(address + 8 for address in range(0x1000, 0x9000, 0x1000)),
+    0xA008,
+)
+
+
+def layer(*chain: int, user: bool = False) -> str:
+    """The layer of a chain, the innermost function first."""
+    return layers.layer(Sample(0.0, user, chain), layers.Symbols(KALLSYMS))
+
+
+class Layers(unittest.TestCase):
+    """The innermost function with an owner decides."""
+
+    def test_general_routines_belong_to_their_caller(self) -> None:
+        """A lock of the module's is the module's."""
+        self.assertEqual(layer(UNLOCK, RECVMSG, SYSCALL), layers.MODULE)
+        self.assertEqual(layer(UNLOCK, SENDER, RECVMSG), layers.DRIVER)
+        self.assertEqual(layer(UNLOCK, UDP, SENDER), layers.NETWORK)
+        self.assertEqual(layer(VFS, SYSCALL), layers.SYSTEM_CALL)
+        self.assertEqual(layer(UNLOCK), layers.OTHER)
+
+    def test_copies_and_checksums_are_told_apart(self) -> None:
+        """A copy by the module, and a checksum by the driver; a copy by the driver is its own."""
+        self.assertEqual(layer(MEMCPY, RECVMSG), layers.COPY)
+        self.assertEqual(layer(MEMCPY, SENDER), layers.DRIVER)
+        self.assertEqual(layer(CRC, SENDER), layers.CHECKSUM)
+
+    def test_programs_and_idleness_are_neither(self) -> None:
+        """User mode has no chain, and an idle processor does nothing."""
+        self.assertEqual(layer(user=True), layers.APPLICATION)
+        self.assertNotIn(layer(HALT), layers.LAYERS)
+
+    def test_a_profile_counts_what_lies_between(self) -> None:
+        """Not what the programs did before and after, nor idleness."""
+        samples = [
+            Sample(0.5, True, ()),
+            Sample(1.5, False, (UNLOCK, RECVMSG)),
+            Sample(1.6, False, (HALT,)),
+            Sample(1.7, True, ()),
+            Sample(2.5, True, ()),
+        ]
+        symbols = layers.Symbols(KALLSYMS)
+        found = layers.profile(samples, 100, 1.0, 2.0, symbols)
+        self.assertEqual(found.seconds[layers.MODULE], 0.01)
+        self.assertEqual(sum(found.seconds.values()), 0.02)
+
+
+if __name__ == "__main__":
+    unittest.main()
