@@ -108,7 +108,8 @@ static int send_req(struct peer *peer, struct rdma_cm_id *route, u16 port, const
 		.responder_resources = settings->responder_resources,
 		.initiator_depth = settings->initiator_depth,
 		.remote_cm_response_timeout = settings->cm_timeout,
-		.local_cm_response_timeout = settings->cm_timeout,
+		/* How long the other side has to wait for what we answer. */
+		.local_cm_response_timeout = settings->remote_cm_timeout,
 		.retry_count = settings->remote_retry,
 		.rnr_retry_count = settings->remote_rnr_retry,
 		.max_cm_retries = settings->cm_retries,

@@ -36,6 +36,7 @@ struct peer_settings {
 	u32 rnr_retry;
 	u32 rnr_timer;
 	u32 cm_timeout;
+	u32 remote_cm_timeout;
 	u32 cm_retries;
 	u32 responder_resources;
 	u32 initiator_depth;

@@ -60,6 +60,7 @@ class Scene:
     def __init__(self) -> None:
         self._case = contextlib.ExitStack()
         self._ports = itertools.count(40000)
+        self._services = itertools.count(7001)
         self._bystander_round = itertools.count(1)
         with namespace("b"):
             self.listener = Listener(ADDRESSES[4][1])
@@ -234,9 +235,10 @@ class Scene:
 
     # Attacks on the active side.
 
-    def await_request(self, port: int = 7001, **settings: int) -> tuple[Connecting, Peer, Hello]:
+    def await_request(self, **settings: int) -> tuple[Connecting, Peer, Hello]:
         """The module connects from b to a raw peer in a; as far as the Hello."""
         src, dst = ADDRESSES[4]
+        port = next(self._services)
         peer = self.peer(**settings)
         with namespace("a"):
             peer.listen(src, port)

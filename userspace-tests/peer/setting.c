@@ -36,8 +36,9 @@ static const struct setting settings[] = {
 	SETTING("rnr-retry", rnr_retry, 7, 0, 7),
 	/* Code of how long the other side shall wait after it found our receive queue empty. */
 	SETTING("rnr-timer", rnr_timer, 12, 0, 31),
-	/* Waits of the connection manager, as 4.096 us << N, and tries. */
+	/* Waits of our connection manager and of the other side's, as 4.096 us << N, and tries. */
 	SETTING("cm-timeout", cm_timeout, 18, 0, 31),
+	SETTING("remote-cm-timeout", remote_cm_timeout, 18, 0, 31),
 	SETTING("cm-retries", cm_retries, 7, 0, 15),
 	/* Outstanding RDMA Reads that we announce. */
 	SETTING("responder-resources", responder_resources, 4, 0, 255),

@@ -13,7 +13,7 @@ from twohosts.failure import check
 from wire import HelloAck, Mid
 
 # The connection manager's shortest reasonable wait, 16 ms, and tries.
-HASTY = {"cm_timeout": 12, "cm_retries": 2}
+HASTY = {"remote_cm_timeout": 12, "cm_retries": 2}
 
 
 @case("close: DREQ instead of the RTU")
@@ -43,7 +43,7 @@ def no_rtu(scene: Scene) -> None:
 @case("close: data and no RTU")
 def data_without_rtu(scene: Scene) -> None:
     """The first message establishes the connection as well."""
-    victim = scene.greet(**HASTY)
+    victim = scene.greet()
     victim.talk.put(Mid.DATA, b"established")
     scene.accept(victim)
     check(victim.stream.receive(11) == b"established", "the bytes")
@@ -215,7 +215,7 @@ def unread_at_close(scene: Scene) -> None:
 @case("close: the program closes and the peer stays silent")
 def silent(scene: Scene) -> None:
     """The close timer of the module, which a knob shortens, is the limit."""
-    with scene.knob("close_timeout_ms", 500):
+    with scene.knob("close_timeout_ms", 1000):
         victim = scene.establish()
         victim.stream.close()
         victim.talk.expect(Mid.DIS_CONN)
@@ -227,7 +227,7 @@ def silent(scene: Scene) -> None:
 @case("close: both DisConn, and the peer owes the DREQ for ever")
 def no_dreq(scene: Scene) -> None:
     """The module sends it itself in the end."""
-    with scene.knob("close_timeout_ms", 500):
+    with scene.knob("close_timeout_ms", 1000):
         victim = scene.establish()
         victim.talk.put(Mid.DIS_CONN)
         scene.ends_with(victim, 0)

@@ -124,7 +124,7 @@ def _attack(dice: random.Random, victim: Victim) -> None:
 @case("fuzz: random messages, both sides")
 def messages(scene: Scene) -> None:
     """Whatever happens, it happens to that connection."""
-    with scene.knob("close_timeout_ms", 500):
+    with scene.knob("close_timeout_ms", 1000):
         for number in range(ROUNDS):
             dice = random.Random(SEED * 2**20 + number)
             try:

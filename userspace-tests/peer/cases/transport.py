@@ -39,7 +39,7 @@ def read(scene: Scene) -> None:
 @case("transport: keys of all low numbers")
 def keys(scene: Scene) -> None:
     """The key by which the module reaches its own memory must not serve a peer."""
-    for rkey in range(0, 0x4000, 0x100):
+    for rkey in range(0, 0x4000, 0x400):
         with scene.greet().peer as peer:
             status = peer.completion(peer.read(rkey, 0, 1))
             check(status == Status.REM_ACCESS_ERR, f"rkey {rkey:#x}: {status.name}")
@@ -109,7 +109,7 @@ def endless_acknowledgement(scene: Scene) -> None:
 @case("transport: a peer that wants an hour for its RTU")
 def endless_rtu(scene: Scene) -> None:
     """An embryo takes a place in the backlog: it must not take it for long."""
-    victim = scene.greet(cm_timeout=31, cm_retries=15)
+    victim = scene.greet(remote_cm_timeout=31, cm_retries=15)
     victim.peer.vanish()
     # TCP keeps a half-open connection for a minute.
     scene.settle(timeout=90)
@@ -119,7 +119,7 @@ def endless_rtu(scene: Scene) -> None:
 @case("transport: a peer that wants an hour for its DREP")
 def endless_drep(scene: Scene) -> None:
     """Whoever has closed does not wait for it."""
-    victim = scene.establish(cm_timeout=31, cm_retries=15)
+    victim = scene.establish(remote_cm_timeout=31, cm_retries=15)
     victim.talk.send(Mid.SEND_SM)
     victim.peer.expect("dreq")
     scene.ends_with(victim, errno.ECONNRESET)
