@@ -128,11 +128,13 @@ fn a_panic_would_be_found() {
         "overflows(a: u8, b: u8) -> u8 { a + b }",
         "copies(a: &mut [u8], b: &[u8]) { a.copy_from_slice(b) }",
     ];
-    let code: String = guilty
-        .iter()
-        .map(|code| format!("#[inline(never)] pub fn {code}\n"))
-        .collect();
-    fs::write(&root, format!("#![no_std]\n{code}")).unwrap();
+    let mut code = String::from("#![no_std]\n");
+    for function in guilty {
+        code.push_str("#[inline(never)] pub fn ");
+        code.push_str(function);
+        code.push('\n');
+    }
+    fs::write(&root, code).unwrap();
     let flags = ["-Copt-level=2", "-Coverflow-checks=y", "-Clink-dead-code"];
     let object = object("guilty.o", &root, &flags);
     assert!(!open_symbols(&object).is_empty());
