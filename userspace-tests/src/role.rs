@@ -52,6 +52,12 @@ impl Role {
         self.socket_with(0)
     }
 
+    /// The same, not told that it is for IPv6 where the family alone does not say so.
+    #[track_caller]
+    pub fn plain_socket(&self) -> Sock {
+        Sock::new(self.domain(), libc::SOCK_STREAM, 0).expect("socket")
+    }
+
     #[track_caller]
     pub fn socket_with(&self, flags: c_int) -> Sock {
         let sock = Sock::new(self.domain(), libc::SOCK_STREAM | flags, 0).expect("socket");

@@ -9,7 +9,7 @@ use libc::{
 
 use crate::addr::Addr;
 use crate::case::{Case, Difference};
-use crate::netns::{drop_bind_privilege, Sysctl};
+use crate::netns::{drop_bind_privilege, enter_fresh, Sysctl};
 use crate::role::Role;
 use crate::sock::Sock;
 use crate::uapi;
@@ -315,6 +315,50 @@ pub const CASES: &[Case] = &[
         sdp: "0",
         reason: "the option belongs to the family; zero says that a device was found",
     }]),
+    Case::alone("bind_to_an_address_without_a_device", |t| {
+        enter_fresh().expect("a fresh namespace");
+        let sock = t.socket();
+        t.see("bind without a device", sock.bind(&t.loopback(0)).map(|()| true));
+        t.see("reason", sock.get(libc::SOL_TCP, uapi::SDP_LAST_BIND_ERR));
+        t.ok("wildcard on another socket", t.socket().bind(&t.any(0)));
+    })
+    .differs(&[
+        Difference {
+            label: "bind without a device",
+            tcp: "true",
+            sdp: "EADDRNOTAVAIL",
+            reason: "the loopback device of a fresh namespace carries no RDMA device",
+        },
+        Difference {
+            label: "reason",
+            tcp: "ENOPROTOOPT",
+            sdp: "-2",
+            reason: "-ENOENT is what programs take as no RDMA device at that address",
+        },
+    ]),
+    Case::alone("bind_makes_a_plain_socket_ipv6", |t| {
+        let listener = t.plain_socket();
+        t.ok("bind", listener.bind(&t.any(0)));
+        t.ok("name", listener.name());
+        t.ok("listen", listener.listen(1));
+        let client = t.plain_socket();
+        t.ok("connect", client.connect(&t.here(t.port_of(&listener))));
+        t.ok("client name", client.name());
+        let (_server, from) = listener.accept_named().expect("accept");
+        t.see("from", from);
+    })
+    .only_v6(),
+    Case::alone("bind_takes_an_ipv6_address_with_the_family_of_socket", |t| {
+        // As generic programs do: the number given to socket(), in an address of 28 bytes.
+        let listener = t.plain_socket();
+        t.ok("bind", listener.bind(&t.here(0).with_family(t.domain())));
+        t.ok("listen", listener.listen(1));
+        let client = t.plain_socket();
+        let to = t.here(t.port_of(&listener)).with_family(t.domain());
+        t.ok("connect", client.connect(&to));
+        t.ok("peer", client.peer());
+    })
+    .only_v6(),
     Case::alone("bind_many_ports_and_give_them_all_back", |t| {
         let ports: Vec<u16> = {
             let held: Vec<Sock> = (0..50).map(|_| t.bound()).collect();

@@ -13,6 +13,8 @@ use crate::role::{Role, SIOCATMARK, SIOCINQ, SIOCOUTQ};
 use crate::sock::{Sock, TCP_CLOSE, TCP_CLOSE_WAIT, TCP_ESTABLISHED, TCP_FIN_WAIT2, TCP_LISTEN};
 use crate::uapi;
 
+const OWN_OPTION: &str = "the option belongs to the family";
+
 fn switch(t: &Role, name: &str, sock: &Sock, level: c_int, option: c_int) {
     t.eq(&format!("{name} at first"), sock.get(level, option), Ok(0));
     t.ok(&format!("{name} on"), sock.set(level, option, &1));
@@ -246,6 +248,32 @@ pub const CASES: &[Case] = &[
         },
         |_, _| {},
     ),
+    Case::alone("option_family_of_the_names", |t| {
+        let sock = t.plain_socket();
+        t.see("names at first", sock.get(SOL_TCP, uapi::SDP_SOCK_FAMILY));
+        t.see("set names", sock.set(SOL_TCP, uapi::SDP_SOCK_FAMILY, &libc::AF_INET6));
+        t.see("names then", sock.get(SOL_TCP, uapi::SDP_SOCK_FAMILY));
+        t.see("name", sock.name());
+        let other = t.plain_socket();
+        t.see("set nonsense", other.set(SOL_TCP, uapi::SDP_SOCK_FAMILY, &libc::AF_UNIX));
+    })
+    .differs(&[
+        Difference { label: "names at first", tcp: "ENOPROTOOPT", sdp: "2", reason: OWN_OPTION },
+        Difference { label: "set names", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
+        Difference { label: "names then", tcp: "ENOPROTOOPT", sdp: "10", reason: OWN_OPTION },
+        Difference {
+            label: "name",
+            tcp: "AF_INET 0.0.0.0",
+            sdp: "AF_INET6 ::",
+            reason: OWN_OPTION,
+        },
+        Difference {
+            label: "set nonsense",
+            tcp: "ENOPROTOOPT",
+            sdp: "EAFNOSUPPORT",
+            reason: OWN_OPTION,
+        },
+    ]),
     Case::alone("option_of_the_zero_copy_threshold", |t| {
         let sock = t.socket();
         t.see("threshold", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
