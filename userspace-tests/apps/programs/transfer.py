@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 
 from twohosts.failure import check
-from twohosts.hosts import Host
+from twohosts.hosts import PATIENCE, Host
 from twohosts.lab import Case, Lab, Measured, rate
 
 MIB = 1 << 20
@@ -14,6 +14,8 @@ MIB = 1 << 20
 
 def stream(lab: Lab, source: Host, sink: Host, address: str, total: int, *how: str) -> Measured:
     """Send `total` bytes to `address` of `sink`, and compare what came."""
+    # Slow is not stuck: a busy host that emulates both ends may need this long.
+    timeout = PATIENCE + total / MIB
     with sink.start(
         lab.endpoint("receive", "--address", address, *how), ready=r"listening (\d+)"
     ) as receiver:
@@ -22,7 +24,8 @@ def stream(lab: Lab, source: Host, sink: Host, address: str, total: int, *how: s
                 lab.endpoint(
                     *("send", "--address", address, "--port", str(receiver.number())),
                     *("--bytes", str(total), *how),
-                )
+                ),
+                timeout=timeout,
             ).stdout
         )
         received = json.loads(receiver.finish().splitlines()[-1])
