@@ -93,6 +93,10 @@ class Conversation:
         while any(event.kind == "message" for event in self.peer.events()):
             self.take_in()
 
+    def inbox_is_empty(self) -> bool:
+        """Nothing but credit updates has been taken in and not been asked for."""
+        return not self._inbox
+
     def _judge(self, message: Message, length: int) -> None:
         check(message.length == length, f"Len {message.length} on {length} bytes")
         check(message.flags & ~7 == 0, f"flags {message.flags:#x}")

@@ -73,6 +73,10 @@ class Event:
     kind: str
     words: tuple[str, ...]
 
+    def short(self) -> str:
+        """For reports: the beginning, which of a message is its base header."""
+        return " ".join((self.kind, *self.words))[:48]
+
     @property
     def data(self) -> bytes:
         """The bytes of a req, rep or message."""
@@ -199,10 +203,8 @@ class Peer:
             if event := self.take(*kinds):
                 return event
             if not self._read(deadline - time.monotonic()) and time.monotonic() >= deadline:
-                raise Failure(
-                    f"no {' or '.join(kinds)} in {timeout:.0f} s, but "
-                    f"{[(event.kind, *event.words)[:3] for event in self._waiting]}"
-                )
+                others = [event.short() for event in self._waiting]
+                raise Failure(f"no {' or '.join(kinds)} in {timeout:.0f} s, but {others}")
 
     def completion(self, number: int, timeout: float = PATIENCE) -> Status:
         """How the request of that number has ended; all before it have, too."""

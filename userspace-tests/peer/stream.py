@@ -91,6 +91,10 @@ class Stream:
         _wait(self.sock, select.POLLPRI, "urgent data", timeout)
         return self.sock.recv(1, socket.MSG_OOB)
 
+    def await_bytes(self, timeout: float = PATIENCE) -> None:
+        """Until there is something to read; it stays unread."""
+        _wait(self.sock, select.POLLIN, "something to read", timeout)
+
     def is_idle(self) -> bool:
         """Neither readable nor in error."""
         poll = select.poll()

@@ -81,7 +81,10 @@ def memory() -> int:
 
 
 def slab_objects(name: str) -> int | None:
-    """Objects of a cache that are in use, where the kernel can tell."""
+    """Objects of a cache that are in use, where the kernel can tell.
+
+    Shrinking takes freed ones from the quarantine of the address sanitizer as well.
+    """
     shrink = Path(f"/sys/kernel/slab/{name}/shrink")
     try:
         if shrink.exists():

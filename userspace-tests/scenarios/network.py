@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -193,14 +194,41 @@ def await_port(end: End) -> None:
     )
 
 
+def _has_lost_management(end: End) -> bool:
+    pairs = json.loads(command("rdma", "-j", "res", "show", "qp"))
+    mine = [pair for pair in pairs if pair["ifname"] == end.device and pair["type"] == "GSI"]
+    return any(pair["state"] != "RTS" for pair in mine)
+
+
 @contextlib.contextmanager
 def unplugged(end: End) -> Iterator[None]:
-    """The link is down."""
+    """The link is down.
+
+    rxe takes a datagram without a route for a fault of the queue pair, that of the device's
+    management included, and the RDMA core does not repair that: after a connection manager had
+    something to say while the link was down, the device makes no connections any more, and only a
+    new one does.
+    """
     take_down(end)
     try:
         yield
     finally:
         bring_up(end, PEER[end.host])
+        if _has_lost_management(end):
+            remove(end.device)
+            add(end)
+
+
+@contextlib.contextmanager
+def silent(end: End) -> Iterator[None]:
+    """Whatever the host sends gets lost, and it does not know."""
+    command(
+        "tc", "-n", end.host, "qdisc", "replace", "dev", end.link, "root", "netem", "loss", "100%"
+    )
+    try:
+        yield
+    finally:
+        command("tc", "-n", end.host, "qdisc", "del", "dev", end.link, "root")
 
 
 @contextlib.contextmanager
@@ -242,3 +270,7 @@ def repair() -> None:
             words = ["rdma", "link", "add", end.device, "type", "rxe", "netdev", end.link]
             command(*words, host=end.host)
     bring_up(A, B)
+    for end in (A, B):
+        if _has_lost_management(end):
+            remove(end.device)
+            add(end)

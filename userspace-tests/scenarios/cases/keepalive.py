@@ -29,13 +29,13 @@ def _watchful(stream: Stream) -> None:
 
 @scenario
 def keepalive_notices_a_silent_peer() -> str:
-    """The link is unplugged under idle connections; those that ask learn it in time."""
+    """Nothing arrives from one host any more; idle connections that ask learn it in time."""
     watched = traffic.connect(3, configure=_watchful) + traffic.connect(
         1, version=6, configure=_watchful
     )
     trusting = traffic.connect(1)
     ends = traffic.ends_of(watched)
-    with network.unplugged(A):
+    with network.silent(A):
         limit = IDLE + INTERVAL * COUNT + limits.seconds(RETRIES)
         took = traffic.run(
             ends,

@@ -8,6 +8,7 @@ import select
 from pathlib import Path
 
 import limits
+import module
 import network
 import traffic
 from actor import Actor, Line
@@ -57,6 +58,7 @@ def _links(host: str) -> str:
 
 def _life_and_death() -> float:
     network.make_hosts(C, D)
+    module.hurry("c", "d")
     actors = []
     try:
         server = Actor("d", _serve, D)

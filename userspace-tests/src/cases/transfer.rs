@@ -305,12 +305,8 @@ pub const CASES: &[Case] = &[
     .both_versions(),
     Case::two("connections_one_after_the_other", |t| serve_cycles(t, 40), |t| make_cycles(t, 40))
         .both_versions(),
-    Case::two("parallel-200", |t| echo_many(t, 200), |t| use_many(t, 200, 3001))
-        .both_versions()
-        .long(60),
-    Case::two("cycles-1000", |t| serve_cycles(t, 1000), |t| make_cycles(t, 1000))
-        .both_versions()
-        .long(120),
+    Case::two("parallel-200", |t| echo_many(t, 200), |t| use_many(t, 200, 3001)).long(60),
+    Case::two("cycles-1000", |t| serve_cycles(t, 1000), |t| make_cycles(t, 1000)).long(120),
     Case::connected(
         "stream-64-mib",
         |t, s| send_and_end(t, s, 64 << 20, &[1, 65_537, 1_000_003, 8177, 300]),
