@@ -96,7 +96,7 @@ BEFORE_PROGRAMS = re.compile(r"\bstart_kernel\+")
 
 
 def leak_reports(text, symbols=""):
-    """kmemleak's list, an entry per object; bare addresses get their names back from kallsyms lines."""
+    """kmemleak's list, an entry per place of allocation; bare addresses get their names back from kallsyms lines."""
     table = sorted((int(address, 16), f"{name} {module}") for address, _, name, module in
                    (line.split() for line in symbols.splitlines() if line.count("\t") == 1))
     starts = [address for address, _ in table]
@@ -106,9 +106,15 @@ def leak_reports(text, symbols=""):
         i = bisect.bisect_right(starts, address) - 1
         return f"{table[i][1]}+{address - starts[i]:#x}" if i >= 0 and address - starts[i] < 1 << 20 else match.group()
 
-    return [re.sub(r"(?m)(?<=^    )0x[0-9a-f]+$", name, block.rstrip()).splitlines()
-            for block in re.split(r"(?m)^(?=unreferenced object)", text)
-            if block.startswith("unreferenced object") and not BEFORE_PROGRAMS.search(block)]
+    first = {}
+    for block in re.split(r"(?m)^(?=unreferenced object)", text):
+        if not block.startswith("unreferenced object") or BEFORE_PROGRAMS.search(block):
+            continue
+        lines = re.sub(r"(?m)(?<=^    )0x[0-9a-f]+$", name, block.rstrip()).splitlines()
+        trace = tuple(line for line in lines if line.startswith("    "))
+        first.setdefault(trace, []).append(lines)
+    return [blocks[0] + ([f"  and {len(blocks) - 1} more from the same place"] if len(blocks) > 1 else [])
+            for blocks in first.values()]
 
 
 def judge(log, leaks="", faults="", symbols=""):

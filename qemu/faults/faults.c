@@ -44,14 +44,14 @@ static int commit_oops(void)
 
 /*
  * Nothing keeps the addresses. The last one may survive on a stack that is not
- * in use any more, where kmemleak still looks: lose several.
+ * in use any more, where kmemleak still looks: lose a few.
  */
 static int commit_leak(void)
 {
 	void *volatile lost;
 	int i;
 
-	for (i = 0; i < 16; i++)
+	for (i = 0; i < 4; i++)
 		lost = kmalloc(200, GFP_KERNEL);
 	lost = NULL;
 	return 0;

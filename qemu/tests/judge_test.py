@@ -117,6 +117,12 @@ class OtherTest(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertIn("0xffff888008a76400", found[0][0])
 
+    def test_leaks_from_one_place_are_one_report(self):
+        again = LEAKS[LEAKS.rindex("unreferenced"):].replace("a76400", "a76600")
+        found = judge.judge(CLEAN, LEAKS + again * 2)
+        self.assertEqual(len(found), 1)
+        self.assertEqual(found[0][-1], "  and 2 more from the same place")
+
     def test_leak_gets_its_name_back(self):
         found = judge.judge(CLEAN, LEAKS, symbols=SYMBOLS)
         self.assertIn("    lose [sdp]+0x49", found[0])
