@@ -118,9 +118,15 @@ def device_removal_ends_all_connections() -> str:
             {end.end for end in peers} <= {errno.ECONNRESET, errno.ETIMEDOUT},
             f"ends on b: {set(map(traffic.name, (end.end for end in peers)))}",
         )
+        # Those that waited for accept still do, and have ended.
+        for _ in crowd.queued:
+            number, _data = crowd.listener.accept(limits.seconds(5)).end(limits.seconds(5))
+            check(number == errno.ECONNRESET, f"accepted, then {traffic.name(number)}")
         crowd.close()
         limits.until(
-            "an empty table of a", limits.seconds(10), lambda: len(leftovers.table("a")) == 1
+            "a table of a with nothing but the listener",
+            limits.seconds(10),
+            lambda: len(leftovers.table("a")) == 1,
         )
         with namespace("a"):
             try:

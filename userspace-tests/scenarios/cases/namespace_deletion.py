@@ -74,7 +74,9 @@ def _life_and_death() -> float:
         took = limits.until(
             "the end of namespace c", limits.seconds(20), lambda: "vd:" not in _links("d")
         )
-        check(not network.exists(C.device), "the device of a deleted namespace is there")
+        limits.until(
+            "the end of its device", limits.seconds(10), lambda: not network.exists(C.device)
+        )
         server.kill()
         server.reap(limits.seconds(10))
         network.command("ip", "netns", "del", "d")
