@@ -269,5 +269,9 @@ impl Drop for Registration {
     fn drop(&mut self) {
         // SAFETY: Registered by `new`; waits for `remove_cb` of every device.
         unsafe { ffi::ib_unregister_client(CLIENT.0.get()) };
+        // A static is never dropped, but its lists have memory.
+        let mut registry = REGISTRY.lock();
+        registry.entries = KVec::new();
+        registry.services = KVec::new();
     }
 }
