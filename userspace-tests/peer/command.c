@@ -84,8 +84,10 @@ static int run_set(struct peer *peer, char **arguments)
 	return err ?: peer_setting_set(&peer->settings, name, value);
 }
 
-/* connect FROM TO PORT PRIVATE-DATA */
-static int run_connect(struct peer *peer, char **arguments)
+typedef int (*request)(struct peer *peer, struct sockaddr_storage *from,
+		       struct sockaddr_storage *to, u16 port, const u8 *data, size_t length);
+
+static int run_request(struct peer *peer, char **arguments, request request)
 {
 	struct sockaddr_storage from, to;
 	size_t length;
@@ -100,9 +102,21 @@ static int run_connect(struct peer *peer, char **arguments)
 	data = next_bytes(arguments, &length);
 	if (IS_ERR(data))
 		return PTR_ERR(data);
-	err = peer_connect(peer, &from, &to, port, data, length);
+	err = request(peer, &from, &to, port, data, length);
 	kvfree(data);
 	return err;
+}
+
+/* connect FROM TO PORT PRIVATE-DATA */
+static int run_connect(struct peer *peer, char **arguments)
+{
+	return run_request(peer, arguments, peer_connect);
+}
+
+/* sidr FROM TO PORT PRIVATE-DATA */
+static int run_sidr(struct peer *peer, char **arguments)
+{
+	return run_request(peer, arguments, peer_sidr);
 }
 
 /* listen ADDRESS PORT */
@@ -221,6 +235,7 @@ static int run_vanish(struct peer *peer, char **arguments)
 static const struct command commands[] = {
 	{ "set", run_set },
 	{ "connect", run_connect },
+	{ "sidr", run_sidr },
 	{ "listen", run_listen },
 	{ "reply", run_reply },
 	{ "reject", run_reject },

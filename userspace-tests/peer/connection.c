@@ -6,7 +6,8 @@
  *	rep HEX			the private data of the REP; the queue pair is ready
  *	established		RTU has come
  *	rej REASON		enum ib_cm_rej_reason
- *	unanswered WHAT		no answer to our req, rep or dreq
+ *	sidr STATUS		enum ib_cm_sidr_status, the answer to our sidr
+ *	unanswered WHAT		no answer to our req, rep, dreq or sidr
  *	dreq, drep, timewait-exit
  *	fault WHAT ERRNO	the peer itself has failed
  *	removed			the device has gone, and with it everything
@@ -70,6 +71,12 @@ static int connection_event(struct ib_cm_id *id, const struct ib_cm_event *event
 	case IB_CM_TIMEWAIT_EXIT:
 		peer_report(peer, "timewait-exit");
 		break;
+	case IB_CM_SIDR_REQ_ERROR:
+		peer_report(peer, "unanswered sidr");
+		break;
+	case IB_CM_SIDR_REP_RECEIVED:
+		peer_report(peer, "sidr %d", event->param.sidr_rep_rcvd.status);
+		break;
 	default:
 		break;
 	}
@@ -81,8 +88,9 @@ static int listener_event(struct ib_cm_id *id, const struct ib_cm_event *event)
 {
 	struct peer *peer = id->context;
 
+	/* Any other request would be ours to answer and to destroy. */
 	if (event->event != IB_CM_REQ_RECEIVED)
-		return 0;
+		return -EINVAL;
 	id->cm_handler = connection_event;
 	/* One connection each: a second caller is rejected. */
 	if (cmpxchg(&peer->cm, NULL, id))
@@ -123,49 +131,89 @@ static int send_req(struct peer *peer, struct rdma_cm_id *route, u16 port, const
 	return ib_send_cm_req(peer->cm, &param);
 }
 
-static int connect_by(struct peer *peer, struct rdma_cm_id *route, u16 port, const u8 *data,
-		      size_t length)
+static int create_cm(struct peer *peer)
 {
-	struct ib_cm_id *cm;
-	int err;
+	struct ib_cm_id *cm = ib_create_cm_id(peer->device, connection_event, peer);
 
-	err = attach(peer, route->device);
-	if (err)
-		return err;
-	err = peer_qp_create(peer);
-	if (err)
-		return err;
-	err = peer_qp_init(peer, NULL);
-	if (err)
-		return err;
-	err = peer_post_receives(peer, peer->settings.posted);
-	if (err)
-		return err;
-	cm = ib_create_cm_id(peer->device, connection_event, peer);
 	if (IS_ERR(cm))
 		return PTR_ERR(cm);
 	peer->cm = cm;
-	return send_req(peer, route, port, data, length);
+	return 0;
 }
 
-int peer_connect(struct peer *peer, struct sockaddr_storage *from, struct sockaddr_storage *to,
-		 u16 port, const u8 *data, size_t length)
+static int connect_by(struct peer *peer, struct rdma_cm_id *route, u16 port, const u8 *data,
+		      size_t length)
+{
+	int err;
+
+	err = attach(peer, route->device);
+	if (!err)
+		err = peer_qp_create(peer);
+	if (!err)
+		err = peer_qp_init(peer, NULL);
+	if (!err)
+		err = peer_post_receives(peer, peer->settings.posted);
+	if (!err)
+		err = create_cm(peer);
+	return err ?: send_req(peer, route, port, data, length);
+}
+
+/* A request for a datagram service: SDP has none, but anybody may ask. */
+static int sidr_by(struct peer *peer, struct rdma_cm_id *route, u16 port, const u8 *data,
+		   size_t length)
+{
+	struct ib_cm_sidr_req_param param = {
+		.path = route->route.path_rec,
+		.sgid_attr = route->route.addr.dev_addr.sgid_attr,
+		.service_id = PEER_SERVICE_ID(port),
+		.timeout_ms = 1UL << max_t(int, peer->settings.cm_timeout - 8, 0),
+		.private_data = data,
+		.private_data_len = length,
+		.max_cm_retries = peer->settings.cm_retries,
+	};
+	int err;
+
+	err = attach(peer, route->device);
+	if (!err)
+		err = create_cm(peer);
+	return err ?: ib_send_cm_sidr_req(peer->cm, &param);
+}
+
+typedef int (*request_by)(struct peer *peer, struct rdma_cm_id *route, u16 port, const u8 *data,
+			  size_t length);
+
+static int request(struct peer *peer, struct sockaddr_storage *from, struct sockaddr_storage *to,
+		   u16 port, const u8 *data, size_t length, request_by by)
 {
 	struct peer_route route;
 	int err;
 
 	if (peer->device)
 		return -EISCONN;
-	if (length > IB_CM_REQ_PRIVATE_DATA_SIZE)
-		return -EMSGSIZE;
 	err = peer_route_to(&route, from, to);
 	if (err)
 		return err;
-	err = connect_by(peer, route.id, port, data, length);
+	err = by(peer, route.id, port, data, length);
 	if (err)
 		peer_take_down(peer);
 	peer_route_end(&route);
 	return err;
+}
+
+int peer_connect(struct peer *peer, struct sockaddr_storage *from, struct sockaddr_storage *to,
+		 u16 port, const u8 *data, size_t length)
+{
+	if (length > IB_CM_REQ_PRIVATE_DATA_SIZE)
+		return -EMSGSIZE;
+	return request(peer, from, to, port, data, length, connect_by);
+}
+
+int peer_sidr(struct peer *peer, struct sockaddr_storage *from, struct sockaddr_storage *to,
+	      u16 port, const u8 *data, size_t length)
+{
+	if (length > IB_CM_SIDR_REQ_PRIVATE_DATA_SIZE)
+		return -EMSGSIZE;
+	return request(peer, from, to, port, data, length, sidr_by);
 }
 
 static int listen_on(struct peer *peer, struct ib_device *device, u16 port)

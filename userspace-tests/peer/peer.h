@@ -70,6 +70,7 @@ struct peer {
 	struct mutex qp_lock;
 	struct ib_qp *qp;
 
+	/* Guards the events; taken in atomic context, too. */
 	spinlock_t event_lock;
 	struct list_head events;
 	u32 event_count;
@@ -112,6 +113,8 @@ void peer_route_end(struct peer_route *route);
 /* connection.c */
 int peer_connect(struct peer *peer, struct sockaddr_storage *from, struct sockaddr_storage *to,
 		 u16 port, const u8 *data, size_t length);
+int peer_sidr(struct peer *peer, struct sockaddr_storage *from, struct sockaddr_storage *to,
+	      u16 port, const u8 *data, size_t length);
 int peer_listen(struct peer *peer, struct sockaddr_storage *address, u16 port);
 int peer_reply(struct peer *peer, const u8 *data, size_t length);
 int peer_reject(struct peer *peer, u32 reason);

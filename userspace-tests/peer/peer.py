@@ -12,9 +12,10 @@ taken them; what comes of them are events, which are asked for by kind:
     peer.send(message)
     answer = peer.expect("message").data
 
-Commands: set connect listen reply reject rtu dreq drep post send write read vanish.
-Events: rep, rej REASON, req, established, unanswered WHAT, dreq, drep, timewait-exit,
-message, sent NUMBER STATUS, receive-failed STATUS, queue-pair NUMBER TEXT, fault, removed.
+Commands: set connect sidr listen reply reject rtu dreq drep post send write read vanish.
+Events: rep, rej REASON, req, sidr STATUS, established, unanswered WHAT, dreq, drep,
+timewait-exit, message, sent NUMBER STATUS, receive-failed STATUS, queue-pair NUMBER TEXT,
+fault, removed.
 """
 
 from __future__ import annotations
@@ -110,63 +111,68 @@ class Peer:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _command(self, *words: object) -> None:
+    def command(self, *words: object) -> None:
+        """Write a command; the methods below are one each."""
         os.write(self._fd, " ".join(str(word) for word in words).encode())
 
     def set(self, name: str, value: int) -> None:
         """Choose something about the transport, before it is needed."""
-        self._command("set", name, value)
+        self.command("set", name, value)
 
     def connect(self, src: str, dst: str, port: int, private_data: bytes) -> None:
         """Send a REQ from the namespace that the caller is in."""
-        self._command("connect", src, dst, port, private_data.hex() or "-")
+        self.command("connect", src, dst, port, private_data.hex() or "-")
+
+    def sidr(self, src: str, dst: str, port: int, private_data: bytes) -> None:
+        """Send a SIDR REQ, which asks for a datagram service."""
+        self.command("sidr", src, dst, port, private_data.hex() or "-")
 
     def listen(self, address: str, port: int) -> None:
         """Wait for one REQ on the device that has the address."""
-        self._command("listen", address, port)
+        self.command("listen", address, port)
 
     def reply(self, private_data: bytes) -> None:
         """Answer the REQ by a REP."""
-        self._command("reply", private_data.hex() or "-")
+        self.command("reply", private_data.hex() or "-")
 
     def reject(self, reason: int = Rejected.CONSUMER_DEFINED) -> None:
         """Answer the REQ, or the REP, by a REJ."""
-        self._command("reject", reason)
+        self.command("reject", reason)
 
     def rtu(self) -> None:
         """Answer the REP."""
-        self._command("rtu")
+        self.command("rtu")
 
     def dreq(self) -> None:
         """Ask for the end of the connection."""
-        self._command("dreq")
+        self.command("dreq")
 
     def drep(self) -> None:
         """Answer a DREQ."""
-        self._command("drep")
+        self.command("drep")
 
     def post(self, count: int) -> None:
         """Post so many more receive buffers."""
-        self._command("post", count)
+        self.command("post", count)
 
     def send(self, message: bytes) -> int:
         """Post one SEND; the number that its completion will have."""
-        self._command("send", message.hex() or "-")
+        self.command("send", message.hex() or "-")
         return self._posted()
 
     def write(self, rkey: int = 0, address: int = 0, data: bytes = b"") -> int:
         """Post an RDMA Write, of nothing unless there are data."""
-        self._command("write", rkey, address, data.hex() or "-")
+        self.command("write", rkey, address, data.hex() or "-")
         return self._posted()
 
     def read(self, rkey: int, address: int, length: int) -> int:
         """Post an RDMA Read."""
-        self._command("read", rkey, address, length)
+        self.command("read", rkey, address, length)
         return self._posted()
 
     def vanish(self) -> None:
         """Destroy the queue pair without a word."""
-        self._command("vanish")
+        self.command("vanish")
 
     def _posted(self) -> int:
         self.posted_sends += 1

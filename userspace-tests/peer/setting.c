@@ -31,7 +31,7 @@ static const struct setting settings[] = {
 	SETTING("posted", posted, 16, 0, 4096),
 	/* Entries of the send queue. */
 	SETTING("sends", sends, 256, 1, 4096),
-	/* Tries of our own queue pair, against silence and against an empty receive queue (7: endless). */
+	/* Tries of our own queue pair, with silence and with an empty receive queue. 7: endless. */
 	SETTING("retry", retry, 5, 0, 7),
 	SETTING("rnr-retry", rnr_retry, 7, 0, 7),
 	/* Code of how long the other side shall wait after it found our receive queue empty. */

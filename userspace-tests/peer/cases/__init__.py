@@ -1,7 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""All cases, in the order of the report."""
+"""All cases. The report has them in the order of import: simple things first."""
 
-from cases import close, correct, credit, fuzz, hello_acks, hellos, messages, order, transport
+# ruff: noqa: I001
+from cases import (
+    tool,
+    correct,
+    hellos,
+    hello_acks,
+    messages,
+    order,
+    close,
+    credit,
+    transport,
+    fuzz,
+)
 
 __all__ = [
     "close",
@@ -12,5 +24,6 @@ __all__ = [
     "hellos",
     "messages",
     "order",
+    "tool",
     "transport",
 ]

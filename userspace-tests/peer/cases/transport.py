@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import errno
 
-from peer import Peer, Status
+from peer import Peer, Status, namespace
 from register import case
-from scene import Scene
+from scene import ADDRESSES, Scene
 from twohosts.failure import check
 from wire import Mid
 
@@ -84,6 +84,18 @@ def unreliable(scene: Scene) -> None:
     with scene.request(scene.hello(), remote_qp_type=3) as peer:
         check(_answered(peer) == "rej", "it was accepted")
     scene.moved(passive_opens=0)
+
+
+@case("transport: a request for a datagram service")
+def sidr(scene: Scene) -> None:
+    """SDP has none: whoever asks is told so, and nothing is kept of it."""
+    src, dst = ADDRESSES[4]
+    for _ in range(3):
+        with scene.peer() as peer:
+            with namespace("a"):
+                peer.sidr(src, dst, scene.listener.port, scene.hello().pack())
+            answer = peer.expect("sidr", "unanswered")
+            check(answer.kind == "sidr" and answer.number != 0, f"the answer is {answer.short()}")
 
 
 @case("transport: a peer that wants endless retries, and vanishes")
