@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from register import Skip
-from twohosts.failure import Failure
+from twohosts.failure import Failure, check
 
 _DEBUGFS = Path("/sys/kernel/debug")
 SLAB, PAGES = "failslab", "fail_page_alloc"
@@ -41,6 +41,9 @@ def _set(kind: str, **values: object) -> None:
 
 def _prepare(kind: str) -> None:
     _set(kind, **_OFF)
+    # The way to the allocation leads through the module.
+    start, end = _module_text()
+    _set(kind, require_start=f"{start:#x}", require_end=f"{end:#x}")
     # Ours may sleep; that is no reason to be spared.
     _set(kind, ignore_gfp_wait="N")
     if kind == PAGES:
@@ -61,12 +64,9 @@ def random(kind: str, percent: int) -> Iterator[Callable[[], int]]:
 
     Gives a function that tells how many have failed.
     """
-    start, end = _module_text()
     _prepare(kind)
     times = _DEBUGFS / kind / "times"
-    _set(
-        kind, require_start=f"{start:#x}", require_end=f"{end:#x}", times=_MOST, probability=percent
-    )
+    _set(kind, times=_MOST, probability=percent)
     try:
         yield lambda: _MOST - int(times.read_text())
     finally:
@@ -74,7 +74,7 @@ def random(kind: str, percent: int) -> Iterator[Callable[[], int]]:
 
 
 class Nth:
-    """One allocation of this thread fails: the first one of a call, the second one, and so on."""
+    """One allocation on behalf of sdp.ko in a call of this thread fails, the first or any other."""
 
     def __init__(self) -> None:
         needed()
@@ -118,6 +118,7 @@ def each(call: Callable[[int], Callable[[], object]], judge: Callable[[int, obje
             failed, error, result = nth.fails(number, call(number))
             judge(error, result)
             if not failed:
+                check(number > 1, "no allocation could be made to fail")
                 return number - 1
     finally:
         nth.close()

@@ -39,8 +39,9 @@ class End:
         self.stream = stream
         self.seed = seed
         self.peer_seed = peer_seed
-        # How much is to be sent; then, in `run`, the sending direction is closed.
+        # How much is to be sent, and whether the direction is closed then.
         self.total = 0
+        self.closes = False
         self.sent = 0
         self.received = 0
         self.shut = False
@@ -55,12 +56,12 @@ class End:
     @property
     def over(self) -> bool:
         """Nothing will come of it any more."""
-        return self.end is not None and (self.shut or self.end != 0)
+        return self.end is not None and (self.end != 0 or self.shut or not self.closes)
 
     def events(self) -> int:
         """What to wait for."""
         wanted = 0 if self.end is not None else select.POLLIN
-        if not self.shut and (self.sent < self.total or self.end == 0):
+        if not self.shut and not self.end and (self.sent < self.total or self.closes):
             wanted |= select.POLLOUT
         return wanted
 
@@ -174,10 +175,8 @@ def run(ends: Sequence[End], until: Callable[[], object], limit: float, what: st
 def finish(pairs: Sequence[Pair], limit: float) -> None:
     """Send what is to be sent, close both directions, and see that all of it arrived."""
     ends = ends_of(pairs)
-    run(ends, lambda: all(end.sent == end.total or end.over for end in ends), limit, "sending")
     for end in ends:
-        if not end.shut:
-            end.shutdown()
+        end.closes = True
     run(ends, lambda: all(end.over for end in ends), limit, "the end of the streams")
     for pair in pairs:
         for end, peer in (pair.ends, pair.ends[::-1]):

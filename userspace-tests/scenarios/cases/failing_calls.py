@@ -8,7 +8,6 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import faults
 import limits
@@ -221,20 +220,3 @@ def close_survives_each_failing_allocation() -> str:
         server.close()
 
     return f"{faults.each(prepare, judge)} allocations"
-
-
-@scenario
-def reading_the_tables_survives_each_failing_allocation() -> str:
-    """/proc/net/sdp and /proc/net/sdpstats"""
-    pairs = traffic.connect(2)
-    counts = []
-    with namespace("a"):
-        for file in ("/proc/self/net/sdp", "/proc/self/net/sdpstats"):
-            counts.append(
-                faults.each(
-                    lambda _, f=file: Path(f).read_text, _one_of(NO_FILE, f"reading {file}")
-                )
-            )
-    for pair in pairs:
-        pair.close()
-    return f"{sum(counts)} allocations"

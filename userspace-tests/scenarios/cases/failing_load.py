@@ -79,6 +79,7 @@ def _round(seen: set[int]) -> int:
     ends = _connections(listener, _attempts(listener.port, seen), seen)
     for end in ends:
         end.total = BYTES
+        end.closes = True
 
     def all_over() -> bool:
         for end in ends:
