@@ -25,7 +25,7 @@ help:
 	@echo 'make demo                real programs over SDP in a virtual machine, with a table'
 	@echo 'make test                all tests, under a kernel that checks memory, locks and references'
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
-	@echo 'make check               formatting, lints and host tests; for every few minutes'
+	@echo 'make check               formatting, lints and engine tests; for every few minutes'
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs and TCP'
 	@echo 'make module              sdp.ko for a harness kernel (K=base|debug)'
