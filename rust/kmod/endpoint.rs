@@ -203,6 +203,11 @@ impl Inner {
         };
         self.heard = self.heard.wrapping_add(1);
         self.probes = 0;
+        if self.parent.is_some() {
+            // Payload before the RTU: the CM may take it for established. Not
+            // every driver says so itself.
+            sock.set_alarm(Alarm::Notify, 0);
+        }
         if self.recv.reserve().is_err() {
             engine.handle_link_failed();
             return;
@@ -371,7 +376,8 @@ impl Inner {
         }
         sock.set_tcp_state(state);
         let handshaking = |state| state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV;
-        if handshaking(before) && !handshaking(state) && !self.counted {
+        let over = state == ffi::TCP_CLOSE || state == ffi::TCP_TIME_WAIT;
+        if handshaking(before) && !handshaking(state) && !over && !self.counted {
             self.counted = true;
             sock.net().stats.established.inc();
             self.wake.connected = true;

@@ -39,6 +39,10 @@ impl Inner {
     }
 
     fn on_keepalive(&mut self, sock: &Sock) {
+        if self.parent.is_some() {
+            // The alarm of a connection that waits for its RTU.
+            return self.on_unanswered(sock);
+        }
         if self.phase != Phase::Connected || !sock.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
             return;
         }

@@ -442,6 +442,20 @@ fn our_abort_conn_goes_before_the_dreq_and_only_with_credits() {
 }
 
 #[test]
+fn the_wait_for_abort_conn_has_an_end() {
+    let mut script = Script::established();
+    script.conn.shutdown_send();
+    script.drain();
+    script.conn.abort();
+    assert!(script.step().is_some());
+    // The peer takes no message: no completion ever comes.
+    assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+    script.conn.handle_timeout(Timer::PeerClose);
+    assert_eq!(script.step(), Some(Did::Disconnect));
+    assert_eq!(script.conn.ended(), Some(Ended::Aborted));
+}
+
+#[test]
 fn a_link_failure_does_not_wait_for_abort_conn() {
     let mut script = Script::established();
     script.conn.shutdown_send();

@@ -108,7 +108,9 @@ pub(crate) unsafe extern "C" fn connection_cb(
     // SAFETY: Both are valid for the call; the context is the origin, which
     // lives until the identifier is destroyed.
     let (kind, origin) = unsafe { ((*event).event, &*(*id).context.cast::<Origin>()) };
-    let sock = &origin.sock;
+    // Held: when a message of ours was never answered, the CM has dropped its
+    // reference before it calls, and destroying the identifier does not wait.
+    let sock = &origin.sock.clone();
     let generation = origin.generation;
     match kind {
         ffi::ib_cm_event_type_IB_CM_REP_RECEIVED => {
@@ -240,7 +242,7 @@ impl Inner {
     }
 
     /// Nobody answered our Hello or our HelloAck.
-    fn on_unanswered(&mut self, sock: &Sock) {
+    pub(crate) fn on_unanswered(&mut self, sock: &Sock) {
         if self.phase == Phase::Connecting {
             self.fail_connect(sock, ETIMEDOUT);
         } else if let Some(engine) = self.engine.as_mut() {

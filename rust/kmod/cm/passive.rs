@@ -4,6 +4,7 @@
 
 use crate::{
     addr::Addr,
+    alarm::Alarm,
     cm::{
         config,
         connection_cb,
@@ -52,6 +53,10 @@ use kernel::{
     sync::Arc, //
 };
 
+/// How long a connection may wait for its RTU, whatever the peer's request says
+/// of its own patience: as TCP in SYN_RECV.
+const EMBRYO_MS: u32 = 60_000;
+
 /// How a Hello is turned away.
 enum Refusal {
     /// REJ: the peer's connect() fails with ECONNREFUSED.
@@ -61,8 +66,13 @@ enum Refusal {
 }
 
 impl From<Error> for Refusal {
-    fn from(_: Error) -> Self {
-        Refusal::Drop
+    /// What may go better the next time is worth one; the rest is refused.
+    fn from(error: Error) -> Self {
+        if error == ENOMEM || error == ENOBUFS || error == EAGAIN {
+            Refusal::Drop
+        } else {
+            Refusal::Refuse
+        }
     }
 }
 
@@ -73,7 +83,9 @@ pub(crate) unsafe extern "C" fn request_cb(
 ) -> c_int {
     // SAFETY: Both are valid for the call.
     if unsafe { (*event).event } != ffi::ib_cm_event_type_IB_CM_REQ_RECEIVED {
-        return 0;
+        // A datagram service is asked for: the CM turns it down and destroys
+        // the identifier.
+        return -(ffi::EINVAL as c_int);
     }
     // SAFETY: As above, and it is a request.
     match unsafe { incoming(id, event) } {
@@ -304,6 +316,7 @@ unsafe fn embryo(
         match answered {
             Ok(()) => {
                 inner.parent = Some(listener.clone());
+                sock.set_alarm(Alarm::Keepalive, EMBRYO_MS);
                 inner.link = Some(link);
                 inner.engine = Some(engine);
             }

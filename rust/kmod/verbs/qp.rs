@@ -54,6 +54,14 @@ pub(crate) trait Completions {
     unsafe fn communicated(context: *mut c_void);
 }
 
+/// Most transport retries; 7 would mean for ever.
+const RETRY_COUNT_MAX: u8 = 6;
+/// Longest wait for an acknowledgement: 4.096 us << 18, about a second. 0 would
+/// mean for ever.
+const ACK_TIMEOUT_MAX: u8 = 18;
+/// Most outstanding RDMA Reads in each direction.
+const READ_DEPTH_MAX: u8 = 4;
+
 /// What the passive side decides about the transport.
 pub(crate) struct Reply {
     /// Number of the first packet that we expect, 24 bits.
@@ -265,6 +273,14 @@ impl Qp {
                 attr.max_rd_atomic = reply.read_depth;
             }
         }
+        // What the peer's messages ask for has bounds: retries that end, waits
+        // that end, reads that the device can do.
+        attr.retry_cnt = attr.retry_cnt.min(RETRY_COUNT_MAX);
+        if attr.timeout == 0 || attr.timeout > ACK_TIMEOUT_MAX {
+            attr.timeout = ACK_TIMEOUT_MAX;
+        }
+        attr.max_rd_atomic = attr.max_rd_atomic.min(READ_DEPTH_MAX);
+        attr.max_dest_rd_atomic = attr.max_dest_rd_atomic.min(READ_DEPTH_MAX);
         // SAFETY: The queue pair is valid by the invariant.
         to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) })
     }

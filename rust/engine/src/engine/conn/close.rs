@@ -296,8 +296,16 @@ impl Connection {
         self.state == State::BothClosed || alone && !self.close.is_send_open()
     }
 
+    /// Whether the teardown waits for a completion, which a peer that takes no
+    /// messages can hold back.
+    pub(super) fn waits_for_abort(&self) -> bool {
+        matches!(self.close.teardown, Teardown::Completion(_))
+    }
+
     pub(super) fn on_peer_close_timeout(&mut self) {
-        if self.state == State::BothClosed {
+        if self.waits_for_abort() {
+            self.close.teardown = Teardown::Disconnect;
+        } else if self.state == State::BothClosed {
             // The peer owes the DREQ and nothing else.
             self.close.first = true;
         } else if self.close.progress {

@@ -154,6 +154,9 @@ impl Connection {
 
     /// The timer that is wanted, if any.
     pub fn timer(&self) -> Option<Timer> {
+        if self.waits_for_abort() {
+            return Some(Timer::PeerClose);
+        }
         if self.close.has_failed() || !self.state.is_connected() {
             return None;
         }
