@@ -22,7 +22,7 @@ _OFF = {
     "verbose": 0,
     "task-filter": "N",
     "require-start": 0,
-    "require-end": 0,
+    "require-end": "0xffffffffffffffff",
     "stacktrace-depth": 32,
 }
 _MOST = 1_000_000
