@@ -99,7 +99,7 @@ impl Addr {
                 let mut in6: ffi::in6_addr = pin_init::zeroed();
                 in6.in6_u.u6_addr8 = a;
                 // SAFETY: By the caller's promise; `in6` is ours.
-                unsafe { ffi::sdp_addr_is_local6(net, &in6, self.scope as _) }
+                unsafe { ffi::sdp_addr_is_local6(net, &in6, self.scope as c_int) }
             }
         }
     }
@@ -133,7 +133,12 @@ impl Addr {
                 }
                 // SAFETY: As above; every view of the union is plain bytes.
                 unsafe {
-                    to_result(ffi::sdp_route_source6(net, &to, self.scope as _, &mut src))?;
+                    to_result(ffi::sdp_route_source6(
+                        net,
+                        &to,
+                        self.scope as c_int,
+                        &mut src,
+                    ))?;
                     Ok(Ip::V6(src.in6_u.u6_addr8))
                 }
             }
@@ -150,7 +155,6 @@ impl Addr {
         if len < 2 {
             return Err(EINVAL);
         }
-        // SAFETY: By the caller's promise; the length is limited to both.
         let mut raw = [0u8; 28];
         let n = len.min(raw.len());
         // SAFETY: `n` bytes are readable and fit.

@@ -119,21 +119,33 @@ unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
     unsafe { SockRef::from_owned(NonNull::new_unchecked(sock)) }
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn engine_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, engine)) }.alarm_engine();
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn keepalive_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, keepalive)) }.alarm_keepalive();
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn notify_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, notify)) }.alarm_notify();
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, reap)) }.alarm_reap();
@@ -155,7 +167,7 @@ pub(crate) struct Workqueue(());
 impl Workqueue {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: The name is a C string.
-        let wq = unsafe { ffi::sdp_alloc_workqueue(c"sdp".as_ptr().cast()) };
+        let wq = unsafe { ffi::sdp_alloc_workqueue(c"sdp".to_bytes_with_nul().as_ptr().cast()) };
         if wq.is_null() {
             return Err(ENOMEM);
         }

@@ -186,6 +186,9 @@ pub(crate) unsafe fn find(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
     Some(device.into())
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
     kernel::error::from_result(|| {
         // SAFETY: ib_core passes a valid device, as for all that follows.
@@ -225,6 +228,9 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
     })
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn remove_cb(ib: *mut ffi::ib_device, data: *mut c_void) {
     if data.is_null() {
         return;
@@ -248,7 +254,7 @@ struct Client(UnsafeCell<ffi::ib_client>);
 // SAFETY: Handed to ib_core, which serialises its use.
 unsafe impl Sync for Client {}
 static CLIENT: Client = Client(UnsafeCell::new(ffi::ib_client {
-    name: c"sdp".as_ptr().cast(),
+    name: c"sdp".to_bytes_with_nul().as_ptr().cast(),
     add: Some(add_cb),
     remove: Some(remove_cb),
     ..pin_init::zeroed()

@@ -101,6 +101,10 @@ fn sockaddr(addr: &Addr) -> ffi::__kernel_sockaddr_storage {
 }
 
 /// Events of a connection, active or passive.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 pub(crate) unsafe extern "C" fn connection_cb(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,

@@ -77,6 +77,10 @@ impl From<Error> for Refusal {
 }
 
 /// A Hello for one of our service ids.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 pub(crate) unsafe extern "C" fn request_cb(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,

@@ -147,6 +147,10 @@ pub(crate) fn again(sock: &Sock) {
 }
 
 /// Events of the resolving identifier.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn resolver_cb(
     id: *mut ffi::rdma_cm_id,
     event: *mut ffi::rdma_cm_event,

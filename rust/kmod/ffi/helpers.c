@@ -132,6 +132,11 @@ bool sdp_cancel_delayed_work(struct delayed_work *work)
 
 /* net/sock.h */
 
+void sdp_prot_inuse_add(struct sock *sk, int val)
+{
+	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, val);
+}
+
 bool sdp_sock_reuse(const struct sock *sk)
 {
 	return sk->sk_reuse != SK_NO_REUSE;

@@ -46,6 +46,7 @@ bool sdp_cancel_delayed_work(struct delayed_work *work);
 
 /* net/sock.h */
 bool sdp_sock_reuse(const struct sock *sk);
+void sdp_prot_inuse_add(struct sock *sk, int val);
 void sdp_lock_sock(struct sock *sk);
 void sdp_sock_hold(struct sock *sk);
 bool sdp_sock_hold_unless_zero(struct sock *sk);

@@ -133,14 +133,18 @@ impl NetState {
             (),
             GFP_KERNEL,
         )?;
+        // SAFETY: A socket of ours; the line of /proc/net/protocols.
+        unsafe { ffi::sdp_prot_inuse_add(sock.sk(), 1) };
         Ok(())
     }
 
-    /// Ends what `enlist` began.
+    /// Ends what `enlist` began, if it did.
     pub(crate) fn delist(&self, sock: &Sock) {
-        self.sockets
-            .lock()
-            .remove(&core::ptr::from_ref(sock).addr());
+        let key = core::ptr::from_ref(sock).addr();
+        if self.sockets.lock().remove(&key).is_some() {
+            // SAFETY: As in `enlist`.
+            unsafe { ffi::sdp_prot_inuse_add(sock.sk(), -1) };
+        }
     }
 
     /// The listed socket with the lowest address above `after`, kept alive.
@@ -174,6 +178,9 @@ unsafe fn slot(net: *mut ffi::net) -> *mut *mut NetState {
     unsafe { ffi::sdp_net_generic(net, *ID.0.get()) }.cast()
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
     let net: *mut ffi::net = net.cast();
     kernel::error::from_result(|| {
@@ -203,6 +210,9 @@ unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
     })
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn exit_cb(net: *mut ffi::core::net) {
     let net: *mut ffi::net = net.cast();
     // SAFETY: `init_cb` succeeded for this namespace, and its last socket is

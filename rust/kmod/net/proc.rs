@@ -30,6 +30,10 @@ unsafe fn state_of<'a>(m: *mut ffi::core::seq_file) -> (&'a SeqFile, &'a NetStat
 }
 
 /// The socket table.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 pub(crate) unsafe extern "C" fn sockets_cb(m: *mut ffi::seq_file, _v: *mut c_void) -> c_int {
     // SAFETY: See `state_of`.
     let (m, net) = unsafe { state_of(m.cast()) };
@@ -64,6 +68,10 @@ pub(crate) unsafe extern "C" fn sockets_cb(m: *mut ffi::seq_file, _v: *mut c_voi
 }
 
 /// The counters, a name and a value on each line.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 pub(crate) unsafe extern "C" fn stats_cb(m: *mut ffi::seq_file, _v: *mut c_void) -> c_int {
     // SAFETY: See `state_of`.
     let (m, net) = unsafe { state_of(m.cast()) };

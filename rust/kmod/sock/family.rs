@@ -131,6 +131,9 @@ pub(crate) unsafe fn adopt(socket: *mut ffi::core::socket) {
     unsafe { (*socket).ops = &OPS.0 };
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn create_cb(
     net: *mut ffi::core::net,
     socket: *mut ffi::core::socket,
@@ -143,7 +146,7 @@ unsafe extern "C" fn create_cb(
         }
         // SAFETY: The caller owns the fresh socket.
         let kind = unsafe { (*socket).type_ } as u32;
-        if kind != ffi::core::sock_type_SOCK_STREAM as u32 {
+        if kind != ffi::core::sock_type_SOCK_STREAM {
             return Err(ESOCKTNOSUPPORT);
         }
         if protocol != 0 && protocol != ffi::IPPROTO_TCP as c_int {
@@ -175,6 +178,9 @@ unsafe fn of<'a>(socket: *mut ffi::core::socket) -> &'a Sock {
     unsafe { Sock::from_sk((*socket).sk.cast()) }
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn release_cb(socket: *mut ffi::core::socket) -> c_int {
     // SAFETY: The caller passes the socket for the last time.
     unsafe {
@@ -189,6 +195,9 @@ unsafe extern "C" fn release_cb(socket: *mut ffi::core::socket) -> c_int {
     0
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn bind_cb(
     socket: *mut ffi::core::socket,
     addr: *mut ffi::core::sockaddr_unsized,
@@ -199,18 +208,24 @@ unsafe extern "C" fn bind_cb(
     from_result(|| unsafe { of(socket).bind(addr.cast(), len as usize) }.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn connect_cb(
     socket: *mut ffi::core::socket,
     addr: *mut ffi::core::sockaddr_unsized,
     len: c_int,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: See `bind_cb`.
     from_result(|| {
+        // SAFETY: See `bind_cb`.
         unsafe { of(socket).connect(socket, addr.cast(), len as usize, flags as u32) }.map(|()| 0)
     })
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn accept_cb(
     socket: *mut ffi::core::socket,
     new: *mut ffi::core::socket,
@@ -220,6 +235,9 @@ unsafe extern "C" fn accept_cb(
     from_result(|| unsafe { of(socket).accept(new, &mut *arg.cast()) }.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn getname_cb(
     socket: *mut ffi::core::socket,
     addr: *mut ffi::core::sockaddr,
@@ -229,6 +247,9 @@ unsafe extern "C" fn getname_cb(
     from_result(|| unsafe { of(socket).name(addr.cast(), peer) })
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn poll_cb(
     file: *mut ffi::core::file,
     socket: *mut ffi::core::socket,
@@ -241,6 +262,9 @@ unsafe extern "C" fn poll_cb(
     }
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn sock_ioctl_cb(
     socket: *mut ffi::core::socket,
     command: c_uint,
@@ -263,6 +287,10 @@ unsafe extern "C" fn sock_ioctl_cb(
 }
 
 /// `proto.ioctl`: the same questions from io_uring.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn ioctl_cb(sk: *mut ffi::sock, command: c_int, result: *mut c_int) -> c_int {
     from_result(|| {
         // SAFETY: A live socket of ours and a place for the answer.
@@ -271,16 +299,25 @@ unsafe extern "C" fn ioctl_cb(sk: *mut ffi::sock, command: c_int, result: *mut c
     })
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn listen_cb(socket: *mut ffi::core::socket, backlog: c_int) -> c_int {
     // SAFETY: See `bind_cb`.
     from_result(|| unsafe { of(socket).listen(socket, backlog) }.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn shutdown_cb(socket: *mut ffi::core::socket, how: c_int) -> c_int {
     // SAFETY: See `bind_cb`.
     from_result(|| unsafe { of(socket).shutdown(socket, how) }.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn setsockopt_cb(
     socket: *mut ffi::core::socket,
     level: c_int,
@@ -292,6 +329,9 @@ unsafe extern "C" fn setsockopt_cb(
     from_result(|| unsafe { of(socket).set_option(level, option, value, len) }.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn getsockopt_cb(
     socket: *mut ffi::core::socket,
     level: c_int,
@@ -303,6 +343,9 @@ unsafe extern "C" fn getsockopt_cb(
     from_result(|| unsafe { of(socket).get_option(level, option, value.cast(), len) }.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn sendmsg_cb(
     socket: *mut ffi::core::socket,
     msg: *mut ffi::core::msghdr,
@@ -312,6 +355,9 @@ unsafe extern "C" fn sendmsg_cb(
     from_result(|| unsafe { of(socket).send(msg, len) })
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn recvmsg_cb(
     socket: *mut ffi::core::socket,
     msg: *mut ffi::core::msghdr,
@@ -323,6 +369,10 @@ unsafe extern "C" fn recvmsg_cb(
 }
 
 /// A socket cannot be mapped.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn sock_no_mmap_cb(
     _file: *mut ffi::core::file,
     _socket: *mut ffi::core::socket,
@@ -331,6 +381,9 @@ unsafe extern "C" fn sock_no_mmap_cb(
     ENODEV.to_errno()
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn keepalive_cb(sk: *mut ffi::sock, on: c_int) {
     // SAFETY: Called by `sock_setsockopt` for a socket of ours.
     unsafe { Sock::from_sk(sk) }.keepalive_switched(on != 0);

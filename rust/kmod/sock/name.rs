@@ -186,6 +186,9 @@ impl Sock {
     }
 }
 
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn no_event_cb(
     _id: *mut ffi::rdma_cm_id,
     _event: *mut ffi::rdma_cm_event,

@@ -34,7 +34,7 @@ impl Sock {
     /// `msg` is a message to send `len` bytes with, ours for the call.
     pub(crate) unsafe fn send(&self, msg: *mut ffi::core::msghdr, len: usize) -> Result<i32> {
         // SAFETY: By the caller's promise.
-        let flags = unsafe { (*msg).msg_flags } as u32;
+        let flags = unsafe { (*msg).msg_flags };
         if flags & ffi::MSG_FASTOPEN != 0 {
             return Err(EOPNOTSUPP);
         }
@@ -130,7 +130,7 @@ impl Sock {
                 return Err(EFAULT);
             }
             let n = n as u32;
-            (*frag).offset = offset.saturating_add(n) as _;
+            (*frag).offset = offset.saturating_add(n);
             Ok((Page::get(page), offset as u32, n))
         }
     }

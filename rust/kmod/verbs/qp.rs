@@ -106,6 +106,9 @@ impl<C: Completions> Entries<C> {
         done: Some(Self::send_done_cb),
     };
 
+    /// # Safety
+    ///
+    /// Called from C, with the arguments that the slot it stands in promises.
     unsafe extern "C" fn receive_done_cb(_cq: *mut ffi::ib_cq, wc: *mut ffi::ib_wc) {
         // SAFETY: ib_core passes a valid completion of one of our queue pairs.
         let (context, done) = unsafe { Self::unpack(wc) };
@@ -113,6 +116,9 @@ impl<C: Completions> Entries<C> {
         unsafe { C::received(context, done) }
     }
 
+    /// # Safety
+    ///
+    /// Called from C, with the arguments that the slot it stands in promises.
     unsafe extern "C" fn send_done_cb(_cq: *mut ffi::ib_cq, wc: *mut ffi::ib_wc) {
         // SAFETY: As in `receive_done_cb`.
         let (context, done) = unsafe { Self::unpack(wc) };
@@ -120,6 +126,9 @@ impl<C: Completions> Entries<C> {
         unsafe { C::sent(context, done) }
     }
 
+    /// # Safety
+    ///
+    /// Called from C, with the arguments that the slot it stands in promises.
     unsafe extern "C" fn event_cb(event: *mut ffi::ib_event, context: *mut c_void) {
         // SAFETY: ib_core passes a valid event.
         if unsafe { (*event).event } == ffi::ib_event_type_IB_EVENT_COMM_EST {
@@ -232,7 +241,7 @@ impl Qp {
         // Reads and writes of the peer: keepalives are zero-length writes.
         attr.qp_access_flags = (ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE
             | ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE
-            | ffi::ib_access_flags_IB_ACCESS_REMOTE_READ) as _;
+            | ffi::ib_access_flags_IB_ACCESS_REMOTE_READ) as c_int;
         let mask = ffi::ib_qp_attr_mask_IB_QP_STATE
             | ffi::ib_qp_attr_mask_IB_QP_PKEY_INDEX
             | ffi::ib_qp_attr_mask_IB_QP_PORT
