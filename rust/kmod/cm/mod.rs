@@ -149,6 +149,9 @@ pub(crate) unsafe extern "C" fn connection_cb(
             // SAFETY: The identifier is valid in its handler. An error means
             // that the CM is past it.
             unsafe { ffi::ib_send_cm_drep(id, core::ptr::null(), 0) };
+            // Who disconnects was connected: DREQ may overtake RTU, and accept()
+            // gives out a connection even if it is over.
+            established(sock, generation);
             peer_disconnects(sock, generation);
         }
         ffi::ib_cm_event_type_IB_CM_DREP_RECEIVED
