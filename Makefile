@@ -26,6 +26,7 @@ help:
 	@echo 'make test                all tests, under a kernel that checks memory, locks and references'
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
+	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs and TCP'
 	@echo 'make module              sdp.ko for a harness kernel (K=base|debug)'
@@ -87,6 +88,10 @@ soak: host
 .PHONY: check
 check: host
 	@qemu/check
+
+.PHONY: spec
+spec: host
+	@qemu/cargo rust run --quiet --locked -p xtask -- spec --report
 
 .PHONY: shell
 shell: host

@@ -58,6 +58,7 @@ impl Inner {
             sock.set_err(ETIMEDOUT);
             return engine.handle_link_failed();
         }
+        //= spec: KEEPALIVE-2
         match link.probe() {
             Ok(true) => {
                 self.probes = self.probes.saturating_add(1);

@@ -99,6 +99,7 @@ fn the_engine_leaves_no_panic_open() {
     }
 }
 
+//= test: ROBUST-4
 #[test]
 fn no_function_of_the_engine_can_panic_not_even_one_that_is_never_called() {
     let flags = ["-Copt-level=2", "-Coverflow-checks=y", "-Clink-dead-code"];

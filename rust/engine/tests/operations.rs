@@ -116,6 +116,7 @@ fn apply(world: &mut World, side: Side, op: Op) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+    //= test: DATA-1
     /// Whatever the order of events and however small the grants, every byte
     /// and every urgent mark arrives, the two come to rest, and then close.
     #[test]

@@ -233,6 +233,9 @@ const BUFFERED: Body = Body::ModeChange(ModeChange {
     mode: Mode::Buffered,
 });
 
+//= test: EST-3, HDR-2, HDR-3, HDR-4, HDR-5, HDR-6, HDR-7, HDR-8, SEQ-2, SEQ-4, CREDIT-7
+//= test: URGENT-1, DATA-2, MODE-2, MODE-3, MODE-5, ADVERT-2, SRC-2, SRC-8, SENDSM-6
+//= test: CLOSE-3, ABORT-1, ABORT-3, RESIZE-3, SUSPEND-2, ROBUST-1
 #[test]
 fn each_violation_is_named_and_resets_the_connection() {
     for (expected, fault) in FAULTS {
@@ -272,6 +275,7 @@ fn after_our_disconn_a_violation_is_answered_by_abort_conn() {
     }
 }
 
+//= test: EST-3
 #[test]
 fn a_fault_before_establishment_ends_without_an_output() {
     let mut script = Script::hello_sent();
@@ -307,6 +311,7 @@ fn every_error_of_the_hello_is_a_rejection() {
     }
 }
 
+//= test: ROBUST-2
 #[test]
 fn what_was_delivered_before_a_fault_stays_counted() {
     let mut script = Script::established();
@@ -321,6 +326,7 @@ fn what_was_delivered_before_a_fault_stays_counted() {
     assert_eq!(script.send(Body::Data, 10).unwrap().payload_len, 0);
 }
 
+//= test: ROBUST-2, ROBUST-3
 #[test]
 fn a_failed_connection_takes_nothing_more() {
     let mut script = Script::established();

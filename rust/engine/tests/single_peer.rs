@@ -40,6 +40,7 @@ fn updates(did: &[Did]) -> usize {
         .count()
 }
 
+//= test: ROBUST-5
 #[test]
 fn a_connection_is_small() {
     let size = size_of::<Connection>();
@@ -47,6 +48,7 @@ fn a_connection_is_small() {
     assert!(size < 400);
 }
 
+//= test: HELLO-8, HELLO-9
 #[test]
 fn the_hello_says_what_was_configured() {
     let mut conn = Connection::connecting(config());
@@ -68,6 +70,7 @@ fn the_hello_says_what_was_configured() {
     assert_eq!(conn.hello_ack(), Err(ShellError::WrongState));
 }
 
+//= test: HELLO-8, HELLO-12
 #[test]
 fn the_hello_ack_says_what_was_configured() {
     let mut conn = Connection::accepting(config(), &hello(5));
@@ -126,6 +129,7 @@ fn a_configuration_out_of_range_is_refused() {
     }
 }
 
+//= test: HDR-3
 #[test]
 fn a_message_fits_the_peers_buffer_and_our_gather_list() {
     let with = |rcv_size: u32, max_send_payload| {
@@ -146,6 +150,7 @@ fn a_message_fits_the_peers_buffer_and_our_gather_list() {
     assert_eq!(with(65536, u16::MAX), 65520);
 }
 
+//= test: EST-2
 #[test]
 fn the_passive_side_is_silent_until_established() {
     let mut script = Script::hello_ack_sent();
@@ -169,6 +174,7 @@ fn a_second_hello_ack_changes_nothing() {
     assert!(script.conn.is_established());
 }
 
+//= test: CREDIT-3, CREDIT-4, CREDIT-5, CREDIT-6, UPDATE-1
 #[test]
 fn each_number_of_credits_allows_what_the_table_says() {
     // Three: one message with payload.
@@ -204,6 +210,7 @@ fn each_number_of_credits_allows_what_the_table_says() {
     assert_eq!(script.step(), None);
 }
 
+//= test: CREDIT-5, CLOSE-1, CLOSE-2
 #[test]
 fn disconn_waits_for_two_credits_and_for_all_bytes() {
     let mut script = Script::granted(4);
@@ -234,6 +241,7 @@ fn disconn_waits_for_two_credits_and_for_all_bytes() {
     assert_eq!(script.sent(), [Body::DisConn]);
 }
 
+//= test: CREDIT-8
 #[test]
 fn send_slots_are_kept_back_like_credits() {
     let mut script = Script::established();
@@ -254,6 +262,7 @@ fn send_slots_are_kept_back_like_credits() {
     assert_eq!(script.conn.uncompleted(), 500);
 }
 
+//= test: DATA-5
 #[test]
 fn nagle_waits_for_completion_and_not_for_the_acknowledgement() {
     let mut script = Script::established();
@@ -265,6 +274,7 @@ fn nagle_waits_for_completion_and_not_for_the_acknowledgement() {
     assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
 }
 
+//= test: UPDATE-3
 #[test]
 fn updates_are_sent_in_every_state_that_receives() {
     // Closed by the peer: it grants us credits, and each grant costs it one.
@@ -376,6 +386,7 @@ fn send_sm_waits_for_two_credits() {
     assert_eq!(script.sent(), [Body::SendSm]);
 }
 
+//= test: MODE-1, MODE-4
 #[test]
 fn buffered_mode_is_accepted() {
     let mut script = Script::established();
@@ -387,6 +398,7 @@ fn buffered_mode_is_accepted() {
     assert_eq!(script.send(Body::Data, 5).unwrap().payload_len, 5);
 }
 
+//= test: RESIZE-1, RESIZE-4
 #[test]
 fn a_resize_is_answered_with_the_size_that_is_there() {
     let mut script = Script::established();
@@ -396,6 +408,7 @@ fn a_resize_is_answered_with_the_size_that_is_there() {
     }
 }
 
+//= test: SUSPEND-1
 #[test]
 fn suspension_is_answered_by_leaving() {
     let mut script = Script::established();
@@ -411,6 +424,7 @@ fn suspension_is_answered_by_leaving() {
     assert_eq!(script.conn.ended(), Some(Ended::Finished));
 }
 
+//= test: ABORT-4
 #[test]
 fn abort_conn_after_disconn_is_a_reset() {
     let mut script = Script::established();
@@ -421,6 +435,7 @@ fn abort_conn_after_disconn_is_a_reset() {
     assert_eq!(script.conn.ended(), Some(Ended::Reset));
 }
 
+//= test: ABORT-2
 #[test]
 fn our_abort_conn_goes_before_the_dreq_and_only_with_credits() {
     let mut script = Script::established();
@@ -441,6 +456,7 @@ fn our_abort_conn_goes_before_the_dreq_and_only_with_credits() {
     assert_eq!(script.drain(), [Did::Disconnect]);
 }
 
+//= test: ABORT-6
 #[test]
 fn the_wait_for_abort_conn_has_an_end() {
     let mut script = Script::established();
@@ -455,6 +471,7 @@ fn the_wait_for_abort_conn_has_an_end() {
     assert_eq!(script.conn.ended(), Some(Ended::Aborted));
 }
 
+//= test: ABORT-5
 #[test]
 fn a_link_failure_does_not_wait_for_abort_conn() {
     let mut script = Script::established();
@@ -467,6 +484,7 @@ fn a_link_failure_does_not_wait_for_abort_conn() {
     assert_eq!(script.conn.ended(), Some(Ended::Aborted));
 }
 
+//= test: CLOSE-8
 #[test]
 fn a_dreq_without_both_disconn_is_a_reset() {
     let prepare: [fn(&mut Script); 5] = [
@@ -512,6 +530,7 @@ fn the_second_to_close_finishes_with_the_peers_dreq() {
     }
 }
 
+//= test: CLOSE-5
 #[test]
 fn the_dreq_waits_for_the_completion_of_our_disconn() {
     let mut script = Script::established();
@@ -549,6 +568,7 @@ fn a_link_that_fails_after_both_ends_of_stream_has_lost_nothing() {
     assert_eq!(script.conn.ended(), Some(Ended::Finished));
 }
 
+//= test: URGENT-1, URGENT-4
 #[test]
 fn the_urgent_byte_is_marked_on_the_wire() {
     let mut script = Script::established();

@@ -58,6 +58,7 @@ fn bytes_cross_with_every_mix_of_small_grants() {
     }
 }
 
+//= test: UPDATE-4
 #[test]
 fn an_idle_pair_is_silent() {
     for a in grants() {
@@ -81,6 +82,7 @@ fn an_idle_pair_is_silent() {
     }
 }
 
+//= test: UPDATE-2
 #[test]
 fn a_reader_that_stops_shuts_the_window_and_opens_it_again() {
     for cfg in grants() {
@@ -170,6 +172,7 @@ fn close_works_while_both_windows_are_shut() {
     }
 }
 
+//= test: EST-1, CLOSE-4, CLOSE-8
 #[test]
 fn active_close_is_disconnected_by_the_side_that_closed_first() {
     for first in [A, B] {
@@ -197,6 +200,7 @@ fn active_close_is_disconnected_by_the_side_that_closed_first() {
     }
 }
 
+//= test: CLOSE-4
 #[test]
 fn simultaneous_close_is_disconnected_by_both() {
     let mut world = World::established(tiny(), tiny());
@@ -242,6 +246,7 @@ fn shutdown_before_establishment_is_kept() {
     world.assert_transferred();
 }
 
+//= test: EST-2
 #[test]
 fn a_message_may_come_before_the_rtu() {
     let mut world = World::new(tiny(), tiny());
@@ -292,6 +297,7 @@ fn abort_resets_the_peer_in_every_stage_of_the_close() {
     }
 }
 
+//= test: DATA-4
 #[test]
 fn payload_after_close_resets_the_sender() {
     let mut world = World::established(tiny(), tiny());
@@ -303,6 +309,7 @@ fn payload_after_close_resets_the_sender() {
     assert_eq!(world.ended(), [Some(Ended::Aborted), Some(Ended::Reset)]);
 }
 
+//= test: CLOSE-9
 #[test]
 fn a_silent_peer_is_given_up_after_close_but_not_after_shutdown() {
     let mut world = World::established(tiny(), tiny());
@@ -317,6 +324,7 @@ fn a_silent_peer_is_given_up_after_close_but_not_after_shutdown() {
     assert_eq!(world.ended(), [Some(Ended::TimedOut), Some(Ended::Reset)]);
 }
 
+//= test: CLOSE-9
 #[test]
 fn a_closed_socket_that_makes_progress_is_not_given_up() {
     let mut world = World::established(tiny(), tiny());
@@ -383,6 +391,7 @@ fn a_promise_of_more_waits_for_the_rest() {
     assert_eq!(world.peer(A).messages_sent, 1);
 }
 
+//= test: URGENT-3
 #[test]
 fn urgent_data_is_announced_through_a_shut_window() {
     let mut world = World::established(tiny(), tiny());
@@ -431,6 +440,7 @@ fn nothing_moves_after_the_end() {
     assert_eq!(world.peer(A).conn.receives_wanted(), 0);
 }
 
+//= test: SEQ-1, SEQ-3
 #[test]
 fn thousands_of_messages_stay_in_step() {
     let mut world = World::established(config(8, 4, 6, 100), config(5, 3, 4, 60));
@@ -447,6 +457,7 @@ fn thousands_of_messages_stay_in_step() {
     world.assert_transferred();
 }
 
+//= test: UPDATE-4
 #[test]
 fn announcements_into_two_shut_windows_are_not_answered_for_ever() {
     let mut world = World::established(tiny(), tiny());

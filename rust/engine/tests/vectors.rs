@@ -71,6 +71,7 @@ fn through_the_codec(bytes: &[u8]) -> (String, Vec<u8>) {
     }
 }
 
+//= test: HDR-1, HDR-9, HDR-10
 #[test]
 fn every_golden_message_prints_and_emits_as_written() {
     for (path, bytes, text) in vectors() {

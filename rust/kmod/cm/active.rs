@@ -117,6 +117,7 @@ unsafe fn send_request(
     hello: &[u8; HELLO_LEN],
 ) -> Result {
     let cm = link.cm.as_ref().ok_or(EINVAL)?;
+    //= spec: HELLO-10
     let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
     // SAFETY: By the caller's promise.
     let mut param = unsafe {
@@ -164,6 +165,7 @@ impl Inner {
             if let Some(cm) = link.cm.as_ref() {
                 // SAFETY: The identifier is ours.
                 unsafe {
+                    //= spec: HELLO-11
                     ffi::ib_send_cm_rej(
                         cm.as_ptr(),
                         ffi::ib_cm_rej_reason_IB_CM_REJ_CONSUMER_DEFINED,

@@ -146,6 +146,7 @@ pub(crate) unsafe extern "C" fn connection_cb(
             });
         }
         ffi::ib_cm_event_type_IB_CM_DREQ_RECEIVED => {
+            //= spec: CLOSE-6
             // SAFETY: The identifier is valid in its handler. An error means
             // that the CM is past it.
             unsafe { ffi::ib_send_cm_drep(id, core::ptr::null(), 0) };
@@ -197,6 +198,7 @@ fn peer_disconnects(sock: &SockRef, generation: u64) {
     sock.look(|inner| {
         if let Some(link) = inner.link.as_mut() {
             if link.generation() == generation {
+                //= spec: CLOSE-7
                 link.draining = true;
                 let wait = if link.is_send_idle() { 0 } else { LAST_ACK_MS };
                 sock.set_alarm(Alarm::Reap, wait);

@@ -95,6 +95,7 @@ pub(crate) unsafe extern "C" fn request_cb(
     match unsafe { incoming(id, event) } {
         Ok(()) => 0,
         // The CM rejects with "consumer defined" for every error but this one.
+        //= spec: HELLO-11
         Err(Refusal::Refuse) => -(ffi::ECONNREFUSED as c_int),
         Err(Refusal::Drop) => -(ffi::ENOMEM as c_int),
     }

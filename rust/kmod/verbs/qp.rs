@@ -238,6 +238,7 @@ impl Qp {
         attr.qp_state = ffi::ib_qp_state_IB_QPS_INIT;
         attr.pkey_index = index;
         attr.port_num = port;
+        //= spec: KEEPALIVE-1
         // Reads and writes of the peer: keepalives are zero-length writes.
         attr.qp_access_flags = (ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE
             | ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE

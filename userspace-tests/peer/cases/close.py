@@ -81,6 +81,7 @@ def dreq_at_once(scene: Scene) -> None:
     scene.moved(resets_received=1, violations=0)
 
 
+#= test: CLOSE-7
 @case("close: RTU, DREQ, and only then accept()")
 def dreq_before_accept(scene: Scene) -> None:
     """What has come can be read, then the reset is seen."""
@@ -146,6 +147,7 @@ def dreq_after_own_disconn(scene: Scene) -> None:
     scene.ends_with(victim, errno.ECONNRESET)
 
 
+#= test: CLOSE-6
 @case("close: DREQ of the peer crosses the module's")
 def crossing(scene: Scene) -> None:
     """Both have sent DisConn, and both disconnect."""

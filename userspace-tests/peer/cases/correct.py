@@ -47,6 +47,7 @@ def _converse(scene: Scene, victim: Victim) -> None:
     scene.works(victim)
 
 
+#= test: HELLO-7, HELLO-10, HELLO-12
 @case("correct: a passive connection from Hello to DREQ")
 def passive(scene: Scene) -> None:
     """The module listens."""
@@ -119,6 +120,7 @@ def receive_sizes(scene: Scene) -> None:
         scene.parts(victim)
 
 
+#= test: KEEPALIVE-1
 @case("correct: zero-length RDMA Writes are not seen")
 def keepalive(scene: Scene) -> None:
     """What OFED sends as a keepalive."""

@@ -30,6 +30,7 @@ MALFORMED: dict[str, dict[str, int]] = {
 }
 
 
+#= test: HELLO-11
 def _add(name: str, wrong: dict[str, int]) -> None:
     @case(f"hello-ack: {name}")
     def run(scene: Scene) -> None:

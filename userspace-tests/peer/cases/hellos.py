@@ -66,6 +66,7 @@ def _refused(scene: Scene, hello: Hello | bytes, **counts: int) -> None:
     check(scene.listener.is_idle(), "a connection has appeared")
 
 
+#= test: HELLO-11
 def _add(name: str, wrong: dict[str, object], violations: int) -> None:
     @case(f"hello: {name}")
     def run(scene: Scene) -> None:
@@ -106,6 +107,7 @@ def no_listener(scene: Scene) -> None:
     check(reason in (Rejected.INVALID_SERVICE_ID, Rejected.CONSUMER_DEFINED), f"reason {reason}")
 
 
+#= test: HELLO-9
 @case("hello: what is reserved is ignored")
 def reserved(scene: Scene) -> None:
     """Capabilities and extensions of peers to come."""

@@ -27,6 +27,7 @@ def _watchful(stream: Stream) -> None:
     stream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, COUNT)
 
 
+#= test: KEEPALIVE-2
 @scenario
 def keepalive_notices_a_silent_peer() -> str:
     """Nothing arrives from one host any more; idle connections that ask learn it in time."""

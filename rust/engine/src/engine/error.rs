@@ -86,6 +86,7 @@ pub enum WireAction {
 
 impl PeerError {
     /// The one table from violation to wire action.
+    //= spec: ROBUST-1
     pub const fn action(self) -> WireAction {
         match self {
             PeerError::HelloTruncated

@@ -20,6 +20,7 @@
 //! | [`conn`] | the connection that owns one of each and routes between them |
 
 #![forbid(unsafe_code)]
+//= spec: ROBUST-4
 // What stands in for a proof that nothing here can panic; the object code is
 // examined as well (`rust/engine/tests/no_panic.rs`).
 #![deny(

@@ -24,6 +24,7 @@ impl UrgentMark {
     /// A newer mark takes the place of one that was not sent; the byte of the
     /// older one becomes an ordinary byte, as in TCP.
     pub(crate) fn set(&mut self, distance: u32) {
+        //= spec: URGENT-5
         self.distance = distance;
         self.announced = false;
     }
@@ -34,6 +35,7 @@ impl UrgentMark {
 
     /// Whether messages carry OOB_PEND now.
     pub(crate) fn is_pending(&self) -> bool {
+        //= spec: URGENT-2
         (1..=ANNOUNCE_WITHIN.saturating_add(1)).contains(&self.distance)
     }
 
@@ -71,6 +73,7 @@ pub(crate) struct UrgentNotice {
 impl UrgentNotice {
     /// OOB_PRES belongs on Data that has a last byte.
     pub(crate) fn check(mid: Mid, flags: Flags, payload: bool) -> Result<(), PeerError> {
+        //= spec: URGENT-1
         if flags.oob_pres && !(mid == Mid::Data && payload) {
             return Err(PeerError::OobPlacement(mid));
         }
@@ -93,6 +96,7 @@ mod tests {
     use super::{Urgency, UrgentMark, UrgentNotice};
     use crate::engine::wire::{Flags, Mid};
 
+    //= test: URGENT-2
     #[test]
     fn a_mark_is_announced_when_it_is_near() {
         let mut mark = UrgentMark::default();
@@ -124,6 +128,7 @@ mod tests {
         assert_eq!(notice.on_message(flags(false, true)), news(true, true));
     }
 
+    //= test: URGENT-1
     #[test]
     fn the_byte_is_only_present_in_data_with_payload() {
         let flags = Flags {

@@ -54,6 +54,7 @@ pub enum Ip {
 mod tests {
     use super::Mseq;
 
+    //= test: SEQ-1
     #[test]
     fn sequence_numbers_wrap() {
         let last = Mseq::new(u32::MAX);

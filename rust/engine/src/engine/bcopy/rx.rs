@@ -39,6 +39,7 @@ impl ReceiveStream {
     /// Whether a message which belongs to the peer's byte stream may still
     /// come.
     pub(crate) fn check_open(&self, mid: Mid) -> Result<(), PeerError> {
+        //= spec: CLOSE-3
         if self.finished {
             return Err(PeerError::AfterDisConn(mid));
         }
@@ -46,6 +47,7 @@ impl ReceiveStream {
     }
 
     pub(crate) fn on_payload(&self) -> Payload {
+        //= spec: DATA-4
         if self.closed {
             Payload::Unwanted
         } else {

@@ -92,6 +92,7 @@ impl SendStream {
     /// with payload has not completed.
     pub(crate) fn next(&self, max_payload: u16, in_flight: bool) -> Option<Segment> {
         let segment = self.cut(max_payload)?;
+        //= spec: DATA-5
         let nagled = in_flight && !self.nodelay;
         if self.may_hold(segment, max_payload) && (self.is_corked() || nagled) {
             return None;
@@ -117,6 +118,7 @@ impl SendStream {
 
     /// protocol: urgent (the urgent byte is the last of its message)
     fn cut(&self, max_payload: u16) -> Option<Segment> {
+        //= spec: URGENT-4
         let mark = self.urgent.distance();
         let limit = self.unsent.min(max_payload.into());
         let len = mark.map_or(limit, |mark| limit.min(mark));
@@ -131,6 +133,7 @@ impl SendStream {
 
     pub(crate) fn on_sent(&mut self, segment: Segment) {
         let len = segment.len.into();
+        //= spec: DATA-1
         self.unsent = self.unsent.saturating_sub(len);
         self.pushed = self.pushed.saturating_sub(len);
         self.urgent.on_sent(len);
@@ -258,6 +261,7 @@ mod tests {
         assert_eq!(step(), None);
     }
 
+    //= test: URGENT-5
     #[test]
     fn a_second_urgent_byte_takes_the_place_of_an_unsent_one() {
         let mut stream = SendStream::default();

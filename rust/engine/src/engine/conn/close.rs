@@ -120,6 +120,7 @@ impl Connection {
     /// peer's last messages.
     pub fn handle_disconnect_requested(&mut self) {
         // protocol: close (a DREQ is the end when both DisConn are out)
+        //= spec: CLOSE-8
         let both = self.received.is_finished() && self.close.is_disconn_sent();
         self.end(if both { Ended::Finished } else { Ended::Reset });
     }
@@ -142,6 +143,7 @@ impl Connection {
         if self.state.is_connected() {
             // Nothing gets through, but the DREQ takes another way.
             self.close.cause.get_or_insert(cause);
+            //= spec: ABORT-5
             self.close.teardown = Teardown::Disconnect;
         } else {
             self.end(cause);
@@ -195,6 +197,7 @@ impl Connection {
         }
         // AbortConn belongs to a side that has sent DisConn; a DREQ alone
         // would look like the end of a graceful close to the peer.
+        //= spec: ABORT-1, ABORT-2
         self.close.teardown = if self.close.is_disconn_sent() && cause != Ended::Reset {
             Teardown::AbortConn
         } else {
@@ -219,6 +222,7 @@ impl Connection {
 
     /// protocol: suspend
     pub(super) fn on_suspend(&mut self) {
+        //= spec: SUSPEND-1
         self.close.leaving = true;
         self.shutdown_send();
     }
@@ -245,6 +249,7 @@ impl Connection {
     ///
     /// protocol: close (needs two credits)
     pub(super) fn poll_disconn(&mut self) -> Option<Output> {
+        //= spec: CLOSE-1, CLOSE-2
         if self.close.disconn != DisConn::Queued
             || self.stream.unsent() > 0
             || !self.may_send(Need::Control)
@@ -261,6 +266,7 @@ impl Connection {
     ///
     /// protocol: close (who disconnects)
     pub(super) fn poll_disconnect(&mut self) -> Option<Output> {
+        //= spec: CLOSE-4, CLOSE-5
         if self.state != State::BothClosed || !self.close.first {
             return None;
         }
@@ -292,6 +298,7 @@ impl Connection {
     ///
     /// protocol: close-timers
     pub(super) fn wants_peer_close(&self) -> bool {
+        //= spec: CLOSE-9
         let alone = self.received.is_closed() || self.close.leaving;
         self.state == State::BothClosed || alone && !self.close.is_send_open()
     }
@@ -303,6 +310,7 @@ impl Connection {
     }
 
     pub(super) fn on_peer_close_timeout(&mut self) {
+        //= spec: ABORT-6
         if self.waits_for_abort() {
             self.close.teardown = Teardown::Disconnect;
         } else if self.state == State::BothClosed {

@@ -39,6 +39,7 @@ impl Connection {
         self.check_ready(State::Idle)?;
         self.state.on_hello().map_err(|_| ShellError::WrongState)?;
         let (bufs, _) = self.window.on_sent();
+        //= spec: HELLO-7
         let size = u32::from(self.cfg.rcv_size);
         let hello = Hello {
             bufs,
@@ -81,6 +82,7 @@ impl Connection {
         match HelloAck::parse(private_data) {
             Ok(ack) => {
                 self.meet(ack.bufs, ack.actual_rcv_size);
+                //= spec: EST-1
                 self.establish();
                 Ok(())
             }
@@ -94,6 +96,7 @@ impl Connection {
     /// RTU, or the transport says that the peer has begun to send. A message
     /// that arrives has the same effect. Nothing happens the second time.
     pub fn handle_established(&mut self) {
+        //= spec: EST-2
         if self.state == State::HelloAckSent {
             self.establish();
         }
@@ -111,6 +114,7 @@ impl Connection {
         // protocol: data (a message fits the peer's buffer, headers included)
         let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
         let room = u16::try_from(rcv_size.saturating_sub(header)).unwrap_or(u16::MAX);
+        //= spec: HDR-3
         self.max_payload = room.min(self.cfg.max_send_payload);
     }
 
@@ -119,6 +123,7 @@ impl Connection {
         if self.state != state {
             return Err(ShellError::WrongState);
         }
+        //= spec: HELLO-8
         if self.window.posted() < self.cfg.rx_initial {
             return Err(ShellError::ReceivesNotPosted);
         }

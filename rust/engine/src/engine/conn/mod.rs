@@ -106,6 +106,7 @@ impl Connection {
             stream: SendStream::default(),
             received: ReceiveStream::default(),
             urgent: UrgentNotice::default(),
+            //= spec: MODE-1
             receive_mode: ReceiveMode::Combined,
             declined: Declined::default(),
             answers: Answers::default(),
@@ -235,4 +236,5 @@ impl Connection {
     }
 }
 
+//= spec: ROBUST-5
 const _: () = assert!(size_of::<Connection>() < 400);

@@ -43,6 +43,7 @@ impl Connection {
         let mid = head
             .first()
             .map_or(Mid::Unknown(0), |id| Mid::from_wire(*id));
+        //= spec: ROBUST-2
         if self.close.has_failed() || self.is_over() {
             self.window.on_dropped();
             return Ok(Delivery::empty(mid));
@@ -55,9 +56,11 @@ impl Connection {
 
     fn take(&mut self, mid: Mid, head: &[u8], wire_len: u32) -> Result<Delivery, PeerError> {
         if !self.state.is_connected() {
+            //= spec: EST-3
             return Err(PeerError::BeforeEstablished(mid));
         }
         // protocol: base-header
+        //= spec: HDR-3
         if wire_len > u32::from(self.cfg.rcv_size) {
             return Err(PeerError::TooLong);
         }
@@ -70,7 +73,9 @@ impl Connection {
         if let Body::ModeChange(change) = repr.body {
             mode.on_mode_change(change)?;
         }
+        //= spec: ROBUST-3
         // From here on nothing fails.
+        //= spec: MODE-4
         self.receive_mode = mode;
         let urgency = self.urgent.on_message(repr.flags);
         let arrival = arrival(&repr, urgency);
@@ -87,6 +92,7 @@ impl Connection {
         match repr.body {
             Body::Data if repr.payload_len == 0 => Ok(()),
             Body::Data | Body::DisConn => {
+                //= spec: SRC-8
                 self.received.check_open(mid)?;
                 self.declined.check_none(mid)
             }
@@ -102,16 +108,19 @@ impl Connection {
             }
             Body::ModeChange(_) => {
                 // protocol: modes (no change while a SrcAvail is outstanding)
+                //= spec: MODE-3
                 self.declined.check_none(mid)
             }
             Body::AbortConn => {
                 if self.received.is_finished() {
                     Ok(())
                 } else {
+                    //= spec: ABORT-3
                     Err(PeerError::AbortWithoutDisConn)
                 }
             }
             Body::ChRcvBuf(_) => {
+                //= spec: RESIZE-3
                 if self.answers.ch_rcv_buf {
                     Err(PeerError::ChRcvBufOutstanding)
                 } else {
@@ -125,10 +134,13 @@ impl Connection {
             | Body::SinkCancelAck
             | Body::RdmaWrCompl(_) => Err(PeerError::NotAnnounced(mid)),
             // We advertise nothing and ask for nothing.
+            //= spec: SUSPEND-2, SENDSM-6
             Body::SendSm | Body::RdmaRdCompl(_) | Body::ChRcvBufAck(_) | Body::SuspCommAck => {
                 Err(PeerError::Unsolicited(mid))
             }
+            //= spec: EST-3
             Body::Handshake(_) => Err(PeerError::HandshakeRepeated(mid)),
+            //= spec: HDR-7
             Body::Unknown(id) => Err(PeerError::UnknownMid(id)),
         }
     }
@@ -140,6 +152,7 @@ impl Connection {
                 self.on_peer_disconn();
                 delivery.peer_closed = true;
             }
+            //= spec: ABORT-4
             Body::AbortConn => self.fail(Ended::Reset),
             Body::SrcAvail(_) => self.declined.on_src_avail(),
             Body::ChRcvBuf(_) => self.answers.ch_rcv_buf = true,

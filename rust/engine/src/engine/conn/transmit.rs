@@ -40,9 +40,11 @@ impl Connection {
             self.declined.on_send_sm();
             return Some(self.send_control(Body::SendSm));
         }
+        //= spec: RESIZE-1
         if self.answers.ch_rcv_buf {
             self.answers.ch_rcv_buf = false;
             // protocol: buffer-resize
+            //= spec: RESIZE-4
             let size = self.cfg.rcv_size.saturating_sub(16);
             return Some(self.send_control(Body::ChRcvBufAck(size.into())));
         }
@@ -78,6 +80,7 @@ impl Connection {
     ///
     /// protocol: urgent
     fn poll_announcement(&mut self) -> Option<Output> {
+        //= spec: URGENT-3
         if !self.stream.urgent().wants_announcement() || !self.may_send(Need::Control) {
             return None;
         }
@@ -94,12 +97,14 @@ impl Connection {
             UpdateDue::Later => self.answer_update,
             UpdateDue::Now => true,
         };
+        //= spec: UPDATE-1
         due.then(|| self.send_update())
     }
 
     /// Whether a credit update that is due could go.
     fn may_update(&self) -> bool {
         // With both DisConn out neither side has anything left to send.
+        //= spec: UPDATE-3
         let over = self.received.is_finished() && self.close.is_disconn_sent();
         !over && self.may_send(Need::Grant) && self.window.grants_new()
     }

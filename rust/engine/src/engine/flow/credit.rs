@@ -21,8 +21,11 @@ impl Need {
     /// The fewest credits, or free send slots, that it may be sent with.
     pub(crate) const fn least(self) -> u16 {
         match self {
+            //= spec: CREDIT-3
             Need::Payload => 3,
+            //= spec: CREDIT-4
             Need::Control => 2,
+            //= spec: CREDIT-5, CREDIT-6
             Need::Grant => 1,
         }
     }
@@ -63,7 +66,9 @@ impl Credits {
 
     /// Accounts one message and returns its number.
     pub(crate) fn on_sent(&mut self) -> Mseq {
+        //= spec: CREDIT-2
         self.count = self.count.saturating_sub(1);
+        //= spec: SEQ-1
         self.sent = self.sent.next();
         self.sent
     }
@@ -76,6 +81,7 @@ impl Credits {
     /// at different times.
     pub(crate) fn on_granted(&mut self, bufs: u16, mseq_ack: Mseq) -> Result<(), PeerError> {
         let known = self.sent.since(self.acked);
+        //= spec: SEQ-4
         if mseq_ack.since(self.acked) > known {
             return Err(if mseq_ack.is_after(self.sent) {
                 PeerError::AckBeyondSent
@@ -85,6 +91,7 @@ impl Credits {
         }
         self.acked = mseq_ack;
         let in_flight = u16::try_from(self.sent.since(mseq_ack)).unwrap_or(u16::MAX);
+        //= spec: CREDIT-1
         self.count = bufs.saturating_sub(in_flight);
         Ok(())
     }
@@ -116,6 +123,7 @@ mod tests {
         assert_eq!(allowed(0), [false, false, false]);
     }
 
+    //= test: CREDIT-1, CREDIT-2
     #[test]
     fn a_grant_counts_without_what_is_still_in_flight() {
         let mut credits = Credits::new(10);
@@ -134,6 +142,7 @@ mod tests {
         assert_eq!(credits.count(), 2);
     }
 
+    //= test: CREDIT-1
     #[test]
     fn a_grant_below_what_is_in_flight_leaves_no_credit() {
         let mut credits = Credits::new(5);
@@ -144,6 +153,7 @@ mod tests {
         assert_eq!(credits.count(), 0);
     }
 
+    //= test: SEQ-4
     #[test]
     fn an_acknowledgement_of_the_unsent_or_backwards_is_refused() {
         let mut credits = Credits::new(5);

@@ -34,6 +34,7 @@ impl ReceiveMode {
     pub(crate) fn check_adverts(self, mid: Mid) -> Result<(), PeerError> {
         match self {
             ReceiveMode::Combined => Ok(()),
+            //= spec: MODE-5
             ReceiveMode::Buffered => Err(PeerError::BufferedMode(mid)),
         }
     }
@@ -41,6 +42,7 @@ impl ReceiveMode {
     /// The peer changes a mode.
     pub(crate) fn on_mode_change(&mut self, change: ModeChange) -> Result<(), PeerError> {
         match (change.half, change.mode) {
+            //= spec: MODE-2
             (Half::Receive, Mode::Buffered) => self
                 .on_source_buffers()
                 .map_err(|_| PeerError::ModeTransition),

@@ -99,8 +99,10 @@ impl Window {
 
     /// How many more buffers to post.
     pub(crate) fn wanted(&self) -> u16 {
+        //= spec: CREDIT-10
         let free = self.depth.saturating_sub(self.held);
         let target = if free < PAYLOAD_LEAST {
+            //= spec: CREDIT-9
             SHUT
         } else if self.grown && !self.finished {
             free.max(OPEN_LEAST)
@@ -127,10 +129,12 @@ impl Window {
     /// Checks number and credit of a message without taking it in.
     pub(crate) fn check(&self, mseq: Mseq, payload: bool) -> Result<(), PeerError> {
         // protocol: sequence-numbers
+        //= spec: SEQ-2
         if mseq != self.received.next() {
             return Err(PeerError::MseqGap);
         }
         // protocol: credits
+        //= spec: CREDIT-7
         if self.granted == 0 {
             return Err(PeerError::WithoutCredit);
         }
@@ -170,6 +174,7 @@ impl Window {
     pub(crate) fn on_sent(&mut self) -> (u16, Mseq) {
         self.granted = self.posted;
         self.updates_since = 0;
+        //= spec: SEQ-3
         (self.posted, self.received)
     }
 
@@ -195,12 +200,14 @@ impl Window {
             return UpdateDue::Not;
         }
         if self.granted >= PAYLOAD_LEAST {
+            //= spec: UPDATE-5
             return if new > self.granted >> 1 {
                 UpdateDue::Now
             } else {
                 UpdateDue::Not
             };
         }
+        //= spec: UPDATE-2, UPDATE-4
         let only_updates = new <= self.updates_since;
         if only_updates && self.granted > 0 && self.posted < OPEN_LEAST {
             UpdateDue::Later
@@ -257,6 +264,7 @@ mod tests {
         assert_eq!(window.posted(), 20);
     }
 
+    //= test: CREDIT-9, CREDIT-10
     #[test]
     fn a_reader_that_does_not_read_shuts_the_window_at_two() {
         for depth in 3..12 {
@@ -298,6 +306,7 @@ mod tests {
         assert_eq!(window.update_due(), UpdateDue::Now);
     }
 
+    //= test: CREDIT-7
     #[test]
     fn a_message_without_a_credit_is_refused() {
         let mut window = Window::new(8, 4);
@@ -312,6 +321,7 @@ mod tests {
         assert_eq!(window.check(Mseq::HELLO, true), Err(PeerError::MseqGap));
     }
 
+    //= test: UPDATE-5
     #[test]
     fn an_update_is_due_at_half_as_many_again() {
         let mut window = Window::new(64, 64);

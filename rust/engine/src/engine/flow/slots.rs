@@ -44,6 +44,7 @@ impl Slots {
     }
 
     pub(crate) fn allow(&self, need: Need) -> bool {
+        //= spec: CREDIT-8
         self.depth.saturating_sub(self.in_flight()) >= need.least()
     }
 

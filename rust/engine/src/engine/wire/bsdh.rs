@@ -30,6 +30,7 @@ impl Flags {
     const REQ_PIPE: u8 = 1 << 2;
 
     fn from_wire(byte: u8) -> Result<Self, PeerError> {
+        //= spec: HDR-4
         if byte & !(Self::OOB_PRES | Self::OOB_PEND | Self::REQ_PIPE) != 0 {
             return Err(PeerError::ReservedFlags);
         }
@@ -79,6 +80,7 @@ impl Bsdh {
                 reader.u32()?,
             ))
         };
+        //= spec: HDR-1
         let (mid, flags, bufs, len, mseq, mseq_ack) = fields().ok_or(PeerError::Truncated)?;
         Ok(Bsdh {
             mid: Mid::from_wire(mid),
@@ -105,6 +107,7 @@ mod tests {
     use super::{Bsdh, Flags};
     use crate::engine::error::PeerError;
 
+    //= test: HDR-4
     #[test]
     fn a_reserved_flag_is_refused() {
         for bit in 3..8 {

@@ -67,6 +67,7 @@ pub struct HelloAck {
 }
 
 /// Checks the base header and returns Bufs.
+//= spec: HELLO-1, HELLO-12
 fn base(bytes: &[u8], mid: Mid, len: usize) -> Result<u16, PeerError> {
     if bytes.len() < len {
         return Err(PeerError::HelloTruncated);
@@ -81,6 +82,7 @@ fn base(bytes: &[u8], mid: Mid, len: usize) -> Result<u16, PeerError> {
     if usize::try_from(bsdh.len) != Ok(len) {
         return Err(PeerError::HelloLen);
     }
+    //= spec: HELLO-2
     if bsdh.flags != Flags::default() || bsdh.mseq != Mseq::HELLO || bsdh.mseq_ack != Mseq::HELLO {
         return Err(PeerError::HelloSequence);
     }
@@ -88,6 +90,7 @@ fn base(bytes: &[u8], mid: Mid, len: usize) -> Result<u16, PeerError> {
 }
 
 fn minor(version: u8) -> Result<u8, PeerError> {
+    //= spec: HELLO-3
     if version >> 4 == MAJOR {
         Ok(version & 0x0f)
     } else {
@@ -100,6 +103,7 @@ fn version(minor: u8) -> u8 {
 }
 
 fn max_adverts(number: u8) -> Result<u8, PeerError> {
+    //= spec: HELLO-5
     if number == 0 {
         return Err(PeerError::HelloMaxAdverts);
     }
@@ -107,6 +111,7 @@ fn max_adverts(number: u8) -> Result<u8, PeerError> {
 }
 
 fn rcv_size(size: u32) -> Result<u32, PeerError> {
+    //= spec: HELLO-6
     if size < RCV_SIZE_MIN {
         return Err(PeerError::HelloRcvSize);
     }
@@ -114,6 +119,7 @@ fn rcv_size(size: u32) -> Result<u32, PeerError> {
 }
 
 /// An IPv4 address is the last four bytes behind twelve of zero.
+//= spec: HELLO-4
 fn ip(kind: u8, bytes: [u8; 16]) -> Result<Ip, PeerError> {
     match kind {
         4 => {
@@ -146,6 +152,7 @@ fn bsdh(mid: Mid, len: u32, bufs: u16) -> Bsdh {
 impl Hello {
     /// Reads and validates the private data of a REQ. Bytes after a Hello are
     /// ignored, as are capabilities, extensions and reserved fields.
+    //= spec: HELLO-9
     pub fn parse(private_data: &[u8]) -> Result<Hello, PeerError> {
         let bufs = base(private_data, Mid::Hello, HELLO_LEN)?;
         let mut reader = Reader::new(private_data.get(BSDH_LEN..).unwrap_or(&[]));
@@ -260,6 +267,7 @@ mod tests {
         }
     }
 
+    //= test: HELLO-4
     #[test]
     fn hello_round_trips_with_both_address_kinds() {
         let mut v6 = [0xfd; 16];
@@ -279,6 +287,7 @@ mod tests {
         }
     }
 
+    //= test: HELLO-1, HELLO-12
     #[test]
     fn every_cut_of_a_hello_is_refused() {
         for len in 0..HELLO_LEN {
@@ -295,6 +304,7 @@ mod tests {
         }
     }
 
+    //= test: HELLO-1, HELLO-2, HELLO-3, HELLO-4, HELLO-5
     #[test]
     fn each_field_of_a_hello_is_validated() {
         let broken = |offset: usize, value: u8| {
@@ -319,6 +329,7 @@ mod tests {
         assert!(broken(91, 0xff).is_ok());
     }
 
+    //= test: HELLO-2, HELLO-5, HELLO-12
     #[test]
     fn each_field_of_a_hello_ack_is_validated() {
         let broken = |offset: usize, value: u8| {
@@ -335,6 +346,7 @@ mod tests {
         assert_eq!(HelloAck::parse(&ack().emit()), Ok(ack()));
     }
 
+    //= test: HELLO-6
     #[test]
     fn a_receive_buffer_must_hold_a_header_and_a_byte() {
         let hello = |size| Hello {

@@ -26,6 +26,7 @@ impl<'a> Message<'a> {
         // Bytes past the end of the message are none of its business.
         let head = head.get(..whole.min(head.len())).unwrap_or(head);
         let bsdh = Bsdh::parse(head)?;
+        //= spec: HDR-2
         if bsdh.len != wire_len {
             return Err(PeerError::LenMismatch);
         }

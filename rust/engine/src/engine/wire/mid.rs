@@ -133,6 +133,7 @@ impl Mid {
     /// here.
     ///
     /// protocol: messages
+    //= spec: HDR-11
     pub(crate) const fn is_solicited(self) -> bool {
         match self {
             Mid::AbortConn

@@ -37,6 +37,7 @@ impl ModeChange {
     /// None: a reserved bit is set or the mode has no meaning.
     pub(super) fn from_wire(word: [u8; 4]) -> Option<Self> {
         let [first, reserved @ ..] = word;
+        //= spec: HDR-8
         if first & 0x0f != 0 || reserved != [0; 3] {
             return None;
         }
@@ -72,6 +73,7 @@ impl ModeChange {
 mod tests {
     use super::ModeChange;
 
+    //= test: HDR-8
     #[test]
     fn exactly_six_words_mean_a_mode_change() {
         let mut legal = 0;

@@ -129,7 +129,9 @@ impl Repr {
         let mut reader = Reader::new(message.rest());
         let body = Self::body(bsdh.mid, &mut reader)?;
         let base = BSDH_LEN_U32.saturating_add(u32::from(body.extended_len()));
+        //= spec: HDR-5
         let payload_len = bsdh.len.checked_sub(base).ok_or(PeerError::Truncated)?;
+        //= spec: HDR-6
         if payload_len > 0 && !bsdh.mid.carries_payload() {
             return Err(PeerError::PayloadNotAllowed(bsdh.mid));
         }
@@ -150,6 +152,7 @@ impl Repr {
             Mid::DisConn => Body::DisConn,
             Mid::AbortConn => Body::AbortConn,
             Mid::SendSm => Body::SendSm,
+            //= spec: HDR-10
             Mid::RdmaWrCompl => Body::RdmaWrCompl(reader.u32().ok_or(truncated)?),
             Mid::RdmaRdCompl => Body::RdmaRdCompl(reader.u32().ok_or(truncated)?),
             Mid::ModeChange => {
@@ -163,6 +166,7 @@ impl Repr {
             Mid::ChRcvBufAck => Body::ChRcvBufAck(reader.u32().ok_or(truncated)?),
             Mid::SuspComm => Body::SuspComm(reader.u64().ok_or(truncated)?),
             Mid::SuspCommAck => Body::SuspCommAck,
+            //= spec: HDR-9
             Mid::SinkAvail => Body::SinkAvail(SinkAvail::take(reader).ok_or(truncated)?),
             Mid::SrcAvail => Body::SrcAvail(SrcAvail::take(reader).ok_or(truncated)?),
             Mid::Data => Body::Data,
@@ -239,6 +243,7 @@ mod tests {
         Repr::parse(&Message::check(head, len.into())?)
     }
 
+    //= test: HDR-5, HDR-6
     #[test]
     fn a_message_shorter_than_its_extended_header_is_truncated() {
         for mid in Mid::KNOWN {
@@ -269,6 +274,7 @@ mod tests {
         }
     }
 
+    //= test: HDR-2
     #[test]
     fn len_must_be_what_arrived() {
         let bytes = message(Mid::Data, 20);

@@ -32,6 +32,7 @@ impl Declined {
     /// While one is outstanding its source may send no stream bytes, no second
     /// one, and not the end of the stream.
     pub(crate) fn check_none(&self, mid: Mid) -> Result<(), PeerError> {
+        //= spec: DATA-2, ADVERT-2
         if self.held {
             return Err(PeerError::SrcAvailOutstanding(mid));
         }
@@ -40,6 +41,7 @@ impl Declined {
 
     /// In Combined mode some bytes are inline, but not all.
     pub(crate) fn check_inline(advert: SrcAvail, payload_len: u32) -> Result<(), PeerError> {
+        //= spec: SRC-2
         if payload_len == 0 || payload_len >= advert.len {
             return Err(PeerError::SrcAvailInline);
         }

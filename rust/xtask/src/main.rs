@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is checked about this repository itself.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        reason = "a test says what is wrong by panicking"
+    )
+)]
+
+mod spec;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+#[derive(Parser)]
+struct Arguments {
+    /// The checkout; where this program was built, unless said.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))]
+    root: PathBuf,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Holds code and tests against spec/sdp.md.
+    Spec {
+        /// Prints where each rule is implemented and tested.
+        #[arg(long)]
+        report: bool,
+    },
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    match arguments.task {
+        Task::Spec { report } => run_spec(&arguments.root, report),
+    }
+}
+
+fn run_spec(root: &Path, report: bool) -> Result<ExitCode> {
+    let audit = spec::audit(root)?;
+    if report {
+        print!("{}", audit.table());
+    }
+    for fault in audit.faults() {
+        eprintln!("{fault}");
+    }
+    println!("{}", audit.summary());
+    Ok(if audit.faults().is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

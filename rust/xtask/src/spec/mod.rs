@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whether every rule of spec/sdp.md is obeyed and tested somewhere.
+
+mod audit;
+mod citation;
+mod exception;
+mod sheet;
+
+pub(crate) use audit::Audit;
+
+use anyhow::{Context, Result};
+use std::{fs, path::Path};
+
+/// Reads everything below `root` that matters and compares.
+pub(crate) fn audit(root: &Path) -> Result<Audit> {
+    let read = |name: &str| {
+        let path = root.join(name);
+        fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+    };
+    let sheet = sheet::parse(&read("spec/sdp.md")?)?;
+    let exceptions = exception::parse(&read("spec/exceptions.toml")?)?;
+    let citations = citation::find(root)?;
+    Ok(Audit::new(&sheet, &exceptions, &citations))
+}
