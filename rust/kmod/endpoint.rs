@@ -326,6 +326,9 @@ impl Inner {
                     engine.handle_link_failed();
                 }
             }
+            if let Some(link) = self.link.as_ref() {
+                engine.limit_payload(self.send.gatherable(link.send_pieces()));
+            }
             let Some(output) = engine.poll_output() else {
                 return;
             };

@@ -47,12 +47,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Pieces of one SEND: the header and the stream's fragments.
-pub(crate) const SEND_SGES: usize = 8;
+/// Pieces of one SEND: the header and the stream's fragments. A fragment is
+/// 32 KiB where memory allows it; more pieces would only make each element of
+/// the send queue larger.
+const SEND_SGES: u32 = 4;
 
-/// The least that a page fragment in the middle of a message holds: the socket
-/// takes a new one when fewer than 32 bytes of a page are left.
-const FRAGMENT_LEAST: usize = kernel::page::PAGE_SIZE - 31;
+/// Most payload of one SEND: a 32 KiB buffer of a peer like this one.
+pub(crate) const MAX_PAYLOAD: u16 = 32768 - 16;
 
 /// Room of one header in the header page; the longest has 36 bytes.
 const HEADER_SLOT: usize = 64;
@@ -138,6 +139,7 @@ pub(crate) struct Link {
     header_page: Page,
     next_header: usize,
     send_depth: usize,
+    send_pieces: usize,
     rcv_size: u16,
     order: u32,
     /// Behind everything that the device knows of.
@@ -158,7 +160,8 @@ pub(crate) struct Shape {
 }
 
 fn send_sges(device: &Device) -> u32 {
-    device.limits().send_sges.min(SEND_SGES as u32)
+    // A device which cannot do two refuses the queue pair.
+    device.limits().send_sges.clamp(2, SEND_SGES)
 }
 
 impl Shape {
@@ -171,13 +174,6 @@ impl Shape {
             rx_depth: self.rx_depth.min(limits.work_requests.saturating_sub(3)),
             send_depth: self.send_depth.min(limits.work_requests.saturating_sub(1)),
         }
-    }
-
-    /// Most payload of one SEND: what is sure to lie in all SGEs but the
-    /// header's.
-    pub(crate) fn max_payload(device: &Device) -> u16 {
-        let whole = (send_sges(device) as usize).saturating_sub(2);
-        u16::try_from(whole.saturating_mul(FRAGMENT_LEAST)).unwrap_or(u16::MAX)
     }
 }
 
@@ -219,6 +215,7 @@ impl Link {
                 header_page,
                 next_header: 0,
                 send_depth,
+                send_pieces: send_sges(device).saturating_sub(1) as usize,
                 rcv_size: shape.rcv_size,
                 order: order_of(shape.rcv_size.into()),
                 _lease: lease,
@@ -236,6 +233,11 @@ impl Link {
 
     pub(crate) fn qp(&self) -> &Qp {
         &self.qp
+    }
+
+    /// Fragments of payload that one SEND can carry.
+    pub(crate) fn send_pieces(&self) -> usize {
+        self.send_pieces
     }
 
     pub(crate) fn context(&self) -> *mut c_void {
@@ -335,7 +337,7 @@ impl Link {
             addr: self.header_mapping.addr().wrapping_add(offset as u64),
             length: bytes.len() as u32,
             lkey,
-        }; SEND_SGES];
+        }; SEND_SGES as usize];
         let mut used = 1usize;
         let mut left = payload_len;
         while left > 0 {

@@ -276,6 +276,26 @@ fn nagle_waits_for_completion_and_not_for_the_acknowledgement() {
 
 //= test: UPDATE-3
 #[test]
+fn a_message_carries_no_more_than_the_shell_can_gather() {
+    let mut script = Script::established();
+    script.queue(250);
+    let mut step = |gather, want| {
+        script.conn.limit_payload(gather);
+        let len = script.step().map(|did| match did {
+            Did::Sent(repr) => repr.payload_len,
+            Did::Disconnect => 0,
+        });
+        assert_eq!(len, want, "{gather}");
+    };
+    // Such a message is full: Nagle's rule lets it go.
+    step(60, Some(60));
+    step(30, Some(30));
+    step(u32::MAX, Some(100));
+    step(u32::MAX, None);
+    step(60, Some(60));
+}
+
+#[test]
 fn updates_are_sent_in_every_state_that_receives() {
     // Closed by the peer: it grants us credits, and each grant costs it one.
     let mut script = Script::established();

@@ -73,7 +73,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
             unused = Some(link);
             return Ok(());
         }
-        let mut engine = Connection::connecting(config(&shape, device));
+        let mut engine = Connection::connecting(config(&shape));
         // SAFETY: The identifier has a route.
         let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
         let posted = link

@@ -56,8 +56,14 @@ const READ_DEPTH: u8 = 4;
 /// the peer may send one payload message, and then there are more.
 const RX_INITIAL: u16 = 3;
 
+/// As in TCP, a receive buffer size that the program has set is a limit; the
+/// default is where growing begins.
 fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
-    let by_buffer = sock.rcvbuf() / u32::from(knobs.rcv_size.max(1));
+    let by_buffer = if sock.has_own_rcvbuf() {
+        sock.rcvbuf() / u32::from(knobs.rcv_size.max(1))
+    } else {
+        u32::MAX
+    };
     let rx_depth = u16::try_from(by_buffer)
         .unwrap_or(u16::MAX)
         .clamp(RX_INITIAL.saturating_add(1), knobs.rcv_depth.max(4));
@@ -68,13 +74,13 @@ fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
     }
 }
 
-fn config(shape: &Shape, device: &Device) -> Config {
+fn config(shape: &Shape) -> Config {
     Config {
         rcv_size: shape.rcv_size,
         rx_depth: shape.rx_depth,
         rx_initial: RX_INITIAL,
         tx_depth: shape.send_depth,
-        max_send_payload: Shape::max_payload(device),
+        max_send_payload: crate::link::MAX_PAYLOAD,
         max_adverts: 1,
     }
 }

@@ -300,7 +300,7 @@ unsafe fn embryo(
         };
         inner.bound_ip = true;
         inner.port = Some(lease);
-        let mut engine = Connection::accepting(config(&shape, device), hello);
+        let mut engine = Connection::accepting(config(&shape), hello);
         inner.options.tell(&mut engine);
         let answered = link
             .qp()

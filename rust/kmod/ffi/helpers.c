@@ -308,6 +308,11 @@ int sdp_get_rcvbuf(const struct sock *sk)
 	return READ_ONCE(sk->sk_rcvbuf);
 }
 
+bool sdp_has_own_rcvbuf(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_userlocks) & SOCK_RCVBUF_LOCK;
+}
+
 void sdp_set_wmem_queued(struct sock *sk, int bytes)
 {
 	WRITE_ONCE(sk->sk_wmem_queued, bytes);

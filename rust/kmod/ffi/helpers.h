@@ -73,6 +73,7 @@ int sdp_get_state(const struct sock *sk);
 void sdp_set_state(struct sock *sk, int state);
 int sdp_get_sndbuf(const struct sock *sk);
 int sdp_get_rcvbuf(const struct sock *sk);
+bool sdp_has_own_rcvbuf(const struct sock *sk);
 void sdp_set_wmem_queued(struct sock *sk, int bytes);
 long sdp_sock_sndtimeo(const struct sock *sk, bool nonblock);
 long sdp_sock_rcvtimeo(const struct sock *sk, bool nonblock);

@@ -282,6 +282,12 @@ impl Sock {
         u32::try_from(unsafe { ffi::sdp_get_sndbuf(self.sk()) }).unwrap_or(0)
     }
 
+    /// Whether the program has set SO_RCVBUF.
+    pub(crate) fn has_own_rcvbuf(&self) -> bool {
+        // SAFETY: See `err`.
+        unsafe { ffi::sdp_has_own_rcvbuf(self.sk()) }
+    }
+
     pub(crate) fn rcvbuf(&self) -> u32 {
         // SAFETY: See `err`.
         u32::try_from(unsafe { ffi::sdp_get_rcvbuf(self.sk()) }).unwrap_or(0)

@@ -75,6 +75,17 @@ impl SendQueue {
         Some(taken)
     }
 
+    /// The most that the next message can carry in so many pieces; no limit
+    /// where everything fits.
+    pub(crate) fn gatherable(&self, pieces: usize) -> u32 {
+        if self.frags.len() <= pieces {
+            return u32::MAX;
+        }
+        (0..pieces)
+            .filter_map(|i| self.frags.get(i))
+            .fold(0u32, |sum, frag| sum.saturating_add(frag.len))
+    }
+
     /// `bytes` have left the send queue of the hardware.
     pub(crate) fn complete(&mut self, bytes: u32) {
         self.held = self.held.saturating_sub(bytes);

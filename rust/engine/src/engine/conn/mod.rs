@@ -89,6 +89,8 @@ pub struct Connection {
     stats: Stats,
     /// The most payload of one message to the peer.
     max_payload: u16,
+    /// The most that the shell can gather for the next one.
+    gather: u32,
     /// [`Timer::CreditUpdate`] has run since our last message.
     answer_update: bool,
     /// Payload is ready and waits for a credit or a slot.
@@ -113,6 +115,7 @@ impl Connection {
             close: close::Close::new(),
             stats: Stats::default(),
             max_payload: cfg.max_send_payload,
+            gather: u32::MAX,
             answer_update: false,
             stalled: false,
         }
@@ -128,6 +131,17 @@ impl Connection {
             return Err(Refused::SendClosed);
         }
         self.stream.queue(len, how.more, how.urgent)
+    }
+
+    /// The next message can carry at most `len` bytes, because more do not fit
+    /// into one work request as they lie in memory. Holds until it is called
+    /// again; a message of that length counts as full.
+    pub fn limit_payload(&mut self, len: u32) {
+        self.gather = len.max(1);
+    }
+
+    fn next_payload(&self) -> u16 {
+        u16::try_from(self.gather).map_or(self.max_payload, |len| len.min(self.max_payload))
     }
 
     /// Holds nothing back of what was queued until now.
@@ -161,7 +175,7 @@ impl Connection {
         if self.close.has_failed() || !self.state.is_connected() {
             return None;
         }
-        if self.stream.is_held_by_cork(self.max_payload) {
+        if self.stream.is_held_by_cork(self.next_payload()) {
             return Some(Timer::Cork);
         }
         self.close_timer()

@@ -54,7 +54,7 @@ impl Connection {
     fn poll_data(&mut self) -> Option<Output> {
         let segment = self
             .stream
-            .next(self.max_payload, self.slots.has_payload())?;
+            .next(self.next_payload(), self.slots.has_payload())?;
         if !self.may_send(Need::Payload) {
             self.count_stall();
             return None;

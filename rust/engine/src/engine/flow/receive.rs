@@ -5,8 +5,11 @@
 //! # How many
 //!
 //! A connection starts with `initial` buffers, so that an idle one costs
-//! little, and goes up to `depth` when payload has come. What the application
-//! has not read counts against `depth`. While fewer than [`PAYLOAD_LEAST`]
+//! little. Each message with payload that follows another one, without a
+//! message of ours between them, wants one more of them, up to `depth`: a peer
+//! that streams doubles its window in a round trip, as in TCP's slow start, and
+//! question and answer stay as small as they began. What the application has
+//! not read counts against `depth`. While fewer than [`PAYLOAD_LEAST`]
 //! could be granted the window is *shut*: [`SHUT`] buffers stay posted, which
 //! allow the peer control messages but no payload. An *open* window has at
 //! least [`OPEN_LEAST`], one more than payload needs: a credit update of ours
@@ -53,8 +56,10 @@ pub(crate) enum Arrival {
 pub(crate) struct Window {
     depth: u16,
     initial: u16,
-    /// Payload has come, so it is worth to post more.
-    grown: bool,
+    /// As many as are worth to be posted.
+    target: u16,
+    /// Payload has come since our last message.
+    streaming: bool,
     /// No more payload will come.
     finished: bool,
     /// Posted and not yet used up. `granted <= posted`
@@ -75,7 +80,8 @@ impl Window {
         Self {
             depth,
             initial,
-            grown: false,
+            target: initial.max(OPEN_LEAST),
+            streaming: false,
             finished: false,
             posted: 0,
             held: 0,
@@ -104,10 +110,10 @@ impl Window {
         let target = if free < PAYLOAD_LEAST {
             //= spec: CREDIT-9
             SHUT
-        } else if self.grown && !self.finished {
-            free.max(OPEN_LEAST)
-        } else {
+        } else if self.finished {
             free.min(self.initial).max(OPEN_LEAST)
+        } else {
+            free.min(self.target).max(OPEN_LEAST)
         };
         target.saturating_sub(self.posted)
     }
@@ -151,7 +157,10 @@ impl Window {
         match arrival {
             Arrival::CreditUpdate => self.updates_since = self.updates_since.saturating_add(1),
             Arrival::Control => {}
-            Arrival::Payload => self.grown = true,
+            Arrival::Payload if self.streaming => {
+                self.target = self.target.saturating_add(1).min(self.depth);
+            }
+            Arrival::Payload => self.streaming = true,
         }
     }
 
@@ -174,6 +183,7 @@ impl Window {
     pub(crate) fn on_sent(&mut self) -> (u16, Mseq) {
         self.granted = self.posted;
         self.updates_since = 0;
+        self.streaming = false;
         //= spec: SEQ-3
         (self.posted, self.received)
     }
@@ -251,17 +261,40 @@ mod tests {
         assert!(window.is_sound());
     }
 
-    #[test]
-    fn starts_small_and_grows_with_payload() {
-        let mut window = window(20, 5);
-        assert_eq!(window.posted(), 5);
-        receive(&mut window, Arrival::Control);
-        assert_eq!(window.posted(), 5);
-        receive(&mut window, Arrival::Payload);
-        assert_eq!(window.posted(), 19);
+    /// One message of a stream whose reader keeps up.
+    fn stream(window: &mut Window) {
+        receive(window, Arrival::Payload);
         window.on_consumed();
         window.on_posted(window.wanted());
+        if window.update_due() == UpdateDue::Now {
+            window.on_sent();
+        }
+    }
+
+    #[test]
+    fn starts_small_and_grows_with_a_stream() {
+        let mut window = window(20, 5);
+        assert_eq!(window.posted(), 5);
+        stream(&mut window);
+        assert_eq!(window.posted(), 5);
+        stream(&mut window);
+        assert_eq!(window.posted(), 6);
+        for _ in 0..40 {
+            stream(&mut window);
+        }
         assert_eq!(window.posted(), 20);
+    }
+
+    #[test]
+    fn question_and_answer_need_no_more_buffers() {
+        let mut window = window(20, 5);
+        for _ in 0..10 {
+            stream(&mut window);
+            window.on_sent();
+            receive(&mut window, Arrival::Control);
+            window.on_sent();
+        }
+        assert_eq!(window.posted(), 5);
     }
 
     //= test: CREDIT-9, CREDIT-10
@@ -373,13 +406,14 @@ mod tests {
     #[test]
     fn after_the_peers_last_byte_few_buffers_are_kept() {
         let mut window = window(20, 5);
-        receive(&mut window, Arrival::Payload);
+        for _ in 0..40 {
+            stream(&mut window);
+        }
         window.on_finished();
-        assert_eq!(window.wanted(), 0);
-        for _ in 0..16 {
+        assert_eq!((window.posted(), window.wanted()), (20, 0));
+        for _ in 0..17 {
             window.on_used();
         }
-        assert_eq!(window.posted(), 3);
         assert_eq!(window.wanted(), 2);
     }
 }
