@@ -40,7 +40,6 @@ use crate::{
         Sock,
         SockRef, //
     },
-    verbs::device::Device,
 };
 use kernel::prelude::*;
 
