@@ -26,6 +26,8 @@ help:
 	@echo 'make test                all tests, under a kernel that checks memory, locks and references'
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
+	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
+	@echo 'make explore             every interleaving of small scenes'
 	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs and TCP'
@@ -88,6 +90,18 @@ soak: host
 .PHONY: check
 check: host
 	@qemu/check
+
+# make sim SEEDS=n; make explore SCENE=words LIMIT=states
+SEEDS ?= 500000
+SCENE ?=
+LIMIT ?= 1000000
+
+.PHONY: sim explore
+sim: host
+	@qemu/cargo rust run --quiet --release --locked -p sdp-sim -- run --seeds $(SEEDS) --threads 2
+
+explore: host
+	@qemu/cargo rust run --quiet --release --locked -p sdp-sim -- explore --limit $(LIMIT) "$(SCENE)"
 
 .PHONY: spec
 spec: host

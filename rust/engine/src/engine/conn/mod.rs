@@ -72,7 +72,7 @@ struct Answers {
 ///
 /// [`ended`](Self::ended) says when and why. What was delivered before stays
 /// readable.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Connection {
     cfg: Config,
     state: State,

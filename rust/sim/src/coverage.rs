@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which pairs of state and event have happened, against the engine's own
+//! table of what is legal.
+
+use sdp_engine::engine::{
+    conn::State,
+    wire::{Body, Mid, Repr},
+};
+use std::collections::BTreeSet;
+
+/// The reviewed table of every event in every state.
+const MATRIX: &str = include_str!("../../engine/tests/matrix.txt");
+
+/// Pairs that no history reaches, and why.
+const UNREACHABLE: &str = include_str!("unreachable.txt");
+
+/// Events, by the names that the matrix has for them, and the timers and
+/// messages that it does not tell apart.
+const EVENTS: [&str; 36] = [
+    "make Hello",
+    "make HelloAck",
+    "REP, good HelloAck",
+    "REP, bad HelloAck",
+    "RTU",
+    "DREQ or REJ",
+    "DREP",
+    "link failure",
+    "send completed",
+    "write",
+    "shutdown",
+    "close",
+    "abort",
+    "PeerClose timer",
+    "another timer",
+    "Data",
+    "credit update",
+    "DisConn",
+    "AbortConn",
+    "SrcAvail",
+    "SrcAvailCancel",
+    "SendSm",
+    "RdmaRdCompl",
+    "RdmaWrCompl",
+    "ModeChange",
+    "SinkAvail",
+    "SinkAvailCancel",
+    "SinkCancelAck",
+    "ChRcvBuf",
+    "ChRcvBufAck",
+    "SuspComm",
+    "SuspCommAck",
+    "Hello",
+    "HelloAck",
+    "unknown message",
+    "garbage",
+];
+
+/// What has happened: a bit for each event, a word for each state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Coverage {
+    seen: [u64; 16],
+}
+
+/// How the pairs compare with the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// Pairs that the table calls legal.
+    pub legal: usize,
+    /// Of these, how many have happened.
+    pub reached: usize,
+    /// Legal, never happened, and no reason given.
+    pub missing: Vec<String>,
+    /// Given as unreachable, and happened or not legal.
+    pub stale: Vec<String>,
+    /// Pairs that the table refuses and that have happened: bad input.
+    pub refused: usize,
+}
+
+impl Coverage {
+    pub(crate) fn add(&mut self, state: State, event: &'static str) {
+        let row = State::STATES.iter().position(|other| *other == state);
+        let column = EVENTS.iter().position(|other| *other == event);
+        if let (Some(word), Some(bit)) = (row.and_then(|row| self.seen.get_mut(row)), column) {
+            *word |= 1 << bit;
+        }
+    }
+
+    /// Takes over what another run has seen.
+    pub fn merge(&mut self, other: &Coverage) {
+        for (own, other) in self.seen.iter_mut().zip(other.seen) {
+            *own |= other;
+        }
+    }
+
+    fn pairs(&self) -> BTreeSet<(String, String)> {
+        let mut all = BTreeSet::new();
+        for (state, seen) in State::STATES.iter().zip(self.seen) {
+            for (bit, event) in EVENTS.iter().enumerate() {
+                if seen & (1 << bit) != 0 {
+                    all.insert((format!("{state:?}"), (*event).to_owned()));
+                }
+            }
+        }
+        all
+    }
+
+    /// Against the engine's matrix.
+    pub fn compare(&self) -> Comparison {
+        let happened = self.pairs();
+        let legal: BTreeSet<(String, String)> = rows(MATRIX)
+            .filter(|(_, _, result)| *result == "ok")
+            .map(|(state, event, _)| (state.to_owned(), event.to_owned()))
+            .collect();
+        let excused: BTreeSet<(String, String)> = rows(UNREACHABLE)
+            .map(|(state, event, _)| (state.to_owned(), event.to_owned()))
+            .collect();
+        let name = |pair: &(String, String)| format!("{} | {}", pair.0, pair.1);
+        let is_missing = |pair: &&(String, String)| !happened.contains(*pair);
+        Comparison {
+            legal: legal.len(),
+            reached: legal.intersection(&happened).count(),
+            missing: legal
+                .difference(&excused)
+                .filter(is_missing)
+                .map(name)
+                .collect(),
+            stale: excused
+                .iter()
+                .filter(|pair| happened.contains(*pair) || !legal.contains(*pair))
+                .map(name)
+                .collect(),
+            refused: happened
+                .difference(&legal)
+                .filter(|(_, event)| event != "another timer")
+                .count(),
+        }
+    }
+}
+
+/// State, event and the third column of a table.
+fn rows(table: &str) -> impl Iterator<Item = (&str, &str, &str)> {
+    table.lines().filter_map(|line| {
+        let mut columns = line.split('|').map(str::trim);
+        match (columns.next(), columns.next(), columns.next()) {
+            (Some(state), Some(event), Some(third)) if !state.starts_with('#') => {
+                Some((state, event, third))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// The matrix's name for a message.
+pub(crate) fn event_of(repr: Option<&Repr>) -> &'static str {
+    let Some(repr) = repr else { return "garbage" };
+    match repr.body {
+        Body::Data if repr.payload_len > 0 => "Data",
+        Body::Data => "credit update",
+        Body::DisConn => "DisConn",
+        Body::AbortConn => "AbortConn",
+        Body::SendSm => "SendSm",
+        Body::RdmaWrCompl(_) => "RdmaWrCompl",
+        Body::RdmaRdCompl(_) => "RdmaRdCompl",
+        Body::ModeChange(_) => "ModeChange",
+        Body::SrcAvailCancel => "SrcAvailCancel",
+        Body::SinkAvailCancel => "SinkAvailCancel",
+        Body::SinkCancelAck => "SinkCancelAck",
+        Body::ChRcvBuf(_) => "ChRcvBuf",
+        Body::ChRcvBufAck(_) => "ChRcvBufAck",
+        Body::SuspComm(_) => "SuspComm",
+        Body::SuspCommAck => "SuspCommAck",
+        Body::SinkAvail(_) => "SinkAvail",
+        Body::SrcAvail(_) => "SrcAvail",
+        Body::Handshake(Mid::HelloAck) => "HelloAck",
+        Body::Handshake(_) => "Hello",
+        Body::Unknown(_) => "unknown message",
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Every interleaving of a small scene: from each state, everything that can
+//! happen next, until nothing is new.
+
+use crate::{
+    coverage::Coverage,
+    fault::{Checked, Fault},
+    op::{Op, Step},
+    side::Side,
+    world::World,
+};
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hash, Hasher},
+    rc::Rc,
+};
+
+/// What the applications may do, each once, in any order and at any time; the
+/// link, the completions and the connection manager do what they like.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// For reports.
+    pub name: &'static str,
+    /// What happens before, and is not varied.
+    pub start: World,
+    /// What each side does, in this order, interleaved with everything else.
+    pub scripts: [Vec<Op>; 2],
+    /// Whether datagrams get lost and links break at any time.
+    pub faults: bool,
+    /// Whether timers run out when something else can still happen.
+    pub timers: bool,
+}
+
+/// What a search has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Different states.
+    pub states: usize,
+    /// Moves between them.
+    pub moves: usize,
+    /// States in which nothing can happen any more.
+    pub ends: usize,
+    /// Whether every state was visited within the limit.
+    pub complete: bool,
+    /// Pairs of state and event.
+    pub coverage: Coverage,
+}
+
+/// A way to a fault: what happened from the start of the scene on.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// What is wrong.
+    pub fault: Fault,
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone)]
+struct Node {
+    world: World,
+    /// How much of each script is done.
+    done: [usize; 2],
+    way: Option<Rc<Last>>,
+}
+
+/// The last step of a way, and the way before it.
+struct Last {
+    step: Step,
+    before: Option<Rc<Last>>,
+}
+
+fn steps_of(mut way: Option<&Rc<Last>>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    while let Some(last) = way {
+        steps.push(last.step);
+        way = last.before.as_ref();
+    }
+    steps.reverse();
+    steps
+}
+
+impl Scene {
+    /// Visits at most `limit` states.
+    pub fn search(&self, limit: usize) -> Result<Search, Box<Way>> {
+        let mut search = Search::default();
+        let mut seen = HashSet::new();
+        let mut text = String::new();
+        let first = Node {
+            world: self.start.clone(),
+            done: [0; 2],
+            way: None,
+        };
+        seen.insert(key(&first, &mut text));
+        let mut open = vec![first];
+        while let Some(node) = open.pop() {
+            let mut moved = false;
+            for (step, done) in self.steps(&node) {
+                let mut next = node.clone();
+                next.way = Some(Rc::new(Last {
+                    step,
+                    before: node.way.clone(),
+                }));
+                next.done = done;
+                let did = next.world.apply(step).map_err(|fault| {
+                    Box::new(Way {
+                        fault,
+                        steps: steps_of(next.way.as_ref()),
+                    })
+                })?;
+                if !did && done == node.done {
+                    continue;
+                }
+                moved |= is_of_its_own(step.op);
+                search.moves += 1;
+                search.coverage.merge(next.world.coverage());
+                if seen.insert(key(&next, &mut text)) {
+                    open.push(next);
+                }
+            }
+            if !moved {
+                search.ends += 1;
+                self.end(&node, &mut search)?;
+            }
+            if seen.len() >= limit {
+                search.states = seen.len();
+                return Ok(search);
+            }
+        }
+        search.states = seen.len();
+        search.complete = true;
+        Ok(search)
+    }
+
+    /// Where nothing moves by itself, the applications read and close, and
+    /// both sides must come to their ends.
+    fn end(&self, node: &Node, search: &mut Search) -> Result<(), Box<Way>> {
+        let mut world = node.world.clone();
+        let scripted = self.scripts.iter().zip(node.done);
+        let left: Vec<Step> = Side::BOTH
+            .into_iter()
+            .zip(scripted)
+            .flat_map(|(side, (script, done))| {
+                script
+                    .iter()
+                    .skip(done)
+                    .map(move |op| Step { side, op: *op })
+            })
+            .collect();
+        let finish = || -> Checked {
+            for step in left {
+                world.apply(step)?;
+                world.rest()?;
+            }
+            world.finish_anyhow()
+        };
+        let result = finish().map_err(|fault| {
+            Box::new(Way {
+                fault,
+                steps: steps_of(node.way.as_ref()),
+            })
+        });
+        search.coverage.merge(world.coverage());
+        result
+    }
+
+    fn steps(&self, node: &Node) -> Vec<(Step, [usize; 2])> {
+        let mut all = Vec::new();
+        for (index, side) in Side::BOTH.into_iter().enumerate() {
+            let script = self.scripts.get(index);
+            let done = node.done.get(index).copied().unwrap_or(0);
+            if let Some(op) = script.and_then(|script| script.get(done)) {
+                let mut after = node.done;
+                if let Some(count) = after.get_mut(index) {
+                    *count += 1;
+                }
+                all.push((Step { side, op: *op }, after));
+            }
+            let mut own = vec![
+                Op::Carry(1),
+                Op::Handle(1),
+                Op::Complete(1),
+                Op::Mad(0),
+                Op::GiveUp,
+            ];
+            if self.timers {
+                own.push(Op::Timeout);
+            }
+            if self.faults {
+                own.extend([Op::Mad(1), Op::LoseMad(0), Op::Break]);
+            }
+            all.extend(own.into_iter().map(|op| (Step { side, op }, node.done)));
+        }
+        all
+    }
+}
+
+/// Whether it happens without an application, a timer or a fault.
+fn is_of_its_own(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Carry(_) | Op::Handle(_) | Op::Complete(_) | Op::Mad(_)
+    )
+}
+
+fn key(node: &Node, text: &mut String) -> u64 {
+    node.world.describe(text);
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    node.done.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the world found to be wrong.
+
+use std::{error::Error, fmt};
+
+/// A broken invariant, in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault(String);
+
+impl Fault {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Fault {}
+
+/// The value, unless an invariant is broken.
+pub type Checked<T = ()> = Result<T, Fault>;
+
+/// Returns a [`Fault`] unless the condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($words:tt)+) => {
+        if !$holds {
+            return Err($crate::fault::Fault::new(format!($($words)+)));
+        }
+    };
+}
+pub(crate) use ensure;

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What can happen, one thing at a time.
+
+use crate::{dice::Dice, side::Side};
+use std::fmt;
+
+/// Something that happens to one side. What makes no sense when it comes up
+/// does nothing, so that every list of steps is a history.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    /// The application writes.
+    Write {
+        /// So many bytes.
+        len: u16,
+        /// And promises more.
+        more: bool,
+        /// The last of them is urgent.
+        urgent: bool,
+    },
+    /// It reads so many pieces.
+    Read(u8),
+    /// TCP_NODELAY.
+    Nodelay(bool),
+    /// TCP_CORK.
+    Cork(bool),
+    /// What is held back goes.
+    Push,
+    /// shutdown(SHUT_WR).
+    Shutdown,
+    /// close().
+    Close,
+    /// close() with SO_LINGER 0.
+    Abort,
+    /// So many of the side's messages reach the other.
+    Carry(u8),
+    /// So many that have arrived are handed in, and then it acts.
+    Handle(u8),
+    /// So many sends that have completed are handed in.
+    Complete(u8),
+    /// The timer that it wants runs out.
+    Timeout,
+    /// So many receive buffers that it wants cannot be had.
+    Starve(u8),
+    /// The device goes, or the queue pair breaks.
+    Break,
+    /// The transport has given up to reach the other side.
+    GiveUp,
+    /// A datagram for this side arrives, whichever is so far down the list.
+    Mad(u8),
+    /// It gets lost for good.
+    LoseMad(u8),
+    /// It comes twice.
+    RepeatMad(u8),
+    /// A byte of its private data changes.
+    SpoilMad(u8, u8),
+}
+
+/// One op, and whose.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Step {
+    /// To whom it happens.
+    pub side: Side,
+    /// What happens.
+    pub op: Op,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.side, self.op)
+    }
+}
+
+/// What kind of histories are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mood {
+    /// Nobody closes, nothing breaks.
+    Peaceful,
+    /// As peaceful, and both shut down at some time.
+    Graceful,
+    /// Everything.
+    Wild,
+}
+
+impl Step {
+    /// The next step of a history.
+    pub fn draw(dice: &mut impl Dice, mood: Mood) -> Self {
+        let side = if dice.once_in(2) { Side::A } else { Side::B };
+        let op = match mood {
+            Mood::Wild if dice.once_in(16) => Op::draw_wild(dice),
+            Mood::Graceful if dice.once_in(128) => Op::Shutdown,
+            Mood::Peaceful | Mood::Graceful | Mood::Wild => Op::draw_peaceful(dice),
+        };
+        Self { side, op }
+    }
+}
+
+/// How many of something happen at once: late completions come in bursts.
+fn burst(dice: &mut impl Dice) -> u8 {
+    let most = if dice.once_in(8) { 32 } else { 3 };
+    u8::try_from(dice.between(1, most)).unwrap_or(1)
+}
+
+fn small(dice: &mut impl Dice, limit: u32) -> u8 {
+    u8::try_from(dice.below(limit)).unwrap_or(0)
+}
+
+impl Op {
+    fn draw_peaceful(dice: &mut impl Dice) -> Self {
+        match dice.below(32) {
+            0..=4 => Op::Write {
+                len: u16::try_from(dice.between(1, 200)).unwrap_or(1),
+                more: dice.once_in(8),
+                urgent: dice.once_in(12),
+            },
+            5..=8 => Op::Read(burst(dice)),
+            9..=15 => Op::Carry(burst(dice)),
+            16..=21 => Op::Handle(burst(dice)),
+            22..=26 => Op::Complete(burst(dice)),
+            27 => Op::Mad(small(dice, 3)),
+            28 => Op::Starve(small(dice, 6)),
+            29 => Op::Timeout,
+            30 => match dice.below(4) {
+                0 => Op::Nodelay(dice.once_in(2)),
+                1 => Op::Cork(dice.once_in(2)),
+                2 => Op::RepeatMad(small(dice, 3)),
+                _ => Op::Push,
+            },
+            _ => Op::Handle(32),
+        }
+    }
+
+    fn draw_wild(dice: &mut impl Dice) -> Self {
+        match dice.below(12) {
+            0..=3 => Op::Shutdown,
+            4 | 5 => Op::Close,
+            6 => Op::Abort,
+            7 => Op::Break,
+            8 => Op::LoseMad(small(dice, 3)),
+            9 => Op::RepeatMad(small(dice, 3)),
+            10 => Op::SpoilMad(small(dice, 3), small(dice, 32)),
+            _ => Op::GiveUp,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Histories drawn from a seed or from bytes, and what is left of one that
+//! fails.
+
+use crate::{
+    coverage::Coverage,
+    dice::{Bytes, Dice, Seeded},
+    fault::{Checked, Fault},
+    op::{Mood, Step},
+    world::World,
+};
+use sdp_engine::engine::conn::Config;
+use std::fmt;
+
+/// Two configurations and what happens to them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct History {
+    /// Of the active side.
+    pub a: Config,
+    /// Of the passive side.
+    pub b: Config,
+    /// How it ends, and what may happen.
+    pub mood: Mood,
+    /// One after the other.
+    pub steps: Vec<Step>,
+}
+
+/// What a history has shown.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// Steps that did something.
+    pub steps: u64,
+    /// Which pairs of state and event were met.
+    pub coverage: Coverage,
+}
+
+/// A history that breaks an invariant, with nothing in it that is not needed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What is wrong.
+    pub fault: Fault,
+    /// How it comes about.
+    pub history: History,
+}
+
+/// Tiny limits, so that every corner is near.
+fn limits(dice: &mut impl Dice) -> Config {
+    let mut draw = |least, most| u16::try_from(dice.between(least, most)).unwrap_or(3);
+    let rx_initial = draw(3, 5);
+    let payload = draw(21, 90);
+    Config {
+        rcv_size: (payload + 16).max(37),
+        rx_depth: rx_initial + draw(0, 5),
+        rx_initial,
+        tx_depth: draw(3, 8),
+        max_send_payload: payload,
+        max_adverts: 1,
+    }
+}
+
+impl History {
+    /// Draws until the dice are empty or there are `most` steps.
+    pub fn draw(dice: &mut impl Dice, most: usize) -> Self {
+        let mood = match dice.below(8) {
+            0..=2 => Mood::Peaceful,
+            3 | 4 => Mood::Graceful,
+            _ => Mood::Wild,
+        };
+        let (a, b) = (limits(dice), limits(dice));
+        let mut steps = Vec::new();
+        while steps.len() < most && !dice.is_empty() {
+            steps.push(Step::draw(dice, mood));
+        }
+        Self { a, b, mood, steps }
+    }
+
+    /// The history of a seed.
+    pub fn of_seed(seed: u64) -> Self {
+        let mut dice = Seeded::new(seed);
+        let most = dice.between(10, 600);
+        Self::draw(&mut dice, usize::try_from(most).unwrap_or(600))
+    }
+
+    /// The history that bytes mean.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self::draw(&mut Bytes::new(bytes), usize::MAX)
+    }
+
+    /// Lets it happen.
+    pub fn play(&self) -> Checked<Shown> {
+        let mut world = World::new(self.a, self.b)?;
+        self.play_in(&mut world)?;
+        Ok(Shown {
+            steps: world.steps(),
+            coverage: *world.coverage(),
+        })
+    }
+
+    fn play_in(&self, world: &mut World) -> Checked {
+        for step in &self.steps {
+            world.apply(*step)?;
+        }
+        match self.mood {
+            Mood::Peaceful => world.finish_peacefully(),
+            Mood::Graceful => world.finish_gracefully(),
+            Mood::Wild => world.finish_anyhow(),
+        }
+    }
+
+    /// Lets it happen, and of a failure keeps only what it takes.
+    pub fn check(&self) -> Result<Shown, Box<Failure>> {
+        self.play().map_err(|fault| {
+            let history = self.shrunk();
+            let fault = history.play().err().unwrap_or(fault);
+            Box::new(Failure { fault, history })
+        })
+    }
+
+    /// Leaves out pieces, ever smaller ones, as long as it still fails.
+    fn shrunk(&self) -> Self {
+        let mut best = self.clone();
+        let mut size = best.steps.len().div_ceil(2);
+        while size > 0 {
+            let mut start = 0;
+            while start < best.steps.len() {
+                let mut shorter = best.clone();
+                let end = (start + size).min(shorter.steps.len());
+                shorter.steps.drain(start..end);
+                if shorter.play().is_err() {
+                    best = shorter;
+                } else {
+                    start += size;
+                }
+            }
+            size /= 2;
+        }
+        best
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let history = &self.history;
+        writeln!(f, "{}", self.fault)?;
+        writeln!(
+            f,
+            "A: {:?}\nB: {:?}\n{:?}",
+            history.a, history.b, history.mood
+        )?;
+        for step in &history.steps {
+            writeln!(f, "  {step}")?;
+        }
+        // The same once more, with everything that crosses.
+        if let Ok(mut world) = World::observed(history.a, history.b) {
+            let _ = history.play_in(&mut world);
+            writeln!(f, "what was seen:")?;
+            for sight in world.trace().sights.iter().flatten() {
+                writeln!(f, "  {sight:?}")?;
+            }
+        }
+        Ok(())
+    }
+}

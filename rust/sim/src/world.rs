@@ -1,0 +1,713 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two peers, the link and the connection manager between them.
+//!
+//! Checked after every step:
+//! - the bytes that are delivered are the bytes that were written, in order;
+//! - each message that leaves had the credits it needs, the next number and the
+//!   right acknowledgement, by books kept from the headers alone;
+//! - each message that arrives finds a receive buffer;
+//! - what a side may still send never exceeds the buffers that wait for it;
+//! - the engine's counts are the shell's, and its parts are sound;
+//! - no more buffers and sends than agreed.
+//!
+//! At the end of a run: everything comes to rest within a bound, with nothing
+//! left to do everything has arrived, and both sides know that it is over.
+
+use crate::{
+    cm::{Cm, Mad},
+    coverage::Coverage,
+    fault::{ensure, Checked},
+    frame::Frame,
+    op::{Op, Step},
+    shell::{Leave, Shell, Watch},
+    side::Side,
+    trace::{Sight, Trace},
+};
+use sdp_engine::engine::{
+    conn::{Config, Connection, Ended, Queue},
+    types::Ip,
+    wire::hello::{Hello, HelloAck},
+};
+use std::fmt::Write as _;
+
+/// Far more rounds than two peers need to come to rest.
+const ROUNDS_MAX: usize = 20_000;
+
+/// The two peers and everything between them.
+#[derive(Clone, Debug)]
+pub struct World {
+    a: Shell,
+    b: Shell,
+    cm: Cm,
+    watch: Watch,
+}
+
+const IP_A: Ip = Ip::V4([10, 0, 0, 1]);
+const IP_B: Ip = Ip::V4([10, 0, 0, 2]);
+
+impl World {
+    /// A's Hello is on its way to B.
+    pub fn new(a: Config, b: Config) -> Checked<Self> {
+        let mut world = Self {
+            a: Shell::new(Side::A, a),
+            b: Shell::new(Side::B, b),
+            cm: Cm::default(),
+            watch: Watch::default(),
+        };
+        world.connect()?;
+        Ok(world)
+    }
+
+    /// The same, with everything that can be seen written down.
+    pub fn observed(a: Config, b: Config) -> Checked<Self> {
+        let mut world = Self {
+            a: Shell::new(Side::A, a),
+            b: Shell::new(Side::B, b),
+            cm: Cm::default(),
+            watch: Watch::default(),
+        };
+        world.watch.trace.sights = Some(Vec::new());
+        world.connect()?;
+        Ok(world)
+    }
+
+    /// Connected, with nothing on its way.
+    pub fn established(a: Config, b: Config) -> Checked<Self> {
+        let mut world = Self::new(a, b)?;
+        world.rest()?;
+        Ok(world)
+    }
+
+    fn connect(&mut self) -> Checked {
+        let cfg = self.a.cfg;
+        self.a.begin(Connection::connecting(cfg));
+        let hello = self.a.tell(&mut self.watch, "make Hello", |c| {
+            c.hello(IP_A, IP_B, 40000)
+        });
+        if let Some(Ok(bytes)) = hello {
+            self.send_mad(Side::B, Mad::Req(Box::new(bytes)));
+        }
+        self.settle(Side::A)
+    }
+
+    pub(crate) fn side(&self, side: Side) -> &Shell {
+        match side {
+            Side::A => &self.a,
+            Side::B => &self.b,
+        }
+    }
+
+    fn both(&mut self, side: Side) -> (&mut Shell, &mut Shell, &mut Watch) {
+        match side {
+            Side::A => (&mut self.a, &mut self.b, &mut self.watch),
+            Side::B => (&mut self.b, &mut self.a, &mut self.watch),
+        }
+    }
+
+    /// What has happened until now, for comparison with the engine's table.
+    pub fn coverage(&self) -> &Coverage {
+        &self.watch.coverage
+    }
+
+    /// Steps that did something.
+    pub fn steps(&self) -> u64 {
+        self.watch.steps
+    }
+
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.watch.trace
+    }
+
+    /// Why each side is over, if it is.
+    pub fn ended(&self) -> [Option<Ended>; 2] {
+        [self.a.ended(), self.b.ended()]
+    }
+
+    /// One step. False: it made no sense and changed nothing.
+    pub fn apply(&mut self, step: Step) -> Checked<bool> {
+        let moved = self.happen(step)?;
+        if moved {
+            self.watch.steps += 1;
+            self.settle(step.side)?;
+            self.check()?;
+        }
+        Ok(moved)
+    }
+
+    fn happen(&mut self, step: Step) -> Checked<bool> {
+        let side = step.side;
+        let (shell, _, watch) = self.both(side);
+        let noted = matches!(step.op, Op::Shutdown | Op::Close | Op::Abort | Op::Break)
+            || matches!(step.op, Op::Write { .. } | Op::Timeout);
+        let moved = match step.op {
+            Op::Write { len, more, urgent } => shell.write(len, Queue { more, urgent }, watch),
+            Op::Read(count) => (0..count).take_while(|_| shell.read()).count() > 0,
+            Op::Nodelay(on) => told(shell.conn.as_mut(), |conn| conn.set_nodelay(on)),
+            Op::Cork(on) => told(shell.conn.as_mut(), |conn| conn.set_cork(on)),
+            Op::Push => told(shell.conn.as_mut(), Connection::push),
+            Op::Shutdown => shell.shut_down(watch),
+            Op::Close => shell.close(watch),
+            Op::Abort => shell.tell(watch, "abort", Connection::abort).is_some(),
+            Op::Complete(count) => (0..count).take_while(|_| shell.complete(watch)).count() > 0,
+            Op::Timeout => shell.time_out(watch),
+            Op::Starve(count) => {
+                shell.starved = count.into();
+                true
+            }
+            Op::Break => self.fail(side),
+            Op::GiveUp => self.side(side).port.unreachable && self.fail(side),
+            Op::Carry(count) => self.repeat(count, |world| world.carry(side))?,
+            Op::Handle(count) => self.repeat(count, |world| {
+                let (shell, _, watch) = world.both(side);
+                shell.handle(watch)
+            })?,
+            Op::Mad(at) => self.take_mad(side, at, World::deliver)?,
+            Op::LoseMad(at) => self.take_mad(side, at, World::lose)?,
+            Op::RepeatMad(at) => self.repeat_mad(side, at),
+            Op::SpoilMad(at, byte) => self.spoil_mad(side, at, byte),
+        };
+        if moved && noted {
+            self.watch
+                .trace
+                .see(|| Sight::Note(side, format!("{:?}", step.op)));
+        }
+        Ok(moved)
+    }
+
+    fn repeat(
+        &mut self,
+        count: u8,
+        mut once: impl FnMut(&mut Self) -> Checked<bool>,
+    ) -> Checked<bool> {
+        let mut moved = false;
+        for _ in 0..count {
+            if !once(self)? {
+                break;
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// One message crosses from `side`; its sender's adapter learns of it.
+    fn carry(&mut self, side: Side) -> Checked<bool> {
+        let (from, to, watch) = self.both(side);
+        let Some(frame) = from.port.out.pop_front() else {
+            return Ok(false);
+        };
+        let number = frame.repr().map_or(0, |repr| u64::from(repr.mseq.get()));
+        if to.port.dead || to.conn.is_none() {
+            // Never acknowledged; the sender's retries run out some time.
+            from.port.unreachable = true;
+            watch.trace.see(|| Sight::Lost(side, number, name(&frame)));
+            return Ok(true);
+        }
+        watch
+            .trace
+            .see(|| Sight::Reached(side, number, name(&frame)));
+        ensure!(
+            frame.wire_len() <= to.cfg.rcv_size.into(),
+            "{} bytes for a buffer of {}",
+            frame.wire_len(),
+            to.cfg.rcv_size
+        );
+        to.port.fill(frame)?;
+        from.port.acknowledged += 1;
+        Ok(true)
+    }
+
+    fn fail(&mut self, side: Side) -> bool {
+        let (shell, _, watch) = self.both(side);
+        let told = shell.tell(watch, "link failure", Connection::handle_link_failed);
+        shell.port.kill();
+        told.is_some()
+    }
+
+    fn send_mad(&mut self, to: Side, mad: Mad) {
+        self.watch
+            .trace
+            .see(|| Sight::Left(to.other(), 0, mad.name().to_owned()));
+        self.cm.send(to, mad);
+    }
+
+    /// Where in the list the datagram is that is so far down among `side`'s.
+    fn find_mad(&self, side: Side, at: u8) -> Option<usize> {
+        let mine = |(index, (to, _)): (usize, &(Side, Mad))| (*to == side).then_some(index);
+        let all: Vec<usize> = self.cm.mads.iter().enumerate().filter_map(mine).collect();
+        all.get(usize::from(at) % all.len().max(1)).copied()
+    }
+
+    fn take_mad(
+        &mut self,
+        side: Side,
+        at: u8,
+        then: impl FnOnce(&mut Self, Side, Mad) -> Checked,
+    ) -> Checked<bool> {
+        let found = self.find_mad(side, at);
+        let Some((_, mad)) = found.and_then(|index| self.cm.mads.remove(index)) else {
+            return Ok(false);
+        };
+        then(self, side, mad)?;
+        Ok(true)
+    }
+
+    fn deliver(&mut self, side: Side, mad: Mad) -> Checked {
+        self.watch
+            .trace
+            .see(|| Sight::Reached(side.other(), 0, mad.name().to_owned()));
+        match mad {
+            Mad::Req(bytes) => self.request(&bytes[..]),
+            Mad::Rep(bytes) => self.reply(&bytes[..]),
+            Mad::Rtu => {
+                let (shell, _, watch) = self.both(side);
+                shell.tell(watch, "RTU", Connection::handle_established);
+            }
+            Mad::Rej => {
+                let (shell, _, watch) = self.both(side);
+                shell.tell(
+                    watch,
+                    "DREQ or REJ",
+                    Connection::handle_disconnect_requested,
+                );
+            }
+            Mad::Dreq => self.disconnect(side)?,
+            Mad::Drep => {
+                let (shell, _, watch) = self.both(side);
+                shell.tell(watch, "DREP", Connection::handle_disconnected);
+                shell.port.kill();
+            }
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, bytes: &[u8]) {
+        let Ok(hello) = Hello::parse(bytes) else {
+            return self.send_mad(Side::A, Mad::Rej);
+        };
+        let cfg = self.b.cfg;
+        self.b.begin(Connection::accepting(cfg, &hello));
+        let ack = self
+            .b
+            .tell(&mut self.watch, "make HelloAck", Connection::hello_ack);
+        if let Some(Ok(bytes)) = ack {
+            self.a.ledger.on_hello_sent(hello.bufs);
+            self.b.ledger.on_hello_received(hello.bufs);
+            self.send_mad(Side::A, Mad::Rep(Box::new(bytes)));
+        }
+    }
+
+    fn reply(&mut self, bytes: &[u8]) {
+        let event = match HelloAck::parse(bytes) {
+            Ok(ack) => {
+                self.b.ledger.on_hello_sent(ack.bufs);
+                self.a.ledger.on_hello_received(ack.bufs);
+                "REP, good HelloAck"
+            }
+            Err(_) => "REP, bad HelloAck",
+        };
+        let taken = self
+            .a
+            .tell(&mut self.watch, event, |conn| conn.handle_hello_ack(bytes));
+        if let Some(Ok(())) = taken {
+            self.send_mad(Side::B, Mad::Rtu);
+        } else if !self.a.told {
+            self.a.told = true;
+            self.send_mad(Side::B, Mad::Rej);
+        }
+    }
+
+    /// Whatever arrived before is looked at first; what is still on the wire
+    /// finds no queue pair.
+    fn disconnect(&mut self, side: Side) -> Checked {
+        let (shell, _, watch) = self.both(side);
+        shell.tell(watch, "RTU", Connection::handle_established);
+        shell.port.kill();
+        loop {
+            let (shell, _, watch) = self.both(side);
+            if !(shell.handle(watch)? || shell.complete(watch)) {
+                break;
+            }
+            self.settle(side)?;
+        }
+        let (shell, _, watch) = self.both(side);
+        shell.told = true;
+        shell.tell(
+            watch,
+            "DREQ or REJ",
+            Connection::handle_disconnect_requested,
+        );
+        self.send_mad(side.other(), Mad::Drep);
+        Ok(())
+    }
+
+    /// What the connection managers make of it when one gets lost every time
+    /// that it is sent.
+    fn lose(&mut self, side: Side, mad: Mad) -> Checked {
+        self.watch
+            .trace
+            .see(|| Sight::Lost(side.other(), 0, mad.name().to_owned()));
+        match mad {
+            // Nobody answers, and the sender gives up.
+            Mad::Req(_) => {
+                self.fail(side.other());
+            }
+            // The sender gives up and says so.
+            Mad::Rep(_) | Mad::Rtu => {
+                let waiting = Side::B;
+                self.fail(waiting);
+                self.settle(waiting)?;
+                self.send_mad(Side::A, Mad::Rej);
+            }
+            // The sender gives up and takes itself for disconnected.
+            Mad::Dreq => self.deliver(side.other(), Mad::Drep)?,
+            // Who waits for one of these gives up, which comes to the same.
+            Mad::Rej | Mad::Drep => self.deliver(side, mad)?,
+        }
+        self.settle(side.other())
+    }
+
+    fn repeat_mad(&mut self, side: Side, at: u8) -> bool {
+        let copy = self
+            .find_mad(side, at)
+            .and_then(|index| self.cm.mads.get(index))
+            .filter(|(_, mad)| !matches!(mad, Mad::Req(_) | Mad::Rep(_)))
+            .cloned();
+        // More copies than a few are no news.
+        let room = self.cm.mads.len() < 8;
+        match copy {
+            Some(copy) if room => {
+                self.cm.mads.push_back(copy);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn spoil_mad(&mut self, side: Side, at: u8, byte: u8) -> bool {
+        let place = usize::from(byte);
+        let found = self.find_mad(side, at);
+        let byte = match found.and_then(|index| self.cm.mads.get_mut(index)) {
+            Some((_, Mad::Req(bytes))) => bytes.get_mut(place),
+            Some((_, Mad::Rep(bytes))) => bytes.get_mut(place),
+            _ => None,
+        };
+        // Version, kind, MaxAdverts, MID and length: what is validated. Other
+        // fields would be different grants, which both sides have to agree on.
+        let validated = [0, 1, 4, 5, 6, 7, 8, 12, 16, 19].contains(&place);
+        match byte {
+            Some(byte) if validated => {
+                *byte = if *byte == 0 { 0x77 } else { 0 };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn settle(&mut self, side: Side) -> Checked {
+        let (shell, _, watch) = self.both(side);
+        if shell.settle(watch)? == Leave::Tells {
+            self.send_mad(side.other(), Mad::Dreq);
+        }
+        Ok(())
+    }
+
+    /// What each side believes of the other, against what is.
+    fn check(&self) -> Checked {
+        for side in Side::BOTH {
+            let (from, to) = (self.side(side), self.side(side.other()));
+            let (Some(conn), Some(_)) = (&from.conn, &to.conn) else {
+                continue;
+            };
+            if !conn.is_established() || from.port.dead || to.port.dead {
+                continue;
+            }
+            let coming = from.port.out.len() + usize::from(conn.credits());
+            ensure!(
+                coming <= usize::from(to.port.free),
+                "{side:?} may send {} and {} are on their way, but {} buffers wait",
+                conn.credits(),
+                from.port.out.len(),
+                to.port.free
+            );
+        }
+        Ok(())
+    }
+
+    /// Everything happens that can without an application or a timer.
+    /// Returns whether anything did.
+    pub fn rest(&mut self) -> Checked<bool> {
+        for round in 0..ROUNDS_MAX {
+            let mut moved = false;
+            for side in Side::BOTH {
+                for op in [Op::Carry(1), Op::Handle(2), Op::Complete(2)] {
+                    moved |= self.apply(Step { side, op })?;
+                }
+            }
+            // What travels on the connection is faster.
+            if !moved {
+                for side in Side::BOTH {
+                    for op in [Op::Mad(0), Op::GiveUp] {
+                        moved = moved || self.apply(Step { side, op })?;
+                    }
+                }
+            }
+            if !moved {
+                return Ok(round > 0);
+            }
+        }
+        Err(crate::fault::Fault::new(
+            "the two never come to rest".to_owned(),
+        ))
+    }
+
+    /// As [`rest`](Self::rest), with applications that read everything and,
+    /// when nothing else is left, timers.
+    pub fn run_out(&mut self) -> Checked {
+        for _ in 0..ROUNDS_MAX {
+            let mut moved = self.rest()?;
+            for side in Side::BOTH {
+                if self.side(side).starved > 0 {
+                    moved |= self.apply(Step {
+                        side,
+                        op: Op::Starve(0),
+                    })?;
+                }
+                moved |= self.apply(Step {
+                    side,
+                    op: Op::Read(u8::MAX),
+                })?;
+            }
+            if !moved {
+                for side in Side::BOTH {
+                    moved |= self.apply(Step {
+                        side,
+                        op: Op::Timeout,
+                    })?;
+                }
+            }
+            if !moved {
+                return Ok(());
+            }
+        }
+        Err(crate::fault::Fault::new(
+            "the two never come to an end".to_owned(),
+        ))
+    }
+
+    /// Both applications read until nothing is left; then everything must
+    /// have arrived, and both can send at once.
+    pub fn finish_peacefully(&mut self) -> Checked {
+        self.run_out()?;
+        ensure!(self.ended() == [None, None], "ended: {:?}", self.ended());
+        self.check_transferred()?;
+        for side in Side::BOTH {
+            let shell = self.side(side);
+            ensure!(
+                shell.timer.is_none(),
+                "{side:?} waits for {:?}",
+                shell.timer
+            );
+            let credits = shell.conn.as_ref().map_or(0, Connection::credits);
+            ensure!(credits >= 3, "{side:?} is left with {credits} credits");
+            ensure!(
+                i64::from(credits) == shell.ledger.credits(),
+                "{side:?} counts {credits} credits of {}",
+                shell.ledger.credits()
+            );
+        }
+        self.finish_gracefully()
+    }
+
+    /// Both shut down, nothing gets lost, and both know that it is over.
+    pub fn finish_gracefully(&mut self) -> Checked {
+        for side in Side::BOTH {
+            self.apply(Step {
+                side,
+                op: Op::Shutdown,
+            })?;
+            self.run_out()?;
+        }
+        self.check_transferred()?;
+        let finished = [Some(Ended::Finished); 2];
+        ensure!(self.ended() == finished, "ended: {:?}", self.ended());
+        Ok(())
+    }
+
+    /// Both applications close, whatever happened before, and both sides come
+    /// to an end.
+    pub fn finish_anyhow(&mut self) -> Checked {
+        for side in Side::BOTH {
+            self.apply(Step {
+                side,
+                op: Op::Close,
+            })?;
+        }
+        self.run_out()?;
+        for side in Side::BOTH {
+            let shell = self.side(side);
+            // Of a peer that is gone without a word, only traffic tells.
+            if shell.conn.is_some() && shell.ended().is_none() {
+                self.apply(Step {
+                    side,
+                    op: Op::Break,
+                })?;
+                self.run_out()?;
+            }
+            let shell = self.side(side);
+            ensure!(
+                shell.conn.is_none() || shell.ended().is_some(),
+                "{side:?} does not end: {:?}",
+                shell.conn
+            );
+        }
+        let whole = Side::BOTH.iter().all(|side| self.side(*side).app.eof);
+        if whole && self.ended() == [Some(Ended::Finished); 2] {
+            self.check_delivered()?;
+        }
+        Ok(())
+    }
+
+    fn check_transferred(&self) -> Checked {
+        for side in Side::BOTH {
+            let (from, to) = (&self.side(side).app, &self.side(side.other()).app);
+            ensure!(
+                to.read == from.written,
+                "{side:?} wrote {} bytes and {} were read",
+                from.written,
+                to.read
+            );
+        }
+        self.check_delivered()
+    }
+
+    fn check_delivered(&self) -> Checked {
+        for side in Side::BOTH {
+            let (from, to) = (&self.side(side).app, &self.side(side.other()).app);
+            ensure!(
+                to.delivered == from.written,
+                "{side:?} wrote {} bytes and {} arrived",
+                from.written,
+                to.delivered
+            );
+            ensure!(
+                to.urgent_received == from.urgent_written,
+                "{side:?} marked {:?} and {:?} arrived",
+                from.urgent_written,
+                to.urgent_received
+            );
+        }
+        Ok(())
+    }
+
+    /// Everything that decides what can happen from here on, as text. Counters
+    /// do not.
+    pub(crate) fn describe(&self, text: &mut String) {
+        text.clear();
+        // Writing to a string does not fail.
+        for shell in [&self.a, &self.b] {
+            let _ = write!(
+                text,
+                "{:?}{:?}{:?}{:?}{:?}",
+                shell.port, shell.app, shell.timer, shell.starved, shell.told
+            );
+            let start = text.len();
+            let _ = write!(text, "{:?}", shell.conn);
+            let counters = text
+                .get(start..)
+                .and_then(|own| own.find("stats: Stats {").map(|at| start + at));
+            let end = counters
+                .and_then(|at| text.get(at..))
+                .and_then(|rest| rest.find('}'));
+            if let (Some(at), Some(len)) = (counters, end) {
+                text.replace_range(at..=at + len, "");
+            }
+        }
+        let _ = write!(text, "{:?}", self.cm);
+    }
+}
+
+fn name(frame: &Frame) -> String {
+    frame
+        .repr()
+        .map_or_else(|| "garbage".to_owned(), |repr| repr.to_string())
+}
+
+fn told(conn: Option<&mut Connection>, tell: impl FnOnce(&mut Connection)) -> bool {
+    conn.map(tell).is_some()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
+mod tests {
+    use super::World;
+    use crate::{
+        frame::Span,
+        op::{Op, Step},
+        side::Side,
+    };
+    use sdp_engine::engine::conn::Config;
+
+    const CONFIG: Config = Config {
+        rcv_size: 116,
+        rx_depth: 4,
+        rx_initial: 4,
+        tx_depth: 8,
+        max_send_payload: 100,
+        max_adverts: 1,
+    };
+
+    const WRITE: Op = Op::Write {
+        len: 10,
+        more: false,
+        urgent: false,
+    };
+
+    fn fault(spoil: impl FnOnce(&mut World)) -> String {
+        let mut world = World::established(CONFIG, CONFIG).unwrap();
+        let side = Side::A;
+        world.apply(Step { side, op: WRITE }).unwrap();
+        spoil(&mut world);
+        world.finish_peacefully().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_the_link_must_not_do_is_noticed() {
+        let lost = fault(|world| {
+            world.a.port.out.clear();
+        });
+        assert_eq!(lost, "A wrote 10 bytes and 0 were read");
+        let twice = fault(|world| {
+            let copy = world.a.port.out.front().unwrap().clone();
+            world.a.port.out.push_back(copy);
+        });
+        assert!(twice.contains("may send"), "{twice}");
+        let elsewhere = fault(|world| {
+            world.a.port.out.front_mut().unwrap().payload = Span { start: 5, len: 10 };
+        });
+        assert_eq!(elsewhere, "bytes from 5 on are delivered at 0");
+        let no_buffer = fault(|world| world.b.port.free = 0);
+        assert!(no_buffer.contains("no receive buffer"), "{no_buffer}");
+    }
+
+    #[test]
+    fn what_an_engine_must_not_do_is_noticed() {
+        let forgetful = fault(|world| {
+            world.a.app.written += 1;
+        });
+        assert!(forgetful.contains("the engine counts"), "{forgetful}");
+        let overdrawn = fault(|world| {
+            // Its books say that B has granted nothing.
+            world.a.ledger.on_hello_received(0);
+            let op = Op::Write {
+                len: 100,
+                more: false,
+                urgent: true,
+            };
+            for _ in 0..4 {
+                let _ = world.happen(Step { side: Side::A, op });
+            }
+        });
+        assert!(overdrawn.contains("credits"), "{overdrawn}");
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The first states of every scene, for every build. `make explore` visits
+//! them all.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
+use sdp_sim::scene;
+
+#[test]
+fn no_interleaving_of_the_small_scenes_breaks_anything() {
+    let mut states = 0;
+    for scene in scene::all().unwrap() {
+        match scene.search(5_000) {
+            Ok(search) => states += search.states,
+            Err(way) => panic!("{}: {}\n{:#?}", scene.name, way.fault, way.steps),
+        }
+    }
+    assert!(states > 20_000, "{states} states");
+}
