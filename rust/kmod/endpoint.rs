@@ -354,6 +354,12 @@ impl Inner {
                         engine.handle_link_failed();
                     }
                 }
+                // Nothing is offered, so nothing of this comes.
+                Output::Write { .. }
+                | Output::Taken { .. }
+                | Output::Dropped { .. }
+                | Output::Returned { .. }
+                | Output::SinkReturned { .. } => engine.handle_link_failed(),
                 Output::Disconnect => {
                     if let Some(cm) = link.cm.as_ref() {
                         // An error means that the CM is past it already.

@@ -184,6 +184,7 @@ fn outputs(script: &mut Script) -> String {
         match did {
             Did::Disconnect => all.push_str(" DREQ"),
             Did::Sent(repr) => write!(all, " {}", repr.body.mid()).unwrap(),
+            other => write!(all, " {other:?}").unwrap(),
         }
     }
     all

@@ -173,11 +173,11 @@ const FAULTS: &[Fault] = &[
         send(s, Body::SrcAvail(ADVERT), 1)?;
         send(s, BUFFERED, 0)
     }),
-    (PeerError::BufferedMode(Mid::SrcAvail), |s| {
+    (PeerError::ModeForbids(Mid::SrcAvail), |s| {
         send(s, BUFFERED, 0)?;
         send(s, Body::SrcAvail(ADVERT), 1)
     }),
-    (PeerError::BufferedMode(Mid::SrcAvailCancel), |s| {
+    (PeerError::ModeForbids(Mid::SrcAvailCancel), |s| {
         send(s, BUFFERED, 0)?;
         send(s, Body::SrcAvailCancel, 0)
     }),

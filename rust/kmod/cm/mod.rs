@@ -26,7 +26,10 @@ use crate::{
         Phase, //
     },
     engine::{
-        conn::Config,
+        conn::{
+            Config,
+            Zcopy, //
+        },
         types::Ip,
         wire::hello::HELLO_ACK_LEN, //
     },
@@ -81,6 +84,8 @@ fn config(shape: &Shape) -> Config {
         tx_depth: shape.send_depth,
         max_send_payload: crate::link::MAX_PAYLOAD,
         max_adverts: 1,
+        rcv_size_max: shape.rcv_size,
+        zcopy: Zcopy::OFF,
     }
 }
 

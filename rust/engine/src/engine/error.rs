@@ -62,12 +62,23 @@ pub enum PeerError {
     SrcAvailInline,
     /// Payload, SrcAvail or DisConn while a SrcAvail is outstanding.
     SrcAvailOutstanding(Mid),
-    /// SrcAvail or its cancel in Buffered mode.
-    BufferedMode(Mid),
+    /// The mode of the direction excludes the message.
+    ModeForbids(Mid),
     /// A move between modes that does not exist.
     ModeTransition,
     /// Needs more advertisements than the one we announced.
     NotAnnounced(Mid),
+    /// More advertisements than we announced.
+    TooManyAdverts(Mid),
+    /// An advertised buffer is empty, or reaches past the end of the address
+    /// space.
+    AdvertRange(Mid),
+    /// A SinkAvail that is smaller than the payload of one message.
+    SinkAvailLen,
+    /// A completion of nothing, or of more than was advertised.
+    CompletionLen(Mid),
+    /// A second cancel before the answer to the first.
+    CancelOutstanding(Mid),
     /// A completion or an answer to something that was never asked.
     Unsolicited(Mid),
     /// A second ChRcvBuf before the answer to the first.
@@ -116,9 +127,14 @@ impl PeerError {
             | PeerError::AbortWithoutDisConn
             | PeerError::SrcAvailInline
             | PeerError::SrcAvailOutstanding(_)
-            | PeerError::BufferedMode(_)
+            | PeerError::ModeForbids(_)
             | PeerError::ModeTransition
             | PeerError::NotAnnounced(_)
+            | PeerError::TooManyAdverts(_)
+            | PeerError::AdvertRange(_)
+            | PeerError::SinkAvailLen
+            | PeerError::CompletionLen(_)
+            | PeerError::CancelOutstanding(_)
             | PeerError::Unsolicited(_)
             | PeerError::ChRcvBufOutstanding => WireAction::Abort,
         }
@@ -151,10 +167,21 @@ impl PeerError {
             PeerError::AbortWithoutDisConn => "abort",
             PeerError::SrcAvailInline
             | PeerError::SrcAvailOutstanding(_)
-            | PeerError::Unsolicited(_) => "src-avail",
-            PeerError::BufferedMode(_) | PeerError::ModeTransition => "modes",
-            PeerError::NotAnnounced(_) => "max-adverts",
-            PeerError::ChRcvBufOutstanding => "buffer-resize",
+            | PeerError::AdvertRange(Mid::SrcAvail)
+            | PeerError::CompletionLen(Mid::RdmaRdCompl)
+            | PeerError::Unsolicited(Mid::SendSm | Mid::RdmaRdCompl) => "src-avail",
+            PeerError::CancelOutstanding(Mid::SrcAvailCancel) => "src-avail-cancel",
+            PeerError::CancelOutstanding(_) | PeerError::Unsolicited(Mid::SinkCancelAck) => {
+                "sink-avail-cancel"
+            }
+            PeerError::SinkAvailLen
+            | PeerError::AdvertRange(_)
+            | PeerError::CompletionLen(_)
+            | PeerError::Unsolicited(Mid::RdmaWrCompl) => "sink-avail",
+            PeerError::Unsolicited(Mid::SuspCommAck) => "suspend",
+            PeerError::ModeForbids(_) | PeerError::ModeTransition => "modes",
+            PeerError::NotAnnounced(_) | PeerError::TooManyAdverts(_) => "max-adverts",
+            PeerError::ChRcvBufOutstanding | PeerError::Unsolicited(_) => "buffer-resize",
         }
     }
 }
@@ -185,4 +212,16 @@ pub enum Refused {
     Ended,
     /// More unsent bytes than can be counted.
     TooMuch,
+    /// No place is free, or as much is under way as was agreed.
+    Busy,
+    /// The mode, the peer or the configuration excludes it at present.
+    NotNow,
+    /// There is nothing that it could be done with.
+    Nothing,
+    /// A length or an address range that cannot be.
+    BadRange,
+    /// Other bytes are queued behind the run.
+    BytesBehind,
+    /// Not the name of anything that is there.
+    Stale,
 }

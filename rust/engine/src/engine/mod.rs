@@ -15,7 +15,8 @@
 //! | [`wire`] | bytes: headers and messages; knows no state |
 //! | `flow` | numbers: credits, receive buffers, send slots, mode |
 //! | `bcopy` | the byte stream in Data messages, both directions |
-//! | `zcopy` | advertisements |
+//! | `zcopy` | advertisements, of both kinds and seen from both sides |
+//! | [`policy`] | what is wise, where the rules leave a choice |
 //! | `oob` | the urgent byte |
 //! | [`conn`] | the connection that owns one of each and routes between them |
 
@@ -60,6 +61,7 @@ pub mod conn;
 pub mod error;
 mod flow;
 mod oob;
+pub mod policy;
 pub mod stats;
 pub mod timer;
 pub mod types;

@@ -49,6 +49,14 @@ impl UrgentMark {
         self.announced = true;
     }
 
+    /// `len` bytes behind the first `before`, and not the urgent one, have left
+    /// the stream.
+    pub(crate) fn on_lost(&mut self, len: u32, before: u32) {
+        if self.distance > before {
+            self.distance = self.distance.saturating_sub(len);
+        }
+    }
+
     /// `len` bytes were sent, never past the mark.
     pub(crate) fn on_sent(&mut self, len: u32) {
         self.distance = self.distance.saturating_sub(len);

@@ -25,6 +25,34 @@ pub struct Stats {
     pub urgent_sent: u32,
     /// Urgent bytes received.
     pub urgent_received: u32,
-    /// SrcAvail messages declined.
+    /// Stream bytes that the peer has read from our memory.
+    pub read_bytes_sent: u64,
+    /// Stream bytes that we have read from the peer's memory.
+    pub read_bytes_received: u64,
+    /// Stream bytes that we have written into the peer's memory.
+    pub written_bytes_sent: u64,
+    /// Stream bytes that the peer has written into our memory.
+    pub written_bytes_received: u64,
+    /// SrcAvail messages sent.
+    pub src_avails_sent: u32,
+    /// SrcAvail messages received.
+    pub src_avails_received: u32,
+    /// SrcAvail messages declined as soon as they came.
     pub src_avails_declined: u32,
+    /// SinkAvail messages sent.
+    pub sink_avails_sent: u32,
+    /// SinkAvail messages received.
+    pub sink_avails_received: u32,
+    /// SinkAvail messages among them that were stale.
+    pub sink_avails_stale: u32,
+    /// SendSm messages sent.
+    pub send_sms_sent: u32,
+    /// SendSm messages received that were about something outstanding.
+    pub send_sms_received: u32,
+    /// SendSm and RdmaRdCompl received about what was over.
+    pub stale_answers: u32,
+    /// SrcAvailCancel and SinkAvailCancel sent.
+    pub cancels_sent: u32,
+    /// SrcAvailCancel and SinkAvailCancel received.
+    pub cancels_received: u32,
 }

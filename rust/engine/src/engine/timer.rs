@@ -2,6 +2,8 @@
 
 //! What the engine may want to be woken for. The shell owns the clock.
 
+use crate::engine::policy::patience;
+
 /// The one timer a connection wants, see
 /// [`Connection::timer`](super::conn::Connection::timer).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +15,13 @@ pub enum Timer {
     /// When to grant again the credits which the peer spent on granting some
     /// to us.
     CreditUpdate,
+    /// When to ask for Data instead of a SrcAvail that nobody reads.
+    Decline,
+    /// When to take back an advertisement that nobody reads.
+    Recall,
+    /// When to look whether the peer has answered a cancel. A few times in
+    /// vain end the connection.
+    CancelAnswer,
 }
 
 impl Timer {
@@ -26,6 +35,9 @@ impl Timer {
             // Both windows are shut when this runs, so nothing is waiting for
             // it except a peer's wish to close or to answer.
             Timer::CreditUpdate => 1_000,
+            Timer::Decline => patience::DECLINE_MS,
+            Timer::Recall => patience::RECALL_MS,
+            Timer::CancelAnswer => patience::ANSWER_MS,
         }
     }
 }

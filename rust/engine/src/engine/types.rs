@@ -29,6 +29,12 @@ impl Mseq {
         Self(self.0.wrapping_add(1))
     }
 
+    /// Of the message before this one.
+    #[must_use]
+    pub const fn previous(self) -> Self {
+        Self(self.0.wrapping_sub(1))
+    }
+
     /// How many messages lie after `earlier`, up to and including this one.
     pub const fn since(self, earlier: Mseq) -> u32 {
         self.0.wrapping_sub(earlier.0)
@@ -40,6 +46,15 @@ impl Mseq {
         ahead != 0 && ahead < 1 << 31
     }
 }
+
+/// Names a run of the send stream. Never given twice, as far as a counter of 32
+/// bits can tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunId(pub(crate) u32);
+
+/// Names a buffer that was offered to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SinkId(pub(crate) u32);
 
 /// An address as the Hello carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +75,7 @@ mod tests {
         let last = Mseq::new(u32::MAX);
         assert_eq!(last.next(), Mseq::HELLO);
         assert_eq!(last.next().next().since(last), 2);
+        assert_eq!(Mseq::HELLO.previous(), last);
         assert!(last.next().is_after(last));
         assert!(!last.is_after(last.next()));
         assert!(!last.is_after(last));

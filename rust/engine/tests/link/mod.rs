@@ -14,7 +14,7 @@ mod world;
 
 pub(crate) use world::{Side, World};
 
-use sdp_engine::engine::conn::Config;
+use sdp_engine::engine::conn::{Config, Zcopy};
 
 /// A configuration with tiny limits, so that every corner is near.
 pub(crate) fn config(rx_depth: u16, rx_initial: u16, tx_depth: u16, max_payload: u16) -> Config {
@@ -25,5 +25,7 @@ pub(crate) fn config(rx_depth: u16, rx_initial: u16, tx_depth: u16, max_payload:
         tx_depth,
         max_send_payload: max_payload,
         max_adverts: 1,
+        rcv_size_max: 0,
+        zcopy: Zcopy::OFF,
     }
 }

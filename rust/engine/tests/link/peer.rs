@@ -128,6 +128,7 @@ impl Peer {
                     self.dreq_sent = true;
                     disconnect = true;
                 }
+                Some(other) => panic!("{other:?} without zero copy"),
                 None => break,
             }
             self.check();

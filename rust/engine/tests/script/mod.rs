@@ -4,7 +4,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use sdp_engine::engine::{
-    conn::{Config, Connection, Delivery, Output, Queue},
+    conn::{
+        Config, Connection, Delivery, Output, Queue, RemoteSink, RunId, SinkId, SinkWhy, Why, Zcopy,
+    },
     error::PeerError,
     types::{Ip, Mseq},
     wire::{
@@ -23,6 +25,24 @@ pub(crate) fn config() -> Config {
         tx_depth: 8,
         max_send_payload: 100,
         max_adverts: 1,
+        rcv_size_max: 0,
+        zcopy: Zcopy::OFF,
+    }
+}
+
+/// Everything without copies.
+pub(crate) fn zcopy() -> Config {
+    Config {
+        max_adverts: 4,
+        zcopy: Zcopy {
+            advertise: true,
+            read: true,
+            write: true,
+            read_depth: 4,
+            write_depth: 2,
+            max_write: 300,
+        },
+        ..config()
     }
 }
 
@@ -42,10 +62,14 @@ pub(crate) fn hello(bufs: u16) -> Hello {
 }
 
 pub(crate) fn hello_ack(bufs: u16) -> [u8; 196] {
+    hello_ack_of(bufs, 1)
+}
+
+pub(crate) fn hello_ack_of(bufs: u16, max_adverts: u8) -> [u8; 196] {
     HelloAck {
         bufs,
         minor: 2,
-        max_adverts: 1,
+        max_adverts,
         actual_rcv_size: 116,
     }
     .emit()
@@ -55,6 +79,11 @@ pub(crate) fn hello_ack(bufs: u16) -> [u8; 196] {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Did {
     Sent(Repr),
+    Wrote(RemoteSink, u32),
+    Taken(RunId, u32),
+    Dropped(RunId, u32),
+    Returned(RunId, Why),
+    SinkReturned(SinkId, SinkWhy),
     Disconnect,
 }
 
@@ -108,6 +137,23 @@ impl Script {
         Self::granted(20)
     }
 
+    /// Established, everything without copies, towards a peer that takes so
+    /// many adverts.
+    pub(crate) fn zcopy(max_adverts: u8) -> Self {
+        Self::with(zcopy(), 20, max_adverts)
+    }
+
+    pub(crate) fn with(cfg: Config, bufs: u16, max_adverts: u8) -> Self {
+        let mut this = Self::new(Connection::connecting(cfg), bufs);
+        this.conn.on_receives_posted(4);
+        let ip = Ip::V4([10, 0, 0, 1]);
+        this.conn.hello(ip, ip, 1).unwrap();
+        this.conn
+            .handle_hello_ack(&hello_ack_of(bufs, max_adverts))
+            .unwrap();
+        this
+    }
+
     /// Established with so many credits.
     pub(crate) fn granted(bufs: u16) -> Self {
         let mut this = Self::hello_sent();
@@ -123,6 +169,11 @@ impl Script {
         assert!(self.conn.is_sound());
         match self.conn.poll_output()? {
             Output::Disconnect => Some(Did::Disconnect),
+            Output::Write { to, len } => Some(Did::Wrote(to, len)),
+            Output::Taken { run, len } => Some(Did::Taken(run, len)),
+            Output::Dropped { run, len } => Some(Did::Dropped(run, len)),
+            Output::Returned { run, why } => Some(Did::Returned(run, why)),
+            Output::SinkReturned { sink, why } => Some(Did::SinkReturned(sink, why)),
             Output::Send {
                 header,
                 payload_len,
@@ -168,7 +219,7 @@ impl Script {
             .into_iter()
             .filter_map(|did| match did {
                 Did::Sent(repr) => Some(repr.body),
-                Did::Disconnect => None,
+                _ => None,
             })
             .collect()
     }

@@ -89,9 +89,10 @@ impl SendStream {
     }
 
     /// The next message, if any may go now. `in_flight`: an earlier message
-    /// with payload has not completed.
-    pub(crate) fn next(&self, max_payload: u16, in_flight: bool) -> Option<Segment> {
-        let segment = self.cut(max_payload)?;
+    /// with payload has not completed. `front`: so many bytes at the front of
+    /// the stream may go as Data.
+    pub(crate) fn next(&self, max_payload: u16, in_flight: bool, front: u32) -> Option<Segment> {
+        let segment = self.cut(max_payload, front)?;
         //= spec: DATA-5
         let nagled = in_flight && !self.nodelay;
         if self.may_hold(segment, max_payload) && (self.is_corked() || nagled) {
@@ -104,7 +105,7 @@ impl SendStream {
     pub(crate) fn is_held_by_cork(&self, max_payload: u16) -> bool {
         self.is_corked()
             && self
-                .cut(max_payload)
+                .cut(max_payload, self.unsent)
                 .is_some_and(|segment| self.may_hold(segment, max_payload))
     }
 
@@ -117,10 +118,10 @@ impl SendStream {
     }
 
     /// protocol: urgent (the urgent byte is the last of its message)
-    fn cut(&self, max_payload: u16) -> Option<Segment> {
+    fn cut(&self, max_payload: u16, front: u32) -> Option<Segment> {
         //= spec: URGENT-4
         let mark = self.urgent.distance();
-        let limit = self.unsent.min(max_payload.into());
+        let limit = self.unsent.min(front).min(max_payload.into());
         let len = mark.map_or(limit, |mark| limit.min(mark));
         if len == 0 {
             return None;
@@ -131,12 +132,21 @@ impl SendStream {
         })
     }
 
-    pub(crate) fn on_sent(&mut self, segment: Segment) {
-        let len = segment.len.into();
+    /// `len` bytes have left the stream at its front, whichever way.
+    pub(crate) fn on_sent(&mut self, len: u32) {
         //= spec: DATA-1
         self.unsent = self.unsent.saturating_sub(len);
         self.pushed = self.pushed.saturating_sub(len);
         self.urgent.on_sent(len);
+    }
+
+    /// `len` bytes behind the first `before` were taken out. No urgent byte is
+    /// among them.
+    pub(crate) fn on_lost(&mut self, len: u32, before: u32) {
+        self.unsent = self.unsent.saturating_sub(len);
+        let pushed = self.pushed.saturating_sub(before);
+        self.pushed = self.pushed.saturating_sub(pushed.min(len));
+        self.urgent.on_lost(len, before);
     }
 
     pub(crate) fn is_sound(&self) -> bool {
@@ -156,8 +166,8 @@ mod tests {
     const MAX: u16 = 100;
 
     fn next(stream: &mut SendStream, in_flight: bool) -> Option<u16> {
-        let segment = stream.next(MAX, in_flight)?;
-        stream.on_sent(segment);
+        let segment = stream.next(MAX, in_flight, u32::MAX)?;
+        stream.on_sent(segment.len.into());
         assert!(stream.is_sound());
         Some(segment.len)
     }
@@ -250,9 +260,9 @@ mod tests {
         stream.queue(30, false, false).unwrap();
         let cut = |len, urgent| Some(Segment { len, urgent });
         let mut step = || {
-            let segment = stream.next(MAX, true);
+            let segment = stream.next(MAX, true, u32::MAX);
             if let Some(segment) = segment {
-                stream.on_sent(segment);
+                stream.on_sent(segment.len.into());
             }
             segment
         };
@@ -268,7 +278,7 @@ mod tests {
         stream.queue(10, false, true).unwrap();
         stream.queue(10, false, true).unwrap();
         assert_eq!(
-            stream.next(MAX, true),
+            stream.next(MAX, true, u32::MAX),
             Some(Segment {
                 len: 20,
                 urgent: true
@@ -277,11 +287,44 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_out_leaves_the_rest_as_it_was() {
+        let mut stream = SendStream::default();
+        stream.queue(10, false, false).unwrap();
+        stream.queue(20, false, false).unwrap();
+        stream.push();
+        stream.queue(5, false, true).unwrap();
+        stream.queue(5, true, false).unwrap();
+        stream.on_lost(20, 10);
+        assert!(stream.is_sound());
+        assert_eq!(stream.unsent(), 20);
+        let segment = stream.next(MAX, true, u32::MAX).unwrap();
+        assert_eq!((segment.len, segment.urgent), (15, true));
+        stream.on_sent(15);
+        // What was promised to be followed is still held.
+        assert_eq!(stream.next(MAX, false, u32::MAX), None);
+        // Bytes in front of the loss keep their place.
+        let mut stream = SendStream::default();
+        stream.queue(10, true, false).unwrap();
+        stream.on_lost(4, 6);
+        assert_eq!(stream.unsent(), 6);
+        assert_eq!(stream.next(MAX, false, u32::MAX), None);
+    }
+
+    #[test]
+    fn a_message_ends_where_the_front_does() {
+        let mut stream = SendStream::default();
+        stream.queue(50, false, false).unwrap();
+        stream.push();
+        assert_eq!(stream.next(MAX, true, 0), None);
+        assert_eq!(stream.next(MAX, true, 30).map(|s| s.len), Some(30));
+    }
+
+    #[test]
     fn too_many_bytes_are_refused_and_change_nothing() {
         let mut stream = SendStream::default();
         stream.queue(u32::MAX, false, false).unwrap();
         assert_eq!(stream.queue(1, true, true), Err(Refused::TooMuch));
         assert_eq!(stream.unsent(), u32::MAX);
-        assert!(stream.next(MAX, false).is_some());
+        assert!(stream.next(MAX, false, u32::MAX).is_some());
     }
 }

@@ -4,12 +4,12 @@
 //!
 //! protocol: close, abort, close-timers
 
-use super::{Connection, Ended, Output, State};
-use crate::engine::{flow::credit::Need, timer::Timer, types::Mseq, wire::Body};
+use super::{Connection, Ended, Output, SinkWhy, State};
+use crate::engine::{error::Refused, flow::credit::Need, timer::Timer, types::Mseq, wire::Body};
 
 machine! {
     /// Our DisConn.
-    pub(crate) enum DisConn {
+    pub enum DisConn {
         /// The application may send more.
         Open,
         /// To be sent behind everything that is queued.
@@ -105,6 +105,11 @@ impl Connection {
         if !self.received.is_closed() {
             self.received.close();
             self.close.progress = false;
+            self.cancel_sinks();
+            // TCP resets when bytes are left unread.
+            if self.remote_len() > 0 || self.reads_in_flight() > 0 {
+                self.fail(Ended::Aborted);
+            }
         }
     }
 
@@ -145,6 +150,7 @@ impl Connection {
             self.close.cause.get_or_insert(cause);
             //= spec: ABORT-5
             self.close.teardown = Teardown::Disconnect;
+            self.end_adverts();
         } else {
             self.end(cause);
         }
@@ -178,6 +184,22 @@ impl Connection {
         !self.close.is_send_open() || self.close.has_failed() || self.is_over()
     }
 
+    /// Whether more may be queued.
+    pub(super) fn check_send_open(&self) -> Result<(), Refused> {
+        if self.close.has_failed() || self.is_over() {
+            return Err(Refused::Ended);
+        }
+        if !self.close.is_send_open() {
+            return Err(Refused::SendClosed);
+        }
+        Ok(())
+    }
+
+    /// Our data has come further.
+    pub(super) fn close_progress(&mut self) {
+        self.close.progress = true;
+    }
+
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Disconnecting | State::Ended)
     }
@@ -190,6 +212,7 @@ impl Connection {
             return;
         }
         self.close.cause = Some(cause);
+        self.end_adverts();
         if !self.state.is_connected() {
             // The shell rejects, or drops the connection manager's state.
             let _ = self.state.on_end();
@@ -209,6 +232,7 @@ impl Connection {
         if self.state.on_end().is_ok() {
             self.close.cause.get_or_insert(cause);
             self.close.teardown = Teardown::No;
+            self.end_adverts();
         }
     }
 
@@ -229,6 +253,7 @@ impl Connection {
 
     pub(super) fn on_peer_disconn(&mut self) {
         self.received.on_disconn();
+        self.offers.end(SinkWhy::Crossed);
         self.window.on_finished();
         self.close.first = self.close.is_disconn_sent();
         self.close.progress = false;
@@ -252,11 +277,16 @@ impl Connection {
         //= spec: CLOSE-1, CLOSE-2
         if self.close.disconn != DisConn::Queued
             || self.stream.unsent() > 0
+            //= spec: SRC-8
+            || self.runs.outstanding() > 0
+            || self.targets.written().is_some()
+            || self.targets.writes() > 0
             || !self.may_send(Need::Control)
         {
             return None;
         }
         self.close.disconn.on_sent().ok()?;
+        self.targets.drop_all();
         let output = self.send_control(Body::DisConn);
         self.close.disconn_mseq = self.credits.last_sent();
         Some(output)

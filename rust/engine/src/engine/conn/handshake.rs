@@ -24,7 +24,7 @@ impl Connection {
     /// The passive side, with the valid Hello of the peer.
     pub fn accepting(cfg: Config, hello: &Hello) -> Connection {
         let mut connection = Self::new(cfg, State::HelloReceived);
-        connection.meet(hello.bufs, hello.local_rcv_size);
+        connection.meet(hello.bufs, hello.local_rcv_size, hello.max_adverts);
         connection
     }
 
@@ -81,7 +81,7 @@ impl Connection {
         }
         match HelloAck::parse(private_data) {
             Ok(ack) => {
-                self.meet(ack.bufs, ack.actual_rcv_size);
+                self.meet(ack.bufs, ack.actual_rcv_size, ack.max_adverts);
                 //= spec: EST-1
                 self.establish();
                 Ok(())
@@ -109,7 +109,8 @@ impl Connection {
     }
 
     /// What the peer has granted.
-    fn meet(&mut self, bufs: u16, rcv_size: u32) {
+    fn meet(&mut self, bufs: u16, rcv_size: u32, max_adverts: u8) {
+        self.peer_adverts = max_adverts;
         self.credits = Credits::new(bufs);
         // protocol: data (a message fits the peer's buffer, headers included)
         let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);

@@ -5,7 +5,14 @@
 use crate::engine::{
     error::{PeerError, ShellError},
     flow::slots,
+    types::{RunId, SinkId},
     wire::{hello::RCV_SIZE_MIN, Header, Mid},
+    zcopy::{
+        held::READS_MAX,
+        offers::{SinkEnd, SinkWhy},
+        run::Why,
+        ADVERTS_MAX,
+    },
 };
 
 /// What the shell offers to a connection.
@@ -23,8 +30,52 @@ pub struct Config {
     pub tx_depth: u16,
     /// The most payload bytes that one SEND can gather.
     pub max_send_payload: u16,
-    /// Advertisements that the peer may have outstanding. Only 1 is supported.
+    /// Advertisements that the peer may have outstanding, at least 1 and at most
+    /// [`ADVERTS_MAX`]. With 1 there is no Pipelined mode.
     pub max_adverts: u8,
+    /// The size that the peer can have our receive buffers grow to. With no more
+    /// than `rcv_size` they stay as they are.
+    pub rcv_size_max: u16,
+    /// What is done without a copy.
+    pub zcopy: Zcopy,
+}
+
+/// What a connection does without a copy. All of it also needs a peer that takes
+/// part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Zcopy {
+    /// Offer runs of the send stream by SrcAvail.
+    pub advertise: bool,
+    /// Hold the peer's SrcAvails for reading. Otherwise each is declined.
+    pub read: bool,
+    /// Offer buffers by SinkAvail, and write into those of the peer. Otherwise
+    /// those of the peer are left unused.
+    pub write: bool,
+    /// RDMA Reads in flight, at least 1 to read and at most [`READS_MAX`].
+    pub read_depth: u8,
+    /// RDMA Writes in flight, at least 1 to write.
+    pub write_depth: u8,
+    /// The most bytes that one RDMA Write can gather where the stream is not
+    /// registered, at least 1 to write.
+    pub max_write: u32,
+}
+
+impl Zcopy {
+    /// Everything is copied.
+    pub const OFF: Zcopy = Zcopy {
+        advertise: false,
+        read: false,
+        write: false,
+        read_depth: 0,
+        write_depth: 0,
+        max_write: 0,
+    };
+
+    fn is_good(&self) -> bool {
+        let reads = !self.read || (1..=READS_MAX).contains(&usize::from(self.read_depth));
+        let writes = !self.write || self.write_depth > 0 && self.max_write > 0;
+        reads && writes
+    }
 }
 
 impl Config {
@@ -38,7 +89,8 @@ impl Config {
             && self.rx_depth <= u16::MAX >> 1
             && self.tx_depth >= 3
             && self.max_send_payload > 0
-            && self.max_adverts == 1;
+            && (1..=ADVERTS_MAX).contains(&usize::from(self.max_adverts))
+            && self.zcopy.is_good();
         if good {
             Ok(())
         } else {
@@ -56,7 +108,55 @@ pub struct Queue {
     pub urgent: bool,
 }
 
+/// Bytes of the send stream that lie in registered memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// How many.
+    pub len: u32,
+    /// Key for the peer to read them with.
+    pub r_key: u32,
+    /// Address of the first one, as the peer is to name it.
+    pub va: u64,
+    /// How many bytes had better travel inline if one SrcAvail at a time is
+    /// outstanding; 0 for as few as can be.
+    pub inline: u16,
+}
+
+/// A buffer that bytes of the receive stream can be written to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sink {
+    /// Its length.
+    pub len: u32,
+    /// Key for the peer to write it with.
+    pub r_key: u32,
+    /// Address of its first byte, as the peer is to name it.
+    pub va: u64,
+}
+
+/// Where an RDMA Write goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteSink {
+    /// Key of the memory.
+    pub r_key: u32,
+    /// Address of the first byte.
+    pub va: u64,
+}
+
+/// What is known of the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerTraits {
+    /// Advertisements that we may have outstanding.
+    pub max_adverts: u8,
+    /// Both sides can have more than one, so that Pipelined mode is possible.
+    /// OFED and FreeBSD announce 1, and take nothing that belongs to it.
+    pub pipelined: bool,
+}
+
 /// An effect that the shell is to carry out.
+///
+/// The shell has the bytes of the send stream in a queue. Each leaves it once,
+/// at the front, by `Send`, `Write` or `Taken`; `Dropped` removes what is left of
+/// one run, which has nothing behind it that was queued before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// Post one signalled SEND.
@@ -67,6 +167,43 @@ pub enum Output {
         payload_len: u32,
         /// Ask the peer's adapter for a solicited event.
         solicited: bool,
+    },
+    /// Post one signalled RDMA Write.
+    Write {
+        /// Where to.
+        to: RemoteSink,
+        /// So many bytes, the next ones of the send stream.
+        len: u32,
+    },
+    /// The next bytes of the send stream are at the peer, which has read them.
+    Taken {
+        /// The run that they are of.
+        run: RunId,
+        /// How many.
+        len: u32,
+    },
+    /// What is left of a run, as it was withdrawn, is out of the send stream.
+    Dropped {
+        /// Which run.
+        run: RunId,
+        /// How many bytes it had left.
+        len: u32,
+    },
+    /// The registration of a run is not needed any more. Once for each run,
+    /// before any of its bytes go as Data.
+    Returned {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        why: Why,
+    },
+    /// An offered buffer was not used and will not be. Every offer ends by this
+    /// or by [`Delivery::sink`], once.
+    SinkReturned {
+        /// Which one.
+        sink: SinkId,
+        /// Why.
+        why: SinkWhy,
     },
     /// Send a CM DREQ. Nothing is sent after it.
     Disconnect,
@@ -87,6 +224,13 @@ pub struct Delivery {
     pub urgent_byte: bool,
     /// The peer's byte stream ends behind everything delivered so far.
     pub peer_closed: bool,
+    /// So many more bytes wait in the peer's memory, behind everything
+    /// delivered so far.
+    pub remote: u32,
+    /// An offered buffer has ended here, in the order of the stream.
+    pub sink: Option<SinkEnd>,
+    /// The peer has answered about the size of its receive buffers.
+    pub resized: bool,
 }
 
 /// Why a connection is over.

@@ -5,29 +5,43 @@
 mod close;
 mod handshake;
 mod io;
+mod legal;
 mod receive;
+mod resize;
+mod sink;
+mod source;
 mod state;
+mod stream;
 mod transmit;
 
-pub use io::{Config, Delivery, Ended, Output, Queue};
+pub use crate::engine::{
+    flow::mode::HalfMode,
+    types::{RunId, SinkId},
+    wire::mode::Mode,
+    zcopy::{
+        cancel::Cancel,
+        held::{Hold, Remote, READS_MAX},
+        offers::{OfferState, SinkEnd, SinkWhy},
+        run::{RunState, Why},
+        targets::TargetState,
+        ADVERTS_MAX,
+    },
+};
+pub use close::DisConn;
+pub use io::{Config, Delivery, Ended, Output, PeerTraits, Queue, RemoteSink, Run, Sink, Zcopy};
+pub use resize::Ask;
 pub use state::State;
 
 use crate::engine::{
     bcopy::{rx::ReceiveStream, tx::SendStream},
     error::Refused,
-    flow::{credit::Credits, mode::ReceiveMode, receive::Window, slots::Slots},
+    flow::{credit::Credits, mode::Modes, receive::Window, slots::Slots},
     oob::UrgentNotice,
+    policy::pipeline,
     stats::Stats,
     timer::Timer,
-    zcopy::src_avail::Declined,
+    zcopy::{held::Held, offers::Offers, runs::Runs, targets::Targets},
 };
-
-/// What the peer has asked and was not answered yet.
-#[derive(Clone, Copy, Debug, Default)]
-struct Answers {
-    /// ChRcvBufAck is owed.
-    ch_rcv_buf: bool,
-}
 
 /// One SDP connection, from its Hello to its end.
 ///
@@ -40,7 +54,9 @@ struct Answers {
 ///   completion queues or a timer. They can be called in any state; what makes
 ///   no sense any more does nothing.
 /// - `queue`, `push`, `shutdown_send`, `close_receive`, `abort`, `set_*`: what
-///   the application wants.
+///   the application wants; and without copies `queue_run`, `withdraw`,
+///   `recall`, `start_read`, `decline`, `offer_sink`, `cancel_sinks`,
+///   `request_mode`, `ask_*`.
 /// - `on_*`: the shell has done something that the engine counts.
 /// - [`receives_wanted`](Self::receives_wanted),
 ///   [`poll_output`](Self::poll_output), [`timer`](Self::timer): what the
@@ -68,10 +84,27 @@ struct Answers {
 /// [`Output::Send`] is one signalled SEND, and each completion of one, in
 /// order, is one [`handle_send_completed`](Self::handle_send_completed).
 ///
+/// # Without copies
+///
+/// As a source: [`queue_run`](Self::queue_run) puts registered bytes into the
+/// stream. How they travel (the peer reads them, they are written into a buffer
+/// that it offers, or they go as Data) is decided here; see [`Output`].
+///
+/// As a sink: bytes in the peer's memory come behind all bytes that were
+/// delivered; [`start_read`](Self::start_read) fetches the next of them. Buffers
+/// can be offered to be written by [`offer_sink`](Self::offer_sink).
+///
+/// Memory is pinned and registered without the lock and handed over under it:
+/// ask, work, commit. Beside `tx_depth` messages the send queue has room for
+/// `read_depth` Reads and `write_depth` Writes. Completions of each kind are
+/// handed in in the order of their posting.
+///
 /// # End
 ///
 /// [`ended`](Self::ended) says when and why. What was delivered before stays
-/// readable.
+/// readable. The outputs give back every run and every offered buffer, after the
+/// end as well; their memory stays as it is until the queue pair is in its error
+/// state and has been drained.
 #[derive(Clone, Debug)]
 pub struct Connection {
     cfg: Config,
@@ -82,9 +115,12 @@ pub struct Connection {
     stream: SendStream,
     received: ReceiveStream,
     urgent: UrgentNotice,
-    receive_mode: ReceiveMode,
-    declined: Declined,
-    answers: Answers,
+    modes: Modes,
+    runs: Runs,
+    held: Held,
+    offers: Offers,
+    targets: Targets,
+    resize: resize::Resize,
     close: close::Close,
     stats: Stats,
     /// The most payload of one message to the peer.
@@ -95,6 +131,16 @@ pub struct Connection {
     answer_update: bool,
     /// Payload is ready and waits for a credit or a slot.
     stalled: bool,
+    /// Advertisements that we may have outstanding, 1 before the peer has said.
+    peer_adverts: u8,
+    /// SrcAvails that policy would have outstanding.
+    advert_window: u8,
+    /// Runs are offered.
+    advertises: bool,
+    /// Somebody is there to read what the peer offers.
+    reading: bool,
+    /// How often nothing was heard about a cancel.
+    unanswered: u8,
 }
 
 impl Connection {
@@ -109,27 +155,30 @@ impl Connection {
             received: ReceiveStream::default(),
             urgent: UrgentNotice::default(),
             //= spec: MODE-1
-            receive_mode: ReceiveMode::Combined,
-            declined: Declined::default(),
-            answers: Answers::default(),
+            modes: Modes::new(),
+            runs: Runs::new(),
+            held: Held::new(),
+            offers: Offers::new(),
+            targets: Targets::new(),
+            resize: resize::Resize::new(cfg.rcv_size),
             close: close::Close::new(),
             stats: Stats::default(),
             max_payload: cfg.max_send_payload,
             gather: u32::MAX,
             answer_update: false,
             stalled: false,
+            peer_adverts: 1,
+            advert_window: pipeline::WINDOW_INITIAL,
+            advertises: cfg.zcopy.advertise,
+            reading: false,
+            unanswered: 0,
         }
     }
 
     /// `len` more bytes of the send stream. Before the connection is
     /// established they wait.
     pub fn queue(&mut self, len: u32, how: Queue) -> Result<(), Refused> {
-        if self.close.has_failed() || self.is_over() {
-            return Err(Refused::Ended);
-        }
-        if !self.close.is_send_open() {
-            return Err(Refused::SendClosed);
-        }
+        self.check_send_open()?;
         self.stream.queue(len, how.more, how.urgent)
     }
 
@@ -178,8 +227,21 @@ impl Connection {
         if self.stream.is_held_by_cork(self.next_payload()) {
             return Some(Timer::Cork);
         }
-        self.close_timer()
+        self.advert_timer()
+            .or(self.close_timer())
             .or(self.wants_update_timer().then_some(Timer::CreditUpdate))
+    }
+
+    /// The timer of what is advertised, either way. It runs before others that
+    /// are slower, and sees to credits that those would see to.
+    fn advert_timer(&self) -> Option<Timer> {
+        if self.wants_decline_timer() {
+            Some(Timer::Decline)
+        } else if self.awaits_cancel() {
+            Some(Timer::CancelAnswer)
+        } else {
+            (self.runs.outstanding() > 0).then_some(Timer::Recall)
+        }
     }
 
     /// The time of [`timer`](Self::timer) has run.
@@ -191,6 +253,17 @@ impl Connection {
             Timer::Cork => self.stream.push(),
             Timer::PeerClose => self.on_peer_close_timeout(),
             Timer::CreditUpdate => self.answer_update = true,
+            Timer::Decline => self.on_decline_timeout(),
+            Timer::Recall => {
+                self.answer_update = self.wants_update_timer();
+                if !self.runs.take_progress() {
+                    self.recall();
+                }
+            }
+            Timer::CancelAnswer => {
+                self.answer_update = self.wants_update_timer();
+                self.on_answer_timeout();
+            }
         }
     }
 
@@ -246,9 +319,15 @@ impl Connection {
 
     /// What holds between any two calls, for tests and simulations.
     pub fn is_sound(&self) -> bool {
-        self.window.is_sound() && self.slots.is_sound() && self.stream.is_sound()
+        self.window.is_sound()
+            && self.slots.is_sound()
+            && self.stream.is_sound()
+            && self.runs.is_sound(self.stream.unsent())
+            && self.held.is_sound()
+            && self.offers.is_sound()
+            && self.window.is_frozen() == (self.held.is_cancelled() && self.held.reads() > 0)
     }
 }
 
 //= spec: ROBUST-5
-const _: () = assert!(size_of::<Connection>() < 400);
+const _: () = assert!(size_of::<Connection>() <= 1024);

@@ -6,14 +6,16 @@
 //!
 //! protocol: messages
 
-use super::{Connection, Delivery, Ended, State};
+use super::{legal::Meaning, Connection, Delivery, Ended, Mode, SinkWhy, State};
 use crate::engine::{
     bcopy::rx::Payload,
     error::PeerError,
     flow::receive::Arrival,
-    oob::{Urgency, UrgentNotice},
-    wire::{Body, Message, Mid, Repr},
-    zcopy::src_avail::Declined,
+    oob::Urgency,
+    wire::{
+        mode::{Half, ModeChange},
+        Body, Message, Mid, Repr,
+    },
 };
 
 impl Delivery {
@@ -26,6 +28,9 @@ impl Delivery {
             urgent_pending: false,
             urgent_byte: false,
             peer_closed: false,
+            remote: 0,
+            sink: None,
+            resized: false,
         }
     }
 }
@@ -39,6 +44,7 @@ impl Connection {
     /// happens.
     pub fn handle_message(&mut self, head: &[u8], wire_len: u32) -> Result<Delivery, PeerError> {
         self.window.on_used();
+        self.resize.on_used();
         self.handle_established();
         let mid = head
             .first()
@@ -61,92 +67,35 @@ impl Connection {
         }
         // protocol: base-header
         //= spec: HDR-3
-        if wire_len > u32::from(self.cfg.rcv_size) {
+        if wire_len > u32::from(self.resize.announced()) {
             return Err(PeerError::TooLong);
         }
         let repr = Repr::parse(&Message::check(head, wire_len)?)?;
         let payload_len = u16::try_from(repr.payload_len).map_err(|_| PeerError::TooLong)?;
         self.window.check(repr.mseq, payload_len > 0)?;
-        self.check_legal(&repr)?;
+        let meaning = self.check_legal(&repr)?;
         self.credits.on_granted(repr.bufs, repr.mseq_ack)?;
-        let mut mode = self.receive_mode;
-        if let Body::ModeChange(change) = repr.body {
-            mode.on_mode_change(change)?;
-        }
         //= spec: ROBUST-3
         // From here on nothing fails.
-        //= spec: MODE-4
-        self.receive_mode = mode;
         let urgency = self.urgent.on_message(repr.flags);
         let arrival = arrival(&repr, urgency);
         self.window.on_received(arrival);
+        self.held.on_acked(repr.mseq_ack);
+        self.modes.on_acked(repr.mseq_ack);
+        self.modes.on_flags(mid, repr.flags);
         self.count_received(&repr, arrival);
-        Ok(self.deliver(&repr, payload_len, urgency))
-    }
-
-    /// Whether the message may come now. What it says about numbers was
-    /// checked before.
-    fn check_legal(&self, repr: &Repr) -> Result<(), PeerError> {
-        let mid = repr.body.mid();
-        UrgentNotice::check(mid, repr.flags, repr.payload_len > 0)?;
-        match repr.body {
-            Body::Data if repr.payload_len == 0 => Ok(()),
-            Body::Data | Body::DisConn => {
-                //= spec: SRC-8
-                self.received.check_open(mid)?;
-                self.declined.check_none(mid)
-            }
-            Body::SrcAvail(advert) => {
-                self.received.check_open(mid)?;
-                self.receive_mode.check_adverts(mid)?;
-                self.declined.check_none(mid)?;
-                Declined::check_inline(advert, repr.payload_len)
-            }
-            Body::SrcAvailCancel => {
-                self.received.check_open(mid)?;
-                self.receive_mode.check_adverts(mid)
-            }
-            Body::ModeChange(_) => {
-                // protocol: modes (no change while a SrcAvail is outstanding)
-                //= spec: MODE-3
-                self.declined.check_none(mid)
-            }
-            Body::AbortConn => {
-                if self.received.is_finished() {
-                    Ok(())
-                } else {
-                    //= spec: ABORT-3
-                    Err(PeerError::AbortWithoutDisConn)
-                }
-            }
-            Body::ChRcvBuf(_) => {
-                //= spec: RESIZE-3
-                if self.answers.ch_rcv_buf {
-                    Err(PeerError::ChRcvBufOutstanding)
-                } else {
-                    Ok(())
-                }
-            }
-            Body::SuspComm(_) => Ok(()),
-            // protocol: max-adverts
-            Body::SinkAvail(_)
-            | Body::SinkAvailCancel
-            | Body::SinkCancelAck
-            | Body::RdmaWrCompl(_) => Err(PeerError::NotAnnounced(mid)),
-            // We advertise nothing and ask for nothing.
-            //= spec: SUSPEND-2, SENDSM-6
-            Body::SendSm | Body::RdmaRdCompl(_) | Body::ChRcvBufAck(_) | Body::SuspCommAck => {
-                Err(PeerError::Unsolicited(mid))
-            }
-            //= spec: EST-3
-            Body::Handshake(_) => Err(PeerError::HandshakeRepeated(mid)),
-            //= spec: HDR-7
-            Body::Unknown(id) => Err(PeerError::UnknownMid(id)),
+        let mut delivery = Delivery::empty(mid);
+        delivery.urgent_pending = urgency.announced;
+        match meaning {
+            Meaning::Plain => self.obey(&repr, payload_len, &mut delivery),
+            Meaning::Void => self.on_void_message(&repr),
         }
+        self.take_payload(&repr, payload_len, urgency, &mut delivery);
+        Ok(delivery)
     }
 
-    fn deliver(&mut self, repr: &Repr, payload_len: u16, urgency: Urgency) -> Delivery {
-        let mut delivery = Delivery::empty(repr.body.mid());
+    /// What a message says beside its payload.
+    fn obey(&mut self, repr: &Repr, payload_len: u16, delivery: &mut Delivery) {
         match repr.body {
             Body::DisConn => {
                 self.on_peer_disconn();
@@ -154,29 +103,67 @@ impl Connection {
             }
             //= spec: ABORT-4
             Body::AbortConn => self.fail(Ended::Reset),
-            Body::SrcAvail(_) => self.declined.on_src_avail(),
-            Body::ChRcvBuf(_) => self.answers.ch_rcv_buf = true,
+            Body::SrcAvail(advert) => self.on_src_avail(advert, payload_len, delivery),
+            Body::SrcAvailCancel => self.on_src_avail_cancel(),
+            Body::SendSm => self.on_send_sm(),
+            Body::RdmaRdCompl(len) => self.on_read_by_peer(len),
+            Body::SinkAvail(advert) => self.on_sink_avail(advert, true),
+            Body::SinkAvailCancel => {
+                self.stats.cancels_received = self.stats.cancels_received.wrapping_add(1);
+                self.targets.on_cancel();
+            }
+            Body::SinkCancelAck => self.offers.on_cancel_ack(),
+            Body::RdmaWrCompl(len) => self.on_written_by_peer(len, delivery),
+            //= spec: MODE-4
+            Body::ModeChange(change) => self.on_mode_change(change),
+            Body::ChRcvBuf(size) => {
+                self.resize
+                    .on_asked(size, self.cfg.rcv_size_max, self.window.posted());
+            }
+            Body::ChRcvBufAck(size) => {
+                self.on_resized(size);
+                delivery.resized = true;
+            }
             Body::SuspComm(_) => self.on_suspend(),
-            // A cancelled SrcAvail is answered by the SendSm that is owed
-            // anyway, or was answered before.
-            Body::SrcAvailCancel
-            | Body::ModeChange(_)
-            | Body::Data
-            | Body::SendSm
-            | Body::RdmaWrCompl(_)
-            | Body::RdmaRdCompl(_)
-            | Body::SinkAvailCancel
-            | Body::SinkCancelAck
-            | Body::ChRcvBufAck(_)
-            | Body::SuspCommAck
-            | Body::SinkAvail(_)
-            | Body::Handshake(_)
-            | Body::Unknown(_) => {}
+            Body::Data | Body::SuspCommAck | Body::Handshake(_) | Body::Unknown(_) => {}
         }
-        delivery.urgent_pending = urgency.announced;
+    }
+
+    /// What is to be counted all the same.
+    fn on_void_message(&mut self, repr: &Repr) {
+        match repr.body {
+            Body::SinkAvail(advert) => self.on_sink_avail(advert, false),
+            Body::SendSm | Body::RdmaRdCompl(_) => {
+                self.stats.stale_answers = self.stats.stale_answers.wrapping_add(1);
+            }
+            _ => {}
+        }
+    }
+
+    /// The peer's change of a mode, checked.
+    fn on_mode_change(&mut self, change: ModeChange) {
+        let _ = self.modes.on_mode_change(change, self.cfg.max_adverts > 1);
+        if (change.half, change.mode) == (Half::Receive, Mode::Combined) {
+            //= spec: MODE-6
+            self.held.forget();
+            self.window.thaw();
+            self.offers.end(SinkWhy::Crossed);
+        }
+    }
+
+    fn take_payload(
+        &mut self,
+        repr: &Repr,
+        payload_len: u16,
+        urgency: Urgency,
+        delivery: &mut Delivery,
+    ) {
         if payload_len == 0 {
-            return delivery;
+            return;
         }
+        //= spec: DISCARD-1
+        //= spec: DISCARD-2
+        delivery.sink = self.offers.on_payload();
         match self.received.on_payload() {
             Payload::Deliver => {
                 self.window.on_held();
@@ -186,7 +173,6 @@ impl Connection {
             }
             Payload::Unwanted => self.fail(Ended::Aborted),
         }
-        delivery
     }
 
     fn count_received(&mut self, repr: &Repr, arrival: Arrival) {
@@ -202,7 +188,7 @@ impl Connection {
             stats.urgent_received = stats.urgent_received.wrapping_add(1);
         }
         if matches!(repr.body, Body::SrcAvail(_)) {
-            stats.src_avails_declined = stats.src_avails_declined.wrapping_add(1);
+            stats.src_avails_received = stats.src_avails_received.wrapping_add(1);
         }
     }
 

@@ -13,6 +13,9 @@ use crate::engine::{
 impl Connection {
     /// The next effect to carry out, or None when there is nothing to do.
     pub fn poll_output(&mut self) -> Option<Output> {
+        if let Some(notice) = self.poll_notice() {
+            return Some(notice);
+        }
         if self.close.has_failed() {
             return self.poll_teardown();
         }
@@ -20,7 +23,10 @@ impl Connection {
             return None;
         }
         self.poll_answer()
-            .or_else(|| self.poll_data())
+            .or_else(|| self.poll_mode())
+            .or_else(|| self.poll_stream())
+            .or_else(|| self.poll_completion())
+            .or_else(|| self.poll_sink_avail())
             .or_else(|| self.poll_disconn())
             .or_else(|| self.poll_announcement())
             .or_else(|| self.poll_credit_update())
@@ -31,49 +37,14 @@ impl Connection {
         self.credits.allow(need) && self.slots.allow(need)
     }
 
-    /// What the peer has asked for.
+    /// What the peer has asked for, and what we take back.
     fn poll_answer(&mut self) -> Option<Output> {
         if !self.may_send(Need::Control) {
             return None;
         }
-        if self.declined.wants_send_sm() {
-            self.declined.on_send_sm();
-            return Some(self.send_control(Body::SendSm));
-        }
-        //= spec: RESIZE-1
-        if self.answers.ch_rcv_buf {
-            self.answers.ch_rcv_buf = false;
-            // protocol: buffer-resize
-            //= spec: RESIZE-4
-            let size = self.cfg.rcv_size.saturating_sub(16);
-            return Some(self.send_control(Body::ChRcvBufAck(size.into())));
-        }
-        None
-    }
-
-    fn poll_data(&mut self) -> Option<Output> {
-        let segment = self
-            .stream
-            .next(self.next_payload(), self.slots.has_payload())?;
-        if !self.may_send(Need::Payload) {
-            self.count_stall();
-            return None;
-        }
-        self.stalled = false;
-        let mark = self.stream.urgent();
-        let flags = Flags {
-            oob_pres: segment.urgent,
-            oob_pend: mark.is_pending(),
-            req_pipe: false,
-        };
-        if flags.oob_pend {
-            self.stream.urgent_mut().on_announced();
-        }
-        if flags.oob_pres {
-            self.stats.urgent_sent = self.stats.urgent_sent.wrapping_add(1);
-        }
-        self.stream.on_sent(segment);
-        Some(self.send(Body::Data, flags, segment.len))
+        self.poll_advert_answer()
+            .or_else(|| self.poll_cancel())
+            .or_else(|| self.poll_resize())
     }
 
     /// Tells the peer of an urgent byte that its window keeps back.
@@ -115,10 +86,7 @@ impl Connection {
     }
 
     fn send_update(&mut self) -> Output {
-        let oob_pend = self.stream.urgent().is_pending();
-        if oob_pend {
-            self.stream.urgent_mut().on_announced();
-        }
+        let oob_pend = self.take_announcement();
         self.stats.credit_updates_sent = self.stats.credit_updates_sent.wrapping_add(1);
         let flags = Flags {
             oob_pend,
@@ -132,8 +100,13 @@ impl Connection {
     }
 
     /// The caller has asked [`may_send`](Self::may_send).
-    fn send(&mut self, body: Body, flags: Flags, payload_len: u16) -> Output {
+    pub(super) fn send(&mut self, body: Body, flags: Flags, payload_len: u16) -> Output {
         self.answer_update = false;
+        let flags = Flags {
+            //= spec: MODE-8
+            req_pipe: self.modes.req_pipe && self.peer().pipelined,
+            ..flags
+        };
         let mseq = self.credits.on_sent();
         let (bufs, mseq_ack) = self.window.on_sent();
         self.slots.on_sent(mseq, payload_len);
@@ -159,7 +132,7 @@ impl Connection {
     }
 
     /// Counts once for each time that payload comes to a halt.
-    fn count_stall(&mut self) {
+    pub(super) fn count_stall(&mut self) {
         if self.stalled {
             return;
         }

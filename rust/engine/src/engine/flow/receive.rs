@@ -73,6 +73,9 @@ pub(crate) struct Window {
     updates_since: u16,
     /// The last message received.
     received: Mseq,
+    /// The message up to which we acknowledge, while a later one is being
+    /// dealt with.
+    frozen: Option<Mseq>,
 }
 
 impl Window {
@@ -88,7 +91,32 @@ impl Window {
             granted: 0,
             updates_since: 0,
             received: Mseq::HELLO,
+            frozen: None,
         }
+    }
+
+    /// Acknowledges nothing from the last message on until
+    /// [`thaw`](Self::thaw).
+    ///
+    /// protocol: src-avail-cancel
+    pub(crate) fn freeze(&mut self) {
+        self.frozen.get_or_insert(self.received.previous());
+    }
+
+    pub(crate) fn thaw(&mut self) {
+        self.frozen = None;
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    /// What is said to the peer: the last message acknowledged, and the credits
+    /// that it makes of that.
+    fn grant(&self) -> (Mseq, u16) {
+        let ack = self.frozen.unwrap_or(self.received);
+        let behind = u16::try_from(self.received.since(ack)).unwrap_or(u16::MAX);
+        (ack, self.posted.saturating_sub(behind))
     }
 
     pub(crate) fn posted(&self) -> u16 {
@@ -181,16 +209,17 @@ impl Window {
 
     /// Bufs and MSeqAck for a message that is sent now.
     pub(crate) fn on_sent(&mut self) -> (u16, Mseq) {
-        self.granted = self.posted;
+        let (ack, grant) = self.grant();
+        self.granted = grant;
         self.updates_since = 0;
         self.streaming = false;
-        //= spec: SEQ-3
-        (self.posted, self.received)
+        //= spec: SEQ-3, SEQ-5
+        (self.posted, ack)
     }
 
     /// Whether a message sent now would grant anything.
     pub(crate) fn grants_new(&self) -> bool {
-        self.posted > self.granted
+        self.grant().1 > self.granted
     }
 
     /// Whether a credit update is due.
@@ -205,7 +234,7 @@ impl Window {
     ///
     /// protocol: credit-updates
     pub(crate) fn update_due(&self) -> UpdateDue {
-        let new = self.posted.saturating_sub(self.granted);
+        let new = self.grant().1.saturating_sub(self.granted);
         if new == 0 {
             return UpdateDue::Not;
         }
@@ -401,6 +430,28 @@ mod tests {
         window.on_sent();
         receive(&mut window, Arrival::Control);
         assert_eq!(window.update_due(), UpdateDue::Now);
+    }
+
+    //= test: SEQ-5
+    #[test]
+    fn a_frozen_acknowledgement_grants_no_credit_for_what_is_behind_it() {
+        let mut window = window(8, 4);
+        receive(&mut window, Arrival::Control);
+        window.freeze();
+        receive(&mut window, Arrival::Control);
+        receive(&mut window, Arrival::Control);
+        assert_eq!(window.on_sent(), (4, Mseq::HELLO));
+        assert_eq!(window.granted(), 1);
+        assert!(!window.grants_new());
+        assert_eq!(window.update_due(), UpdateDue::Not);
+        // A second one changes nothing.
+        window.freeze();
+        assert_eq!(window.on_sent(), (4, Mseq::HELLO));
+        window.thaw();
+        assert!(window.grants_new());
+        assert_eq!(window.update_due(), UpdateDue::Now);
+        assert_eq!(window.on_sent(), (4, Mseq::new(3)));
+        assert_eq!(window.granted(), 4);
     }
 
     #[test]

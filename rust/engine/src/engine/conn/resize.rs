@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The size of receive buffers, changed while the connection lives.
+//!
+//! protocol: buffer-resize
+
+use super::{Connection, Output};
+use crate::engine::{
+    error::{PeerError, Refused},
+    wire::{Body, Mid, BSDH_LEN},
+};
+
+machine! {
+    /// Our question about the peer's buffers.
+    pub enum Ask {
+        /// There is none.
+        No,
+        /// To be sent.
+        Wanted,
+        /// Sent, and not answered.
+        Sent,
+    }
+
+    /// The application asks.
+    on_wanted: No | Wanted => Wanted;
+    /// ChRcvBuf was posted.
+    on_sent: Wanted => Sent;
+    /// ChRcvBufAck has come.
+    on_answer: Sent => No;
+}
+
+/// Sizes of both sides, headers included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resize {
+    /// What the peer may send us now.
+    announced: u16,
+    /// What we post from now on. `announced <= posting`
+    posting: u16,
+    /// Buffers of the announced size in front of those, while the two differ.
+    smaller: u16,
+    /// ChRcvBufAck is owed.
+    owed: bool,
+    ask: Ask,
+    /// What we ask for, without the header.
+    wanted: u32,
+}
+
+const HEADER: u16 = {
+    let [low, high, ..] = BSDH_LEN.to_le_bytes();
+    u16::from_le_bytes([low, high])
+};
+
+impl Resize {
+    pub(super) fn new(rcv_size: u16) -> Self {
+        Self {
+            announced: rcv_size,
+            posting: rcv_size,
+            smaller: 0,
+            owed: false,
+            ask: Ask::No,
+            wanted: 0,
+        }
+    }
+
+    /// The longest message that may come.
+    pub(super) fn announced(&self) -> u16 {
+        self.announced
+    }
+
+    /// A receive buffer was used up, the oldest one.
+    pub(super) fn on_used(&mut self) {
+        self.smaller = self.smaller.saturating_sub(1);
+    }
+
+    pub(super) fn check_asked(&self) -> Result<(), PeerError> {
+        if self.owed {
+            return Err(PeerError::ChRcvBufOutstanding);
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_answer(&self) -> Result<(), PeerError> {
+        if self.ask != Ask::Sent {
+            return Err(PeerError::Unsolicited(Mid::ChRcvBufAck));
+        }
+        Ok(())
+    }
+
+    /// ChRcvBuf for buffers with `payload` bytes behind the header. They grow up
+    /// to `most` and never shrink.
+    pub(super) fn on_asked(&mut self, payload: u32, most: u16, posted: u16) {
+        self.owed = true;
+        let size = u16::try_from(payload)
+            .unwrap_or(u16::MAX)
+            .saturating_add(HEADER)
+            .min(most);
+        if size > self.posting {
+            self.posting = size;
+            self.smaller = posted;
+        }
+    }
+
+    /// Whether the answer may go: not while a smaller buffer is in front.
+    fn is_answer_due(&self) -> bool {
+        self.owed && (self.posting == self.announced || self.smaller == 0)
+    }
+
+    /// The answer, without the header.
+    fn answer(&mut self) -> u32 {
+        self.owed = false;
+        self.announced = self.posting;
+        //= spec: RESIZE-4
+        self.announced.saturating_sub(HEADER).into()
+    }
+}
+
+impl Connection {
+    /// Asks the peer for receive buffers with room for `payload` bytes behind
+    /// the header. [`Delivery::resized`](super::Delivery::resized) tells of the
+    /// answer, which may be that nothing changes.
+    pub fn ask_rcv_size(&mut self, payload: u32) -> Result<(), Refused> {
+        if self.close.has_failed() || self.is_over() {
+            return Err(Refused::Ended);
+        }
+        self.resize.ask.on_wanted().map_err(|_| Refused::Busy)?;
+        self.resize.wanted = payload;
+        Ok(())
+    }
+
+    /// The size of the receive buffers to post from now on.
+    pub fn rcv_size(&self) -> u16 {
+        self.resize.posting
+    }
+
+    /// ChRcvBufAck. Other implementations leave the header out of the number,
+    /// and some may not: a message fits whichever is meant, and an answer which
+    /// changes nothing takes nothing away.
+    pub(super) fn on_resized(&mut self, size: u32) {
+        let _ = self.resize.ask.on_answer();
+        //= spec: RESIZE-5
+        let payload = size.saturating_sub(HEADER.into());
+        let payload = u16::try_from(payload).unwrap_or(u16::MAX);
+        let known = u32::from(self.max_payload);
+        if size < known {
+            self.max_payload = payload.max(1);
+        } else if payload > self.max_payload {
+            self.max_payload = payload.min(self.cfg.max_send_payload);
+        }
+    }
+
+    /// ChRcvBufAck and ChRcvBuf. The caller has asked whether control messages
+    /// may go.
+    pub(super) fn poll_resize(&mut self) -> Option<Output> {
+        //= spec: RESIZE-1, RESIZE-2
+        if self.resize.is_answer_due() {
+            let size = self.resize.answer();
+            return Some(self.send_control(Body::ChRcvBufAck(size)));
+        }
+        self.resize.ask.on_sent().ok()?;
+        let wanted = self.resize.wanted;
+        Some(self.send_control(Body::ChRcvBuf(wanted)))
+    }
+}

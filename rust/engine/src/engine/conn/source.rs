@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! As a source without copies: runs, and what the sink says about them.
+//!
+//! protocol: src-avail, src-avail-cancel, sink-avail, modes
+
+use super::{Connection, Ended, Mode, Output, PeerTraits, Run, RunId};
+use crate::engine::{
+    bcopy::tx::SendStream,
+    error::Refused,
+    flow::{
+        credit::Need,
+        mode::{Modes, Wish},
+    },
+    policy::{patience, pipeline},
+    wire::{avail::SinkAvail, Body},
+    zcopy::{cancel::Cancel, run::Notice},
+};
+
+impl Connection {
+    /// Puts registered bytes behind everything that was queued.
+    pub fn queue_run(&mut self, run: Run) -> Result<RunId, Refused> {
+        self.check_send_open()?;
+        if !self.advertises || self.modes.send() == Mode::Buffered {
+            return Err(Refused::NotNow);
+        }
+        // One byte inline and one that is not.
+        if run.len < 2 || run.va.checked_add(run.len.into()).is_none() {
+            return Err(Refused::BadRange);
+        }
+        let before = self.stream.unsent();
+        before.checked_add(run.len).ok_or(Refused::TooMuch)?;
+        let id = self
+            .runs
+            .queue(run.va, run.r_key, run.len, run.inline, before)?;
+        self.stream.queue(run.len, false, false)?;
+        // A rest in front of it is not held back, and it is no rest itself.
+        self.stream.push();
+        Ok(id)
+    }
+
+    /// How many runs [`queue_run`](Self::queue_run) would take now.
+    pub fn run_room(&self) -> u8 {
+        if !self.advertises || self.modes.send() == Mode::Buffered || self.send_closed() {
+            return 0;
+        }
+        self.runs.room()
+    }
+
+    /// Whether a run that is queued now would be advertised at once.
+    pub fn may_advertise(&self) -> bool {
+        let nothing_in_front =
+            self.stream.unsent() == 0 || self.runs.outstanding() > 0 && self.runs.queued() == 0;
+        self.run_room() > 0
+            && nothing_in_front
+            && self.state.is_connected()
+            && self.has_advert_room()
+            && self.may_send(Need::Payload)
+    }
+
+    /// Bytes of a run that are in the stream; None when it is forgotten.
+    pub fn run_left(&self, run: RunId) -> Option<u32> {
+        self.runs.left(run)
+    }
+
+    /// Whether runs are taken and offered. Those that are there and were not
+    /// offered go as Data when this is switched off.
+    pub fn set_advertise(&mut self, on: bool) {
+        self.advertises = on && self.cfg.zcopy.advertise;
+    }
+
+    /// Takes back what is offered. The rest of every run goes as Data.
+    pub fn recall(&mut self) {
+        self.restart_patience();
+        self.advert_window = pipeline::shrunk();
+        self.runs.recall();
+    }
+
+    /// Takes a run, and every run behind it, out of the stream. What was offered
+    /// of it is taken back; [`Output::Returned`] tells when that is certain.
+    pub fn withdraw(&mut self, run: RunId) -> Result<(), Refused> {
+        self.restart_patience();
+        let unsent = self.stream.unsent();
+        let stream = &mut self.stream;
+        self.runs.withdraw(run, unsent, lost(stream))
+    }
+
+    /// The oldest RDMA Write has completed.
+    pub fn handle_write_completed(&mut self) {
+        self.targets.on_write_completed();
+        self.close_progress();
+    }
+
+    /// The mode of our direction.
+    pub fn send_mode(&self) -> Mode {
+        self.modes.send()
+    }
+
+    /// The mode of the peer's direction.
+    pub fn receive_mode(&self) -> Mode {
+        self.modes.receive()
+    }
+
+    /// Asks for a mode of our direction. It is announced when nothing that is
+    /// outstanding stands against it.
+    pub fn request_mode(&mut self, mode: Mode) -> Result<(), Refused> {
+        //= spec: ADVERT-3
+        if self.peer_adverts <= 1 || mode == Mode::Pipelined && !self.peer().pipelined {
+            return Err(Refused::NotNow);
+        }
+        self.check_send_open()?;
+        self.modes.request(mode)
+    }
+
+    /// Asks for Combined mode of the peer's direction, when it is Buffered.
+    pub fn ask_combined(&mut self) -> Result<(), Refused> {
+        self.modes.ask_combined()
+    }
+
+    /// Whether we ask the peer's source for Pipelined mode.
+    pub fn set_req_pipe(&mut self, on: bool) {
+        self.modes.req_pipe = on;
+    }
+
+    /// Whether our source goes to Pipelined mode by itself when that is of use.
+    pub fn set_auto_mode(&mut self, on: bool) {
+        self.modes.auto = on;
+    }
+
+    /// What is known of the peer.
+    pub fn peer(&self) -> PeerTraits {
+        PeerTraits {
+            max_adverts: self.peer_adverts,
+            pipelined: self.peer_adverts > 1 && self.cfg.max_adverts > 1,
+        }
+    }
+
+    /// RdmaRdCompl that is about what is outstanding.
+    pub(super) fn on_read_by_peer(&mut self, len: u32) {
+        self.stream.on_sent(len);
+        if self.runs.on_read(len) {
+            self.advert_window = pipeline::grown(self.advert_window, self.peer_adverts);
+        }
+        self.close_progress();
+        self.stats.read_bytes_sent = self.stats.read_bytes_sent.wrapping_add(len.into());
+    }
+
+    /// SendSm that is about what is outstanding.
+    pub(super) fn on_send_sm(&mut self) {
+        self.advert_window = pipeline::shrunk();
+        self.stats.send_sms_received = self.stats.send_sms_received.wrapping_add(1);
+        self.runs.on_send_sm(lost(&mut self.stream));
+    }
+
+    /// SinkAvail of the peer, checked. One that is stale, or that the end of our
+    /// stream has crossed, means nothing.
+    ///
+    /// protocol: discards, crossing
+    pub(super) fn on_sink_avail(&mut self, advert: SinkAvail, meant: bool) {
+        self.stats.sink_avails_received = self.stats.sink_avails_received.wrapping_add(1);
+        //= spec: DISCARD-4
+        if self.targets.take_stale(advert) {
+            self.stats.sink_avails_stale = self.stats.sink_avails_stale.wrapping_add(1);
+            return;
+        }
+        if !meant || self.close.is_disconn_sent() {
+            return;
+        }
+        //= spec: CROSS-2
+        //= spec: SRCCANCEL-7
+        self.runs.on_void(lost(&mut self.stream));
+        // Room was checked.
+        let _ = self.targets.on_sink_avail(advert);
+    }
+
+    /// What the shell is to know of runs and offers. Comes before everything
+    /// that goes on the wire.
+    pub(super) fn poll_notice(&mut self) -> Option<Output> {
+        if let Some(notice) = self.runs.next_notice() {
+            return Some(match notice {
+                Notice::Taken { run, len } => Output::Taken { run, len },
+                Notice::Dropped { run, len } => Output::Dropped { run, len },
+                Notice::Returned { run, why } => Output::Returned { run, why },
+            });
+        }
+        let (sink, why) = self.offers.next_ended()?;
+        Some(Output::SinkReturned { sink, why })
+    }
+
+    /// A ModeChange that was asked for, or that policy asks for.
+    ///
+    /// protocol: modes
+    pub(super) fn poll_mode(&mut self) -> Option<Output> {
+        let wish = self.modes.wish().or_else(|| self.policy_wish())?;
+        if !self.may_change(wish) || !self.may_send(Need::Control) {
+            return None;
+        }
+        let change = Modes::change(wish);
+        let output = self.send_control(Body::ModeChange(change));
+        self.modes.on_sent(wish, self.credits.last_sent());
+        if self.modes.send() != Mode::Pipelined {
+            self.targets.drop_all();
+        }
+        Some(output)
+    }
+
+    fn policy_wish(&self) -> Option<Wish> {
+        let zcopy = self.cfg.zcopy;
+        let useful = self.modes.auto
+            && self.modes.send() == Mode::Combined
+            && self.peer().pipelined
+            && (self.advertises || zcopy.write)
+            && pipeline::wants_pipelined(self.runs.queued(), self.modes.peer_req_pipe);
+        useful.then_some(Wish::Source(Mode::Pipelined))
+    }
+
+    /// Whether nothing that is outstanding stands against a change of mode.
+    fn may_change(&self, wish: Wish) -> bool {
+        match wish {
+            Wish::SinkCombined => !self.received.is_finished(),
+            //= spec: MODE-3
+            //= spec: MODE-7
+            Wish::Source(_) => {
+                self.runs.outstanding() == 0
+                    && self.targets.written().is_none()
+                    && !self.targets.is_cancelling()
+                    && !self.close.is_disconn_sent()
+            }
+        }
+    }
+
+    /// Whether the peer owes an answer to a cancel.
+    pub(super) fn awaits_cancel(&self) -> bool {
+        self.runs.cancel != Cancel::No || self.offers.cancel != Cancel::No
+    }
+
+    /// The limit counts from the first cancel on, whatever else is cancelled and
+    /// however little the peer says meanwhile.
+    pub(super) fn restart_patience(&mut self) {
+        if !self.awaits_cancel() {
+            self.unanswered = 0;
+        }
+    }
+
+    /// protocol: src-avail-cancel (the answer is waited for with a limit)
+    pub(super) fn on_answer_timeout(&mut self) {
+        self.unanswered = self.unanswered.saturating_add(1);
+        //= spec: SRCCANCEL-9
+        if self.unanswered >= patience::ANSWER_TRIES {
+            self.fail(Ended::TimedOut);
+        }
+    }
+}
+
+/// Tells the stream of bytes that were taken out of it.
+fn lost(stream: &mut SendStream) -> impl FnMut(u32, u32) + '_ {
+    |len, before| stream.on_lost(len, before)
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send stream: which way its next bytes travel.
+//!
+//! protocol: data, src-avail, sink-avail, discards
+
+use super::{Connection, Mode, Output, RemoteSink};
+use crate::engine::{
+    flow::credit::Need,
+    policy::{chunk, pipeline},
+    wire::{avail::SrcAvail, Body, Flags},
+    zcopy::{
+        cancel::Cancel,
+        runs::{Candidate, Front},
+        targets::Place,
+    },
+};
+
+impl Connection {
+    /// The next bytes: written into a buffer that the sink offers, offered to be
+    /// read, or as Data.
+    pub(super) fn poll_stream(&mut self) -> Option<Output> {
+        match self.front() {
+            Front::Outstanding => self.poll_src_avail(),
+            Front::Run(len) => {
+                if let Some(place) = self.place() {
+                    return self.write(place, len);
+                }
+                self.poll_completion().or_else(|| self.poll_run())
+            }
+            Front::Plain(len) => {
+                if let Some(place) = self.place().filter(|_| self.is_written(len)) {
+                    return self.write(place, len.min(self.cfg.zcopy.max_write).min(self.gather));
+                }
+                // What was written comes before what is sent.
+                if self.targets.written().is_some() {
+                    return self.poll_completion();
+                }
+                self.poll_data(len)
+            }
+        }
+    }
+
+    fn front(&self) -> Front {
+        self.runs.front(self.stream.unsent())
+    }
+
+    /// Where to write, if that is done at all.
+    fn place(&self) -> Option<Place> {
+        self.targets.place().filter(|_| self.cfg.zcopy.write)
+    }
+
+    /// Whether so many plain bytes at the front are written rather than sent.
+    fn is_written(&self, len: u32) -> bool {
+        //= spec: URGENT-4
+        let urgent = self
+            .stream
+            .urgent()
+            .distance()
+            .is_some_and(|mark| mark <= len);
+        !urgent && chunk::is_write(len, self.max_payload)
+    }
+
+    /// An RDMA Write, with what it takes to complete it later.
+    fn write(&mut self, place: Place, len: u32) -> Option<Output> {
+        if self.targets.is_finishing() {
+            return self.poll_completion();
+        }
+        if self.targets.writes() >= self.cfg.zcopy.write_depth || !self.may_send(Need::Control) {
+            return None;
+        }
+        //= spec: SINK-3
+        let len = len.min(place.free);
+        self.targets.on_write(len);
+        self.on_stream(len);
+        self.stats.written_bytes_sent = self.stats.written_bytes_sent.wrapping_add(len.into());
+        Some(Output::Write {
+            to: RemoteSink {
+                r_key: place.r_key,
+                va: place.va,
+            },
+            len,
+        })
+    }
+
+    /// RdmaWrCompl for what was written into the oldest buffer, if nothing is to
+    /// be added: it is full, its sink wants it back, or the next bytes go another
+    /// way.
+    ///
+    /// protocol: sink-avail
+    pub(super) fn poll_completion(&mut self) -> Option<Output> {
+        let written = self.targets.written()?;
+        let more = match self.front() {
+            Front::Outstanding => false,
+            Front::Run(len) => len > 0,
+            Front::Plain(len) => self.is_written(len),
+        };
+        if more && !self.targets.is_finishing() || !self.may_send(Need::Control) {
+            return None;
+        }
+        //= spec: SINK-4
+        self.targets.on_completed();
+        Some(self.send_control(Body::RdmaWrCompl(written)))
+    }
+
+    /// The run at the front: offered, or turned into plain bytes.
+    fn poll_run(&mut self) -> Option<Output> {
+        // A buffer that is not written into goes with the next message.
+        let unused = self.place().is_none() && self.targets.is_unused();
+        let possible = self.advertises
+            && !unused
+            && self.modes.send() != Mode::Buffered
+            && self.runs.candidate().is_some_and(|run| self.can_offer(run));
+        if possible {
+            return self.poll_src_avail();
+        }
+        self.runs.copy_front();
+        self.poll_notice()
+    }
+
+    /// In Combined mode one byte is inline and one is not.
+    fn can_offer(&self, run: Candidate) -> bool {
+        run.left >= 2 || self.modes.send() == Mode::Pipelined && run.left > 0
+    }
+
+    /// Whether a SrcAvail may go now, but for credits.
+    ///
+    /// protocol: max-adverts, crossing
+    pub(super) fn has_advert_room(&self) -> bool {
+        let own = self.runs.outstanding();
+        //= spec: ADVERT-1
+        let all = own.saturating_add(self.offers.outstanding());
+        //= spec: ADVERT-2
+        let window = match self.modes.send() {
+            Mode::Buffered => 0,
+            Mode::Combined => 1,
+            Mode::Pipelined => self.advert_window,
+        };
+        own < window
+            && all < self.peer_adverts
+            && self.targets.is_empty()
+            // The peer tells by our acknowledgement what we knew.
+            && !self.window.is_frozen()
+            //= spec: SRC-5
+            && self.runs.cancel == Cancel::No
+    }
+
+    /// The SrcAvail behind those that are outstanding.
+    fn poll_src_avail(&mut self) -> Option<Output> {
+        let run = self.runs.candidate()?;
+        if !self.advertises || !self.can_offer(run) || !self.has_advert_room() {
+            return None;
+        }
+        //= spec: CREDIT-3
+        if !self.may_send(Need::Payload) {
+            self.count_stall();
+            return None;
+        }
+        self.stalled = false;
+        //= spec: SRC-2
+        //= spec: SRC-3
+        let inline = match self.modes.send() {
+            Mode::Pipelined => 0,
+            Mode::Buffered | Mode::Combined => {
+                pipeline::inline_len(run.inline, run.left, self.next_payload())
+            }
+        };
+        //= spec: SRC-1
+        let advert = SrcAvail {
+            len: run.left,
+            r_key: run.r_key,
+            va: run.va,
+        };
+        let flags = Flags {
+            oob_pend: self.take_announcement(),
+            ..Flags::default()
+        };
+        self.stream.on_sent(inline.into());
+        let output = self.send(Body::SrcAvail(advert), flags, inline);
+        self.runs
+            .on_advertised(self.credits.last_sent(), inline.into());
+        self.on_payload_sent(inline);
+        self.stats.src_avails_sent = self.stats.src_avails_sent.wrapping_add(1);
+        self.decline_if_stuck();
+        Some(output)
+    }
+
+    /// Data from the first `front` bytes.
+    fn poll_data(&mut self, front: u32) -> Option<Output> {
+        let in_flight = self.slots.has_payload() || self.targets.writes() > 0;
+        let segment = self.stream.next(self.next_payload(), in_flight, front)?;
+        //= spec: CREDIT-3
+        if !self.may_send(Need::Payload) {
+            self.count_stall();
+            return None;
+        }
+        self.stalled = false;
+        let flags = Flags {
+            //= spec: URGENT-1
+            oob_pres: segment.urgent,
+            oob_pend: self.take_announcement(),
+            req_pipe: false,
+        };
+        if flags.oob_pres {
+            self.stats.urgent_sent = self.stats.urgent_sent.wrapping_add(1);
+        }
+        self.on_stream(segment.len.into());
+        self.on_payload_sent(segment.len);
+        Some(self.send(Body::Data, flags, segment.len))
+    }
+
+    /// Whether the message announces an urgent byte.
+    ///
+    /// protocol: urgent
+    pub(super) fn take_announcement(&mut self) -> bool {
+        let pending = self.stream.urgent().is_pending();
+        if pending {
+            self.stream.urgent_mut().on_announced();
+        }
+        pending
+    }
+
+    /// `len` bytes have left the front of the stream.
+    fn on_stream(&mut self, len: u32) {
+        self.stream.on_sent(len);
+        self.runs.on_sent(len);
+    }
+
+    fn on_payload_sent(&mut self, len: u16) {
+        if len > 0 {
+            self.targets.on_payload_sent();
+        }
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is wise, as opposed to what is legal: plain functions of numbers.
+//!
+//! No rule of the protocol depends on anything here. A value may be tuned,
+//! simulated or made adaptive without a look at the rest of the engine. Papers:
+//!
+//! - \[Z05\] Goldenberg, Kagan, Ravid, Tsirkin: *Zero Copy Sockets Direct
+//!   Protocol over InfiniBand*, HotI 2005.
+//! - \[AZ06\] Balaji, Bhagvat, Jin, Panda: *Asynchronous Zero-copy Communication
+//!   for Synchronous Sockets in SDP over InfiniBand*, CAC 2006.
+//! - \[SP11\] Denis: *A High-Performance Superpipeline Protocol for InfiniBand*,
+//!   Euro-Par 2011.
+//! - \[OM08\] Goglin: *Improving Message Passing over Ethernet with I/OAT Copy
+//!   Offload in Open-MX*, Cluster 2008.
+
+pub mod chunk;
+pub mod patience;
+pub mod pipeline;
+pub mod split;
+pub mod threshold;

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The SrcAvails of the peer: read, declined, or taken back by it.
+//!
+//! protocol: src-avail, src-avail-cancel
+
+use super::{fifo::Fifo, ADVERTS_MAX};
+use crate::engine::{
+    error::{PeerError, Refused},
+    types::Mseq,
+    wire::{avail::SrcAvail, mode::Mode, Mid},
+};
+use core::num::NonZeroU32;
+
+/// The most RDMA Reads that are ever in flight.
+pub const READS_MAX: usize = 8;
+
+machine! {
+    /// What the sink does about all SrcAvails that it holds.
+    pub enum Hold {
+        /// There is none.
+        Empty,
+        /// They may be read.
+        Held,
+        /// No Read is begun any more; SendSm follows.
+        Declining,
+        /// The source has taken them back. No Read is begun any more; SendSm
+        /// follows, if anything is left.
+        Cancelled,
+    }
+
+    /// One has come.
+    on_src_avail: Empty | Held => Held, Declining => Declining;
+    /// The rest is to come as Data.
+    on_decline: Held => Declining;
+    /// SrcAvailCancel has come.
+    on_cancel: Empty => Empty, Held | Declining => Cancelled;
+    /// RdmaRdCompl for the last one was sent.
+    on_all_read: Held | Declining | Cancelled => Empty;
+    /// SendSm was sent.
+    on_send_sm: Declining | Cancelled => Empty;
+}
+
+/// One SrcAvail.
+#[derive(Clone, Copy, Debug)]
+struct Advert {
+    /// Of the first byte that no Read was begun for.
+    va: u64,
+    r_key: u32,
+    /// Bytes that no Read was begun for.
+    left: u32,
+    /// Bytes that Reads in flight fetch.
+    in_flight: u32,
+    /// Bytes that were read and not reported.
+    fetched: u32,
+    /// Inline bytes at its beginning.
+    inline: u16,
+    /// A Read was begun.
+    begun: bool,
+}
+
+impl Advert {
+    fn is_read(&self) -> bool {
+        self.left == 0 && self.in_flight == 0
+    }
+}
+
+/// Bytes in the peer's memory that one RDMA Read may fetch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remote {
+    /// Key of the memory.
+    pub r_key: u32,
+    /// Address of the first byte.
+    pub va: u64,
+    /// How many.
+    pub len: u32,
+    /// So many bytes right before them belong to the same buffer and came
+    /// inline. A Read may begin there instead, for the sake of alignment; they
+    /// count for nothing.
+    pub inline: u16,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    state: Hold,
+    fifo: Fifo<Advert, ADVERTS_MAX>,
+    /// Lengths of the Reads in flight.
+    reads: Fifo<NonZeroU32, READS_MAX>,
+    /// Our last SendSm, until the peer has acknowledged it. What the source
+    /// has advertised before it knew is void.
+    declined_at: Option<Mseq>,
+    /// Something has moved since the timer was asked about.
+    progress: bool,
+}
+
+impl Held {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Hold::Empty,
+            fifo: Fifo::new(),
+            reads: Fifo::new(),
+            declined_at: None,
+            progress: false,
+        }
+    }
+
+    pub(crate) fn len(&self) -> u8 {
+        self.fifo.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state == Hold::Empty
+    }
+
+    pub(crate) fn is_declining(&self) -> bool {
+        self.state == Hold::Declining
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.state == Hold::Cancelled
+    }
+
+    pub(crate) fn reads(&self) -> u8 {
+        self.reads.len()
+    }
+
+    /// While one is outstanding its source may send no stream bytes and not the
+    /// end of the stream.
+    pub(crate) fn check_none(&self, mid: Mid) -> Result<(), PeerError> {
+        if self.state != Hold::Empty {
+            return Err(PeerError::SrcAvailOutstanding(mid));
+        }
+        Ok(())
+    }
+
+    /// Whether a SrcAvail was sent before its source knew of our SendSm.
+    pub(crate) fn is_void(&self, mseq_ack: Mseq) -> bool {
+        self.declined_at.is_some_and(|at| at.is_after(mseq_ack))
+    }
+
+    /// Whether this SrcAvail may come in this mode, with so many inline bytes.
+    pub(crate) fn check(
+        &self,
+        mode: Mode,
+        advert: SrcAvail,
+        payload_len: u32,
+        mseq_ack: Mseq,
+    ) -> Result<(), PeerError> {
+        let outstanding = PeerError::SrcAvailOutstanding(Mid::SrcAvail);
+        match mode {
+            //= spec: MODE-5
+            Mode::Buffered => return Err(PeerError::ModeForbids(Mid::SrcAvail)),
+            Mode::Combined => {
+                //= spec: ADVERT-2
+                if self.state != Hold::Empty || self.is_void(mseq_ack) {
+                    return Err(outstanding);
+                }
+                // protocol: src-avail (some bytes are inline, but not all)
+                //= spec: SRC-2
+                if payload_len == 0 || payload_len >= advert.len {
+                    return Err(PeerError::SrcAvailInline);
+                }
+            }
+            Mode::Pipelined => {
+                if self.state == Hold::Cancelled {
+                    return Err(outstanding);
+                }
+                //= spec: SRC-3
+                if payload_len > 0 {
+                    return Err(PeerError::SrcAvailInline);
+                }
+            }
+        }
+        check_range(Mid::SrcAvail, advert.va, advert.len)
+    }
+
+    /// A SrcAvail that was checked. False: there is no room.
+    pub(crate) fn on_src_avail(&mut self, advert: SrcAvail, inline: u16) -> bool {
+        let pushed = self.fifo.push(Advert {
+            va: advert.va.wrapping_add(inline.into()),
+            r_key: advert.r_key,
+            left: advert.len.saturating_sub(inline.into()),
+            in_flight: 0,
+            fetched: 0,
+            inline,
+            begun: false,
+        });
+        if pushed {
+            self.progress = true;
+            let _ = self.state.on_src_avail();
+        }
+        pushed
+    }
+
+    /// Bytes that Reads may still be begun for.
+    pub(crate) fn remote_len(&self) -> u64 {
+        if self.state != Hold::Held {
+            return 0;
+        }
+        self.fifo.sum(|advert| advert.left)
+    }
+
+    pub(crate) fn next_remote(&self) -> Option<Remote> {
+        if self.state != Hold::Held {
+            return None;
+        }
+        let advert = self.fifo.iter().find(|advert| advert.left > 0)?;
+        Some(Remote {
+            r_key: advert.r_key,
+            va: advert.va,
+            len: advert.left,
+            inline: if advert.begun { 0 } else { advert.inline },
+        })
+    }
+
+    /// Begins a Read of the next bytes, `max` at the most.
+    pub(crate) fn start_read(&mut self, max: u32, depth: u8) -> Result<Remote, Refused> {
+        let remote = self.next_remote().ok_or(Refused::Nothing)?;
+        let len = NonZeroU32::new(remote.len.min(max)).ok_or(Refused::BadRange)?;
+        if self.reads.len() >= depth || !self.reads.push(len) {
+            return Err(Refused::Busy);
+        }
+        let len = len.get();
+        if let Some(advert) = self.fifo.iter_mut().find(|advert| advert.left > 0) {
+            advert.left = advert.left.saturating_sub(len);
+            advert.va = advert.va.wrapping_add(len.into());
+            advert.in_flight = advert.in_flight.saturating_add(len);
+            advert.begun = true;
+        }
+        self.progress = true;
+        Ok(Remote { len, ..remote })
+    }
+
+    /// The oldest Read has completed. Returns its length.
+    pub(crate) fn on_read_completed(&mut self) -> u32 {
+        let len = self.reads.pop().map_or(0, NonZeroU32::get);
+        if let Some(advert) = self.fifo.iter_mut().find(|advert| advert.in_flight > 0) {
+            advert.in_flight = advert.in_flight.saturating_sub(len);
+            advert.fetched = advert.fetched.saturating_add(len);
+        }
+        self.progress = true;
+        len
+    }
+
+    pub(crate) fn decline(&mut self) {
+        let _ = self.state.on_decline();
+    }
+
+    /// SrcAvailCancel, while no other one is being dealt with.
+    pub(crate) fn on_cancel(&mut self) {
+        let _ = self.state.on_cancel();
+    }
+
+    /// The next RdmaRdCompl that is due: for the whole of the oldest, or for a
+    /// part of it, before SendSm or when there are `least` bytes to report.
+    ///
+    /// protocol: src-avail (completions)
+    pub(crate) fn report(&self, least: u32) -> Option<u32> {
+        let advert = self.fifo.first()?;
+        if advert.fetched == 0 {
+            return None;
+        }
+        let idle = self.reads.is_empty();
+        let leaving = matches!(self.state, Hold::Declining | Hold::Cancelled);
+        let due = advert.is_read() || idle && (leaving || advert.fetched >= least);
+        due.then_some(advert.fetched)
+    }
+
+    /// RdmaRdCompl was sent for what [`report`](Self::report) said.
+    pub(crate) fn on_reported(&mut self) {
+        if let Some(advert) = self.fifo.first_mut() {
+            advert.fetched = 0;
+            if advert.is_read() {
+                let _ = self.fifo.pop();
+            }
+        }
+        if self.fifo.is_empty() {
+            let _ = self.state.on_all_read();
+        }
+    }
+
+    /// Whether SendSm is owed now: what was read was reported, and something is
+    /// left.
+    pub(crate) fn wants_send_sm(&self) -> bool {
+        let leaving = matches!(self.state, Hold::Declining | Hold::Cancelled);
+        leaving && self.reads.is_empty() && self.report(1).is_none()
+    }
+
+    /// SendSm was sent with this number.
+    pub(crate) fn on_send_sm(&mut self, mseq: Mseq) {
+        if self.state.on_send_sm().is_ok() {
+            self.fifo.clear();
+            self.declined_at = Some(mseq);
+        }
+    }
+
+    /// What the peer has acknowledged.
+    pub(crate) fn on_acked(&mut self, mseq_ack: Mseq) {
+        if !self.is_void(mseq_ack) {
+            self.declined_at = None;
+        }
+    }
+
+    /// Whether nothing of what is held was touched.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.fifo
+            .iter()
+            .all(|advert| advert.in_flight == 0 && advert.fetched == 0)
+    }
+
+    /// The source has left Pipelined mode, or the connection is over: what is
+    /// held is forgotten.
+    pub(crate) fn forget(&mut self) {
+        self.fifo.clear();
+        self.state = Hold::Empty;
+    }
+
+    /// Whether something has moved since this was asked last.
+    pub(crate) fn take_progress(&mut self) -> bool {
+        core::mem::take(&mut self.progress)
+    }
+
+    pub(crate) fn is_sound(&self) -> bool {
+        let in_flight = self.fifo.sum(|advert| advert.in_flight);
+        let reads = self.reads.sum(|len| len.get());
+        self.fifo.is_empty() == (self.state == Hold::Empty) && in_flight <= reads
+    }
+}
+
+/// A buffer that is empty or reaches past the end of the address space is none.
+pub(crate) fn check_range(mid: Mid, va: u64, len: u32) -> Result<(), PeerError> {
+    if len == 0 || va.checked_add(len.into()).is_none() {
+        return Err(PeerError::AdvertRange(mid));
+    }
+    Ok(())
+}
+
+const _: () = assert!(size_of::<Held>() <= 32 * ADVERTS_MAX + 4 * READS_MAX + 16);
