@@ -10,7 +10,7 @@ use crate::{
     op::{Mood, Step},
     world::World,
 };
-use sdp_engine::engine::conn::Config;
+use sdp_engine::engine::conn::{Config, Zcopy};
 use std::fmt;
 
 /// Two configurations and what happens to them.
@@ -56,6 +56,8 @@ fn limits(dice: &mut impl Dice) -> Config {
         tx_depth: draw(3, 8),
         max_send_payload: payload,
         max_adverts: 1,
+        rcv_size_max: 0,
+        zcopy: Zcopy::OFF,
     }
 }
 

@@ -3,7 +3,7 @@
 //! The dangerous parts of the protocol, small enough to be searched whole.
 
 use crate::{explore::Scene, fault::Checked, op::Op, world::World};
-use sdp_engine::engine::conn::Config;
+use sdp_engine::engine::conn::{Config, Zcopy};
 
 /// As few credits as a connection can have.
 fn tiny(rx_depth: u16) -> Config {
@@ -14,6 +14,8 @@ fn tiny(rx_depth: u16) -> Config {
         tx_depth: 3,
         max_send_payload: 21,
         max_adverts: 1,
+        rcv_size_max: 0,
+        zcopy: Zcopy::OFF,
     }
 }
 

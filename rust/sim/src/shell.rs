@@ -6,7 +6,7 @@
 use crate::{
     app::App,
     coverage::{event_of, Coverage},
-    fault::{ensure, Checked},
+    fault::{ensure, Checked, Fault},
     frame::Frame,
     ledger::Ledger,
     port::Port,
@@ -121,6 +121,13 @@ impl Shell {
                     ensure!(!self.dreq_sent, "a message after the DREQ");
                     let frame = Frame::new(&header, self.app.take(payload_len)?);
                     self.post(frame, watch)?;
+                }
+                Output::Write { .. }
+                | Output::Taken { .. }
+                | Output::Dropped { .. }
+                | Output::Returned { .. }
+                | Output::SinkReturned { .. } => {
+                    return Err(Fault::new(format!("{output:?} without zero copy")));
                 }
                 Output::Disconnect => {
                     ensure!(!self.dreq_sent, "a second DREQ");

@@ -646,7 +646,7 @@ mod tests {
         op::{Op, Step},
         side::Side,
     };
-    use sdp_engine::engine::conn::Config;
+    use sdp_engine::engine::conn::{Config, Zcopy};
 
     const CONFIG: Config = Config {
         rcv_size: 116,
@@ -655,6 +655,8 @@ mod tests {
         tx_depth: 8,
         max_send_payload: 100,
         max_adverts: 1,
+        rcv_size_max: 0,
+        zcopy: Zcopy::OFF,
     };
 
     const WRITE: Op = Op::Write {
