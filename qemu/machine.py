@@ -61,6 +61,8 @@ class Machine:
             file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
         if module:
             shutil.copyfile(module, self.path("run/sdp.ko"))
+        for extra in s.extra:
+            shutil.copyfile(extra, self.path(os.path.join("run", os.path.basename(extra))))
         with open(self.path("run/command"), "w") as file:
             file.write("cd /mnt/share 2>/dev/null || cd /root\n" if s.share else "cd /root\n")
             file.writelines(f"export {name}={shlex.quote(value)}\n" for name, value in environment)

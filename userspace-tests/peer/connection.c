@@ -12,8 +12,10 @@
  *	fault WHAT ERRNO	the peer itself has failed
  *	removed			the device has gone, and with it everything
  *
- * Handlers run in the workqueue of ib_cm and take qp_lock only. A CM id is
- * destroyed with the command lock held and without qp_lock.
+ * Handlers run in the workqueue of ib_cm, those of unanswered messages in that
+ * of ib_mad, and take qp_lock only. A CM id is destroyed with the command lock
+ * held and without qp_lock. Its context is the number of the peer, because a
+ * handler may be late (see struct peer).
  */
 #include <linux/atomic.h>
 #include <linux/err.h>
@@ -32,9 +34,8 @@ static int attach(struct peer *peer, struct ib_device *device)
 	return 0;
 }
 
-static int connection_event(struct ib_cm_id *id, const struct ib_cm_event *event)
+static void report_event(struct peer *peer, struct ib_cm_id *id, const struct ib_cm_event *event)
 {
-	struct peer *peer = id->context;
 	int err;
 
 	switch (event->event) {
@@ -80,23 +81,39 @@ static int connection_event(struct ib_cm_id *id, const struct ib_cm_event *event
 	default:
 		break;
 	}
+}
+
+static int connection_event(struct ib_cm_id *id, const struct ib_cm_event *event)
+{
+	struct peer *peer = peer_get(id->context);
+
+	if (peer) {
+		report_event(peer, id, event);
+		peer_put(peer);
+	}
 	return 0;
 }
 
 /* A REQ; @id is new and becomes ours when this returns 0. */
 static int listener_event(struct ib_cm_id *id, const struct ib_cm_event *event)
 {
-	struct peer *peer = id->context;
+	struct peer *peer;
+	int err = 0;
 
 	/* Any other request would be ours to answer and to destroy. */
 	if (event->event != IB_CM_REQ_RECEIVED)
 		return -EINVAL;
+	peer = peer_get(id->context);
+	if (!peer)
+		return -ECONNREFUSED;
 	id->cm_handler = connection_event;
 	/* One connection each: a second caller is rejected. */
 	if (cmpxchg(&peer->cm, NULL, id))
-		return -EBUSY;
-	peer_report_copy(peer, "req", event->private_data, IB_CM_REQ_PRIVATE_DATA_SIZE);
-	return 0;
+		err = -EBUSY;
+	else
+		peer_report_copy(peer, "req", event->private_data, IB_CM_REQ_PRIVATE_DATA_SIZE);
+	peer_put(peer);
+	return err;
 }
 
 static int send_req(struct peer *peer, struct rdma_cm_id *route, u16 port, const u8 *data,
@@ -133,7 +150,7 @@ static int send_req(struct peer *peer, struct rdma_cm_id *route, u16 port, const
 
 static int create_cm(struct peer *peer)
 {
-	struct ib_cm_id *cm = ib_create_cm_id(peer->device, connection_event, peer);
+	struct ib_cm_id *cm = ib_create_cm_id(peer->device, connection_event, peer_context(peer));
 
 	if (IS_ERR(cm))
 		return PTR_ERR(cm);
@@ -224,7 +241,7 @@ static int listen_on(struct peer *peer, struct ib_device *device, u16 port)
 	err = attach(peer, device);
 	if (err)
 		return err;
-	listener = ib_create_cm_id(device, listener_event, peer);
+	listener = ib_create_cm_id(device, listener_event, peer_context(peer));
 	if (IS_ERR(listener))
 		return PTR_ERR(listener);
 	peer->listener = listener;

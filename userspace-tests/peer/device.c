@@ -12,14 +12,20 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
+#include <linux/xarray.h>
 
 #include "peer.h"
 
 /* A command's words and the longest message in hexadecimal. */
 #define COMMAND_MAX	(2 * PEER_MESSAGE_MAX + 256)
 
+/*
+ * Every open file's, by number. Whoever takes a peer down holds the lock, so
+ * that the removal of a device waits for it.
+ */
 static DEFINE_MUTEX(all_peers_lock);
-static LIST_HEAD(all_peers);
+static DEFINE_XARRAY_ALLOC1(all_peers);
+static u32 last_number;
 
 static struct ib_client client;
 
@@ -43,11 +49,12 @@ static int client_add(struct ib_device *device)
 
 static void client_remove(struct ib_device *device, void *data)
 {
+	unsigned long number;
 	struct peer *peer;
 
 	ib_set_client_data(device, &client, NULL);
 	mutex_lock(&all_peers_lock);
-	list_for_each_entry(peer, &all_peers, entry) {
+	xa_for_each(&all_peers, number, peer) {
 		mutex_lock(&peer->command);
 		if (peer->device == device) {
 			peer_take_down(peer);
@@ -64,20 +71,62 @@ static struct ib_client client = {
 	.remove = client_remove,
 };
 
+/* For the context of a CM id. */
+void *peer_context(const struct peer *peer)
+{
+	return xa_mk_value(peer->number);
+}
+
+/* The peer of that context, unless it has gone. Process context. */
+struct peer *peer_get(const void *context)
+{
+	struct peer *peer;
+
+	xa_lock(&all_peers);
+	peer = xa_load(&all_peers, xa_to_value(context));
+	if (peer)
+		kref_get(&peer->references);
+	xa_unlock(&all_peers);
+	return peer;
+}
+
+static void peer_free(struct kref *references)
+{
+	struct peer *peer = container_of(references, struct peer, references);
+
+	peer_events_free(peer);
+	mutex_destroy(&peer->qp_lock);
+	mutex_destroy(&peer->command);
+	kfree(peer);
+}
+
+void peer_put(struct peer *peer)
+{
+	kref_put(&peer->references, peer_free);
+}
+
 static int peer_open(struct inode *inode, struct file *file)
 {
 	struct peer *peer = kzalloc(sizeof(*peer), GFP_KERNEL);
+	int err;
 
 	if (!peer)
 		return -ENOMEM;
+	kref_init(&peer->references);
 	mutex_init(&peer->command);
 	mutex_init(&peer->qp_lock);
 	peer_settings_init(&peer->settings);
 	peer_events_init(peer);
-	file->private_data = peer;
 	mutex_lock(&all_peers_lock);
-	list_add(&peer->entry, &all_peers);
+	/* A number comes again after all others only. */
+	err = xa_alloc_cyclic(&all_peers, &peer->number, peer, xa_limit_31b, &last_number,
+			      GFP_KERNEL);
 	mutex_unlock(&all_peers_lock);
+	if (err < 0) {
+		peer_put(peer);
+		return err;
+	}
+	file->private_data = peer;
 	return stream_open(inode, file);
 }
 
@@ -86,15 +135,13 @@ static int peer_release(struct inode *inode, struct file *file)
 	struct peer *peer = file->private_data;
 
 	mutex_lock(&all_peers_lock);
-	list_del(&peer->entry);
-	mutex_unlock(&all_peers_lock);
+	/* From here on no handler finds it. */
+	xa_erase(&all_peers, peer->number);
 	mutex_lock(&peer->command);
 	peer_take_down(peer);
 	mutex_unlock(&peer->command);
-	peer_events_free(peer);
-	mutex_destroy(&peer->qp_lock);
-	mutex_destroy(&peer->command);
-	kfree(peer);
+	mutex_unlock(&all_peers_lock);
+	peer_put(peer);
 	return 0;
 }
 

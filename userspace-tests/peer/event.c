@@ -62,8 +62,8 @@ static void add(struct peer *peer, struct event *event)
 	spin_lock_irqsave(&peer->event_lock, flags);
 	list_add_tail(&event->entry, &peer->events);
 	WRITE_ONCE(peer->event_count, peer->event_count + 1);
-	spin_unlock_irqrestore(&peer->event_lock, flags);
 	wake_up_interruptible(&peer->event_wait);
+	spin_unlock_irqrestore(&peer->event_lock, flags);
 }
 
 /* Never silently: the script must not take a gap for nothing having happened. */

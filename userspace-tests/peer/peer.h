@@ -11,6 +11,7 @@
 #define SDP_PEER_H
 
 #include <linux/completion.h>
+#include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
@@ -48,8 +49,13 @@ struct peer_settings {
 };
 
 struct peer {
-	/* In the list of all peers, for the removal of devices. */
-	struct list_head entry;
+	/*
+	 * The file's and those of handlers of the connection manager, which know
+	 * a peer by its number: handlers of REQ, REP and DREQ errors run without
+	 * a reference to their id, so that its destruction does not wait for them.
+	 */
+	struct kref references;
+	u32 number;
 
 	/* One command at a time; also held while everything is taken down. */
 	struct mutex command;
@@ -79,6 +85,9 @@ struct peer {
 };
 
 /* device.c */
+struct peer *peer_get(const void *context);
+void peer_put(struct peer *peer);
+void *peer_context(const struct peer *peer);
 bool peer_device_usable(struct ib_device *device);
 
 /* command.c */

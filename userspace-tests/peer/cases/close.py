@@ -48,6 +48,8 @@ def data_without_rtu(scene: Scene) -> None:
     scene.accept(victim)
     check(victim.stream.receive(11) == b"established", "the bytes")
     scene.works(victim)
+    # Late, and no news any more; the peer's own CM wants it before it lets a DREQ pass.
+    victim.peer.rtu()
     scene.parts(victim)
 
 
