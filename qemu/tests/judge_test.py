@@ -105,6 +105,14 @@ class LogTest(unittest.TestCase):
                "[   13.000002] Call Trace:\n[   13.000003]  should_fail_ex+0x1/0x2\n")
         self.assertEqual(judge.judge(log), [])
 
+    def test_full_cgroup_is_none_and_a_full_machine_is_one(self):
+        log = ("[   13.000000] python3 invoked oom-killer: gfp_mask=0xcc0, order=0\n"
+               "[   13.000002] Call Trace:\n[   13.000003]  dump_header+0x1/0x2\n")
+        cgroup = "[   13.000004] Memory cgroup out of memory: Killed process 70 (python3)\n"
+        machine = "[   13.000004] Out of memory: Killed process 70 (python3)\n"
+        self.assertEqual(judge.judge(log + cgroup), [])
+        self.assertEqual(len(judge.judge(log + machine)), 1)
+
     def test_what_a_requested_failure_breaks_is_reported(self):
         log = ("[   13.000000] FAULT_INJECTION: forcing a failure.\n[   13.000002] Call Trace:\n"
                "[   13.000003] WARNING: at sdp_x\n")

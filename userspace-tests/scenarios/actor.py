@@ -77,16 +77,21 @@ class Actor:
         """Say something that the actor hears."""
         self._sock.send(pickle.dumps(word))
 
-    def word(self, limit: float) -> object:
-        """The next thing that it says."""
+    def outcome(self, limit: float) -> object | None:
+        """The next thing that it says, or None when it has died."""
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         if not poll.poll(limit * 1000):
             raise Failure(f"{self._name} says nothing for {limit:.0f} s, in\n{self.stack()}")
         data = self._sock.recv(WORD)
-        if not data:
+        return pickle.loads(data) if data else None
+
+    def word(self, limit: float) -> object:
+        """The next thing that it says."""
+        word = self.outcome(limit)
+        if word is None:
             raise Failure(f"{self._name} has ended")
-        return pickle.loads(data)
+        return word
 
     def error(self, limit: float) -> int:
         """Wait for its end; the errno of the call that failed, or 0."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ _OFF = {
     "task-filter": "N",
     "require-start": 0,
     "require-end": "0xffffffffffffffff",
+    "reject-start": 0,
+    "reject-end": 0,
     "stacktrace-depth": 32,
 }
 _MOST = 1_000_000
@@ -39,11 +42,15 @@ def _set(kind: str, **values: object) -> None:
         (_DEBUGFS / kind / name.replace("_", "-")).write_text(str(value))
 
 
-def _prepare(kind: str) -> None:
+def _prepare(kind: str, *, anywhere: bool = False) -> None:
     _set(kind, **_OFF)
-    # The way to the allocation leads through the module.
-    start, end = _module_text()
-    _set(kind, require_start=f"{start:#x}", require_end=f"{end:#x}")
+    if not anywhere:
+        # The way to the allocation leads through the module.
+        start, end = _module_text()
+        _set(kind, require_start=f"{start:#x}", require_end=f"{end:#x}")
+    # vmalloc() complains of what it cannot have, and the RDMA drivers use it.
+    start, end = _vmalloc_text()
+    _set(kind, reject_start=f"{start:#x}", reject_end=f"{end:#x}")
     # Ours may sleep; that is no reason to be spared.
     _set(kind, ignore_gfp_wait="N")
     if kind == PAGES:
@@ -56,6 +63,20 @@ def _module_text() -> tuple[int, int]:
         if words[0] == "sdp":
             return int(words[5], 16), int(words[5], 16) + int(words[1])
     raise Failure("sdp is not in /proc/modules")
+
+
+@functools.cache
+def _vmalloc_text() -> tuple[int, int]:
+    start = 0
+    # In order of addresses: a function ends where the next one begins.
+    with open("/proc/kallsyms") as file:
+        for line in file:
+            address, _type, name = line.split()[:3]
+            if start and int(address, 16) > start:
+                return start, int(address, 16)
+            if name == "__vmalloc_node_range_noprof":
+                start = int(address, 16)
+    raise Failure("vmalloc() is not in /proc/kallsyms")
 
 
 @contextlib.contextmanager
@@ -74,12 +95,16 @@ def random(kind: str, percent: int) -> Iterator[Callable[[], int]]:
 
 
 class Nth:
-    """One allocation on behalf of sdp.ko in a call of this thread fails, the first or any other."""
+    """One allocation on behalf of sdp.ko in a call of this thread fails, the first or any other.
 
-    def __init__(self) -> None:
+    `anywhere` adds small ones that others make for the call, such as those of its file.
+    """
+
+    def __init__(self, *, anywhere: bool = False) -> None:
         needed()
-        for kind in (SLAB, PAGES):
-            _prepare(kind)
+        _prepare(SLAB, anywhere=anywhere)
+        # Pages of the process itself are no part of the call.
+        _prepare(PAGES)
         self._fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
 
     def fails(self, number: int, call: Callable[[], object]) -> tuple[bool, int, object]:
@@ -106,13 +131,18 @@ class Nth:
 _ALLOCATIONS = 300
 
 
-def each(call: Callable[[int], Callable[[], object]], judge: Callable[[int, object], None]) -> int:
+def each(
+    call: Callable[[int], Callable[[], object]],
+    judge: Callable[[int, object], None],
+    *,
+    anywhere: bool = False,
+) -> int:
     """Make a call again and again, with the first, second, ... allocation failing.
 
     `call` prepares one and gives what is to be called; `judge` looks at its errno and result. Ends
     with the call that makes fewer allocations than that; how many it makes.
     """
-    nth = Nth()
+    nth = Nth(anywhere=anywhere)
     try:
         for number in range(1, _ALLOCATIONS):
             failed, error, result = nth.fails(number, call(number))

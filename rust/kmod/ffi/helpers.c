@@ -27,12 +27,17 @@
 
 /* linux/mm.h, linux/gfp.h */
 
+/*
+ * Buffers of the stream. A cgroup that has no more to give slows its streams
+ * down; nobody is killed for bytes that a peer has sent or will wait for.
+ */
+#define SDP_GFP_PAYLOAD	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 struct page *sdp_alloc_pages(struct sock *sk, unsigned int order)
 {
 	/* Receive buffers are refilled by workers: charge the socket's cgroup. */
 	struct mem_cgroup *old = set_active_memcg(mem_cgroup_from_sk(sk));
-	struct page *page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_COMP |
-					__GFP_NOWARN, order);
+	struct page *page = alloc_pages(SDP_GFP_PAYLOAD | __GFP_COMP, order);
 
 	set_active_memcg(old);
 	return page;
@@ -197,7 +202,7 @@ void sdp_sock_init(struct socket *sock, struct sock *sk,
 	/* Data pages are charged to the cgroup of the sender and stay with
 	 * this socket, so the per-task fragment must not be used.
 	 */
-	sk->sk_allocation = GFP_KERNEL_ACCOUNT;
+	sk->sk_allocation = SDP_GFP_PAYLOAD;
 	sk->sk_use_task_frag = false;
 }
 

@@ -156,7 +156,7 @@ impl Sock {
             ffi::rdma_destroy_id(id.as_ptr());
             bound
         };
-        bound.map_err(|_| ENODEV)
+        bound.map_err(|e| if e == ENOMEM { e } else { ENODEV })
     }
 
     /// getsockname(2) and getpeername(2); returns the length.

@@ -15,6 +15,7 @@ from cases import (
     memory_cgroup,
     module_removal,
     namespace_deletion,
+    tight_cgroup,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "memory_cgroup",
     "module_removal",
     "namespace_deletion",
+    "tight_cgroup",
 ]

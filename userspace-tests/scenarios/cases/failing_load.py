@@ -31,6 +31,8 @@ LEGITIMATE = {
     errno.ENETUNREACH,
 }
 COUNT = limits.amount(20, 12)
+# At least so often.
+ROUNDS = 20 if limits.SOAK else 2
 BYTES = 150_000
 
 
@@ -118,7 +120,7 @@ def _load(kind: str, percent: int) -> str:
     good = 0
     with faults.random(kind, percent) as failed:
         rounds = 0
-        while (failed() < 30 and rounds < 12) or rounds < 2:
+        while (failed() < 30 and rounds < 12) or rounds < ROUNDS:
             good += _round(seen)
             rounds += 1
         count = failed()
