@@ -25,8 +25,8 @@ use crate::{
         buffer::{
             Direction,
             Mapping,
-            Page,
-            RxBuffer, //
+            RxBuffer,
+            SlotRing, //
         },
         device::{
             Device,
@@ -48,14 +48,14 @@ use kernel::{
 };
 
 /// Pieces of one SEND: the header and the stream's fragments. A fragment is
-/// 32 KiB where memory allows it; more pieces would only make each element of
-/// the send queue larger.
-const SEND_SGES: u32 = 4;
+/// 32 KiB where memory allows it, so more pieces would seldom be of use, and
+/// would double an element of rxe's send queue (256 bytes).
+const SEND_SGES: u32 = 3;
 
 /// Most payload of one SEND: a 32 KiB buffer of a peer like this one.
 pub(crate) const MAX_PAYLOAD: u16 = 32768 - 16;
 
-/// Room of one header in the header page; the longest has 36 bytes.
+/// Room of one header; the longest has 36 bytes.
 const HEADER_SLOT: usize = 64;
 
 /// Where callbacks belong to.
@@ -135,9 +135,7 @@ pub(crate) struct Link {
     flying: Fifo<Flying>,
     posted: Fifo<RxBuffer>,
     spare: Fifo<RxBuffer>,
-    header_mapping: Mapping,
-    header_page: Page,
-    next_header: usize,
+    headers: SlotRing<HEADER_SLOT>,
     send_depth: usize,
     send_pieces: usize,
     rcv_size: u16,
@@ -185,7 +183,7 @@ fn order_of(bytes: usize) -> u32 {
 }
 
 impl Link {
-    /// Makes the queue pair and the header page. May sleep.
+    /// Makes the queue pair and the slots of headers. May sleep.
     pub(crate) fn new(device: &Arc<Device>, origin: Origin, shape: &Shape) -> Result<KBox<Self>> {
         let origin = KBox::new(origin, GFP_KERNEL)?;
         let lease = device.lease(origin.sock.clone())?;
@@ -198,11 +196,7 @@ impl Link {
         let context = core::ptr::from_ref(&*origin).cast_mut().cast();
         let qp = Qp::new::<Callbacks>(device, &capacity, context)?;
         let send_depth = usize::from(shape.send_depth);
-        let header_bytes = send_depth.saturating_mul(HEADER_SLOT);
-        // SAFETY: The socket is referenced by the origin.
-        let header_page = unsafe { Page::alloc(origin.sock.sk(), order_of(header_bytes)) }?;
-        let header_mapping =
-            Mapping::new(device, &header_page, 0, header_bytes, Direction::ToDevice)?;
+        let headers = SlotRing::new(device, send_depth)?;
         Ok(KBox::new(
             Self {
                 cm: None,
@@ -211,9 +205,7 @@ impl Link {
                 flying: Fifo::new(),
                 posted: Fifo::new(),
                 spare: Fifo::new(),
-                header_mapping,
-                header_page,
-                next_header: 0,
+                headers,
                 send_depth,
                 send_pieces: send_sges(device).saturating_sub(1) as usize,
                 rcv_size: shape.rcv_size,
@@ -320,21 +312,12 @@ impl Link {
         }
         self.slots.reserve(GFP_KERNEL)?;
         let bytes = header.as_bytes();
-        let offset = self.next_header.saturating_mul(HEADER_SLOT);
-        // SAFETY: There are `send_depth` slots of 64 bytes and a header has at
-        // most 36; the slot's last send has completed, as sends complete in
-        // order and at most `send_depth` are posted.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                bytes.as_ptr(),
-                self.header_page.address().add(offset),
-                bytes.len(),
-            )
-        };
-        self.header_mapping.sync_for_device(offset, bytes.len());
+        // The slot's last send has completed: sends complete in order, and at
+        // most `send_depth` are posted.
+        let addr = self.headers.put(bytes)?;
         let lkey = self.qp.device().local_dma_lkey();
         let mut sges = [ffi::ib_sge {
-            addr: self.header_mapping.addr().wrapping_add(offset as u64),
+            addr,
             length: bytes.len() as u32,
             lkey,
         }; SEND_SGES as usize];
@@ -364,10 +347,6 @@ impl Link {
         }
         let sges = sges.get_mut(..used).ok_or(EMSGSIZE)?;
         self.qp.post_send::<Callbacks>(sges, solicited)?;
-        self.next_header = self.next_header.wrapping_add(1);
-        if self.next_header >= self.send_depth {
-            self.next_header = 0;
-        }
         // Room was reserved.
         self.slots.push(
             Slot {

@@ -561,6 +561,12 @@ u64 sdp_ib_dma_map_page(struct ib_device *device, struct page *page,
 	return ib_dma_map_page(device, page, offset, size, direction);
 }
 
+u64 sdp_ib_dma_map_single(struct ib_device *device, void *memory, size_t size,
+			  int direction)
+{
+	return ib_dma_map_single(device, memory, size, direction);
+}
+
 int sdp_ib_dma_mapping_error(struct ib_device *device, u64 addr)
 {
 	return ib_dma_mapping_error(device, addr);

@@ -133,6 +133,8 @@ int sdp_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
 int sdp_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
 u64 sdp_ib_dma_map_page(struct ib_device *device, struct page *page,
 			unsigned long offset, size_t size, int direction);
+u64 sdp_ib_dma_map_single(struct ib_device *device, void *memory, size_t size,
+			  int direction);
 int sdp_ib_dma_mapping_error(struct ib_device *device, u64 addr);
 void sdp_ib_dma_unmap_page(struct ib_device *device, u64 addr, size_t size,
 			   int direction);

@@ -65,8 +65,9 @@ pub(crate) struct Knobs {
 const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     // Two packets of 4096-byte RDMA MTU, an order-1 page.
     rcv_size: 8192,
-    // Most receive buffers of one connection; SO_RCVBUF may ask for fewer.
-    rcv_depth: 32,
+    // Most receive buffers of one connection; SO_RCVBUF may ask for fewer. With
+    // two more, the drain marker and the free slot this fills a 32-entry ring.
+    rcv_depth: 28,
     // Work requests of one connection: 14, the drain marker and the free slot
     // of a 16-entry ring.
     send_depth: 14,
@@ -116,7 +117,7 @@ impl NetState {
         unsafe {
             Knobs {
                 rcv_size: knob(&raw const (*k).rcv_size, 8192),
-                rcv_depth: knob(&raw const (*k).rcv_depth, 32),
+                rcv_depth: knob(&raw const (*k).rcv_depth, 28),
                 send_depth: knob(&raw const (*k).send_depth, 14),
                 keepalive_time: knob(&raw const (*k).keepalive_time, 7200),
                 keepalive_intvl: knob(&raw const (*k).keepalive_intvl, 75),

@@ -100,8 +100,8 @@ impl Direction {
 ///
 /// # Invariants
 ///
-/// `addr` was returned by `ib_dma_map_page` for `len` bytes and `direction` on
-/// `device` and was not unmapped.
+/// `addr` was returned by `ib_dma_map_page` or `ib_dma_map_single` for `len`
+/// bytes and `direction` on `device` and was not unmapped.
 pub(crate) struct Mapping {
     device: Arc<Device>,
     addr: u64,
@@ -123,7 +123,32 @@ impl Mapping {
         let addr = unsafe {
             ffi::sdp_ib_dma_map_page(device.as_ptr(), page.as_ptr(), offset, len, direction.raw())
         };
-        // SAFETY: As above; `addr` comes from the mapping call.
+        Self::mapped(device, addr, len, direction)
+    }
+
+    /// Maps memory that `kmalloc` gave out. The memory must outlive the mapping
+    /// and stay where it is.
+    pub(crate) fn of_memory(
+        device: &Arc<Device>,
+        memory: &mut [u8],
+        direction: Direction,
+    ) -> Result<Self> {
+        // SAFETY: The device is valid by its type's invariant, the memory is
+        // physically contiguous.
+        let addr = unsafe {
+            ffi::sdp_ib_dma_map_single(
+                device.as_ptr(),
+                memory.as_mut_ptr().cast(),
+                memory.len(),
+                direction.raw(),
+            )
+        };
+        Self::mapped(device, addr, memory.len(), direction)
+    }
+
+    /// Takes over the result of a mapping call.
+    fn mapped(device: &Arc<Device>, addr: u64, len: usize, direction: Direction) -> Result<Self> {
+        // SAFETY: The device is valid; `addr` comes from the mapping call.
         if unsafe { ffi::sdp_ib_dma_mapping_error(device.as_ptr(), addr) } != 0 {
             return Err(ENOMEM);
         }
@@ -166,6 +191,41 @@ impl Drop for Mapping {
         let dir = self.direction.raw();
         // SAFETY: Mapped by the invariant; this is the only unmapping.
         unsafe { ffi::sdp_ib_dma_unmap_page(self.device.as_ptr(), self.addr, self.len, dir) };
+    }
+}
+
+/// Slots of `SLOT` bytes that the device reads, used in turn.
+pub(crate) struct SlotRing<const SLOT: usize> {
+    mapping: Mapping,
+    memory: KVec<u8>,
+    next: usize,
+}
+
+impl<const SLOT: usize> SlotRing<SLOT> {
+    /// `count` slots. May sleep.
+    pub(crate) fn new(device: &Arc<Device>, count: usize) -> Result<Self> {
+        let bytes = count.checked_mul(SLOT).ok_or(EINVAL)?;
+        let mut memory = KVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?;
+        let mapping = Mapping::of_memory(device, &mut memory, Direction::ToDevice)?;
+        Ok(Self {
+            mapping,
+            memory,
+            next: 0,
+        })
+    }
+
+    /// Puts `bytes` into the next slot and returns its address for an SGE. The
+    /// device must be done with what the slot held `count` calls ago.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<u64> {
+        let offset = self.next;
+        let end = offset.wrapping_add(SLOT);
+        let slot = self.memory.get_mut(offset..end).ok_or(EINVAL)?;
+        slot.get_mut(..bytes.len())
+            .ok_or(EMSGSIZE)?
+            .copy_from_slice(bytes);
+        self.mapping.sync_for_device(offset, bytes.len());
+        self.next = if end < self.memory.len() { end } else { 0 };
+        Ok(self.mapping.addr().wrapping_add(offset as u64))
     }
 }
 
