@@ -207,6 +207,16 @@ impl Script {
         }
     }
 
+    /// As `drain`, without mere credit updates.
+    pub(crate) fn news(&mut self) -> Vec<Did> {
+        let mut all = self.drain();
+        all.retain(|did| {
+            !matches!(did, Did::Sent(repr)
+                if repr.body == Body::Data && repr.payload_len == 0 && !repr.flags.oob_pend)
+        });
+        all
+    }
+
     pub(crate) fn complete(&mut self) {
         assert!(self.in_flight > 0);
         self.in_flight -= 1;

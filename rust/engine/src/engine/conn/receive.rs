@@ -90,6 +90,7 @@ impl Connection {
             Meaning::Plain => self.obey(&repr, payload_len, &mut delivery),
             Meaning::Void => self.on_void_message(&repr),
         }
+        //= spec: DATA-3, SINK-6
         self.take_payload(&repr, payload_len, urgency, &mut delivery);
         Ok(delivery)
     }

@@ -67,6 +67,11 @@ impl Resize {
         self.announced
     }
 
+    /// The size of what is posted from now on.
+    pub(super) fn posting(&self) -> u16 {
+        self.posting
+    }
+
     /// A receive buffer was used up, the oldest one.
     pub(super) fn on_used(&mut self) {
         self.smaller = self.smaller.saturating_sub(1);
@@ -154,6 +159,8 @@ impl Connection {
         //= spec: RESIZE-1, RESIZE-2
         if self.resize.is_answer_due() {
             let size = self.resize.answer();
+            // Offers that wait would come behind the answer.
+            self.offers.end_unsent(size);
             return Some(self.send_control(Body::ChRcvBufAck(size)));
         }
         self.resize.ask.on_sent().ok()?;

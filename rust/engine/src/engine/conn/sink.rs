@@ -92,7 +92,7 @@ impl Connection {
     /// SrcAvail, checked and not void.
     pub(super) fn on_src_avail(&mut self, advert: SrcAvail, inline: u16, delivery: &mut Delivery) {
         // Bytes that come behind those of the SrcAvail have no place any more.
-        self.offers.end_unsent();
+        self.offers.end_unsent(u32::MAX);
         if !self.held.on_src_avail(advert, inline) {
             return;
         }
@@ -122,10 +122,10 @@ impl Connection {
     }
 
     /// The least length of a buffer that can be offered: the payload of any one
-    /// message fits.
+    /// message fits, also if the peer is about to hear of larger ones.
     pub fn sink_len_min(&self) -> u32 {
         let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
-        u32::from(self.resize.announced()).saturating_sub(header)
+        u32::from(self.resize.posting()).saturating_sub(header)
     }
 
     /// How many buffers [`offer_sink`](Self::offer_sink) would take now.

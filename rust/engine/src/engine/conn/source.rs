@@ -66,6 +66,7 @@ impl Connection {
     /// Whether runs are taken and offered. Those that are there and were not
     /// offered go as Data when this is switched off.
     pub fn set_advertise(&mut self, on: bool) {
+        //= spec: ADVERT-4
         self.advertises = on && self.cfg.zcopy.advertise;
     }
 
@@ -159,7 +160,7 @@ impl Connection {
     pub(super) fn on_sink_avail(&mut self, advert: SinkAvail, meant: bool) {
         self.stats.sink_avails_received = self.stats.sink_avails_received.wrapping_add(1);
         //= spec: DISCARD-4
-        if self.targets.take_stale(advert) {
+        if self.targets.take_stale(advert, !meant) {
             self.stats.sink_avails_stale = self.stats.sink_avails_stale.wrapping_add(1);
             return;
         }
@@ -192,14 +193,15 @@ impl Connection {
     /// protocol: modes
     pub(super) fn poll_mode(&mut self) -> Option<Output> {
         let wish = self.modes.wish().or_else(|| self.policy_wish())?;
+        //= spec: MODE-9
         if !self.may_change(wish) || !self.may_send(Need::Control) {
             return None;
         }
         let change = Modes::change(wish);
         let output = self.send_control(Body::ModeChange(change));
         self.modes.on_sent(wish, self.credits.last_sent());
-        if self.modes.send() != Mode::Pipelined {
-            self.targets.drop_all();
+        if wish == Wish::Source(Mode::Combined) {
+            self.targets.on_mode_left();
         }
         Some(output)
     }
@@ -207,6 +209,7 @@ impl Connection {
     fn policy_wish(&self) -> Option<Wish> {
         let zcopy = self.cfg.zcopy;
         let useful = self.modes.auto
+            && !self.modes.is_leaving()
             && self.modes.send() == Mode::Combined
             && self.peer().pipelined
             && (self.advertises || zcopy.write)

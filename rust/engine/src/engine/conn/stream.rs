@@ -8,7 +8,10 @@ use super::{Connection, Mode, Output, RemoteSink};
 use crate::engine::{
     flow::credit::Need,
     policy::{chunk, pipeline},
-    wire::{avail::SrcAvail, Body, Flags},
+    wire::{
+        avail::{SrcAvail, SRC_AVAIL_LEN},
+        Body, Flags,
+    },
     zcopy::{
         cancel::Cancel,
         runs::{Candidate, Front},
@@ -120,7 +123,19 @@ impl Connection {
 
     /// In Combined mode one byte is inline and one is not.
     fn can_offer(&self, run: Candidate) -> bool {
-        run.left >= 2 || self.modes.send() == Mode::Pipelined && run.left > 0
+        match self.modes.send() {
+            Mode::Buffered => false,
+            Mode::Combined => run.left >= 2 && self.inline_room() > 0,
+            Mode::Pipelined => run.left > 0,
+        }
+    }
+
+    /// The most inline bytes: the header is longer than that of Data.
+    fn inline_room(&self) -> u16 {
+        //= spec: HDR-3
+        let header = u16::try_from(SRC_AVAIL_LEN).unwrap_or(u16::MAX);
+        let room = self.max_payload.saturating_sub(header);
+        room.min(self.next_payload())
     }
 
     /// Whether a SrcAvail may go now, but for credits.
@@ -162,7 +177,7 @@ impl Connection {
         let inline = match self.modes.send() {
             Mode::Pipelined => 0,
             Mode::Buffered | Mode::Combined => {
-                pipeline::inline_len(run.inline, run.left, self.next_payload())
+                pipeline::inline_len(run.inline, run.left, self.inline_room())
             }
         };
         //= spec: SRC-1

@@ -206,7 +206,14 @@ impl Modes {
         if self.combine && self.receive == HalfMode::Buffered {
             return Some(Wish::SinkCombined);
         }
-        self.wanted.map(Wish::Source)
+        // What the peer has offered for the last time must have come first.
+        let early = self.wanted == Some(Mode::Pipelined) && self.is_leaving();
+        self.wanted.filter(|_| !early).map(Wish::Source)
+    }
+
+    /// Whether the peer may not know that we have left Pipelined mode.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.left_at.is_some()
     }
 
     /// What the wish looks like on the wire: the half is the receiver's.
@@ -371,7 +378,11 @@ mod tests {
         state.on_sent(Wish::Source(Mode::Combined), Mseq::new(5));
         state.on_acked(Mseq::new(4));
         assert_eq!(state.check_sink_adverts(mid, Mseq::new(4)), Ok(false));
+        // And Pipelined mode is not entered again before the peer knows.
+        state.request(Mode::Pipelined).unwrap();
+        assert_eq!(state.wish(), None);
         state.on_acked(Mseq::new(5));
+        assert_eq!(state.wish(), Some(Wish::Source(Mode::Pipelined)));
         assert_eq!(
             state.check_sink_adverts(mid, Mseq::new(5)),
             Err(PeerError::ModeForbids(mid))

@@ -202,6 +202,7 @@ impl Held {
     }
 
     pub(crate) fn next_remote(&self) -> Option<Remote> {
+        //= spec: CROSS-3, CLOSE-10, SRCCANCEL-5
         if self.state != Hold::Held {
             return None;
         }
@@ -218,11 +219,13 @@ impl Held {
     pub(crate) fn start_read(&mut self, max: u32, depth: u8) -> Result<Remote, Refused> {
         let remote = self.next_remote().ok_or(Refused::Nothing)?;
         let len = NonZeroU32::new(remote.len.min(max)).ok_or(Refused::BadRange)?;
+        //= spec: MR-4
         if self.reads.len() >= depth || !self.reads.push(len) {
             return Err(Refused::Busy);
         }
         let len = len.get();
         if let Some(advert) = self.fifo.iter_mut().find(|advert| advert.left > 0) {
+            //= spec: SRC-4, MR-3
             advert.left = advert.left.saturating_sub(len);
             advert.va = advert.va.wrapping_add(len.into());
             advert.in_flight = advert.in_flight.saturating_add(len);
@@ -237,6 +240,7 @@ impl Held {
         let len = self.reads.pop().map_or(0, NonZeroU32::get);
         if let Some(advert) = self.fifo.iter_mut().find(|advert| advert.in_flight > 0) {
             advert.in_flight = advert.in_flight.saturating_sub(len);
+            //= spec: READ-1
             advert.fetched = advert.fetched.saturating_add(len);
         }
         self.progress = true;
@@ -249,6 +253,7 @@ impl Held {
 
     /// SrcAvailCancel, while no other one is being dealt with.
     pub(crate) fn on_cancel(&mut self) {
+        //= spec: SRCCANCEL-2
         let _ = self.state.on_cancel();
     }
 
@@ -263,6 +268,7 @@ impl Held {
         }
         let idle = self.reads.is_empty();
         let leaving = matches!(self.state, Hold::Declining | Hold::Cancelled);
+        //= spec: SRCCANCEL-4
         let due = advert.is_read() || idle && (leaving || advert.fetched >= least);
         due.then_some(advert.fetched)
     }
@@ -289,6 +295,7 @@ impl Held {
 
     /// SendSm was sent with this number.
     pub(crate) fn on_send_sm(&mut self, mseq: Mseq) {
+        //= spec: SENDSM-4, SRCCANCEL-3
         if self.state.on_send_sm().is_ok() {
             self.fifo.clear();
             self.declined_at = Some(mseq);

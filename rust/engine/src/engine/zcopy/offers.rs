@@ -196,6 +196,7 @@ impl Offers {
         for offer in self.fifo.iter_mut() {
             let _ = offer.state.on_cancel();
         }
+        //= spec: SINKCANCEL-1
         if self.outstanding() > 0 {
             let _ = self.cancel.on_wanted();
         }
@@ -213,22 +214,24 @@ impl Offers {
 
     /// None of them means anything to the source any more.
     pub(crate) fn end(&mut self, why: SinkWhy) {
+        //= spec: SINK-7
         for offer in self.fifo.iter_mut() {
             offer.end(why);
         }
         self.resolve();
     }
 
-    /// What was not sent would come too late.
-    pub(crate) fn end_unsent(&mut self) {
+    /// What was not sent, and is shorter than `least`, would come too late.
+    pub(crate) fn end_unsent(&mut self, least: u32) {
         for offer in self.fifo.iter_mut() {
-            if offer.state == OfferState::Offered {
+            if offer.state == OfferState::Offered && offer.len < least {
                 offer.end(SinkWhy::Crossed);
             }
         }
     }
 
     fn resolve(&mut self) {
+        //= spec: SINKCANCEL-5
         if self.outstanding() == 0 {
             let _ = self.cancel.on_resolved();
         }

@@ -160,6 +160,7 @@ impl Entry {
     pub(super) fn on_sent(&mut self, len: u32) {
         self.left = self.left.saturating_sub(len);
         self.va = self.va.wrapping_add(len.into());
+        //= spec: READ-2, MR-1
         if self.left == 0 && self.state.on_through().is_ok() {
             self.returned(Why::Through);
         }

@@ -225,6 +225,7 @@ impl Runs {
     /// behind a rest can only follow it. Tells of each loss of the stream: how
     /// many bytes, behind how many.
     pub(crate) fn on_send_sm(&mut self, lost: impl FnMut(u32, u32)) {
+        //= spec: SENDSM-1
         self.each(lost, Entry::on_send_sm);
         self.resolve();
     }
@@ -237,6 +238,7 @@ impl Runs {
 
     /// Takes all advertisements back; what is left goes as Data.
     pub(crate) fn recall(&mut self) {
+        //= spec: SRCCANCEL-1
         for entry in self.fifo.iter_mut() {
             entry.on_recall();
         }
@@ -271,7 +273,10 @@ impl Runs {
                 0
             }
         });
-        self.want_cancel();
+        let advertised = |entry: &Entry| entry.state == RunState::Withdrawing;
+        if self.fifo.iter().any(advertised) {
+            self.want_cancel();
+        }
         Ok(())
     }
 
@@ -294,6 +299,7 @@ impl Runs {
     }
 
     fn resolve(&mut self) {
+        //= spec: SRCCANCEL-6
         if self.outstanding() == 0 {
             let _ = self.cancel.on_resolved();
         }

@@ -56,6 +56,8 @@ pub(crate) struct Targets {
     /// Messages with payload that were sent while none was held, less those
     /// that a stale one was discarded for, modulo 2^32.
     non_discards: u32,
+    /// That number when Pipelined mode was left last.
+    left_with: u32,
     /// RDMA Writes in flight.
     writes: u8,
     /// SinkCancelAck is owed.
@@ -67,6 +69,7 @@ impl Targets {
         Self {
             fifo: Fifo::new(),
             non_discards: 0,
+            left_with: 0,
             writes: 0,
             ack_owed: false,
         }
@@ -83,13 +86,28 @@ impl Targets {
     /// Whether it was sent by a sink that had not heard of a message which
     /// used it up. To be asked once for each SinkAvail.
     ///
+    /// `left`: it was sent before its sink knew that Pipelined mode was left.
+    /// What was sent after that has used up nothing.
+    ///
     /// protocol: discards
-    pub(crate) fn take_stale(&mut self, advert: SinkAvail) -> bool {
-        let stale = advert.non_discards != self.non_discards;
+    pub(crate) fn take_stale(&mut self, advert: SinkAvail, left: bool) -> bool {
+        let known = if left {
+            self.left_with
+        } else {
+            self.non_discards
+        };
+        let stale = advert.non_discards != known;
         if stale {
             self.non_discards = self.non_discards.wrapping_sub(1);
+            self.left_with = self.left_with.wrapping_sub(1);
         }
         stale
+    }
+
+    /// Pipelined mode is left, and what is held with it.
+    pub(crate) fn on_mode_left(&mut self) {
+        self.left_with = self.non_discards;
+        self.drop_all();
     }
 
     /// A SinkAvail that is valid. False: there is no room.
@@ -173,6 +191,7 @@ impl Targets {
                     let _ = self.fifo.pop();
                 }
             }
+            //= spec: DISCARD-3
             None => self.non_discards = self.non_discards.wrapping_add(1),
         }
     }
@@ -181,6 +200,7 @@ impl Targets {
     pub(crate) fn on_cancel(&mut self) {
         let before = self.fifo.len();
         for target in self.fifo.iter_mut() {
+            //= spec: SINKCANCEL-2, SINKCANCEL-3
             let _ = target.state.on_cancel();
         }
         self.fifo.retain(|target| target.state != TargetState::Gone);
@@ -207,7 +227,7 @@ impl Targets {
         self.ack_owed = false;
     }
 
-    /// The stream ends, the mode changes, or the connection is over.
+    /// The stream ends, or the connection is over.
     pub(crate) fn drop_all(&mut self) {
         self.fifo.clear();
         self.ack_owed = false;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receive buffers that change their size, asked and answered.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
+mod script;
+
+use script::{config, Script};
+use sdp_engine::engine::{
+    conn::Config,
+    error::{PeerError, Refused},
+    wire::{Body, Mid},
+};
+
+fn growing() -> Script {
+    let cfg = Config {
+        rcv_size_max: 200,
+        ..config()
+    };
+    Script::with(cfg, 20, 1)
+}
+
+//= test: RESIZE-1, RESIZE-2, HDR-3
+#[test]
+fn larger_buffers_are_granted_when_the_smaller_ones_are_used_up() {
+    let mut s = growing();
+    s.send(Body::ChRcvBuf(150), 0).unwrap();
+    assert_eq!(s.conn.rcv_size(), 166);
+    // Three of the old size are posted.
+    for _ in 0..3 {
+        assert!(!s.sent().contains(&Body::ChRcvBufAck(150)));
+        s.send(Body::Data, 100).unwrap();
+        s.conn.on_buffer_consumed();
+    }
+    assert!(s.sent().contains(&Body::ChRcvBufAck(150)));
+    assert_eq!(s.send(Body::Data, 150).unwrap().payload_len, 150);
+    s.conn.on_buffer_consumed();
+    s.drain();
+    assert_eq!(s.send(Body::Data, 151).err(), Some(PeerError::TooLong));
+    // Before the answer it is not allowed.
+    let mut s = growing();
+    s.send(Body::ChRcvBuf(150), 0).unwrap();
+    s.drain();
+    assert_eq!(s.send(Body::Data, 101).err(), Some(PeerError::TooLong));
+}
+
+#[test]
+fn buffers_grow_to_a_limit_and_never_shrink() {
+    let mut s = growing();
+    for (desired, size) in [(u32::MAX, 200), (100, 200), (0, 200)] {
+        s.send(Body::ChRcvBuf(desired), 0).unwrap();
+        assert_eq!(s.conn.rcv_size(), size);
+        for _ in 0..4 {
+            s.drain();
+            s.send(Body::Data, 0).unwrap();
+        }
+        s.drain();
+    }
+    assert_eq!(s.send(Body::Data, 184).unwrap().payload_len, 184);
+}
+
+//= test: RESIZE-3
+#[test]
+fn one_question_at_a_time_either_way() {
+    let mut s = growing();
+    s.send(Body::ChRcvBuf(150), 0).unwrap();
+    assert_eq!(
+        s.send(Body::ChRcvBuf(150), 0).err(),
+        Some(PeerError::ChRcvBufOutstanding)
+    );
+    let mut s = growing();
+    s.conn.ask_rcv_size(500).unwrap();
+    // Not sent, it can be changed.
+    s.conn.ask_rcv_size(400).unwrap();
+    assert_eq!(s.sent(), [Body::ChRcvBuf(400)]);
+    assert_eq!(s.conn.ask_rcv_size(500), Err(Refused::Busy));
+    s.send(Body::ChRcvBufAck(100), 0).unwrap();
+    assert_eq!(
+        s.send(Body::ChRcvBufAck(100), 0).err(),
+        Some(PeerError::Unsolicited(Mid::ChRcvBufAck))
+    );
+    s.drain();
+    assert_eq!(s.conn.ask_rcv_size(500), Err(Refused::Ended));
+}
+
+//= test: RESIZE-5
+#[test]
+fn an_answer_is_taken_so_that_a_message_fits_whichever_way_it_counts() {
+    let answered = |size| {
+        let cfg = Config {
+            max_send_payload: 1000,
+            ..config()
+        };
+        let mut s = Script::with(cfg, 20, 1);
+        assert_eq!(s.conn.max_payload(), 100);
+        s.conn.ask_rcv_size(500).unwrap();
+        s.drain();
+        assert!(s.send(Body::ChRcvBufAck(size), 0).unwrap().resized);
+        s.conn.max_payload()
+    };
+    // Unchanged, without the header and with it.
+    assert_eq!(answered(100), 100);
+    assert_eq!(answered(116), 100);
+    // Larger.
+    assert_eq!(answered(500), 484);
+    assert_eq!(answered(u32::MAX), 1000);
+    // Smaller, which nobody asked for.
+    assert_eq!(answered(60), 44);
+    assert_eq!(answered(0), 1);
+}

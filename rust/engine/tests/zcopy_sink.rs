@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One engine as a sink that reads, its source written out.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
+mod script;
+
+use script::{Did, Script};
+use sdp_engine::engine::{
+    conn::{Ended, Mode, Remote, Run},
+    error::{PeerError, Refused},
+    timer::Timer,
+    types::Mseq,
+    wire::{
+        avail::SrcAvail,
+        mode::{Half, ModeChange},
+        Body, Mid, Repr,
+    },
+};
+
+const ADVERT: SrcAvail = SrcAvail {
+    len: 1000,
+    r_key: 7,
+    va: 0x10_0000,
+};
+
+const PIPELINED: Body = Body::ModeChange(ModeChange {
+    half: Half::Receive,
+    mode: Mode::Pipelined,
+});
+
+const COMBINED: Body = Body::ModeChange(ModeChange {
+    half: Half::Receive,
+    mode: Mode::Combined,
+});
+
+/// A sink with a reader, in Combined mode.
+fn combined() -> Script {
+    let mut s = Script::zcopy(4);
+    s.conn.set_reading(true);
+    s
+}
+
+/// The same in Pipelined mode.
+fn pipelined() -> Script {
+    let mut s = combined();
+    s.send(PIPELINED, 0).unwrap();
+    assert_eq!(s.conn.receive_mode(), Mode::Pipelined);
+    s
+}
+
+/// What was sent but for credit updates.
+fn answers(s: &mut Script) -> Vec<Body> {
+    s.sent()
+        .into_iter()
+        .filter(|body| *body != Body::Data)
+        .collect()
+}
+
+//= test: SRC-4, DATA-3, READ-1, MR-3
+#[test]
+fn what_is_offered_is_read_behind_the_inline_bytes_and_reported_once() {
+    let mut s = combined();
+    let delivery = s.send(Body::SrcAvail(ADVERT), 60).unwrap();
+    assert_eq!((delivery.payload_len, delivery.remote), (60, 940));
+    assert_eq!(s.conn.remote_len(), 940);
+    let whole = Remote {
+        r_key: 7,
+        va: 0x10_0000 + 60,
+        len: 940,
+        inline: 60,
+    };
+    assert_eq!(s.conn.next_remote(), Some(whole));
+    let first = s.conn.start_read(100).unwrap();
+    assert_eq!(first, Remote { len: 100, ..whole });
+    let second = s.conn.start_read(u32::MAX).unwrap();
+    assert_eq!(
+        second,
+        Remote {
+            r_key: 7,
+            va: 0x10_0000 + 160,
+            len: 840,
+            inline: 0
+        }
+    );
+    assert_eq!(s.conn.start_read(1), Err(Refused::Nothing));
+    assert_eq!(s.conn.remote_len(), 0);
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), []);
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(940)]);
+    assert_eq!(s.conn.stats().read_bytes_received, 940);
+    // Resolved: Data may come.
+    assert_eq!(s.send(Body::Data, 5).unwrap().payload_len, 5);
+}
+
+//= test: READ-2, READ-5
+#[test]
+fn parts_are_reported_when_they_are_large_and_in_order() {
+    let mut s = combined();
+    let large = SrcAvail {
+        len: 200 << 10,
+        ..ADVERT
+    };
+    s.send(Body::SrcAvail(large), 1).unwrap();
+    for _ in 0..15 {
+        s.conn.start_read(4 << 10).unwrap();
+        s.conn.handle_read_completed();
+        assert_eq!(answers(&mut s), []);
+    }
+    s.conn.start_read(4 << 10).unwrap();
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(64 << 10)]);
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    assert_eq!(s.conn.remote_len(), 2000);
+    for _ in 0..2 {
+        // A Read does not go across two buffers.
+        assert_eq!(s.conn.start_read(5000).unwrap().len, 1000);
+    }
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(1000)]);
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(1000)]);
+}
+
+//= test: MR-4
+#[test]
+fn no_more_reads_are_in_flight_than_agreed() {
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    for n in 1..=4 {
+        s.conn.start_read(10).unwrap();
+        assert_eq!(s.conn.reads_in_flight(), n);
+    }
+    assert_eq!(s.conn.start_read(10), Err(Refused::Busy));
+    s.conn.handle_read_completed();
+    s.conn.start_read(10).unwrap();
+    assert_eq!(s.conn.start_read(0), Err(Refused::BadRange));
+}
+
+//= test: SRCCANCEL-2
+#[test]
+fn a_cancel_of_nothing_is_not_answered() {
+    let mut s = combined();
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    assert_eq!(answers(&mut s), []);
+    // Read, and reported or about to be.
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.start_read(999).unwrap();
+    s.conn.handle_read_completed();
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(999)]);
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    assert_eq!(answers(&mut s), []);
+}
+
+//= test: SRCCANCEL-3
+#[test]
+fn a_cancel_of_what_was_not_begun_is_answered_by_send_sm() {
+    for mut s in [combined(), pipelined()] {
+        let inline = u32::from(s.conn.receive_mode() == Mode::Combined);
+        s.send(Body::SrcAvail(ADVERT), inline).unwrap();
+        s.send(Body::SrcAvailCancel, 0).unwrap();
+        assert_eq!(s.conn.start_read(1), Err(Refused::Nothing));
+        assert!(s.conn.is_cancelled());
+        assert_eq!(answers(&mut s), [Body::SendSm]);
+        assert!(!s.conn.is_cancelled());
+        assert_eq!(s.send(Body::Data, 5).unwrap().payload_len, 5);
+    }
+}
+
+//= test: SRCCANCEL-4, SENDSM-2
+#[test]
+fn a_cancel_of_a_part_is_answered_by_its_length_and_send_sm() {
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.start_read(400).unwrap();
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), []);
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(400), Body::SendSm]);
+}
+
+fn acks(did: &[Did]) -> Vec<u32> {
+    did.iter()
+        .filter_map(|did| match did {
+            Did::Sent(repr) => Some(repr.mseq_ack.get()),
+            _ => None,
+        })
+        .collect()
+}
+
+//= test: SRCCANCEL-5, SEQ-5, SENDSM-5
+#[test]
+fn a_cancel_waits_for_reads_in_flight_and_so_does_the_acknowledgement() {
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.start_read(400).unwrap();
+    s.conn.start_read(100).unwrap();
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    // The other direction goes on, and says nothing of the cancel.
+    s.queue(10);
+    assert_eq!(acks(&s.news()), [1]);
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), []);
+    assert_eq!(s.conn.start_read(1), Err(Refused::Nothing));
+    s.conn.handle_read_completed();
+    let did = s.news();
+    assert_eq!(acks(&did), [2, 2]);
+    let bodies: Vec<Body> = did
+        .iter()
+        .filter_map(|did| match did {
+            Did::Sent(repr) => Some(repr.body),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(bodies, [Body::RdmaRdCompl(500), Body::SendSm]);
+    // Everything was in flight: no SendSm.
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.start_read(999).unwrap();
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(999)]);
+}
+
+#[test]
+fn nothing_is_advertised_while_the_acknowledgement_stays_behind() {
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.start_read(400).unwrap();
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    let run = Run {
+        len: 500,
+        r_key: 1,
+        va: 2,
+        inline: 0,
+    };
+    assert!(!s.conn.may_advertise());
+    s.conn.queue_run(run).unwrap();
+    assert_eq!(answers(&mut s), []);
+    s.conn.handle_read_completed();
+    let sent = answers(&mut s);
+    assert_eq!(sent[..2], [Body::RdmaRdCompl(400), Body::SendSm]);
+    assert_eq!(sent[2].mid(), Mid::SrcAvail);
+}
+
+//= test: SRCCANCEL-8, SRC-5
+#[test]
+fn between_a_cancel_and_its_answer_the_source_is_silent() {
+    let faults = [
+        (
+            Body::SrcAvailCancel,
+            0,
+            PeerError::CancelOutstanding(Mid::SrcAvailCancel),
+        ),
+        (
+            Body::SrcAvail(ADVERT),
+            0,
+            PeerError::SrcAvailOutstanding(Mid::SrcAvail),
+        ),
+        (Body::Data, 1, PeerError::SrcAvailOutstanding(Mid::Data)),
+        (
+            Body::DisConn,
+            0,
+            PeerError::SrcAvailOutstanding(Mid::DisConn),
+        ),
+    ];
+    for (body, payload, error) in faults {
+        let mut s = pipelined();
+        s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+        s.conn.start_read(1).unwrap();
+        s.send(Body::SrcAvailCancel, 0).unwrap();
+        s.drain();
+        assert_eq!(s.send(body, payload).err(), Some(error));
+        assert_eq!(s.news(), [Did::Disconnect]);
+        // The Read in flight completes into nothing.
+        s.conn.handle_read_completed();
+        s.conn.handle_read_completed();
+        assert_eq!(s.conn.ended(), Some(Ended::Violation(error)));
+    }
+}
+
+#[test]
+fn declining_asks_for_data_once_reads_are_through() {
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.conn.start_read(300).unwrap();
+    s.conn.decline();
+    s.conn.decline();
+    assert_eq!((s.conn.remote_len(), s.conn.next_remote()), (0, None));
+    assert_eq!(answers(&mut s), []);
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(300), Body::SendSm]);
+}
+
+//= test: SENDSM-4, CROSS-3
+#[test]
+fn what_was_offered_before_our_send_sm_was_known_is_void() {
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    let before: Repr = s.next(Body::SrcAvail(ADVERT), 0);
+    s.conn.decline();
+    assert_eq!(answers(&mut s), [Body::SendSm]);
+    let mut late = s.next(Body::SrcAvail(ADVERT), 0);
+    late.mseq_ack = before.mseq_ack;
+    let delivery = s.send_repr(&late).unwrap();
+    assert_eq!((delivery.remote, s.conn.remote_len()), (0, 0));
+    // The rest as Data, and then a new one, which counts.
+    s.send(Body::Data, 10).unwrap();
+    assert_eq!(s.send(Body::SrcAvail(ADVERT), 0).unwrap().remote, 1000);
+    // In Combined mode there cannot be a second one in flight.
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.decline();
+    s.news();
+    let mut late = s.next(Body::SrcAvail(ADVERT), 1);
+    late.mseq_ack = Mseq::HELLO;
+    assert_eq!(
+        s.send_repr(&late).err(),
+        Some(PeerError::SrcAvailOutstanding(Mid::SrcAvail))
+    );
+}
+
+//= test: SRC-6
+#[test]
+fn without_a_reader_it_is_declined_after_a_while() {
+    let mut s = combined();
+    s.conn.set_reading(false);
+    assert_eq!(s.send(Body::SrcAvail(ADVERT), 1).unwrap().remote, 999);
+    assert_eq!(answers(&mut s), []);
+    assert_eq!(s.conn.timer(), Some(Timer::Decline));
+    assert_eq!(Timer::Decline.millis(), 20);
+    s.conn.handle_timeout(Timer::Decline);
+    assert_eq!(s.conn.timer(), Some(Timer::Decline));
+    s.conn.handle_timeout(Timer::Decline);
+    assert_eq!(answers(&mut s), [Body::SendSm]);
+    assert_eq!(s.conn.timer(), None);
+    // A reader comes in time; while it reads nothing runs.
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.set_reading(true);
+    assert_eq!(s.conn.timer(), None);
+    s.conn.set_reading(false);
+    s.conn.start_read(10).unwrap();
+    assert_eq!(s.conn.timer(), None);
+}
+
+//= test: SRC-7
+#[test]
+fn two_senders_without_readers_give_way_at_once() {
+    let run = Run {
+        len: 500,
+        r_key: 1,
+        va: 2,
+        inline: 0,
+    };
+    // Ours is out when the peer's comes.
+    let mut s = combined();
+    s.conn.set_reading(false);
+    s.conn.queue_run(run).unwrap();
+    s.news();
+    assert_eq!(s.send(Body::SrcAvail(ADVERT), 1).unwrap().remote, 0);
+    assert_eq!(answers(&mut s), [Body::SendSm]);
+    // The peer's is there when ours goes.
+    let mut s = combined();
+    s.conn.set_reading(false);
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.queue_run(run).unwrap();
+    let sent = answers(&mut s);
+    assert_eq!(sent[0].mid(), Mid::SrcAvail);
+    assert_eq!(sent[1], Body::SendSm);
+    // The reader goes away.
+    let mut s = combined();
+    s.conn.queue_run(run).unwrap();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.news();
+    s.conn.set_reading(false);
+    assert_eq!(answers(&mut s), [Body::SendSm]);
+}
+
+//= test: SRC-2, SRC-3, ADVERT-1, ADVERT-2
+#[test]
+fn adverts_that_cannot_be_are_violations() {
+    let range = PeerError::AdvertRange(Mid::SrcAvail);
+    let with = |mut s: Script, len, va, payload| {
+        let advert = SrcAvail { len, va, ..ADVERT };
+        s.send(Body::SrcAvail(advert), payload).err()
+    };
+    assert_eq!(with(pipelined(), 0, 0, 0), Some(range));
+    assert_eq!(with(pipelined(), 1, 0, 0), None);
+    assert_eq!(with(pipelined(), 2, u64::MAX - 1, 0), Some(range));
+    assert_eq!(with(pipelined(), u32::MAX, u64::MAX - 1, 0), Some(range));
+    assert_eq!(with(combined(), 10, u64::MAX - 9, 1), Some(range));
+    assert_eq!(
+        with(combined(), u32::MAX, u64::MAX - u64::from(u32::MAX), 1),
+        None
+    );
+    assert_eq!(with(pipelined(), 10, 0, 1), Some(PeerError::SrcAvailInline));
+    assert_eq!(with(combined(), 10, 0, 0), Some(PeerError::SrcAvailInline));
+    assert_eq!(with(combined(), 10, 0, 10), Some(PeerError::SrcAvailInline));
+    let mut s = pipelined();
+    s.bufs = 100;
+    for _ in 0..4 {
+        s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+        s.news();
+    }
+    assert_eq!(
+        s.send(Body::SrcAvail(ADVERT), 0).err(),
+        Some(PeerError::TooManyAdverts(Mid::SrcAvail))
+    );
+}
+
+//= test: MODE-6
+#[test]
+fn leaving_pipelined_mode_drops_what_is_held_if_nothing_was_read() {
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.send(COMBINED, 0).unwrap();
+    assert_eq!(
+        (s.conn.receive_mode(), s.conn.remote_len()),
+        (Mode::Combined, 0)
+    );
+    assert_eq!(answers(&mut s), []);
+    assert_eq!(s.send(Body::SrcAvail(ADVERT), 1).unwrap().remote, 999);
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.conn.start_read(1).unwrap();
+    assert_eq!(
+        s.send(COMBINED, 0).err(),
+        Some(PeerError::SrcAvailOutstanding(Mid::ModeChange))
+    );
+}
+
+#[test]
+fn pipelined_mode_can_be_entered_with_a_src_avail_held() {
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.send(PIPELINED, 0).unwrap();
+    assert_eq!(s.conn.remote_len(), 999);
+    assert_eq!(s.send(Body::SrcAvail(ADVERT), 0).unwrap().remote, 1000);
+}
+
+//= test: DATA-4, CLOSE-10
+#[test]
+fn a_close_with_bytes_in_the_peers_memory_is_a_reset() {
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.on_buffer_consumed();
+    s.conn.close_receive();
+    assert_eq!(s.news(), [Did::Disconnect]);
+    assert_eq!(s.conn.ended(), Some(Ended::Aborted));
+    assert_eq!(s.conn.start_read(1), Err(Refused::Ended));
+    // And so is what comes after it.
+    let mut s = pipelined();
+    s.conn.close_receive();
+    assert_eq!(s.send(Body::SrcAvail(ADVERT), 0).unwrap().remote, 0);
+    assert_eq!(s.news(), [Did::Disconnect]);
+}
+
+#[test]
+fn completions_of_reads_that_were_never_started_mean_nothing() {
+    let mut s = combined();
+    s.conn.handle_read_completed();
+    s.conn.handle_write_completed();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), []);
+    assert_eq!(s.conn.remote_len(), 999);
+}
+
+#[test]
+fn answers_wait_for_credits() {
+    let mut s = Script::with(script::zcopy(), 3, 4);
+    s.conn.set_reading(true);
+    s.queue(1);
+    s.news();
+    s.bufs = 1;
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.start_read(999).unwrap();
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), []);
+    s.bufs = 2;
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(999)]);
+}
