@@ -181,7 +181,7 @@ impl Shell {
 
     /// The oldest Read completes, if it has fetched its bytes.
     pub(crate) fn complete_read(&mut self) -> bool {
-        if !self.reads.front().is_some_and(|read| read.bytes.is_some()) {
+        if self.reads.front().is_none_or(|read| read.bytes.is_none()) {
             return false;
         }
         let bytes = self.reads.pop_front().unwrap().bytes.unwrap();
