@@ -206,6 +206,7 @@ impl Modes {
         if self.combine && self.receive == HalfMode::Buffered {
             return Some(Wish::SinkCombined);
         }
+        //= spec: DISCARD-5
         // What the peer has offered for the last time must have come first.
         let early = self.wanted == Some(Mode::Pipelined) && self.is_leaving();
         self.wanted.filter(|_| !early).map(Wish::Source)

@@ -66,9 +66,13 @@ pub(crate) struct Window {
     posted: u16,
     /// Filled with payload which the application has not read.
     held: u16,
-    /// Upper bound of the credits that the peer has: what our last message
+    /// Upper bound of the credits that the peer has: what a message of ours
     /// granted, less what has arrived since.
     granted: u16,
+    /// The credits that it makes of our last message, less what has arrived
+    /// since: fewer than `granted` if that said less than one before, as a
+    /// frozen acknowledgement does. `told <= granted`
+    told: u16,
     /// Credit updates among the messages that arrived since our last message.
     updates_since: u16,
     /// The last message received.
@@ -89,6 +93,7 @@ impl Window {
             posted: 0,
             held: 0,
             granted: 0,
+            told: 0,
             updates_since: 0,
             received: Mseq::HELLO,
             frozen: None,
@@ -158,6 +163,7 @@ impl Window {
     /// The message in it is not taken in, as the connection is over.
     pub(crate) fn on_dropped(&mut self) {
         self.granted = self.granted.min(self.posted);
+        self.told = self.told.min(self.granted);
     }
 
     /// Checks number and credit of a message without taking it in.
@@ -182,6 +188,7 @@ impl Window {
     pub(crate) fn on_received(&mut self, arrival: Arrival) {
         self.received = self.received.next();
         self.granted = self.granted.saturating_sub(1);
+        self.told = self.told.saturating_sub(1);
         match arrival {
             Arrival::CreditUpdate => self.updates_since = self.updates_since.saturating_add(1),
             Arrival::Control => {}
@@ -210,7 +217,10 @@ impl Window {
     /// Bufs and MSeqAck for a message that is sent now.
     pub(crate) fn on_sent(&mut self) -> (u16, Mseq) {
         let (ack, grant) = self.grant();
-        self.granted = grant;
+        // What the peer sent before it sees this message had the credits of the
+        // ones before.
+        self.granted = self.granted.max(grant);
+        self.told = grant;
         self.updates_since = 0;
         self.streaming = false;
         //= spec: SEQ-3, SEQ-5
@@ -219,7 +229,7 @@ impl Window {
 
     /// Whether a message sent now would grant anything.
     pub(crate) fn grants_new(&self) -> bool {
-        self.grant().1 > self.granted
+        self.grant().1 > self.told
     }
 
     /// Whether a credit update is due.
@@ -234,13 +244,13 @@ impl Window {
     ///
     /// protocol: credit-updates
     pub(crate) fn update_due(&self) -> UpdateDue {
-        let new = self.grant().1.saturating_sub(self.granted);
+        let new = self.grant().1.saturating_sub(self.told);
         if new == 0 {
             return UpdateDue::Not;
         }
-        if self.granted >= PAYLOAD_LEAST {
+        if self.told >= PAYLOAD_LEAST {
             //= spec: UPDATE-5
-            return if new > self.granted >> 1 {
+            return if new > self.told >> 1 {
                 UpdateDue::Now
             } else {
                 UpdateDue::Not
@@ -248,7 +258,7 @@ impl Window {
         }
         //= spec: UPDATE-2, UPDATE-4
         let only_updates = new <= self.updates_since;
-        if only_updates && self.granted > 0 && self.posted < OPEN_LEAST {
+        if only_updates && self.told > 0 && self.posted < OPEN_LEAST {
             UpdateDue::Later
         } else {
             UpdateDue::Now
@@ -258,7 +268,8 @@ impl Window {
     /// What must hold between any two calls, of a shell that posts what is
     /// wanted.
     pub(crate) fn is_sound(&self) -> bool {
-        self.granted <= self.posted
+        self.told <= self.granted
+            && self.granted <= self.posted
             && self.held <= self.depth.saturating_add(1)
             && u32::from(self.posted).saturating_add(self.held.into())
                 <= u32::from(self.depth.max(self.initial)).saturating_add(2)
@@ -441,6 +452,8 @@ mod tests {
         receive(&mut window, Arrival::Control);
         receive(&mut window, Arrival::Control);
         assert_eq!(window.on_sent(), (4, Mseq::HELLO));
+        assert_eq!(window.told, 1);
+        // The peer may have sent before it saw that.
         assert_eq!(window.granted(), 1);
         assert!(!window.grants_new());
         assert_eq!(window.update_due(), UpdateDue::Not);
@@ -452,6 +465,25 @@ mod tests {
         assert_eq!(window.update_due(), UpdateDue::Now);
         assert_eq!(window.on_sent(), (4, Mseq::new(3)));
         assert_eq!(window.granted(), 4);
+    }
+
+    //= test: CREDIT-7, SEQ-5
+    #[test]
+    fn a_message_on_its_way_keeps_the_credit_that_a_frozen_acknowledgement_hides() {
+        let mut window = window(4, 4);
+        for _ in 0..2 {
+            receive(&mut window, Arrival::Control);
+        }
+        window.freeze();
+        assert_eq!(window.granted(), 2);
+        receive(&mut window, Arrival::Control);
+        // One of four is hidden, but for one more the peer had the credit.
+        window.posted = 2;
+        assert_eq!(window.on_sent(), (2, Mseq::new(1)));
+        assert_eq!((window.told, window.granted()), (0, 1));
+        receive(&mut window, Arrival::Control);
+        window.thaw();
+        assert_eq!(window.update_due(), UpdateDue::Now);
     }
 
     #[test]

@@ -106,6 +106,7 @@ impl Targets {
 
     /// Pipelined mode is left, and what is held with it.
     pub(crate) fn on_mode_left(&mut self) {
+        //= spec: DISCARD-5
         self.left_with = self.non_discards;
         self.drop_all();
     }
