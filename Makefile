@@ -27,6 +27,7 @@ help:
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
 	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
+	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'
 	@echo 'make explore             every interleaving of small scenes'
 	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
@@ -102,6 +103,14 @@ sim: host
 
 explore: host
 	@qemu/cargo rust run --quiet --release --locked -p sdp-sim -- explore --limit $(LIMIT) "$(SCENE)"
+
+# make fuzz FUZZ="codec peer operations" FOR=seconds for each
+FUZZ ?= codec peer operations
+FOR ?= 60
+
+.PHONY: fuzz
+fuzz:
+	@rust/fuzz/run $(FOR) $(FUZZ)
 
 .PHONY: spec
 spec: host

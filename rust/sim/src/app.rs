@@ -3,20 +3,29 @@
 //! The application of one side: what it wrote, what it was given.
 
 use crate::{
-    fault::{ensure, Checked},
+    fault::{ensure, Checked, Fault},
     frame::Span,
 };
+use sdp_engine::engine::types::RunId;
 use std::collections::VecDeque;
 
+/// Bytes that were written together, or lie in registered memory together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Piece {
+    pub(crate) left: u32,
+    pub(crate) run: Option<RunId>,
+}
+
 /// Streams are told apart by places, so an application is a few numbers.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct App {
-    /// Bytes written, and of these taken by messages.
-    pub(crate) written: u64,
+    /// What was written and has not left.
+    queue: VecDeque<Piece>,
+    /// Bytes that have left.
     pub(crate) sent: u64,
     /// Where the peer's stream goes on.
     pub(crate) delivered: u64,
-    /// Delivered and not read, a piece for each buffer.
+    /// Delivered in receive buffers and not read, a piece for each.
     pub(crate) unread: VecDeque<Span>,
     pub(crate) read: u64,
     /// End of stream was delivered.
@@ -29,35 +38,108 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// The next bytes of the send stream leave it.
+    /// Bytes that have not left.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.queue.iter().map(|piece| u64::from(piece.left)).sum()
+    }
+
+    /// All bytes, those that were taken out again left aside.
+    pub(crate) fn written(&self) -> u64 {
+        self.sent + self.unsent()
+    }
+
+    /// The next bytes of the send stream leave it; they are of one piece, or of
+    /// plain ones.
     pub(crate) fn take(&mut self, len: u32) -> Checked<Span> {
         let span = Span {
             start: self.sent,
             len,
         };
+        let mut left = len;
+        let run = self.queue.front().and_then(|piece| piece.run);
+        while left > 0 {
+            let Some(piece) = self.queue.front_mut() else {
+                return Err(Fault::new(format!("{left} bytes sent that nobody wrote")));
+            };
+            ensure!(piece.run == run, "bytes of two runs in one message");
+            let part = left.min(piece.left);
+            piece.left -= part;
+            left -= part;
+            if piece.left == 0 {
+                self.queue.pop_front();
+            }
+        }
         self.sent = span.end();
-        ensure!(
-            self.sent <= self.written,
-            "{} bytes sent and {} written",
-            self.sent,
-            self.written
-        );
         Ok(span)
     }
 
+    /// The peer has read the next ones itself.
+    pub(crate) fn taken(&mut self, run: RunId, len: u32) -> Checked {
+        let front = self.queue.front().and_then(|piece| piece.run);
+        ensure!(
+            front == Some(run),
+            "{run:?} is read and {front:?} is in front"
+        );
+        self.take(len)?;
+        Ok(())
+    }
+
+    /// What is left of a run will not be sent.
+    pub(crate) fn dropped(&mut self, run: RunId, len: u32) -> Checked {
+        let found = self.queue.iter().position(|piece| piece.run == Some(run));
+        let left = found.and_then(|at| self.queue.get(at)).map(|p| p.left);
+        ensure!(
+            left == Some(len),
+            "{len} bytes of {run:?} are dropped and {left:?} were left"
+        );
+        let at = found.unwrap_or(0);
+        let ahead: u64 = self.queue.iter().take(at).map(|p| u64::from(p.left)).sum();
+        self.queue.remove(at);
+        let place = self.sent + ahead;
+        for mark in &mut self.urgent_written {
+            if *mark > place {
+                *mark -= u64::from(len);
+            }
+        }
+        Ok(())
+    }
+
+    /// Place in the stream of a byte of a run of `len`.
+    pub(crate) fn place(&self, run: RunId, len: u32, offset: u32) -> Option<u64> {
+        let at = self.queue.iter().position(|piece| piece.run == Some(run))?;
+        let ahead: u64 = self.queue.iter().take(at).map(|p| u64::from(p.left)).sum();
+        let gone = u64::from(len - self.queue.get(at)?.left);
+        (self.sent + ahead + u64::from(offset)).checked_sub(gone)
+    }
+
     pub(crate) fn on_written(&mut self, len: u32, urgent: bool) {
-        self.written += u64::from(len);
+        self.queue.push_back(Piece {
+            left: len,
+            run: None,
+        });
         if urgent && len > 0 {
             // A mark that was not sent gives way to the newer one.
             if self.urgent_written.back().is_some_and(|m| *m > self.sent) {
                 self.urgent_written.pop_back();
             }
-            self.urgent_written.push_back(self.written);
+            self.urgent_written.push_back(self.written());
         }
     }
 
+    pub(crate) fn on_run(&mut self, len: u32, run: RunId) {
+        self.queue.push_back(Piece {
+            left: len,
+            run: Some(run),
+        });
+    }
+
+    /// The last run that was written.
+    pub(crate) fn last_run(&self) -> Option<RunId> {
+        self.queue.iter().rev().find_map(|piece| piece.run)
+    }
+
     /// Bytes come in; they are the next ones of the peer's stream.
-    pub(crate) fn deliver(&mut self, span: Span, urgent: bool) -> Checked {
+    fn arrive(&mut self, span: Span) -> Checked {
         ensure!(!self.eof, "bytes from {} on after the end", span.start);
         ensure!(
             span.start == self.delivered,
@@ -66,10 +148,23 @@ impl App {
             self.delivered
         );
         self.delivered = span.end();
+        Ok(())
+    }
+
+    /// They come in a receive buffer.
+    pub(crate) fn deliver(&mut self, span: Span, urgent: bool) -> Checked {
+        self.arrive(span)?;
         self.unread.push_back(span);
         if urgent {
             self.urgent_received.push_back(self.delivered);
         }
+        Ok(())
+    }
+
+    /// They are in the application's memory already.
+    pub(crate) fn place_directly(&mut self, span: Span) -> Checked {
+        self.arrive(span)?;
+        self.read += u64::from(span.len);
         Ok(())
     }
 

@@ -184,7 +184,7 @@ impl Scene {
                 Op::GiveUp,
             ];
             if self.timers {
-                own.push(Op::Timeout);
+                own.push(Op::LongTimeout);
             }
             if self.faults {
                 own.extend([Op::Mad(1), Op::LoseMad(0), Op::Break]);

@@ -15,9 +15,13 @@ pub(crate) struct Ledger {
     /// Bufs of the last message sent.
     granted: i64,
     received: i64,
-    /// Messages received since the last one was sent.
-    received_since: i64,
+    /// What the last message sent acknowledged of them.
+    acknowledged: i64,
     disconn_sent: bool,
+    /// Number of a SrcAvailCancel that was not acknowledged.
+    cancelled: Option<i64>,
+    /// Number of the last SrcAvailCancel sent.
+    cancel_sent: Option<i64>,
 }
 
 impl Ledger {
@@ -36,7 +40,10 @@ impl Ledger {
     /// The rules for sending, then the message.
     pub(crate) fn on_sent(&mut self, repr: &Repr) -> Checked {
         let mid = repr.body.mid();
-        let new = i64::from(repr.bufs) > self.granted - self.received_since;
+        let ack = i64::from(repr.mseq_ack.get());
+        // What the peer could have left, and what it has after this one.
+        let left = self.granted - (self.received - self.acknowledged);
+        let new = i64::from(repr.bufs) - (self.received - ack) > left;
         let carries = repr.payload_len > 0 || mid == Mid::SrcAvail;
         let least = match (carries, new && mid != Mid::DisConn) {
             (true, _) => 3,
@@ -55,28 +62,54 @@ impl Ledger {
             "{repr} should have number {}",
             self.sent
         );
-        let ack = i64::from(repr.mseq_ack.get());
-        // Who aborts does not look at what still comes in.
-        let good = ack == self.received || mid == Mid::AbortConn && ack <= self.received;
+        // Who aborts does not look at what still comes in, and a cancel is
+        // acknowledged when the Reads in flight have been waited for.
+        let frozen = self.cancelled.is_some_and(|number| ack == number - 1);
+        let aborts = mid == Mid::AbortConn && ack <= self.received;
+        let good = ack == self.received || frozen || aborts;
+        if self.cancelled.is_some_and(|number| ack >= number) {
+            self.cancelled = None;
+        }
         ensure!(good, "{repr} should acknowledge {}", self.received);
         ensure!(
             !(self.disconn_sent && (repr.payload_len > 0 || mid == Mid::DisConn)),
             "{repr} is sent after DisConn"
         );
         self.disconn_sent |= mid == Mid::DisConn;
+        if mid == Mid::SrcAvailCancel {
+            self.cancel_sent = Some(self.sent);
+        }
         self.granted = repr.bufs.into();
-        self.received_since = 0;
+        self.acknowledged = ack;
         Ok(())
     }
 
-    pub(crate) fn on_received(&mut self, repr: &Repr) -> Checked {
+    /// Of a peer that grants what it likes.
+    pub(crate) fn on_received_of_stranger(&mut self, repr: &Repr) {
+        self.receive(repr);
+        self.credits = self.credits.max(0);
+    }
+
+    fn receive(&mut self, repr: &Repr) {
         self.received += 1;
-        self.received_since += 1;
+        if repr.body.mid() == Mid::SrcAvailCancel {
+            self.cancelled = Some(self.received);
+        }
         self.credits = i64::from(repr.bufs) - (self.sent - i64::from(repr.mseq_ack.get()));
+    }
+
+    pub(crate) fn on_received(&mut self, repr: &Repr) -> Checked {
+        self.receive(repr);
+        // A peer that waits for its Reads does not admit to what it has received
+        // since our cancel.
+        let frozen = self
+            .cancel_sent
+            .is_some_and(|number| i64::from(repr.mseq_ack.get()) == number - 1);
         ensure!(
-            self.credits >= 0 || repr.body.mid() == Mid::AbortConn,
+            self.credits >= 0 || frozen || repr.body.mid() == Mid::AbortConn,
             "{repr} takes credits back"
         );
+        self.credits = self.credits.max(0);
         Ok(())
     }
 }

@@ -11,11 +11,13 @@
 //!
 //! What the world checks, it checks without asking the engine: see [`world`].
 
+pub mod codec;
 pub mod coverage;
 pub mod dice;
 pub mod explore;
 pub mod fault;
 pub mod op;
+pub mod rogue;
 pub mod run;
 pub mod scene;
 pub mod side;
@@ -25,6 +27,7 @@ mod app;
 mod cm;
 mod frame;
 mod ledger;
+mod memory;
 mod port;
 mod shell;
 mod trace;

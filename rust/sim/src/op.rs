@@ -18,8 +18,39 @@ pub enum Op {
         /// The last of them is urgent.
         urgent: bool,
     },
+    /// The application writes from registered memory.
+    WriteRun {
+        /// So many bytes.
+        len: u16,
+        /// The wish for inline bytes.
+        inline: u8,
+    },
+    /// A signal interrupts the last such write.
+    Withdraw,
+    /// What is advertised is taken back.
+    Recall,
+    /// Whether runs are advertised at all.
+    Advertise(bool),
     /// It reads so many pieces.
     Read(u8),
+    /// It reads so many bytes from the peer's memory.
+    ReadRemote(u16),
+    /// Somebody waits for bytes.
+    Reading(bool),
+    /// It wants the rest as Data.
+    Decline,
+    /// It lends a buffer, so much longer than the least.
+    Offer(u8),
+    /// It wants its buffers back.
+    CancelSinks,
+    /// A mode of its direction: Buffered, Combined, Pipelined.
+    Mode(u8),
+    /// The peer is to leave Buffered mode.
+    AskCombined,
+    /// The wish for Pipelined mode.
+    ReqPipe(bool),
+    /// The peer's receive buffers are to have another size.
+    AskRcvSize(u8),
     /// TCP_NODELAY.
     Nodelay(bool),
     /// TCP_CORK.
@@ -38,8 +69,10 @@ pub enum Op {
     Handle(u8),
     /// So many sends that have completed are handed in.
     Complete(u8),
-    /// The timer that it wants runs out.
+    /// The timer that it wants runs out, if it is a short one.
     Timeout,
+    /// The timer that it wants runs out, be it one that gives the peer up.
+    LongTimeout,
     /// So many receive buffers that it wants cannot be had.
     Starve(u8),
     /// The device goes, or the queue pair breaks.
@@ -108,7 +141,8 @@ fn small(dice: &mut impl Dice, limit: u32) -> u8 {
 impl Op {
     fn draw_peaceful(dice: &mut impl Dice) -> Self {
         match dice.below(32) {
-            0..=4 => Op::Write {
+            0 => Op::draw_advert(dice),
+            1..=4 => Op::Write {
                 len: u16::try_from(dice.between(1, 200)).unwrap_or(1),
                 more: dice.once_in(8),
                 urgent: dice.once_in(12),
@@ -126,7 +160,31 @@ impl Op {
                 2 => Op::RepeatMad(small(dice, 3)),
                 _ => Op::Push,
             },
-            _ => Op::Handle(32),
+            _ => Op::draw_advert(dice),
+        }
+    }
+
+    fn draw_advert(dice: &mut impl Dice) -> Self {
+        match dice.below(24) {
+            0..=6 => Op::WriteRun {
+                len: u16::try_from(dice.between(1, 400)).unwrap_or(1),
+                inline: small(dice, 40),
+            },
+            7..=11 => Op::ReadRemote(u16::try_from(dice.between(1, 300)).unwrap_or(1)),
+            12..=14 => Op::Offer(small(dice, 60)),
+            15 => Op::Withdraw,
+            16 => Op::Recall,
+            17 => Op::Decline,
+            18 | 19 => Op::Reading(dice.once_in(2)),
+            20 => Op::CancelSinks,
+            21 => Op::Mode(small(dice, 3)),
+            22 => match dice.below(4) {
+                0 => Op::AskCombined,
+                1 => Op::ReqPipe(dice.once_in(2)),
+                2 => Op::AskRcvSize(small(dice, 200)),
+                _ => Op::Advertise(!dice.once_in(3)),
+            },
+            _ => Op::ReadRemote(u16::MAX),
         }
     }
 
@@ -139,6 +197,7 @@ impl Op {
             8 => Op::LoseMad(small(dice, 3)),
             9 => Op::RepeatMad(small(dice, 3)),
             10 => Op::SpoilMad(small(dice, 3), small(dice, 32)),
+            _ if dice.once_in(2) => Op::LongTimeout,
             _ => Op::GiveUp,
         }
     }

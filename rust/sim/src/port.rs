@@ -4,21 +4,40 @@
 
 use crate::{
     fault::{ensure, Checked},
-    frame::Frame,
+    frame::{Frame, Span},
+    memory::Memory,
 };
 use std::collections::VecDeque;
+
+/// A work request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    Send(Frame),
+    Read { key: u32, va: u64, len: u32 },
+    Write { key: u32, va: u64, payload: Span },
+}
+
+/// Its completion. Completions come in the order of the requests.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Done {
+    Send,
+    /// With what was read.
+    Read(Span),
+    Write,
+}
 
 /// A queue pair of a reliable connection, and its completion queues.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Port {
-    /// Receive buffers that wait for a message.
-    pub(crate) free: u16,
+    /// Sizes of the receive buffers that wait for a message.
+    pub(crate) free: VecDeque<u16>,
     /// Filled, and not handed in yet.
     pub(crate) arrived: VecDeque<Frame>,
     /// Posted, and not at the other side yet.
-    pub(crate) out: VecDeque<Frame>,
+    pub(crate) out: VecDeque<Work>,
     /// At the other side, with the completion still to be handed in.
-    pub(crate) acknowledged: u16,
+    pub(crate) done: VecDeque<Done>,
+    pub(crate) memory: Memory,
     /// In the error state: nothing goes out or comes in.
     pub(crate) dead: bool,
     /// What was sent found no queue pair; the retries will run out.
@@ -28,31 +47,61 @@ pub(crate) struct Port {
 impl Port {
     /// Receive buffers that the owner believes posted.
     pub(crate) fn posted(&self) -> usize {
-        usize::from(self.free) + self.arrived.len()
+        self.free.len() + self.arrived.len()
     }
 
-    pub(crate) fn post_receives(&mut self, count: u16) {
-        self.free += count;
+    pub(crate) fn post_receives(&mut self, count: u16, size: u16) {
+        self.free.extend((0..count).map(|_| size));
     }
 
-    /// One more SEND of at most `depth`.
-    pub(crate) fn post(&mut self, frame: Frame, depth: u16) -> Checked {
+    /// SENDs that have not left.
+    pub(crate) fn sends_out(&self) -> usize {
+        let is_send = |work: &&Work| matches!(work, Work::Send(_));
+        self.out.iter().filter(is_send).count()
+    }
+
+    /// One more request, for queues of so many SENDs, Reads and Writes.
+    pub(crate) fn post(&mut self, work: Work, depth: [usize; 3]) -> Checked {
         if self.dead {
             return Ok(());
         }
-        self.out.push_back(frame);
-        let in_flight = self.out.len() + usize::from(self.acknowledged);
+        self.out.push_back(work);
+        let mut used = [0; 3];
+        let kinds = self.out.iter().map(|work| match work {
+            Work::Send(_) => 0,
+            Work::Read { .. } => 1,
+            Work::Write { .. } => 2,
+        });
+        let done = self.done.iter().map(|done| match done {
+            Done::Send => 0,
+            Done::Read(_) => 1,
+            Done::Write => 2,
+        });
+        for kind in kinds.chain(done) {
+            if let Some(count) = used.get_mut(kind) {
+                *count += 1;
+            }
+        }
         ensure!(
-            in_flight <= usize::from(depth),
-            "{in_flight} sends in a queue for {depth}"
+            used.iter().zip(depth).all(|(used, depth)| *used <= depth),
+            "{used:?} SENDs, Reads and Writes in a queue for {depth:?}"
         );
         Ok(())
     }
 
-    /// A message arrives; it must find a buffer.
+    /// A message arrives; it must find a buffer, and fit.
     pub(crate) fn fill(&mut self, frame: Frame) -> Checked {
-        ensure!(self.free > 0, "no receive buffer for {:?}", frame.repr());
-        self.free -= 1;
+        let Some(size) = self.free.pop_front() else {
+            return Err(crate::fault::Fault::new(format!(
+                "no receive buffer for {:?}",
+                frame.repr()
+            )));
+        };
+        ensure!(
+            frame.wire_len() <= size.into(),
+            "{} bytes for a buffer of {size}",
+            frame.wire_len()
+        );
         self.arrived.push_back(frame);
         Ok(())
     }
@@ -62,5 +111,6 @@ impl Port {
         self.dead = true;
         self.unreachable = false;
         self.out.clear();
+        self.memory.on_dead();
     }
 }

@@ -45,7 +45,7 @@ pub struct Failure {
 }
 
 /// Tiny limits, so that every corner is near.
-fn limits(dice: &mut impl Dice) -> Config {
+pub(crate) fn limits(dice: &mut impl Dice) -> Config {
     let mut draw = |least, most| u16::try_from(dice.between(least, most)).unwrap_or(3);
     let rx_initial = draw(3, 5);
     let payload = draw(21, 90);
@@ -55,9 +55,20 @@ fn limits(dice: &mut impl Dice) -> Config {
         rx_initial,
         tx_depth: draw(3, 8),
         max_send_payload: payload,
-        max_adverts: 1,
-        rcv_size_max: 0,
-        zcopy: Zcopy::OFF,
+        max_adverts: u8::try_from(draw(1, 4)).unwrap_or(1),
+        rcv_size_max: if draw(0, 3) == 0 { payload + 60 } else { 0 },
+        zcopy: if draw(0, 4) == 0 {
+            Zcopy::OFF
+        } else {
+            Zcopy {
+                advertise: draw(0, 5) > 0,
+                read: draw(0, 5) > 0,
+                write: draw(0, 2) > 0,
+                read_depth: u8::try_from(draw(1, 4)).unwrap_or(1),
+                write_depth: u8::try_from(draw(1, 4)).unwrap_or(1),
+                max_write: draw(1, 120).into(),
+            }
+        },
     }
 }
 

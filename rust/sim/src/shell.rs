@@ -7,14 +7,17 @@ use crate::{
     app::App,
     coverage::{event_of, Coverage},
     fault::{ensure, Checked, Fault},
-    frame::Frame,
+    frame::{Frame, Span},
     ledger::Ledger,
-    port::Port,
+    memory::{Region, Use},
+    port::{Done, Port, Work},
     side::Side,
     trace::{Sight, Trace},
 };
 use sdp_engine::engine::{
-    conn::{Config, Connection, Ended, Output, Queue, State},
+    conn::{
+        Config, Connection, Ended, Mode, Output, Queue, Run, Sink, SinkEnd, SinkWhy, State, Why,
+    },
     timer::Timer,
 };
 
@@ -71,7 +74,8 @@ impl Shell {
 
     /// Begins with the buffers that Hello and HelloAck ask for.
     pub(crate) fn begin(&mut self, mut conn: Connection) -> &mut Connection {
-        self.port.post_receives(self.cfg.rx_initial);
+        self.port
+            .post_receives(self.cfg.rx_initial, conn.rcv_size());
         conn.on_receives_posted(self.cfg.rx_initial);
         self.conn.insert(conn)
     }
@@ -106,7 +110,7 @@ impl Shell {
             let keep = 2u16.saturating_sub(posted);
             let post = wanted.saturating_sub(self.starved).max(wanted.min(keep));
             if post > 0 {
-                self.port.post_receives(post);
+                self.port.post_receives(post, conn.rcv_size());
                 conn.on_receives_posted(post);
             }
             let Some(output) = conn.poll_output() else {
@@ -122,12 +126,31 @@ impl Shell {
                     let frame = Frame::new(&header, self.app.take(payload_len)?);
                     self.post(frame, watch)?;
                 }
-                Output::Write { .. }
-                | Output::Taken { .. }
-                | Output::Dropped { .. }
-                | Output::Returned { .. }
-                | Output::SinkReturned { .. } => {
-                    return Err(Fault::new(format!("{output:?} without zero copy")));
+                Output::Write { to, len } => {
+                    ensure!(!self.dreq_sent, "a Write after the DREQ");
+                    let payload = self.app.take(len)?;
+                    let side = self.side;
+                    watch
+                        .trace
+                        .see(|| Sight::Left(side, 0, format!("RDMA Write of {len}")));
+                    self.post_work(Work::Write {
+                        key: to.r_key,
+                        va: to.va,
+                        payload,
+                    })?;
+                }
+                Output::Taken { run, len } => self.app.taken(run, len)?,
+                Output::Dropped { run, len } => self.app.dropped(run, len)?,
+                Output::Returned { run, why } => {
+                    self.port.memory.give_back_run(run, why == Why::Over)?;
+                }
+                Output::SinkReturned { sink, why } => {
+                    let stays = why == SinkWhy::Over;
+                    let region = self.port.memory.give_back_sink(sink, stays)?;
+                    ensure!(
+                        stays || written(&region).is_empty(),
+                        "bytes are lost in {region:?}"
+                    );
                 }
                 Output::Disconnect => {
                     ensure!(!self.dreq_sent, "a second DREQ");
@@ -138,7 +161,7 @@ impl Shell {
             self.check()?;
         }
         self.timer = self.conn.as_ref().and_then(Connection::timer);
-        self.check()?;
+        self.check_drained()?;
         if self.ended().is_some() {
             self.port.kill();
         }
@@ -153,7 +176,7 @@ impl Shell {
 
     fn post(&mut self, frame: Frame, watch: &mut Watch) -> Checked {
         let Some(repr) = frame.repr() else {
-            return Err(crate::fault::Fault::new(format!("{frame:?} is no message")));
+            return Err(Fault::new(format!("{frame:?} is no message")));
         };
         ensure!(
             repr.payload_len == frame.payload.len,
@@ -166,7 +189,17 @@ impl Shell {
         watch
             .trace
             .see(|| Sight::Left(side, number, repr.to_string()));
-        self.port.post(frame, self.cfg.tx_depth)
+        self.post_work(Work::Send(frame))
+    }
+
+    fn post_work(&mut self, work: Work) -> Checked {
+        let zcopy = self.cfg.zcopy;
+        let depth = [
+            self.cfg.tx_depth.into(),
+            zcopy.read_depth.into(),
+            zcopy.write_depth.into(),
+        ];
+        self.port.post(work, depth)
     }
 
     /// The oldest message that has arrived goes to the engine.
@@ -187,18 +220,19 @@ impl Shell {
         let delivery = match (delivery, &repr) {
             (Ok(delivery), _) => delivery,
             (Err(error), Some(repr)) => {
-                return Err(crate::fault::Fault::new(format!(
+                return Err(Fault::new(format!(
                     "{:?} takes {repr} for a violation: {error}",
                     self.side
                 )))
             }
-            (Err(error), None) => {
-                return Err(crate::fault::Fault::new(format!("no message: {error}")))
-            }
+            (Err(error), None) => return Err(Fault::new(format!("no message: {error}"))),
         };
         if delivery.peer_closed {
             ensure!(!self.app.eof, "a second end of the stream");
             self.app.eof = true;
+        }
+        if let Some(end) = delivery.sink {
+            self.end_sink(end, delivery.payload_len > 0)?;
         }
         if delivery.payload_len > 0 {
             let mut span = frame.payload;
@@ -208,19 +242,46 @@ impl Shell {
         Ok(true)
     }
 
-    /// The oldest send that has completed is reported.
-    pub(crate) fn complete(&mut self, watch: &mut Watch) -> bool {
-        if self.port.acknowledged == 0 {
-            return false;
+    /// An offered buffer has ended, with bytes or because payload came instead.
+    fn end_sink(&mut self, end: SinkEnd, payload: bool) -> Checked {
+        let region = self.port.memory.give_back_sink(end.sink, false)?;
+        let spans = written(&region);
+        let sum: u32 = spans.iter().map(|span| span.len).sum();
+        ensure!(
+            sum == end.len && ((end.len > 0) != payload || self.app.closed),
+            "{end:?} of {region:?}, payload {payload}"
+        );
+        for span in spans {
+            self.app.place_directly(*span)?;
         }
-        self.port.acknowledged -= 1;
-        self.tell(watch, "send completed", Connection::handle_send_completed);
-        true
+        Ok(())
+    }
+
+    /// The oldest request that has completed is reported.
+    pub(crate) fn complete(&mut self, watch: &mut Watch) -> Checked<bool> {
+        let Some(done) = self.port.done.pop_front() else {
+            return Ok(false);
+        };
+        match done {
+            Done::Send => {
+                self.tell(watch, "send completed", Connection::handle_send_completed);
+            }
+            Done::Read(span) => {
+                if self.ended().is_none() {
+                    self.app.place_directly(span)?;
+                }
+                self.tell(watch, "read completed", Connection::handle_read_completed);
+            }
+            Done::Write => {
+                self.tell(watch, "write completed", Connection::handle_write_completed);
+            }
+        }
+        Ok(true)
     }
 
     pub(crate) fn write(&mut self, len: u16, how: Queue, watch: &mut Watch) -> bool {
         let len = u32::from(len);
-        if self.app.written - self.app.sent + u64::from(len) > SEND_BUFFER {
+        if self.app.unsent() + u64::from(len) > SEND_BUFFER {
             return false;
         }
         let accepted = self.tell(watch, "write", |conn| conn.queue(len, how).is_ok());
@@ -241,6 +302,121 @@ impl Shell {
         read
     }
 
+    /// A write that the peer may read or have written into its memory.
+    pub(crate) fn write_run(&mut self, len: u16, inline: u8, watch: &mut Watch) -> bool {
+        let len = u32::from(len);
+        if self.app.unsent() + u64::from(len) > SEND_BUFFER {
+            return false;
+        }
+        let (r_key, va) = self.port.memory.next();
+        let run = Run {
+            len,
+            r_key,
+            va,
+            inline: inline.into(),
+        };
+        let queued = self.tell(watch, "write", |conn| conn.queue_run(run));
+        let Some(Ok(id)) = queued else {
+            return false;
+        };
+        self.port.memory.lend(len, Use::Run(Some(id)));
+        self.app.on_run(len, id);
+        true
+    }
+
+    /// A signal: the last run, and what is behind it, is taken out.
+    pub(crate) fn withdraw(&mut self) -> bool {
+        let (Some(conn), Some(run)) = (self.conn.as_mut(), self.app.last_run()) else {
+            return false;
+        };
+        conn.withdraw(run).is_ok()
+    }
+
+    /// Fetches bytes from the peer's memory.
+    pub(crate) fn read_remote(&mut self, max: u32, watch: &mut Watch) -> Checked<bool> {
+        if self.app.closed {
+            return Ok(false);
+        }
+        let Some(conn) = self.conn.as_mut() else {
+            return Ok(false);
+        };
+        let expected = conn.next_remote();
+        let Ok(remote) = conn.start_read(max) else {
+            return Ok(false);
+        };
+        let first = expected.is_some_and(|e| e.va == remote.va && e.r_key == remote.r_key);
+        ensure!(
+            first && remote.len > 0 && remote.len <= max,
+            "{remote:?} of {expected:?}, at most {max}"
+        );
+        let side = self.side;
+        watch
+            .trace
+            .see(|| Sight::Left(side, 0, format!("RDMA Read of {}", remote.len)));
+        self.post_work(Work::Read {
+            key: remote.r_key,
+            va: remote.va,
+            len: remote.len,
+        })?;
+        Ok(true)
+    }
+
+    /// Lends a buffer for the peer to write to.
+    pub(crate) fn offer(&mut self, more: u8) -> bool {
+        if self.app.closed {
+            return false;
+        }
+        let Some(conn) = self.conn.as_mut() else {
+            return false;
+        };
+        let len = conn.sink_len_min() + u32::from(more);
+        let (r_key, va) = self.port.memory.next();
+        let Ok(id) = conn.offer_sink(Sink { len, r_key, va }) else {
+            return false;
+        };
+        let what = Use::Sink(Some(id), Vec::new());
+        self.port.memory.lend(len, what);
+        true
+    }
+
+    pub(crate) fn request_mode(&mut self, mode: u8) -> bool {
+        let mode = match mode {
+            0 => Mode::Buffered,
+            1 => Mode::Combined,
+            _ => Mode::Pipelined,
+        };
+        let Some(conn) = self.conn.as_mut() else {
+            return false;
+        };
+        conn.request_mode(mode).is_ok()
+    }
+
+    /// What the peer reads.
+    pub(crate) fn on_remote_read(&mut self, key: u32, va: u64, len: u32) -> Checked<Span> {
+        let (region, offset) = self.port.memory.access(key, va, len)?;
+        let (what, whole) = (region.what.clone(), region.len);
+        let place = match what {
+            Use::Run(Some(run)) => self.app.place(run, whole, offset),
+            Use::Run(None) | Use::Sink(..) => None,
+        };
+        let Some(start) = place else {
+            return Err(Fault::new(format!("a Read of {what:?}")));
+        };
+        Ok(Span { start, len })
+    }
+
+    /// What the peer writes.
+    pub(crate) fn on_remote_write(&mut self, key: u32, va: u64, payload: Span) -> Checked {
+        let (region, offset) = self.port.memory.access(key, va, payload.len)?;
+        let Use::Sink(_, spans) = &mut region.what else {
+            return Err(Fault::new(format!("a Write to {region:?}")));
+        };
+        let used: u32 = spans.iter().map(|span| span.len).sum();
+        ensure!(offset == used, "a Write at {offset}, behind {used} bytes");
+        spans.push(payload);
+        Ok(())
+    }
+
     pub(crate) fn shut_down(&mut self, watch: &mut Watch) -> bool {
         let news = self.conn.is_some() && !self.app.shut;
         if news {
@@ -257,7 +433,8 @@ impl Shell {
         }
         self.app.closed = true;
         self.app.shut = true;
-        if self.app.unread.is_empty() {
+        let remote = self.conn.as_ref().map_or(0, Connection::remote_len);
+        if self.app.unread.is_empty() && remote == 0 {
             self.tell(watch, "close", |conn| {
                 conn.close_receive();
                 conn.shutdown_send();
@@ -303,17 +480,33 @@ impl Shell {
             return Ok(());
         }
         ensure!(
-            u64::from(conn.unsent()) == self.app.written - self.app.sent,
-            "{} bytes unsent, and the engine counts {}",
-            self.app.written - self.app.sent,
-            conn.unsent()
-        );
-        ensure!(
             usize::from(conn.held()) == self.app.unread.len(),
             "{} buffers unread, and the engine counts {}",
             self.app.unread.len(),
             conn.held()
         );
         Ok(())
+    }
+
+    /// What holds when the engine has told everything.
+    fn check_drained(&self) -> Checked {
+        self.check()?;
+        let Some(conn) = self.conn.as_ref().filter(|conn| conn.ended().is_none()) else {
+            return Ok(());
+        };
+        ensure!(
+            u64::from(conn.unsent()) == self.app.unsent(),
+            "{} bytes unsent, and the engine counts {}",
+            self.app.unsent(),
+            conn.unsent()
+        );
+        Ok(())
+    }
+}
+
+fn written(region: &Region) -> &[Span] {
+    match &region.what {
+        Use::Sink(_, spans) => spans,
+        Use::Run(_) => &[],
     }
 }

@@ -18,14 +18,15 @@ use crate::{
     cm::{Cm, Mad},
     coverage::Coverage,
     fault::{ensure, Checked},
-    frame::Frame,
     op::{Op, Step},
+    port::{Done, Work},
     shell::{Leave, Shell, Watch},
     side::Side,
     trace::{Sight, Trace},
 };
 use sdp_engine::engine::{
     conn::{Config, Connection, Ended, Queue},
+    timer::Timer,
     types::Ip,
     wire::hello::{Hello, HelloAck},
 };
@@ -139,9 +140,30 @@ impl World {
         let side = step.side;
         let (shell, _, watch) = self.both(side);
         let noted = matches!(step.op, Op::Shutdown | Op::Close | Op::Abort | Op::Break)
-            || matches!(step.op, Op::Write { .. } | Op::Timeout);
+            || matches!(
+                step.op,
+                Op::Write { .. } | Op::WriteRun { .. } | Op::Withdraw
+            )
+            || matches!(step.op, Op::Timeout | Op::LongTimeout | Op::Recall);
         let moved = match step.op {
             Op::Write { len, more, urgent } => shell.write(len, Queue { more, urgent }, watch),
+            Op::WriteRun { len, inline } => shell.write_run(len, inline, watch),
+            Op::Withdraw => shell.withdraw(),
+            Op::Recall => told(shell.conn.as_mut(), Connection::recall),
+            Op::Advertise(on) => told(shell.conn.as_mut(), |conn| conn.set_advertise(on)),
+            Op::ReadRemote(max) => shell.read_remote(max.into(), watch)?,
+            Op::Reading(on) => told(shell.conn.as_mut(), |conn| conn.set_reading(on)),
+            Op::Decline => told(shell.conn.as_mut(), Connection::decline),
+            Op::Offer(more) => shell.offer(more),
+            Op::CancelSinks => told(shell.conn.as_mut(), Connection::cancel_sinks),
+            Op::Mode(mode) => shell.request_mode(mode),
+            Op::AskCombined => told(shell.conn.as_mut(), |conn| {
+                let _ = conn.ask_combined();
+            }),
+            Op::ReqPipe(on) => told(shell.conn.as_mut(), |conn| conn.set_req_pipe(on)),
+            Op::AskRcvSize(len) => told(shell.conn.as_mut(), |conn| {
+                let _ = conn.ask_rcv_size(len.into());
+            }),
             Op::Read(count) => (0..count).take_while(|_| shell.read()).count() > 0,
             Op::Nodelay(on) => told(shell.conn.as_mut(), |conn| conn.set_nodelay(on)),
             Op::Cork(on) => told(shell.conn.as_mut(), |conn| conn.set_cork(on)),
@@ -149,8 +171,15 @@ impl World {
             Op::Shutdown => shell.shut_down(watch),
             Op::Close => shell.close(watch),
             Op::Abort => shell.tell(watch, "abort", Connection::abort).is_some(),
-            Op::Complete(count) => (0..count).take_while(|_| shell.complete(watch)).count() > 0,
-            Op::Timeout => shell.time_out(watch),
+            Op::Complete(count) => self.repeat(count, |world| {
+                let (shell, _, watch) = world.both(side);
+                shell.complete(watch)
+            })?,
+            Op::Timeout => {
+                !matches!(shell.timer, Some(Timer::PeerClose | Timer::CancelAnswer))
+                    && shell.time_out(watch)
+            }
+            Op::LongTimeout => shell.time_out(watch),
             Op::Starve(count) => {
                 shell.starved = count.into();
                 true
@@ -190,30 +219,41 @@ impl World {
         Ok(moved)
     }
 
-    /// One message crosses from `side`; its sender's adapter learns of it.
+    /// One request of `side` reaches the other, whose adapter carries it out.
     fn carry(&mut self, side: Side) -> Checked<bool> {
         let (from, to, watch) = self.both(side);
-        let Some(frame) = from.port.out.pop_front() else {
+        let Some(work) = from.port.out.pop_front() else {
             return Ok(false);
         };
-        let number = frame.repr().map_or(0, |repr| u64::from(repr.mseq.get()));
+        let (number, name) = match &work {
+            Work::Send(frame) => {
+                let repr = frame.repr();
+                let number = repr.map_or(0, |repr| u64::from(repr.mseq.get()));
+                let name = repr.map_or_else(|| "garbage".to_owned(), |repr| repr.to_string());
+                (number, name)
+            }
+            Work::Read { len, .. } => (0, format!("RDMA Read of {len}")),
+            Work::Write { payload, .. } => (0, format!("RDMA Write of {}", payload.len)),
+        };
         if to.port.dead || to.conn.is_none() {
             // Never acknowledged; the sender's retries run out some time.
             from.port.unreachable = true;
-            watch.trace.see(|| Sight::Lost(side, number, name(&frame)));
+            watch.trace.see(|| Sight::Lost(side, number, name));
             return Ok(true);
         }
-        watch
-            .trace
-            .see(|| Sight::Reached(side, number, name(&frame)));
-        ensure!(
-            frame.wire_len() <= to.cfg.rcv_size.into(),
-            "{} bytes for a buffer of {}",
-            frame.wire_len(),
-            to.cfg.rcv_size
-        );
-        to.port.fill(frame)?;
-        from.port.acknowledged += 1;
+        watch.trace.see(|| Sight::Reached(side, number, name));
+        let done = match work {
+            Work::Send(frame) => {
+                to.port.fill(frame)?;
+                Done::Send
+            }
+            Work::Read { key, va, len } => Done::Read(to.on_remote_read(key, va, len)?),
+            Work::Write { key, va, payload } => {
+                to.on_remote_write(key, va, payload)?;
+                Done::Write
+            }
+        };
+        from.port.done.push_back(done);
         Ok(true)
     }
 
@@ -325,7 +365,7 @@ impl World {
         shell.port.kill();
         loop {
             let (shell, _, watch) = self.both(side);
-            if !(shell.handle(watch)? || shell.complete(watch)) {
+            if !(shell.handle(watch)? || shell.complete(watch)?) {
                 break;
             }
             self.settle(side)?;
@@ -422,13 +462,11 @@ impl World {
             if !conn.is_established() || from.port.dead || to.port.dead {
                 continue;
             }
-            let coming = from.port.out.len() + usize::from(conn.credits());
+            let (may, coming) = (usize::from(conn.credits()), from.port.sends_out());
             ensure!(
-                coming <= usize::from(to.port.free),
-                "{side:?} may send {} and {} are on their way, but {} buffers wait",
-                conn.credits(),
-                from.port.out.len(),
-                to.port.free
+                may + coming <= to.port.free.len(),
+                "{side:?} may send {may} and {coming} are on their way, but {} buffers wait",
+                to.port.free.len()
             );
         }
         Ok(())
@@ -477,12 +515,16 @@ impl World {
                     side,
                     op: Op::Read(u8::MAX),
                 })?;
+                moved |= self.apply(Step {
+                    side,
+                    op: Op::ReadRemote(u16::MAX),
+                })?;
             }
             if !moved {
                 for side in Side::BOTH {
                     moved |= self.apply(Step {
                         side,
-                        op: Op::Timeout,
+                        op: Op::LongTimeout,
                     })?;
                 }
             }
@@ -499,6 +541,7 @@ impl World {
     /// have arrived, and both can send at once.
     pub fn finish_peacefully(&mut self) -> Checked {
         self.run_out()?;
+        self.take_back()?;
         ensure!(self.ended() == [None, None], "ended: {:?}", self.ended());
         self.check_transferred()?;
         for side in Side::BOTH {
@@ -531,6 +574,29 @@ impl World {
         self.check_transferred()?;
         let finished = [Some(Ended::Finished); 2];
         ensure!(self.ended() == finished, "ended: {:?}", self.ended());
+        self.check_returned()
+    }
+
+    /// Buffers that wait for bytes which nobody will send.
+    fn take_back(&mut self) -> Checked {
+        for side in Side::BOTH {
+            self.apply(Step {
+                side,
+                op: Op::CancelSinks,
+            })?;
+        }
+        self.run_out()?;
+        for side in Side::BOTH {
+            let memory = &self.side(side).port.memory;
+            ensure!(!memory.is_lent(), "{side:?} waits for {memory:?}");
+        }
+        Ok(())
+    }
+
+    fn check_returned(&self) -> Checked {
+        for side in Side::BOTH {
+            self.side(side).port.memory.check_returned()?;
+        }
         Ok(())
     }
 
@@ -565,16 +631,16 @@ impl World {
         if whole && self.ended() == [Some(Ended::Finished); 2] {
             self.check_delivered()?;
         }
-        Ok(())
+        self.check_returned()
     }
 
     fn check_transferred(&self) -> Checked {
         for side in Side::BOTH {
             let (from, to) = (&self.side(side).app, &self.side(side.other()).app);
             ensure!(
-                to.read == from.written,
+                to.read == from.written(),
                 "{side:?} wrote {} bytes and {} were read",
-                from.written,
+                from.written(),
                 to.read
             );
         }
@@ -585,9 +651,9 @@ impl World {
         for side in Side::BOTH {
             let (from, to) = (&self.side(side).app, &self.side(side.other()).app);
             ensure!(
-                to.delivered == from.written,
+                to.delivered == from.written(),
                 "{side:?} wrote {} bytes and {} arrived",
-                from.written,
+                from.written(),
                 to.delivered
             );
             ensure!(
@@ -627,12 +693,6 @@ impl World {
     }
 }
 
-fn name(frame: &Frame) -> String {
-    frame
-        .repr()
-        .map_or_else(|| "garbage".to_owned(), |repr| repr.to_string())
-}
-
 fn told(conn: Option<&mut Connection>, tell: impl FnOnce(&mut Connection)) -> bool {
     conn.map(tell).is_some()
 }
@@ -642,8 +702,8 @@ fn told(conn: Option<&mut Connection>, tell: impl FnOnce(&mut Connection)) -> bo
 mod tests {
     use super::World;
     use crate::{
-        frame::Span,
         op::{Op, Step},
+        port::Work,
         side::Side,
     };
     use sdp_engine::engine::conn::{Config, Zcopy};
@@ -685,17 +745,19 @@ mod tests {
         });
         assert!(twice.contains("may send"), "{twice}");
         let elsewhere = fault(|world| {
-            world.a.port.out.front_mut().unwrap().payload = Span { start: 5, len: 10 };
+            if let Some(Work::Send(frame)) = world.a.port.out.front_mut() {
+                frame.payload.start = 5;
+            }
         });
         assert_eq!(elsewhere, "bytes from 5 on are delivered at 0");
-        let no_buffer = fault(|world| world.b.port.free = 0);
+        let no_buffer = fault(|world| world.b.port.free.clear());
         assert!(no_buffer.contains("no receive buffer"), "{no_buffer}");
     }
 
     #[test]
     fn what_an_engine_must_not_do_is_noticed() {
         let forgetful = fault(|world| {
-            world.a.app.written += 1;
+            world.a.app.on_written(1, false);
         });
         assert!(forgetful.contains("the engine counts"), "{forgetful}");
         let overdrawn = fault(|world| {

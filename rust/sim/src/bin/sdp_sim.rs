@@ -4,7 +4,14 @@
 
 use anyhow::{bail, Result};
 use clap::{Parser, Subcommand};
-use sdp_sim::{coverage::Coverage, run::History, scene};
+use sdp_sim::{
+    coverage::Coverage,
+    dice::Seeded,
+    fault::Checked,
+    rogue,
+    run::{History, Shown},
+    scene,
+};
 use std::{thread, time::Instant};
 
 #[derive(Parser)]
@@ -62,10 +69,19 @@ struct Total {
     failed: Option<u64>,
 }
 
+/// Two engines, and one engine with a peer of the same seed.
+fn both(seed: u64) -> Checked<Shown> {
+    let mut shown = History::of_seed(seed).play()?;
+    let met = rogue::meet_by(&mut Seeded::new(seed))?;
+    shown.steps += met.steps;
+    shown.coverage.merge(&met.coverage);
+    Ok(shown)
+}
+
 fn some(seeds: impl Iterator<Item = u64>) -> Total {
     let mut total = Total::default();
     for seed in seeds {
-        match History::of_seed(seed).play() {
+        match both(seed) {
             Ok(shown) => {
                 total.steps += shown.steps;
                 total.coverage.merge(&shown.coverage);
@@ -130,15 +146,24 @@ fn report(coverage: &Coverage) -> Result<()> {
 
 fn replay(seed: u64) -> Result<()> {
     match History::of_seed(seed).check() {
-        Ok(shown) => {
-            println!("seed {seed}: {} steps, nothing is wrong", shown.steps);
-            Ok(())
-        }
+        Ok(shown) => println!("two engines: {} steps, nothing is wrong", shown.steps),
         Err(failure) => {
             println!("{failure}");
-            bail!("seed {seed} fails; again: cargo run --release -p sdp-sim -- replay {seed}")
+            return again(seed);
         }
     }
+    match rogue::meet_by(&mut Seeded::new(seed)) {
+        Ok(shown) => println!("a rogue: {} steps, nothing is wrong", shown.steps),
+        Err(fault) => {
+            println!("{fault}");
+            return again(seed);
+        }
+    }
+    Ok(())
+}
+
+fn again(seed: u64) -> Result<()> {
+    bail!("seed {seed} fails; again: cargo run --release -p sdp-sim -- replay {seed}")
 }
 
 fn explore(limit: usize, name: &str) -> Result<()> {
