@@ -13,7 +13,7 @@
 mod lend;
 
 use lend::{config, Pair, Side};
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use sdp_engine::engine::conn::{Config, Ended, Mode, Queue};
 
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +172,53 @@ fn settle(pair: &mut Pair) {
         pair.act(side, |shell| shell.conn.cancel_sinks());
     }
     pair.run_out();
+}
+
+/// What the sequences of this file reach, so that a change which makes them
+/// lame is seen.
+#[test]
+fn the_sequences_reach_every_kind_of_message_and_event() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = (
+        limits(),
+        limits(),
+        prop::collection::vec((side(), peaceful()), 300..301),
+    );
+    let mut seen: [u64; 15] = [0; 15];
+    for _ in 0..300 {
+        let (a, b, ops) = strategy.new_tree(&mut runner).unwrap().current();
+        let mut pair = Pair::new(a, b);
+        for (side, op) in ops {
+            apply(&mut pair, side, op);
+        }
+        settle(&mut pair);
+        for side in Side::BOTH {
+            let shell = pair.shell(side);
+            let stats = shell.conn.stats();
+            let counts = [
+                stats.read_bytes_sent,
+                stats.read_bytes_received,
+                stats.written_bytes_sent,
+                stats.written_bytes_received,
+                stats.src_avails_sent.into(),
+                stats.src_avails_received.into(),
+                stats.src_avails_declined.into(),
+                stats.sink_avails_sent.into(),
+                stats.sink_avails_received.into(),
+                stats.sink_avails_stale.into(),
+                stats.send_sms_sent.into(),
+                stats.send_sms_received.into(),
+                stats.cancels_sent.into(),
+                stats.cancels_received.into(),
+                u64::try_from(shell.withdrawn).unwrap(),
+            ];
+            for (sum, count) in seen.iter_mut().zip(counts) {
+                *sum += count;
+            }
+        }
+    }
+    println!("{seen:?}");
+    assert!(seen.iter().all(|count| *count >= 20), "{seen:?}");
 }
 
 /// `PROPTEST_CASES` in the environment wins.

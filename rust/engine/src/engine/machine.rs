@@ -31,6 +31,13 @@ macro_rules! machine {
                 $( $( $( (stringify!($event), $Name::$From, $Name::$To), )+ )+ )+
             ];
 
+            /// Every event, by name.
+            #[cfg(test)]
+            pub(crate) const EVENTS: &'static [(
+                &'static str,
+                fn(&mut $Name) -> Result<(), $crate::engine::machine::IllegalMove>,
+            )] = &[ $( (stringify!($event), $Name::$event) ),+ ];
+
             $(
                 $(#[$event_meta])*
                 pub(crate) fn $event(
@@ -45,4 +52,53 @@ macro_rules! machine {
             )+
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IllegalMove;
+    use crate::engine::conn::{
+        Ask, Cancel, DisConn, HalfMode, Hold, OfferState, RunState, State, TargetState,
+    };
+    use std::vec::Vec;
+
+    /// Every pair of a state and an event moves as the table says or not at
+    /// all.
+    macro_rules! walk {
+        ($($Name:ident),+) => { $( {
+            let mut moves = 0;
+            for (name, event) in $Name::EVENTS {
+                for from in $Name::STATES {
+                    let listed: Vec<$Name> = $Name::MOVES
+                        .iter()
+                        .filter(|(event, start, _)| event == name && start == from)
+                        .map(|(_, _, to)| *to)
+                        .collect();
+                    let mut state = *from;
+                    match (event(&mut state), listed.as_slice()) {
+                        (Ok(()), [to]) => assert_eq!(state, *to),
+                        (Err(IllegalMove), []) => assert_eq!(state, *from),
+                        (result, listed) => panic!("{name} in {from:?}: {result:?}, {listed:?}"),
+                    }
+                    moves += listed.len();
+                }
+            }
+            assert_eq!(moves, $Name::MOVES.len());
+        } )+ };
+    }
+
+    #[test]
+    fn machines_move_as_their_tables_say() {
+        walk!(
+            State,
+            DisConn,
+            HalfMode,
+            RunState,
+            Hold,
+            OfferState,
+            TargetState,
+            Cancel,
+            Ask
+        );
+    }
 }

@@ -77,7 +77,14 @@ impl Connection {
         // With both DisConn out neither side has anything left to send.
         //= spec: UPDATE-3
         let over = self.received.is_finished() && self.close.is_disconn_sent();
-        !over && self.may_send(Need::Grant) && self.window.grants_new()
+        // A grant that leaves something out is followed by one that does not,
+        // and that one must find a credit.
+        let need = if self.window.is_frozen() {
+            Need::Control
+        } else {
+            Need::Grant
+        };
+        !over && self.may_send(need) && self.window.grants_new()
     }
 
     /// Whether an update waits for its timer.

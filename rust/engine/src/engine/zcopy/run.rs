@@ -37,7 +37,7 @@ machine! {
         Queued | Copied => Dropped,
         Advertised | Recalled => Withdrawing;
     /// The SrcAvail crossed a SinkAvail, which wins.
-    on_void: Advertised | Recalled => Queued, Withdrawing => Dropped;
+    on_void: Advertised => Queued, Recalled => Copied, Withdrawing => Dropped;
     /// The peer asks for the rest as Data.
     on_send_sm: Advertised | Recalled => Copied, Withdrawing => Dropped;
     /// It cannot be offered.
@@ -191,7 +191,11 @@ impl Entry {
     pub(super) fn on_void(&mut self) -> u32 {
         let before = self.left();
         if self.state.on_void().is_ok() {
-            self.returned(Why::Withdrawn);
+            self.returned(if self.state == RunState::Dropped {
+                Why::Withdrawn
+            } else {
+                Why::Recalled
+            });
         }
         before.saturating_sub(self.left())
     }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The state machines as a document: tables and diagrams made from the tables
+//! of the engine.
+//!
+//! `docs/state-machines.md` is what this test makes. When a change is meant,
+//! `BLESS=1 cargo test -p sdp-engine --test machines` writes it anew; review the
+//! difference.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by panicking"
+)]
+
+use sdp_engine::engine::conn::{
+    Ask, Cancel, DisConn, HalfMode, Hold, OfferState, RunState, State, TargetState,
+};
+use std::{env, fmt::Write, fs, path::Path};
+
+/// A machine, its names as text.
+struct Machine {
+    title: &'static str,
+    about: &'static str,
+    states: Vec<String>,
+    /// Event, from, to.
+    moves: Vec<(String, String, String)>,
+}
+
+macro_rules! machine {
+    ($Name:ident, $title:literal, $about:literal) => {
+        Machine {
+            title: $title,
+            about: $about,
+            states: $Name::STATES.iter().map(|s| format!("{s:?}")).collect(),
+            moves: $Name::MOVES
+                .iter()
+                .map(|(event, from, to)| {
+                    let event = event.strip_prefix("on_").expect("an event");
+                    (
+                        event.replace('_', " "),
+                        format!("{from:?}"),
+                        format!("{to:?}"),
+                    )
+                })
+                .collect(),
+        }
+    };
+}
+
+fn machines() -> Vec<Machine> {
+    vec![
+        machine!(
+            State,
+            "Connection",
+            "Where a connection is in its life (`conn/state.rs`)."
+        ),
+        machine!(
+            DisConn,
+            "DisConn",
+            "The end of our byte stream (`conn/close.rs`)."
+        ),
+        machine!(
+            HalfMode,
+            "Mode of one direction",
+            "There is one for each direction (`flow/mode.rs`)."
+        ),
+        machine!(
+            RunState,
+            "SrcAvail, at its source",
+            "One run of the send stream that lies in registered memory (`zcopy/run.rs`)."
+        ),
+        machine!(
+            Hold,
+            "SrcAvail, at its sink",
+            "All SrcAvails that the sink holds, as cancel and SendSm are about all of them \
+             (`zcopy/held.rs`)."
+        ),
+        machine!(
+            OfferState,
+            "SinkAvail, at its sink",
+            "One buffer that is offered to be written (`zcopy/offers.rs`)."
+        ),
+        machine!(
+            TargetState,
+            "SinkAvail, at its source",
+            "One buffer of the peer (`zcopy/targets.rs`)."
+        ),
+        machine!(
+            Cancel,
+            "Cancel, at its sender",
+            "SrcAvailCancel or SinkAvailCancel (`zcopy/cancel.rs`)."
+        ),
+        machine!(
+            Ask,
+            "ChRcvBuf, at its sender",
+            "Our question about the peer's receive buffers (`conn/resize.rs`)."
+        ),
+    ]
+}
+
+impl Machine {
+    fn events(&self) -> Vec<&str> {
+        let mut events: Vec<&str> = Vec::new();
+        for (event, _, _) in &self.moves {
+            if !events.contains(&event.as_str()) {
+                events.push(event);
+            }
+        }
+        events
+    }
+
+    fn to(&self, event: &str, from: &str) -> Option<&str> {
+        self.moves
+            .iter()
+            .find(|(e, f, _)| e == event && f == from)
+            .map(|(_, _, to)| to.as_str())
+    }
+
+    /// Moves between the same two states share an arrow.
+    fn diagram(&self, out: &mut String) {
+        writeln!(out, "```mermaid\nstateDiagram-v2").unwrap();
+        let mut drawn: Vec<(&str, &str)> = Vec::new();
+        for (_, from, to) in &self.moves {
+            if drawn.contains(&(from, to)) {
+                continue;
+            }
+            drawn.push((from, to));
+            let events: Vec<&str> = self
+                .moves
+                .iter()
+                .filter(|(_, f, t)| f == from && t == to)
+                .map(|(event, _, _)| event.as_str())
+                .collect();
+            writeln!(out, "    {from} --> {to}: {}", events.join(", ")).unwrap();
+        }
+        writeln!(out, "```").unwrap();
+    }
+
+    /// Every state and every event.
+    fn matrix(&self, out: &mut String) {
+        writeln!(out, "| event | {} |", self.states.join(" | ")).unwrap();
+        writeln!(out, "|---|{}", "---|".repeat(self.states.len())).unwrap();
+        for event in self.events() {
+            write!(out, "| {event} |").unwrap();
+            for from in &self.states {
+                match self.to(event, from) {
+                    Some(to) if to == from => write!(out, " = |").unwrap(),
+                    Some(to) => write!(out, " {to} |").unwrap(),
+                    None => write!(out, " - |").unwrap(),
+                }
+            }
+            writeln!(out).unwrap();
+        }
+    }
+}
+
+fn document() -> String {
+    let mut out = String::from(
+        "<!-- SPDX-License-Identifier: GPL-2.0 -->\n\
+         <!-- Made by `BLESS=1 cargo test -p sdp-engine --test machines`. -->\n\
+         # State machines\n\n\
+         Each is a table in the engine (`machine!`), from which this page is made. A\n\
+         column is a state, a row an event; `=` stays, `-` is no move: the event is\n\
+         refused and changes nothing.\n",
+    );
+    for machine in machines() {
+        write!(out, "\n## {}\n\n{}\n\n", machine.title, machine.about).unwrap();
+        machine.diagram(&mut out);
+        writeln!(out).unwrap();
+        machine.matrix(&mut out);
+    }
+    out
+}
+
+#[test]
+fn the_document_is_what_the_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-machines.md");
+    let document = document();
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, &document).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap();
+    for (line, expected) in document.lines().zip(written.lines()) {
+        assert_eq!(line, expected, "see the head of this file");
+    }
+    assert_eq!(document.lines().count(), written.lines().count());
+}
+
+#[test]
+fn no_event_has_two_outcomes_and_no_state_is_out_of_reach() {
+    for machine in machines() {
+        for (n, (event, from, _)) in machine.moves.iter().enumerate() {
+            let again = machine.moves[n + 1..]
+                .iter()
+                .any(|(e, f, _)| e == event && f == from);
+            assert!(!again, "{}: {event} from {from}", machine.title);
+        }
+        // The first state is where it begins; a connection has two beginnings.
+        let mut seen = vec![machine.states[0].clone()];
+        if machine.title == "Connection" {
+            seen.push("HelloReceived".to_owned());
+        }
+        let mut next = 0;
+        while let Some(state) = seen.get(next).cloned() {
+            next += 1;
+            for (_, from, to) in &machine.moves {
+                if *from == state && !seen.contains(to) {
+                    seen.push(to.clone());
+                }
+            }
+        }
+        for state in &machine.states {
+            assert!(seen.contains(state), "{}: {state}", machine.title);
+        }
+    }
+}
