@@ -9,15 +9,19 @@ from scene import Scene
 
 Run = Callable[[Scene], None]
 CASES: dict[str, Run] = {}
+# Those that are not worth their time in every run.
+LONG: set[str] = set()
 
 
-def case(name: str) -> Callable[[Run], Run]:
-    """Make a function a case."""
+def case(name: str, *, long: bool = False) -> Callable[[Run], Run]:
+    """Make a function a case; a long one is for long runs (SOAK=1) and for who names it."""
 
     def add(run: Run) -> Run:
         if name in CASES:
             raise ValueError(f"two cases are called {name}")
         CASES[name] = run
+        if long:
+            LONG.add(name)
         return run
 
     return add

@@ -118,7 +118,7 @@ def endless_acknowledgement(scene: Scene) -> None:
     check(found == errno.ETIMEDOUT, f"ended with {errno.errorcode.get(found, found)}")
 
 
-@case("transport: a peer that wants an hour for its RTU")
+@case("transport: a peer that wants an hour for its RTU", long=True)
 def endless_rtu(scene: Scene) -> None:
     """An embryo takes a place in the backlog: it must not take it for long."""
     victim = scene.greet(remote_cm_timeout=31, cm_retries=15)

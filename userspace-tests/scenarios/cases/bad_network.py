@@ -8,7 +8,7 @@ import time
 import limits
 import network
 import traffic
-from register import scenario
+from register import long_scenario, scenario
 
 
 def _carried(*netem: str) -> str:
@@ -31,13 +31,13 @@ def streams_are_right_with_packets_lost() -> str:
     return _carried("loss", "1%")
 
 
-@scenario
+@long_scenario
 def streams_are_right_with_packets_late() -> str:
     """By some milliseconds."""
     return _carried("delay", "3ms")
 
 
-@scenario
+@long_scenario
 def streams_are_right_with_packets_doubled() -> str:
     """One in twenty."""
     return _carried("duplicate", "5%")

@@ -15,7 +15,7 @@ import traffic
 from actor import Actor, Line
 from network import A, B
 from peer import namespace
-from register import scenario
+from register import long_scenario, scenario
 from stream import Connecting, Listener
 from twohosts import native
 from twohosts.failure import check
@@ -70,7 +70,7 @@ def _serve(line: Line, address: str) -> None:
                 pass
 
 
-@scenario
+@long_scenario
 def devices_come_and_go_while_connections_are_made() -> str:
     """Processes connect both ways all the time; each attempt works or says why not."""
     rounds = limits.amount(4, 3)

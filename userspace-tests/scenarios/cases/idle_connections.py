@@ -6,7 +6,7 @@ from __future__ import annotations
 import leftovers
 import limits
 import traffic
-from register import scenario
+from register import long_scenario
 from twohosts.failure import check
 
 COUNT = 200
@@ -43,7 +43,7 @@ def _hold() -> int:
     return used
 
 
-@scenario
+@long_scenario
 def idle_connections_leave_nothing() -> str:
     """Sockets, resources and memory are back once they are closed."""
     # The first time fills caches that stay.
