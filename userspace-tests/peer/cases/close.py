@@ -184,7 +184,8 @@ def abort(scene: Scene) -> None:
     victim = scene.establish()
     victim.talk.put(Mid.DIS_CONN)
     scene.ends_with(victim, 0)
-    victim.talk.put(Mid.ABORT_CONN)
+    # Its acknowledgement may get lost with the module's queue pair.
+    victim.talk.send(Mid.ABORT_CONN)
     victim.peer.expect("dreq")
     victim.peer.drep()
     scene.moved(violations=0, resets_received=1)

@@ -102,8 +102,8 @@ def sidr(scene: Scene) -> None:
 def endless_retries(scene: Scene) -> None:
     """How long to wait is not the peer's to say."""
     victim = scene.establish(remote_retry=7)
-    victim.stream.send(b"anybody there?")
     victim.peer.vanish()
+    victim.stream.send(b"anybody there?")
     found, _data = victim.stream.end()
     check(found == errno.ETIMEDOUT, f"ended with {errno.errorcode.get(found, found)}")
 
@@ -112,8 +112,8 @@ def endless_retries(scene: Scene) -> None:
 def endless_acknowledgement(scene: Scene) -> None:
     """As before."""
     victim = scene.establish(remote_ack_timeout=31)
-    victim.stream.send(b"anybody there?")
     victim.peer.vanish()
+    victim.stream.send(b"anybody there?")
     found, _data = victim.stream.end()
     check(found == errno.ETIMEDOUT, f"ended with {errno.errorcode.get(found, found)}")
 
