@@ -2,7 +2,13 @@
 
 //! The dangerous parts of the protocol, small enough to be searched whole.
 
-use crate::{explore::Scene, fault::Checked, op::Op, world::World};
+use crate::{
+    explore::Scene,
+    fault::Checked,
+    op::{Op, Step},
+    side::Side,
+    world::World,
+};
 use sdp_engine::engine::conn::{Config, Zcopy};
 
 /// As few credits as a connection can have.
@@ -27,8 +33,147 @@ const fn write(len: u16) -> Op {
     }
 }
 
+const fn run(len: u16) -> Op {
+    Op::WriteRun { len, inline: 1 }
+}
+
+const READ: Op = Op::ReadRemote(40);
+
+/// With everything that needs no copy.
+fn lending(max_adverts: u8) -> Config {
+    Config {
+        rx_depth: 4,
+        max_adverts,
+        zcopy: Zcopy {
+            advertise: true,
+            read: true,
+            write: true,
+            read_depth: 1,
+            write_depth: 1,
+            max_write: 30,
+        },
+        ..tiny(4)
+    }
+}
+
+/// Combined both ways.
+fn combined() -> Checked<World> {
+    World::established(lending(1), lending(1))
+}
+
+/// A's direction is Pipelined.
+fn pipelined() -> Checked<World> {
+    let mut world = World::established(lending(3), lending(3))?;
+    world.apply(Step {
+        side: Side::A,
+        op: Op::Mode(2),
+    })?;
+    world.rest()?;
+    Ok(world)
+}
+
 /// All scenes.
 pub fn all() -> Checked<Vec<Scene>> {
+    let mut all = copying()?;
+    all.extend(advertising()?);
+    all.extend(offering()?);
+    Ok(all)
+}
+
+/// Of SrcAvails.
+fn advertising() -> Checked<Vec<Scene>> {
+    Ok(vec![
+        Scene {
+            name: "cancel against completion",
+            start: combined()?,
+            scripts: [vec![run(60), Op::Recall], vec![READ, READ]],
+            faults: false,
+            timers: false,
+        },
+        Scene {
+            name: "cancel against SendSm",
+            start: combined()?,
+            scripts: [vec![run(60), Op::Recall, run(30)], vec![READ, Op::Decline]],
+            faults: false,
+            timers: false,
+        },
+        Scene {
+            name: "a write is taken back by a signal",
+            start: combined()?,
+            scripts: [vec![run(60), Op::Withdraw, write(5)], vec![READ, READ]],
+            faults: false,
+            timers: false,
+        },
+        Scene {
+            name: "both sides advertise",
+            start: combined()?,
+            scripts: [vec![run(30), READ], vec![run(30), READ]],
+            faults: false,
+            timers: true,
+        },
+        Scene {
+            name: "close against a SrcAvail",
+            start: combined()?,
+            scripts: [vec![run(60), Op::Close], vec![READ, Op::Close]],
+            faults: false,
+            timers: true,
+        },
+        Scene {
+            name: "a SrcAvail, and everything breaks",
+            start: combined()?,
+            scripts: [vec![run(60), Op::Recall], vec![READ]],
+            faults: true,
+            timers: true,
+        },
+    ])
+}
+
+/// Of SinkAvails.
+fn offering() -> Checked<Vec<Scene>> {
+    Ok(vec![
+        Scene {
+            name: "Data against a SinkAvail",
+            start: pipelined()?,
+            scripts: [vec![write(21), write(10)], vec![Op::Offer(0), Op::Offer(0)]],
+            faults: false,
+            timers: false,
+        },
+        Scene {
+            name: "SrcAvail against SinkAvail",
+            start: pipelined()?,
+            scripts: [vec![run(40), run(30)], vec![Op::Offer(20), READ]],
+            faults: false,
+            timers: false,
+        },
+        Scene {
+            name: "a SinkAvail and its cancel",
+            start: pipelined()?,
+            scripts: [vec![run(60)], vec![Op::Offer(20), Op::CancelSinks]],
+            faults: false,
+            timers: false,
+        },
+        Scene {
+            name: "the mode changes under a SinkAvail",
+            start: pipelined()?,
+            scripts: [
+                vec![write(21), Op::Mode(1), write(10), Op::Mode(2)],
+                vec![Op::Offer(0), Op::Offer(0)],
+            ],
+            faults: false,
+            timers: false,
+        },
+        Scene {
+            name: "close against a SinkAvail",
+            start: pipelined()?,
+            scripts: [vec![run(40), Op::Shutdown], vec![Op::Offer(20), Op::Close]],
+            faults: false,
+            timers: true,
+        },
+    ])
+}
+
+/// Of Data alone.
+fn copying() -> Checked<Vec<Scene>> {
     let established = |depth| World::established(tiny(depth), tiny(depth));
     Ok(vec![
         Scene {
