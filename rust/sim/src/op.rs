@@ -201,4 +201,46 @@ impl Op {
             _ => Op::GiveUp,
         }
     }
+
+    /// What people would say of it; None if nobody would notice.
+    pub(crate) fn in_words(self) -> Option<String> {
+        let words = match self {
+            Op::Write { len, urgent, .. } => {
+                let end = if urgent { ", the last one urgent" } else { "" };
+                format!("writes {len} bytes{end}")
+            }
+            Op::WriteRun { len, .. } => format!("writes {len} bytes from registered memory"),
+            Op::Withdraw => "a signal interrupts the write".to_owned(),
+            Op::Recall => "takes back what is advertised".to_owned(),
+            Op::Read(_) => "reads".to_owned(),
+            Op::ReadRemote(_) => "reads from the peer's memory".to_owned(),
+            Op::Decline => "wants the rest as Data".to_owned(),
+            Op::Offer(_) => "offers a buffer".to_owned(),
+            Op::CancelSinks => "wants its buffers back".to_owned(),
+            Op::Shutdown => "will write no more".to_owned(),
+            Op::Close => "closes".to_owned(),
+            Op::Abort => "aborts".to_owned(),
+            Op::Timeout | Op::LongTimeout => "a timer runs out".to_owned(),
+            Op::Break => "its device goes".to_owned(),
+            Op::GiveUp => "its transport gives up".to_owned(),
+            Op::Advertise(_)
+            | Op::Reading(_)
+            | Op::Mode(_)
+            | Op::AskCombined
+            | Op::ReqPipe(_)
+            | Op::AskRcvSize(_)
+            | Op::Nodelay(_)
+            | Op::Cork(_)
+            | Op::Push
+            | Op::Carry(_)
+            | Op::Handle(_)
+            | Op::Complete(_)
+            | Op::Starve(_)
+            | Op::Mad(_)
+            | Op::LoseMad(_)
+            | Op::RepeatMad(_)
+            | Op::SpoilMad(..) => return None,
+        };
+        Some(words)
+    }
 }

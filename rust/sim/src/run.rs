@@ -168,7 +168,7 @@ impl fmt::Display for Failure {
         if let Ok(mut world) = World::observed(history.a, history.b) {
             let _ = history.play_in(&mut world);
             writeln!(f, "what was seen:")?;
-            for sight in world.trace().sights.iter().flatten() {
+            for sight in world.sights() {
                 writeln!(f, "  {sight:?}")?;
             }
         }

@@ -24,6 +24,13 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
+    /// Something that was the cause of what was seen from there on.
+    pub(crate) fn insert(&mut self, place: usize, sight: Sight) {
+        if let Some(sights) = &mut self.sights {
+            sights.insert(place.min(sights.len()), sight);
+        }
+    }
+
     pub(crate) fn see(&mut self, sight: impl FnOnce() -> Sight) {
         if let Some(sights) = &mut self.sights {
             sights.push(sight());

@@ -22,7 +22,7 @@ use crate::{
     port::{Done, Work},
     shell::{Leave, Shell, Watch},
     side::Side,
-    trace::{Sight, Trace},
+    trace::Sight,
 };
 use sdp_engine::engine::{
     conn::{Config, Connection, Ended, Queue},
@@ -116,8 +116,8 @@ impl World {
         self.watch.steps
     }
 
-    pub(crate) fn trace(&self) -> &Trace {
-        &self.watch.trace
+    pub(crate) fn sights(&self) -> &[Sight] {
+        self.watch.trace.sights.as_deref().unwrap_or_default()
     }
 
     /// Why each side is over, if it is.
@@ -138,13 +138,8 @@ impl World {
 
     fn happen(&mut self, step: Step) -> Checked<bool> {
         let side = step.side;
+        let place = self.sights().len();
         let (shell, _, watch) = self.both(side);
-        let noted = matches!(step.op, Op::Shutdown | Op::Close | Op::Abort | Op::Break)
-            || matches!(
-                step.op,
-                Op::Write { .. } | Op::WriteRun { .. } | Op::Withdraw
-            )
-            || matches!(step.op, Op::Timeout | Op::LongTimeout | Op::Recall);
         let moved = match step.op {
             Op::Write { len, more, urgent } => shell.write(len, Queue { more, urgent }, watch),
             Op::WriteRun { len, inline } => shell.write_run(len, inline, watch),
@@ -196,10 +191,8 @@ impl World {
             Op::RepeatMad(at) => self.repeat_mad(side, at),
             Op::SpoilMad(at, byte) => self.spoil_mad(side, at, byte),
         };
-        if moved && noted {
-            self.watch
-                .trace
-                .see(|| Sight::Note(side, format!("{:?}", step.op)));
+        if let (true, Some(words)) = (moved, step.op.in_words()) {
+            self.watch.trace.insert(place, Sight::Note(side, words));
         }
         Ok(moved)
     }
