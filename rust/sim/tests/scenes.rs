@@ -14,7 +14,7 @@ use sdp_sim::scene;
 fn no_interleaving_of_the_small_scenes_breaks_anything() {
     let mut states = 0;
     for scene in scene::all().unwrap() {
-        match scene.search(5_000) {
+        match scene.search(2_000) {
             Ok(search) => states += search.states,
             Err(way) => panic!("{}: {}\n{:#?}", scene.name, way.fault, way.steps),
         }
