@@ -189,8 +189,9 @@ pub enum Output {
         /// How many bytes it had left.
         len: u32,
     },
-    /// The registration of a run is not needed any more. Once for each run,
-    /// before any of its bytes go as Data.
+    /// The peer does not need the registration of a run any more. Once for each
+    /// run, before any of its bytes go as Data. What was posted before this and
+    /// gathers from the run may still be under way.
     Returned {
         /// Which run.
         run: RunId,
