@@ -188,6 +188,8 @@ fn a_cancel_of_a_part_is_answered_by_its_length_and_send_sm() {
     assert_eq!(answers(&mut s), []);
     s.send(Body::SrcAvailCancel, 0).unwrap();
     assert_eq!(answers(&mut s), [Body::RdmaRdCompl(400), Body::SendSm]);
+    assert_eq!(s.conn.stats().cancels_received, 1);
+    assert_eq!(s.conn.stats().send_sms_sent, 1);
 }
 
 fn acks(did: &[Did]) -> Vec<u32> {

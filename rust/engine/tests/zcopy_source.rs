@@ -481,6 +481,29 @@ fn an_urgent_byte_behind_a_withdrawn_run_keeps_its_place() {
     assert_eq!(sent, [(5, true), (5, false)]);
 }
 
+#[test]
+fn an_urgent_byte_in_front_of_a_withdrawn_run_keeps_its_place() {
+    let urgent = Queue {
+        more: false,
+        urgent: true,
+    };
+    let mut s = Script::with(zcopy(), 3, 1);
+    s.queue(1);
+    s.drain();
+    // Two credits: neither Data nor SrcAvail goes.
+    s.conn.queue(5, urgent).unwrap();
+    run(&mut s);
+    let second = run(&mut s);
+    s.conn.withdraw(second).unwrap();
+    assert_eq!(s.conn.unsent(), 1005);
+    s.bufs = 4;
+    s.send(Body::Data, 0).unwrap();
+    let sent = s.news();
+    assert!(sent
+        .iter()
+        .any(|did| matches!(did, Did::Sent(repr) if repr.flags.oob_pres && repr.payload_len == 5)));
+}
+
 //= test: CREDIT-3
 #[test]
 fn a_src_avail_needs_three_credits_with_payload_or_without() {
@@ -502,6 +525,19 @@ fn a_src_avail_needs_three_credits_with_payload_or_without() {
         run(&mut s);
         assert_eq!(s.conn.credits(), 2);
         assert_eq!(s.news(), []);
+        // Each halt is counted once.
+        if max_adverts > 1 {
+            assert_eq!(s.news(), []);
+            assert_eq!(s.conn.stats().credit_stalls, 1);
+            s.send(Body::Data, 0).unwrap();
+            assert_eq!(bodies(&s.news()).len(), 1);
+            s.conn.queue_run(RUN).unwrap();
+            s.send(Body::RdmaRdCompl(1000), 0).unwrap();
+            s.bufs = 2;
+            s.send(Body::Data, 0).unwrap();
+            s.news();
+            assert_eq!(s.conn.stats().credit_stalls, 2);
+        }
     }
 }
 
@@ -535,6 +571,16 @@ fn without_leave_nothing_is_advertised() {
     s.conn.set_advertise(true);
     assert_eq!(s.conn.queue_run(RUN), Err(Refused::NotNow));
     assert!(!s.conn.may_advertise());
+}
+
+#[test]
+fn a_run_of_two_bytes_is_offered() {
+    let mut s = combined();
+    s.conn.queue_run(Run { len: 2, ..RUN }).unwrap();
+    assert_eq!(bodies(&s.news()), [(advert(2, 0x10_0000), 1)]);
+    s.send(Body::RdmaRdCompl(1), 0).unwrap();
+    s.news();
+    assert_eq!(s.conn.unsent(), 0);
 }
 
 #[test]

@@ -358,6 +358,25 @@ fn disconn_waits_for_writes() {
 }
 
 #[test]
+fn a_close_waits_as_long_as_writes_complete() {
+    let mut s = source();
+    s.send(offer(2000, 0), 0).unwrap();
+    s.queue(1500);
+    s.news();
+    s.conn.close_receive();
+    s.conn.shutdown_send();
+    for _ in 0..2 {
+        s.conn.handle_write_completed();
+        s.conn.handle_timeout(Timer::PeerClose);
+        assert_eq!(s.news().len(), 1);
+        assert_eq!(s.conn.ended(), None);
+    }
+    s.conn.handle_timeout(Timer::PeerClose);
+    s.news();
+    assert_eq!(s.conn.ended(), Some(Ended::TimedOut));
+}
+
+#[test]
 fn a_source_that_does_not_write_lets_buffers_go() {
     let cfg = Config {
         zcopy: Zcopy {
@@ -656,6 +675,12 @@ fn a_sink_asks_for_combined_mode_when_it_is_buffered() {
     s.conn.ask_combined().unwrap();
     assert!(s.sent().contains(&change(Half::Send, Mode::Combined)));
     assert_eq!(s.conn.receive_mode(), Mode::Combined);
+    // Once for each time that it is asked.
+    s.send(change(Half::Receive, Mode::Buffered), 0).unwrap();
+    assert_eq!(s.news(), []);
+    assert_eq!(s.conn.receive_mode(), Mode::Buffered);
+    s.conn.ask_combined().unwrap();
+    s.news();
     s.conn.set_reading(true);
     assert_eq!(s.send(Body::SrcAvail(SRC_AVAIL), 1).unwrap().remote, 999);
 }

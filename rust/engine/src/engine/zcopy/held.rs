@@ -243,7 +243,6 @@ impl Held {
             //= spec: READ-1
             advert.fetched = advert.fetched.saturating_add(len);
         }
-        self.progress = true;
         len
     }
 
