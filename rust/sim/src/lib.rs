@@ -16,6 +16,7 @@ pub mod coverage;
 pub mod dice;
 pub mod explore;
 pub mod fault;
+pub mod foreign;
 pub mod ladder;
 pub mod op;
 pub mod rogue;

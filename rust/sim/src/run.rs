@@ -35,6 +35,14 @@ pub struct Shown {
     pub coverage: Coverage,
 }
 
+impl Shown {
+    /// And what another has shown.
+    pub fn add(&mut self, other: &Shown) {
+        self.steps += other.steps;
+        self.coverage.merge(&other.coverage);
+    }
+}
+
 /// A history that breaks an invariant, with nothing in it that is not needed.
 #[derive(Clone, Debug)]
 pub struct Failure {

@@ -8,6 +8,7 @@ use sdp_sim::{
     coverage::Coverage,
     dice::Seeded,
     fault::Checked,
+    foreign::{self, Kind},
     rogue,
     run::{History, Shown},
     scene,
@@ -69,12 +70,21 @@ struct Total {
     failed: Option<u64>,
 }
 
-/// Two engines, and one engine with a peer of the same seed.
+/// Steps of a meeting with another implementation.
+const FOREIGN_STEPS: usize = 200;
+
+/// Two engines, and one engine with a peer of each kind, of the same seed.
 fn both(seed: u64) -> Checked<Shown> {
     let mut shown = History::of_seed(seed).play()?;
     let met = rogue::meet_by(&mut Seeded::new(seed))?;
-    shown.steps += met.steps;
-    shown.coverage.merge(&met.coverage);
+    shown.add(&met);
+    for kind in [Kind::Ofed, Kind::Gen2] {
+        shown.add(&foreign::meet_by(
+            kind,
+            &mut Seeded::new(seed),
+            FOREIGN_STEPS,
+        )?);
+    }
     Ok(shown)
 }
 
@@ -157,6 +167,15 @@ fn replay(seed: u64) -> Result<()> {
         Err(fault) => {
             println!("{fault}");
             return again(seed);
+        }
+    }
+    for kind in [Kind::Ofed, Kind::Gen2] {
+        match foreign::meet_by(kind, &mut Seeded::new(seed), FOREIGN_STEPS) {
+            Ok(shown) => println!("{kind:?}: {} steps, nothing is wrong", shown.steps),
+            Err(fault) => {
+                println!("{kind:?}: {fault}");
+                return again(seed);
+            }
         }
     }
     Ok(())
