@@ -76,6 +76,8 @@ pub struct Comparison {
     pub reached: usize,
     /// Legal, never happened, and no reason given.
     pub missing: Vec<String>,
+    /// Legal, and given as unreachable.
+    pub excused: usize,
     /// Given as unreachable, and happened or not legal.
     pub stale: Vec<String>,
     /// Pairs that the table refuses and that have happened: bad input.
@@ -130,6 +132,7 @@ impl Coverage {
                 .filter(is_missing)
                 .map(name)
                 .collect(),
+            excused: excused.len(),
             stale: excused
                 .iter()
                 .filter(|pair| happened.contains(*pair) || !legal.contains(*pair))

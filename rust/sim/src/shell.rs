@@ -418,12 +418,12 @@ impl Shell {
     }
 
     pub(crate) fn shut_down(&mut self, watch: &mut Watch) -> bool {
-        let news = self.conn.is_some() && !self.app.shut;
-        if news {
+        let there = self.conn.is_some();
+        if there {
             self.app.shut = true;
             self.tell(watch, "shutdown", Connection::shutdown_send);
         }
-        news
+        there
     }
 
     /// As close() does: with bytes unread it is an abort.

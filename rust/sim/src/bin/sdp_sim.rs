@@ -151,6 +151,10 @@ fn report(coverage: &Coverage) -> Result<()> {
     for pair in &compared.stale {
         println!("  listed as unreachable, and is not: {pair}");
     }
+    println!(
+        "{} pairs cannot be reached, see unreachable.txt",
+        compared.excused
+    );
     Ok(())
 }
 
