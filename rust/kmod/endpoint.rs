@@ -318,7 +318,7 @@ impl Inner {
                 return;
             };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
-                let posted = link.post_receives(wanted);
+                let posted = link.post_receives(wanted, engine.rcv_size());
                 if posted > 0 {
                     engine.on_receives_posted(posted);
                 } else if engine.posted() < 2 && engine.ended().is_none() {

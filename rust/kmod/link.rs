@@ -138,8 +138,6 @@ pub(crate) struct Link {
     headers: SlotRing<HEADER_SLOT>,
     send_depth: usize,
     send_pieces: usize,
-    rcv_size: u16,
-    order: u32,
     /// Behind everything that the device knows of.
     _lease: Lease,
     /// The peer has disconnected: what the queue pair still holds is delivered,
@@ -152,7 +150,10 @@ pub(crate) struct Link {
 
 /// What a link is to be like.
 pub(crate) struct Shape {
+    /// Receive buffers at the start.
     pub(crate) rcv_size: u16,
+    /// The largest that the peer may ask for.
+    pub(crate) rcv_size_max: u16,
     pub(crate) rx_depth: u16,
     pub(crate) send_depth: u16,
 }
@@ -168,18 +169,12 @@ impl Shape {
         let limits = device.limits();
         Self {
             rcv_size: self.rcv_size,
+            rcv_size_max: self.rcv_size_max,
             // Two more receives and one marker are posted; one marker here.
             rx_depth: self.rx_depth.min(limits.work_requests.saturating_sub(3)),
             send_depth: self.send_depth.min(limits.work_requests.saturating_sub(1)),
         }
     }
-}
-
-fn order_of(bytes: usize) -> u32 {
-    bytes
-        .div_ceil(kernel::page::PAGE_SIZE)
-        .next_power_of_two()
-        .trailing_zeros()
 }
 
 impl Link {
@@ -208,8 +203,6 @@ impl Link {
                 headers,
                 send_depth,
                 send_pieces: send_sges(device).saturating_sub(1) as usize,
-                rcv_size: shape.rcv_size,
-                order: order_of(shape.rcv_size.into()),
                 _lease: lease,
                 draining: false,
                 origin,
@@ -243,23 +236,23 @@ impl Link {
         unsafe { self.qp.modify_by_cm(cm.as_ptr(), state, reply) }
     }
 
-    /// Posts up to `count` receive buffers; returns how many it were. Fewer
-    /// means that memory ran out, or that the queue pair is broken.
-    pub(crate) fn post_receives(&mut self, count: u16) -> u16 {
+    /// A buffer of `size` bytes: a spare one, if it is of that size.
+    fn rx_buffer(&mut self, size: usize) -> Result<RxBuffer> {
+        while let Some(buffer) = self.spare.pop() {
+            if buffer.size() == size {
+                return Ok(buffer);
+            }
+        }
+        // SAFETY: The socket is referenced by the origin.
+        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size) }
+    }
+
+    /// Posts up to `count` receive buffers of `size` bytes; returns how many it
+    /// were. Fewer means that memory ran out, or that the queue pair is broken.
+    pub(crate) fn post_receives(&mut self, count: u16, size: u16) -> u16 {
         let mut done = 0u16;
         while done < count {
-            let buffer = match self.spare.pop() {
-                Some(buffer) => Ok(buffer),
-                // SAFETY: The socket is referenced by the origin.
-                None => unsafe {
-                    RxBuffer::new(
-                        self.origin.sock.sk(),
-                        self.qp.device(),
-                        self.order,
-                        self.rcv_size.into(),
-                    )
-                },
-            };
+            let buffer = self.rx_buffer(size.into());
             let Ok(buffer) = buffer else {
                 self.origin.sock.net().stats.rx_alloc_failures.inc();
                 break;
@@ -267,12 +260,12 @@ impl Link {
             let Some(mapping) = buffer.mapping() else {
                 break;
             };
-            mapping.sync_for_device(0, self.rcv_size.into());
+            mapping.sync_for_device(0, size.into());
             let addr = mapping.addr();
             if self.posted.reserve(GFP_KERNEL).is_err()
                 || self
                     .qp
-                    .post_receive::<Callbacks>(addr, self.rcv_size.into())
+                    .post_receive::<Callbacks>(addr, size.into())
                     .is_err()
             {
                 break;

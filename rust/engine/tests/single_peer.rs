@@ -305,6 +305,28 @@ fn nagle_waits_for_completion_and_not_for_the_acknowledgement() {
 }
 
 //= test: UPDATE-3
+//= test: RESIZE-5
+#[test]
+fn a_stream_asks_once_for_larger_buffers() {
+    let mut script = Script::asking(1000);
+    script.queue(199);
+    assert_eq!(script.sent(), [Body::Data, Body::Data]);
+    script.queue(500);
+    assert_eq!(
+        script.sent().first(),
+        Some(&Body::ChRcvBuf(1000)),
+        "before the bytes that would profit"
+    );
+    let delivery = script.send(Body::ChRcvBufAck(800), 0).unwrap();
+    assert!(delivery.resized);
+    assert_eq!(script.conn.max_payload(), 784);
+    script.queue(10_000);
+    assert!(!script
+        .sent()
+        .iter()
+        .any(|body| matches!(body, Body::ChRcvBuf(_))));
+}
+
 #[test]
 fn a_message_carries_no_more_than_the_shell_can_gather() {
     let mut script = Script::established();

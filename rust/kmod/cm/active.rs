@@ -79,7 +79,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
         let posted = link
             .qp()
             .initialise(port, pkey)
-            .map(|()| link.post_receives(RX_INITIAL));
+            .map(|()| link.post_receives(RX_INITIAL, engine.rcv_size()));
         let sent = posted.and_then(|posted| {
             engine.on_receives_posted(posted);
             let hello = engine

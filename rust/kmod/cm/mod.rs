@@ -57,21 +57,28 @@ const READ_DEPTH: u8 = 4;
 /// Receive buffers of a connection that was not used yet: with three credits
 /// the peer may send one payload message, and then there are more.
 const RX_INITIAL: u16 = 3;
+/// Receive buffers of a connection that is used, at the least.
+const RX_LEAST: u16 = RX_INITIAL + 1;
 
 /// As in TCP, a receive buffer size that the program has set is a limit; the
 /// default is where growing begins.
 fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
-    let by_buffer = if sock.has_own_rcvbuf() {
-        sock.rcvbuf() / u32::from(knobs.rcv_size.max(1))
+    let limit = if sock.has_own_rcvbuf() {
+        sock.rcvbuf()
     } else {
         u32::MAX
     };
-    let rx_depth = u16::try_from(by_buffer)
-        .unwrap_or(u16::MAX)
-        .clamp(RX_INITIAL.saturating_add(1), knobs.rcv_depth.max(4));
+    let least = u32::from(knobs.rcv_size_initial.min(knobs.rcv_size));
+    let part = limit / u32::from(RX_LEAST);
+    let rcv_size_max = u32::from(knobs.rcv_size).min(part).max(least);
+    let rcv_size_max = u16::try_from(rcv_size_max).unwrap_or(u16::MAX);
+    let by_buffer = limit / u32::from(rcv_size_max.max(1));
     Shape {
-        rcv_size: knobs.rcv_size,
-        rx_depth,
+        rcv_size: u16::try_from(least).unwrap_or(u16::MAX),
+        rcv_size_max,
+        rx_depth: u16::try_from(by_buffer)
+            .unwrap_or(u16::MAX)
+            .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),
         send_depth: knobs.send_depth,
     }
 }
@@ -84,7 +91,7 @@ fn config(shape: &Shape) -> Config {
         tx_depth: shape.send_depth,
         max_send_payload: crate::link::MAX_PAYLOAD,
         max_adverts: 1,
-        rcv_size_max: shape.rcv_size,
+        rcv_size_max: shape.rcv_size_max,
         zcopy: Zcopy::OFF,
     }
 }

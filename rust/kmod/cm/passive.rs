@@ -306,7 +306,7 @@ unsafe fn embryo(
             .qp()
             .initialise(hca_port, pkey)
             .and_then(|()| {
-                engine.on_receives_posted(link.post_receives(RX_INITIAL));
+                engine.on_receives_posted(link.post_receives(RX_INITIAL, engine.rcv_size()));
                 link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
             })
             .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, Some(&reply)))

@@ -106,6 +106,7 @@ u32 sdp_random_u32(void);
 /* net/netns, procfs and sysctl of one namespace: see namespace.c */
 struct sdp_knobs {
 	int rcv_size;
+	int rcv_size_initial;
 	int rcv_depth;
 	int send_depth;
 	int keepalive_time;

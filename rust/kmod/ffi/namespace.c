@@ -34,6 +34,7 @@ static int msec_max = 600 * 1000;
 
 static const struct ctl_table knob_table[] = {
 	KNOB(rcv_size, &rcv_size_min, &rcv_size_max),
+	KNOB(rcv_size_initial, &rcv_size_min, &rcv_size_max),
 	KNOB(rcv_depth, &depth_min, &depth_max),
 	KNOB(send_depth, &depth_min, &send_depth_max),
 	KNOB(keepalive_time, SYSCTL_ONE, &seconds_max),

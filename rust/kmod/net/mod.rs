@@ -54,6 +54,7 @@ unsafe impl Sync for NetState {}
 #[derive(Clone, Copy)]
 pub(crate) struct Knobs {
     pub(crate) rcv_size: u16,
+    pub(crate) rcv_size_initial: u16,
     pub(crate) rcv_depth: u16,
     pub(crate) send_depth: u16,
     pub(crate) keepalive_time: u32,
@@ -63,8 +64,11 @@ pub(crate) struct Knobs {
 }
 
 const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
-    // Two packets of 4096-byte RDMA MTU, an order-1 page.
-    rcv_size: 8192,
+    // Eight packets of 4096-byte RDMA MTU, an order-3 page: a message costs
+    // about as much as copying a few KiB.
+    rcv_size: 32768,
+    // What an idle connection pays for.
+    rcv_size_initial: 4096,
     // Most receive buffers of one connection; SO_RCVBUF may ask for fewer. With
     // two more, the drain marker and the free slot this fills a 32-entry ring.
     rcv_depth: 28,
@@ -116,7 +120,8 @@ impl NetState {
         // SAFETY: Field addresses of a live struct; `knob` reads them as words.
         unsafe {
             Knobs {
-                rcv_size: knob(&raw const (*k).rcv_size, 8192),
+                rcv_size: knob(&raw const (*k).rcv_size, 32768),
+                rcv_size_initial: knob(&raw const (*k).rcv_size_initial, 4096),
                 rcv_depth: knob(&raw const (*k).rcv_depth, 28),
                 send_depth: knob(&raw const (*k).send_depth, 14),
                 keepalive_time: knob(&raw const (*k).keepalive_time, 7200),

@@ -240,7 +240,7 @@ pub(crate) struct RxBuffer {
 }
 
 impl RxBuffer {
-    /// Allocates and maps `1 << order` pages. May sleep.
+    /// Allocates and maps `size` bytes. May sleep.
     ///
     /// # Safety
     ///
@@ -248,9 +248,12 @@ impl RxBuffer {
     pub(crate) unsafe fn new(
         sk: *mut ffi::sock,
         device: &Arc<Device>,
-        order: u32,
         size: usize,
     ) -> Result<Self> {
+        let order = size
+            .div_ceil(kernel::page::PAGE_SIZE)
+            .next_power_of_two()
+            .trailing_zeros();
         // SAFETY: By the caller's promise.
         let page = unsafe { Page::alloc(sk, order) }?;
         let mapping = Mapping::new(device, &page, 0, size, Direction::FromDevice)?;
@@ -266,6 +269,11 @@ impl RxBuffer {
 
     pub(crate) fn mapping(&self) -> Option<&Mapping> {
         self.mapping.as_ref()
+    }
+
+    /// How many bytes the device may write.
+    pub(crate) fn size(&self) -> usize {
+        self.mapping.as_ref().map_or(0, |mapping| mapping.len)
     }
 
     /// Ends the mapping; the bytes stay readable.

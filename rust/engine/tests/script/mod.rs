@@ -154,6 +154,15 @@ impl Script {
         this
     }
 
+    /// Established, and able to fill messages of `payload` bytes.
+    pub(crate) fn asking(payload: u16) -> Self {
+        let cfg = Config {
+            max_send_payload: payload,
+            ..config()
+        };
+        Self::with(cfg, 20, 1)
+    }
+
     /// Established with so many credits.
     pub(crate) fn granted(bufs: u16) -> Self {
         let mut this = Self::hello_sent();

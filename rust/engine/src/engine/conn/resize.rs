@@ -7,6 +7,7 @@
 use super::{Connection, Output};
 use crate::engine::{
     error::{PeerError, Refused},
+    policy::chunk,
     wire::{Body, Mid, BSDH_LEN},
 };
 
@@ -41,6 +42,8 @@ pub(super) struct Resize {
     /// ChRcvBufAck is owed.
     owed: bool,
     ask: Ask,
+    /// The engine has asked by itself, once and for all.
+    grown: bool,
     /// What we ask for, without the header.
     wanted: u32,
 }
@@ -58,6 +61,7 @@ impl Resize {
             smaller: 0,
             owed: false,
             ask: Ask::No,
+            grown: false,
             wanted: 0,
         }
     }
@@ -163,8 +167,21 @@ impl Connection {
             self.offers.end_unsent(size);
             return Some(self.send_control(Body::ChRcvBufAck(size)));
         }
+        self.grow();
         self.resize.ask.on_sent().ok()?;
         let wanted = self.resize.wanted;
         Some(self.send_control(Body::ChRcvBuf(wanted)))
+    }
+
+    /// Asks the peer for buffers that take what we could send, when there is so
+    /// much of it. Whatever it answers, it is not asked again.
+    fn grow(&mut self) {
+        let most = self.cfg.max_send_payload;
+        let wants = chunk::wants_larger(self.stream.unsent(), self.max_payload, most);
+        if wants && !self.resize.grown {
+            self.resize.grown = true;
+            // Where the shell has just asked, that will do.
+            let _ = self.ask_rcv_size(most.into());
+        }
     }
 }

@@ -30,9 +30,19 @@ pub fn is_write(plain: u32, max_payload: u16) -> bool {
     plain > u32::from(max_payload)
 }
 
+/// Whether larger receive buffers are worth a question to the peer: a message
+/// costs both sides about as much as the copy of a few KiB, so a long stream
+/// wants long messages, and a short one is over before the answer comes.
+/// `plain` bytes wait, a message carries `max_payload`, and we could fill one of
+/// `most`.
+pub fn wants_larger(plain: u32, max_payload: u16, most: u16) -> bool {
+    let worth = u32::from(max_payload).saturating_mul(2);
+    most > max_payload.saturating_mul(2) && plain >= worth
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{is_write, next, FIRST};
+    use super::{is_write, next, wants_larger, FIRST};
     use std::vec::Vec;
 
     #[test]
@@ -49,6 +59,15 @@ mod tests {
         assert_eq!(next(0, 10, 1 << 20), 10);
         assert_eq!(next(0, u64::MAX, u32::MAX), FIRST);
         assert_eq!(next(u32::MAX, u64::MAX, u32::MAX), u32::MAX);
+    }
+
+    #[test]
+    fn larger_buffers_are_for_streams() {
+        assert!(!wants_larger(4080, 4080, 32752));
+        assert!(!wants_larger(8159, 4080, 32752));
+        assert!(wants_larger(8160, 4080, 32752));
+        assert!(!wants_larger(u32::MAX, 4080, 8160));
+        assert!(!wants_larger(u32::MAX, u16::MAX, u16::MAX));
     }
 
     #[test]
