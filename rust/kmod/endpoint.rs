@@ -69,9 +69,55 @@ pub(crate) struct Listener {
     pub(crate) backlog: u32,
     /// Connections between Hello and establishment.
     pub(crate) pending: u32,
-    pub(crate) ready: Fifo<SockRef>,
+    /// Hellos taken so far.
+    arrivals: u64,
+    /// Established ones in the order of their Hellos.
+    ready: Fifo<(u64, SockRef)>,
     /// Keeps the service id listening on every device.
-    pub(crate) _service: crate::devices::Service,
+    _service: crate::devices::Service,
+}
+
+impl Listener {
+    pub(crate) fn new(backlog: u32, service: crate::devices::Service) -> Self {
+        Self {
+            backlog,
+            pending: 0,
+            arrivals: 0,
+            ready: Fifo::new(),
+            _service: service,
+        }
+    }
+
+    /// The number of a Hello that has just come.
+    pub(crate) fn next_arrival(&mut self) -> u64 {
+        self.arrivals = self.arrivals.wrapping_add(1);
+        self.arrivals
+    }
+
+    /// Connections that wait to be accepted.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The connection of the Hello with that number is established. The CM
+    /// works on several at a time, so they may come here out of order.
+    pub(crate) fn push_ready(&mut self, arrival: u64, sock: SockRef) -> Result {
+        self.ready.push((arrival, sock), GFP_KERNEL)?;
+        let mut at = self.ready.len().saturating_sub(1);
+        while let Some(before) = at.checked_sub(1) {
+            if self.ready.get(before).is_none_or(|(n, _)| *n < arrival) {
+                break;
+            }
+            self.ready.swap(before, at);
+            at = before;
+        }
+        Ok(())
+    }
+
+    /// The next connection to be accepted.
+    pub(crate) fn take_ready(&mut self) -> Option<SockRef> {
+        self.ready.pop().map(|(_, sock)| sock)
+    }
 }
 
 /// See the module.
@@ -90,6 +136,8 @@ pub(crate) struct Inner {
     pub(crate) listener: Option<Listener>,
     /// The listener that an unaccepted connection came from.
     pub(crate) parent: Option<SockRef>,
+    /// Its place among the Hellos of that listener.
+    pub(crate) arrival: u64,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) engine: Option<Connection>,
     pub(crate) link: Option<KBox<Link>>,
@@ -128,6 +176,7 @@ impl Inner {
             options: Options::new(),
             listener: None,
             parent: None,
+            arrival: 0,
             resolver: None,
             engine: None,
             link: None,

@@ -113,6 +113,14 @@ impl<T> Fifo<T> {
         self.slots.get(self.at(index)).and_then(Option::as_ref)
     }
 
+    /// Exchanges two elements, given by their places behind the oldest.
+    pub(crate) fn swap(&mut self, one: usize, other: usize) {
+        if one < self.len && other < self.len {
+            let (one, other) = (self.at(one), self.at(other));
+            self.slots.swap(one, other);
+        }
+    }
+
     fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         if index >= self.len {
             return None;

@@ -233,15 +233,17 @@ fn established(sock: &SockRef, generation: u64) {
         if let Some(engine) = inner.engine.as_mut() {
             engine.handle_established();
         }
-        inner.parent.take()
+        Some((inner.parent.take()?, inner.arrival))
     });
-    let Some(listener) = listener else { return };
+    let Some((listener, arrival)) = listener else {
+        return;
+    };
     let queued = listener.drive(|inner| {
         let Some(l) = inner.listener.as_mut() else {
             return false;
         };
         l.pending = l.pending.saturating_sub(1);
-        let queued = l.ready.push(sock.clone(), GFP_KERNEL).is_ok();
+        let queued = l.push_ready(arrival, sock.clone()).is_ok();
         inner.wake().readable = queued;
         queued
     });

@@ -17,7 +17,10 @@ use crate::{
         RX_INITIAL, //
     },
     devices,
-    endpoint::Phase,
+    endpoint::{
+        Listener,
+        Phase, //
+    },
     engine::{
         conn::Connection,
         types::Ip,
@@ -157,7 +160,7 @@ unsafe fn incoming(
     };
     let admitted = listener.look(|inner| {
         let l = inner.listener.as_mut()?;
-        let used = u32::try_from(l.ready.len())
+        let used = u32::try_from(l.ready())
             .unwrap_or(u32::MAX)
             .saturating_add(l.pending);
         // One more than the backlog, as TCP counts.
@@ -249,7 +252,10 @@ unsafe fn embryo(
     port: u16,
     (hca_port, pkey): (u32, u16),
 ) -> Result {
-    let (family, options) = listener.look(|inner| (inner.family, inner.options));
+    let (family, options, arrival) = listener.look(|inner| {
+        let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
+        (inner.family, inner.options, arrival)
+    });
     let state = listener.net();
     // SAFETY: The listener keeps the namespace alive.
     let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family) }?;
@@ -321,6 +327,7 @@ unsafe fn embryo(
         match answered {
             Ok(()) => {
                 inner.parent = Some(listener.clone());
+                inner.arrival = arrival;
                 sock.set_alarm(Alarm::Keepalive, EMBRYO_MS);
                 inner.link = Some(link);
                 inner.engine = Some(engine);

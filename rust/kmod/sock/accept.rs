@@ -9,7 +9,6 @@ use crate::{
         Phase, //
     },
     ffi,
-    fifo::Fifo,
     sock::{
         family,
         Sock, //
@@ -63,12 +62,7 @@ impl Sock {
         self.set_tcp_state(ffi::TCP_LISTEN);
         self.look(|inner| {
             inner.phase = Phase::Listening;
-            inner.listener = Some(Listener {
-                backlog,
-                pending: 0,
-                ready: Fifo::new(),
-                _service: service,
-            });
+            inner.listener = Some(Listener::new(backlog, service));
         });
         Ok(())
     }
@@ -89,7 +83,7 @@ impl Sock {
         }
         let take = || {
             self.look(|inner| match inner.listener.as_mut() {
-                Some(listener) => listener.ready.pop().map(Ok),
+                Some(listener) => listener.take_ready().map(Ok),
                 None => Some(Err(EINVAL)),
             })
         };
@@ -108,7 +102,7 @@ impl Sock {
             inner
                 .listener
                 .as_ref()
-                .is_some_and(|listener| !listener.ready.is_empty())
+                .is_some_and(|listener| listener.ready() > 0)
         });
         arg.is_empty = c_int::from(!left);
         drop(call);
@@ -129,7 +123,7 @@ impl Sock {
 impl Listener {
     /// Turns away whoever was not accepted. Without locks; sleeps.
     pub(crate) fn close(mut self) {
-        while let Some(child) = self.ready.pop() {
+        while let Some(child) = self.take_ready() {
             child.drive(|inner| inner.abandon(&child));
         }
     }

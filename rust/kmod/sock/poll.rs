@@ -74,7 +74,7 @@ impl Sock {
     fn view(&self) -> View {
         let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
         self.look(|inner| View {
-            listening: inner.listener.as_ref().map(|l| !l.ready.is_empty()),
+            listening: inner.listener.as_ref().map(|l| l.ready() > 0),
             waiting: inner.recv.beyond_urgent(inline),
             urgent: matches!(inner.recv.urgent(), Urgent::Byte(_)),
             held: inner.send.held(),
