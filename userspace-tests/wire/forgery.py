@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from capture import ROCE_PORT, ip_bytes
-from rules import DATA, HELLO, HELLO_ACK, SERVICE_ID_BASE, VERSION, Transfer
+from connections import DATA
+from rules import HELLO, HELLO_ACK, SERVICE_ID_BASE, VERSION, Transfer
 
 DISCONN = 0x02
 RECEIVE_SIZE = 32784
@@ -52,8 +53,9 @@ class Forgery:
     )
     # Added to a field of the n-th message of the client, by its name.
     wrong: dict[str, tuple[int, int]] = field(default_factory=dict)
-    # How many buffers the server says it has.
+    # How many buffers the server says it has, and of which size.
     granted: int = BUFS
+    receive_size: int = RECEIVE_SIZE
 
     def transfer(self) -> Transfer:
         """What programs would say about it."""
@@ -114,7 +116,7 @@ class Forgery:
 
     def _reply(self) -> bytes:
         ack = bsdh(HELLO_ACK, 196, 0, 0, self.granted) + struct.pack(
-            ">BBBBI", self.version, 0, 0, 1, RECEIVE_SIZE
+            ">BBBBI", self.version, 0, 0, 1, self.receive_size
         )
         reply = bytearray(232)
         struct.pack_into(">II", reply, 0, PASSIVE_ID, ACTIVE_ID)
@@ -193,6 +195,7 @@ FAULTS: tuple[tuple[str, Forgery], ...] = (
     ("hello", replace(GENUINE, local_port=40001)),
     ("hello_ack", replace(GENUINE, hello_ack_reserved=1)),
     ("lengths", replace(GENUINE, wrong={"len": (2, 1)})),
+    ("lengths", replace(GENUINE, receive_size=4096)),
     ("sequence", replace(GENUINE, wrong={"mseq": (2, 1)})),
     ("sequence", replace(GENUINE, wrong={"mseqack": (5, 2)})),
     ("credits", replace(GENUINE, granted=5)),

@@ -8,14 +8,14 @@ import ipaddress
 from dataclasses import dataclass
 
 from capture import ip_bytes
-from connections import BSDH_LENGTH, Connection, Direction
+from connections import BSDH_LENGTH, DATA, Connection, Direction, Message
 from frames import SEND_FIRST, SEND_LAST, SEND_MIDDLE, SEND_ONLY, Frame
 from twohosts.failure import check
 
 SERVICE_ID_BASE = 0x10000
 HELLO_LENGTH = 92
 HELLO_ACK_LENGTH = 196
-HELLO, HELLO_ACK, DATA = 0x00, 0x01, 0xFF
+HELLO, HELLO_ACK, CH_RCV_BUF_ACK = 0x00, 0x01, 0x0C
 # The smallest receive buffer that takes a byte, and the largest that old peers can count.
 RECEIVE_SIZES = range(BSDH_LENGTH + 1, 1 << 16)
 # Major and minor version.
@@ -139,24 +139,41 @@ def _receive_sizes(connection: Connection) -> tuple[int, int]:
     return _hh(connection.request, "localrcvsz"), int.from_bytes(header[4:8], "big")
 
 
-def lengths(connection: Connection) -> None:
-    """Len counts the bytes that are there, and the receiver's buffers have room for them."""
-    active_size, passive_size = _receive_sizes(connection)
-    for direction, room in ((connection.active, passive_size), (connection.passive, active_size)):
-        for message in direction.messages:
-            number = message.head.text("frame.number")
-            check(
-                message.bsdh("len") == len(message.content),
-                f"frame {number}: Len is {message.bsdh('len')} of {len(message.content)} bytes",
-            )
-            check(
-                len(message.content) <= room,
-                f"frame {number}: {len(message.content)} bytes for buffers of {room}",
-            )
-
-
 def _other(connection: Connection, direction: Direction) -> Direction:
     return connection.passive if direction is connection.active else connection.active
+
+
+def _in_order(connection: Connection) -> list[tuple[int, Direction, Message]]:
+    """The messages of both directions with their frames' numbers, as the capture has them."""
+    return sorted(
+        (
+            (message.head.number("frame.number"), direction, message)
+            for direction in (connection.active, connection.passive)
+            for message in direction.messages
+        ),
+        key=lambda item: item[0],
+    )
+
+
+def lengths(connection: Connection) -> None:
+    """Len counts the bytes that are there, and the receiver's buffers have room for them.
+
+    The buffers grow when their owner says so by ChRcvBufAck, which leaves the header out.
+    """
+    active_size, passive_size = _receive_sizes(connection)
+    room = {connection.active.source: passive_size, connection.passive.source: active_size}
+    for number, direction, message in _in_order(connection):
+        length = len(message.content)
+        check(
+            message.bsdh("len") == length,
+            f"frame {number}: Len is {message.bsdh('len')} of {length} bytes",
+        )
+        allowed = room[direction.source]
+        check(length <= allowed, f"frame {number}: {length} bytes for buffers of {allowed}")
+        if message.bsdh("mid") == CH_RCV_BUF_ACK:
+            size = BSDH_LENGTH + int.from_bytes(message.content[BSDH_LENGTH:], "big")
+            other = _other(connection, direction).source
+            room[other] = max(room[other], size)
 
 
 def sequence(connection: Connection) -> None:
@@ -184,17 +201,9 @@ def credits(connection: Connection) -> None:
         connection.active.source: connection.reply.number("infiniband_sdp.bsdh.bufs"),
         connection.passive.source: connection.request.number("infiniband_sdp.bsdh.bufs"),
     }
-    both = sorted(
-        (
-            (message.head.number("frame.number"), direction, message)
-            for direction in (connection.active, connection.passive)
-            for message in direction.messages
-        ),
-        key=lambda item: item[0],
-    )
-    for number, direction, message in both:
+    for number, direction, message in _in_order(connection):
         left = granted[direction.source] - message.bsdh("mseq") + 1
-        payload = len(message.content) > BSDH_LENGTH
+        payload = message.bsdh("mid") == DATA and len(message.content) > BSDH_LENGTH
         check(left >= 1, f"frame {number}: sent without a credit")
         check(left >= 3 or not payload, f"frame {number}: payload sent with {left} credits")
         other = _other(connection, direction).source
