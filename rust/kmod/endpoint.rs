@@ -157,6 +157,8 @@ pub(crate) struct Inner {
     pub(crate) heard: u64,
     /// `heard` when the keepalive alarm was set.
     pub(crate) heard_at_alarm: u64,
+    /// The keepalive alarm is set for a sender without credits.
+    pub(crate) stall_watched: bool,
     /// Tries that the resolution of the peer has used.
     pub(crate) resolve_tries: u32,
     wake: Wake,
@@ -190,6 +192,7 @@ impl Inner {
             probes: 0,
             heard: 0,
             heard_at_alarm: 0,
+            stall_watched: false,
             resolve_tries: 0,
             wake: Wake::default(),
         }
@@ -357,6 +360,7 @@ impl Inner {
         self.drain(sock);
         self.publish(sock);
         self.settle_timer(sock);
+        self.settle_stall(sock);
         self.settle_end(sock, peer_had_closed);
     }
 
@@ -501,6 +505,7 @@ impl Inner {
         self.timer = None;
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
+        self.stall_watched = false;
         self.send.clear();
         // SAFETY: `sk` is valid.
         unsafe { ffi::sdp_set_wmem_queued(sock.sk(), 0) };

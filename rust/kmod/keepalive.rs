@@ -6,6 +6,9 @@
 //! transport; when that does not answer, the transport's own retries end the
 //! connection, so that the number of probes matters only for transports that
 //! keep a request pending.
+//!
+//! The same question is asked for a sender that has no credits and nothing in
+//! flight: without it nobody would ever learn that its peer has gone.
 
 use crate::{
     alarm::Alarm,
@@ -20,14 +23,55 @@ use kernel::prelude::*;
 
 const MSEC_PER_SEC: u32 = 1000;
 
+/// Silence after which the peer of a stalled sender is asked.
+const STALL_MS: u32 = 5_000;
+
 impl Inner {
     /// Starts the timer of a connection that has keepalive switched on.
     pub(crate) fn start_keepalive(&mut self, sock: &Sock) {
         if self.phase == Phase::Connected && sock.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
-            self.probes = 0;
-            self.heard_at_alarm = self.heard;
-            sock.set_alarm(Alarm::Keepalive, self.idle_ms(sock));
+            self.set_keepalive(sock);
         }
+    }
+
+    fn set_keepalive(&mut self, sock: &Sock) {
+        self.probes = 0;
+        self.stall_watched = false;
+        self.heard_at_alarm = self.heard;
+        sock.set_alarm(Alarm::Keepalive, self.idle_ms(sock));
+    }
+
+    /// Whether bytes wait for the peer's credits, and nothing is in flight that
+    /// would tell of its end.
+    fn is_stalled(&self) -> bool {
+        self.phase == Phase::Connected
+            && self.send.held() > 0
+            && self.link.as_ref().is_some_and(|link| link.is_send_idle())
+    }
+
+    /// Watches over a sender that is stalled, as TCP does when the window is
+    /// closed.
+    pub(crate) fn settle_stall(&mut self, sock: &Sock) {
+        if !self.stall_watched && self.is_stalled() {
+            self.stall_watched = true;
+            self.heard_at_alarm = self.heard;
+            sock.set_alarm(Alarm::Keepalive, STALL_MS);
+        }
+    }
+
+    fn on_stalled(&mut self, sock: &Sock) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if self.heard == self.heard_at_alarm {
+            //= spec: KEEPALIVE-3
+            match link.probe() {
+                Ok(true) => sock.net().stats.keepalive_probes.inc(),
+                Ok(false) => {}
+                Err(_) => return engine.handle_link_failed(),
+            }
+        }
+        self.settle_stall(sock);
     }
 
     fn idle_ms(&self, sock: &Sock) -> u32 {
@@ -42,6 +86,10 @@ impl Inner {
         if self.parent.is_some() {
             // The alarm of a connection that waits for its RTU.
             return self.on_unanswered(sock);
+        }
+        self.stall_watched = false;
+        if self.is_stalled() {
+            return self.on_stalled(sock);
         }
         if self.phase != Phase::Connected || !sock.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
             return;
@@ -86,13 +134,14 @@ impl Sock {
 
     /// SO_KEEPALIVE is being set. With `lock_sock`; the flag itself follows.
     pub(crate) fn keepalive_switched(&self, on: bool) {
-        if !on {
-            return self.clear_alarm(Alarm::Keepalive);
-        }
-        self.look(|inner| {
-            if inner.phase == Phase::Connected {
-                inner.heard_at_alarm = inner.heard;
-                self.set_alarm(Alarm::Keepalive, inner.idle_ms(self));
+        self.drive(|inner| {
+            if inner.phase != Phase::Connected || inner.parent.is_some() {
+                return;
+            }
+            if on {
+                inner.set_keepalive(self);
+            } else if !inner.stall_watched {
+                self.clear_alarm(Alarm::Keepalive);
             }
         });
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import socket
 
+from conversation import PAYLOAD
 from peer import Peer, Status
 from register import case
 from scene import Scene, Victim
@@ -283,6 +284,23 @@ def vanish_active(scene: Scene) -> None:
     """As before, with the module's own idea of retries."""
     victim = scene.answer()
     victim.stream.fill()
+    victim.peer.vanish()
+    scene.ends_with(victim, errno.ETIMEDOUT)
+    scene.moved(link_failures=1)
+
+
+#= test: KEEPALIVE-3
+@case("close: the queue pair vanishes when the module may not send")
+def vanish_stalled(scene: Scene) -> None:
+    """Without a credit nothing is in flight that could fail: the module has to ask."""
+    victim = scene.establish()
+    victim.talk.generous = False
+    victim.stream.fill()
+    while victim.talk.limit - victim.talk.received >= PAYLOAD:
+        victim.talk.take_in()
+        victim.stream.fill()
+    # It has asked, and was answered: so nothing else was in flight.
+    scene.moved(keepalive_probes=1)
     victim.peer.vanish()
     scene.ends_with(victim, errno.ETIMEDOUT)
     scene.moved(link_failures=1)
