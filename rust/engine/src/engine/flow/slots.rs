@@ -166,6 +166,32 @@ mod tests {
     }
 
     #[test]
+    fn payload_stays_in_flight_when_earlier_payload_completes() {
+        let mut slots = Slots::new(8);
+        slots.on_sent(Mseq::new(1), 7);
+        slots.on_sent(Mseq::new(2), 7);
+        assert!(slots.on_completed());
+        assert!(slots.has_payload());
+        assert!(slots.on_completed());
+        assert!(!slots.has_payload());
+    }
+
+    #[test]
+    fn payload_half_a_circle_ago_stays_behind() {
+        let mut slots = Slots::new(8);
+        let start = 7u32;
+        slots.completed = Mseq::new(start);
+        slots.sent = slots.completed;
+        slots.payload_sent = Mseq::new(start.wrapping_sub((1 << 31) - 2));
+        for n in 1..=4 {
+            assert!(!slots.has_payload());
+            slots.on_sent(Mseq::new(start + n), 0);
+            assert!(slots.on_completed());
+        }
+        assert!(!slots.has_payload());
+    }
+
+    #[test]
     fn old_payload_never_comes_back_to_life() {
         let mut slots = Slots::new(8);
         slots.on_sent(Mseq::new(1), 7);
