@@ -132,6 +132,8 @@ pub(crate) struct Inner {
     /// The port was chosen by bind().
     pub(crate) bound_port: bool,
     pub(crate) last_bind_err: i32,
+    /// What a socket of IPPROTO_SDP was before.
+    pub(crate) shell: Option<crate::sock::protocol::Shell>,
     pub(crate) options: Options,
     pub(crate) listener: Option<Listener>,
     /// The listener that an unaccepted connection came from.
@@ -175,6 +177,7 @@ impl Inner {
             bound_ip: false,
             bound_port: false,
             last_bind_err: 0,
+            shell: None,
             options: Options::new(),
             listener: None,
             parent: None,

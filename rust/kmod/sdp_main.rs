@@ -34,13 +34,18 @@ module! {
     authors: ["SDP for Linux developers"],
     description: "Sockets Direct Protocol (AF_INET_SDP) over RDMA",
     license: "GPL",
-    alias: ["net-pf-27"],
+    alias: [
+        "net-pf-27",
+        "net-pf-2-proto-257-type-1",
+        "net-pf-10-proto-257-type-1",
+    ],
 }
 
 /// The loaded module. Fields are dropped in this order: no new sockets, then no
 /// devices, then what sockets stood on. Nothing can be in use by then, because
 /// every socket holds the module.
 struct Sdp {
+    _protocol: sock::protocol::Registration,
     _family: sock::family::Registration,
     _devices: devices::Registration,
     _net: net::Registration,
@@ -57,7 +62,9 @@ impl kernel::Module for Sdp {
         let net = net::Registration::new()?;
         let devices = devices::Registration::new()?;
         let family = sock::family::Registration::new()?;
+        let protocol = sock::protocol::Registration::new()?;
         Ok(Self {
+            _protocol: protocol,
             _family: family,
             _devices: devices,
             _net: net,

@@ -23,6 +23,13 @@
  */
 #define AF_INET6_SDP		28
 
+/*
+ * socket(AF_INET or AF_INET6, SOCK_STREAM, IPPROTO_SDP): the same socket with
+ * SDP_TRANSPORT_BOTH set, for programs whose protocol can be chosen from
+ * outside. The number is that of PROTO_SDP in Solaris.
+ */
+#define IPPROTO_SDP		257
+
 /* IB CM service id of TCP-style port N is SDP_SERVICE_ID_BASE + N. */
 #define SDP_SERVICE_ID_BASE	0x10000
 
@@ -39,6 +46,23 @@
  * AF_INET6 socket sets it at once so that its names are IPv6 from the start.
  */
 #define SDP_SOCK_FAMILY		82
+/*
+ * int: what the socket may use. Set it first, after SDP_SOCK_FAMILY at most:
+ * options set before reach the SDP half only. It may be set again until the
+ * socket is connected or listens, but not once it is TCP.
+ *
+ * With SDP_TRANSPORT_BOTH, connect() tries SDP and then TCP, and listen()
+ * listens on both; what comes over TCP is accepted as an ordinary TCP socket.
+ *
+ * get: SDP_TRANSPORT_SDP or _TCP is what the socket uses, _BOTH means that it
+ * listens on both or has not decided.
+ */
+#define SDP_TRANSPORT		83
+#define SDP_TRANSPORT_SDP	0
+#define SDP_TRANSPORT_BOTH	1
+#define SDP_TRANSPORT_TCP	2
+/* int, get only: the errno for which SDP was given up, or 0. */
+#define SDP_FALLBACK_REASON	84
 
 /* Directories of the knobs and names of the files under /proc. */
 #define SDP_SYSCTL_DIR		"net/sdp"

@@ -123,6 +123,41 @@ int sdp_proc_create(struct net *net,
 void sdp_proc_remove(struct net *net);
 struct net *sdp_seq_net(struct seq_file *m);
 
+/* The TCP socket beside an SDP one: see companion.c */
+struct sdp_companion;
+int sdp_companion_make(struct sock *sk, int family);
+struct sdp_companion *sdp_companion_detach(struct sock *sk);
+void sdp_companion_free(struct sdp_companion *c);
+struct socket *sdp_companion_in_use(struct sock *sk);
+struct socket *sdp_companion_ready(struct sock *sk);
+struct socket *sdp_companion_enter(struct sock *sk);
+void sdp_companion_set_idle(struct sock *sk, bool idle);
+void sdp_companion_use(struct sock *sk, int reason);
+int sdp_companion_reason(struct sock *sk);
+void sdp_companion_begin(struct sock *sk, const void *addr, int len);
+bool sdp_companion_attempt(struct sock *sk);
+void sdp_companion_end(struct sock *sk);
+void sdp_companion_retry(struct sock *sk);
+__poll_t sdp_companion_poll(struct sock *sk, struct file *file);
+int sdp_companion_listen(struct sock *sk, int backlog);
+int sdp_companion_shutdown(struct sock *sk, int how);
+void sdp_companion_show_state(struct sock *sk);
+int sdp_companion_accept(struct sock *sk, struct socket *new_socket,
+			 struct proto_accept_arg *arg);
+bool sdp_companion_turn(struct sock *sk);
+int sdp_companion_setsockopt(struct sock *sk, int level, int option,
+			     sockptr_t value, unsigned int len, int own);
+int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
+			     char __user *value, int __user *len);
+int sdp_companion_ioctl(struct sock *sk, int command, int *result);
+
+/* IPPROTO_SDP: see protocol.c */
+int sdp_protocol_register(const struct proto_ops *ops,
+			  int (*make)(struct socket *, struct sock *, int),
+			  void (*unmake)(struct sock *));
+void sdp_protocol_unregister(void);
+void sdp_shell_free(struct sock *shell);
+
 /* rdma/ib_cm.h, rdma/ib_verbs.h */
 struct ib_pd *sdp_ib_alloc_pd(struct ib_device *device);
 void sdp_ib_dealloc_pd(struct ib_pd *pd);

@@ -36,6 +36,8 @@ counters! {
     passive_opens,
     /// Connect attempts that failed.
     failed_opens,
+    /// Sockets that gave SDP up for TCP.
+    tcp_fallbacks,
     /// Connections established right now.
     established,
     /// Hellos that were refused: malformed, no listener.

@@ -2,7 +2,8 @@
 
 //! The socket family: `net_proto_family`, `proto`, `proto_ops`.
 //!
-//! The callbacks only convert and call a method of [`Sock`]. Contexts: process
+//! The callbacks only convert and call a method of [`Sock`], or pass the call on
+//! to the TCP companion where that is in use. Contexts: process
 //! context, may sleep, no lock held, but for `keepalive`, which comes with
 //! `lock_sock` held.
 
@@ -84,6 +85,25 @@ static FAMILY: FamilyOps = FamilyOps(UnsafeCell::new(ffi::core::net_proto_family
     owner: this_module::<crate::LocalModule>().as_ptr(),
 }));
 
+/// Ends a callback of `$sock` with the answer of the TCP companion, where that
+/// is in use.
+macro_rules! delegate {
+    ($sock:expr, $slot:ident($($arg:expr),*)) => {
+        if let Some(tcp) = $sock.tcp_after_connect() {
+            let result = match tcp.ops().$slot {
+                // SAFETY: A live socket of TCP, and the arguments that the
+                // caller vouches for.
+                Some(call) => unsafe { call(tcp.socket(), $($arg),*) },
+                None => EOPNOTSUPP.to_errno(),
+            };
+            if result < 0 {
+                $sock.settle_tcp_error();
+            }
+            return result;
+        }
+    };
+}
+
 /// The registration of the protocol: its slab, its line in /proc/net/protocols.
 pub(crate) struct ProtoRegistration(());
 
@@ -119,6 +139,10 @@ impl Drop for Registration {
         // SAFETY: Registered by `new`.
         unsafe { ffi::core::sock_unregister(ffi::AF_INET_SDP as c_int) };
     }
+}
+
+pub(crate) fn operations() -> *const ffi::core::proto_ops {
+    &OPS.0
 }
 
 /// Gives `socket` the operations of this family.
@@ -188,9 +212,13 @@ unsafe extern "C" fn release_cb(socket: *mut ffi::core::socket) -> c_int {
         if sk.is_null() {
             return 0;
         }
+        let companion = ffi::sdp_companion_detach(sk);
         let sock = crate::sock::SockRef::from_owned(core::ptr::NonNull::new_unchecked(sk.cast()));
         sock.release();
         (*socket).sk = core::ptr::null_mut();
+        if !companion.is_null() {
+            ffi::sdp_companion_free(companion);
+        }
     }
     0
 }
@@ -205,7 +233,7 @@ unsafe extern "C" fn bind_cb(
 ) -> c_int {
     // SAFETY: A live socket and an address of `len` bytes, copied to the
     // kernel; the same holds for the callbacks below.
-    from_result(|| unsafe { of(socket).bind(addr.cast(), len as usize) }.map(|()| 0))
+    from_result(|| unsafe { of(socket).bind_halves(addr.cast(), len as usize) }.map(|()| 0))
 }
 
 /// # Safety
@@ -219,7 +247,8 @@ unsafe extern "C" fn connect_cb(
 ) -> c_int {
     from_result(|| {
         // SAFETY: See `bind_cb`.
-        unsafe { of(socket).connect(socket, addr.cast(), len as usize, flags as u32) }.map(|()| 0)
+        unsafe { of(socket).connect_halves(socket, addr.cast(), len as usize, flags as u32) }
+            .map(|()| 0)
     })
 }
 
@@ -232,7 +261,7 @@ unsafe extern "C" fn accept_cb(
     arg: *mut ffi::core::proto_accept_arg,
 ) -> c_int {
     // SAFETY: See `bind_cb`; `new` is fresh, `arg` is ours for the call.
-    from_result(|| unsafe { of(socket).accept(new, &mut *arg.cast()) }.map(|()| 0))
+    from_result(|| unsafe { of(socket).accept_halves(new, &mut *arg.cast()) }.map(|()| 0))
 }
 
 /// # Safety
@@ -243,8 +272,22 @@ unsafe extern "C" fn getname_cb(
     addr: *mut ffi::core::sockaddr,
     peer: c_int,
 ) -> c_int {
-    // SAFETY: See `bind_cb`; `addr` has the size of a `sockaddr_storage`.
-    from_result(|| unsafe { of(socket).name(addr.cast(), peer) })
+    // SAFETY: Operations of a live socket are static.
+    let ops = unsafe { &*core::ptr::read_volatile(&raw const (*socket).ops) };
+    if !core::ptr::eq(ops, &OPS.0) {
+        // accept() asks the operations of the listener for the name of what it
+        // has accepted, which may be TCP's.
+        return match ops.getname {
+            // SAFETY: They are its own.
+            Some(getname) => unsafe { getname(socket, addr, peer) },
+            None => EOPNOTSUPP.to_errno(),
+        };
+    }
+    // SAFETY: See `bind_cb`.
+    let sock = unsafe { of(socket) };
+    delegate!(sock, getname(addr, peer));
+    // SAFETY: `addr` has the size of a `sockaddr_storage`.
+    from_result(|| unsafe { sock.name(addr.cast(), peer) })
 }
 
 /// # Safety
@@ -258,7 +301,7 @@ unsafe extern "C" fn poll_cb(
     // SAFETY: See `bind_cb`; the three belong together.
     unsafe {
         ffi::sdp_sock_poll_wait(file.cast(), socket.cast(), wait.cast());
-        of(socket).poll()
+        of(socket).poll_halves(file)
     }
 }
 
@@ -270,9 +313,11 @@ unsafe extern "C" fn sock_ioctl_cb(
     command: c_uint,
     arg: c_ulong,
 ) -> c_int {
+    // SAFETY: See `bind_cb`.
+    let sock = unsafe { of(socket) };
+    delegate!(sock, ioctl(command, arg));
     from_result(|| {
-        // SAFETY: See `bind_cb`.
-        let value = unsafe { of(socket) }.ioctl(command)?;
+        let value = sock.ioctl(command)?;
         let bytes = value.to_ne_bytes();
         // SAFETY: The callee checks the user's pointer.
         let left = unsafe {
@@ -294,7 +339,13 @@ unsafe extern "C" fn sock_ioctl_cb(
 unsafe extern "C" fn ioctl_cb(sk: *mut ffi::sock, command: c_int, result: *mut c_int) -> c_int {
     from_result(|| {
         // SAFETY: A live socket of ours and a place for the answer.
-        unsafe { *result = Sock::from_sk(sk).ioctl(command as u32)? };
+        unsafe {
+            let sock = Sock::from_sk(sk);
+            if sock.tcp_after_connect().is_some() {
+                return Ok(ffi::sdp_companion_ioctl(sk, command, result));
+            }
+            *result = sock.ioctl(command as u32)?;
+        }
         Ok(0)
     })
 }
@@ -304,7 +355,7 @@ unsafe extern "C" fn ioctl_cb(sk: *mut ffi::sock, command: c_int, result: *mut c
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn listen_cb(socket: *mut ffi::core::socket, backlog: c_int) -> c_int {
     // SAFETY: See `bind_cb`.
-    from_result(|| unsafe { of(socket).listen(socket, backlog) }.map(|()| 0))
+    from_result(|| unsafe { of(socket).listen_halves(socket, backlog) }.map(|()| 0))
 }
 
 /// # Safety
@@ -312,7 +363,7 @@ unsafe extern "C" fn listen_cb(socket: *mut ffi::core::socket, backlog: c_int) -
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn shutdown_cb(socket: *mut ffi::core::socket, how: c_int) -> c_int {
     // SAFETY: See `bind_cb`.
-    from_result(|| unsafe { of(socket).shutdown(socket, how) }.map(|()| 0))
+    from_result(|| unsafe { of(socket).shutdown_halves(socket, how) }.map(|()| 0))
 }
 
 /// # Safety
@@ -325,8 +376,12 @@ unsafe extern "C" fn setsockopt_cb(
     value: ffi::core::sockptr_t,
     len: c_uint,
 ) -> c_int {
-    // SAFETY: See `bind_cb`; `value` is checked by whoever reads it.
-    from_result(|| unsafe { of(socket).set_option(level, option, value, len) }.map(|()| 0))
+    from_result(|| {
+        // SAFETY: See `bind_cb`; `value` is checked by whoever reads it.
+        unsafe { of(socket) }
+            .set_option_halves(level, option, value, len)
+            .map(|()| 0)
+    })
 }
 
 /// # Safety
@@ -339,8 +394,10 @@ unsafe extern "C" fn getsockopt_cb(
     value: *mut c_char,
     len: *mut c_int,
 ) -> c_int {
-    // SAFETY: See `setsockopt_cb`.
-    from_result(|| unsafe { of(socket).get_option(level, option, value.cast(), len) }.map(|()| 0))
+    from_result(|| {
+        // SAFETY: See `setsockopt_cb`.
+        unsafe { of(socket).get_option_halves(level, option, value.cast(), len) }.map(|()| 0)
+    })
 }
 
 /// # Safety
@@ -351,8 +408,11 @@ unsafe extern "C" fn sendmsg_cb(
     msg: *mut ffi::core::msghdr,
     len: usize,
 ) -> c_int {
-    // SAFETY: See `bind_cb`; the message is ours for the call.
-    from_result(|| unsafe { of(socket).send(msg, len) })
+    // SAFETY: See `bind_cb`.
+    let sock = unsafe { of(socket) };
+    delegate!(sock, sendmsg(msg, len));
+    // SAFETY: The message is ours for the call.
+    from_result(|| unsafe { sock.send(msg, len) })
 }
 
 /// # Safety
@@ -364,8 +424,11 @@ unsafe extern "C" fn recvmsg_cb(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: As above.
-    from_result(|| unsafe { of(socket).receive(msg, len, flags as u32) })
+    // SAFETY: See `bind_cb`.
+    let sock = unsafe { of(socket) };
+    delegate!(sock, recvmsg(msg, len, flags));
+    // SAFETY: The message is ours for the call.
+    from_result(|| unsafe { sock.receive(msg, len, flags as u32) })
 }
 
 /// A socket cannot be mapped.

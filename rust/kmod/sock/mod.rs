@@ -11,13 +11,17 @@
 
 pub(crate) mod accept;
 pub(crate) mod close;
+pub(crate) mod companion;
 pub(crate) mod connect;
 pub(crate) mod family;
+pub(crate) mod halves;
 pub(crate) mod name;
 pub(crate) mod options;
 pub(crate) mod poll;
+pub(crate) mod protocol;
 pub(crate) mod queue;
 pub(crate) mod recv;
+pub(crate) mod remembered;
 pub(crate) mod send;
 pub(crate) mod wait;
 

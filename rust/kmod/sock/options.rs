@@ -3,8 +3,7 @@
 //! setsockopt and getsockopt below SOL_SOCKET, which the core answers itself.
 //!
 //! What TCP programs set and SDP has no use for is accepted and remembered
-//! where that is honest (TCP_QUICKACK, IP_TOS), everything else is
-//! ENOPROTOOPT.
+//! where that is honest (see `remembered`), everything else is ENOPROTOOPT.
 
 use crate::{
     addr::{
@@ -14,7 +13,10 @@ use crate::{
     endpoint::Phase,
     engine::conn::Connection,
     ffi,
-    sock::Sock, //
+    sock::{
+        remembered::Remembered,
+        Sock, //
+    },
 };
 use kernel::{
     error::to_result,
@@ -32,6 +34,9 @@ pub(crate) struct Options {
     pub(crate) keep_idle: Option<u32>,
     pub(crate) keep_interval: Option<u32>,
     pub(crate) keep_count: Option<u32>,
+    /// TCP_MAXSEG as it was set, or 0.
+    pub(crate) max_segment: i32,
+    pub(crate) remembered: Remembered,
 }
 
 impl Options {
@@ -45,6 +50,8 @@ impl Options {
             keep_idle: None,
             keep_interval: None,
             keep_count: None,
+            max_segment: 0,
+            remembered: Remembered::new(),
         }
     }
 
@@ -61,6 +68,10 @@ const TCP_CA_NAME_MAX: usize = 16;
 /// Limits of TCP's keepalive options.
 const KEEP_SECONDS_MAX: u32 = 32767;
 const KEEP_COUNT_MAX: u32 = 127;
+
+/// Limits of TCP_MAXSEG, of which 0 is free.
+const SEGMENT_LEAST: i32 = 88;
+const SEGMENT_MOST: i32 = 32767;
 
 /// A value between 1 and `max`, or EINVAL.
 fn within(value: i32, max: u32) -> Result<u32> {
@@ -132,9 +143,27 @@ impl Sock {
                 self.look(|inner| inner.options.keep_count = Some(count));
             }
             ffi::SDP_SOCK_FAMILY => return self.set_family(value),
-            _ => return Err(ENOPROTOOPT),
+            ffi::SDP_TRANSPORT => return self.set_transport(value),
+            ffi::TCP_MAXSEG => {
+                if value != 0 && !(SEGMENT_LEAST..=SEGMENT_MOST).contains(&value) {
+                    return Err(EINVAL);
+                }
+                self.look(|inner| inner.options.max_segment = value);
+            }
+            _ => return self.remember(ffi::SOL_TCP, option, value),
         }
         Ok(())
+    }
+
+    /// An option without effect.
+    fn remember(&self, level: u32, option: u32, value: i32) -> Result {
+        self.look(|inner| inner.options.remembered.set(level, option, value))
+            .unwrap_or(Err(ENOPROTOOPT))
+    }
+
+    fn remembered(&self, level: u32, option: u32) -> Result<i32> {
+        self.look(|inner| inner.options.remembered.get(level, option))
+            .ok_or(ENOPROTOOPT)
     }
 
     /// The family of the names of a socket that has none yet.
@@ -144,6 +173,10 @@ impl Sock {
             Ok(ffi::AF_INET6) => Family::V6,
             _ => return Err(EAFNOSUPPORT),
         };
+        if self.has_companion() {
+            // It was made with the family of that moment.
+            return Err(EINVAL);
+        }
         self.look(|inner| {
             if inner.phase != Phase::Idle || inner.port.is_some() {
                 return Err(EINVAL);
@@ -161,7 +194,7 @@ impl Sock {
                 self.look(|inner| inner.options.tos = value as u8);
                 Ok(())
             }
-            _ => Err(ENOPROTOOPT),
+            _ => self.remember(ffi::SOL_IP, option, value),
         }
     }
 
@@ -181,7 +214,7 @@ impl Sock {
                 self.look(|inner| inner.options.tos = value as u8);
                 Ok(())
             }
-            _ => Err(ENOPROTOOPT),
+            _ => self.remember(ffi::SOL_IPV6, option, value),
         }
     }
 
@@ -234,9 +267,10 @@ impl Sock {
             ffi::SOL_IPV6 if self.look(|inner| inner.family) == Family::V6 => match option {
                 ffi::IPV6_V6ONLY => self.look(|inner| i32::from(inner.options.v6only)),
                 ffi::IPV6_TCLASS => self.look(|inner| i32::from(inner.options.tos)),
-                _ => return Err(ENOPROTOOPT),
+                _ => self.remembered(level, option)?,
             },
-            ffi::SOL_IP | ffi::SOL_IPV6 => return Err(ENOPROTOOPT),
+            ffi::SOL_IP => self.remembered(level, option)?,
+            ffi::SOL_IPV6 => return Err(ENOPROTOOPT),
             _ => return Err(EOPNOTSUPP),
         };
         // SAFETY: As above.
@@ -244,6 +278,11 @@ impl Sock {
     }
 
     fn get_tcp(&self, option: u32) -> Result<i32> {
+        match option {
+            ffi::SDP_TRANSPORT => return i32::try_from(self.transport()).map_err(|_| EINVAL),
+            ffi::SDP_FALLBACK_REASON => return Ok(self.fallback_reason()),
+            _ => {}
+        }
         let knobs = self.net().knobs();
         let seconds = |set: Option<u32>, default: u32| i32::try_from(set.unwrap_or(default));
         let value = self.look(|inner| {
@@ -256,16 +295,23 @@ impl Sock {
                 ffi::TCP_KEEPINTVL => seconds(o.keep_interval, knobs.keepalive_intvl),
                 ffi::TCP_KEEPCNT => seconds(o.keep_count, knobs.keepalive_probes),
                 // The payload of one message is what a segment is to TCP.
-                ffi::TCP_MAXSEG => Ok(inner
-                    .engine
-                    .as_ref()
-                    .map_or(536, |engine| i32::from(engine.max_payload()))),
+                ffi::TCP_MAXSEG => Ok(match inner.engine.as_ref() {
+                    Some(engine) => i32::from(engine.max_payload()),
+                    None if o.max_segment != 0 => o.max_segment,
+                    None => 536,
+                }),
                 ffi::SDP_LAST_BIND_ERR => Ok(inner.last_bind_err),
                 ffi::SDP_SOCK_FAMILY => Ok(match inner.family {
                     Family::V4 => ffi::AF_INET as i32,
                     Family::V6 => ffi::AF_INET6 as i32,
                 }),
-                _ => return Err(ENOPROTOOPT),
+                _ => {
+                    return o
+                        .remembered
+                        .get(ffi::SOL_TCP, option)
+                        .map(Ok)
+                        .ok_or(ENOPROTOOPT)
+                }
             })
         })?;
         value.map_err(|_| EINVAL)
@@ -282,6 +328,17 @@ impl Sock {
                 info.tcpi_snd_cwnd = engine.credits().into();
                 info.tcpi_unacked = engine.uncompleted();
                 info.tcpi_notsent_bytes = engine.unsent();
+                let stats = engine.stats();
+                info.tcpi_bytes_sent = stats.payload_bytes_sent;
+                info.tcpi_bytes_acked = stats.payload_bytes_sent;
+                info.tcpi_bytes_received = stats.payload_bytes_received;
+                info.tcpi_segs_out = stats.messages_sent;
+                info.tcpi_segs_in = stats.messages_received;
+                info.tcpi_data_segs_out =
+                    stats.messages_sent.wrapping_sub(stats.credit_updates_sent);
+                info.tcpi_data_segs_in = stats
+                    .messages_received
+                    .wrapping_sub(stats.credit_updates_received);
             }
             info.tcpi_probes = u8::try_from(inner.probes).unwrap_or(u8::MAX);
             info.tcpi_rcv_space = self.rcvbuf();

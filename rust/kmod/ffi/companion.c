@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The TCP socket beside an SDP one: how it is made, how its events reach
+ * whoever waits on the SDP socket, and how its answers are passed on. When it
+ * is used is decided in sock/companion.rs.
+ *
+ * The companion is made at most once and lives as long as the file, so that
+ * no call needs a reference. What decides whether it is in use goes one way.
+ *
+ * Locks: the wait queue of the companion is held around that of the owner
+ * while an event is passed on, and has a class of its own for that.
+ */
+#include <linux/net.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <net/sock.h>
+#include <net/tcp_states.h>
+
+#include "helpers.h"
+
+struct sdp_companion {
+	struct socket *tcp;
+	struct sock *owner;
+	wait_queue_entry_t forward;
+	/* Nobody asks for it any more (or not yet). */
+	bool idle;
+	/* The owner's calls go to the companion. */
+	bool in_use;
+	/* A connect() of the owner is under way, to this address. */
+	bool attempt;
+	/* The owner shows an error that the companion has. */
+	bool error_shown;
+	/* Whose turn it is to be accepted from. */
+	bool turn;
+	/* Why SDP was given up, a positive errno, or 0. */
+	int reason;
+	int peer_len;
+	struct sockaddr_storage peer;
+};
+
+static struct lock_class_key companion_queue_key;
+
+static struct sdp_companion *companion(const struct sock *sk)
+{
+	/* Pairs with the release in sdp_companion_make(). */
+	return smp_load_acquire(&sk->sk_user_data);
+}
+
+/* Whatever wakes the companion's waiters wakes the owner's. */
+static int forward_event(wait_queue_entry_t *entry, unsigned int mode, int sync,
+			 void *key)
+{
+	struct sdp_companion *c =
+		container_of(entry, struct sdp_companion, forward);
+	__poll_t events = key_to_poll(key);
+	struct socket_wq *wq;
+
+	if (READ_ONCE(c->idle))
+		return 0;
+	rcu_read_lock();
+	wq = rcu_dereference(c->owner->sk_wq);
+	if (skwq_has_sleeper(wq)) {
+		if (events)
+			wake_up_interruptible_poll(&wq->wait, events);
+		else
+			wake_up_interruptible_all(&wq->wait);
+	}
+	if (events & EPOLLIN)
+		sk_wake_async_rcu(c->owner, SOCK_WAKE_WAITD, POLL_IN);
+	else if (events & EPOLLERR)
+		sk_wake_async_rcu(c->owner, SOCK_WAKE_IO, POLL_ERR);
+	else
+		sk_wake_async_rcu(c->owner, SOCK_WAKE_IO, POLL_OUT);
+	rcu_read_unlock();
+	return 0;
+}
+
+/* Called with lock_sock, before the socket is bound, connected or listening. */
+int sdp_companion_make(struct sock *sk, int family)
+{
+	struct sdp_companion *c;
+	int err;
+
+	if (companion(sk))
+		return 0;
+	c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	if (!c)
+		return -ENOMEM;
+	err = __sock_create(sock_net(sk), family, SOCK_STREAM, IPPROTO_TCP,
+			    &c->tcp, 0);
+	if (err) {
+		kfree(c);
+		return err;
+	}
+	c->owner = sk;
+	lockdep_set_class(&c->tcp->wq.wait.lock, &companion_queue_key);
+	init_waitqueue_func_entry(&c->forward, forward_event);
+	add_wait_queue(&c->tcp->wq.wait, &c->forward);
+	/* From now on the options of SOL_SOCKET come here, too. */
+	set_bit(SOCK_CUSTOM_SOCKOPT, &sk->sk_socket->flags);
+	smp_store_release(&sk->sk_user_data, c);
+	return 0;
+}
+
+/* The owner has been released; its struct sock may be gone. */
+void sdp_companion_free(struct sdp_companion *c)
+{
+	remove_wait_queue(&c->tcp->wq.wait, &c->forward);
+	sock_release(c->tcp);
+	kfree(c);
+}
+
+/* Takes the companion away from its owner, for sdp_companion_free(). */
+struct sdp_companion *sdp_companion_detach(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	if (!c)
+		return NULL;
+	/* What sdp_companion_listen() has shown is not the owner's state. */
+	if (c->in_use)
+		smp_store_release(&sk->sk_state, TCP_CLOSE);
+	WRITE_ONCE(c->idle, true);
+	sk->sk_user_data = NULL;
+	return c;
+}
+
+struct socket *sdp_companion_in_use(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	return c && smp_load_acquire(&c->in_use) ? c->tcp : NULL;
+}
+
+struct socket *sdp_companion_ready(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	return c && !READ_ONCE(c->idle) ? c->tcp : NULL;
+}
+
+void sdp_companion_set_idle(struct sock *sk, bool idle)
+{
+	struct sdp_companion *c = companion(sk);
+
+	if (c)
+		WRITE_ONCE(c->idle, idle);
+}
+
+void sdp_companion_use(struct sock *sk, int reason)
+{
+	struct sdp_companion *c = companion(sk);
+
+	c->reason = reason;
+	WRITE_ONCE(c->attempt, false);
+	WRITE_ONCE(c->idle, false);
+	smp_store_release(&c->in_use, true);
+}
+
+int sdp_companion_reason(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	return c ? c->reason : 0;
+}
+
+/* connect() has not said yet how it ends. With lock_sock. */
+void sdp_companion_begin(struct sock *sk, const void *addr, int len)
+{
+	struct sdp_companion *c = companion(sk);
+
+	c->peer_len = min_t(int, len, sizeof(c->peer));
+	memcpy(&c->peer, addr, c->peer_len);
+	WRITE_ONCE(c->attempt, true);
+}
+
+bool sdp_companion_attempt(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	return c && READ_ONCE(c->attempt);
+}
+
+void sdp_companion_end(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	if (c)
+		WRITE_ONCE(c->attempt, false);
+}
+
+/* The attempt again, by TCP, without waiting. The result is for poll. */
+void sdp_companion_retry(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+	int err;
+
+	err = READ_ONCE(c->tcp->ops)->connect(c->tcp,
+					      (struct sockaddr_unsized *)&c->peer,
+					      c->peer_len, O_NONBLOCK);
+	if (err && err != -EINPROGRESS)
+		sk->sk_err = -err;
+}
+
+/*
+ * An error of the companion shows in the owner's sk_err, where SO_ERROR looks
+ * and takes it away. Whoever saw it first, it is seen once.
+ */
+static void settle_error(struct sdp_companion *c)
+{
+	struct sock *tcp = c->tcp->sk;
+
+	if (!c->error_shown)
+		return;
+	if (!READ_ONCE(c->owner->sk_err)) {
+		xchg(&tcp->sk_err, 0);
+		c->error_shown = false;
+	} else if (!READ_ONCE(tcp->sk_err)) {
+		xchg(&c->owner->sk_err, 0);
+		c->error_shown = false;
+	}
+}
+
+/* Before a call that goes to the companion. */
+struct socket *sdp_companion_enter(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	if (!c || !smp_load_acquire(&c->in_use))
+		return NULL;
+	settle_error(c);
+	return c->tcp;
+}
+
+__poll_t sdp_companion_poll(struct sock *sk, struct file *file)
+{
+	struct sdp_companion *c = companion(sk);
+	__poll_t mask = READ_ONCE(c->tcp->ops)->poll(file, c->tcp, NULL);
+	int err;
+
+	if (!READ_ONCE(c->in_use))
+		return mask;
+	settle_error(c);
+	err = READ_ONCE(c->tcp->sk->sk_err);
+	if (err) {
+		WRITE_ONCE(sk->sk_err, err);
+		c->error_shown = true;
+	}
+	if (READ_ONCE(sk->sk_err))
+		mask |= EPOLLERR;
+	return mask;
+}
+
+/* SO_ACCEPTCONN looks at the owner. */
+static void show_state(struct sdp_companion *c)
+{
+	int state = inet_sk_state_load(c->tcp->sk);
+
+	if (c->in_use)
+		smp_store_release(&c->owner->sk_state,
+				  state == TCP_LISTEN ? TCP_LISTEN : TCP_CLOSE);
+}
+
+int sdp_companion_listen(struct sock *sk, int backlog)
+{
+	struct sdp_companion *c = companion(sk);
+	int err = READ_ONCE(c->tcp->ops)->listen(c->tcp, backlog);
+
+	show_state(c);
+	return err;
+}
+
+int sdp_companion_shutdown(struct sock *sk, int how)
+{
+	struct sdp_companion *c = companion(sk);
+	int err = READ_ONCE(c->tcp->ops)->shutdown(c->tcp, how);
+
+	show_state(c);
+	return err;
+}
+
+void sdp_companion_show_state(struct sock *sk)
+{
+	show_state(companion(sk));
+}
+
+/*
+ * Accepts from the companion: @new becomes a TCP socket like any other, with
+ * nothing of ours in it.
+ */
+int sdp_companion_accept(struct sock *sk, struct socket *new,
+			 struct proto_accept_arg *arg)
+{
+	struct sdp_companion *c = companion(sk);
+	const struct proto_ops *own = new->ops;
+	const struct proto_ops *ops = READ_ONCE(c->tcp->ops);
+	int err;
+
+	err = ops->accept(c->tcp, new, arg);
+	if (err)
+		return err;
+	__module_get(ops->owner);
+	WRITE_ONCE(new->ops, ops);
+	module_put(own->owner);
+	return 0;
+}
+
+bool sdp_companion_turn(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	return c->turn = !c->turn;
+}
+
+/*
+ * Sets an option on both, if there are both. The answer is that of the one in use, and of the
+ * owner where that is open. SO_REUSEPORT is TCP's alone: the port of a second
+ * SDP socket is refused by bind(), which leaves that one to TCP.
+ */
+int sdp_companion_setsockopt(struct sock *sk, int level, int option,
+			     sockptr_t value, unsigned int len, int own)
+{
+	struct sdp_companion *c = companion(sk);
+	int tcp;
+
+	if (level == SOL_SOCKET)
+		own = sock_setsockopt(sk->sk_socket, level, option, value, len);
+	if (!c)
+		return own;
+	tcp = do_sock_setsockopt(c->tcp, false, level, option, value, len);
+	if (level == SOL_SOCKET && option == SO_REUSEPORT) {
+		/* getsockopt() looks at the owner. */
+		sk->sk_reuseport = c->tcp->sk->sk_reuseport;
+		return tcp;
+	}
+	if (c->in_use)
+		return tcp;
+	return own;
+}
+
+int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
+			     char __user *value, int __user *len)
+{
+	return do_sock_getsockopt(tcp, false, level, option,
+				  USER_SOCKPTR(value), USER_SOCKPTR(len));
+}
+
+int sdp_companion_ioctl(struct sock *sk, int command, int *result)
+{
+	struct socket *tcp = sdp_companion_enter(sk);
+
+	return READ_ONCE(tcp->sk->sk_prot)->ioctl(tcp->sk, command, result);
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which of its two halves an SDP socket with a TCP companion uses.
+//!
+//! `SDP_TRANSPORT` gives a socket a TCP socket of its own. Until the decision
+//! both are bound and both are told options; connect() tries SDP and then TCP;
+//! listen() listens on both, and accept() takes from both. Once SDP is given
+//! up, every call goes to the companion. The decision goes one way and the
+//! companion lives as long as the file, so a call that raced with it is merely
+//! one that came earlier.
+//!
+//! The calls of such a socket are in `halves`.
+//!
+//! Contexts: process context, may sleep. `lock_sock` of the SDP socket may be
+//! held while the companion's is taken, never the other way.
+
+use crate::{
+    addr::Family,
+    endpoint::Phase,
+    ffi,
+    sock::Sock, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
+
+/// Largest name of an Internet socket.
+pub(super) const NAME_LEN: usize = 28;
+
+/// The companion's `struct socket`, which is there as long as ours.
+#[derive(Clone, Copy)]
+pub(crate) struct Tcp(*mut ffi::core::socket);
+
+impl Tcp {
+    pub(crate) fn socket(self) -> *mut ffi::core::socket {
+        self.0
+    }
+
+    /// Its operations at this moment.
+    pub(crate) fn ops(self) -> &'static ffi::core::proto_ops {
+        // SAFETY: The companion is there, and operations are static. They may
+        // change from one table to another that fits as well.
+        unsafe { &*core::ptr::read_volatile(&raw const (*self.0).ops) }
+    }
+
+    pub(super) fn bind(self, name: &mut [u8; NAME_LEN], len: usize) -> Result {
+        let bind = self.ops().bind.ok_or(EOPNOTSUPP)?;
+        // SAFETY: A live socket and an address of ours.
+        to_result(unsafe { bind(self.0, name.as_mut_ptr().cast(), len as c_int) })
+    }
+
+    /// connect(2).
+    ///
+    /// # Safety
+    ///
+    /// `addr` points to `len` bytes.
+    pub(super) unsafe fn connect(
+        self,
+        sock: &Sock,
+        addr: *mut u8,
+        len: usize,
+        flags: u32,
+    ) -> Result {
+        let connect = self.ops().connect.ok_or(EOPNOTSUPP)?;
+        // SAFETY: By the caller's promise.
+        let result = unsafe { connect(self.0, addr.cast(), len as c_int, flags as c_int) };
+        sock.settle_tcp_error();
+        to_result(result)
+    }
+
+    /// The port it is bound to.
+    pub(super) fn port(self) -> Result<u16> {
+        let getname = self.ops().getname.ok_or(EOPNOTSUPP)?;
+        // Of the size and alignment of a `sockaddr_storage`.
+        let mut name = [0u64; 16];
+        // SAFETY: A live socket and room for its name.
+        let len = unsafe { getname(self.0, name.as_mut_ptr().cast(), 0) };
+        if len < 0 {
+            return Err(Error::from_errno(len));
+        }
+        let [_, _, hi, lo, ..] = name[0].to_ne_bytes();
+        Ok(u16::from_be_bytes([hi, lo]))
+    }
+
+    /// accept(2) without waiting.
+    ///
+    /// # Safety
+    ///
+    /// `new` is a fresh `struct socket` with operations of this module.
+    pub(super) unsafe fn accept(
+        self,
+        sock: &Sock,
+        new: *mut ffi::core::socket,
+        arg: &mut ffi::proto_accept_arg,
+    ) -> Result {
+        // SAFETY: By the caller's promise; the companion is `sock`'s.
+        to_result(unsafe { ffi::sdp_companion_accept(sock.sk(), new.cast(), arg) })
+    }
+}
+
+/// Whether a connection that failed like this may still come about over TCP.
+pub(super) fn is_worth_tcp(error: Error) -> bool {
+    [
+        ECONNREFUSED,
+        ECONNRESET,
+        ETIMEDOUT,
+        EHOSTUNREACH,
+        ENETUNREACH,
+        ENETDOWN,
+        ENODEV,
+        ENOMEM,
+        ENOBUFS,
+        EPROTO,
+        EIO,
+    ]
+    .contains(&error)
+}
+
+/// Whether connect() ended with the attempt still under way.
+pub(super) fn is_under_way(result: Result) -> bool {
+    result.is_err_and(|e| e == EINPROGRESS || e == EALREADY || e == EINTR || e == ERESTARTSYS)
+}
+
+impl Sock {
+    /// The companion, if calls go there.
+    pub(crate) fn tcp(&self) -> Option<Tcp> {
+        // SAFETY: `sk` is valid.
+        let tcp: *mut ffi::core::socket = unsafe { ffi::sdp_companion_enter(self.sk()) }.cast();
+        (!tcp.is_null()).then_some(Tcp(tcp))
+    }
+
+    /// After a call that may have taken TCP's error: it is not shown again.
+    pub(super) fn settle_tcp_error(&self) {
+        let _ = self.tcp();
+    }
+
+    /// As [`Sock::tcp`], for a call that finds out how a connect() has ended.
+    pub(crate) fn tcp_after_connect(&self) -> Option<Tcp> {
+        // SAFETY: `sk` is valid.
+        if unsafe { ffi::sdp_companion_attempt(self.sk()) } {
+            self.look_after_attempt();
+        }
+        self.tcp()
+    }
+
+    /// The companion while it takes part: undecided, listening on both, or in
+    /// use.
+    pub(super) fn companion(&self) -> Option<Tcp> {
+        // SAFETY: `sk` is valid.
+        let tcp: *mut ffi::core::socket = unsafe { ffi::sdp_companion_ready(self.sk()) }.cast();
+        (!tcp.is_null()).then_some(Tcp(tcp))
+    }
+
+    pub(crate) fn has_companion(&self) -> bool {
+        self.companion().is_some()
+    }
+
+    /// The other half of a socket that still has both.
+    pub(super) fn other_half(&self) -> Option<Tcp> {
+        match self.tcp() {
+            Some(_) => None,
+            None => self.companion(),
+        }
+    }
+
+    /// Gives SDP up. With `lock_sock`.
+    pub(super) fn fall_back(&self, reason: i32) {
+        let already = self.tcp().is_some();
+        // SAFETY: Only asked of a socket with a companion.
+        unsafe { ffi::sdp_companion_use(self.sk(), reason) };
+        if reason != 0 && !already {
+            self.net().stats.tcp_fallbacks.inc();
+        }
+    }
+
+    /// What SDP_TRANSPORT asks for. With `lock_sock`.
+    pub(crate) fn set_transport(&self, value: i32) -> Result {
+        let value = u32::try_from(value).map_err(|_| EINVAL)?;
+        if value > ffi::SDP_TRANSPORT_TCP {
+            return Err(EINVAL);
+        }
+        if self.tcp().is_some() {
+            // Asking again for what it is already is no change.
+            return if value == ffi::SDP_TRANSPORT_TCP {
+                Ok(())
+            } else {
+                Err(EINVAL)
+            };
+        }
+        let (idle, family) = self.look(|inner| (inner.phase == Phase::Idle, inner.family));
+        if !idle {
+            return Err(EINVAL);
+        }
+        if value == ffi::SDP_TRANSPORT_SDP {
+            // SAFETY: `sk` is valid; a socket without a companion has none to
+            // put aside.
+            unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
+            return Ok(());
+        }
+        if self.companion().is_none() {
+            let family = match family {
+                Family::V4 => ffi::AF_INET,
+                Family::V6 => ffi::AF_INET6,
+            };
+            // SAFETY: `lock_sock` is held and the socket has a file.
+            unsafe {
+                to_result(ffi::sdp_companion_make(self.sk(), family as c_int))?;
+                ffi::sdp_companion_set_idle(self.sk(), false);
+            }
+        }
+        if value == ffi::SDP_TRANSPORT_TCP {
+            self.fall_back(0);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn transport(&self) -> u32 {
+        if self.tcp().is_some() {
+            return ffi::SDP_TRANSPORT_TCP;
+        }
+        let open = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
+        // SAFETY: `sk` is valid.
+        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
+        if self.companion().is_some() && (open || attempt) {
+            ffi::SDP_TRANSPORT_BOTH
+        } else {
+            ffi::SDP_TRANSPORT_SDP
+        }
+    }
+
+    pub(crate) fn fallback_reason(&self) -> i32 {
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_companion_reason(self.sk()) }
+    }
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The calls of a socket that may use SDP or TCP.
+//!
+//! A connect() that does not wait ends unseen. Its failure is found by the
+//! first call that looks: poll, which every kind of waiting asks again after a
+//! wake-up, then starts TCP's attempt in its place and reports nothing yet.
+//!
+//! Contexts: process context, may sleep, no lock held.
+
+use crate::{
+    addr::{
+        Addr,
+        Parsed, //
+    },
+    endpoint::Phase,
+    ffi,
+    sock::{
+        companion::{
+            is_under_way,
+            is_worth_tcp,
+            Tcp,
+            NAME_LEN, //
+        },
+        Sock, //
+    },
+};
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
+
+impl Sock {
+    /// bind(2) of a socket that may have two halves. The port is chosen by TCP.
+    ///
+    /// # Safety
+    ///
+    /// `addr` points to `len` bytes.
+    pub(crate) unsafe fn bind_halves(&self, addr: *const u8, len: usize) -> Result {
+        if self.companion().is_none() {
+            // SAFETY: By the caller's promise.
+            return unsafe { self.bind(addr, len) };
+        }
+        if self.tcp().is_none() && self.look(|inner| inner.phase != Phase::Idle) {
+            // SAFETY: By the caller's promise.
+            return unsafe { self.bind(addr, len) };
+        }
+        let mut name = [0u8; NAME_LEN];
+        let n = len.min(NAME_LEN);
+        // SAFETY: By the caller's promise; `n` bytes fit.
+        unsafe { core::ptr::copy_nonoverlapping(addr, name.as_mut_ptr(), n) };
+        if let Some(tcp) = self.tcp() {
+            return tcp.bind(&mut name, n);
+        }
+        let Some(tcp) = self.companion() else {
+            return Err(EINVAL);
+        };
+        tcp.bind(&mut name, n)?;
+        let port = tcp.port()?.to_be_bytes();
+        for (to, from) in name.iter_mut().skip(2).zip(port) {
+            *to = from;
+        }
+        // SAFETY: The copy is as long.
+        if let Err(e) = unsafe { self.bind(name.as_ptr(), n) } {
+            let _call = self.lock();
+            let detail = self.look(|inner| inner.last_bind_err);
+            self.fall_back(-if detail == 0 { e.to_errno() } else { detail });
+        }
+        Ok(())
+    }
+
+    /// connect(2) of a socket that may have two halves.
+    ///
+    /// # Safety
+    ///
+    /// `socket` is this socket's, `addr` points to `len` bytes.
+    pub(crate) unsafe fn connect_halves(
+        &self,
+        socket: *mut ffi::core::socket,
+        addr: *mut u8,
+        len: usize,
+        flags: u32,
+    ) -> Result {
+        if let Some(tcp) = self.tcp_after_connect() {
+            // SAFETY: By the caller's promise.
+            return unsafe { tcp.connect(self, addr, len, flags) };
+        }
+        let Some(tcp) = self.companion() else {
+            // SAFETY: By the caller's promise.
+            return unsafe { self.connect(socket, addr, len, flags) };
+        };
+        // Before it can fail, because another thread may be polling.
+        // SAFETY: By the caller's promise.
+        let began = unsafe { self.begin_attempt(addr, len) };
+        // SAFETY: By the caller's promise.
+        let result = unsafe { self.connect(socket, addr, len, flags) };
+        match result {
+            Err(e) if is_worth_tcp(e) => {
+                {
+                    let _call = self.lock();
+                    self.fall_back(-e.to_errno());
+                }
+                // SAFETY: By the caller's promise.
+                unsafe { tcp.connect(self, addr, len, flags) }
+            }
+            // The one that polls has found the failure while this one waited.
+            Err(_) if self.tcp().is_some() && flags & ffi::core::O_NONBLOCK == 0 => {
+                // SAFETY: By the caller's promise.
+                unsafe { tcp.connect(self, addr, len, flags) }
+            }
+            _ => {
+                if result.is_ok() || began && !is_under_way(result) {
+                    // SAFETY: `sk` is valid.
+                    unsafe { ffi::sdp_companion_end(self.sk()) };
+                }
+                result
+            }
+        }
+    }
+
+    /// Notes where connect() will lead, if it is the beginning of one.
+    ///
+    /// # Safety
+    ///
+    /// `addr` points to `len` bytes.
+    unsafe fn begin_attempt(&self, addr: *const u8, len: usize) -> bool {
+        // SAFETY: By the caller's promise.
+        if !matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Addr(..))) {
+            return false;
+        }
+        let _call = self.lock();
+        let begins = self.tcp_state() == ffi::TCP_CLOSE && self.err() == 0;
+        if begins {
+            // SAFETY: `lock_sock` is held; `addr` by the caller's promise.
+            unsafe { ffi::sdp_companion_begin(self.sk(), addr.cast(), len as c_int) };
+        }
+        begins
+    }
+
+    /// Whether the attempt of an earlier connect() has failed; then it is made
+    /// again over TCP.
+    pub(super) fn look_after_attempt(&self) {
+        let state = self.tcp_state();
+        if state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV {
+            return;
+        }
+        let _call = self.lock();
+        // SAFETY: `sk` is valid.
+        if self.tcp().is_some() || !unsafe { ffi::sdp_companion_attempt(self.sk()) } {
+            return;
+        }
+        let state = self.tcp_state();
+        if state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV {
+            return;
+        }
+        let pending = self.err();
+        // A reset is that of a connection which had been there.
+        let error = (pending != 0)
+            .then(|| Error::from_errno(-pending))
+            .filter(|error| *error != ECONNRESET && is_worth_tcp(*error));
+        if let (ffi::TCP_CLOSE, Some(error), Some(_)) = (state, error, self.companion()) {
+            let _ = self.take_err();
+            self.disconnect();
+            self.fall_back(-error.to_errno());
+            // SAFETY: The attempt's address was kept.
+            unsafe { ffi::sdp_companion_retry(self.sk()) };
+        } else if state != ffi::TCP_CLOSE {
+            // SAFETY: `sk` is valid.
+            unsafe { ffi::sdp_companion_end(self.sk()) };
+        }
+    }
+
+    /// listen(2) of a socket that may have two halves.
+    ///
+    /// # Safety
+    ///
+    /// `socket` is this socket's.
+    pub(crate) unsafe fn listen_halves(
+        &self,
+        socket: *mut ffi::core::socket,
+        backlog: c_int,
+    ) -> Result {
+        let Some(tcp) = self.companion() else {
+            // SAFETY: By the caller's promise.
+            return unsafe { self.listen(socket, backlog) };
+        };
+        let may_listen = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
+        if self.tcp().is_none() && !may_listen {
+            // SAFETY: By the caller's promise.
+            return unsafe { self.listen(socket, backlog) };
+        }
+        // SAFETY: The companion is there.
+        to_result(unsafe { ffi::sdp_companion_listen(self.sk(), backlog) })?;
+        if self.tcp().is_some() {
+            return Ok(());
+        }
+        let result = self.bind_where_tcp_is(tcp).and_then(|()| {
+            // SAFETY: By the caller's promise.
+            unsafe { self.listen(socket, backlog) }
+        });
+        if let Err(e) = result {
+            let _call = self.lock();
+            self.fall_back(-e.to_errno());
+            // SAFETY: The companion is there.
+            unsafe { ffi::sdp_companion_show_state(self.sk()) };
+        }
+        Ok(())
+    }
+
+    /// listen() without bind() has given TCP a port; SDP takes the same.
+    fn bind_where_tcp_is(&self, tcp: Tcp) -> Result {
+        let (bound, family) = self.look(|inner| (inner.port.is_some(), inner.family));
+        if bound {
+            return Ok(());
+        }
+        let mut any = Addr::any(family);
+        any.port = tcp.port()?;
+        let mut name = [0u8; NAME_LEN];
+        let len = any.emit(family, &mut name);
+        // SAFETY: A name of ours.
+        unsafe { self.bind(name.as_ptr(), len) }
+    }
+
+    /// accept(2) of a socket that may have two halves, in turn.
+    ///
+    /// # Safety
+    ///
+    /// `new` is a fresh `struct socket` with operations of this module.
+    pub(crate) unsafe fn accept_halves(
+        &self,
+        new: *mut ffi::core::socket,
+        arg: &mut ffi::proto_accept_arg,
+    ) -> Result {
+        if let Some(tcp) = self.tcp() {
+            // SAFETY: By the caller's promise.
+            return unsafe { tcp.accept(self, new, arg) };
+        }
+        let Some(tcp) = self.companion() else {
+            // SAFETY: By the caller's promise.
+            return unsafe { self.accept(new, arg) };
+        };
+        let nonblock = ffi::core::O_NONBLOCK as c_int;
+        let flags = arg.flags;
+        let mut timeo = self.receive_timeout(flags & nonblock != 0);
+        loop {
+            arg.flags = flags | nonblock;
+            // SAFETY: `sk` is valid; `new` by the caller's promise, and still
+            // fresh where nothing was accepted.
+            let result = unsafe {
+                if ffi::sdp_companion_turn(self.sk()) {
+                    match tcp.accept(self, new, arg) {
+                        Err(e) if e == EAGAIN => self.accept(new, arg),
+                        result => result,
+                    }
+                } else {
+                    match self.accept(new, arg) {
+                        Err(e) if e == EAGAIN => tcp.accept(self, new, arg),
+                        result => result,
+                    }
+                }
+            };
+            arg.flags = flags;
+            match result {
+                Err(e) if e == EAGAIN => {}
+                Ok(()) => {
+                    // There may be more of the other kind.
+                    arg.is_empty = 0;
+                    return Ok(());
+                }
+                result => return result,
+            }
+            if timeo == 0 {
+                return Err(EAGAIN);
+            }
+            let mut call = Some(self.lock());
+            self.wait(&mut call, &mut timeo, || {
+                let ours = self.look(|inner| match inner.listener.as_ref() {
+                    Some(listener) => listener.ready() > 0,
+                    // No longer a listener: accept() says so.
+                    None => true,
+                });
+                (ours || self.companion_events() != 0).then_some(())
+            })?;
+        }
+    }
+
+    fn companion_events(&self) -> u32 {
+        // SAFETY: Asked of a socket with a companion; without a file nothing is
+        // registered.
+        unsafe { ffi::sdp_companion_poll(self.sk(), core::ptr::null_mut()) }
+    }
+
+    /// poll(2) of a socket that may have two halves. After `sock_poll_wait`.
+    ///
+    /// # Safety
+    ///
+    /// `file` is the one that is asked.
+    pub(crate) unsafe fn poll_halves(&self, file: *mut ffi::core::file) -> u32 {
+        if self.tcp_after_connect().is_some() {
+            // SAFETY: It has a companion; `file` by the caller's promise.
+            return unsafe { ffi::sdp_companion_poll(self.sk(), file.cast()) };
+        }
+        let mask = self.poll();
+        if self.other_half().is_some() && self.tcp_state() == ffi::TCP_LISTEN {
+            return mask | self.companion_events();
+        }
+        mask
+    }
+
+    /// shutdown(2) of a socket that may have two halves.
+    ///
+    /// # Safety
+    ///
+    /// `socket` is this socket's.
+    pub(crate) unsafe fn shutdown_halves(
+        &self,
+        socket: *mut ffi::core::socket,
+        how: c_int,
+    ) -> Result {
+        let decided = self.tcp_after_connect().is_some();
+        let listening = self.tcp_state() == ffi::TCP_LISTEN;
+        if decided || listening && self.companion().is_some() {
+            // SAFETY: The companion is there.
+            let result = to_result(unsafe { ffi::sdp_companion_shutdown(self.sk(), how) });
+            if decided || result.is_err() {
+                return result;
+            }
+        }
+        // SAFETY: By the caller's promise.
+        let result = unsafe { self.shutdown(socket, how) };
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_companion_end(self.sk()) };
+        result
+    }
+
+    /// setsockopt(2) of a socket that may have two halves.
+    pub(crate) fn set_option_halves(
+        &self,
+        level: c_int,
+        option: c_int,
+        value: ffi::core::sockptr_t,
+        len: c_uint,
+    ) -> Result {
+        let own = level == ffi::SOL_TCP as c_int
+            && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_FALLBACK_REASON as c_int)
+                .contains(&option);
+        // A companion that has been put aside is told, too: SDP_TRANSPORT may
+        // call it back. That it is there is what brings SOL_SOCKET here.
+        let general = level == ffi::SOL_SOCKET as c_int;
+        if own || (!general && self.companion().is_none()) {
+            return self.set_option(level, option, value, len);
+        }
+        let result = if general || self.tcp().is_some() {
+            Ok(())
+        } else {
+            self.set_option(level, option, value, len)
+        };
+        let result = result.map_or_else(Error::to_errno, |()| 0);
+        // SAFETY: `sk` is valid; `value` is checked by whoever reads it.
+        to_result(unsafe {
+            ffi::sdp_companion_setsockopt(self.sk(), level, option, value, len, result)
+        })
+    }
+
+    /// getsockopt(2) of a socket that may have two halves.
+    ///
+    /// # Safety
+    ///
+    /// `value` and `len` are pointers of the user program.
+    pub(crate) unsafe fn get_option_halves(
+        &self,
+        level: c_int,
+        option: c_int,
+        value: *mut u8,
+        len: *mut c_int,
+    ) -> Result {
+        let own = level == ffi::SOL_TCP as c_int
+            && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_FALLBACK_REASON as c_int)
+                .contains(&option);
+        match self.tcp() {
+            // SAFETY: The companion is there; the callee checks the pointers.
+            Some(tcp) if !own => to_result(unsafe {
+                ffi::sdp_companion_getsockopt(tcp.socket().cast(), level, option, value.cast(), len)
+            }),
+            // SAFETY: By the caller's promise.
+            _ => unsafe { self.get_option(level, option, value, len) },
+        }
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The other door: `IPPROTO_SDP` under AF_INET and AF_INET6.
+//!
+//! What comes in there is a socket of family 27 all the same (see
+//! `ffi/protocol.c` for how) that may use TCP where SDP does not lead: whoever
+//! chose the protocol for a program cannot know whom it will talk to.
+//!
+//! Contexts: process context, may sleep, no lock held.
+
+use crate::{
+    addr::Family,
+    ffi,
+    sock::{
+        family,
+        Sock,
+        SockRef, //
+    },
+};
+use core::ptr::NonNull;
+use kernel::{
+    error::{
+        from_result,
+        to_result, //
+    },
+    prelude::*, //
+};
+
+/// The `struct sock` that the Internet families made first.
+///
+/// # Invariants
+///
+/// It is valid, and this is its one reference.
+pub(crate) struct Shell(NonNull<ffi::sock>);
+
+// SAFETY: Nothing but its release is done with it, which any thread may do.
+unsafe impl Send for Shell {}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant.
+        unsafe { ffi::sdp_shell_free(self.0.as_ptr()) };
+    }
+}
+
+/// The registration: from here on socket(AF_INET, SOCK_STREAM, 257) works.
+pub(crate) struct Registration(());
+
+impl Registration {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The operations are static, the callbacks stay with the
+        // module.
+        to_result(unsafe {
+            ffi::sdp_protocol_register(family::operations().cast(), Some(make_cb), Some(unmake_cb))
+        })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`, and no socket is left.
+        unsafe { ffi::sdp_protocol_unregister() };
+    }
+}
+
+/// # Safety
+///
+/// Called from C: `socket` is being created, `shell` is what it has so far.
+unsafe extern "C" fn make_cb(
+    socket: *mut ffi::socket,
+    shell: *mut ffi::sock,
+    family: c_int,
+) -> c_int {
+    from_result(|| {
+        let family = if family == ffi::AF_INET6 as c_int {
+            Family::V6
+        } else {
+            Family::V4
+        };
+        let shell = NonNull::new(shell).ok_or(EINVAL)?;
+        // SAFETY: By the caller's promise; the shell holds its namespace.
+        let sock = unsafe {
+            let net = ffi::sdp_sock_net(shell.as_ptr());
+            Sock::create(net, socket.cast(), family)
+        }?;
+        let open = {
+            let _call = sock.lock();
+            sock.set_transport(ffi::SDP_TRANSPORT_BOTH as i32)
+        };
+        if let Err(e) = open {
+            // SAFETY: Undoes what `create` connected; the caller puts the shell
+            // back.
+            unsafe { ffi::sdp_sock_orphan(sock.sk()) };
+            return Err(e);
+        }
+        // INVARIANT: The shell's reference goes over to the socket.
+        sock.look(|inner| inner.shell = Some(Shell(shell)));
+        let _ = sock.into_owned();
+        // SAFETY: By the caller's promise.
+        unsafe { family::adopt(socket.cast()) };
+        Ok(0)
+    })
+}
+
+/// # Safety
+///
+/// Called from C, with a socket that `make_cb` has made and nobody has seen.
+unsafe extern "C" fn unmake_cb(sk: *mut ffi::sock) {
+    // SAFETY: By the caller's promise; this is the reference of the file that
+    // will not be.
+    unsafe {
+        let companion = ffi::sdp_companion_detach(sk);
+        let sock = SockRef::from_owned(NonNull::new_unchecked(sk.cast()));
+        // The caller is about to release it.
+        core::mem::forget(sock.look(|inner| inner.shell.take()));
+        sock.release();
+        if !companion.is_null() {
+            ffi::sdp_companion_free(companion);
+        }
+    }
+}
