@@ -1,29 +1,51 @@
 // SPDX-License-Identifier: MIT
 
 //! A stand-in for a kernel that has SDP: preloaded behind `libsdp.so`, it answers
-//! the three calls which that makes about family 27. Its "SDP sockets" are Unix
-//! stream sockets, which no program mistakes for TCP.
+//! the calls which that makes about family 27. Its "SDP sockets" are TCP sockets
+//! that it remembers, and it remembers what they are told to be.
 //!
-//! `FAKE_SDP_SOCKET_ERRNO` and `FAKE_SDP_FAMILY_ERRNO` make `socket(27)` and the
-//! setting of the socket's family fail with that number.
+//! `FAKE_SDP_SOCKET_ERRNO`, `FAKE_SDP_FAMILY_ERRNO` and `FAKE_SDP_TRANSPORT_ERRNO`
+//! make `socket(27)` and the setting of an option fail with that number;
+//! `FAKE_SDP_REASON` makes connect() and listen() give SDP up for that errno.
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicI32, Ordering};
-use libc::{c_int, c_long, c_void, socklen_t};
+use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use libc::{c_int, c_long, c_void, sockaddr, socklen_t};
 
 const AF_INET_SDP: c_int = 27;
 const SDP_SOCK_FAMILY: c_int = 82;
+const SDP_TRANSPORT: c_int = 83;
+const SDP_TRANSPORT_BOTH: c_int = 1;
+const SDP_TRANSPORT_TCP: c_int = 2;
+const SDP_FALLBACK_REASON: c_int = 84;
 const SOCKETS: usize = 64;
 
-/// The family of the SDP socket with that descriptor; 0 where there is none.
-static FAMILY: [AtomicI32; SOCKETS] = [const { AtomicI32::new(0) }; SOCKETS];
-
-fn slot(fd: c_int) -> Option<&'static AtomicI32> {
-    FAMILY.get(usize::try_from(fd).ok()?)
+/// What is known of the SDP socket with a descriptor.
+struct Slot {
+    /// 0 where there is none.
+    family: AtomicI32,
+    transport: AtomicI32,
+    reason: AtomicI32,
 }
 
-/// The errno that the environment wants `name` to fail with.
-fn wanted_errno(name: &CStr) -> Option<c_int> {
+static SLOTS: [Slot; SOCKETS] = [const {
+    Slot {
+        family: AtomicI32::new(0),
+        transport: AtomicI32::new(0),
+        reason: AtomicI32::new(0),
+    }
+}; SOCKETS];
+
+fn place(fd: c_int) -> Option<&'static Slot> {
+    SLOTS.get(usize::try_from(fd).ok()?)
+}
+
+fn sdp(fd: c_int) -> Option<&'static Slot> {
+    place(fd).filter(|slot| slot.family.load(Relaxed) != 0)
+}
+
+/// The number that the environment gives `name`.
+fn wanted(name: &CStr) -> Option<c_int> {
     // SAFETY: the name is a C string; the fixture's program leaves its environment alone.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
@@ -54,20 +76,42 @@ fn word(value: c_int) -> usize {
 /// socket(2) of a kernel with SDP.
 #[no_mangle]
 pub extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    if domain != AF_INET_SDP {
-        return call(
-            libc::SYS_socket,
-            [word(domain), word(kind), word(protocol), 0, 0],
-        );
-    }
-    if let Some(errno) = wanted_errno(c"FAKE_SDP_SOCKET_ERRNO") {
+    let is_sdp = domain == AF_INET_SDP;
+    if let Some(errno) = wanted(c"FAKE_SDP_SOCKET_ERRNO").filter(|_| is_sdp) {
         return fail(errno);
     }
-    let fd = call(libc::SYS_socket, [word(libc::AF_UNIX), word(kind), 0, 0, 0]);
-    if let Some(family) = slot(fd) {
-        family.store(libc::AF_INET, Ordering::Relaxed);
+    let domain = if is_sdp { libc::AF_INET } else { domain };
+    let fd = call(
+        libc::SYS_socket,
+        [word(domain), word(kind), word(protocol), 0, 0],
+    );
+    if let Some(slot) = place(fd).filter(|_| is_sdp) {
+        slot.family.store(libc::AF_INET, Relaxed);
+        slot.transport.store(0, Relaxed);
+        slot.reason.store(0, Relaxed);
     }
     fd
+}
+
+/// Puts a TCP socket of `family` in the place of `fd`.
+fn change_family(fd: c_int, family: c_int) {
+    let new = call(
+        libc::SYS_socket,
+        [word(family), word(libc::SOCK_STREAM), 0, 0, 0],
+    );
+    let flags = call(libc::SYS_fcntl, [word(fd), word(libc::F_GETFL), 0, 0, 0]);
+    let cloexec = call(libc::SYS_fcntl, [word(fd), word(libc::F_GETFD), 0, 0, 0]);
+    call(
+        libc::SYS_fcntl,
+        [word(new), word(libc::F_SETFL), word(flags), 0, 0],
+    );
+    let cloexec = if cloexec == libc::FD_CLOEXEC {
+        libc::O_CLOEXEC
+    } else {
+        0
+    };
+    call(libc::SYS_dup3, [word(new), word(fd), word(cloexec), 0, 0]);
+    call(libc::SYS_close, [word(new), 0, 0, 0, 0]);
 }
 
 /// setsockopt(2) of a kernel with SDP.
@@ -83,27 +127,36 @@ pub unsafe extern "C" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    let family = slot(fd).filter(|family| family.load(Ordering::Relaxed) != 0);
-    match family {
-        Some(family) if (level, name) == (libc::IPPROTO_TCP, SDP_SOCK_FAMILY) => {
-            if let Some(errno) = wanted_errno(c"FAKE_SDP_FAMILY_ERRNO") {
-                return fail(errno);
-            }
-            // SAFETY: the caller vouches for `value`.
-            family.store(unsafe { value.cast::<c_int>().read() }, Ordering::Relaxed);
-            0
+    let (errno, slot) = match (sdp(fd), level, name) {
+        (Some(slot), libc::IPPROTO_TCP, SDP_SOCK_FAMILY) => {
+            (wanted(c"FAKE_SDP_FAMILY_ERRNO"), &slot.family)
         }
-        _ => call(
-            libc::SYS_setsockopt,
-            [
-                word(fd),
-                word(level),
-                word(name),
-                value.addr(),
-                len as usize,
-            ],
-        ),
+        (Some(slot), libc::IPPROTO_TCP, SDP_TRANSPORT) => {
+            (wanted(c"FAKE_SDP_TRANSPORT_ERRNO"), &slot.transport)
+        }
+        _ => {
+            return call(
+                libc::SYS_setsockopt,
+                [
+                    word(fd),
+                    word(level),
+                    word(name),
+                    value.addr(),
+                    len as usize,
+                ],
+            )
+        }
+    };
+    if let Some(errno) = errno {
+        return fail(errno);
     }
+    // SAFETY: the caller vouches for `value`.
+    let value = unsafe { value.cast::<c_int>().read() };
+    if name == SDP_SOCK_FAMILY {
+        change_family(fd, value);
+    }
+    slot.store(value, Relaxed);
+    0
 }
 
 /// getsockopt(2) of a kernel with SDP.
@@ -119,14 +172,13 @@ pub unsafe extern "C" fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
-    let family = slot(fd).map_or(0, |family| family.load(Ordering::Relaxed));
-    let answer = match (family, level, name) {
-        (0, _, _) => None,
-        (_, libc::SOL_SOCKET, libc::SO_DOMAIN) => Some(AF_INET_SDP),
-        (_, libc::SOL_SOCKET, libc::SO_PROTOCOL) => Some(0),
-        (family, libc::IPPROTO_TCP, SDP_SOCK_FAMILY) => Some(family),
+    let answer = sdp(fd).and_then(|slot| match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_DOMAIN) => Some(AF_INET_SDP),
+        (libc::IPPROTO_TCP, SDP_SOCK_FAMILY) => Some(slot.family.load(Relaxed)),
+        (libc::IPPROTO_TCP, SDP_TRANSPORT) => Some(slot.transport.load(Relaxed)),
+        (libc::IPPROTO_TCP, SDP_FALLBACK_REASON) => Some(slot.reason.load(Relaxed)),
         _ => None,
-    };
+    });
     let Some(answer) = answer else {
         return call(
             libc::SYS_getsockopt,
@@ -142,11 +194,42 @@ pub unsafe extern "C" fn getsockopt(
     0
 }
 
+/// What gives SDP up in this world.
+fn give_up(fd: c_int) {
+    if let (Some(slot), Some(reason)) = (sdp(fd), wanted(c"FAKE_SDP_REASON")) {
+        if slot.transport.load(Relaxed) == SDP_TRANSPORT_BOTH {
+            slot.transport.store(SDP_TRANSPORT_TCP, Relaxed);
+            slot.reason.store(reason, Relaxed);
+        }
+    }
+}
+
+/// connect(2) of a kernel with SDP.
+///
+/// # Safety
+///
+/// `address` must be valid for reads of `len` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    give_up(fd);
+    call(
+        libc::SYS_connect,
+        [word(fd), address.addr(), len as usize, 0, 0],
+    )
+}
+
+/// listen(2) of a kernel with SDP.
+#[no_mangle]
+pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    give_up(fd);
+    call(libc::SYS_listen, [word(fd), word(backlog), 0, 0, 0])
+}
+
 /// close(2), which ends what is known of the descriptor.
 #[no_mangle]
 pub extern "C" fn close(fd: c_int) -> c_int {
-    if let Some(family) = slot(fd) {
-        family.store(0, Ordering::Relaxed);
+    if let Some(slot) = place(fd) {
+        slot.family.store(0, Relaxed);
     }
     call(libc::SYS_close, [word(fd), 0, 0, 0, 0])
 }

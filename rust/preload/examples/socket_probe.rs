@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: MIT
 
-//! Makes one socket per argument `DOMAIN,TYPE,PROTOCOL` and prints what the program
-//! sees of it: `fd=N errno=N domain=N short_domain=N protocol=N kind=tcp|unix|other`,
-//! where `errno` was 4242 before the call and `kind` is what the kernel really made.
+//! Does one thing per argument and prints what the program sees of it in a line of
+//! `NAME=VALUE`; `errno` was 4242 before each call.
+//!
+//! - `DOMAIN,TYPE,PROTOCOL` makes a socket; `kind` is what the kernel really made.
+//! - `connect@ADDRESS:PORT` and `listen@ADDRESS:PORT` make a socket, bind it if it is to
+//!   listen, and make that call; `transport` is what the socket may use then.
+//! - `accept@ADDRESS:PORT` listens, says where, and serves one connection.
 
 use libc::{c_int, c_void, socklen_t};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::FromRawFd;
 
 const ERRNO_BEFORE: c_int = 4242;
+const SDP_SOCK_FAMILY: c_int = 82;
+const SDP_TRANSPORT: c_int = 83;
 
-fn option(fd: c_int, name: c_int, room: socklen_t) -> Option<c_int> {
+fn option(fd: c_int, level: c_int, name: c_int, room: socklen_t) -> Option<c_int> {
     let mut value: c_int = 0;
     let mut len = room;
     // SAFETY: `room` is at most four, the size of `value`.
     let result = unsafe {
         libc::getsockopt(
             fd,
-            libc::SOL_SOCKET,
+            level,
             name,
             (&raw mut value).cast::<c_void>(),
             &raw mut len,
@@ -31,7 +39,9 @@ fn kind(fd: c_int) -> &'static str {
     let mut len = socklen_t::try_from(size_of_val(&address)).unwrap_or(0);
     // SAFETY: `address` is valid for writes of `len` bytes.
     let result = unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut len) };
+    let is_sdp = option(fd, libc::IPPROTO_TCP, SDP_SOCK_FAMILY, 4).is_some();
     match (result, c_int::from(address.ss_family)) {
+        (0, libc::AF_INET | libc::AF_INET6) if is_sdp => "sdp",
         (0, libc::AF_INET | libc::AF_INET6) => "tcp",
         (0, libc::AF_UNIX) => "unix",
         _ => "other",
@@ -42,25 +52,116 @@ fn number(value: Option<c_int>) -> String {
     value.map_or_else(|| "none".into(), |value| value.to_string())
 }
 
+/// The result of a call, and the errno after it.
+fn observe(call: impl FnOnce() -> c_int) -> (c_int, c_int) {
+    // SAFETY: each thread has an errno.
+    unsafe {
+        *libc::__errno_location() = ERRNO_BEFORE;
+        let result = call();
+        (result, *libc::__errno_location())
+    }
+}
+
+fn describe(domain: c_int, kind_and_flags: c_int, protocol: c_int) {
+    // SAFETY: socket() takes integers.
+    let (fd, errno) = observe(|| unsafe { libc::socket(domain, kind_and_flags, protocol) });
+    let of_socket = |name, room| number(option(fd, libc::SOL_SOCKET, name, room));
+    println!(
+        "fd={fd} errno={errno} domain={} short_domain={} protocol={} kind={}",
+        of_socket(libc::SO_DOMAIN, 4),
+        of_socket(libc::SO_DOMAIN, 1),
+        of_socket(libc::SO_PROTOCOL, 4),
+        kind(fd)
+    );
+}
+
+/// The address as the kernel takes it.
+fn raw(address: SocketAddr) -> (libc::sockaddr_in6, socklen_t) {
+    // SAFETY: an all-zero address is a valid one; so is the view of one as another.
+    unsafe {
+        let mut name: libc::sockaddr_in6 = core::mem::zeroed();
+        match address {
+            SocketAddr::V4(v4) => {
+                let short = (&raw mut name).cast::<libc::sockaddr_in>();
+                (*short).sin_family = 2;
+                (*short).sin_port = v4.port().to_be();
+                (*short).sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
+                (name, 16)
+            }
+            SocketAddr::V6(v6) => {
+                name.sin6_family = 10;
+                name.sin6_port = v6.port().to_be();
+                name.sin6_addr.s6_addr = v6.ip().octets();
+                (name, 28)
+            }
+        }
+    }
+}
+
+fn socket_for(address: SocketAddr) -> c_int {
+    let domain = if address.is_ipv4() {
+        libc::AF_INET
+    } else {
+        libc::AF_INET6
+    };
+    // SAFETY: socket() takes integers.
+    unsafe { libc::socket(domain, libc::SOCK_STREAM, 0) }
+}
+
+/// Binds and listens; the results of both.
+fn listen(fd: c_int, address: SocketAddr) -> (c_int, (c_int, c_int)) {
+    let (name, len) = raw(address);
+    // SAFETY: `name` is an address of `len` bytes.
+    unsafe {
+        let bound = libc::bind(fd, (&raw const name).cast(), len);
+        (bound, observe(|| libc::listen(fd, 5)))
+    }
+}
+
+fn perform(action: &str, address: SocketAddr) -> bool {
+    let fd = socket_for(address);
+    let (name, len) = raw(address);
+    let (result, errno) = match action {
+        // SAFETY: `name` is an address of `len` bytes.
+        "connect" => observe(|| unsafe { libc::connect(fd, (&raw const name).cast(), len) }),
+        "listen" => listen(fd, address).1,
+        "accept" => {
+            listen(fd, address);
+            // SAFETY: nobody else has the descriptor.
+            let listener = unsafe { TcpListener::from_raw_fd(fd) };
+            println!(
+                "port={}",
+                listener.local_addr().map_or(0, |name| name.port())
+            );
+            let ok = listener.accept().is_ok();
+            println!("accepted={ok}");
+            return ok;
+        }
+        _ => return false,
+    };
+    println!(
+        "result={result} errno={errno} transport={}",
+        number(option(fd, libc::IPPROTO_TCP, SDP_TRANSPORT, 4))
+    );
+    true
+}
+
 fn main() {
     for argument in std::env::args().skip(1) {
         let numbers: Vec<c_int> = argument.split(',').flat_map(str::parse).collect();
-        let [domain, kind_and_flags, protocol] = numbers[..] else {
-            eprintln!("socket_probe: {argument}: not DOMAIN,TYPE,PROTOCOL");
+        let action = argument.split_once('@');
+        let address = action.and_then(|(_, address)| address.parse().ok());
+        let done = match (&numbers[..], action, address) {
+            ([domain, kind, protocol], _, _) => {
+                describe(*domain, *kind, *protocol);
+                true
+            }
+            (_, Some((action, _)), Some(address)) => perform(action, address),
+            _ => false,
+        };
+        if !done {
+            eprintln!("socket_probe: {argument}: what is that?");
             std::process::exit(2);
-        };
-        // SAFETY: each thread has an errno; socket() takes integers.
-        let (fd, errno) = unsafe {
-            *libc::__errno_location() = ERRNO_BEFORE;
-            let fd = libc::socket(domain, kind_and_flags, protocol);
-            (fd, *libc::__errno_location())
-        };
-        println!(
-            "fd={fd} errno={errno} domain={} short_domain={} protocol={} kind={}",
-            number(option(fd, libc::SO_DOMAIN, 4)),
-            number(option(fd, libc::SO_DOMAIN, 1)),
-            number(option(fd, libc::SO_PROTOCOL, 4)),
-            kind(fd)
-        );
+        }
     }
 }

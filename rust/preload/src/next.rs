@@ -11,13 +11,18 @@ use core::ffi::CStr;
 use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use libc::{c_int, c_void, socklen_t};
+use libc::{c_int, c_void, sockaddr, socklen_t};
 
 type Socket = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
 type Getsockopt = unsafe extern "C" fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int;
+type Named = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int;
+type Listen = unsafe extern "C" fn(c_int, c_int) -> c_int;
 
 static SOCKET: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static GETSOCKOPT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static BIND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static CONNECT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static LISTEN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// The address of the next `name`, remembered in `slot`; null when there is none.
 fn resolve(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
@@ -37,6 +42,9 @@ fn resolve(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 pub(crate) fn resolve_all() {
     resolve(&SOCKET, c"socket");
     resolve(&GETSOCKOPT, c"getsockopt");
+    resolve(&BIND, c"bind");
+    resolve(&CONNECT, c"connect");
+    resolve(&LISTEN, c"listen");
 }
 
 /// socket(2)
@@ -78,4 +86,65 @@ pub(crate) unsafe fn getsockopt(
     let next = unsafe { transmute::<*mut c_void, Getsockopt>(next) };
     // SAFETY: the caller vouches for the pointers.
     unsafe { next(fd, level, name, value, len) }
+}
+
+/// bind(2)
+///
+/// # Safety
+///
+/// As for bind(2): `address` is checked by the kernel, and read.
+pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: The caller vouches for the pointer.
+    unsafe { named(&BIND, c"bind", libc::SYS_bind, fd, address, len) }
+}
+
+/// connect(2)
+///
+/// # Safety
+///
+/// As for connect(2): `address` is checked by the kernel, and read.
+pub(crate) unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: The caller vouches for the pointer.
+    unsafe { named(&CONNECT, c"connect", libc::SYS_connect, fd, address, len) }
+}
+
+/// A call that takes a socket and an address.
+///
+/// # Safety
+///
+/// As for the call.
+unsafe fn named(
+    slot: &AtomicPtr<c_void>,
+    name: &CStr,
+    number: libc::c_long,
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
+    let next = resolve(slot, name);
+    if next.is_null() {
+        // SAFETY: The caller vouches for the pointer.
+        let result = unsafe { libc::syscall(number, fd, address, len) };
+        return c_int::try_from(result).unwrap_or(-1);
+    }
+    // SAFETY: `next` is the address of bind() or connect(), which have this
+    // type in every C library.
+    let next = unsafe { transmute::<*mut c_void, Named>(next) };
+    // SAFETY: The caller vouches for the pointer.
+    unsafe { next(fd, address, len) }
+}
+
+/// listen(2)
+pub(crate) fn listen(fd: c_int, backlog: c_int) -> c_int {
+    let next = resolve(&LISTEN, c"listen");
+    if next.is_null() {
+        // SAFETY: listen(2) takes two integers and touches no memory of ours.
+        let result = unsafe { libc::syscall(libc::SYS_listen, fd, backlog) };
+        return c_int::try_from(result).unwrap_or(-1);
+    }
+    // SAFETY: `next` is the address of a function named `listen`, which has
+    // this type in every C library.
+    let next = unsafe { transmute::<*mut c_void, Listen>(next) };
+    // SAFETY: listen(2) takes two integers and touches no memory of ours.
+    unsafe { next(fd, backlog) }
 }

@@ -43,9 +43,19 @@ fn sdp_run() -> Command {
     command
         .arg("--library")
         .arg(built("libsdp.so"))
-        .env_remove("LD_PRELOAD")
-        .env_remove("SDP_DEBUG");
+        .env_remove("LD_PRELOAD");
+    undisturbed(&mut command);
     command
+}
+
+/// Without what the tester's own environment may ask of the library.
+fn undisturbed(command: &mut Command) {
+    // A file without a statement is one that asks for nothing: SDP everywhere.
+    command
+        .env("LIBSDP_CONFIG_FILE", "/dev/null")
+        .env_remove("SDP_DEBUG")
+        .env_remove("SIMPLE_LIBSDP")
+        .env_remove("ALWAYS_USE_SDP");
 }
 
 /// `sdp_run` on a kernel with SDP, which `faults` (name and errno) makes fail.
@@ -58,7 +68,8 @@ fn sdp_run_with_sdp(faults: &[(&str, i32)]) -> Command {
         built("libkernel_with_sdp.so").display()
     );
     let mut command = Command::new(built("socket_probe"));
-    command.env("LD_PRELOAD", list).env_remove("SDP_DEBUG");
+    command.env("LD_PRELOAD", list);
+    undisturbed(&mut command);
     for (name, errno) in faults {
         command.env(name, errno.to_string());
     }
@@ -129,7 +140,7 @@ fn without_sdp_every_call_ends_as_without_the_library() {
 fn tcp_sockets_become_sdp_and_still_say_they_are_tcp() {
     let lines = probe_lines(&mut sdp_run_with_sdp(&[]), &EVERY_TCP_SOCKET);
     for (line, (domain, ..)) in lines.iter().zip(EVERY_TCP_SOCKET) {
-        assert_eq!(line["kind"], "unix", "{line:?}");
+        assert_eq!(line["kind"], "sdp", "{line:?}");
         assert_eq!(line["errno"], "4242");
         assert_eq!(line["domain"], domain.to_string());
         assert_eq!(line["short_domain"], domain.to_string());
@@ -178,7 +189,7 @@ fn an_sdp_socket_that_cannot_be_ipv6_is_given_up_for_tcp_and_not_leaked() {
     assert_eq!(lines[0]["kind"], "tcp");
 
     let ipv4 = probe_lines(&mut sdp_run_with_sdp(&faults), &[(AF_INET, SOCK_STREAM, 0)]);
-    assert_eq!(ipv4[0]["kind"], "unix");
+    assert_eq!(ipv4[0]["kind"], "sdp");
 }
 
 #[test]
@@ -191,23 +202,24 @@ fn debug_says_on_stderr_what_each_socket_became() {
     );
     let lines: Vec<_> = text(&output.stderr).lines().map(String::from).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].starts_with("libsdp: AF_INET stream socket: "));
-    assert!(lines[1].starts_with("libsdp: AF_INET6 stream socket: "));
+    assert!(lines[0].starts_with("libsdp: AF_INET socket: "));
+    assert!(lines[1].starts_with("libsdp: AF_INET6 socket: "));
     assert!(!text(&output.stdout).contains("libsdp"));
 
     let mut faked = sdp_run_with_sdp(&[("FAKE_SDP_SOCKET_ERRNO", EAFNOSUPPORT)]);
     faked.env("SDP_DEBUG", "1").args(["2,1,0", "2,1,0"]);
     assert_eq!(
         text(&succeed(&mut faked).stderr),
-        "libsdp: AF_INET stream socket: TCP (this kernel has no SDP)\n".repeat(2)
+        "libsdp: AF_INET socket: TCP (this kernel has no SDP) [fallback 1]\n\
+         libsdp: AF_INET socket: TCP (this kernel has no SDP) [fallback 2]\n"
     );
 
     let mut faked = sdp_run_with_sdp(&[("FAKE_SDP_FAMILY_ERRNO", ENOPROTOOPT)]);
     faked.env("SDP_DEBUG", "1").args(["2,1,0", "10,1,0"]);
     assert_eq!(
         text(&succeed(&mut faked).stderr),
-        "libsdp: AF_INET stream socket: SDP (fd 3)\n\
-         libsdp: AF_INET6 stream socket: TCP (the module cannot make IPv6 sockets)\n"
+        "libsdp: AF_INET socket: SDP (fd 3)\n\
+         libsdp: AF_INET6 socket: TCP (the kernel's SDP module is too old) [fallback 1]\n"
     );
 }
 

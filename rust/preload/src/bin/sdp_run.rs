@@ -27,8 +27,9 @@ const PLACES: [&str; 4] = ["", "../lib", "../lib64", "../lib/x86_64-linux-gnu"];
 
 /// Run a program with its TCP sockets over SDP
 ///
-/// Each stream socket that PROGRAM makes for IPv4 or IPv6 becomes a socket of the
-/// Sockets Direct Protocol. Where the kernel has no SDP it stays a TCP socket.
+/// Each stream socket that PROGRAM makes for IPv4 or IPv6 tries the Sockets Direct
+/// Protocol first and then TCP, and one that listens does so on both, unless
+/// /etc/libsdp.conf has other rules. Where the kernel has no SDP it is a TCP socket.
 /// Statically linked, Go and set-user-ID programs are not reached by this.
 #[derive(Parser)]
 #[command(version, name = "sdp_run")]
@@ -36,6 +37,14 @@ struct Arguments {
     /// Say on stderr for each socket whether it is SDP or TCP, and why
     #[arg(short, long)]
     debug: bool,
+
+    /// Use the rules in this file instead of those in /etc/libsdp.conf
+    #[arg(short, long, value_name = "FILE", conflicts_with = "simple")]
+    config: Option<PathBuf>,
+
+    /// SDP for every socket, whatever the rules; no TCP where SDP fails
+    #[arg(short, long)]
+    simple: bool,
 
     /// Use this library instead of the one that stands beside sdp_run or in its lib directory
     #[arg(short, long, value_name = "FILE")]
@@ -81,6 +90,18 @@ fn main() -> ExitCode {
     command.args(rest).env("LD_PRELOAD", list);
     if arguments.debug {
         command.env("SDP_DEBUG", "1");
+    }
+    if arguments.simple {
+        command.env("SIMPLE_LIBSDP", "1");
+    }
+    if let Some(file) = arguments.config {
+        match absolute(&file) {
+            Ok(file) => command
+                .env("LIBSDP_CONFIG_FILE", file)
+                .env_remove("SIMPLE_LIBSDP")
+                .env_remove("ALWAYS_USE_SDP"),
+            Err(message) => return failure(OWN_FAILURE, &message),
+        };
     }
     let error = command.exec();
     let status = if error.kind() == io::ErrorKind::NotFound {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-//! Which `socket()` calls ask for TCP, and so are served by SDP.
+//! Which `socket()` calls ask for TCP, and so may be served by SDP.
 //!
-//! Pure: numbers in, a decision out. What the numbers lead to is in the crate root.
+//! Pure: numbers in, a decision out. What the numbers lead to is in `birth`.
 
 use libc::c_int;
 

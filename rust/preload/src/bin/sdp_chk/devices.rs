@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+
+//! The RDMA devices in /sys: are there any, are their ports up, and which
+//! network interfaces are behind them?
+
+use crate::report::Report;
+use std::fs;
+use std::path::Path;
+
+/// A port as /sys shows it.
+#[derive(Debug, PartialEq, Eq)]
+struct Port {
+    name: String,
+    /// `4: ACTIVE`
+    state: String,
+    link_layer: String,
+    /// Interfaces behind its GIDs.
+    interfaces: Vec<String>,
+}
+
+fn entries(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn line(file: &Path) -> String {
+    fs::read_to_string(file)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+fn ports(class: &Path) -> Vec<Port> {
+    let devices = class.join("infiniband");
+    let mut found = Vec::new();
+    for device in entries(&devices) {
+        let directory = devices.join(&device).join("ports");
+        for number in entries(&directory) {
+            let port = directory.join(&number);
+            let behind = port.join("gid_attrs/ndevs");
+            // An empty GID has no interface: reading it fails.
+            let mut interfaces: Vec<String> = entries(&behind)
+                .iter()
+                .map(|index| line(&behind.join(index)))
+                .filter(|name| !name.is_empty())
+                .collect();
+            interfaces.dedup();
+            found.push(Port {
+                name: format!("{device} port {number}"),
+                state: line(&port.join("state")),
+                link_layer: line(&port.join("link_layer")),
+                interfaces,
+            });
+        }
+    }
+    found
+}
+
+/// Says what there is; returns the number of devices' ports.
+pub(crate) fn check(report: &mut Report, class: &Path) -> usize {
+    let ports = ports(class);
+    if ports.is_empty() {
+        report.bad(
+            "there is no RDMA device",
+            "load the driver of the adapter, or make one in software: modprobe rdma_rxe; \
+             rdma link add rxe0 type rxe netdev INTERFACE",
+        );
+    }
+    for port in &ports {
+        let (wrong, text) = describe(port, class);
+        match wrong {
+            Some(advice) => report.bad(&text, &advice),
+            None => report.good(&text),
+        }
+    }
+    ports.len()
+}
+
+/// What a port is like, and what to do if it cannot be used.
+fn describe(port: &Port, class: &Path) -> (Option<String>, String) {
+    let state = port
+        .state
+        .split_once(": ")
+        .map_or("unknown", |(_, word)| word);
+    let text = format!("{}: {state}, {}", port.name, port.link_layer);
+    if state != "ACTIVE" {
+        let advice = match port.interfaces.first() {
+            Some(interface) => format!("bring the interface up: ip link set {interface} up"),
+            None => "check the cable, the switch and, on InfiniBand, the subnet manager".into(),
+        };
+        return (Some(advice), text);
+    }
+    if port.link_layer != "Ethernet" {
+        return (None, text);
+    }
+    let here = port
+        .interfaces
+        .iter()
+        .find(|name| class.join("net").join(name).exists());
+    match (here, port.interfaces.first()) {
+        (Some(interface), _) => (None, format!("{text}, behind interface {interface}")),
+        (None, Some(interface)) => (
+            Some(format!(
+                "run the program where interface {interface} is, or move it here: \
+                 ip link set {interface} netns NAME"
+            )),
+            format!("{text}, but its interface is not in this network namespace"),
+        ),
+        (None, None) => (
+            Some("give its network interface an IP address and bring it up".into()),
+            format!("{text}, but it has no GID"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    fn write(class: &Path, file: &str, text: &str) {
+        let path = class.join(file);
+        fs::create_dir_all(path.parent().expect("a file is in a directory")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+
+    #[test]
+    fn what_sys_shows_becomes_words_and_advice() {
+        let class = std::env::temp_dir().join(format!("sdp_chk-sys-{}", std::process::id()));
+        write(&class, "net/eth0/mtu", "1500\n");
+        for (device, state, layer, interface) in [
+            ("rxe0", "4: ACTIVE\n", "Ethernet\n", "eth0\n"),
+            ("rxe1", "1: DOWN\n", "Ethernet\n", "eth1\n"),
+            ("rxe2", "4: ACTIVE\n", "Ethernet\n", "eth2\n"),
+            ("mlx0", "2: INIT\n", "InfiniBand\n", ""),
+            ("mlx1", "4: ACTIVE\n", "InfiniBand\n", ""),
+        ] {
+            let port = format!("infiniband/{device}/ports/1");
+            write(&class, &format!("{port}/state"), state);
+            write(&class, &format!("{port}/link_layer"), layer);
+            write(&class, &format!("{port}/gid_attrs/ndevs/0"), interface);
+        }
+        let found: Vec<_> = ports(&class)
+            .iter()
+            .map(|port| describe(port, &class))
+            .collect();
+        fs::remove_dir_all(&class).expect("removed");
+        let texts: Vec<_> = found.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "mlx0 port 1: INIT, InfiniBand",
+                "mlx1 port 1: ACTIVE, InfiniBand",
+                "rxe0 port 1: ACTIVE, Ethernet, behind interface eth0",
+                "rxe1 port 1: DOWN, Ethernet",
+                "rxe2 port 1: ACTIVE, Ethernet, but its interface is not in this network namespace",
+            ]
+        );
+        let advice: Vec<_> = found
+            .iter()
+            .map(|(advice, _)| advice.as_deref().unwrap_or_default())
+            .collect();
+        assert!(advice.iter().any(|text| text.contains("subnet manager")));
+        assert!(advice.contains(&"bring the interface up: ip link set eth1 up"));
+        assert_eq!(advice.iter().filter(|text| text.is_empty()).count(), 2);
+    }
+
+    #[test]
+    fn no_device_is_bad() {
+        let mut report = Report::new(true);
+        assert_eq!(check(&mut report, "/nonexistent".as_ref()), 0);
+        assert!(!report.is_good());
+    }
+}

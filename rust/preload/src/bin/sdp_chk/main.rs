@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+
+//! `sdp_chk [HOST [PORT]]`: says in plain words whether SDP can work here, or
+//! between here and HOST, and what to do where it cannot.
+//!
+//! It asks the kernel by doing what programs do, and looks around in /sys only
+//! for the reasons.
+
+mod addresses;
+mod devices;
+mod kernel;
+mod peer;
+mod report;
+mod rules;
+mod sdp;
+
+// The library's own parser. The library itself must not be linked in: its
+// functions would stand in the place of the C library's.
+#[path = "../../config.rs"]
+mod config;
+
+use clap::error::ErrorKind;
+use clap::Parser;
+use report::Report;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// SDP cannot work.
+const UNUSABLE: u8 = 1;
+/// The question was not understood.
+const MISUSE: u8 = 125;
+
+/// Say whether SDP can work here, and what to do if not
+///
+/// Exit status: 0 if SDP works, 1 if not, 125 if the arguments make no sense.
+#[derive(Parser)]
+#[command(version, name = "sdp_chk")]
+struct Arguments {
+    /// Also try to reach this host
+    #[arg(value_name = "HOST")]
+    host: Option<String>,
+
+    /// The port to try there
+    #[arg(value_name = "PORT", default_value_t = 22)]
+    port: u16,
+
+    /// The file of rules to look at instead of the one programs would use
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Say only what is wrong
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let asked_for = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
+            // With nowhere left to print to, the exit status still tells.
+            let _ = error.print();
+            return ExitCode::from(if asked_for { 0 } else { MISUSE });
+        }
+    };
+    let mut report = Report::new(arguments.quiet);
+    rules::check(&mut report, arguments.config.as_deref());
+    let has_sdp = kernel::check(&mut report);
+    let devices = devices::check(&mut report, "/sys/class".as_ref());
+    if has_sdp {
+        let usable = addresses::check(&mut report);
+        if usable.is_empty() {
+            report.bad(
+                "no address of this host can be used with SDP",
+                if devices == 0 {
+                    "SDP needs an RDMA device; see above"
+                } else {
+                    "give the network interface of an RDMA device an IP address in this network \
+                     namespace: ip address add ADDRESS/PREFIX dev INTERFACE"
+                },
+            );
+        }
+        if let Some(address) = usable.first() {
+            peer::check_own(&mut report, *address);
+        }
+        if let Some(host) = &arguments.host {
+            peer::check(&mut report, host, arguments.port);
+        }
+    }
+    report.end();
+    ExitCode::from(if report.is_good() { 0 } else { UNUSABLE })
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+
+//! The file of rules: is it there, and does it parse?
+
+use crate::config::{self, Statement};
+use crate::report::Report;
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+const CONFIG_FILE: &str = "/etc/libsdp.conf";
+
+/// Says what programs under `sdp_run` will go by.
+pub(crate) fn check(report: &mut Report, named: Option<&Path>) {
+    let from_environment = env::var_os("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
+    let named = named
+        .map(Path::to_owned)
+        .or(from_environment.map(PathBuf::from));
+    let path = named.clone().unwrap_or(CONFIG_FILE.into());
+    match fs::read(&path) {
+        Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
+            report.good("no rules: every socket tries SDP and then TCP");
+        }
+        Err(error) => report.bad(
+            &format!("{}: {error}", path.display()),
+            "programs run without rules: every socket tries SDP and then TCP",
+        ),
+        Ok(text) => match config::parse(&text) {
+            Ok(statements) => {
+                let rules = statements
+                    .iter()
+                    .filter(|statement| matches!(statement, Statement::Use(_)))
+                    .count();
+                report.good(&match rules {
+                    0 => format!("{}: no rule: every socket is SDP", path.display()),
+                    1 => format!("{}: 1 rule", path.display()),
+                    _ => format!("{}: {rules} rules", path.display()),
+                });
+            }
+            Err(error) => report.bad(
+                &format!("{}: {error}", path.display()),
+                "until it is put right none of its rules counts: every socket tries SDP and \
+                 then TCP",
+            ),
+        },
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+
+//! The making of a socket: SDP with as much choice as the rules leave open, or
+//! `None` where it is to be TCP's from the start.
+
+use crate::absence::{self, Absence};
+use crate::config::Transport;
+use crate::family::TcpFamily;
+use crate::log::level;
+use crate::settings::{self, Settings};
+use crate::text::Errno;
+use crate::{errno, next, options, uapi};
+use core::sync::atomic::{AtomicU64, Ordering};
+use libc::c_int;
+
+/// The kernel's last answer that it does not know the family.
+static ABSENCE: Absence = Absence::unknown();
+
+/// How often a socket became TCP's for a reason that no rule gave.
+static FALLBACKS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a fallback; returns its number in this process.
+pub(crate) fn count_fallback() -> u64 {
+    FALLBACKS.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+}
+
+/// A socket for a program that asked for TCP. Changes errno.
+pub(crate) fn socket(family: TcpFamily, type_and_flags: c_int, protocol: c_int) -> Option<c_int> {
+    let settings = settings::get();
+    let transport = settings.certain().unwrap_or(Transport::Both);
+    if transport == Transport::Tcp {
+        settings.log.say(
+            level::CALL,
+            format_args!("{} socket: TCP (by the rules)", family.name()),
+        );
+        return None;
+    }
+    match sdp_socket(family, type_and_flags, protocol, transport) {
+        Ok(fd) => {
+            report(settings, family, fd, transport);
+            Some(fd)
+        }
+        Err(reason) => {
+            let count = count_fallback();
+            settings.log.say(
+                level::SUMMARY,
+                format_args!(
+                    "{} socket: TCP ({}) [fallback {count}]",
+                    family.name(),
+                    Errno(reason)
+                ),
+            );
+            None
+        }
+    }
+}
+
+fn report(settings: &Settings, family: TcpFamily, fd: c_int, transport: Transport) {
+    let name = family.name();
+    match transport {
+        Transport::Both => settings
+            .log
+            .say(level::CALL, format_args!("{name} socket: open (fd {fd})")),
+        _ => settings
+            .log
+            .say(level::SUMMARY, format_args!("{name} socket: SDP (fd {fd})")),
+    }
+}
+
+/// Tries to make an SDP socket with addresses of `family`; the error is the
+/// kernel's.
+fn sdp_socket(
+    family: TcpFamily,
+    type_and_flags: c_int,
+    protocol: c_int,
+    transport: Transport,
+) -> Result<c_int, c_int> {
+    if ABSENCE.holds_at(absence::now()) {
+        return Err(libc::EAFNOSUPPORT);
+    }
+    let fd = next::socket(uapi::AF_INET_SDP, type_and_flags, protocol);
+    if fd < 0 {
+        let refusal = errno::get();
+        if refusal == libc::EAFNOSUPPORT {
+            ABSENCE.seen_at(absence::now());
+        }
+        return Err(refusal);
+    }
+    // An SDP socket begins as an IPv4 one. A program that asked for IPv6 must see
+    // :: as its wildcard and AF_INET6 in every name.
+    let named =
+        family == TcpFamily::V4 || options::set_tcp(fd, uapi::SDP_SOCK_FAMILY, family.number());
+    let open = named
+        && (transport != Transport::Both
+            || options::set_tcp(fd, uapi::SDP_TRANSPORT, uapi::SDP_TRANSPORT_BOTH));
+    if open {
+        return Ok(fd);
+    }
+    let refusal = errno::get();
+    // SAFETY: `fd` was made above and no one else knows it.
+    unsafe { libc::close(fd) };
+    Err(refusal)
+}

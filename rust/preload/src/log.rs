@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+
+//! Where messages go: stderr, the system's log or a file; never stdout.
+//!
+//! No descriptor is kept, so that programs find the numbers they expect and
+//! may close what they like: file and system log are opened for each message.
+
+use crate::config::Destination;
+use crate::text::Line;
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+use core::ptr::from_ref;
+use libc::c_int;
+use std::ffi::CString;
+
+/// libsdp's levels, as far as they are used here.
+pub(crate) mod level {
+    /// What the user has to put right.
+    pub(crate) const ERROR: u32 = 9;
+    /// What the user may not have meant.
+    pub(crate) const WARNING: u32 = 8;
+    /// Which transport a socket has got.
+    pub(crate) const SUMMARY: u32 = 7;
+    /// Which rule matched.
+    pub(crate) const MATCH: u32 = 4;
+    /// That none did.
+    pub(crate) const NO_MATCH: u32 = 3;
+    /// The calls and their results.
+    pub(crate) const CALL: u32 = 2;
+}
+
+/// The file of a log, with the directory that is made for it.
+#[derive(Debug, PartialEq, Eq)]
+struct File {
+    /// To be made and to belong to the user alone; root needs none.
+    directory: Option<CString>,
+    path: CString,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Stderr,
+    Syslog,
+    File(File),
+}
+
+/// A log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    sink: Sink,
+    min_level: u32,
+}
+
+impl Log {
+    pub(crate) const fn to_stderr(min_level: u32) -> Self {
+        Self {
+            sink: Sink::Stderr,
+            min_level,
+        }
+    }
+
+    pub(crate) fn set_destination(&mut self, destination: Destination, user: u32) {
+        self.sink = match destination {
+            Destination::Stderr => Sink::Stderr,
+            Destination::Syslog => Sink::Syslog,
+            Destination::File(name) => match file(&name, user) {
+                Some(file) => Sink::File(file),
+                None => Sink::Stderr,
+            },
+        };
+    }
+
+    pub(crate) fn set_min_level(&mut self, level: u32) {
+        self.min_level = level;
+    }
+
+    pub(crate) const fn wants(&self, level: u32) -> bool {
+        level >= self.min_level
+    }
+
+    /// Writes a message, if its level is wanted. Changes errno.
+    pub(crate) fn say(&self, level: u32, message: fmt::Arguments<'_>) {
+        if !self.wants(level) {
+            return;
+        }
+        let mut line = Line::new();
+        // Writing to a `Line` cannot fail: what does not fit is cut off.
+        let _ = match self.sink {
+            Sink::Stderr => write!(line, "libsdp: {message}"),
+            // These are shared by many.
+            Sink::Syslog => write!(line, "<14>libsdp[{}]: {message}", std::process::id()),
+            Sink::File(_) => write!(line, "libsdp[{}]: {message}", std::process::id()),
+        };
+        match &self.sink {
+            Sink::Stderr => {
+                line.end();
+                write_all(libc::STDERR_FILENO, line.bytes());
+            }
+            Sink::Syslog => send_to_syslog(line.bytes()),
+            Sink::File(file) => {
+                line.end();
+                file.append(line.bytes());
+            }
+        }
+    }
+}
+
+fn write_all(fd: c_int, text: &[u8]) {
+    // SAFETY: `text` is valid for reads of its length. What write() returns is
+    // of no use: there is no one left to tell.
+    let _ = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
+}
+
+/// As libsdp places it: root's in /var/log, others' in a directory of their own.
+fn file(name: &CStr, user: u32) -> Option<File> {
+    let bytes = name.to_bytes();
+    let full = bytes.contains(&b'/');
+    let join = |parts: &[&[u8]]| CString::new(parts.concat()).ok();
+    if user == 0 {
+        let directory: &[u8] = if full { b"" } else { b"/var/log/" };
+        return Some(File {
+            directory: None,
+            path: join(&[directory, bytes])?,
+        });
+    }
+    let parent: &[u8] = if full { b"" } else { b"/tmp/" };
+    let user = user.to_string();
+    let directory = [parent, bytes, b".", user.as_bytes()].concat();
+    Some(File {
+        path: join(&[&directory, b"/log"])?,
+        directory: CString::new(directory).ok(),
+    })
+}
+
+impl File {
+    /// Appends to a file that is this user's, is no link, and that nobody else
+    /// may read or write; to any other it does not.
+    fn append(&self, text: &[u8]) {
+        if let Some(directory) = &self.directory {
+            // SAFETY: A C string. That it exists is no error.
+            unsafe { libc::mkdir(directory.as_ptr(), 0o700) };
+            if !is_private(directory, libc::S_IFDIR) {
+                return;
+            }
+        }
+        let flags =
+            libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: A C string.
+        let fd = unsafe { libc::open(self.path.as_ptr(), flags | libc::O_NONBLOCK, 0o600) };
+        if fd < 0 {
+            return;
+        }
+        if is_private(&self.path, libc::S_IFREG) {
+            write_all(fd, text);
+        }
+        // SAFETY: Opened above.
+        unsafe { libc::close(fd) };
+    }
+}
+
+/// Whether `path` is of this kind, this user's, and closed to others.
+fn is_private(path: &CStr, kind: libc::mode_t) -> bool {
+    // SAFETY: An all-zero stat is a valid one.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: A C string, and a stat to write to.
+    let result = unsafe { libc::lstat(path.as_ptr(), &raw mut stat) };
+    // SAFETY: It has no conditions.
+    let user = unsafe { libc::geteuid() };
+    result == 0
+        && stat.st_mode & libc::S_IFMT == kind
+        && stat.st_uid == user
+        && stat.st_mode & 0o077 == 0
+}
+
+/// syslog() keeps a descriptor and allocates; a datagram does neither.
+fn send_to_syslog(text: &[u8]) {
+    const PATH: &[u8] = b"/dev/log";
+    // SAFETY: An all-zero address is a valid one.
+    let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
+    #[expect(clippy::cast_possible_truncation, reason = "AF_UNIX is one")]
+    {
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(PATH) {
+        *to = libc::c_char::from_ne_bytes([*from]);
+    }
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let fd = crate::next::socket(libc::AF_UNIX, kind, 0);
+    if fd < 0 {
+        return;
+    }
+    let len = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or_default();
+    // SAFETY: `text` and `address` are valid for reads of their lengths, and
+    // `fd` was made above.
+    unsafe {
+        let _ = libc::sendto(
+            fd,
+            text.as_ptr().cast(),
+            text.len(),
+            libc::MSG_NOSIGNAL,
+            from_ref(&address).cast(),
+            len,
+        );
+        libc::close(fd);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_root_and_of_others() {
+        let path = |name: &CStr, user| file(name, user).map(|file| file.path);
+        assert_eq!(path(c"libsdp.log", 0), Some(c"/var/log/libsdp.log".into()));
+        assert_eq!(path(c"/srv/log", 0), Some(c"/srv/log".into()));
+        assert_eq!(
+            path(c"libsdp.log", 7),
+            Some(c"/tmp/libsdp.log.7/log".into())
+        );
+        assert_eq!(
+            file(c"/srv/log", 7),
+            Some(File {
+                directory: Some(c"/srv/log.7".into()),
+                path: c"/srv/log.7/log".into(),
+            })
+        );
+    }
+
+    #[test]
+    fn levels_below_the_least_are_not_wanted() {
+        let mut log = Log::to_stderr(level::ERROR);
+        assert!(log.wants(level::ERROR));
+        assert!(!log.wants(level::SUMMARY));
+        log.set_min_level(1);
+        assert!(log.wants(level::CALL));
+    }
+}

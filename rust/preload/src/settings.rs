@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+
+//! What the environment and the configuration file ask for. Read once, while
+//! the library is loaded.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `LIBSDP_CONFIG_FILE` | the file of rules instead of `/etc/libsdp.conf` |
+//! | `SIMPLE_LIBSDP`, `ALWAYS_USE_SDP` | set: all sockets are SDP, no file is read |
+//! | `SDP_DEBUG` | not empty: say on stderr what becomes of each socket |
+
+use crate::config::{self, Role, Statement, Transport};
+use crate::log::{level, Log};
+use crate::rules::Rules;
+use std::env;
+use std::ffi::CStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+const CONFIG_FILE: &str = "/etc/libsdp.conf";
+
+/// What is in force for this process.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) rules: Rules,
+    pub(crate) log: Log,
+    /// The decision for servers and for clients where no address can change it.
+    pub(crate) server: Option<Transport>,
+    pub(crate) client: Option<Transport>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// The settings, read at the first call.
+pub(crate) fn get() -> &'static Settings {
+    SETTINGS.get_or_init(|| Settings::read(&program_name()))
+}
+
+/// The name of the program without its path.
+fn program_name() -> Box<CStr> {
+    extern "C" {
+        static program_invocation_short_name: *const libc::c_char;
+    }
+    // SAFETY: The C library sets it before any constructor runs, and programs
+    // that change it put a C string there.
+    unsafe {
+        if program_invocation_short_name.is_null() {
+            c"".into()
+        } else {
+            CStr::from_ptr(program_invocation_short_name).into()
+        }
+    }
+}
+
+impl Settings {
+    fn new(rules: Rules, log: Log) -> Self {
+        let server = rules.certain(Role::Server);
+        let client = rules.certain(Role::Client);
+        Self {
+            rules,
+            log,
+            server,
+            client,
+        }
+    }
+
+    /// Where every socket gets the same, without waiting for its addresses.
+    pub(crate) fn certain(&self) -> Option<Transport> {
+        self.server.filter(|server| Some(*server) == self.client)
+    }
+
+    fn read(program: &CStr) -> Self {
+        let debug = env::var_os("SDP_DEBUG").is_some_and(|value| !value.is_empty());
+        let log = Log::to_stderr(if debug { level::SUMMARY } else { level::ERROR });
+        let is_set = |name| env::var_os(name).is_some();
+        if is_set("SIMPLE_LIBSDP") || is_set("ALWAYS_USE_SDP") {
+            return Self::new(Rules::all(Transport::Sdp), log);
+        }
+        let named = env::var_os("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
+        let path = named.as_deref().unwrap_or(CONFIG_FILE.as_ref());
+        let text = match fs::read(Path::new(path)) {
+            Ok(text) => text,
+            Err(error) => {
+                // Who has not named a file need not have one.
+                if named.is_some() || error.kind() != ErrorKind::NotFound {
+                    log.say(
+                        level::ERROR,
+                        format_args!(
+                            "{}: {error}; every socket tries SDP and then TCP",
+                            path.to_string_lossy()
+                        ),
+                    );
+                }
+                return Self::new(Rules::all(Transport::Both), log);
+            }
+        };
+        match config::parse(&text) {
+            Ok(statements) => Self::from_statements(statements, program, log, debug),
+            Err(error) => {
+                log.say(
+                    level::ERROR,
+                    format_args!(
+                        "{}: {error}; every socket tries SDP and then TCP",
+                        String::from_utf8_lossy(path.as_bytes())
+                    ),
+                );
+                Self::new(Rules::all(Transport::Both), log)
+            }
+        }
+    }
+
+    fn from_statements(
+        statements: Vec<Statement>,
+        program: &CStr,
+        mut log: Log,
+        debug: bool,
+    ) -> Self {
+        // SAFETY: It has no conditions.
+        let user = unsafe { libc::geteuid() };
+        let mut rules = Vec::new();
+        for statement in statements {
+            match statement {
+                // Who debugs wants to see it, whatever the file says.
+                Statement::Log { .. } if debug => {}
+                Statement::Log {
+                    destination,
+                    min_level,
+                } => {
+                    if let Some(destination) = destination {
+                        log.set_destination(destination, user);
+                    }
+                    if let Some(min_level) = min_level {
+                        log.set_min_level(min_level);
+                    }
+                }
+                Statement::Use(rule) => {
+                    if rule.ports.0 > rule.ports.1 || rule.ports.1 > config::ANY_PORT.1 {
+                        log.say(
+                            level::WARNING,
+                            format_args!(
+                                "line {}: no port is from {} to {}",
+                                rule.line, rule.ports.0, rule.ports.1
+                            ),
+                        );
+                    }
+                    rules.push(rule);
+                }
+            }
+        }
+        // As libsdp: without a rule everything is SDP.
+        let rules = if rules.is_empty() {
+            Rules::all(Transport::Sdp)
+        } else {
+            Rules::for_program(rules, program)
+        };
+        Self::new(rules, log)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        let statements = config::parse(text.as_bytes()).expect("it parses");
+        Settings::from_statements(statements, c"prog", Log::to_stderr(level::ERROR), false)
+    }
+
+    #[test]
+    fn a_file_without_rules_means_sdp() {
+        assert_eq!(
+            settings("log min-level 9\n").certain(),
+            Some(Transport::Sdp)
+        );
+        // One whose rules are about other programs is one with rules.
+        let others = settings("use tcp server other *:*\n");
+        assert_eq!(others.certain(), Some(Transport::Both));
+    }
+
+    #[test]
+    fn what_is_certain_for_both_roles_is_certain() {
+        assert_eq!(
+            settings("use tcp server * *:*\nuse tcp client * *:*\n").certain(),
+            Some(Transport::Tcp)
+        );
+        assert_eq!(
+            settings("use tcp server * *:*\nuse sdp client * *:*\n").certain(),
+            None
+        );
+        assert_eq!(settings("use sdp client * 10.0.0.0/8:*\n").certain(), None);
+    }
+
+    #[test]
+    fn log_statements_take_effect() {
+        let log = settings("log min-level 4\nuse sdp client * *:*\n").log;
+        assert!(log.wants(level::MATCH));
+        assert!(!log.wants(level::NO_MATCH));
+    }
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT
+
+//! The rules of `libsdp.conf` at work in a program, above a stand-in for a kernel
+//! with SDP and above the kernel that is there.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SDP_RUN: &str = env!("CARGO_BIN_EXE_sdp_run");
+
+/// Where cargo has put the crate's other products.
+fn built(name: &str) -> PathBuf {
+    let directory = Path::new(SDP_RUN)
+        .parent()
+        .expect("a built file is in a directory");
+    [
+        directory.join(name),
+        directory.join("deps").join(name),
+        directory.join("examples").join(name),
+    ]
+    .into_iter()
+    .find(|file| file.exists())
+    .unwrap_or_else(|| panic!("{name} is not built"))
+}
+
+/// A directory of the test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("sdp-rules-{}-{test}", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory can be made");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("a file can be written");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left over in a temporary directory harms nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The probe above a kernel with SDP (or without the stand-in), with these rules.
+fn probe(config: &Path, with_sdp: bool) -> Command {
+    let mut list = built("libsdp.so").into_os_string();
+    if with_sdp {
+        list.push(":");
+        list.push(built("libkernel_with_sdp.so"));
+    }
+    let mut command = Command::new(built("socket_probe"));
+    command
+        .env("LD_PRELOAD", list)
+        .env("LIBSDP_CONFIG_FILE", config)
+        .env_remove("SDP_DEBUG")
+        .env_remove("SIMPLE_LIBSDP")
+        .env_remove("ALWAYS_USE_SDP");
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().expect("the program starts");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output
+}
+
+fn lines(command: &mut Command) -> Vec<HashMap<String, String>> {
+    text(&succeed(command).stdout)
+        .lines()
+        .map(|line| {
+            line.split(' ')
+                .filter_map(|word| word.split_once('='))
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect()
+        })
+        .collect()
+}
+
+/// What the probe's calls leave their sockets to use: 0 SDP, 1 both, 2 TCP, and
+/// "none" for a socket that is not SDP's.
+fn transports(rules: &str, calls: &[&str]) -> Vec<String> {
+    let scratch = Scratch::new(&format!("{:x}", rules.len() * 31 + calls.len()));
+    let config = scratch.file("conf", rules);
+    lines(probe(&config, true).args(calls))
+        .into_iter()
+        .map(|mut line| line.remove("transport").unwrap_or_default())
+        .collect()
+}
+
+#[test]
+fn no_rule_leaves_it_to_the_kernel() {
+    assert_eq!(
+        transports(
+            "use both server * *:*\n",
+            &[
+                "connect@127.0.0.1:9",
+                "connect@[::1]:9",
+                "listen@127.0.0.1:0"
+            ]
+        ),
+        ["1", "1", "1"]
+    );
+}
+
+#[test]
+fn rules_that_leave_no_choice_decide_at_once() {
+    let calls = ["connect@127.0.0.1:9", "listen@127.0.0.1:0"];
+    assert_eq!(
+        transports("use sdp server * *:*\nuse sdp client * *:*\n", &calls),
+        ["0", "0"]
+    );
+    assert_eq!(
+        transports("use tcp server * *:*\nuse tcp client * *:*\n", &calls),
+        ["none", "none"]
+    );
+    // A log statement is no rule.
+    assert_eq!(transports("log min-level 9\n", &calls), ["0", "0"]);
+}
+
+#[test]
+fn roles_have_rules_of_their_own() {
+    let calls = ["connect@127.0.0.1:9", "listen@127.0.0.1:0"];
+    assert_eq!(
+        transports("use tcp server * *:*\nuse sdp client * *:*\n", &calls),
+        ["0", "2"]
+    );
+    assert_eq!(transports("use sdp listen * *:*\n", &calls), ["1", "0"]);
+}
+
+#[test]
+fn addresses_and_ports_decide() {
+    let rules = "use tcp client * 127.0.0.0/24:10-20\n\
+                 use sdp client * 127.0.0.0/8:*\n\
+                 use tcp client * ::1:9\n\
+                 use sdp server * 127.0.0.2:*\n\
+                 use tcp server * 127.0.0.3:*\n";
+    assert_eq!(
+        transports(
+            rules,
+            &[
+                "connect@127.0.0.1:10",
+                "connect@127.0.0.1:9",
+                "connect@127.0.1.1:20",
+                "connect@[::1]:9",
+                "connect@[::1]:10",
+                "connect@[::ffff:127.0.0.1]:11",
+                "listen@127.0.0.2:0",
+                "listen@127.0.0.3:0",
+                "listen@127.0.0.4:0",
+            ]
+        ),
+        ["2", "0", "0", "2", "1", "2", "0", "2", "1"]
+    );
+}
+
+#[test]
+fn programs_decide() {
+    let calls = ["connect@127.0.0.1:9"];
+    assert_eq!(
+        transports("use sdp client socket_pr?be *:*\n", &calls),
+        ["0"]
+    );
+    assert_eq!(transports("use sdp client socket *:*\n", &calls), ["1"]);
+}
+
+#[test]
+fn the_environment_overrides_the_file() {
+    let scratch = Scratch::new("environment");
+    let tcp = scratch.file("conf", "use tcp server * *:*\nuse tcp client * *:*\n");
+    for name in ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"] {
+        let mut command = probe(&tcp, true);
+        // Set is enough.
+        command.env(name, "").arg("connect@127.0.0.1:9");
+        assert_eq!(lines(&mut command)[0]["transport"], "0");
+    }
+}
+
+#[test]
+fn a_broken_file_is_named_with_its_place_and_the_program_runs() {
+    let scratch = Scratch::new("broken");
+    let config = scratch.file("conf", "# rules\nuse sdp clients * *:*\n");
+    let mut command = probe(&config, true);
+    command.args(["connect@127.0.0.1:9", "listen@127.0.0.1:0"]);
+    let output = succeed(&mut command);
+    assert_eq!(
+        text(&output.stderr),
+        format!(
+            "libsdp: {}: line 2, column 9: 'clients' where server, listen, client or connect \
+             belongs; every socket tries SDP and then TCP\n",
+            config.display()
+        )
+    );
+    assert!(!text(&output.stdout).contains("libsdp"));
+    assert_eq!(lines(&mut command)[0]["transport"], "1");
+    assert_eq!(lines(&mut command)[1]["transport"], "1");
+}
+
+#[test]
+fn an_unreadable_file_is_named_and_the_program_runs() {
+    let scratch = Scratch::new("unreadable");
+    for path in [scratch.0.join("none"), scratch.0.clone()] {
+        let mut command = probe(&path, true);
+        command.arg("connect@127.0.0.1:9");
+        let output = succeed(&mut command);
+        let said = text(&output.stderr);
+        assert!(
+            said.starts_with(&format!("libsdp: {}: ", path.display())) && said.lines().count() == 1,
+            "{said}"
+        );
+        assert_eq!(lines(&mut command)[0]["transport"], "1");
+    }
+}
+
+#[test]
+fn a_module_that_is_too_old_for_both_means_tcp() {
+    let scratch = Scratch::new("old");
+    let config = scratch.file("conf", "use both server * *:*\n");
+    let mut command = probe(&config, true);
+    command
+        .env("FAKE_SDP_TRANSPORT_ERRNO", libc::ENOPROTOOPT.to_string())
+        .env("SDP_DEBUG", "1")
+        .args(["2,1,0", "10,1,0"]);
+    let output = succeed(&mut command);
+    assert!(text(&output.stderr).contains("module is too old"));
+    let kinds: Vec<_> = lines(&mut command)
+        .iter()
+        .map(|line| {
+            (
+                line["kind"].clone(),
+                line["fd"].clone(),
+                line["errno"].clone(),
+            )
+        })
+        .collect();
+    let tcp = |fd: &str| (String::from("tcp"), fd.into(), String::from("4242"));
+    assert_eq!(kinds, [tcp("3"), tcp("4")]);
+}
+
+/// Without SDP every call ends as it would without the library, errno included.
+#[test]
+fn without_sdp_rules_change_nothing() {
+    let calls = [
+        "connect@127.0.0.1:9",
+        "connect@[::1]:9",
+        "listen@127.0.0.1:0",
+        "listen@192.0.2.1:0",
+        "2,1,0",
+        "10,526337,6",
+    ];
+    let plain = lines(Command::new(built("socket_probe")).args(calls));
+    assert_eq!(plain[0]["errno"], libc::ECONNREFUSED.to_string());
+    assert_eq!(plain[2]["errno"], "4242");
+    let scratch = Scratch::new("without");
+    for rules in [
+        "use sdp client * 127.0.0.0/8:*\nuse tcp server * *:*\n",
+        "use both client * *:*\n",
+        "use sdp client * *:*\nuse sdp server * *:*\n",
+        "broken",
+    ] {
+        let config = scratch.file("conf", rules);
+        assert_eq!(lines(probe(&config, false).args(calls)), plain, "{rules}");
+    }
+}
+
+#[test]
+fn the_log_says_what_was_used_and_why_and_counts() {
+    let scratch = Scratch::new("log");
+    let config = scratch.file(
+        "conf",
+        "log min-level 4 destination stderr\n\
+         use tcp client * 127.0.0.7:*\n\
+         use sdp server * 127.0.0.2:*\n",
+    );
+    let output = succeed(
+        probe(&config, true)
+            .env("FAKE_SDP_REASON", libc::ECONNREFUSED.to_string())
+            .args(["listen@127.0.0.1:0", "listen@127.0.0.2:0"]),
+    );
+    let said = text(&output.stderr);
+    let said: Vec<_> = said.lines().collect();
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].starts_with("libsdp: listen on 127.0.0.1:"));
+    assert!(said[0].ends_with(": TCP (nobody listens with SDP there) [fallback 1]"));
+    assert!(said[1].ends_with(": rule in line 3: Sdp"), "{said:?}");
+    assert!(said[2].ends_with(": SDP"), "{said:?}");
+}
+
+#[test]
+fn a_log_file_is_private_or_not_written() {
+    let scratch = Scratch::new("logfile");
+    let log = scratch.0.join("log");
+    let config = scratch.file(
+        "conf",
+        &format!(
+            "log min-level 7 destination file {}\nuse sdp server * *:*\n",
+            log.display()
+        ),
+    );
+    // SAFETY: it has no conditions.
+    let user = unsafe { libc::geteuid() };
+    let written = if user == 0 {
+        log.clone()
+    } else {
+        scratch.0.join(format!("log.{user}/log"))
+    };
+    let run = || {
+        let output = succeed(probe(&config, true).arg("listen@127.0.0.1:0"));
+        assert_eq!(text(&output.stderr), "");
+    };
+    run();
+    run();
+    let said = fs::read_to_string(&written).expect("the log is there");
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(said
+        .lines()
+        .all(|line| line.starts_with("libsdp[") && line.ends_with(": SDP")));
+
+    // Others may write to it: not written.
+    fs::set_permissions(&written, fs::Permissions::from_mode(0o622)).expect("it is ours");
+    run();
+    assert_eq!(fs::read_to_string(&written).expect("it is there"), said);
+
+    // A link: not followed.
+    fs::remove_file(&written).expect("it is ours");
+    let target = scratch.file("target", "");
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    symlink(&target, &written).expect("a link can be made");
+    run();
+    assert_eq!(fs::read_to_string(&target).expect("it is there"), "");
+}
+
+#[test]
+fn sdp_run_passes_the_file_on() {
+    let scratch = Scratch::new("run");
+    scratch.file("conf", "use sdp client * *:*\n");
+    let run = |arguments: &[&str]| {
+        Command::new(SDP_RUN)
+            .current_dir(&scratch.0)
+            .env_remove("LD_PRELOAD")
+            .env("SIMPLE_LIBSDP", "from outside")
+            .arg("--library")
+            .arg(built("libsdp.so"))
+            .args(arguments)
+            .args(["sh", "-c", "echo \"$LIBSDP_CONFIG_FILE:$SIMPLE_LIBSDP\""])
+            .output()
+            .expect("sdp_run starts")
+    };
+    let expected = scratch.0.canonicalize().expect("it is there").join("conf");
+    assert_eq!(
+        text(&run(&["--config", "conf"]).stdout),
+        format!("{}:\n", expected.display())
+    );
+    assert_eq!(text(&run(&["--simple"]).stdout), ":1\n");
+    let missing = run(&["--config", "missing"]);
+    assert_eq!(missing.status.code(), Some(125));
+    assert!(text(&missing.stderr).contains("missing"));
+}
+
+/// `sdp_chk` above a kernel with SDP, or one that refuses it with an errno.
+fn sdp_chk(refusal: Option<i32>, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sdp_chk"));
+    command
+        .env("LD_PRELOAD", built("libkernel_with_sdp.so"))
+        .env_remove("LIBSDP_CONFIG_FILE")
+        .args(arguments);
+    if let Some(errno) = refusal {
+        command.env("FAKE_SDP_SOCKET_ERRNO", errno.to_string());
+    }
+    let output = command.output().expect("sdp_chk starts");
+    assert_eq!(text(&output.stderr), "");
+    (output.status.code(), text(&output.stdout))
+}
+
+#[test]
+fn sdp_chk_says_what_is_wrong_and_what_to_do() {
+    let (status, said) = sdp_chk(Some(libc::EAFNOSUPPORT), &["--quiet"]);
+    assert_eq!(status, Some(1));
+    assert!(said.contains("BAD   this kernel has no SDP\n      -> load the module: modprobe sdp"));
+    assert!(!said.contains("ok "));
+
+    let (_, said) = sdp_chk(None, &["--config", "/dev/null"]);
+    assert!(
+        said.contains("ok    /dev/null: no rule: every socket is SDP"),
+        "{said}"
+    );
+    assert!(said.contains("ok    the kernel makes SDP sockets"));
+    assert!(said.contains("ok    a socket can use SDP and TCP"));
+
+    let scratch = Scratch::new("chk");
+    let config = scratch.file("conf", "use sdp");
+    let (status, said) = sdp_chk(
+        None,
+        &["--config", config.to_str().expect("text"), "--quiet"],
+    );
+    assert_eq!(status, Some(1));
+    assert!(
+        said.contains("line 1, column 8: server or client is missing"),
+        "{said}"
+    );
+    let misuse = Command::new(env!("CARGO_BIN_EXE_sdp_chk"))
+        .args(["host", "no port"])
+        .output()
+        .expect("sdp_chk starts");
+    assert_eq!(misuse.status.code(), Some(125));
+}
