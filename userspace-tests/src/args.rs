@@ -11,6 +11,10 @@ pub enum Families {
     Tcp,
     Sdp,
     Both,
+    /// TCP and IPPROTO_SDP
+    Protocol,
+    /// TCP and an SDP socket that passes every call on to TCP
+    Companion,
 }
 
 /// Runs socket cases on TCP and on AF_INET_SDP and compares what they saw.

@@ -136,7 +136,17 @@ fn run_one(families: Families, stage: &Stage, test: &Test) -> io::Result<Vec<Sub
         Families::Both => {
             let tcp = play("tcp", Family::Tcp)?;
             let sdp = play("sdp", Family::Sdp)?;
-            subtests.push(agreement(test, &tcp.logs, &sdp.logs));
+            subtests.push(agreement(test, &tcp.logs, &sdp.logs, false));
+        }
+        Families::Protocol => {
+            let tcp = play("tcp", Family::Tcp)?;
+            let other = play("protocol", Family::Protocol)?;
+            subtests.push(agreement(test, &tcp.logs, &other.logs, true));
+        }
+        Families::Companion => {
+            let tcp = play("tcp", Family::Tcp)?;
+            let other = play("companion", Family::Companion)?;
+            subtests.push(agreement(test, &tcp.logs, &other.logs, true));
         }
     }
     Ok(subtests)
@@ -151,8 +161,8 @@ fn subtest(name: &'static str, outcome: &Outcome) -> Subtest {
     Subtest { name, passed, diagnostics }
 }
 
-fn agreement(test: &Test, tcp: &Logs, sdp: &Logs) -> Subtest {
-    let verdict = verdict::compare(tcp, sdp, test.case.differences);
+fn agreement(test: &Test, tcp: &Logs, sdp: &Logs, may_be_tcp: bool) -> Subtest {
+    let verdict = verdict::compare(tcp, sdp, test.case.differences, may_be_tcp);
     let passed = verdict.mismatches.is_empty();
     let mut diagnostics: Vec<String> =
         verdict.mismatches.iter().map(|line| format!("mismatch: {line}")).collect();

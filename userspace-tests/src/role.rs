@@ -15,7 +15,7 @@ use crate::observe::{Note, Observation, Report, Shown};
 use crate::poller::{Epoll, Events};
 use crate::sock::Sock;
 use crate::uapi;
-use crate::world::{domain, Family, Ip, Side};
+use crate::world::{domain, protocol, Family, Ip, Side};
 
 /// `FIONREAD`, under its socket name.
 pub const SIOCINQ: c_ulong = libc::FIONREAD;
@@ -55,15 +55,29 @@ impl Role {
     /// The same, not told that it is for IPv6 where the family alone does not say so.
     #[track_caller]
     pub fn plain_socket(&self) -> Sock {
-        Sock::new(self.domain(), libc::SOCK_STREAM, 0).expect("socket")
+        if self.family == Family::Companion {
+            return self.socket();
+        }
+        Sock::new(self.domain(), libc::SOCK_STREAM, protocol(self.family)).expect("socket")
     }
 
     #[track_caller]
     pub fn socket_with(&self, flags: c_int) -> Sock {
-        let sock = Sock::new(self.domain(), libc::SOCK_STREAM | flags, 0).expect("socket");
-        if self.family == Family::Sdp && self.ip == Ip::V6 {
-            sock.set(libc::SOL_TCP, uapi::SDP_SOCK_FAMILY, &libc::AF_INET6)
-                .expect("SDP_SOCK_FAMILY");
+        self.socket_of(self.ip, flags)
+    }
+
+    #[track_caller]
+    fn socket_of(&self, ip: Ip, flags: c_int) -> Sock {
+        let kind = libc::SOCK_STREAM | flags;
+        let sock = Sock::new(domain(self.family, ip), kind, protocol(self.family)).expect("socket");
+        let tell = |option, value: c_int| {
+            sock.set(libc::SOL_TCP, option, &value).expect("an option of the family");
+        };
+        if matches!(self.family, Family::Sdp | Family::Companion) && ip == Ip::V6 {
+            tell(uapi::SDP_SOCK_FAMILY, libc::AF_INET6);
+        }
+        if self.family == Family::Companion {
+            tell(uapi::SDP_TRANSPORT, uapi::SDP_TRANSPORT_TCP);
         }
         sock
     }
@@ -71,15 +85,15 @@ impl Role {
     /// A stream socket for IPv4 addresses, also in the IPv6 variant of a case.
     #[track_caller]
     pub fn socket_v4(&self) -> Sock {
-        Sock::new(domain(self.family, Ip::V4), libc::SOCK_STREAM, 0).expect("socket")
+        self.socket_of(Ip::V4, 0)
     }
 
     /// The number that this family itself uses in addresses.
     pub fn own_family(&self) -> c_int {
         match (self.family, self.ip) {
-            (Family::Tcp, ip) => ip.family(),
             (Family::Sdp, Ip::V4) => uapi::AF_INET_SDP,
             (Family::Sdp, Ip::V6) => uapi::AF_INET6_SDP,
+            (_, ip) => ip.family(),
         }
     }
 

@@ -13,6 +13,11 @@ pub const SDP_ZCOPY_THRESH: c_int = 80;
 pub const SDP_LAST_BIND_ERR: c_int = 81;
 /// `SOL_TCP`: `AF_INET` or `AF_INET6`, the family of the names of a socket that is not bound yet.
 pub const SDP_SOCK_FAMILY: c_int = 82;
+/// `SOL_TCP`: what a socket may use, SDP, TCP or both.
+pub const SDP_TRANSPORT: c_int = 83;
+pub const SDP_TRANSPORT_TCP: c_int = 2;
+/// The protocol of SDP under `AF_INET` and `AF_INET6`.
+pub const IPPROTO_SDP: c_int = 257;
 
 #[cfg(test)]
 mod tests {
@@ -43,6 +48,9 @@ mod tests {
             ("SDP_ZCOPY_THRESH", SDP_ZCOPY_THRESH),
             ("SDP_LAST_BIND_ERR", SDP_LAST_BIND_ERR),
             ("SDP_SOCK_FAMILY", SDP_SOCK_FAMILY),
+            ("SDP_TRANSPORT", SDP_TRANSPORT),
+            ("SDP_TRANSPORT_TCP", SDP_TRANSPORT_TCP),
+            ("IPPROTO_SDP", IPPROTO_SDP),
         ] {
             assert_eq!(defined(&header, name), Some(here as i64), "{name}");
         }

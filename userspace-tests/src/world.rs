@@ -13,6 +13,10 @@ pub enum Family {
     /// The oracle.
     Tcp,
     Sdp,
+    /// `IPPROTO_SDP` under the family of the addresses: SDP first, then TCP.
+    Protocol,
+    /// An SDP socket that was told to be TCP, and passes every call on.
+    Companion,
 }
 
 impl fmt::Display for Family {
@@ -20,6 +24,8 @@ impl fmt::Display for Family {
         f.write_str(match self {
             Family::Tcp => "tcp",
             Family::Sdp => "sdp",
+            Family::Protocol => "protocol",
+            Family::Companion => "companion",
         })
     }
 }
@@ -58,8 +64,16 @@ impl fmt::Display for Side {
 /// The first argument of `socket` for this family and version.
 pub fn domain(family: Family, ip: Ip) -> c_int {
     match family {
-        Family::Tcp => ip.family(),
-        Family::Sdp => uapi::AF_INET_SDP,
+        Family::Tcp | Family::Protocol => ip.family(),
+        Family::Sdp | Family::Companion => uapi::AF_INET_SDP,
+    }
+}
+
+/// The third argument of `socket` for this family.
+pub fn protocol(family: Family) -> c_int {
+    match family {
+        Family::Protocol => uapi::IPPROTO_SDP,
+        _ => 0,
     }
 }
 

@@ -14,6 +14,7 @@ mod oob;
 mod options;
 mod poll;
 mod recv;
+mod remembered;
 mod send;
 mod sharing;
 mod signals;
@@ -31,6 +32,7 @@ const TABLES: &[&[Case]] = &[
     accept::CASES,
     names::CASES,
     options::CASES,
+    remembered::CASES,
     send::CASES,
     recv::CASES,
     iovec::CASES,

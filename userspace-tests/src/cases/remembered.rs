@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+//! Options that change nothing on SDP, and are kept all the same as TCP keeps them.
+
+use libc::{c_int, SOL_TCP};
+
+use crate::case::Case;
+use crate::role::Role;
+use crate::sock::Sock;
+use crate::world::Ip;
+
+const TCP_NOTSENT_LOWAT: c_int = 25;
+const TCP_SAVE_SYN: c_int = 27;
+
+/// The option at first, and after each value it is set to, valid or not.
+fn walk(t: &Role, sock: &Sock, level: c_int, option: c_int, values: &[c_int]) {
+    t.see("at first", sock.get(level, option));
+    for value in values {
+        t.see(&format!("set {value}"), sock.set(level, option, value));
+        t.see(&format!("after {value}"), sock.get(level, option));
+    }
+}
+
+/// Offsets in `struct tcp_info`.
+const BYTES_RECEIVED: usize = 128;
+/// Two numbers of 32 bits: sent and received.
+const SEGMENTS: usize = 136;
+const BYTES_SENT: usize = 200;
+
+fn info_u64(sock: &Sock, offset: usize) -> Option<u64> {
+    let mut info = [0_u8; 256];
+    let mut len = 256;
+    sock.get_raw(SOL_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len).ok()?;
+    let bytes = info.get(offset..offset + 8)?;
+    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+pub const CASES: &[Case] = &[
+    Case::alone("remembered_tcp_syncnt", |t| {
+        walk(t, &t.socket(), SOL_TCP, libc::TCP_SYNCNT, &[0, 1, 127, 128, -1]);
+    }),
+    Case::alone("remembered_tcp_linger2", |t| {
+        walk(t, &t.socket(), SOL_TCP, libc::TCP_LINGER2, &[0, 30, 1000, -7]);
+    }),
+    Case::alone("remembered_tcp_defer_accept", |t| {
+        walk(t, &t.socket(), SOL_TCP, libc::TCP_DEFER_ACCEPT, &[1, 2, 10, 100, 100_000, 0, -1]);
+    }),
+    Case::alone("remembered_tcp_window_clamp", |t| {
+        walk(t, &t.socket(), SOL_TCP, libc::TCP_WINDOW_CLAMP, &[1, 5000, 0]);
+    }),
+    Case::alone("remembered_tcp_user_timeout", |t| {
+        walk(t, &t.socket(), SOL_TCP, libc::TCP_USER_TIMEOUT, &[30_000, 0, -1]);
+    }),
+    Case::alone("remembered_tcp_notsent_lowat", |t| {
+        walk(t, &t.socket(), SOL_TCP, TCP_NOTSENT_LOWAT, &[16_384, 0]);
+    }),
+    Case::alone("remembered_tcp_thin_linear_timeouts", |t| {
+        walk(t, &t.socket(), SOL_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS, &[1, 2, -1, 0]);
+    }),
+    Case::alone("remembered_tcp_thin_dupack", |t| {
+        walk(t, &t.socket(), SOL_TCP, libc::TCP_THIN_DUPACK, &[1, 2, 0]);
+    }),
+    Case::alone("remembered_tcp_save_syn", |t| {
+        walk(t, &t.socket(), SOL_TCP, TCP_SAVE_SYN, &[1, 2, 3, 0]);
+    }),
+    Case::alone("remembered_tcp_maxseg", |t| {
+        walk(t, &t.socket(), SOL_TCP, libc::TCP_MAXSEG, &[87, 88, 1000, 32_767, 32_768, 0]);
+    }),
+    Case::alone("remembered_ip_ttl", |t| {
+        walk(t, &t.socket(), libc::SOL_IP, libc::IP_TTL, &[1, 255, 0, 256, -2, -1]);
+    }),
+    Case::alone("remembered_ip_minttl", |t| {
+        walk(t, &t.socket(), libc::SOL_IP, libc::IP_MINTTL, &[200, 255, 256, -1, 0]);
+    }),
+    Case::alone("remembered_ip_mtu_discover", |t| {
+        walk(t, &t.socket(), libc::SOL_IP, libc::IP_MTU_DISCOVER, &[0, 1, 2, 3, 4, 5, 6, -1]);
+    }),
+    Case::alone("remembered_ip_recverr", |t| {
+        walk(t, &t.socket(), libc::SOL_IP, libc::IP_RECVERR, &[5, 0, -1]);
+    }),
+    Case::alone("remembered_ip_freebind", |t| {
+        walk(t, &t.socket(), libc::SOL_IP, libc::IP_FREEBIND, &[5, 0, -1]);
+    }),
+    Case::alone("remembered_ip_bind_address_no_port", |t| {
+        walk(t, &t.socket(), libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, &[5, 0, -1]);
+    }),
+    Case::alone("remembered_ipv6_unicast_hops", |t| {
+        if t.ip == Ip::V6 {
+            walk(t, &t.socket(), libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS, &[0, 255, 256, -2, -1]);
+        } else {
+            t.see("on IPv4", t.socket().set(libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS, &1));
+        }
+    })
+    .both_versions(),
+    Case::alone("remembered_ipv6_mtu_discover", |t| {
+        if t.ip == Ip::V6 {
+            walk(t, &t.socket(), libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, &[0, 5, 6, -1]);
+        } else {
+            t.see("on IPv4", t.socket().set(libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, &1));
+        }
+    })
+    .both_versions(),
+    Case::alone("remembered_ipv6_recverr", |t| {
+        if t.ip == Ip::V6 {
+            walk(t, &t.socket(), libc::SOL_IPV6, libc::IPV6_RECVERR, &[5, 0, -1]);
+        } else {
+            t.see("on IPv4", t.socket().set(libc::SOL_IPV6, libc::IPV6_RECVERR, &1));
+        }
+    })
+    .both_versions(),
+    Case::alone("remembered_ipv6_dontfrag", |t| {
+        if t.ip == Ip::V6 {
+            walk(t, &t.socket(), libc::SOL_IPV6, libc::IPV6_DONTFRAG, &[5, 0, -1]);
+        } else {
+            t.see("on IPv4", t.socket().set(libc::SOL_IPV6, libc::IPV6_DONTFRAG, &1));
+        }
+    })
+    .both_versions(),
+    Case::alone("remembered_ipv6_freebind", |t| {
+        if t.ip == Ip::V6 {
+            walk(t, &t.socket(), libc::SOL_IPV6, libc::IPV6_FREEBIND, &[5, 0, -1]);
+        } else {
+            t.see("on IPv4", t.socket().set(libc::SOL_IPV6, libc::IPV6_FREEBIND, &1));
+        }
+    })
+    .both_versions(),
+    Case::connected(
+        "remembered_bytes_are_told_by_tcp_info",
+        |t, s| {
+            t.recv_exactly(s, 30_000);
+            t.eq("received", info_u64(s, BYTES_RECEIVED), Some(30_000));
+            t.holds("messages", info_u64(s, SEGMENTS).is_some_and(|both| both >> 32 > 0));
+            t.say("received");
+        },
+        |t, s| {
+            t.send_all(s, &[7; 30_000]);
+            t.wait("received");
+            t.eq("sent", info_u64(s, BYTES_SENT), Some(30_000));
+        },
+    ),
+    Case::two(
+        "remembered_options_are_inherited",
+        |t| {
+            let listener = t.bound();
+            listener.set(SOL_TCP, libc::TCP_USER_TIMEOUT, &4321).expect("set");
+            listener.set(SOL_TCP, TCP_NOTSENT_LOWAT, &5555).expect("set");
+            listener.set(libc::SOL_IP, libc::IP_MINTTL, &0).expect("set");
+            listener.listen(1).expect("listen");
+            t.tell("port", t.port_of(&listener));
+            let sock = listener.accept().expect("accept");
+            t.eq("user timeout", sock.get(SOL_TCP, libc::TCP_USER_TIMEOUT), Ok(4321));
+            t.eq("not sent", sock.get(SOL_TCP, TCP_NOTSENT_LOWAT), Ok(5555));
+            t.eq("data", t.recv_exactly(&sock, 1), b"x".to_vec());
+        },
+        |t| {
+            let sock = t.connect_told();
+            t.send_all(&sock, b"x");
+        },
+    ),
+    Case::connected(
+        "remembered_options_can_be_set_on_a_connection",
+        |t, s| {
+            for option in [libc::TCP_USER_TIMEOUT, TCP_NOTSENT_LOWAT, libc::TCP_SYNCNT] {
+                t.ok("set", s.set(SOL_TCP, option, &77));
+                t.eq("get", s.get(SOL_TCP, option), Ok(77));
+            }
+            t.send_all(s, b"x");
+        },
+        |t, s| t.eq("data", t.recv_exactly(s, 1), b"x".to_vec()),
+    ),
+];

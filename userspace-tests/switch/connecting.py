@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""SDP first, then TCP, and nobody notices."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import select
+import socket
+import threading
+
+import kinds
+from kinds import (
+    PATIENCE,
+    SDP,
+    TCP,
+    accepted,
+    case,
+    equal,
+    fails,
+    fallbacks,
+    listener_of,
+    raw_tcp,
+    reason,
+    switched,
+    talk,
+    transport,
+)
+
+
+@case
+def connect_prefers_sdp() -> None:
+    with listener_of(switched()) as listener, switched() as client:
+        client.connect(listener.getsockname())
+        equal((transport(client), reason(client)), (SDP, 0))
+        with accepted(listener) as server:
+            equal(transport(server), SDP)
+            talk(client, server)
+
+
+@case
+def connect_turns_to_tcp_where_sdp_is_refused() -> None:
+    before = fallbacks()
+    for timeout in (kinds.PATIENCE, None):
+        with listener_of(raw_tcp()) as listener, switched() as client:
+            client.settimeout(timeout)
+            client.connect(listener.getsockname())
+            equal((transport(client), reason(client)), (TCP, errno.ECONNREFUSED))
+            equal(client.getpeername(), listener.getsockname())
+            with accepted(listener) as server:
+                equal(server.getpeername(), client.getsockname())
+                talk(client, server)
+                client.shutdown(socket.SHUT_WR)
+                equal(server.recv(1), b"")
+                server.sendall(b"still")
+                equal(client.recv(100, socket.MSG_PEEK), b"still")
+                equal(client.recv(100), b"still")
+    equal(fallbacks() - before, 2)
+
+
+@case
+def connect_without_waiting_turns_to_tcp_unseen() -> None:
+    with listener_of(raw_tcp()) as listener, switched() as client:
+        client.setblocking(False)
+        epoll = select.epoll()
+        epoll.register(client, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+        # An unconnected socket is ready for everything; edge triggered, that is over now.
+        epoll.poll(0)
+        fails(errno.EINPROGRESS, client.connect, listener.getsockname())
+        equal(epoll.poll(PATIENCE), [(client.fileno(), select.EPOLLOUT)])
+        equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0)
+        equal((transport(client), reason(client)), (TCP, errno.ECONNREFUSED))
+        with accepted(listener) as server:
+            server.sendall(b"x")
+            equal(epoll.poll(PATIENCE)[0][1] & select.EPOLLIN, select.EPOLLIN)
+            equal(client.recv(10), b"x")
+            fails(errno.EAGAIN, client.recv, 10)
+
+
+@case
+def connect_without_waiting_can_be_asked_again() -> None:
+    with listener_of(raw_tcp()) as listener, switched() as client:
+        client.setblocking(False)
+        fails(errno.EINPROGRESS, client.connect, listener.getsockname())
+        select.select([], [client], [], PATIENCE)
+        result = client.connect_ex(listener.getsockname())
+        equal(result in (0, errno.EISCONN), True)
+        with accepted(listener) as server:
+            server.settimeout(PATIENCE)
+            client.setblocking(True)
+            talk(client, server)
+
+
+@case
+def connect_without_waiting_to_nobody_tells_once() -> None:
+    with raw_tcp() as nobody:
+        nobody.bind((kinds.HOST, 0))
+        with switched() as client:
+            client.setblocking(False)
+            fails(errno.EINPROGRESS, client.connect, nobody.getsockname())
+            poll = select.poll()
+            poll.register(client, select.POLLOUT)
+            events = poll.poll(PATIENCE * 1000)[0][1]
+            equal(events & (select.POLLERR | select.POLLHUP), select.POLLERR | select.POLLHUP)
+            take = lambda: client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # noqa: E731
+            equal((take(), take()), (errno.ECONNREFUSED, 0))
+            equal(poll.poll(0)[0][1] & select.POLLERR, 0)
+        with switched() as client:
+            fails(errno.ECONNREFUSED, client.connect, nobody.getsockname())
+
+
+@case
+def descriptors_made_before_the_decision_are_the_same_socket() -> None:
+    with listener_of(raw_tcp()) as listener, switched() as client:
+        copies = [client.dup(), socket.socket(fileno=os.dup2(client.fileno(), 77))]
+        client.connect(listener.getsockname())
+        client.close()
+        with accepted(listener) as server:
+            for copy in copies:
+                copy.settimeout(PATIENCE)
+                equal(transport(copy), TCP)
+                talk(copy, server)
+            for copy in copies:
+                copy.close()
+            equal(server.recv(1), b"")
+
+
+@case
+def an_event_loop_of_many_connections() -> None:
+    async def run() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.readexactly(5000))
+            await writer.drain()
+            writer.close()
+
+        def plain(sock: socket.socket) -> socket.socket:
+            listener_of(sock, backlog=64).setblocking(False)
+            return sock
+
+        both = await asyncio.start_server(serve, sock=plain(switched()))
+        only = await asyncio.start_server(serve, sock=plain(raw_tcp()))
+
+        async def visit(server: asyncio.Server, number: int) -> int | None:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            found = transport(writer.get_extra_info("socket"))
+            writer.write(bytes([number]) * 5000)
+            equal(await reader.readexactly(5000), bytes([number]) * 5000)
+            writer.close()
+            return found
+
+        visits = [visit(server, n) for n in range(12) for server in (both, only)]
+        found = await asyncio.wait_for(asyncio.gather(*visits), PATIENCE)
+        equal(found, [SDP, TCP] * 12)
+        both.close()
+        only.close()
+
+    asyncio.run(run())
+
+
+@case
+def threads_that_connect_at_once() -> None:
+    with listener_of(raw_tcp(), backlog=64) as only, listener_of(switched(), backlog=64) as both:
+        found: list[int | None] = []
+
+        def visit(name: tuple[str, int]) -> None:
+            for _ in range(4):
+                with switched() as client:
+                    client.connect(name)
+                    found.append(transport(client))
+
+        threads = [
+            threading.Thread(target=visit, args=(listener.getsockname(),))
+            for listener in (only, both) * 4
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        equal(sorted(str(one) for one in found), ["0"] * 16 + ["2"] * 16)

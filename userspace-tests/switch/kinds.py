@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""Sockets of each kind, and what the cases look at and expect of them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+IPPROTO_SDP = 257
+SDP_SOCK_FAMILY = 82
+SDP_TRANSPORT = 83
+SDP_FALLBACK_REASON = 84
+SDP, BOTH, TCP = 0, 1, 2
+
+PATIENCE = 60.0
+HOST = "10.0.0.1"
+
+libc = ctypes.CDLL(None, use_errno=True)
+_SYS_SOCKET = {"x86_64": 41}.get(os.uname().machine, 198)
+
+CASES: dict[str, Callable[[], None]] = {}
+
+
+def case(function: Callable[[], None]) -> Callable[[], None]:
+    """Registers a case by its name."""
+    CASES[function.__name__] = function
+    return function
+
+
+def raw(family: int, protocol: int = 0) -> socket.socket:
+    """A socket as the kernel makes it."""
+    number = libc.syscall(_SYS_SOCKET, family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, protocol)
+    if number < 0:
+        raise OSError(ctypes.get_errno(), "socket")
+    sock = socket.socket(fileno=number)
+    sock.settimeout(PATIENCE)
+    return sock
+
+
+def raw_tcp(family: int = socket.AF_INET) -> socket.socket:
+    """TCP's."""
+    return raw(family)
+
+
+def raw_sdp(family: int = socket.AF_INET) -> socket.socket:
+    """SDP's."""
+    number = raw(27)
+    number.setsockopt(socket.IPPROTO_TCP, SDP_SOCK_FAMILY, family)
+    # Python asks for the family once, when it is given a descriptor.
+    sock = socket.socket(fileno=number.detach())
+    sock.settimeout(PATIENCE)
+    return sock
+
+
+def switched(family: int = socket.AF_INET) -> socket.socket:
+    """What a program gets that asks for TCP."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.settimeout(PATIENCE)
+    return sock
+
+
+def transport(sock: socket.socket) -> int | None:
+    """What the socket uses; None for one of TCP's own."""
+    try:
+        return sock.getsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT)
+    except OSError as error:
+        equal(error.errno, errno.ENOPROTOOPT)
+        return None
+
+
+def reason(sock: socket.socket) -> int:
+    """Why it is not SDP."""
+    return sock.getsockopt(socket.IPPROTO_TCP, SDP_FALLBACK_REASON)
+
+
+def equal(seen: object, wanted: object) -> None:
+    """They are."""
+    if seen != wanted:
+        raise AssertionError(f"{seen!r} instead of {wanted!r}")
+
+
+def fails(number: int, call: Callable[..., object], *arguments: object) -> None:
+    """The call gives this errno."""
+    try:
+        call(*arguments)
+    except OSError as error:
+        equal(errno.errorcode.get(error.errno or 0), errno.errorcode[number])
+    else:
+        raise AssertionError(f"no {errno.errorcode[number]}")
+
+
+def listener_of(sock: socket.socket, host: str = "", backlog: int = 8) -> socket.socket:
+    """The socket, bound to a free port and listening."""
+    sock.bind((host or HOST, 0))
+    sock.listen(backlog)
+    return sock
+
+
+def talk(one: socket.socket, other: socket.socket) -> None:
+    """Bytes go both ways."""
+    for source, sink in ((one, other), (other, one)):
+        source.sendall(b"some bytes")
+        equal(sink.recv(10, socket.MSG_WAITALL), b"some bytes")
+
+
+def accepted(listener: socket.socket) -> socket.socket:
+    """The next connection, waiting for it."""
+    sock, _ = listener.accept()
+    sock.settimeout(PATIENCE)
+    return sock
+
+
+@contextlib.contextmanager
+def in_thread(work: Callable[[], object]) -> Iterator[list[object]]:
+    """Work done meanwhile; its result is there afterwards."""
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield results
+    thread.join(PATIENCE)
+    equal(thread.is_alive(), False)
+    if isinstance(results[0], BaseException):
+        raise results[0]
+
+
+def fallbacks() -> int:
+    """The namespace's count."""
+    for line in Path("/proc/net/sdpstats").read_text().splitlines():
+        name, value = line.split()
+        if name == "tcp_fallbacks":
+            return int(value)
+    raise AssertionError("no tcp_fallbacks")
+
+
+CLIENTS: tuple[tuple[Callable[[], socket.socket], int | None], ...] = (
+    (raw_tcp, None),
+    (raw_sdp, SDP),
+)

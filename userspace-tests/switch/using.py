@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""What else a socket does that may be either."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import tempfile
+
+from kinds import (
+    BOTH,
+    CLIENTS,
+    IPPROTO_SDP,
+    PATIENCE,
+    SDP,
+    SDP_FALLBACK_REASON,
+    SDP_SOCK_FAMILY,
+    SDP_TRANSPORT,
+    TCP,
+    accepted,
+    case,
+    equal,
+    fails,
+    in_thread,
+    listener_of,
+    raw,
+    raw_sdp,
+    raw_tcp,
+    reason,
+    switched,
+    talk,
+    transport,
+)
+
+
+@case
+def a_new_socket_is_open_to_both_and_says_it_is_tcp() -> None:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with switched(family) as sock:
+            equal(transport(sock), BOTH)
+            equal(sock.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN), family)
+            equal(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL), socket.IPPROTO_TCP)
+            equal(sock.family, family)
+
+
+@case
+def options_outlive_the_decision() -> None:
+    settings = (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.SOL_SOCKET, socket.SO_OOBINLINE, 1),
+        (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1),
+        (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1),
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 123),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 45),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
+        (socket.IPPROTO_IP, socket.IP_TOS, 16),
+    )
+    for make in (raw_tcp, switched):
+        with listener_of(make()) as listener, switched() as client:
+            for level, name, value in settings:
+                client.setsockopt(level, name, value)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 40_000)
+            os.set_inheritable(client.fileno(), True)
+            client.connect(listener.getsockname())
+            equal(transport(client), TCP if make is raw_tcp else SDP)
+            for level, name, value in settings:
+                equal((level, name, client.getsockopt(level, name)), (level, name, value))
+            equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF), 80_000)
+            equal(os.get_inheritable(client.fileno()), True)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+            equal(client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), 0)
+
+
+@case
+def data_of_every_kind_over_the_companion() -> None:
+    with listener_of(raw_tcp()) as listener, switched() as client:
+        client.connect(listener.getsockname())
+        with accepted(listener) as server, tempfile.TemporaryFile() as file:
+            content = os.urandom(300_000)
+            file.write(content)
+            file.flush()
+
+            def receive() -> bytes:
+                return server.recv(len(content), socket.MSG_WAITALL)
+
+            server.settimeout(None)
+            client.settimeout(None)
+            with in_thread(receive) as results:
+                done = 0
+                while done < len(content):
+                    done += os.sendfile(client.fileno(), file.fileno(), done, len(content) - done)
+            equal(results[0] == content, True)
+            read, write = os.pipe()
+            server.sendall(content[:50_000])
+            piped = b""
+            while len(piped) < 50_000:
+                os.splice(client.fileno(), write, 50_000)
+                piped += os.read(read, 65_536)
+            equal(piped == content[:50_000], True)
+            server.send(b"!", socket.MSG_OOB)
+            poll = select.poll()
+            poll.register(client, select.POLLPRI)
+            equal(poll.poll(PATIENCE * 1000), [(client.fileno(), select.POLLPRI)])
+            equal(client.recv(1, socket.MSG_OOB), b"!")
+
+
+@case
+def the_protocol_is_another_way_in() -> None:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with raw(family, IPPROTO_SDP) as sock:
+            equal(transport(sock), BOTH)
+            equal(sock.getsockopt(socket.IPPROTO_TCP, SDP_SOCK_FAMILY), family)
+            equal(sock.getsockname()[:2], ("0.0.0.0" if family == socket.AF_INET else "::", 0))
+    for make, wanted in ((raw_tcp, TCP), (raw_sdp, SDP)):
+        with listener_of(make()) as listener, raw(socket.AF_INET, IPPROTO_SDP) as client:
+            client.connect(listener.getsockname())
+            equal(transport(client), wanted)
+            with accepted(listener) as server:
+                talk(client, server)
+    with listener_of(raw(socket.AF_INET, IPPROTO_SDP)) as listener:
+        for client_of, wanted in CLIENTS:
+            with client_of() as client:
+                client.connect(listener.getsockname())
+                with accepted(listener) as server:
+                    equal(transport(server), wanted)
+
+
+@case
+def the_decision_is_made_once() -> None:
+    with switched() as sock:
+        tell = lambda value: sock.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, value)  # noqa: E731
+        fails(errno.EINVAL, tell, 3)
+        fails(errno.EINVAL, tell, -1)
+        tell(SDP)
+        equal(transport(sock), SDP)
+        tell(BOTH)
+        equal(transport(sock), BOTH)
+        tell(TCP)
+        tell(TCP)
+        fails(errno.EINVAL, tell, SDP)
+        equal((transport(sock), reason(sock)), (TCP, 0))
+    with listener_of(switched()) as sock:
+        fails(errno.EINVAL, sock.setsockopt, socket.IPPROTO_TCP, SDP_TRANSPORT, TCP)
+        fails(errno.ENOPROTOOPT, sock.setsockopt, socket.IPPROTO_TCP, SDP_FALLBACK_REASON, 0)
