@@ -17,13 +17,18 @@ use crate::{
         conn::{
             Connection,
             Ended,
-            Output, //
+            Output,
+            Why, //
         },
         timer::Timer,
     },
-    errno, ffi,
+    errno,
+    ffi,
     fifo::Fifo,
-    link::Link,
+    link::{
+        Link,
+        Sent, //
+    },
     net::{
         ports::PortLease,
         Knobs, //
@@ -40,6 +45,7 @@ use crate::{
         SockRef, //
     },
     verbs::qp::Done,
+    zcopy::Turns, //
 };
 use kernel::{
     prelude::*,
@@ -164,6 +170,7 @@ pub(crate) struct Inner {
     /// Tries that the resolution of the peer has used.
     pub(crate) resolve_tries: u32,
     wake: Wake,
+    pub(crate) turns: Turns,
 }
 
 impl Inner {
@@ -198,6 +205,7 @@ impl Inner {
             stall_watched: false,
             resolve_tries: 0,
             wake: Wake::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -235,6 +243,8 @@ impl Inner {
     pub(crate) fn retire_link(&mut self, sock: &Sock) {
         if let Some(mut link) = self.link.take() {
             self.recv.unmap();
+            // What was offered and not read is not sent any more.
+            self.turns.dropped = self.turns.dropped.saturating_add(link.source.left());
             link.older = self.retired.take();
             self.retired = Some(link);
             sock.set_alarm(Alarm::Reap, 0);
@@ -301,10 +311,16 @@ impl Inner {
                     buffer,
                     offset: delivery.payload_offset.into(),
                     len: delivery.payload_len.into(),
+                    message: true,
                 },
                 delivery.urgent_byte,
             );
             self.wake.readable = true;
+        }
+        if delivery.remote > 0 {
+            stats.adverts_received.inc();
+            self.wake.readable = true;
+            self.wake.settled = true;
         }
         if delivery.urgent_pending {
             self.recv.announce_urgent();
@@ -340,15 +356,25 @@ impl Inner {
             // What the reaper waits for.
             sock.set_alarm(Alarm::Reap, 0);
         }
-        if sent.probe {
+        match sent {
             // The peer's transport answered.
-            self.probes = 0;
-            return;
-        }
-        engine.handle_send_completed();
-        if sent.bytes > 0 {
-            self.send.complete(sent.bytes);
-            self.wake.writable = true;
+            Sent::Probe => self.probes = 0,
+            Sent::Registered => self.wake.settled = true,
+            Sent::Revoked(key) => {
+                link.source.on_revoked(key);
+                self.reap_runs();
+            }
+            Sent::Read => self.on_read(sock),
+            Sent::Message { bytes, pinned } => {
+                engine.handle_send_completed();
+                if bytes > 0 {
+                    self.send.complete(bytes);
+                    self.wake.writable = true;
+                }
+                if pinned {
+                    self.reap_runs();
+                }
+            }
         }
     }
 
@@ -399,7 +425,11 @@ impl Inner {
                 } => {
                     if payload_len > 0 {
                         stats.data_msgs_sent.inc();
-                        stats.bcopy_bytes_sent.add(payload_len);
+                        if self.send.is_pinned() {
+                            stats.gathered_bytes_sent.add(payload_len);
+                        } else {
+                            stats.bcopy_bytes_sent.add(payload_len);
+                        }
                     } else {
                         stats.control_msgs_sent.inc();
                     }
@@ -410,12 +440,30 @@ impl Inner {
                         engine.handle_link_failed();
                     }
                 }
-                // Nothing is offered, so nothing of this comes.
-                Output::Write { .. }
-                | Output::Taken { .. }
-                | Output::Dropped { .. }
-                | Output::Returned { .. }
-                | Output::SinkReturned { .. } => engine.handle_link_failed(),
+                Output::Taken { run: _, len } => {
+                    stats.zcopy_bytes_sent.add(len);
+                    self.send.skip(len);
+                    link.source.on_taken(len);
+                }
+                Output::Dropped { run, len } => {
+                    self.turns.dropped = self.turns.dropped.saturating_add(len);
+                    if let Some(pages) = link.source.on_dropped(run) {
+                        self.send.drop_pinned(pages);
+                    }
+                    self.reap_runs();
+                }
+                Output::Returned { run, why } => {
+                    let key = link.source.on_returned(run);
+                    // At the end of the connection the key stays until the
+                    // queue pair is gone, and so does the memory.
+                    if why != Why::Over && key.is_some_and(|key| link.revoke(key).is_err()) {
+                        engine.handle_link_failed();
+                    }
+                    stats.count_return(why);
+                    self.wake.settled = true;
+                }
+                // Nothing is written: see `ZCOPY` in `cm`.
+                Output::Write { .. } | Output::SinkReturned { .. } => engine.handle_link_failed(),
                 Output::Disconnect => {
                     if let Some(cm) = link.cm.as_ref() {
                         // An error means that the CM is past it already.
@@ -515,6 +563,7 @@ impl Inner {
         sock.set_tcp_state(ffi::TCP_CLOSE);
         sock.add_shutdown(ffi::SHUTDOWN_MASK);
         self.retire_link(sock);
+        self.wake.settled = true;
         self.wake.hangup = true;
         self.wake.writable = true;
         self.wake.bereaved = self.parent.take();
@@ -571,6 +620,11 @@ impl Inner {
 
     /// Bytes that may still be written before a writer has to wait.
     pub(crate) fn send_room(&self, sock: &Sock) -> u32 {
+        if self.turns.sending {
+            // Behind what another writer has offered nothing can be queued, as
+            // it could not be withdrawn then.
+            return 0;
+        }
         sock.sndbuf().saturating_sub(self.send.held())
     }
 }

@@ -83,6 +83,19 @@ impl<T> Fifo<T> {
         Ok(())
     }
 
+    /// Puts `value` before the oldest element; drops it in the error case.
+    pub(crate) fn push_front(&mut self, value: T, flags: Flags) -> Result {
+        self.reserve(flags)?;
+        let last = self.slots.len().saturating_sub(1);
+        let at = self.head.checked_sub(1).unwrap_or(last);
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = Some(value);
+            self.head = at;
+            self.len = self.len.saturating_add(1);
+        }
+        Ok(())
+    }
+
     /// Takes the oldest element.
     pub(crate) fn pop(&mut self) -> Option<T> {
         if self.len == 0 {
@@ -92,6 +105,19 @@ impl<T> Fifo<T> {
         self.head = self.at(1);
         self.len = self.len.saturating_sub(1);
         value
+    }
+
+    /// Takes the element `index` places behind the oldest.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
+        if index >= self.len {
+            return None;
+        }
+        // One place further at a time, it becomes the oldest.
+        for i in (1..=index).rev() {
+            let (a, b) = (self.at(i), self.at(i.wrapping_sub(1)));
+            self.slots.swap(a, b);
+        }
+        self.pop()
     }
 
     /// The oldest element.
@@ -121,7 +147,8 @@ impl<T> Fifo<T> {
         }
     }
 
-    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+    /// As `get`, to be changed.
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         if index >= self.len {
             return None;
         }

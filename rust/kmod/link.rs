@@ -10,7 +10,10 @@
 
 use crate::{
     alarm::Alarm,
-    engine::wire::Header,
+    engine::{
+        conn::Remote,
+        wire::Header, //
+    },
     ffi,
     fifo::Fifo,
     sock::{
@@ -33,12 +36,22 @@ use crate::{
             Lease, //
         },
         qp::{
+            Access,
             Capacity,
             Completions,
             Done,
             Qp,
             Reply, //
         },
+        region::Region,
+    },
+    zcopy::{
+        sink::{
+            Read,
+            Sink,
+            Target, //
+        },
+        source::Source, //
     },
 };
 use core::ptr::NonNull;
@@ -104,12 +117,21 @@ impl Drop for CmId {
     }
 }
 
-/// One posted send.
-struct Slot {
-    /// Fragments of payload it carries.
-    frags: u8,
-    bytes: u32,
-    probe: bool,
+/// One posted request of the send queue.
+enum Slot {
+    Message {
+        /// Fragments of payload it carries.
+        frags: u8,
+        bytes: u32,
+        /// They lie in a program's memory.
+        pinned: bool,
+    },
+    Probe,
+    /// Nobody waits for it.
+    Register,
+    /// The end of a registration of this key.
+    Revoke(u32),
+    Read,
 }
 
 /// A fragment in flight.
@@ -118,10 +140,13 @@ struct Flying {
     _frag: Frag,
 }
 
-/// What a send completion ended.
-pub(crate) struct Sent {
-    pub(crate) bytes: u32,
-    pub(crate) probe: bool,
+/// What a completion of the send queue ended.
+pub(crate) enum Sent {
+    Message { bytes: u32, pinned: bool },
+    Probe,
+    Registered,
+    Revoked(u32),
+    Read,
 }
 
 /// See the module.
@@ -132,12 +157,21 @@ pub(crate) struct Link {
     pub(crate) cm: Option<CmId>,
     qp: Qp,
     slots: Fifo<Slot>,
+    /// Of the slots, messages and probes.
+    messages: usize,
+    /// Of the slots, registrations and their ends.
+    chores: usize,
+    /// The most of these.
+    chores_max: usize,
     flying: Fifo<Flying>,
     posted: Fifo<RxBuffer>,
     spare: Fifo<RxBuffer>,
     headers: SlotRing<HEADER_SLOT>,
     send_depth: usize,
     send_pieces: usize,
+    /// Behind the queue pair, which may still write to this memory or read it.
+    pub(crate) source: Source,
+    pub(crate) sink: Sink,
     /// Behind everything that the device knows of.
     _lease: Lease,
     /// The peer has disconnected: what the queue pair still holds is delivered,
@@ -156,7 +190,20 @@ pub(crate) struct Shape {
     pub(crate) rcv_size_max: u16,
     pub(crate) rx_depth: u16,
     pub(crate) send_depth: u16,
+    /// Memory of programs can be registered and read: costs work requests.
+    pub(crate) zcopy: bool,
 }
+
+/// RDMA Reads in flight.
+pub(crate) const READ_DEPTH: u8 = 4;
+
+/// Registrations and invalidations in flight. With the Reads this makes a send
+/// queue of twice the size: 14 messages, 4 Reads, 12 of these, the drain marker
+/// and the free slot of a ring of 32.
+const CHORES: u16 = 12;
+
+/// Work requests that zero copy needs beside the messages.
+const ZCOPY_REQUESTS: u16 = CHORES + READ_DEPTH as u16;
 
 fn send_sges(device: &Device) -> u32 {
     // A device which cannot do two refuses the queue pair.
@@ -167,12 +214,15 @@ impl Shape {
     /// Cuts the wishes down to what the device can do.
     pub(crate) fn fit(self, device: &Device) -> Self {
         let limits = device.limits();
+        let room = limits.work_requests.saturating_sub(1);
+        let wanted = self.send_depth.saturating_add(ZCOPY_REQUESTS);
         Self {
             rcv_size: self.rcv_size,
             rcv_size_max: self.rcv_size_max,
             // Two more receives and one marker are posted; one marker here.
             rx_depth: self.rx_depth.min(limits.work_requests.saturating_sub(3)),
-            send_depth: self.send_depth.min(limits.work_requests.saturating_sub(1)),
+            send_depth: self.send_depth.min(room),
+            zcopy: self.zcopy && wanted <= room && device.region_pages() > 1,
         }
     }
 }
@@ -183,7 +233,11 @@ impl Link {
         let origin = KBox::new(origin, GFP_KERNEL)?;
         let lease = device.lease(origin.sock.clone())?;
         let capacity = Capacity {
-            sends: shape.send_depth.into(),
+            sends: u32::from(shape.send_depth).saturating_add(if shape.zcopy {
+                ZCOPY_REQUESTS.into()
+            } else {
+                0
+            }),
             send_sges: send_sges(device),
             // Two more than the engine's depth: see `Connection::receives_wanted`.
             receives: u32::from(shape.rx_depth).saturating_add(2),
@@ -197,12 +251,17 @@ impl Link {
                 cm: None,
                 qp,
                 slots: Fifo::new(),
+                messages: 0,
+                chores: 0,
+                chores_max: if shape.zcopy { CHORES.into() } else { 0 },
                 flying: Fifo::new(),
                 posted: Fifo::new(),
                 spare: Fifo::new(),
                 headers,
                 send_depth,
                 send_pieces: send_sges(device).saturating_sub(1) as usize,
+                source: Source::new(),
+                sink: Sink::new(),
                 _lease: lease,
                 draining: false,
                 origin,
@@ -300,7 +359,7 @@ impl Link {
         payload_len: u32,
         solicited: bool,
     ) -> Result {
-        if self.slots.len() >= self.send_depth {
+        if self.messages >= self.send_depth {
             return Err(ENOBUFS);
         }
         self.slots.reserve(GFP_KERNEL)?;
@@ -316,9 +375,11 @@ impl Link {
         }; SEND_SGES as usize];
         let mut used = 1usize;
         let mut left = payload_len;
+        let mut pinned = false;
         while left > 0 {
             let frag = queue.take(left).ok_or(EINVAL)?;
             left = left.saturating_sub(frag.len);
+            pinned |= frag.pinned;
             let mapping = Mapping::new(
                 self.qp.device(),
                 &frag.page,
@@ -340,15 +401,110 @@ impl Link {
         }
         let sges = sges.get_mut(..used).ok_or(EMSGSIZE)?;
         self.qp.post_send::<Callbacks>(sges, solicited)?;
+        if pinned {
+            self.source.on_gathered(payload_len);
+        }
         // Room was reserved.
         self.slots.push(
-            Slot {
+            Slot::Message {
                 frags: used.saturating_sub(1) as u8,
                 bytes: payload_len,
-                probe: false,
+                pinned,
             },
             GFP_KERNEL,
-        )
+        )?;
+        self.messages = self.messages.saturating_add(1);
+        Ok(())
+    }
+
+    /// Whether memory of programs can be registered and read at all.
+    pub(crate) fn is_zcopy(&self) -> bool {
+        self.chores_max > 0
+    }
+
+    /// Whether no registration and no invalidation is under way.
+    pub(crate) fn is_chore_idle(&self) -> bool {
+        self.chores == 0
+    }
+
+    /// Whether a further region can be registered and, if the peer gets its key,
+    /// invalidated again.
+    pub(crate) fn can_register(&self) -> bool {
+        // One more, should the last user of the region not have invalidated it.
+        let more = self.source.unrevoked().saturating_add(3);
+        self.chores.saturating_add(more) <= self.chores_max
+    }
+
+    /// Registers `region` under the key that it has from `Pooled::begin` on;
+    /// `stale` is what that returned.
+    pub(crate) fn register(&mut self, region: &mut Region, stale: Option<u32>) -> Result {
+        let access = if region.is_local() {
+            Access::LocalWrite
+        } else {
+            Access::RemoteRead
+        };
+        let pooled = region.pooled().ok_or(EINVAL)?;
+        pooled.set_posted();
+        if let Some(key) = stale {
+            self.slots.reserve(GFP_KERNEL)?;
+            self.qp.post_invalidate::<Callbacks>(key)?;
+            self.note_chore(Slot::Register);
+        }
+        self.slots.reserve(GFP_KERNEL)?;
+        self.qp
+            .post_register::<Callbacks>(pooled.mr().ok_or(EINVAL)?, access)?;
+        self.note_chore(Slot::Register);
+        Ok(())
+    }
+
+    /// Ends the registration of `key`.
+    pub(crate) fn revoke(&mut self, key: u32) -> Result {
+        self.slots.reserve(GFP_KERNEL)?;
+        self.qp.post_invalidate::<Callbacks>(key)?;
+        self.note_chore(Slot::Revoke(key));
+        Ok(())
+    }
+
+    /// Remembers a request; room was reserved.
+    fn note_chore(&mut self, slot: Slot) {
+        let _ = self.slots.push(slot, GFP_KERNEL);
+        self.chores = self.chores.saturating_add(1);
+    }
+
+    /// Reads what the peer offers into the reader's memory.
+    pub(crate) fn read_for_program(&mut self, remote: &Remote) -> Result {
+        let region = self.sink.region.as_ref().ok_or(EINVAL)?;
+        let into = ffi::ib_sge {
+            addr: region.start().wrapping_add(self.sink.started.into()),
+            length: remote.len,
+            lkey: region.key(),
+        };
+        self.post_read(into, remote, Target::Program)?;
+        self.sink.started = self.sink.started.saturating_add(remote.len);
+        Ok(())
+    }
+
+    /// Reads what the peer offers into a buffer of the kernel.
+    pub(crate) fn read_for_kernel(&mut self, remote: &Remote, buffer: RxBuffer) -> Result {
+        let into = ffi::ib_sge {
+            addr: buffer.mapping().ok_or(EINVAL)?.addr(),
+            length: remote.len,
+            lkey: self.qp.device().local_dma_lkey(),
+        };
+        self.post_read(into, remote, Target::Kernel(buffer))
+    }
+
+    fn post_read(&mut self, into: ffi::ib_sge, remote: &Remote, target: Target) -> Result {
+        self.slots.reserve(GFP_KERNEL)?;
+        self.sink.reserve()?;
+        self.qp
+            .post_read::<Callbacks>(into, remote.r_key, remote.va)?;
+        // Room was reserved.
+        self.slots.push(Slot::Read, GFP_KERNEL)?;
+        self.sink.push(Read {
+            target,
+            len: remote.len,
+        })
     }
 
     /// Posts a keepalive probe, unless the send queue has other proof to wait
@@ -359,14 +515,8 @@ impl Link {
         }
         self.slots.reserve(GFP_KERNEL)?;
         self.qp.post_probe::<Callbacks>()?;
-        self.slots.push(
-            Slot {
-                frags: 0,
-                bytes: 0,
-                probe: true,
-            },
-            GFP_KERNEL,
-        )?;
+        self.slots.push(Slot::Probe, GFP_KERNEL)?;
+        self.messages = self.messages.saturating_add(1);
         Ok(true)
     }
 
@@ -375,16 +525,40 @@ impl Link {
         self.slots.is_empty()
     }
 
-    /// The oldest send has completed.
+    /// The oldest request of the send queue has completed.
     pub(crate) fn take_sent(&mut self) -> Option<Sent> {
         let slot = self.slots.pop()?;
-        for _ in 0..slot.frags {
-            self.flying.pop();
+        match slot {
+            Slot::Message { .. } | Slot::Probe => {
+                self.messages = self.messages.saturating_sub(1);
+            }
+            Slot::Register | Slot::Revoke(_) => self.chores = self.chores.saturating_sub(1),
+            Slot::Read => {}
         }
-        Some(Sent {
-            bytes: slot.bytes,
-            probe: slot.probe,
+        Some(match slot {
+            Slot::Message {
+                frags,
+                bytes,
+                pinned,
+            } => {
+                for _ in 0..frags {
+                    self.flying.pop();
+                }
+                if pinned {
+                    self.source.on_sent(bytes);
+                }
+                Sent::Message { bytes, pinned }
+            }
+            Slot::Probe => Sent::Probe,
+            Slot::Register => Sent::Registered,
+            Slot::Revoke(key) => Sent::Revoked(key),
+            Slot::Read => Sent::Read,
         })
+    }
+
+    /// Runs and regions of programs that this link keeps pinned.
+    pub(crate) fn pins(&self) -> (u32, u32) {
+        (self.source.len(), self.sink.pins())
     }
 
     /// Ends all transfers and frees everything. Sleeps; without the endpoint's
@@ -464,7 +638,11 @@ impl Sock {
         let mut retired = self.look(|inner| inner.take_retired());
         while let Some(mut link) = retired {
             retired = link.older.take();
+            let (source, sink) = link.pins();
             link.destroy();
+            if source > 0 || sink > 0 {
+                self.drive(|inner| inner.on_unpinned(source, sink));
+            }
         }
     }
 }

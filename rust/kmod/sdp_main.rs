@@ -25,6 +25,7 @@ mod link;
 mod net;
 mod sock;
 mod verbs;
+mod zcopy;
 
 use kernel::prelude::*;
 

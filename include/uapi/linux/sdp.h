@@ -37,7 +37,7 @@
  * Options at level SOL_TCP. 80 and 81 are the numbers of the OFED module, and
  * programs use them.
  */
-#define SDP_ZCOPY_THRESH	80	/* int, bytes: not in use yet, ENOPROTOOPT */
+#define SDP_ZCOPY_THRESH	80	/* int, bytes: 0 (off), or a page to 1 MiB */
 #define SDP_LAST_BIND_ERR	81	/* int, get only: 0 or -errno of the last bind() */
 /*
  * int, AF_INET or AF_INET6: the family of the addresses of a socket that is

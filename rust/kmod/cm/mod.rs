@@ -28,7 +28,8 @@ use crate::{
     engine::{
         conn::{
             Config,
-            Zcopy, //
+            Zcopy,
+            ADVERTS_MAX, //
         },
         types::Ip,
         wire::hello::HELLO_ACK_LEN, //
@@ -36,7 +37,8 @@ use crate::{
     ffi,
     link::{
         Origin,
-        Shape, //
+        Shape,
+        READ_DEPTH, //
     },
     net::Knobs,
     sock::{
@@ -51,8 +53,16 @@ use kernel::prelude::*;
 const RETRY_COUNT: u8 = 5;
 const RNR_RETRY_COUNT: u8 = 7;
 
-/// Outstanding RDMA Reads.
-const READ_DEPTH: u8 = 4;
+/// What is done without a copy: the peer reads ours and we read the peer's.
+/// Nothing is written into the memory of others.
+const ZCOPY: Zcopy = Zcopy {
+    advertise: true,
+    read: true,
+    write: false,
+    read_depth: READ_DEPTH,
+    write_depth: 0,
+    max_write: 0,
+};
 
 /// Receive buffers of a connection that was not used yet: with three credits
 /// the peer may send one payload message, and then there are more.
@@ -80,6 +90,7 @@ fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
             .unwrap_or(u16::MAX)
             .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),
         send_depth: knobs.send_depth,
+        zcopy: sock.zcopy_threshold() > 0,
     }
 }
 
@@ -90,9 +101,9 @@ fn config(shape: &Shape) -> Config {
         rx_initial: RX_INITIAL,
         tx_depth: shape.send_depth,
         max_send_payload: crate::link::MAX_PAYLOAD,
-        max_adverts: 1,
+        max_adverts: if shape.zcopy { ADVERTS_MAX as u8 } else { 1 },
         rcv_size_max: shape.rcv_size_max,
-        zcopy: Zcopy::OFF,
+        zcopy: if shape.zcopy { ZCOPY } else { Zcopy::OFF },
     }
 }
 

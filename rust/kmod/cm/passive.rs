@@ -268,8 +268,11 @@ unsafe fn embryo(
         reuse: unsafe { ffi::sdp_sock_reuse(listener.sk()) },
     };
     let lease = state.share_port(&sock, port, &claim)?;
+    let generation = sock.look(|inner| {
+        inner.options = options;
+        inner.next_generation()
+    });
     let shape = shape(&state.knobs(), &sock).fit(device);
-    let generation = sock.look(|inner| inner.next_generation());
     let mut link = Link::new(
         device,
         Origin {
@@ -292,7 +295,6 @@ unsafe fn embryo(
     let mut failed = None;
     let answered = sock.drive(|inner| {
         inner.family = family;
-        inner.options = options;
         inner.phase = Phase::Connected;
         inner.local = Addr {
             ip: hello.dst,

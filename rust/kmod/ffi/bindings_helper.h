@@ -21,3 +21,4 @@
 #include <rdma/rdma_cm.h>
 #include <linux/sdp.h>
 #include "helpers.h"
+#include "zcopy.h"

@@ -113,6 +113,8 @@ struct sdp_knobs {
 	int keepalive_intvl;
 	int keepalive_probes;
 	int close_timeout_ms;
+	int zcopy_thresh;
+	int zcopy_regions;
 };
 struct ctl_table_header *sdp_sysctl_register(struct net *net,
 					     struct sdp_knobs *knobs);

@@ -78,6 +78,8 @@ check_sizes!(
     rdma_cm_event = sdp_sizes_SDP_SIZEOF_rdma_cm_event,
     sa_path_rec = sdp_sizes_SDP_SIZEOF_sa_path_rec,
     tcp_info = sdp_sizes_SDP_SIZEOF_tcp_info,
+    ib_reg_wr = sdp_zcopy_sizes_SDP_SIZEOF_ib_reg_wr,
+    ib_mr = sdp_zcopy_sizes_SDP_SIZEOF_ib_mr,
 );
 
 pub(crate) use generated::*;

@@ -19,6 +19,8 @@ static int depth_max = 1024;
 static int send_depth_max = 64;	/* what the engine keeps in flight */
 static int seconds_max = 32767;		/* as TCP's MAX_TCP_KEEPIDLE */
 static int probes_max = 127;		/* as TCP's MAX_TCP_KEEPCNT */
+static int thresh_max = 1024 * 1024;	/* as OFED's SDP_ZCOPY_THRESH */
+static int regions_max = 65536;
 static int msec_min = 1000;
 static int msec_max = 600 * 1000;
 
@@ -41,6 +43,8 @@ static const struct ctl_table knob_table[] = {
 	KNOB(keepalive_intvl, SYSCTL_ONE, &seconds_max),
 	KNOB(keepalive_probes, SYSCTL_ONE, &probes_max),
 	KNOB(close_timeout_ms, &msec_min, &msec_max),
+	KNOB(zcopy_thresh, SYSCTL_ZERO, &thresh_max),
+	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
 };
 
 struct ctl_table_header *sdp_sysctl_register(struct net *net,

@@ -61,6 +61,8 @@ pub(crate) struct Knobs {
     pub(crate) keepalive_intvl: u32,
     pub(crate) keepalive_probes: u32,
     pub(crate) close_timeout_ms: u32,
+    pub(crate) zcopy_thresh: u32,
+    pub(crate) zcopy_regions: u32,
 }
 
 const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
@@ -79,6 +81,10 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     keepalive_intvl: 75,
     keepalive_probes: 9,
     close_timeout_ms: 60_000,
+    // Off.
+    zcopy_thresh: 0,
+    // Of a mebibyte each: what all connections of a device keep pinned.
+    zcopy_regions: 64,
 };
 
 fn knob<T: TryFrom<c_int>>(value: *const c_int, fallback: T) -> T {
@@ -128,6 +134,8 @@ impl NetState {
                 keepalive_intvl: knob(&raw const (*k).keepalive_intvl, 75),
                 keepalive_probes: knob(&raw const (*k).keepalive_probes, 9),
                 close_timeout_ms: knob(&raw const (*k).close_timeout_ms, 60_000),
+                zcopy_thresh: knob(&raw const (*k).zcopy_thresh, 0),
+                zcopy_regions: knob(&raw const (*k).zcopy_regions, 0),
             }
         }
     }

@@ -4,6 +4,7 @@
 //!
 //! Relaxed atomics: any context, no lock.
 
+use crate::engine::conn::Why;
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
@@ -66,6 +67,36 @@ counters! {
     bcopy_bytes_sent,
     /// Stream bytes received by BCopy.
     bcopy_bytes_received,
+    /// Stream bytes that the peer read from where the writer has them.
+    zcopy_bytes_sent,
+    /// Stream bytes read to where the reader wants them.
+    zcopy_bytes_received,
+    /// Stream bytes sent as Data from where the writer has them.
+    gathered_bytes_sent,
+    /// Stream bytes read into buffers of the kernel.
+    fetched_bytes_received,
+    /// Stretches of memory offered to peers.
+    adverts_sent,
+    /// Stretches of memory that peers offered.
+    adverts_received,
+    /// Offers of which peers wanted a rest as Data.
+    adverts_declined,
+    /// Offers taken back because nobody read.
+    adverts_recalled,
+    /// Offers withdrawn: a signal, a timeout.
+    adverts_withdrawn,
+    /// Offers not made in the end: the bytes went as Data.
+    adverts_unused,
+    /// Registrations with a memory region that was there.
+    region_hits,
+    /// Registrations for which one was made.
+    region_misses,
+    /// Times that there was none.
+    region_shortages,
+    /// Stretches of memory that could not be pinned or mapped, and were copied.
+    pin_failures,
+    /// Bytes copied because the reader's memory had changed during a Read.
+    changed_bytes,
     /// Times a sender had to wait for room.
     send_waits,
     /// Times a receiver had to wait for data.
@@ -74,6 +105,19 @@ counters! {
     keepalive_probes,
     /// Receive buffers that could not be allocated.
     rx_alloc_failures,
+}
+
+impl Stats {
+    /// An offer is over.
+    pub(crate) fn count_return(&self, why: Why) {
+        match why {
+            Why::Through | Why::Over => {}
+            Why::SendSm => self.adverts_declined.inc(),
+            Why::Recalled => self.adverts_recalled.inc(),
+            Why::Withdrawn => self.adverts_withdrawn.inc(),
+            Why::NotOffered => self.adverts_unused.inc(),
+        }
+    }
 }
 
 /// A statistic.

@@ -86,7 +86,7 @@ impl Sock {
                 }
                 return false;
             }
-            let unread = !inner.recv.is_empty();
+            let unread = !inner.recv.is_empty() || inner.remote_len() > 0;
             let Some(engine) = inner.engine.as_mut() else {
                 return false;
             };

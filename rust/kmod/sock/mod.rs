@@ -66,6 +66,8 @@ pub(crate) struct Body {
     inner: Mutex<Inner>,
     #[pin]
     alarms: alarm::Alarms,
+    #[pin]
+    settled: wait::Settled,
 }
 
 // SAFETY: `sk` is only used through C calls that are safe from any thread, the
@@ -213,6 +215,10 @@ impl Sock {
         &self.body.alarms
     }
 
+    pub(crate) fn settled(&self) -> &wait::Settled {
+        &self.body.settled
+    }
+
     /// Looks at the endpoint without causing anything.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         f(&mut self.body.inner.lock())
@@ -329,6 +335,7 @@ impl Body {
         try_pin_init!(Self {
             inner <- new_mutex!(Inner::new(family), "sdp_endpoint"),
             alarms <- alarm::Alarms::new(),
+            settled <- wait::Settled::new(),
         })
     }
 }

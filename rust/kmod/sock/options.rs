@@ -11,7 +11,10 @@ use crate::{
         Family, //
     },
     endpoint::Phase,
-    engine::conn::Connection,
+    engine::{
+        conn::Connection,
+        policy::threshold, //
+    },
     ffi,
     sock::{
         remembered::Remembered,
@@ -37,6 +40,8 @@ pub(crate) struct Options {
     /// TCP_MAXSEG as it was set, or 0.
     pub(crate) max_segment: i32,
     pub(crate) remembered: Remembered,
+    /// `None`: the namespace's.
+    pub(crate) zcopy_thresh: Option<u32>,
 }
 
 impl Options {
@@ -52,6 +57,7 @@ impl Options {
             keep_count: None,
             max_segment: 0,
             remembered: Remembered::new(),
+            zcopy_thresh: None,
         }
     }
 
@@ -61,6 +67,9 @@ impl Options {
         engine.set_cork(self.cork);
     }
 }
+
+/// The largest SDP_ZCOPY_THRESH, as in the OFED module.
+const ZCOPY_THRESH_MAX: u32 = 1 << 20;
 
 /// Length of the name of a congestion control.
 const TCP_CA_NAME_MAX: usize = 16;
@@ -141,6 +150,14 @@ impl Sock {
             ffi::TCP_KEEPCNT => {
                 let count = within(value, KEEP_COUNT_MAX)?;
                 self.look(|inner| inner.options.keep_count = Some(count));
+            }
+            ffi::SDP_ZCOPY_THRESH => {
+                let bytes = match u32::try_from(value) {
+                    Ok(0) => 0,
+                    Ok(n) if (threshold::LEAST..=ZCOPY_THRESH_MAX).contains(&n) => n,
+                    _ => return Err(EINVAL),
+                };
+                self.look(|inner| inner.options.zcopy_thresh = Some(bytes));
             }
             ffi::SDP_SOCK_FAMILY => return self.set_family(value),
             ffi::SDP_TRANSPORT => return self.set_transport(value),
@@ -300,6 +317,9 @@ impl Sock {
                     None if o.max_segment != 0 => o.max_segment,
                     None => 536,
                 }),
+                ffi::SDP_ZCOPY_THRESH => {
+                    i32::try_from(o.zcopy_thresh.unwrap_or(knobs.zcopy_thresh))
+                }
                 ffi::SDP_LAST_BIND_ERR => Ok(inner.last_bind_err),
                 ffi::SDP_SOCK_FAMILY => Ok(match inner.family {
                     Family::V4 => ffi::AF_INET as i32,

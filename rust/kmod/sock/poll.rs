@@ -3,6 +3,7 @@
 //! poll(2) and the ioctls that count bytes.
 
 use crate::{
+    endpoint::Inner,
     ffi,
     sock::{
         queue::Urgent,
@@ -75,9 +76,9 @@ impl Sock {
         let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
         self.look(|inner| View {
             listening: inner.listener.as_ref().map(|l| l.ready() > 0),
-            waiting: inner.recv.beyond_urgent(inline),
+            waiting: inner.waiting(inline),
             urgent: matches!(inner.recv.urgent(), Urgent::Byte(_)),
-            held: inner.send.held(),
+            held: inner.held(),
         })
     }
 
@@ -97,7 +98,7 @@ impl Sock {
                     return Err(EINVAL);
                 }
                 let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
-                self.look(|inner| inner.recv.readable(inline))
+                self.look(|inner| inner.readable(inline))
             }
             ffi::SIOCATMARK => self.look(|inner| u64::from(inner.recv.at_mark())),
             ffi::SIOCOUTQ => {
@@ -115,5 +116,37 @@ impl Sock {
             _ => return Err(ENOIOCTLCMD),
         };
         Ok(i32::try_from(value).unwrap_or(i32::MAX))
+    }
+}
+
+impl Inner {
+    /// Bytes that poll(2) counts: what is here, and what the peer offers to be
+    /// read. What is here may belong behind what another reader waits for.
+    fn waiting(&self, inline: bool) -> u64 {
+        if self.turns.reading {
+            return 0;
+        }
+        self.recv
+            .beyond_urgent(inline)
+            .saturating_add(self.remote_len())
+    }
+
+    /// Bytes that SIOCINQ counts.
+    fn readable(&self, inline: bool) -> u64 {
+        let here = self.recv.readable(inline);
+        if here == self.recv.len() {
+            here.saturating_add(self.remote_len())
+        } else {
+            here
+        }
+    }
+
+    /// Bytes in the way of a writer.
+    fn held(&self) -> u32 {
+        if self.turns.sending {
+            u32::MAX
+        } else {
+            self.send.held()
+        }
     }
 }

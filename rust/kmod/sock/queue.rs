@@ -8,23 +8,70 @@
 
 use crate::{
     fifo::Fifo,
-    verbs::buffer::{
-        Page,
-        RxBuffer, //
+    verbs::{
+        buffer::{
+            Page,
+            RxBuffer, //
+        },
+        pages::UserPages, //
     },
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// A stretch of a page of stream bytes.
 pub(crate) struct Frag {
     pub(crate) page: Page,
     pub(crate) offset: u32,
     pub(crate) len: u32,
+    /// The page is the program's own.
+    pub(crate) pinned: bool,
+}
+
+/// Where bytes of the stream lie.
+enum Store {
+    /// In a page of the socket.
+    Page(Page),
+    /// In memory of the program that waits for them to leave.
+    Pinned(Arc<UserPages>),
+}
+
+/// A stretch of one store.
+struct Piece {
+    store: Store,
+    offset: u32,
+    len: u32,
+}
+
+impl Piece {
+    /// Up to `max` bytes from its front, as they lie in one page.
+    fn frag(&self, max: u32) -> Option<Frag> {
+        let max = max.min(self.len);
+        match &self.store {
+            Store::Page(page) => Some(Frag {
+                page: page.clone(),
+                offset: self.offset,
+                len: max,
+                pinned: false,
+            }),
+            Store::Pinned(pages) => {
+                let (page, offset, len) = pages.page_at(self.offset, max)?;
+                Some(Frag {
+                    page,
+                    offset,
+                    len,
+                    pinned: true,
+                })
+            }
+        }
+    }
 }
 
 /// Bytes written by the application, oldest first.
 pub(crate) struct SendQueue {
-    frags: Fifo<Frag>,
+    pieces: Fifo<Piece>,
     /// Bytes written and not completed: queued here or in flight.
     held: u32,
 }
@@ -32,58 +79,127 @@ pub(crate) struct SendQueue {
 impl SendQueue {
     pub(crate) const fn new() -> Self {
         Self {
-            frags: Fifo::new(),
+            pieces: Fifo::new(),
             held: 0,
         }
     }
 
-    /// Makes room for one more fragment, so that `push` can't fail.
+    /// Makes room for one more piece, so that `push` can't fail.
     pub(crate) fn reserve(&mut self) -> Result {
-        self.frags.reserve(GFP_KERNEL)
+        self.pieces.reserve(GFP_KERNEL)
     }
 
     /// Appends bytes that lie in `page`.
     pub(crate) fn push(&mut self, page: Page, offset: u32, len: u32) -> Result {
         let mut merged = false;
-        if let Some(last) = self.frags.back_mut() {
+        if let Some(last) = self.pieces.back_mut() {
             // The same fragment goes on: one SGE instead of many.
-            if last.page.as_ptr() == page.as_ptr() && last.offset.wrapping_add(last.len) == offset {
+            let same = matches!(&last.store, Store::Page(p) if p.as_ptr() == page.as_ptr());
+            if same && last.offset.wrapping_add(last.len) == offset {
                 last.len = last.len.saturating_add(len);
                 merged = true;
             }
         }
         if !merged {
-            self.frags.push(Frag { page, offset, len }, GFP_KERNEL)?;
+            let store = Store::Page(page);
+            self.pieces.push(Piece { store, offset, len }, GFP_KERNEL)?;
         }
+        self.held = self.held.saturating_add(len);
+        Ok(())
+    }
+
+    /// Appends the bytes of a program's pinned memory.
+    pub(crate) fn push_pinned(&mut self, pages: Arc<UserPages>, len: u32) -> Result {
+        let store = Store::Pinned(pages);
+        self.pieces.push(
+            Piece {
+                store,
+                offset: 0,
+                len,
+            },
+            GFP_KERNEL,
+        )?;
         self.held = self.held.saturating_add(len);
         Ok(())
     }
 
     /// Takes up to `max` bytes off the front, as they lie in one page.
     pub(crate) fn take(&mut self, max: u32) -> Option<Frag> {
-        let front = self.frags.front_mut()?;
-        if front.len <= max {
-            return self.frags.pop();
+        let front = self.pieces.front_mut()?;
+        let frag = front.frag(max)?;
+        front.offset = front.offset.saturating_add(frag.len);
+        front.len = front.len.saturating_sub(frag.len);
+        if front.len == 0 {
+            self.pieces.pop();
         }
-        let taken = Frag {
-            page: front.page.clone(),
-            offset: front.offset,
-            len: max,
-        };
-        front.offset = front.offset.saturating_add(max);
-        front.len = front.len.saturating_sub(max);
-        Some(taken)
+        Some(frag)
+    }
+
+    /// Whether the next bytes lie in a program's memory.
+    pub(crate) fn is_pinned(&self) -> bool {
+        matches!(
+            self.pieces.get(0),
+            Some(Piece {
+                store: Store::Pinned(_),
+                ..
+            })
+        )
+    }
+
+    /// The next `len` bytes need not be sent: the peer has read them itself.
+    pub(crate) fn skip(&mut self, len: u32) {
+        let mut left = len;
+        while left > 0 {
+            let Some(front) = self.pieces.front_mut() else {
+                break;
+            };
+            let n = front.len.min(left);
+            front.offset = front.offset.saturating_add(n);
+            front.len = front.len.saturating_sub(n);
+            left = left.saturating_sub(n);
+            if front.len == 0 {
+                self.pieces.pop();
+            }
+        }
+        self.held = self.held.saturating_sub(len);
+    }
+
+    /// What is left of a run that lies in `pages` is not to be sent.
+    pub(crate) fn drop_pinned(&mut self, pages: &Arc<UserPages>) {
+        let of_run =
+            |piece: &Piece| matches!(&piece.store, Store::Pinned(p) if Arc::ptr_eq(p, pages));
+        let at = (0..self.pieces.len()).find(|i| self.pieces.get(*i).is_some_and(of_run));
+        if let Some(piece) = at.and_then(|at| self.pieces.remove(at)) {
+            self.held = self.held.saturating_sub(piece.len);
+        }
     }
 
     /// The most that the next message can carry in so many pieces; no limit
-    /// where everything fits.
+    /// where everything fits. A message never mixes pinned bytes with others.
     pub(crate) fn gatherable(&self, pieces: usize) -> u32 {
-        if self.frags.len() <= pieces {
-            return u32::MAX;
+        let mut sum = 0u32;
+        let mut used = 0usize;
+        for i in 0.. {
+            let Some(piece) = self.pieces.get(i) else {
+                return u32::MAX;
+            };
+            if let Store::Pinned(pages) = &piece.store {
+                if i > 0 {
+                    return u32::MAX;
+                }
+                // Each page is an SGE of its own.
+                let at = pages.offset().wrapping_add(piece.offset as usize);
+                let whole = pieces.saturating_mul(kernel::page::PAGE_SIZE);
+                let most = whole.saturating_sub(at % kernel::page::PAGE_SIZE) as u32;
+                return if piece.len <= most { u32::MAX } else { most };
+            }
+            if used >= pieces {
+                return sum;
+            }
+            used = used.saturating_add(1);
+            sum = sum.saturating_add(piece.len);
         }
-        (0..pieces)
-            .filter_map(|i| self.frags.get(i))
-            .fold(0u32, |sum, frag| sum.saturating_add(frag.len))
+        u32::MAX
     }
 
     /// `bytes` have left the send queue of the hardware.
@@ -97,7 +213,7 @@ impl SendQueue {
 
     /// Forgets everything: the connection is gone.
     pub(crate) fn clear(&mut self) {
-        while self.frags.pop().is_some() {}
+        while self.pieces.pop().is_some() {}
         self.held = 0;
     }
 }
@@ -107,6 +223,8 @@ pub(crate) struct Segment {
     pub(crate) buffer: RxBuffer,
     pub(crate) offset: u32,
     pub(crate) len: u32,
+    /// The buffer is one of those that are posted for the peer's messages.
+    pub(crate) message: bool,
 }
 
 /// The urgent byte, as TCP keeps it.
@@ -243,8 +361,23 @@ impl RecvQueue {
         None
     }
 
-    /// The application is done with `n` bytes; returns a buffer that became
-    /// free. Called with at most what `peek(0)` offered.
+    /// `n` bytes came that the reader has in its memory already; nothing lies
+    /// here before them.
+    pub(crate) fn pass(&mut self, n: u32) {
+        self.received = self.received.wrapping_add(n.into());
+        self.copied = self.copied.wrapping_add(n.into());
+    }
+
+    /// Puts bytes that the reader could not take before all others.
+    pub(crate) fn put_back(&mut self, segment: Segment) -> Result {
+        let len = segment.len;
+        self.segments.push_front(segment, GFP_KERNEL)?;
+        self.copied = self.copied.wrapping_sub(len.into());
+        Ok(())
+    }
+
+    /// The application is done with `n` bytes; returns a message's buffer that
+    /// became free. Called with at most what `peek(0)` offered.
     pub(crate) fn consume(&mut self, n: u32) -> Option<RxBuffer> {
         self.copied = self.copied.wrapping_add(n.into());
         if self.has_mark() && self.copied > self.mark {
@@ -254,7 +387,8 @@ impl RecvQueue {
         front.offset = front.offset.saturating_add(n);
         front.len = front.len.saturating_sub(n);
         if front.len == 0 {
-            return self.segments.pop().map(|s| s.buffer);
+            let segment = self.segments.pop()?;
+            return segment.message.then_some(segment.buffer);
         }
         None
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! recvmsg(2): from private receive buffers to the application.
+//! recvmsg(2): from private receive buffers to the application, and where zero
+//! copy begins.
 //!
 //! `lock_sock` makes readers take turns. The endpoint's lock is not held while
 //! bytes are copied: a counted page keeps them.
@@ -14,6 +15,10 @@ use crate::{
         Sock, //
     },
     verbs::buffer::Page,
+    zcopy::recv::{
+        Presence,
+        Wish, //
+    },
 };
 use kernel::prelude::*;
 
@@ -61,6 +66,8 @@ impl Sock {
         let discard = flags & ffi::MSG_TRUNC != 0;
         let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
 
+        let blocking = timeo != 0;
+        let mut presence = Presence::new(self);
         let mut copied = 0usize;
         // How far a peek has looked; a real read moves the queue instead.
         let mut ahead = 0u64;
@@ -104,6 +111,28 @@ impl Sock {
                 }
                 Next::Mark => break,
                 Next::Nothing => {
+                    if blocking {
+                        presence.begin();
+                    }
+                    let wish = Wish {
+                        room: len.wrapping_sub(copied),
+                        blocking,
+                        plain: !peek && !discard,
+                        hungry: copied < target || copied == 0,
+                    };
+                    // SAFETY: By the caller's promise.
+                    match unsafe { self.receive_remote(&mut call, msg, &wish) } {
+                        Ok(0) => {}
+                        Ok(n) => {
+                            copied = copied.wrapping_add(n);
+                            if copied >= len {
+                                break;
+                            }
+                            continue;
+                        }
+                        Err(_) if copied > 0 => break,
+                        Err(e) => return Err(e),
+                    }
                     if copied >= target {
                         break;
                     }
@@ -135,6 +164,7 @@ impl Sock {
         ahead: u64,
     ) -> Result<bool> {
         let mut waited = false;
+        let blocking = *timeo != 0;
         let net = self.net();
         let look = || {
             // Asked first: the end is told after the last bytes are queued, so
@@ -143,7 +173,7 @@ impl Sock {
             let shut = self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
             let closed = self.tcp_state() == ffi::TCP_CLOSE;
             let failed = self.err() != 0;
-            if self.look(|inner| inner.recv.len() > ahead) {
+            if self.look(|inner| inner.has_more(ahead, blocking)) {
                 return Some(Ok(true));
             }
             if done {
@@ -217,8 +247,22 @@ impl Sock {
 }
 
 impl Inner {
+    /// Whether there is more than `ahead` bytes, or, for who can wait for it,
+    /// something to be read from the peer.
+    fn has_more(&self, ahead: u64, blocking: bool) -> bool {
+        if self.turns.reading {
+            return false;
+        }
+        let idle = self.link.as_ref().is_some_and(|link| link.sink.is_idle());
+        self.recv.len() > ahead || blocking && idle && self.remote_len() > 0
+    }
+
     /// What lies `ahead` bytes after the reader.
     fn next_bytes(&mut self, ahead: u64, started: bool, inline: bool) -> Next {
+        if self.turns.reading {
+            // It lies behind what another reader waits for.
+            return Next::Nothing;
+        }
         let mut limit = u32::MAX;
         if let Some(to_mark) = self.recv.to_mark(ahead) {
             match u32::try_from(to_mark) {

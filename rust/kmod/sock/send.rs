@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! sendmsg(2): BCopy.
+//! sendmsg(2): BCopy, and where zero copy begins.
 //!
 //! Bytes are copied into page fragments of the socket without the endpoint's
 //! lock, then handed over under it; one handover per fragment, which is up to
@@ -74,7 +74,16 @@ impl Sock {
         if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
             return Err(EPIPE);
         }
+        // A call that may not wait never waits for the peer.
+        let plain = flags & (ffi::MSG_DONTWAIT | ffi::MSG_OOB) == 0 && timeo != 0;
+        let least = if plain { self.zcopy_threshold() } else { 0 };
         while *copied < len {
+            if least > 0 {
+                // SAFETY: The message is the caller's.
+                if unsafe { self.send_uncopied(call, msg, least, &mut timeo, copied) }? {
+                    continue;
+                }
+            }
             if self.look(|inner| inner.send_room(self)) == 0 {
                 self.net().stats.send_waits.inc();
                 self.wait_for_room(call, &mut timeo)?;

@@ -30,6 +30,8 @@ pub(crate) struct Wake {
     pub(crate) state: bool,
     pub(crate) error: bool,
     pub(crate) urgent: bool,
+    /// A writer or a reader whose memory is pinned has something to look at.
+    pub(crate) settled: bool,
     /// The listener that waited for a connection which will not come.
     pub(crate) bereaved: Option<SockRef>,
 }
@@ -38,6 +40,9 @@ impl Wake {
     /// Wakes whom it concerns. Without the endpoint's lock.
     pub(crate) fn deliver(self, sock: &Sock) {
         let sk = sock.sk();
+        if self.settled {
+            sock.settled().wake();
+        }
         // SAFETY: `sk` is valid; the callees take care of a socket that nobody
         // has open.
         unsafe {
@@ -69,6 +74,61 @@ impl Wake {
                 }
             });
         }
+    }
+}
+
+/// The queue of those whose memory is pinned: they may have to wait although a
+/// signal is pending.
+#[pin_data]
+pub(crate) struct Settled {
+    #[pin]
+    queue: Opaque<ffi::core::wait_queue_head>,
+}
+
+// SAFETY: Wait queues are made for concurrent use.
+unsafe impl Send for Settled {}
+// SAFETY: As above.
+unsafe impl Sync for Settled {}
+
+/// What ends a wait early.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Any signal, or the end of the time.
+    Signals,
+    /// A signal that kills.
+    Kill,
+    /// Nothing.
+    Endless,
+}
+
+impl Settled {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            // SAFETY: The place is initialised by the C call and never moves.
+            queue <- Opaque::ffi_init(|slot| unsafe { ffi::sdp_waitqueue_init(slot) }),
+        })
+    }
+
+    fn wake(&self) {
+        // SAFETY: Initialised by `new`.
+        unsafe { ffi::sdp_waitqueue_wake(self.queue.get()) };
+    }
+}
+
+/// An entry in the queue of [`Settled`].
+///
+/// # Invariants
+///
+/// `entry` is queued from creation until drop.
+struct Sleeper<'a> {
+    queue: &'a Settled,
+    entry: &'a Opaque<ffi::core::wait_queue_entry>,
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        // SAFETY: Queued by the invariant.
+        unsafe { ffi::sdp_waitqueue_end(self.queue.queue.get(), self.entry.get()) };
     }
 }
 
@@ -130,6 +190,70 @@ impl Sock {
             *call = None;
             // SAFETY: The entry is queued.
             *timeo = unsafe { ffi::sdp_wait_woken(waiter.entry.get(), *timeo) };
+            *call = Some(self.lock());
+        }
+    }
+
+    /// Waits until `ready` says so, with `lock_sock` released meanwhile. As
+    /// `wait`, but for those whose memory is pinned: they are told of everything
+    /// that concerns it, and wait as long as `patience` says. Killed: EINTR.
+    pub(crate) fn wait_settled<'a, R>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        timeo: &mut isize,
+        patience: Patience,
+        mut ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
+        // SAFETY: The queue lives as long as the socket; the entry is taken off
+        // before it goes out of scope.
+        unsafe { ffi::sdp_waitqueue_begin(self.settled().queue.get(), entry.get()) };
+        // INVARIANT: queued just above.
+        let sleeper = Sleeper {
+            queue: self.settled(),
+            entry: &entry,
+        };
+        loop {
+            if let Some(r) = ready() {
+                return Ok(r);
+            }
+            match patience {
+                Patience::Signals => {
+                    if *timeo == 0 {
+                        return Err(EAGAIN);
+                    }
+                    // SAFETY: Plain question about the current task.
+                    if unsafe { ffi::sdp_signal_pending() } {
+                        // SAFETY: Plain computation.
+                        return Err(Error::from_errno(unsafe {
+                            ffi::sdp_sock_intr_errno(*timeo)
+                        }));
+                    }
+                }
+                Patience::Kill => {
+                    // SAFETY: Plain question about the current task.
+                    if unsafe { ffi::sdp_fatal_signal_pending() } {
+                        return Err(EINTR);
+                    }
+                }
+                Patience::Endless => {}
+            }
+            *call = None;
+            // SAFETY: The entry is queued.
+            unsafe {
+                let entry = sleeper.entry.get();
+                match patience {
+                    Patience::Signals => {
+                        *timeo = ffi::sdp_waitqueue_sleep(entry, true, *timeo);
+                    }
+                    Patience::Kill => {
+                        ffi::sdp_waitqueue_sleep_killable(entry);
+                    }
+                    Patience::Endless => {
+                        ffi::sdp_waitqueue_sleep(entry, false, FOREVER);
+                    }
+                }
+            }
             *call = Some(self.lock());
         }
     }

@@ -87,7 +87,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    fn raw(self) -> i32 {
+    pub(super) fn raw(self) -> i32 {
         // The values of `enum dma_data_direction`, which are fixed.
         match self {
             Direction::ToDevice => 1,
@@ -261,6 +261,14 @@ impl RxBuffer {
             mapping: Some(mapping),
             page,
         })
+    }
+
+    /// A buffer that no device knows of.
+    pub(crate) fn unmapped(page: Page) -> Self {
+        Self {
+            mapping: None,
+            page,
+        }
     }
 
     pub(crate) fn page(&self) -> &Page {

@@ -10,7 +10,8 @@
 
 use crate::{
     ffi,
-    sock::SockRef, //
+    sock::SockRef,
+    verbs::mr::Pool, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -38,6 +39,8 @@ pub(crate) struct Device {
     leases: Mutex<Leases>,
     #[pin]
     idle: Completion,
+    #[pin]
+    regions: Pool,
 }
 
 /// What one queue pair of a device can do.
@@ -74,6 +77,7 @@ impl Device {
                 pd,
                 leases <- new_mutex!(Leases { removing: false, next: 0, holders: RBTree::new() }, "sdp_leases"),
                 idle <- Completion::new(),
+                regions <- Pool::new(),
             }),
             GFP_KERNEL,
         );
@@ -90,6 +94,10 @@ impl Device {
 
     pub(crate) fn pd(&self) -> *mut ffi::ib_pd {
         self.pd.as_ptr()
+    }
+
+    pub(super) fn regions(&self) -> &Pool {
+        &self.regions
     }
 
     pub(crate) fn limits(&self) -> Limits {
@@ -147,6 +155,8 @@ impl Device {
         if !self.leases.lock().holders.is_empty() {
             self.idle.wait_for_completion();
         }
+        // Regions may be in the hands of a system call that has no lease.
+        self.regions.close();
         // SAFETY: Every lease is gone, so no queue pair uses it any more.
         unsafe { ffi::sdp_ib_dealloc_pd(self.pd.as_ptr()) };
     }

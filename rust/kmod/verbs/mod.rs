@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Owned wrappers of ib_core objects: devices, queue pairs, DMA buffers.
+//! Owned wrappers of ib_core objects: devices, queue pairs, DMA buffers, memory
+//! regions.
 //!
 //! Nothing here knows a rule of SDP.
 
 pub(crate) mod buffer;
 pub(crate) mod device;
+pub(crate) mod mr;
+pub(crate) mod pages;
 pub(crate) mod qp;
+pub(crate) mod region;

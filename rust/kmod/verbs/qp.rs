@@ -7,7 +7,10 @@
 
 use crate::{
     ffi,
-    verbs::device::Device, //
+    verbs::{
+        device::Device,
+        mr::Mr, //
+    },
 };
 use core::{
     cell::Cell,
@@ -68,6 +71,13 @@ pub(crate) struct Reply {
     pub(crate) starting_psn: u32,
     /// Outstanding RDMA Reads in each direction.
     pub(crate) read_depth: u8,
+}
+
+/// Who may do what with a memory region.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    RemoteRead,
+    LocalWrite,
 }
 
 /// How large a queue pair is to be.
@@ -337,6 +347,53 @@ impl Qp {
         wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_RDMA_WRITE;
         wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
         // SAFETY: As in `post_send`; `wr` is an RDMA request as the opcode says.
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
+    }
+
+    /// Registers what was put into `mr` under its key of now, for the peer to
+    /// read or for our own Reads to write to.
+    pub(crate) fn post_register<C: Completions>(&self, mr: &Mr, access: Access) -> Result {
+        let mut wr: ffi::ib_reg_wr = pin_init::zeroed();
+        wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_REG_MR;
+        wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
+        wr.mr = mr.as_ptr();
+        wr.key = mr.key();
+        wr.access = match access {
+            Access::RemoteRead => ffi::ib_access_flags_IB_ACCESS_REMOTE_READ,
+            Access::LocalWrite => ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE,
+        } as c_int;
+        // SAFETY: As in `post_send`; `wr` is a registration as the opcode says.
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
+    }
+
+    /// Ends the registration with this key.
+    pub(crate) fn post_invalidate<C: Completions>(&self, key: u32) -> Result {
+        let mut wr: ffi::ib_send_wr = pin_init::zeroed();
+        wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.opcode = ffi::ib_wr_opcode_IB_WR_LOCAL_INV;
+        wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
+        wr.ex.invalidate_rkey = key;
+        // SAFETY: As in `post_send`.
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr) })
+    }
+
+    /// Posts one RDMA Read of the peer's memory into the one piece `into`.
+    pub(crate) fn post_read<C: Completions>(
+        &self,
+        mut into: ffi::ib_sge,
+        remote_key: u32,
+        remote_addr: u64,
+    ) -> Result {
+        let mut wr: ffi::ib_rdma_wr = pin_init::zeroed();
+        wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_RDMA_READ;
+        wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
+        wr.wr.num_sge = 1;
+        wr.wr.sg_list = &mut into;
+        wr.remote_addr = remote_addr;
+        wr.rkey = remote_key;
+        // SAFETY: As in `post_probe`.
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
     }
 

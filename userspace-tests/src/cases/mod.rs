@@ -22,6 +22,7 @@ mod splice;
 mod threads;
 mod transfer;
 mod uring;
+mod zcopy;
 
 use crate::case::{Case, Test};
 
@@ -46,6 +47,7 @@ const TABLES: &[&[Case]] = &[
     uring::CASES,
     namespaces::CASES,
     transfer::CASES,
+    zcopy::CASES,
 ];
 
 pub fn all() -> Vec<Test> {

@@ -278,7 +278,31 @@ pub const CASES: &[Case] = &[
         let sock = t.socket();
         t.see("threshold", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
         t.see("set threshold", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &65536));
-    }),
+        t.see("threshold then", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
+        t.see("less than a page", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &4095));
+        t.see("too much", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &((1 << 20) + 1)));
+        t.see("off", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &0));
+        t.see("threshold at last", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
+    })
+    .differs(&[
+        Difference { label: "threshold", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
+        Difference { label: "set threshold", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
+        Difference {
+            label: "threshold then",
+            tcp: "ENOPROTOOPT",
+            sdp: "65536",
+            reason: OWN_OPTION,
+        },
+        Difference {
+            label: "less than a page",
+            tcp: "ENOPROTOOPT",
+            sdp: "EINVAL",
+            reason: OWN_OPTION,
+        },
+        Difference { label: "too much", tcp: "ENOPROTOOPT", sdp: "EINVAL", reason: OWN_OPTION },
+        Difference { label: "off", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
+        Difference { label: "threshold at last", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
+    ]),
     Case::connected(
         "ioctl_counts_unread_bytes",
         |t, s| {

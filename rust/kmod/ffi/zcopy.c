@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory of programs: where a message's iterator stands in it, pages pinned and
+ * mapped for a device, the price of pinning. Wrappers as in helpers.c.
+ */
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/scatterlist.h>
+#include <linux/skbuff.h>
+#include <linux/uio.h>
+#include <linux/wait.h>
+
+#include "zcopy.h"
+
+/* linux/uio.h */
+
+size_t sdp_iter_user_segment(const struct iov_iter *iter, unsigned long *addr)
+{
+	if (iter_is_ubuf(iter)) {
+		*addr = (unsigned long)iter->ubuf + iter->iov_offset;
+		return iov_iter_count(iter);
+	}
+	if (!iter_is_iovec(iter))
+		return 0;
+	*addr = (unsigned long)iter_iov_addr(iter);
+	return iov_iter_single_seg_count(iter);
+}
+
+/* linux/mm.h */
+
+int sdp_pin_user_pages(unsigned long addr, int count, bool write,
+		       struct page **pages)
+{
+	/* As long as a system call waits, like direct I/O: not long-term. */
+	return pin_user_pages_fast(addr, count, write ? FOLL_WRITE : 0, pages);
+}
+
+/* linux/skbuff.h: RLIMIT_MEMLOCK of the user, as MSG_ZEROCOPY charges it */
+
+int sdp_account_pinned(size_t len, struct user_struct **user,
+		       unsigned int *pages)
+{
+	struct mmpin pin = {};
+	int err = mm_account_pinned_pages(&pin, len);
+
+	*user = pin.user;
+	*pages = pin.num_pg;
+	return err;
+}
+
+void sdp_unaccount_pinned(struct user_struct *user, unsigned int pages)
+{
+	struct mmpin pin = { .user = user, .num_pg = pages };
+
+	mm_unaccount_pinned_pages(&pin);
+}
+
+/* linux/wait.h, linux/sched/signal.h */
+
+void sdp_waitqueue_init(struct wait_queue_head *queue)
+{
+	init_waitqueue_head(queue);
+}
+
+void sdp_waitqueue_wake(struct wait_queue_head *queue)
+{
+	wake_up_all(queue);
+}
+
+void sdp_waitqueue_begin(struct wait_queue_head *queue,
+			 struct wait_queue_entry *wait)
+{
+	init_waitqueue_func_entry(wait, woken_wake_function);
+	wait->private = current;
+	INIT_LIST_HEAD(&wait->entry);
+	wait->flags = 0;
+	add_wait_queue(queue, wait);
+}
+
+long sdp_waitqueue_sleep(struct wait_queue_entry *wait, bool interruptible,
+			 long timeo)
+{
+	return wait_woken(wait, interruptible ? TASK_INTERRUPTIBLE :
+			  TASK_UNINTERRUPTIBLE, timeo);
+}
+
+long sdp_waitqueue_sleep_killable(struct wait_queue_entry *wait)
+{
+	return wait_woken(wait, TASK_KILLABLE, MAX_SCHEDULE_TIMEOUT);
+}
+
+void sdp_waitqueue_end(struct wait_queue_head *queue,
+		       struct wait_queue_entry *wait)
+{
+	remove_wait_queue(queue, wait);
+}
+
+bool sdp_fatal_signal_pending(void)
+{
+	return fatal_signal_pending(current);
+}
+
+/* rdma/ib_verbs.h */
+
+int sdp_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
+			 struct page **pages, unsigned int count,
+			 unsigned int offset, size_t len, int direction)
+{
+	unsigned int i;
+
+	sg_init_table(sgl, count);
+	for (i = 0; i < count; i++) {
+		unsigned int part = min_t(size_t, len, PAGE_SIZE - offset);
+
+		sg_set_page(&sgl[i], pages[i], part, offset);
+		len -= part;
+		offset = 0;
+	}
+	return ib_dma_map_sg(device, sgl, count, direction);
+}
+
+void sdp_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
+			 unsigned int count, int direction)
+{
+	ib_dma_unmap_sg(device, sgl, count, direction);
+}
+
+bool sdp_ib_can_register(struct ib_device *device)
+{
+	return device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;
+}
+
+void sdp_ib_next_key(struct ib_mr *mr)
+{
+	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+}
+
+void sdp_ib_dereg_mr(struct ib_mr *mr)
+{
+	ib_dereg_mr(mr);
+}

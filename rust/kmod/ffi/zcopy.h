@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * C calls for memory of programs that a device reads and writes: see zcopy.c.
+ */
+#ifndef SDP_FFI_ZCOPY_H
+#define SDP_FFI_ZCOPY_H
+
+#include <linux/types.h>
+#include <rdma/ib_verbs.h>
+
+struct iov_iter;
+struct page;
+struct scatterlist;
+struct user_struct;
+struct wait_queue_entry;
+struct wait_queue_head;
+
+/* linux/uio.h: 0 where the iterator is not over memory of a program */
+size_t sdp_iter_user_segment(const struct iov_iter *iter, unsigned long *addr);
+
+/* linux/mm.h */
+int sdp_pin_user_pages(unsigned long addr, int count, bool write,
+		       struct page **pages);
+
+/* linux/skbuff.h */
+int sdp_account_pinned(size_t len, struct user_struct **user,
+		       unsigned int *pages);
+void sdp_unaccount_pinned(struct user_struct *user, unsigned int pages);
+
+/* linux/wait.h, linux/sched/signal.h */
+void sdp_waitqueue_init(struct wait_queue_head *queue);
+void sdp_waitqueue_wake(struct wait_queue_head *queue);
+void sdp_waitqueue_begin(struct wait_queue_head *queue,
+			 struct wait_queue_entry *wait);
+long sdp_waitqueue_sleep(struct wait_queue_entry *wait, bool interruptible,
+			 long timeo);
+long sdp_waitqueue_sleep_killable(struct wait_queue_entry *wait);
+void sdp_waitqueue_end(struct wait_queue_head *queue,
+		       struct wait_queue_entry *wait);
+bool sdp_fatal_signal_pending(void);
+
+/* rdma/ib_verbs.h */
+int sdp_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
+			 struct page **pages, unsigned int count,
+			 unsigned int offset, size_t len, int direction);
+void sdp_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
+			 unsigned int count, int direction);
+bool sdp_ib_can_register(struct ib_device *device);
+void sdp_ib_next_key(struct ib_mr *mr);
+void sdp_ib_dereg_mr(struct ib_mr *mr);
+
+enum sdp_zcopy_sizes {
+	SDP_SIZEOF_ib_reg_wr = sizeof(struct ib_reg_wr),
+	SDP_SIZEOF_ib_mr = sizeof(struct ib_mr),
+};
+
+#endif /* SDP_FFI_ZCOPY_H */

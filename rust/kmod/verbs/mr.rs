@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions that a work request registers, and the pool of each device.
+//!
+//! An idle region is kept for the next user. A region whose work requests did
+//! not all succeed is in an unknown state and is not used again.
+//!
+//! Contexts: everything may sleep. Locks: the pool's, innermost.
+
+use crate::{
+    ffi,
+    verbs::device::Device, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Completion,
+        Mutex, //
+    },
+};
+
+/// Most pages of one region: a mebibyte.
+const PAGES_MAX: u32 = 256;
+
+/// One memory region.
+///
+/// # Invariants
+///
+/// `mr` is valid and belongs to the protection domain of a device that is not
+/// released before it.
+pub(crate) struct Mr {
+    mr: NonNull<ffi::ib_mr>,
+    /// The key it was registered under by an earlier user who did not invalidate
+    /// it: that has to be done before it can be registered again.
+    valid: Option<u32>,
+}
+
+// SAFETY: ib_core objects may be used from any thread.
+unsafe impl Send for Mr {}
+
+impl Mr {
+    fn new(device: &Device, pages: u32) -> Result<Self> {
+        // SAFETY: The protection domain is valid while the device is.
+        let mr =
+            unsafe { ffi::ib_alloc_mr(device.pd(), ffi::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) };
+        let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(ENOMEM)?;
+        // INVARIANT: just made; the pool waits for it.
+        Ok(Self { mr, valid: None })
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ffi::ib_mr {
+        self.mr.as_ptr()
+    }
+
+    /// The key of this registration, for the peer and for our own requests.
+    pub(crate) fn key(&self) -> u32 {
+        // SAFETY: Valid by the invariant.
+        unsafe { (*self.mr.as_ptr()).rkey }
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn start(&self) -> u64 {
+        // SAFETY: Valid by the invariant.
+        unsafe { (*self.mr.as_ptr()).iova }
+    }
+
+    /// Changes the key, so that the one of an earlier registration is worth
+    /// nothing.
+    fn next_key(&mut self) {
+        // SAFETY: Valid by the invariant.
+        unsafe { ffi::sdp_ib_next_key(self.mr.as_ptr()) };
+    }
+}
+
+impl Drop for Mr {
+    fn drop(&mut self) {
+        // SAFETY: Valid by the invariant and never used again.
+        unsafe { ffi::sdp_ib_dereg_mr(self.mr.as_ptr()) };
+    }
+}
+
+/// The regions of one device.
+#[pin_data]
+pub(crate) struct Pool {
+    #[pin]
+    state: Mutex<State>,
+    #[pin]
+    idle: Completion,
+}
+
+struct State {
+    /// Has room for every region that was made.
+    free: KVec<Mr>,
+    made: u32,
+    closing: bool,
+}
+
+impl Pool {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            state <- new_mutex!(State { free: KVec::new(), made: 0, closing: false }, "sdp_regions"),
+            idle <- Completion::new(),
+        })
+    }
+
+    /// Frees all regions, after those in use have come back. No new ones are
+    /// handed out.
+    pub(super) fn close(&self) {
+        let (free, in_use) = {
+            let mut state = self.state.lock();
+            state.closing = true;
+            let free = core::mem::take(&mut state.free);
+            let made = state.made;
+            let idle = u32::try_from(free.len()).unwrap_or(u32::MAX);
+            state.made = made.saturating_sub(idle);
+            (free, state.made)
+        };
+        drop(free);
+        if in_use > 0 {
+            self.idle.wait_for_completion();
+        }
+    }
+
+    /// Keeps an idle region for the next user.
+    fn keep(&self, mr: Mr) {
+        let kept = {
+            let mut state = self.state.lock();
+            if state.closing {
+                Err(mr)
+            } else {
+                state.free.push_within_capacity(mr).map_err(|e| e.0)
+            }
+        };
+        if let Err(mr) = kept {
+            // Counted until it is gone: `close` waits for that.
+            drop(mr);
+            self.forget();
+        }
+    }
+
+    /// A region that was made is gone.
+    fn forget(&self) {
+        let mut state = self.state.lock();
+        state.made = state.made.saturating_sub(1);
+        if state.closing && state.made == 0 {
+            self.idle.complete_all();
+        }
+    }
+}
+
+/// A region in use; goes back to its pool when dropped.
+pub(crate) struct Pooled {
+    /// `None` once it was revoked.
+    mr: Option<Mr>,
+    device: Arc<Device>,
+    /// A work request for it may not have been carried out yet.
+    posted: bool,
+}
+
+/// Where a region came from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Kept,
+    Made,
+}
+
+impl Device {
+    /// Most pages of one region; 0 where the device cannot register by work
+    /// request.
+    pub(crate) fn region_pages(&self) -> u32 {
+        // SAFETY: Valid by the device's invariant, attributes never change.
+        unsafe {
+            if !ffi::sdp_ib_can_register(self.as_ptr()) {
+                return 0;
+            }
+            (*self.as_ptr())
+                .attrs
+                .max_fast_reg_page_list_len
+                .min(PAGES_MAX)
+        }
+    }
+
+    /// Takes a region into use, one of the idle ones or a new one, if there are
+    /// fewer than `most`.
+    pub(crate) fn take_region(self: &Arc<Self>, most: u32) -> Result<(Pooled, Origin)> {
+        {
+            let mut state = self.regions().state.lock();
+            if state.closing {
+                return Err(ENODEV);
+            }
+            if let Some(mr) = state.free.pop() {
+                drop(state);
+                return Ok((Pooled::new(mr, self), Origin::Kept));
+            }
+            if state.made >= most {
+                return Err(ENOBUFS);
+            }
+            let room = usize::try_from(state.made).unwrap_or(usize::MAX);
+            state.free.reserve(room.saturating_add(1), GFP_KERNEL)?;
+            // Counted first: `close` waits for it from here on.
+            state.made = state.made.saturating_add(1);
+        }
+        match Mr::new(self, self.region_pages()) {
+            Ok(mr) => Ok((Pooled::new(mr, self), Origin::Made)),
+            Err(e) => {
+                self.regions().forget();
+                Err(e)
+            }
+        }
+    }
+}
+
+impl Pooled {
+    fn new(mr: Mr, device: &Arc<Device>) -> Self {
+        Self {
+            mr: Some(mr),
+            device: device.clone(),
+            posted: false,
+        }
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    pub(crate) fn mr(&self) -> Option<&Mr> {
+        self.mr.as_ref()
+    }
+
+    /// The key that has to be invalidated before the region can be registered.
+    pub(crate) fn stale_key(&self) -> Option<u32> {
+        self.mr.as_ref().and_then(|mr| mr.valid)
+    }
+
+    /// Begins a new registration under a new key.
+    pub(crate) fn begin(&mut self) {
+        if let Some(mr) = self.mr.as_mut() {
+            mr.next_key();
+        }
+    }
+
+    /// A work request for it was posted.
+    pub(crate) fn set_posted(&mut self) {
+        self.posted = true;
+    }
+
+    /// All work requests for it have succeeded, the last of them an
+    /// invalidation, or not (`valid`).
+    pub(crate) fn set_settled(&mut self, valid: bool) {
+        self.posted = false;
+        if let Some(mr) = self.mr.as_mut() {
+            mr.valid = valid.then(|| mr.key());
+        }
+    }
+}
+
+impl Pooled {
+    /// Ends all access through the region, if there may be any.
+    pub(super) fn revoke(&mut self) {
+        if self.posted {
+            self.mr = None;
+        }
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        self.revoke();
+        match self.mr.take() {
+            Some(mr) => self.device.regions().keep(mr),
+            None => self.device.regions().forget(),
+        }
+    }
+}

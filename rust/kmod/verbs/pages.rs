@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages of a program, pinned while a device moves their bytes.
+//!
+//! Pinning happens in the system call of the program that owns the memory;
+//! unpinning may happen in any process context. No locks.
+
+use crate::{
+    ffi,
+    verbs::buffer::Page, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A stretch of a program's memory whose pages are pinned.
+///
+/// # Invariants
+///
+/// Each of `pages` is pinned once by this value; they hold, in order, the bytes
+/// that lay at `[addr, addr + len)` when they were pinned. `user` and `charged`
+/// are what the pinning was accounted to.
+pub(crate) struct UserPages {
+    pages: KVVec<*mut ffi::page>,
+    addr: usize,
+    len: usize,
+    write: bool,
+    user: *mut ffi::user_struct,
+    charged: c_uint,
+}
+
+// SAFETY: Pages may be used and unpinned from any context that can sleep.
+unsafe impl Send for UserPages {}
+// SAFETY: As above; nothing here changes after `pin`.
+unsafe impl Sync for UserPages {}
+
+/// How received bytes got to where the program sees them.
+pub(crate) struct Delivered {
+    /// Bytes that are where the program will look for them.
+    pub(crate) len: usize,
+    /// Of these, bytes that had to be copied, because the program's memory had
+    /// changed meanwhile.
+    pub(crate) copied: usize,
+}
+
+/// Pages looked at in one go.
+const BATCH: usize = 16;
+
+fn pages_of(addr: usize, len: usize) -> usize {
+    (addr % PAGE_SIZE).saturating_add(len).div_ceil(PAGE_SIZE)
+}
+
+impl UserPages {
+    /// Pins up to `len` bytes at `addr` of the calling program, to be written by
+    /// a device if `write`. May pin fewer; fails where nothing can be pinned.
+    pub(crate) fn pin(addr: usize, len: usize, write: bool) -> Result<Arc<Self>> {
+        let count = pages_of(addr, len);
+        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut user = core::ptr::null_mut();
+        let mut charged = 0;
+        // SAFETY: The places for the results are ours.
+        kernel::error::to_result(unsafe { ffi::sdp_account_pinned(len, &mut user, &mut charged) })?;
+        let wanted = c_int::try_from(count).unwrap_or(c_int::MAX);
+        // SAFETY: There is room for `count` pointers.
+        let got = unsafe { ffi::sdp_pin_user_pages(addr, wanted, write, pages.as_mut_ptr()) };
+        let got = usize::try_from(got).unwrap_or(0).min(count);
+        // SAFETY: The call has filled in that many.
+        unsafe { pages.inc_len(got) };
+        let there = got
+            .saturating_mul(PAGE_SIZE)
+            .saturating_sub(addr % PAGE_SIZE);
+        // INVARIANT: just pinned, and just accounted.
+        let this = Self {
+            pages,
+            addr,
+            len: len.min(there),
+            write,
+            user,
+            charged,
+        };
+        if this.len == 0 {
+            // Dropping ends the accounting.
+            return Err(EFAULT);
+        }
+        Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where the first byte lies in the first page.
+    pub(crate) fn offset(&self) -> usize {
+        self.addr % PAGE_SIZE
+    }
+
+    pub(crate) fn as_slice(&self) -> &[*mut ffi::page] {
+        &self.pages
+    }
+
+    /// The page that holds byte `at`, where in it that byte lies, and how many
+    /// of `max` bytes follow in it.
+    pub(crate) fn page_at(&self, at: u32, max: u32) -> Option<(Page, u32, u32)> {
+        let at = at as usize;
+        let left = self.len.checked_sub(at)?;
+        let from = self.offset().saturating_add(at);
+        let page = NonNull::new(*self.pages.get(from / PAGE_SIZE)?)?;
+        let offset = from % PAGE_SIZE;
+        let len = PAGE_SIZE.saturating_sub(offset).min(max as usize).min(left);
+        // SAFETY: Pinned by the invariant.
+        let page = unsafe { Page::get(page) };
+        Some((page, offset as u32, len as u32))
+    }
+
+    /// The device has written the first `len` bytes: sees to it that they are
+    /// in the memory that the program has now.
+    ///
+    /// The program may have changed its memory since the pages were pinned
+    /// (munmap, fork, MADV_DONTNEED...). Where other pages are mapped by now, the
+    /// bytes are copied to these; where none are, delivery ends.
+    ///
+    /// Called by the program that the memory was pinned for, without locks.
+    pub(crate) fn deliver(&self, len: usize) -> Delivered {
+        let len = len.min(self.len);
+        let count = pages_of(self.addr, len);
+        let mut done = Delivered { len: 0, copied: 0 };
+        let mut first = 0usize;
+        while first < count {
+            let n = count.wrapping_sub(first).min(BATCH);
+            let same = self.compare(first, n);
+            for i in 0..n {
+                let Some((page, offset, part)) =
+                    self.page_at(done.len as u32, len.saturating_sub(done.len) as u32)
+                else {
+                    return done;
+                };
+                if same & (1 << i) == 0 {
+                    let to = self.addr.wrapping_add(done.len);
+                    // SAFETY: The page is pinned and holds these bytes; the
+                    // callee checks the user's address.
+                    let missing = unsafe {
+                        ffi::sdp_copy_to_user(
+                            to as *mut c_void,
+                            page.address().add(offset as usize).cast(),
+                            part as usize,
+                        )
+                    };
+                    let there = (part as usize).saturating_sub(missing);
+                    done.copied = done.copied.saturating_add(there);
+                    done.len = done.len.saturating_add(there);
+                    if missing > 0 {
+                        return done;
+                    }
+                } else {
+                    done.len = done.len.saturating_add(part as usize);
+                }
+            }
+            first = first.wrapping_add(n);
+        }
+        done
+    }
+
+    /// Copies `len` bytes from byte `at` on to the start of `to`, which has room.
+    pub(crate) fn copy_to(&self, at: usize, len: usize, to: &Page) -> Result {
+        let mut done = 0usize;
+        while done < len {
+            let from = u32::try_from(at.saturating_add(done)).map_err(|_| EINVAL)?;
+            let want = u32::try_from(len.saturating_sub(done)).map_err(|_| EINVAL)?;
+            let (page, offset, n) = self.page_at(from, want).ok_or(EINVAL)?;
+            // SAFETY: The page is pinned and holds these bytes, `to` has room by
+            // the caller's promise.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    page.address().add(offset as usize),
+                    to.address().add(done),
+                    n as usize,
+                )
+            };
+            done = done.saturating_add(n as usize);
+        }
+        Ok(())
+    }
+
+    /// Which of `n` pages from `first` on are still mapped, as bits.
+    fn compare(&self, first: usize, n: usize) -> u32 {
+        let mut now = [core::ptr::null_mut(); BATCH];
+        let at = (self.addr & !(PAGE_SIZE - 1)).wrapping_add(first.saturating_mul(PAGE_SIZE));
+        let wanted = n.min(BATCH) as c_int;
+        // SAFETY: There is room for `BATCH` pointers.
+        let got = unsafe { ffi::sdp_pin_user_pages(at, wanted, true, now.as_mut_ptr()) };
+        let got = usize::try_from(got).unwrap_or(0).min(BATCH);
+        let mut same = 0;
+        for (i, page) in now.iter().take(got).enumerate() {
+            if self.pages.get(first.wrapping_add(i)) == Some(page) {
+                same |= 1 << i;
+            }
+        }
+        // SAFETY: Pinned just above.
+        unsafe { ffi::unpin_user_pages(now.as_mut_ptr().cast(), got) };
+        same
+    }
+
+    pub(crate) fn is_for_writing(&self) -> bool {
+        self.write
+    }
+}
+
+impl Drop for UserPages {
+    fn drop(&mut self) {
+        // SAFETY: Pinned and accounted once, by the invariant. Devices may have
+        // written to the pages only where they were pinned for that, and what
+        // was written must not be lost to reclaim.
+        unsafe {
+            ffi::unpin_user_pages_dirty_lock(
+                self.pages.as_mut_ptr().cast(),
+                self.pages.len(),
+                self.write,
+            );
+            ffi::sdp_unaccount_pinned(self.user, self.charged);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A stretch of a program's memory, pinned, mapped for a device, and described
+//! to it by a memory region.
+//!
+//! Contexts: making one may sleep, and happens in the system call of the
+//! program; dropping one may sleep.
+
+use crate::{
+    ffi,
+    verbs::{
+        buffer::Direction,
+        device::Device,
+        mr::{
+            Mr,
+            Pooled, //
+        },
+        pages::UserPages, //
+    },
+};
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// See the module.
+///
+/// # Invariants
+///
+/// The first `entries` of `sgl` are mapped for the region's device in
+/// `direction` and describe `pages`. Once a work request for the region was
+/// posted, the value lives until the region was invalidated, until all requests
+/// that use its local key have completed, or until the queue pair is gone.
+pub(crate) struct Region {
+    region: Option<Pooled>,
+    sgl: KVVec<ffi::scatterlist>,
+    direction: Direction,
+    pages: Arc<UserPages>,
+    local_only: bool,
+}
+
+// SAFETY: The scatterlist belongs to this value alone.
+unsafe impl Send for Region {}
+
+/// How many bytes from `addr` on one region of `pages` pages can describe.
+pub(crate) fn reach(addr: usize, pages: u32) -> usize {
+    (pages as usize)
+        .saturating_mul(PAGE_SIZE)
+        .saturating_sub(addr % PAGE_SIZE)
+}
+
+impl Region {
+    /// Describes `pages` by `region`: to be read by the peer, or, if they were
+    /// pinned for writing, to be written by requests of our own.
+    pub(crate) fn new(region: Pooled, pages: Arc<UserPages>) -> Result<Self> {
+        let device = region.device().clone();
+        let count = pages.as_slice().len();
+        let mut sgl = KVVec::with_capacity(count, GFP_KERNEL)?;
+        while sgl.len() < count {
+            sgl.push(pin_init::zeroed(), GFP_KERNEL)?;
+        }
+        let direction = if pages.is_for_writing() {
+            Direction::FromDevice
+        } else {
+            Direction::ToDevice
+        };
+        // SAFETY: There are `count` entries for `count` pinned pages; the device
+        // waits for its regions.
+        let entries = unsafe {
+            ffi::sdp_ib_dma_map_pages(
+                device.as_ptr(),
+                sgl.as_mut_ptr(),
+                pages.as_slice().as_ptr().cast_mut(),
+                count as c_uint,
+                pages.offset() as c_uint,
+                pages.len(),
+                direction.raw(),
+            )
+        };
+        if entries <= 0 {
+            return Err(ENOMEM);
+        }
+        let mr = region.mr().map_or(core::ptr::null_mut(), Mr::as_ptr);
+        // INVARIANT: mapped just above, nothing is posted yet.
+        let this = Self {
+            local_only: pages.is_for_writing(),
+            region: Some(region),
+            sgl,
+            direction,
+            pages,
+        };
+        // SAFETY: The region is idle and the list is mapped.
+        let mapped = unsafe {
+            ffi::ib_map_mr_sg(
+                mr,
+                this.sgl.as_ptr().cast_mut(),
+                entries,
+                core::ptr::null_mut(),
+                PAGE_SIZE as c_uint,
+            )
+        };
+        if mapped == entries {
+            Ok(this)
+        } else {
+            // The device cannot describe memory that is mapped like this.
+            Err(EOPNOTSUPP)
+        }
+    }
+
+    pub(crate) fn pages(&self) -> &Arc<UserPages> {
+        &self.pages
+    }
+
+    /// Only our own requests may use it.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local_only
+    }
+
+    /// Whether it belongs to `device`.
+    pub(crate) fn is_on(&self, device: &Arc<Device>) -> bool {
+        self.region
+            .as_ref()
+            .is_some_and(|region| Arc::ptr_eq(region.device(), device))
+    }
+
+    /// Begins a registration under a new key. Returns the key of an older one
+    /// that has to be invalidated first.
+    pub(crate) fn begin(&mut self) -> Option<u32> {
+        let region = self.region.as_mut()?;
+        let stale = region.stale_key();
+        region.begin();
+        stale
+    }
+
+    pub(crate) fn pooled(&mut self) -> Option<&mut Pooled> {
+        self.region.as_mut()
+    }
+
+    fn mr(&self) -> Option<&Mr> {
+        self.region.as_ref().and_then(Pooled::mr)
+    }
+
+    pub(crate) fn key(&self) -> u32 {
+        self.mr().map_or(0, Mr::key)
+    }
+
+    pub(crate) fn start(&self) -> u64 {
+        self.mr().map_or(0, Mr::start)
+    }
+
+    /// See [`Pooled::set_settled`].
+    pub(crate) fn set_settled(&mut self, valid: bool) {
+        if let Some(region) = self.region.as_mut() {
+            region.set_settled(valid);
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let Some(mut region) = self.region.take() else {
+            return;
+        };
+        region.revoke();
+        // SAFETY: Mapped by the invariant, with this many entries; the device
+        // waits for its regions.
+        unsafe {
+            ffi::sdp_ib_dma_unmap_sg(
+                region.device().as_ptr(),
+                self.sgl.as_mut_ptr(),
+                self.sgl.len() as c_uint,
+                self.direction.raw(),
+            )
+        };
+        drop(region);
+    }
+}

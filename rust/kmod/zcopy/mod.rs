@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bytes that go from the memory of one program to that of another without a
+//! copy: the shell's half. The engine says when; here is with what.
+//!
+//! [`source`] keeps what a send() has offered to the peer, [`sink`] what a
+//! recv() reads of the peer's offers; both belong to the link, so that nothing
+//! is unpinned while a queue pair or a peer can still get at it. [`send`] and
+//! [`recv`] are the system calls' part: they pin, wait, and give up.
+//!
+//! Locks: `source` and `sink` are under the endpoint's lock.
+
+pub(crate) mod recv;
+pub(crate) mod send;
+pub(crate) mod sink;
+pub(crate) mod source;
+
+use crate::{
+    endpoint::Inner,
+    sock::Sock, //
+};
+
+/// What the system calls and the link have to tell each other.
+#[derive(Default)]
+pub(crate) struct Turns {
+    /// A send() has offered memory and waits. Other writers wait for it.
+    pub(crate) sending: bool,
+    /// A recv() has pinned memory and waits. Other readers wait for it.
+    pub(crate) reading: bool,
+    /// Runs whose memory is not free again.
+    pub(crate) source_pins: u32,
+    /// Regions that Reads write to and that are not free again.
+    pub(crate) sink_pins: u32,
+    /// Bytes that were offered by the send() of now and taken out of the stream
+    /// again.
+    pub(crate) dropped: u32,
+    /// Bytes that are in the memory of the recv() of now.
+    pub(crate) filled: u32,
+}
+
+impl Inner {
+    /// A link is gone, and with it what it had pinned.
+    pub(crate) fn on_unpinned(&mut self, source: u32, sink: u32) {
+        let turns = &mut self.turns;
+        turns.source_pins = turns.source_pins.saturating_sub(source);
+        turns.sink_pins = turns.sink_pins.saturating_sub(sink);
+        self.wake().settled = true;
+    }
+
+    /// Bytes that the peer offers to be read; none while a reader is at it.
+    pub(crate) fn remote_len(&self) -> u64 {
+        if self.turns.reading {
+            return 0;
+        }
+        self.engine.as_ref().map_or(0, |engine| engine.remote_len())
+    }
+}
+
+impl Sock {
+    /// From which length on a call goes without a copy; 0 for never.
+    pub(crate) fn zcopy_threshold(&self) -> u32 {
+        self.look(|inner| inner.options.zcopy_thresh)
+            .unwrap_or_else(|| self.net().knobs().zcopy_thresh)
+    }
+}

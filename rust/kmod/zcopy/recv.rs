@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! recvmsg(2) without a copy: Read ZCopy at the sink.
+//!
+//! What the peer offers is read straight into the pinned pages of a reader who
+//! waits, and then the list of pages is taken again and compared, because the
+//! program can change its memory at any time. Readers of little, and those who
+//! peek, get the bytes through a buffer of the kernel; for those who do not wait
+//! the peer is asked to send them as Data.
+
+use super::send::segment;
+use crate::{
+    endpoint::Inner,
+    ffi,
+    sock::{
+        queue::Segment,
+        wait::{
+            Patience,
+            FOREVER, //
+        },
+        CallGuard,
+        Sock, //
+    },
+    verbs::{
+        buffer::{
+            Page,
+            RxBuffer, //
+        },
+        pages::UserPages,
+        region::{
+            self,
+            Region, //
+        },
+    },
+    zcopy::sink::Target,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Less is not worth pinning pages.
+const LEAST: usize = 8 << 10;
+
+/// Bytes that one Read brings into a buffer of the kernel.
+const FETCH_ORDER: u32 = 3;
+const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << FETCH_ORDER) as u32;
+
+/// How a reader wants its bytes.
+pub(crate) struct Wish {
+    /// Room that is left.
+    pub(crate) room: usize,
+    /// It can wait.
+    pub(crate) blocking: bool,
+    /// It takes the bytes away, and wants to see them.
+    pub(crate) plain: bool,
+    /// It has not enough yet.
+    pub(crate) hungry: bool,
+}
+
+/// A reader who could take what the peer offers is here until this is dropped.
+pub(crate) struct Presence<'a> {
+    sock: &'a Sock,
+    told: bool,
+}
+
+impl<'a> Presence<'a> {
+    pub(crate) fn new(sock: &'a Sock) -> Self {
+        Self { sock, told: false }
+    }
+
+    /// Tells the engine, where it matters.
+    pub(crate) fn begin(&mut self) {
+        if self.told {
+            return;
+        }
+        let is_zcopy = |inner: &mut Inner| inner.link.as_ref().is_some_and(|link| link.is_zcopy());
+        if !self.sock.look(is_zcopy) {
+            return;
+        }
+        self.told = true;
+        self.sock.drive(|inner| {
+            if let Some(engine) = inner.engine.as_mut() {
+                engine.set_reading(true);
+            }
+        });
+    }
+}
+
+impl Drop for Presence<'_> {
+    fn drop(&mut self) {
+        if self.told {
+            self.sock.drive(|inner| {
+                if let Some(engine) = inner.engine.as_mut() {
+                    engine.set_reading(false);
+                }
+            });
+        }
+    }
+}
+
+impl Sock {
+    /// Gets at what the peer offers, nothing else being there: returns how many
+    /// bytes of it are in the reader's memory now. With 0 they are on their way,
+    /// or there are none.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is the caller's message.
+    pub(crate) unsafe fn receive_remote<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        msg: *mut ffi::core::msghdr,
+        wish: &Wish,
+    ) -> Result<usize> {
+        if self.look(|inner| inner.remote_len()) == 0 {
+            return Ok(0);
+        }
+        if wish.blocking && wish.plain {
+            // SAFETY: By the caller's promise.
+            let n = unsafe { self.receive_uncopied(call, msg, wish.room) }?;
+            if n > 0 {
+                return Ok(n);
+            }
+        }
+        if wish.hungry {
+            self.drive(|inner| inner.fetch(self, wish.blocking));
+        }
+        Ok(0)
+    }
+
+    /// # Safety
+    ///
+    /// As for `receive_remote`.
+    unsafe fn receive_uncopied<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        msg: *mut ffi::core::msghdr,
+        room: usize,
+    ) -> Result<usize> {
+        // SAFETY: By the caller's promise.
+        let (addr, len) = unsafe { segment(msg) };
+        let len = len.min(room);
+        let begun = self.look(|inner| {
+            let remote = usize::try_from(inner.remote_len()).unwrap_or(usize::MAX);
+            let len = len.min(remote);
+            let device = inner.device()?;
+            let fits = len >= LEAST && inner.can_read_on();
+            fits.then(|| {
+                inner.turns.reading = true;
+                inner.turns.filled = 0;
+                (device, len)
+            })
+        });
+        let Some((device, len)) = begun else {
+            return Ok(0);
+        };
+        let len = len.min(region::reach(addr, device.region_pages()));
+        let stats = &self.net().stats;
+        let pinned = UserPages::pin(addr, len, true)
+            .inspect_err(|_| stats.pin_failures.inc())
+            .and_then(|pages| Ok((self.region_of(&device, pages.clone())?, pages)));
+        let end = match pinned {
+            Ok((region, pages)) => self.read_into(call, region, &pages),
+            // The kernel's buffers do as well.
+            Err(_) => Ok(0),
+        };
+        self.drive(|inner| {
+            inner.turns.reading = false;
+            inner.wake().readable = true;
+        });
+        let n = end?;
+        // SAFETY: As above; so much of the segment is filled.
+        unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
+        Ok(n)
+    }
+
+    /// Reads into `region`, waits, and sees to it that the program gets what was
+    /// read. With the turn to read.
+    fn read_into<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        region: Region,
+        pages: &Arc<UserPages>,
+    ) -> Result<usize> {
+        let mut given = Some(region);
+        let started = self.drive(|inner| inner.begin_reads(&mut given));
+        drop(given);
+        if started.is_err() {
+            return Ok(0);
+        }
+        let mut done = None;
+        let mut forever = FOREVER;
+        let killed = self
+            .wait_settled(call, &mut forever, Patience::Kill, || {
+                self.look(|inner| inner.end_reads(&mut done))
+            })
+            .is_err();
+        if killed {
+            // The bytes in flight have no reader any more: this ends the
+            // connection, whose other users would miss them.
+            self.drive(|inner| {
+                if let Some(engine) = inner.engine.as_mut() {
+                    engine.abort();
+                }
+            });
+            self.wait_settled(call, &mut forever, Patience::Endless, || {
+                self.look(|inner| inner.end_reads(&mut done))
+            })?;
+        }
+        // Back from the device, before the bytes are looked at.
+        drop(done);
+        let filled = self.look(|inner| inner.turns.filled) as usize;
+        let delivered = pages.deliver(filled);
+        let changed = u32::try_from(delivered.copied).unwrap_or(u32::MAX);
+        self.net().stats.changed_bytes.add(changed);
+        if delivered.len < filled {
+            self.put_back(pages, delivered.len, filled);
+            if delivered.len == 0 {
+                return Err(EFAULT);
+            }
+        }
+        Ok(delivered.len)
+    }
+
+    /// The program has no memory any more for the bytes from `from` to `to`: they
+    /// wait for the next reader.
+    fn put_back(&self, pages: &Arc<UserPages>, from: usize, to: usize) {
+        let mut end = to;
+        while end > from {
+            let start = end.saturating_sub(FETCH_LEN as usize).max(from);
+            // SAFETY: A socket of ours.
+            let page = unsafe { Page::alloc(self.sk(), FETCH_ORDER) };
+            let kept = page.and_then(|page| {
+                pages.copy_to(start, end.saturating_sub(start), &page)?;
+                self.look(|inner| {
+                    inner.recv.put_back(Segment {
+                        buffer: RxBuffer::unmapped(page),
+                        offset: 0,
+                        len: end.saturating_sub(start) as u32,
+                        message: false,
+                    })
+                })
+            });
+            if kept.is_err() {
+                // Rather no connection than one that has lost bytes.
+                self.drive(|inner| {
+                    if let Some(engine) = inner.engine.as_mut() {
+                        engine.abort();
+                    }
+                });
+                return;
+            }
+            end = start;
+        }
+    }
+}
+
+impl Inner {
+    /// Whether Reads into a reader's memory can begin: the bytes that they bring
+    /// would be the next ones.
+    fn can_read_on(&self) -> bool {
+        let ready = self
+            .link
+            .as_ref()
+            .is_some_and(|link| link.can_register() && link.sink.is_idle());
+        ready && self.recv.is_empty() && self.turns.sink_pins == 0
+    }
+
+    /// Registers `region` and starts to read into it; takes it in the case of
+    /// success.
+    fn begin_reads(&mut self, region: &mut Option<Region>) -> Result {
+        let ready = self.can_read_on();
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return Err(EPIPE);
+        };
+        let on_device = region
+            .as_ref()
+            .is_some_and(|region| region.is_on(link.qp().device()));
+        if !ready || !on_device || engine.next_remote().is_none() {
+            return Err(EAGAIN);
+        }
+        let mut given = region.take().ok_or(EINVAL)?;
+        let stale = given.begin();
+        let posted = link.register(&mut given, stale);
+        link.sink.begin(given);
+        self.turns.sink_pins = 1;
+        if posted.is_err() {
+            engine.handle_link_failed();
+        } else {
+            self.read_on();
+        }
+        Ok(())
+    }
+
+    /// Reads on into the reader's memory, as far as there is something to read,
+    /// and room.
+    fn read_on(&mut self) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        while let room @ 1.. = link.sink.room() {
+            let Ok(remote) = engine.start_read(room) else {
+                break;
+            };
+            if link.read_for_program(&remote).is_err() {
+                engine.handle_link_failed();
+                break;
+            }
+        }
+    }
+
+    /// `Some` when no Read can touch the reader's memory any more; `done` gets
+    /// what described it.
+    fn end_reads(&mut self, done: &mut Option<Region>) -> Option<()> {
+        if self.turns.sink_pins == 0 {
+            return Some(());
+        }
+        let link = self.link.as_mut()?;
+        // A Read that has completed came after the registration.
+        if !link.sink.is_idle() || link.sink.started == 0 && !link.is_chore_idle() {
+            return None;
+        }
+        let mut region = link.sink.region.take()?;
+        // Only our own requests can use it, and none does.
+        region.set_settled(true);
+        *done = Some(region);
+        self.turns.sink_pins = 0;
+        Some(())
+    }
+
+    /// Has some of what the peer offers come into buffers of the kernel: by a
+    /// Read for who can wait, else as Data.
+    fn fetch(&mut self, sock: &Sock, blocking: bool) {
+        let idle = !self.turns.reading && self.turns.sink_pins == 0;
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if !idle || !link.sink.is_idle() {
+            return;
+        }
+        // SAFETY: A socket of ours.
+        let buffer = unsafe { RxBuffer::new(sock.sk(), link.qp().device(), FETCH_LEN as usize) };
+        match buffer {
+            Ok(buffer) if blocking => {
+                if let Ok(remote) = engine.start_read(FETCH_LEN) {
+                    if link.read_for_kernel(&remote, buffer).is_err() {
+                        engine.handle_link_failed();
+                    }
+                }
+            }
+            _ => engine.decline(),
+        }
+    }
+
+    /// A Read has completed.
+    pub(crate) fn on_read(&mut self, sock: &Sock) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        let Some(read) = link.sink.pop() else {
+            return;
+        };
+        engine.handle_read_completed();
+        let stats = &sock.net().stats;
+        match read.target {
+            Target::Program => {
+                stats.zcopy_bytes_received.add(read.len);
+                self.recv.pass(read.len);
+                self.turns.filled = self.turns.filled.saturating_add(read.len);
+                self.read_on();
+                self.wake().settled = true;
+            }
+            Target::Kernel(buffer) => {
+                stats.fetched_bytes_received.add(read.len);
+                if let Some(mapping) = buffer.mapping() {
+                    mapping.sync_for_cpu(read.len as usize);
+                }
+                let segment = Segment {
+                    buffer,
+                    offset: 0,
+                    len: read.len,
+                    message: false,
+                };
+                if self.recv.push(segment, false).is_err() {
+                    engine.handle_link_failed();
+                }
+                self.wake().readable = true;
+            }
+        }
+    }
+}

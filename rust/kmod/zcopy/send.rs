@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! sendmsg(2) without a copy: Read ZCopy at the source.
+//!
+//! The pages of the writer are pinned, registered and offered to the peer, and
+//! the writer sleeps until the peer has read them. A signal or the end of its
+//! time withdraws the offer; the count that the program gets is exact. Whatever
+//! stands in the way (no region, memory that cannot be pinned, a peer that does
+//! not read) is no error: the bytes are copied then.
+
+use crate::{
+    endpoint::Inner,
+    engine::{
+        conn::{
+            Mode,
+            Run, //
+        },
+        policy::{
+            split,
+            threshold, //
+        },
+    },
+    ffi,
+    sock::{
+        wait::{
+            Patience,
+            FOREVER, //
+        },
+        CallGuard,
+        Sock, //
+    },
+    verbs::{
+        device::Device,
+        mr,
+        pages::UserPages,
+        region::{
+            self,
+            Region, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Where a message's bytes begin in the program's memory, and how many follow
+/// there; 0 where they do not lie in a program's memory.
+///
+/// # Safety
+///
+/// `msg` is the caller's message.
+pub(super) unsafe fn segment(msg: *mut ffi::core::msghdr) -> (usize, usize) {
+    let mut addr = 0;
+    // SAFETY: By the caller's promise.
+    let len = unsafe {
+        let iter = &raw const (*msg).msg_iter;
+        ffi::sdp_iter_user_segment(iter.cast(), &mut addr)
+    };
+    (addr, len)
+}
+
+impl Sock {
+    /// Sends what comes next in `msg` without a copy, as far as it lies in one
+    /// piece, and waits until it has left. Adds to `copied` what was sent.
+    /// `Ok(false)`: it is to be copied.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is the caller's message, and it has time to wait.
+    pub(crate) unsafe fn send_uncopied<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        msg: *mut ffi::core::msghdr,
+        least: u32,
+        timeo: &mut isize,
+        copied: &mut usize,
+    ) -> Result<bool> {
+        // SAFETY: By the caller's promise.
+        let (_, len) = unsafe { segment(msg) };
+        if !threshold::is_zcopy(len as u64, least) {
+            return Ok(false);
+        }
+        let begun = self.look(|inner| {
+            let may = !inner.turns.sending && inner.can_offer();
+            if may {
+                inner.turns.sending = true;
+                inner.turns.dropped = 0;
+            }
+            may
+        });
+        if !begun {
+            return Ok(false);
+        }
+        let mut sent = 0usize;
+        // SAFETY: As above.
+        let end = unsafe { self.offer_all(call, msg, least, timeo, &mut sent) };
+        let dropped = self.drive(|inner| {
+            inner.turns.sending = false;
+            inner.wake().writable = true;
+            core::mem::take(&mut inner.turns.dropped) as usize
+        });
+        let dropped = dropped.min(sent);
+        // SAFETY: As above; so much was advanced.
+        unsafe { ffi::core::iov_iter_revert((&raw mut (*msg).msg_iter).cast(), dropped) };
+        let sent = sent.saturating_sub(dropped);
+        *copied = copied.saturating_add(sent);
+        end.map(|()| sent > 0)
+    }
+
+    /// Offers piece after piece and waits until none is left with the peer. Adds
+    /// to `sent` what was offered.
+    ///
+    /// # Safety
+    ///
+    /// As for `send_uncopied`.
+    unsafe fn offer_all<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        msg: *mut ffi::core::msghdr,
+        least: u32,
+        timeo: &mut isize,
+        sent: &mut usize,
+    ) -> Result {
+        let mut refused = false;
+        let end = loop {
+            // SAFETY: By the caller's promise.
+            let (_, left) = unsafe { segment(msg) };
+            let more = !refused && threshold::is_zcopy(left as u64, least);
+            if more && self.look(|inner| inner.can_offer()) {
+                // SAFETY: As above.
+                match unsafe { self.offer(msg, least) } {
+                    Ok(n) => *sent = sent.saturating_add(n),
+                    Err(_) => refused = true,
+                }
+                continue;
+            }
+            let waited = self.wait_settled(call, timeo, Patience::Signals, || {
+                self.look(|inner| {
+                    let idle = inner.turns.source_pins == 0;
+                    (idle || more && inner.can_offer()).then_some(idle)
+                })
+            });
+            match waited {
+                Ok(true) if more && self.look(|inner| inner.can_offer()) => {}
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
+                Err(e) => break Err(e),
+            }
+        };
+        if end.is_err() {
+            self.drive(Inner::withdraw);
+            // Bounded: by the engine's timer for the answer, by the transport for
+            // what is in flight.
+            let mut forever = FOREVER;
+            self.wait_settled(call, &mut forever, Patience::Endless, || {
+                self.look(|inner| (inner.turns.source_pins == 0).then_some(()))
+            })?;
+        }
+        end
+    }
+
+    /// Offers the next piece; returns its length.
+    ///
+    /// # Safety
+    ///
+    /// As for `send_uncopied`.
+    unsafe fn offer(&self, msg: *mut ffi::core::msghdr, least: u32) -> Result<usize> {
+        // SAFETY: By the caller's promise.
+        let (addr, len) = unsafe { segment(msg) };
+        let device = self.look(|inner| inner.device()).ok_or(EPIPE)?;
+        let most = region::reach(addr, device.region_pages());
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let want = split::next_run(len as u64, most, least) as usize;
+        let stats = &self.net().stats;
+        let made = UserPages::pin(addr, want, false).inspect_err(|_| stats.pin_failures.inc());
+        let pages = made?;
+        if !threshold::is_zcopy(pages.len() as u64, least) {
+            stats.pin_failures.inc();
+            return Err(EFAULT);
+        }
+        let n = pages.len();
+        let mut region = Some(self.region_of(&device, pages)?);
+        let offered = self.drive(|inner| inner.offer(self, &mut region));
+        // What is still here is of no use; not under the endpoint's lock.
+        drop(region);
+        offered?;
+        // SAFETY: As above; the segment has this many bytes.
+        unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
+        Ok(n)
+    }
+
+    /// Describes pinned pages to the device.
+    pub(super) fn region_of(&self, device: &Arc<Device>, pages: Arc<UserPages>) -> Result<Region> {
+        let stats = &self.net().stats;
+        let (region, origin) = device
+            .take_region(self.net().knobs().zcopy_regions)
+            .inspect_err(|_| stats.region_shortages.inc())?;
+        match origin {
+            mr::Origin::Kept => stats.region_hits.inc(),
+            mr::Origin::Made => stats.region_misses.inc(),
+        }
+        Region::new(region, pages).inspect_err(|_| stats.pin_failures.inc())
+    }
+}
+
+impl Inner {
+    /// The device of the connection.
+    pub(super) fn device(&self) -> Option<Arc<Device>> {
+        self.link.as_ref().map(|link| link.qp().device().clone())
+    }
+
+    /// Whether a run could be offered now.
+    fn can_offer(&self) -> bool {
+        match (self.link.as_ref(), self.engine.as_ref()) {
+            (Some(link), Some(engine)) => link.can_register() && engine.run_room() > 0,
+            _ => false,
+        }
+    }
+
+    /// Offers `region` to the peer; takes it in the case of success.
+    fn offer(&mut self, sock: &Sock, region: &mut Option<Region>) -> Result {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return Err(EPIPE);
+        };
+        let mut given = region.take().ok_or(EINVAL)?;
+        if !link.can_register() || !given.is_on(link.qp().device()) {
+            *region = Some(given);
+            return Err(EAGAIN);
+        }
+        self.send.reserve()?;
+        link.source.reserve()?;
+        let stale = given.begin();
+        let pages = given.pages().clone();
+        let len = u32::try_from(pages.len()).map_err(|_| EMSGSIZE)?;
+        let run = Run {
+            len,
+            r_key: given.key(),
+            va: given.start(),
+            inline: 0,
+        };
+        if engine.peer().pipelined && engine.send_mode() == Mode::Combined {
+            // No bytes inline then, and several runs at a time. A refusal means
+            // that it is under way.
+            let _ = engine.request_mode(Mode::Pipelined);
+        }
+        let Ok(id) = engine.queue_run(run) else {
+            *region = Some(given);
+            return Err(EAGAIN);
+        };
+        // Ahead of the offer, which leaves when the engine is asked next.
+        let posted = link.register(&mut given, stale);
+        if posted.is_err() {
+            engine.handle_link_failed();
+        }
+        // Room was reserved for both.
+        self.send.push_pinned(pages, len)?;
+        link.source.push(id, len, given)?;
+        self.turns.source_pins = self.turns.source_pins.saturating_add(1);
+        sock.net().stats.adverts_sent.inc();
+        Ok(())
+    }
+
+    /// Takes what has not left out of the stream again.
+    fn withdraw(&mut self) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        let oldest = link.source.oldest();
+        if oldest.is_some_and(|id| engine.withdraw(id).is_err()) {
+            // Not to be expected: nothing is ever queued behind a run.
+            engine.abort();
+        }
+    }
+
+    /// Forgets the runs that are over.
+    pub(crate) fn reap_runs(&mut self) {
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
+        let count = link.source.reap();
+        if count > 0 {
+            self.turns.source_pins = self.turns.source_pins.saturating_sub(count);
+            self.wake().settled = true;
+        }
+    }
+}

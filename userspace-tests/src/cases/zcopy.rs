@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: MIT
+//! Streams that go from memory to memory without a copy, and whatever may come in between. On TCP
+//! the same scripts say what has to arrive; on SDP the counters say which way it came.
+
+use std::collections::HashMap;
+use std::fs;
+use std::process::Command;
+
+use libc::{
+    SYS_recvfrom, SYS_sendto, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLIN, SHUT_WR,
+    SIGUSR1, SOL_TCP, SO_SNDTIMEO,
+};
+
+use crate::blocked::kill_thread;
+use crate::case::Case;
+use crate::child;
+use crate::errno::Errno;
+use crate::pages::{Cliff, PAGE};
+use crate::payload::{bytes, Digest};
+use crate::role::{Role, LIMIT};
+use crate::signal;
+use crate::sock::Sock;
+use crate::uapi;
+use crate::world::Family;
+
+const MIB: usize = 1 << 20;
+
+/// Sizes around a page, the threshold, one region and several of them.
+const SIZES: &[usize] = &[
+    1,
+    4095,
+    4096,
+    4097,
+    8191,
+    8192,
+    8193,
+    65_535,
+    65_536,
+    65_537,
+    MIB - 4096,
+    MIB - 1,
+    MIB,
+    MIB + 1,
+    MIB + 4097,
+    2 * MIB + 5000,
+];
+
+/// Where in a page the bytes begin, at the sender and at the receiver.
+const PLACES: &[(usize, usize)] = &[(0, 0), (1, 0), (0, 1), (4095, 2048)];
+
+/// A socket of which everything from a page on goes without a copy, where it can.
+fn socket(t: &Role) -> Sock {
+    let sock = t.socket();
+    if t.family == Family::Sdp {
+        sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &4096).expect("SDP_ZCOPY_THRESH");
+    }
+    sock
+}
+
+fn server(t: &Role) -> Sock {
+    let listener = socket(t);
+    listener.bind(&t.here(0)).expect("bind");
+    listener.listen(1).expect("listen");
+    t.tell("port", t.port_of(&listener));
+    let sock = listener.accept().expect("accept");
+    t.meet("connected");
+    sock
+}
+
+fn client(t: &Role) -> Sock {
+    let port = t.hear("port");
+    let sock = socket(t);
+    sock.connect(&t.there(port)).expect("connect");
+    t.meet("connected");
+    sock
+}
+
+/// The counters of the host.
+struct Counters(HashMap<String, i64>);
+
+impl Counters {
+    fn now(t: &Role) -> Self {
+        let text = if t.family == Family::Sdp {
+            fs::read_to_string("/proc/thread-self/net/sdpstats").expect("sdpstats")
+        } else {
+            String::new()
+        };
+        let words = |line: &str| {
+            let (name, value) = line.split_once(' ')?;
+            Some((name.to_string(), value.trim().parse().ok()?))
+        };
+        Counters(text.lines().filter_map(words).collect())
+    }
+
+    /// What has been counted since.
+    fn since(&self, t: &Role, name: &str) -> i64 {
+        let now = Counters::now(t);
+        now.0[name] - self.0[name]
+    }
+}
+
+/// Runs the script and, on SDP, holds its counters against the facts.
+fn counted(t: &Role, script: impl FnOnce(), check: impl FnOnce(&dyn Fn(&str) -> i64)) {
+    let before = Counters::now(t);
+    script();
+    if t.family == Family::Sdp {
+        check(&|name| before.since(t, name));
+    }
+}
+
+/// Memory whose first byte lies at `place` of a page.
+struct Room {
+    pages: Cliff,
+    place: usize,
+    len: usize,
+}
+
+impl Room {
+    fn new(place: usize, len: usize) -> Self {
+        Room { pages: Cliff::new((place + len).div_ceil(PAGE)), place, len }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.pages.bytes()[self.place..self.place + self.len]
+    }
+}
+
+fn send_sizes(t: &Role, s: &Sock) {
+    for (turn, &(place, _)) in PLACES.iter().enumerate() {
+        for &size in SIZES {
+            let mut room = Room::new(place, size);
+            room.bytes().copy_from_slice(&bytes((size + turn) as u64, size));
+            t.send_all(s, room.bytes());
+        }
+    }
+}
+
+fn recv_sizes(s: &Sock) {
+    for (turn, &(_, place)) in PLACES.iter().enumerate() {
+        for &size in SIZES {
+            let mut room = Room::new(place, size);
+            let got = s.recv(room.bytes(), MSG_WAITALL).expect("recv");
+            assert_eq!(got, size, "received in one go");
+            let want = bytes((size + turn) as u64, size);
+            assert!(room.bytes() == want, "{size} bytes at {place} differ");
+        }
+    }
+}
+
+fn all_sizes() -> i64 {
+    (SIZES.iter().sum::<usize>() * PLACES.len()) as i64
+}
+
+/// All received bytes, as the counters have them.
+fn received(of: &dyn Fn(&str) -> i64) -> i64 {
+    of("zcopy_bytes_received") + of("fetched_bytes_received") + of("bcopy_bytes_received")
+}
+
+fn sent(of: &dyn Fn(&str) -> i64) -> i64 {
+    of("zcopy_bytes_sent") + of("gathered_bytes_sent") + of("bcopy_bytes_sent")
+}
+
+/// Sends for ever while the other side reads nothing; once it sleeps, `poke` is done to it. Returns
+/// what `send()` did.
+fn stuck(t: &Role, s: &Sock, len: usize, poke: impl FnOnce(i32) + Send) -> Result<usize, Errno> {
+    let data = bytes(3, len);
+    t.while_asleep(&[SYS_sendto], poke, || s.send(&data, MSG_NOSIGNAL))
+}
+
+/// Reads to the end; what came must be the front of the pattern.
+fn drain(t: &Role, s: &Sock, seed: u64, len: usize) {
+    let got = t.recv_to_end(s);
+    assert!(got.len() <= len, "{} of {len} bytes came", got.len());
+    assert!(got[..] == bytes(seed, len)[..got.len()], "the bytes differ");
+    t.tell("came", got.len());
+}
+
+/// Packets of this host leave late, so that a Read lasts at least as long.
+struct Delay {
+    device: String,
+}
+
+impl Delay {
+    const MILLIS: &str = "300ms";
+
+    fn new(t: &Role) -> Option<Self> {
+        if t.family != Family::Sdp {
+            return None;
+        }
+        let devices = fs::read_to_string("/proc/thread-self/net/dev").expect("net/dev");
+        let names = devices.lines().skip(2).filter_map(|line| line.split_once(':'));
+        let mut names = names.map(|(name, _)| name.trim().to_string());
+        let device = names.find(|name| name != "lo" && has_an_address(name)).expect("a device");
+        tc(&["qdisc", "add", "dev", &device, "root", "netem", "delay", Self::MILLIS]);
+        Some(Delay { device })
+    }
+}
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        tc(&["qdisc", "del", "dev", &self.device, "root"]);
+    }
+}
+
+fn has_an_address(device: &str) -> bool {
+    let shown = Command::new("ip").args(["-o", "-4", "address", "show", "dev", device]).output();
+    !shown.expect("ip").stdout.is_empty()
+}
+
+fn tc(words: &[&str]) {
+    let status = Command::new("tc").args(words).status().expect("tc");
+    assert!(status.success(), "tc {words:?}");
+}
+
+/// Receives a mebibyte while `change` is done to the memory it goes to, after the pages have been
+/// pinned and before the bytes have come. The bytes have to be in the memory that is there then.
+fn recv_into_changing(t: &Role, s: &Sock, room: &mut [u8], change: impl FnOnce() + Send) {
+    let before = Counters::now(t);
+    let delay = Delay::new(t);
+    let pinned = || before.since(t, "region_hits") + before.since(t, "region_misses") > 0;
+    let then = move |_| {
+        t.say("send");
+        assert!(t.family != Family::Sdp || t.until(pinned), "the room is pinned");
+        change();
+        if t.family != Family::Sdp {
+            t.say("changed");
+        }
+    };
+    let got = t.while_asleep(&[SYS_recvfrom], then, || s.recv(room, MSG_WAITALL));
+    drop(delay);
+    t.eq("recv", got, Ok(MIB));
+    t.holds("the bytes", room == bytes(6, MIB));
+}
+
+fn send_to_changing(t: &Role) {
+    let s = client(t);
+    t.wait("send");
+    if t.family != Family::Sdp {
+        t.wait("changed");
+    }
+    t.send_all(&s, &bytes(6, MIB));
+    t.meet("end");
+}
+
+/// What is done to memory.
+fn anonymous(at: usize, len: usize) {
+    // SAFETY: replaces pages of a mapping of ours by fresh ones.
+    let new = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(at as *mut libc::c_void, len, access, flags, -1, 0)
+    };
+    assert!(new as usize == at, "mmap");
+}
+
+fn forget(at: usize, len: usize) {
+    // SAFETY: the pages are of a mapping of ours.
+    let result = unsafe { libc::madvise(at as *mut libc::c_void, len, libc::MADV_DONTNEED) };
+    assert!(result == 0, "madvise");
+}
+
+pub const CASES: &[Case] = &[
+    Case::two(
+        "zcopy_of_every_border_size",
+        |t| {
+            let s = server(t);
+            counted(
+                t,
+                || recv_sizes(&s),
+                |of| {
+                    assert_eq!(received(of), all_sizes());
+                    assert!(of("zcopy_bytes_received") > all_sizes() * 9 / 10, "not by copies");
+                    assert_eq!(of("changed_bytes"), 0);
+                },
+            );
+            t.meet("end");
+        },
+        |t| {
+            let s = client(t);
+            counted(
+                t,
+                || {
+                    send_sizes(t, &s);
+                    t.meet("end");
+                },
+                |of| {
+                    assert_eq!(sent(of), all_sizes());
+                    assert!(of("zcopy_bytes_sent") > all_sizes() * 9 / 10, "not by copies");
+                    assert_eq!(of("pin_failures"), 0);
+                },
+            );
+        },
+    )
+    .both_versions(),
+    Case::two(
+        "zcopy_of_a_mebibyte_copies_nothing",
+        |t| {
+            let s = server(t);
+            let mut room = Room::new(0, MIB);
+            let wake = |_| t.say("reads");
+            counted(
+                t,
+                || {
+                    let recv = || s.recv(room.bytes(), MSG_WAITALL);
+                    t.eq("recv", t.while_asleep(&[SYS_recvfrom], wake, recv), Ok(MIB));
+                },
+                |of| {
+                    assert_eq!(of("zcopy_bytes_received"), MIB as i64);
+                    assert_eq!(of("bcopy_bytes_received"), 0);
+                    assert_eq!(of("fetched_bytes_received"), 0);
+                    assert_eq!(of("changed_bytes"), 0);
+                },
+            );
+            t.holds("the bytes", room.bytes() == bytes(1, MIB));
+            t.meet("end");
+        },
+        |t| {
+            let s = client(t);
+            let mut room = Room::new(0, MIB);
+            room.bytes().copy_from_slice(&bytes(1, MIB));
+            t.wait("reads");
+            counted(
+                t,
+                || t.eq("send", s.send(room.bytes(), MSG_NOSIGNAL), Ok(MIB)),
+                |of| {
+                    assert_eq!(of("zcopy_bytes_sent"), MIB as i64);
+                    assert_eq!(of("bcopy_bytes_sent"), 0);
+                    assert_eq!(of("gathered_bytes_sent"), 0);
+                },
+            );
+            t.meet("end");
+        },
+    ),
+    Case::two(
+        "zcopy_into_small_rooms",
+        |t| {
+            let s = server(t);
+            let mut digest = Digest::default();
+            for room in [3, 5000, 9000, 100_000, 300_000].iter().cycle() {
+                let mut data = vec![0; *room];
+                match s.recv(&mut data, 0).expect("recv") {
+                    0 => break,
+                    got => digest.add(&data[..got]),
+                }
+            }
+            t.see("data", digest.text());
+        },
+        |t| {
+            let s = client(t);
+            for turn in 0..4 {
+                t.send_all(&s, &bytes(turn, MIB + 77));
+            }
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    ),
+    Case::two(
+        "zcopy_of_many_sends_into_one_recv",
+        |t| {
+            let s = server(t);
+            let mut data = vec![0; 3 * 300_000];
+            t.eq("recv", s.recv(&mut data, MSG_WAITALL), Ok(900_000));
+            t.see("data", Digest::of(&data));
+            t.meet("end");
+        },
+        |t| {
+            let s = client(t);
+            for turn in 0..3 {
+                t.send_all(&s, &bytes(turn, 300_000));
+            }
+            t.meet("end");
+        },
+    ),
+    Case::two(
+        "zcopy_both_ways_at_once",
+        |t| both_ways(t, &server(t), 1, 2),
+        |t| both_ways(t, &client(t), 2, 1),
+    ),
+    Case::two(
+        "zcopy_with_a_peek",
+        |t| {
+            let s = server(t);
+            let mut head = vec![0; 10_000];
+            let got = s.recv(&mut head, MSG_PEEK).expect("peek");
+            assert!(got > 0 && head[..got] == bytes(5, MIB)[..got], "peeked bytes");
+            let mut data = vec![0; MIB];
+            t.eq("recv", s.recv(&mut data, MSG_WAITALL), Ok(MIB));
+            t.holds("the bytes", data == bytes(5, MIB));
+            t.meet("end");
+        },
+        |t| {
+            let s = client(t);
+            t.send_all(&s, &bytes(5, MIB));
+            t.meet("end");
+        },
+    ),
+    Case::two(
+        "zcopy_to_a_reader_who_does_not_wait",
+        |t| {
+            let s = server(t);
+            let mut digest = Digest::default();
+            let mut room = vec![0; 100_000];
+            loop {
+                t.await_events(&s, POLLIN);
+                match s.recv(&mut room, MSG_DONTWAIT) {
+                    Ok(0) => break,
+                    Ok(got) => digest.add(&room[..got]),
+                    Err(errno) => assert_eq!(errno, Errno(libc::EAGAIN)),
+                }
+            }
+            t.see("data", digest.text());
+        },
+        |t| {
+            let s = client(t);
+            for turn in 0..3 {
+                t.send_all(&s, &bytes(turn, MIB));
+            }
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    ),
+    Case::two(
+        "zcopy_send_is_interrupted_with_an_exact_count",
+        |t| {
+            let s = server(t);
+            t.wait("interrupted");
+            drain(t, &s, 3, 16 * MIB);
+        },
+        |t| {
+            let s = client(t);
+            signal::catch(SIGUSR1, false);
+            let poke = |thread| kill_thread(thread, SIGUSR1).expect("tgkill");
+            let sent = stuck(t, &s, 16 * MIB, poke);
+            let sent = sent.unwrap_or_else(|errno| {
+                assert_eq!(errno, Errno(libc::EINTR));
+                0
+            });
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.say("interrupted");
+            assert_eq!(t.hear::<usize>("came"), sent, "what send() said it has sent");
+        },
+    ),
+    Case::two(
+        "zcopy_send_runs_out_of_time_with_an_exact_count",
+        |t| {
+            let s = server(t);
+            t.wait("out of time");
+            drain(t, &s, 3, 16 * MIB);
+        },
+        |t| {
+            let s = client(t);
+            s.set_timeout(SO_SNDTIMEO, LIMIT).expect("SO_SNDTIMEO");
+            let sent = s.send(&bytes(3, 16 * MIB), MSG_NOSIGNAL).unwrap_or_else(|errno| {
+                assert_eq!(errno, Errno(libc::EAGAIN));
+                0
+            });
+            assert!(sent < 16 * MIB, "nobody has read");
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.say("out of time");
+            assert_eq!(t.hear::<usize>("came"), sent, "what send() said it has sent");
+        },
+    ),
+    Case::two(
+        "zcopy_sender_is_killed",
+        |t| {
+            let s = server(t);
+            t.wait("killed");
+            let got = loop {
+                let mut room = vec![0; 65_536];
+                match s.recv(&mut room, 0) {
+                    Ok(0) | Err(_) => break true,
+                    Ok(_) => {}
+                }
+            };
+            t.holds("it ends", got);
+        },
+        |t| {
+            let s = client(t);
+            let child = child::spawn(|| {
+                let _ = s.send(&bytes(3, 16 * MIB), MSG_NOSIGNAL);
+            });
+            t.await_asleep(child.pid(), child.pid(), &[SYS_sendto]);
+            s.close().expect("close");
+            child.kill();
+            t.say("killed");
+        },
+    ),
+    Case::two(
+        "zcopy_receiver_is_killed",
+        |t| {
+            let s = server(t);
+            let child = child::spawn(|| {
+                let mut room = vec![0; 16 * MIB];
+                let _ = s.recv(&mut room, MSG_WAITALL);
+            });
+            t.await_asleep(child.pid(), child.pid(), &[SYS_recvfrom]);
+            s.close().expect("close");
+            t.say("send");
+            t.wait("under way");
+            child.kill();
+        },
+        |t| {
+            let s = client(t);
+            t.wait("send");
+            t.send_all(&s, &bytes(1, 2 * MIB));
+            t.say("under way");
+            let ended = t.until(|| s.send(&bytes(1, MIB), MSG_NOSIGNAL).is_err());
+            t.holds("it ends", ended);
+        },
+    ),
+    Case::two(
+        "zcopy_into_memory_that_is_mapped_anew",
+        |t| {
+            let s = server(t);
+            let mut room = Room::new(100, MIB);
+            let at = room.pages.as_mut_ptr() as usize;
+            counted(
+                t,
+                || recv_into_changing(t, &s, room.bytes(), || anonymous(at + 4 * PAGE, 9 * PAGE)),
+                |of| assert_eq!(of("changed_bytes"), 9 * PAGE as i64),
+            );
+            t.meet("end");
+        },
+        send_to_changing,
+    ),
+    Case::two(
+        "zcopy_into_memory_that_is_given_back",
+        |t| {
+            let s = server(t);
+            let mut room = Room::new(0, MIB);
+            room.bytes().fill(1);
+            let at = room.pages.as_mut_ptr() as usize;
+            counted(
+                t,
+                || recv_into_changing(t, &s, room.bytes(), || forget(at, 20 * PAGE)),
+                |of| assert_eq!(of("changed_bytes"), 20 * PAGE as i64),
+            );
+            t.meet("end");
+        },
+        send_to_changing,
+    ),
+    Case::two(
+        "zcopy_into_memory_of_which_a_fork_has_a_copy",
+        |t| {
+            let s = server(t);
+            let mut room = Room::new(0, MIB);
+            room.bytes().fill(1);
+            let at = room.pages.as_mut_ptr() as usize;
+            let fork = || {
+                let child = child::spawn(|| {
+                    // SAFETY: the copy of the room, which is as long.
+                    let copy = unsafe { std::slice::from_raw_parts(at as *const u8, MIB) };
+                    assert!(copy.iter().all(|&byte| byte == 1), "the child has its own");
+                });
+                child.join();
+            };
+            recv_into_changing(t, &s, room.bytes(), fork);
+            t.meet("end");
+        },
+        send_to_changing,
+    ),
+    Case::two(
+        "zcopy_into_a_room_that_ends_early",
+        |t| {
+            let s = server(t);
+            let room = Cliff::new(8);
+            let mut got = 0;
+            let want = 8 * PAGE;
+            while got < want {
+                // SAFETY: the kernel checks; behind the room there is nothing.
+                let at = unsafe { room.as_mut_ptr().add(got) };
+                // TCP takes a packet as a whole or not at all.
+                got += match s.recv_raw(at, MIB, 0) {
+                    Err(Errno(libc::EFAULT)) => s.recv_raw(at, want - got, 0).expect("recv"),
+                    result => result.expect("recv"),
+                };
+            }
+            t.eq("until the edge", got, want);
+            t.err("beyond", s.recv_raw(room.beyond(), MIB, 0), libc::EFAULT);
+            let rest = t.recv_exactly(&s, MIB - want);
+            t.holds("the rest is there", rest == bytes(9, MIB)[want..]);
+            let mut room = room;
+            t.holds("the bytes", room.bytes() == &bytes(9, MIB)[..want]);
+            t.meet("end");
+        },
+        |t| {
+            let s = client(t);
+            t.send_all(&s, &bytes(9, MIB));
+            t.meet("end");
+        },
+    ),
+    Case::two(
+        "zcopy_from_memory_that_ends_early",
+        |t| {
+            let s = server(t);
+            let got = t.recv_to_end(&s);
+            t.eq("came", got.len(), 32 * PAGE);
+            t.holds("the bytes", got == bytes(4, 32 * PAGE));
+        },
+        |t| {
+            let s = client(t);
+            let mut memory = Cliff::new(32);
+            memory.bytes().copy_from_slice(&bytes(4, 32 * PAGE));
+            let mut sent = 0;
+            while sent < 32 * PAGE {
+                // SAFETY: the kernel checks; behind the memory there is nothing.
+                let at = unsafe { memory.as_mut_ptr().add(sent) };
+                sent += s.send_raw(at, MIB, MSG_NOSIGNAL).expect("send");
+            }
+            t.eq("until the edge", sent, 32 * PAGE);
+            t.err("beyond", s.send_raw(memory.beyond(), MIB, MSG_NOSIGNAL), libc::EFAULT);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    ),
+];
+
+/// Both sides send first and read then, which must come to an end all the same.
+fn both_ways(t: &Role, s: &Sock, own: u64, other: u64) {
+    for _ in 0..4 {
+        let came = std::thread::scope(|scope| {
+            scope.spawn(|| t.send_all(s, &bytes(own, MIB)));
+            t.recv_exactly(s, MIB)
+        });
+        assert!(came == bytes(other, MIB), "the bytes differ");
+    }
+    t.holds("all came", true);
+    t.meet("end");
+}
