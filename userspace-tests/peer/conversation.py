@@ -37,6 +37,8 @@ class Conversation:
         # which are not among them.
         self._inbox: deque[Message] = deque()
         self.updates = 0
+        # Whether the other side has asked for larger buffers, and still waits for the answer.
+        self._asked = self._owes_size = False
 
     def message(self, mid: int = Mid.DATA, rest: bytes = b"", **wrong: int) -> bytes:
         """The next message; fields that are given replace those that would be right."""
@@ -79,10 +81,18 @@ class Conversation:
         self.credits = message.bufs - (self.mseq - message.mseq_ack)
         if message.mid == Mid.DATA and not message.payload and not message.flags:
             self.updates += 1
+        elif message.mid == Mid.CH_RCV_BUF and self.generous:
+            check(not self._asked, "a second ChRcvBuf")
+            self._asked = self._owes_size = True
         else:
             self._inbox.append(message)
         if self.generous:
             self.grant(1)
+            if self._owes_size and self.credits >= CONTROL:
+                # Buffers stay as they are, which every peer may answer.
+                self._owes_size = False
+                size = self._own_rcv_size - BSDH.size
+                self.send(Mid.CH_RCV_BUF_ACK, size.to_bytes(4, "big"))
             left = self.limit - self.received
             if left <= PAYLOAD and self.posted > left and self.credits >= GRANT:
                 self.send()

@@ -142,17 +142,30 @@ def req_pipe(scene: Scene) -> None:
     scene.parts(victim)
 
 
-@case("correct: ChRcvBuf is answered by the size there is")
+@case("correct: ChRcvBuf makes the buffers grow and never shrink")
 def ch_rcv_buf(scene: Scene) -> None:
-    """A request to grow and one to shrink."""
+    """The answer comes when the smaller buffers in front are used up."""
     victim = scene.establish()
-    for wanted in (0, 1, 4096, 65520, 2**32 - 1):
+    small = victim.talk.room
+    for wanted in (0, 1, small):
         victim.talk.put(Mid.CH_RCV_BUF, wanted.to_bytes(4, "big"))
-        answer = victim.talk.expect(Mid.CH_RCV_BUF_ACK)
-        size = int.from_bytes(answer.rest, "big")
-        check(size == victim.talk.room, f"asked for {wanted}, answered {size}")
+        check(_answered(victim) == small, f"asked for {wanted}")
+    victim.talk.put(Mid.CH_RCV_BUF, (2**32 - 1).to_bytes(4, "big"))
+    for byte in b"used up":
+        victim.talk.put(Mid.DATA, bytes([byte]))
+    large = _answered(victim)
+    check(small < large < 1 << 16, f"buffers of {small} have become {large}")
+    check(victim.stream.receive(7) == b"used up", "the bytes")
+    victim.talk.put(Mid.DATA, b"z" * large)
+    check(victim.stream.receive(large) == b"z" * large, "a message of the new size")
+    victim.talk.put(Mid.CH_RCV_BUF, small.to_bytes(4, "big"))
+    check(_answered(victim) == large, "buffers do not shrink")
     scene.works(victim)
     scene.parts(victim)
+
+
+def _answered(victim: Victim) -> int:
+    return int.from_bytes(victim.talk.expect(Mid.CH_RCV_BUF_ACK).rest, "big")
 
 
 @case("correct: SrcAvail gives its inline bytes and is declined")
