@@ -12,7 +12,10 @@ use crate::{
         Family, //
     },
     alarm::Alarm,
-    cm::resolve::Resolver,
+    cm::{
+        resolve::Resolver,
+        RX_LEAST, //
+    },
     engine::{
         conn::{
             Connection,
@@ -280,6 +283,7 @@ impl Inner {
         let head = buffer.head::<{ crate::engine::wire::HEADER_MAX }>(done.byte_len as usize);
         let head_len = head.len().min(done.byte_len as usize);
         let stats = &sock.net().stats;
+        let size = engine.rcv_size();
         let delivery =
             match engine.handle_message(head.get(..head_len).unwrap_or(&[]), done.byte_len) {
                 Ok(delivery) => delivery,
@@ -289,6 +293,11 @@ impl Inner {
                     return;
                 }
             };
+        let larger = engine.rcv_size();
+        if larger > size && link.stock(larger, RX_LEAST).is_err() {
+            stats.rx_alloc_failures.inc();
+            engine.keep_rcv_size();
+        }
         if (delivery.urgent_pending || delivery.urgent_byte)
             && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
         {

@@ -306,6 +306,18 @@ impl Link {
         unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size) }
     }
 
+    /// Makes spare buffers of `size` bytes: as many as keep a connection going
+    /// when there is no memory for more, because they come back after use.
+    pub(crate) fn stock(&mut self, size: u16, count: u16) -> Result {
+        for _ in 0..count {
+            let sk = self.origin.sock.sk();
+            // SAFETY: The socket is referenced by the origin.
+            let buffer = unsafe { RxBuffer::new(sk, self.qp.device(), size.into()) }?;
+            self.spare.push(buffer, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
     /// Posts up to `count` receive buffers of `size` bytes; returns how many it
     /// were. Fewer means that memory ran out, or that the queue pair is broken.
     pub(crate) fn post_receives(&mut self, count: u16, size: u16) -> u16 {

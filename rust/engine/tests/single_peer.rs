@@ -327,6 +327,21 @@ fn a_stream_asks_once_for_larger_buffers() {
         .any(|body| matches!(body, Body::ChRcvBuf(_))));
 }
 
+//= test: RESIZE-1
+#[test]
+fn a_shell_without_memory_keeps_its_buffers_and_says_so() {
+    let cfg = Config {
+        rcv_size_max: 1016,
+        ..config()
+    };
+    let mut script = Script::with(cfg, 20, 1);
+    script.send(Body::ChRcvBuf(1000), 0).unwrap();
+    assert_eq!(script.conn.rcv_size(), 1016);
+    script.conn.keep_rcv_size();
+    assert_eq!(script.conn.rcv_size(), 116);
+    assert_eq!(script.sent(), [Body::ChRcvBufAck(100)]);
+}
+
 #[test]
 fn a_message_carries_no_more_than_the_shell_can_gather() {
     let mut script = Script::established();

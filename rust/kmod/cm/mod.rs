@@ -68,7 +68,7 @@ const ZCOPY: Zcopy = Zcopy {
 /// the peer may send one payload message, and then there are more.
 const RX_INITIAL: u16 = 3;
 /// Receive buffers of a connection that is used, at the least.
-const RX_LEAST: u16 = RX_INITIAL + 1;
+pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 
 /// As in TCP, a receive buffer size that the program has set is a limit; the
 /// default is where growing begins.

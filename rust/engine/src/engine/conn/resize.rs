@@ -109,6 +109,12 @@ impl Resize {
         }
     }
 
+    /// Nothing grows: no buffer of the larger size was posted yet.
+    fn keep(&mut self) {
+        self.posting = self.announced;
+        self.smaller = 0;
+    }
+
     /// Whether the answer may go: not while a smaller buffer is in front.
     fn is_answer_due(&self) -> bool {
         self.owed && (self.posting == self.announced || self.smaller == 0)
@@ -139,6 +145,13 @@ impl Connection {
     /// The size of the receive buffers to post from now on.
     pub fn rcv_size(&self) -> u16 {
         self.resize.posting
+    }
+
+    /// Receive buffers stay as they are, and the peer is told so. For a shell
+    /// that finds [`rcv_size`](Self::rcv_size) grown and has no memory for such
+    /// buffers; called before any was posted.
+    pub fn keep_rcv_size(&mut self) {
+        self.resize.keep();
     }
 
     /// ChRcvBufAck. Other implementations leave the header out of the number,
