@@ -15,10 +15,13 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+mod snapshot;
+
 use sdp_engine::engine::conn::{
     Ask, Cancel, DisConn, HalfMode, Hold, OfferState, RunState, State, TargetState,
 };
-use std::{env, fmt::Write, fs, path::Path};
+use snapshot::assert_reviewed;
+use std::fmt::Write;
 
 /// A machine, its names as text.
 struct Machine {
@@ -177,16 +180,7 @@ fn document() -> String {
 
 #[test]
 fn the_document_is_what_the_tables_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-machines.md");
-    let document = document();
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, &document).unwrap();
-    }
-    let written = fs::read_to_string(&path).unwrap();
-    for (line, expected) in document.lines().zip(written.lines()) {
-        assert_eq!(line, expected, "see the head of this file");
-    }
-    assert_eq!(document.lines().count(), written.lines().count());
+    assert_reviewed("../../docs/state-machines.md", &document());
 }
 
 #[test]

@@ -14,6 +14,7 @@
 )]
 
 mod script;
+mod snapshot;
 
 use script::{hello_ack, Did, Script};
 use sdp_engine::engine::{
@@ -26,7 +27,8 @@ use sdp_engine::engine::{
         Body, Mid,
     },
 };
-use std::{env, fmt::Write, fs, path::Path};
+use snapshot::assert_reviewed;
+use std::fmt::Write;
 
 /// A connection in each state.
 fn in_state(state: State) -> Script {
@@ -245,16 +247,7 @@ fn is_reachable(from: State, to: State) -> bool {
 
 #[test]
 fn every_state_and_event_is_as_reviewed() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/matrix.txt");
-    let table = table();
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, &table).unwrap();
-    }
-    let reviewed = fs::read_to_string(&path).unwrap();
-    for (line, expected) in table.lines().zip(reviewed.lines()) {
-        assert_eq!(line, expected, "see the head of this file");
-    }
-    assert_eq!(table.lines().count(), reviewed.lines().count());
+    assert_reviewed("tests/matrix.txt", &table());
 }
 
 /// Two events in a row, everything with everything: nothing is unsound, and

@@ -15,34 +15,18 @@
 )]
 
 mod script;
+mod snapshot;
 
-use script::{Did, Script};
+use script::{
+    lent::{change, RUN, SINK, SRC_AVAIL},
+    Did, Script,
+};
 use sdp_engine::engine::{
-    conn::{Mode, Run, RunId, Sink},
-    wire::{
-        avail::{SinkAvail, SrcAvail},
-        mode::{Half, ModeChange},
-        Body,
-    },
+    conn::{Mode, RunId},
+    wire::{avail::SinkAvail, mode::Half, Body},
 };
-use std::{env, fmt::Write, fs, path::Path};
-
-const RUN: Run = Run {
-    len: 1000,
-    r_key: 7,
-    va: 0x10_0000,
-    inline: 0,
-};
-const SINK: Sink = Sink {
-    len: 500,
-    r_key: 9,
-    va: 0x20_0000,
-};
-const SRC_AVAIL: SrcAvail = SrcAvail {
-    len: 1000,
-    r_key: 7,
-    va: 0x10_0000,
-};
+use snapshot::assert_reviewed;
+use std::fmt::Write;
 
 fn sink_avail() -> Body {
     Body::SinkAvail(SinkAvail {
@@ -51,10 +35,6 @@ fn sink_avail() -> Body {
         va: 0x20_0000,
         non_discards: 0,
     })
-}
-
-fn change(half: Half, mode: Mode) -> Body {
-    Body::ModeChange(ModeChange { half, mode })
 }
 
 /// A connection whose both directions are in that mode, with a reader.
@@ -382,16 +362,7 @@ fn table() -> String {
 
 #[test]
 fn every_situation_and_event_is_as_reviewed() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/zcopy_matrix.txt");
-    let table = table();
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, &table).unwrap();
-    }
-    let reviewed = fs::read_to_string(&path).unwrap();
-    for (line, expected) in table.lines().zip(reviewed.lines()) {
-        assert_eq!(line, expected, "see the head of this file");
-    }
-    assert_eq!(table.lines().count(), reviewed.lines().count());
+    assert_reviewed("tests/zcopy_matrix.txt", &table());
 }
 
 /// Three events in a row, everything with everything: nothing is unsound, what

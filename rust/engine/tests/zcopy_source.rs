@@ -12,7 +12,7 @@
 
 mod script;
 
-use script::{zcopy, Did, Script};
+use script::{lent::RUN, zcopy, Did, Script};
 use sdp_engine::engine::{
     conn::{Config, Ended, Mode, Queue, Run, RunId, Why, Zcopy},
     error::{PeerError, Refused},
@@ -24,13 +24,6 @@ use sdp_engine::engine::{
         mode::{Half, ModeChange},
         Body, Mid,
     },
-};
-
-const RUN: Run = Run {
-    len: 1000,
-    r_key: 7,
-    va: 0x10_0000,
-    inline: 0,
 };
 
 /// A source in Combined mode towards a peer like OFED.

@@ -13,42 +13,17 @@
 
 mod script;
 
-use script::{zcopy, Did, Script};
+use script::{
+    lent::{change, RUN, SINK, SRC_AVAIL},
+    zcopy, Did, Script,
+};
 use sdp_engine::engine::{
     conn::{
-        Config, Ended, Mode, Queue, RemoteSink, Run, RunId, Sink, SinkEnd, SinkId, SinkWhy, Why,
-        Zcopy,
+        Config, Ended, Mode, Queue, RemoteSink, RunId, Sink, SinkEnd, SinkId, SinkWhy, Why, Zcopy,
     },
     error::{PeerError, Refused},
     timer::Timer,
-    wire::{
-        avail::{SinkAvail, SrcAvail},
-        mode::{Half, ModeChange},
-        Body, Mid,
-    },
-};
-
-const fn change(half: Half, mode: Mode) -> Body {
-    Body::ModeChange(ModeChange { half, mode })
-}
-
-const RUN: Run = Run {
-    len: 1000,
-    r_key: 7,
-    va: 0x10_0000,
-    inline: 0,
-};
-
-const SINK: Sink = Sink {
-    len: 500,
-    r_key: 9,
-    va: 0x20_0000,
-};
-
-const SRC_AVAIL: SrcAvail = SrcAvail {
-    len: 1000,
-    r_key: 7,
-    va: 0x10_0000,
+    wire::{avail::SinkAvail, mode::Half, Body, Mid},
 };
 
 fn offer(len: u32, non_discards: u32) -> Body {

@@ -10,28 +10,14 @@
     reason = "a panic is how a test fails"
 )]
 
+mod built;
+
+use built::{built, SDP_RUN};
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-const SDP_RUN: &str = env!("CARGO_BIN_EXE_sdp_run");
-
-/// Where cargo has put the crate's other products.
-fn built(name: &str) -> PathBuf {
-    let directory = Path::new(SDP_RUN)
-        .parent()
-        .expect("a built file is in a directory");
-    [
-        directory.join(name),
-        directory.join("deps").join(name),
-        directory.join("examples").join(name),
-    ]
-    .into_iter()
-    .find(|file| file.exists())
-    .unwrap_or_else(|| panic!("{name} is not built"))
-}
 
 /// A directory of the test's own, removed at its end.
 struct Scratch(PathBuf);

@@ -11,6 +11,9 @@
     reason = "a panic is how a test fails"
 )]
 
+mod built;
+
+use built::{built, SDP_RUN};
 use libc::{
     AF_INET, AF_INET6, AF_UNIX, EAFNOSUPPORT, EINVAL, EMFILE, ENOBUFS, ENOPROTOOPT, EPERM,
     EPROTONOSUPPORT, ESOCKTNOSUPPORT, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK,
@@ -18,25 +21,8 @@ use libc::{
 };
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-
-const SDP_RUN: &str = env!("CARGO_BIN_EXE_sdp_run");
-
-/// Where cargo has put the crate's other products.
-fn built(name: &str) -> PathBuf {
-    let directory = Path::new(SDP_RUN)
-        .parent()
-        .expect("a built file is in a directory");
-    [
-        directory.join(name),
-        directory.join("deps").join(name),
-        directory.join("examples").join(name),
-    ]
-    .into_iter()
-    .find(|file| file.exists())
-    .unwrap_or_else(|| panic!("{name} is not built"))
-}
 
 fn sdp_run() -> Command {
     let mut command = Command::new(SDP_RUN);

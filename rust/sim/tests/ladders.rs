@@ -8,9 +8,14 @@
     reason = "a test says what is wrong by panicking"
 )]
 
-use sdp_sim::ladder;
-use std::{env, fs, path::Path};
+#[path = "../../engine/tests/snapshot/mod.rs"]
+mod snapshot;
 
+use sdp_sim::ladder;
+use snapshot::assert_reviewed;
+use std::{fs, path::Path};
+
+const PAGE: &str = "../../docs/ladders.md";
 const BEGIN: &str = "```ladder ";
 const END: &str = "```\n";
 
@@ -32,17 +37,10 @@ fn drawn(page: &str) -> (String, Vec<String>) {
 
 #[test]
 fn the_pictures_of_the_page_are_what_the_engines_do() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ladders.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
     let page = fs::read_to_string(&path).unwrap();
     let (drawn, names) = drawn(&page);
     let all: Vec<&str> = ladder::names().collect();
     assert_eq!(names, all, "each picture once, in this order");
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, &drawn).unwrap();
-    }
-    let page = fs::read_to_string(&path).unwrap();
-    for (line, expected) in page.lines().zip(drawn.lines()) {
-        assert_eq!(line, expected, "see the head of this file");
-    }
-    assert_eq!(page.lines().count(), drawn.lines().count());
+    assert_reviewed(PAGE, &drawn);
 }

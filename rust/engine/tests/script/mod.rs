@@ -3,6 +3,8 @@
 //! One engine whose peer is written out message by message.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod lent;
+
 use sdp_engine::engine::{
     conn::{
         Config, Connection, Delivery, Output, Queue, RemoteSink, RunId, SinkId, SinkWhy, Why, Zcopy,
