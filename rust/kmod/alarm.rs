@@ -34,6 +34,8 @@ pub(crate) enum Alarm {
     Notify,
     /// Queue pairs that wait to be destroyed.
     Reap,
+    /// Receive buffers for which there was no memory.
+    Refill,
 }
 
 /// The alarms of one socket.
@@ -47,6 +49,8 @@ pub(crate) struct Alarms {
     notify: Opaque<ffi::core::delayed_work>,
     #[pin]
     reap: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    refill: Opaque<ffi::core::delayed_work>,
 }
 
 // SAFETY: Work items are made for concurrent use.
@@ -66,6 +70,7 @@ impl Alarms {
             keepalive <- work(Some(keepalive_cb)),
             notify <- work(Some(notify_cb)),
             reap <- work(Some(reap_cb)),
+            refill <- work(Some(refill_cb)),
         })
     }
 
@@ -75,6 +80,7 @@ impl Alarms {
             Alarm::Keepalive => self.keepalive.get(),
             Alarm::Notify => self.notify.get(),
             Alarm::Reap => self.reap.get(),
+            Alarm::Refill => self.refill.get(),
         }
     }
 }
@@ -149,6 +155,14 @@ unsafe extern "C" fn notify_cb(work: *mut ffi::core::work_struct) {
 unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, reap)) }.alarm_reap();
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn refill_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, refill)) }.alarm_refill();
 }
 
 struct QueuePtr(UnsafeCell<*mut ffi::core::workqueue_struct>);

@@ -59,6 +59,9 @@ use kernel::{
     },
 };
 
+/// After which time memory is asked for again.
+const REFILL_MS: u32 = 100;
+
 /// Where a socket is in its life, as the system calls see it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -294,8 +297,7 @@ impl Inner {
                 }
             };
         let larger = engine.rcv_size();
-        if larger > size && link.stock(larger, RX_LEAST).is_err() {
-            stats.rx_alloc_failures.inc();
+        if larger > size && !link.stock(larger, RX_LEAST) {
             engine.keep_rcv_size();
         }
         if (delivery.urgent_pending || delivery.urgent_byte)
@@ -409,12 +411,23 @@ impl Inner {
                 return;
             };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
+                let needed = engine.receives_needed();
+                let wanted = if link.has_room(wanted) {
+                    wanted
+                } else {
+                    needed.max(link.spares().min(wanted))
+                };
                 let posted = link.post_receives(wanted, engine.rcv_size());
                 if posted > 0 {
                     engine.on_receives_posted(posted);
                 } else if engine.posted() < 2 && engine.ended().is_none() {
                     // Not even control messages could come in.
                     engine.handle_link_failed();
+                }
+                if posted < needed {
+                    // With the few that there are the peer may be silent for
+                    // ever.
+                    sock.set_alarm(Alarm::Refill, REFILL_MS);
                 }
             }
             if let Some(link) = self.link.as_ref() {

@@ -57,7 +57,12 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    time::{
+        Delta,
+        Instant,
+        Monotonic, //
+    }, //
 };
 
 /// Pieces of one SEND: the header and the stream's fragments. A fragment is
@@ -67,6 +72,9 @@ const SEND_SGES: u32 = 3;
 
 /// Most payload of one SEND: a 32 KiB buffer of a peer like this one.
 pub(crate) const MAX_PAYLOAD: u16 = 32768 - 16;
+
+/// How long a cgroup that had no room is left alone.
+const TIGHT_MS: i64 = 100;
 
 /// Room of one header; the longest has 36 bytes.
 const HEADER_SLOT: usize = 64;
@@ -166,6 +174,8 @@ pub(crate) struct Link {
     flying: Fifo<Flying>,
     posted: Fifo<RxBuffer>,
     spare: Fifo<RxBuffer>,
+    /// Until then no memory is asked for that could be done without.
+    tight_until: Option<Instant<Monotonic>>,
     headers: SlotRing<HEADER_SLOT>,
     send_depth: usize,
     send_pieces: usize,
@@ -257,6 +267,7 @@ impl Link {
                 flying: Fifo::new(),
                 posted: Fifo::new(),
                 spare: Fifo::new(),
+                tight_until: None,
                 headers,
                 send_depth,
                 send_pieces: send_sges(device).saturating_sub(1) as usize,
@@ -308,14 +319,48 @@ impl Link {
 
     /// Makes spare buffers of `size` bytes: as many as keep a connection going
     /// when there is no memory for more, because they come back after use.
-    pub(crate) fn stock(&mut self, size: u16, count: u16) -> Result {
-        for _ in 0..count {
+    /// Returns whether there was memory for them. May sleep.
+    pub(crate) fn stock(&mut self, size: u16, count: u16) -> bool {
+        if !self.leaves_room() {
+            return false;
+        }
+        let made = (0..count).all(|_| {
             let sk = self.origin.sock.sk();
             // SAFETY: The socket is referenced by the origin.
-            let buffer = unsafe { RxBuffer::new(sk, self.qp.device(), size.into()) }?;
-            self.spare.push(buffer, GFP_KERNEL)?;
+            let buffer = unsafe { RxBuffer::new(sk, self.qp.device(), size.into()) };
+            buffer.is_ok_and(|buffer| self.spare.push(buffer, GFP_KERNEL).is_ok())
+        });
+        if !made {
+            self.origin.sock.net().stats.rx_alloc_failures.inc();
         }
-        Ok(())
+        made
+    }
+
+    /// Whether `count` receive buffers can be had without taking the last
+    /// memory of the socket's cgroup. May sleep.
+    pub(crate) fn has_room(&mut self, count: u16) -> bool {
+        count <= self.spares() || self.leaves_room()
+    }
+
+    fn leaves_room(&mut self) -> bool {
+        if self
+            .tight_until
+            .is_some_and(|until| (until - Instant::now()).as_millis() > 0)
+        {
+            return false;
+        }
+        // SAFETY: The socket is referenced by the origin.
+        let room = unsafe { ffi::sdp_leaves_room(self.origin.sock.sk()) };
+        self.tight_until = (!room).then(|| Instant::now() + Delta::from_millis(TIGHT_MS));
+        if !room {
+            self.origin.sock.net().stats.rx_alloc_failures.inc();
+        }
+        room
+    }
+
+    /// Receive buffers that are kept for posting.
+    pub(crate) fn spares(&self) -> u16 {
+        u16::try_from(self.spare.len()).unwrap_or(u16::MAX)
     }
 
     /// Posts up to `count` receive buffers of `size` bytes; returns how many it
@@ -323,7 +368,9 @@ impl Link {
     pub(crate) fn post_receives(&mut self, count: u16, size: u16) -> u16 {
         let mut done = 0u16;
         while done < count {
-            let buffer = self.rx_buffer(size.into());
+            // Room for it first: no buffer is lost for want of other memory.
+            let room = self.posted.reserve(GFP_KERNEL);
+            let buffer = room.and_then(|()| self.rx_buffer(size.into()));
             let Ok(buffer) = buffer else {
                 self.origin.sock.net().stats.rx_alloc_failures.inc();
                 break;
@@ -333,12 +380,12 @@ impl Link {
             };
             mapping.sync_for_device(0, size.into());
             let addr = mapping.addr();
-            if self.posted.reserve(GFP_KERNEL).is_err()
-                || self
-                    .qp
-                    .post_receive::<Callbacks>(addr, size.into())
-                    .is_err()
+            if self
+                .qp
+                .post_receive::<Callbacks>(addr, size.into())
+                .is_err()
             {
+                self.recycle(buffer);
                 break;
             }
             // Room was reserved: a posted buffer is always remembered.
@@ -626,6 +673,12 @@ impl Sock {
                 unsafe { ffi::ib_cm_notify(cm.as_ptr(), ffi::ib_event_type_IB_EVENT_COMM_EST) };
             }
         });
+    }
+
+    /// The alarm behind [`Alarm::Refill`]: what is wanted is posted as after
+    /// every event.
+    pub(crate) fn alarm_refill(&self) {
+        self.drive(|_| ());
     }
 
     /// The alarm behind [`Alarm::Reap`]: ends a connection that the peer has

@@ -136,11 +136,12 @@ def each(
     judge: Callable[[int, object], None],
     *,
     anywhere: bool = False,
+    least: int = 1,
 ) -> int:
     """Make a call again and again, with the first, second, ... allocation failing.
 
     `call` prepares one and gives what is to be called; `judge` looks at its errno and result. Ends
-    with the call that makes fewer allocations than that; how many it makes.
+    with the call that makes fewer allocations than that; how many it makes, `least` or more.
     """
     nth = Nth(anywhere=anywhere)
     try:
@@ -148,7 +149,7 @@ def each(
             failed, error, result = nth.fails(number, call(number))
             judge(error, result)
             if not failed:
-                check(number > 1, "no allocation could be made to fail")
+                check(number > least, "no allocation could be made to fail")
                 return number - 1
     finally:
         nth.close()

@@ -43,6 +43,36 @@ struct page *sdp_alloc_pages(struct sock *sk, unsigned int order)
 	return page;
 }
 
+/* What growing leaves to the programs of a cgroup: a processor's stock of pages. */
+#define SDP_ROOM_ORDER	6
+
+bool sdp_leaves_room(struct sock *sk)
+{
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *memcg = mem_cgroup_from_sk(sk), *old;
+	struct page_counter *counter;
+	struct page *page;
+	long left = LONG_MAX;
+
+	if (!memcg)
+		return true;
+	for (counter = &memcg->memory; counter; counter = counter->parent)
+		left = min(left, (long)READ_ONCE(counter->max) -
+				 (long)page_counter_read(counter));
+	if (left >> SDP_ROOM_ORDER > 0)
+		return true;
+	/* Room may be made: much of a full cgroup is often cache. */
+	old = set_active_memcg(memcg);
+	page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN |
+			   __GFP_COMP, SDP_ROOM_ORDER);
+	set_active_memcg(old);
+	if (!page)
+		return false;
+	put_page(page);
+#endif
+	return true;
+}
+
 void sdp_get_page(struct page *page)
 {
 	get_page(page);

@@ -19,6 +19,8 @@ struct seq_file;
 
 /* linux/mm.h, linux/gfp.h */
 struct page *sdp_alloc_pages(struct sock *sk, unsigned int order);
+/* Whether the socket's cgroup has memory beyond what its programs need soon. May sleep. */
+bool sdp_leaves_room(struct sock *sk);
 void sdp_get_page(struct page *page);
 void sdp_put_page(struct page *page);
 void *sdp_page_address(struct page *page);

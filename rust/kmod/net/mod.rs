@@ -66,11 +66,9 @@ pub(crate) struct Knobs {
 }
 
 const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
-    // Two packets of 4096-byte RDMA MTU, an order-1 page. Growing to 32 KiB
-    // doubles the rate of a stream, but takes the memory of a small cgroup for
-    // a few connections: that is for the administrator to choose.
-    rcv_size: 8192,
-    // What an idle connection pays for.
+    // Messages of this size double the rate of a stream.
+    rcv_size: 32768,
+    // What an idle connection pays for: two packets of 4096-byte RDMA MTU.
     rcv_size_initial: 8192,
     // Most receive buffers of one connection; SO_RCVBUF may ask for fewer. With
     // two more, the drain marker and the free slot this fills a 32-entry ring.
@@ -88,11 +86,12 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     zcopy_regions: 64,
 };
 
-fn knob<T: TryFrom<c_int>>(value: *const c_int, fallback: T) -> T {
+/// Sysctl keeps what is written to a knob inside the bounds of its type.
+fn knob<T: TryFrom<c_int> + Default>(value: *const c_int) -> T {
     // SAFETY: `value` points into the knobs of a live namespace; sysctl writes
     // single words.
     let value = unsafe { core::ptr::read_volatile(value) };
-    T::try_from(value).unwrap_or(fallback)
+    T::try_from(value).unwrap_or_default()
 }
 
 impl NetState {
@@ -127,16 +126,16 @@ impl NetState {
         // SAFETY: Field addresses of a live struct; `knob` reads them as words.
         unsafe {
             Knobs {
-                rcv_size: knob(&raw const (*k).rcv_size, 8192),
-                rcv_size_initial: knob(&raw const (*k).rcv_size_initial, 8192),
-                rcv_depth: knob(&raw const (*k).rcv_depth, 28),
-                send_depth: knob(&raw const (*k).send_depth, 14),
-                keepalive_time: knob(&raw const (*k).keepalive_time, 7200),
-                keepalive_intvl: knob(&raw const (*k).keepalive_intvl, 75),
-                keepalive_probes: knob(&raw const (*k).keepalive_probes, 9),
-                close_timeout_ms: knob(&raw const (*k).close_timeout_ms, 60_000),
-                zcopy_thresh: knob(&raw const (*k).zcopy_thresh, 0),
-                zcopy_regions: knob(&raw const (*k).zcopy_regions, 0),
+                rcv_size: knob(&raw const (*k).rcv_size),
+                rcv_size_initial: knob(&raw const (*k).rcv_size_initial),
+                rcv_depth: knob(&raw const (*k).rcv_depth),
+                send_depth: knob(&raw const (*k).send_depth),
+                keepalive_time: knob(&raw const (*k).keepalive_time),
+                keepalive_intvl: knob(&raw const (*k).keepalive_intvl),
+                keepalive_probes: knob(&raw const (*k).keepalive_probes),
+                close_timeout_ms: knob(&raw const (*k).close_timeout_ms),
+                zcopy_thresh: knob(&raw const (*k).zcopy_thresh),
+                zcopy_regions: knob(&raw const (*k).zcopy_regions),
             }
         }
     }

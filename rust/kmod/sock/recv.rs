@@ -295,8 +295,11 @@ impl Inner {
             return;
         };
         if buffer.mapping().is_some() {
-            link.recycle(buffer);
             engine.on_buffer_consumed();
+            // What a smaller window has no use for goes back to the system.
+            if engine.receives_wanted() > link.spares() {
+                link.recycle(buffer);
+            }
         }
     }
 }

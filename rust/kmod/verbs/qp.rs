@@ -96,7 +96,7 @@ pub(crate) struct Qp {
     qp: NonNull<ffi::ib_qp>,
     cq: NonNull<ffi::ib_cq>,
     device: Arc<Device>,
-    /// Left the RESET state, from which nothing has to be drained, nor could
+    /// Not in the RESET state, in which nothing has to be drained, nor could
     /// be.
     started: Cell<bool>,
 }
@@ -270,6 +270,8 @@ impl Qp {
     /// manager does not know it before, and the queue pair has to be ready
     /// before the peer may send.
     ///
+    /// After a failure the queue pair is as new; what was posted is forgotten.
+    ///
     /// # Safety
     ///
     /// `cm_id` is a valid connection identifier of this connection.
@@ -302,7 +304,18 @@ impl Qp {
         attr.max_rd_atomic = attr.max_rd_atomic.min(READ_DEPTH_MAX);
         attr.max_dest_rd_atomic = attr.max_dest_rd_atomic.min(READ_DEPTH_MAX);
         // SAFETY: The queue pair is valid by the invariant.
-        to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) })
+        let modified = to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) });
+        if modified.is_err() {
+            // It may be between two states now: rxe, without memory for the
+            // Reads that it is to answer, has set the state, but never looks at
+            // its receive queue again, and draining would wait for ever.
+            attr.qp_state = ffi::ib_qp_state_IB_QPS_RESET;
+            let mask = ffi::ib_qp_attr_mask_IB_QP_STATE as c_int;
+            // SAFETY: As above.
+            let reset = unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) };
+            self.started.set(reset != 0);
+        }
+        modified
     }
 
     /// Posts one receive of `len` bytes at `addr`.

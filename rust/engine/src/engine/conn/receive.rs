@@ -120,6 +120,7 @@ impl Connection {
             Body::ChRcvBuf(size) => {
                 self.resize
                     .on_asked(size, self.cfg.rcv_size_max, self.window.posted());
+                self.on_posting_size();
             }
             Body::ChRcvBufAck(size) => {
                 self.on_resized(size);
@@ -204,6 +205,13 @@ impl Connection {
             return 0;
         }
         self.window.wanted()
+    }
+
+    /// How many of these there must be for the connection to go on. A shell
+    /// that is short of memory posts no more than that, and wants the rest
+    /// later.
+    pub fn receives_needed(&self) -> u16 {
+        self.receives_wanted().min(self.window.needed())
     }
 
     /// So many receive buffers were posted.

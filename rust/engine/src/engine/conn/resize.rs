@@ -152,6 +152,13 @@ impl Connection {
     /// buffers; called before any was posted.
     pub fn keep_rcv_size(&mut self) {
         self.resize.keep();
+        self.on_posting_size();
+    }
+
+    /// The size of what is posted may have changed.
+    pub(super) fn on_posting_size(&mut self) {
+        let size = self.resize.posting;
+        self.window.on_size(self.cfg.rcv_size, size);
     }
 
     /// ChRcvBufAck. Other implementations leave the header out of the number,

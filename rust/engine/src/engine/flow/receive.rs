@@ -8,7 +8,8 @@
 //! little. Each message with payload that follows another one, without a
 //! message of ours between them, wants one more of them, up to `depth`: a peer
 //! that streams doubles its window in a round trip, as in TCP's slow start, and
-//! question and answer stay as small as they began. What the application has
+//! question and answer stay as small as they began. Buffers that have grown
+//! are as many fewer (see [`Window::on_size`]). What the application has
 //! not read counts against `depth`. While fewer than [`PAYLOAD_LEAST`]
 //! could be granted the window is *shut*: [`SHUT`] buffers stay posted, which
 //! allow the peer control messages but no payload. An *open* window has at
@@ -32,6 +33,9 @@ const PAYLOAD_LEAST: u16 = Need::Payload.least();
 const SHUT: u16 = Need::Control.least();
 /// The fewest buffers wanted otherwise.
 const OPEN_LEAST: u16 = 4;
+/// The most wanted of buffers that have grown, if that takes more memory than
+/// `depth` buffers of the first size: enough for a credit update at each half.
+const GROWN_LEAST: u16 = 8;
 
 /// Whether a message is owed to the peer for its grant alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +60,8 @@ pub(crate) enum Arrival {
 pub(crate) struct Window {
     depth: u16,
     initial: u16,
+    /// The most that are posted: fewer than `depth` of buffers that have grown.
+    most: u16,
     /// As many as are worth to be posted.
     target: u16,
     /// Payload has come since our last message.
@@ -87,6 +93,7 @@ impl Window {
         Self {
             depth,
             initial,
+            most: depth,
             target: initial.max(OPEN_LEAST),
             streaming: false,
             finished: false,
@@ -98,6 +105,15 @@ impl Window {
             received: Mseq::HELLO,
             frozen: None,
         }
+    }
+
+    /// The buffers to be posted from now on are `size` bytes instead of `first`:
+    /// as many fewer hold as much.
+    pub(crate) fn on_size(&mut self, first: u16, size: u16) {
+        let bytes = u32::from(self.depth).saturating_mul(first.into());
+        let count = bytes.checked_div(size.into()).unwrap_or(0);
+        let count = u16::try_from(count).unwrap_or(u16::MAX);
+        self.most = count.max(GROWN_LEAST).min(self.depth);
     }
 
     /// Acknowledges nothing from the last message on until
@@ -138,15 +154,25 @@ impl Window {
 
     /// How many more buffers to post.
     pub(crate) fn wanted(&self) -> u16 {
+        self.lacking(self.depth)
+    }
+
+    /// How many of those the connection cannot go on without: what it would
+    /// want of the smallest depth.
+    pub(crate) fn needed(&self) -> u16 {
+        self.lacking(self.depth.min(OPEN_LEAST))
+    }
+
+    fn lacking(&self, depth: u16) -> u16 {
         //= spec: CREDIT-10
-        let free = self.depth.saturating_sub(self.held);
+        let free = depth.saturating_sub(self.held);
         let target = if free < PAYLOAD_LEAST {
             //= spec: CREDIT-9
             SHUT
         } else if self.finished {
             free.min(self.initial).max(OPEN_LEAST)
         } else {
-            free.min(self.target).max(OPEN_LEAST)
+            free.min(self.target).min(self.most).max(OPEN_LEAST)
         };
         target.saturating_sub(self.posted)
     }
@@ -278,7 +304,7 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrival, UpdateDue, Window};
+    use super::{Arrival, UpdateDue, Window, OPEN_LEAST, PAYLOAD_LEAST, SHUT};
     use crate::engine::{error::PeerError, types::Mseq};
 
     fn window(depth: u16, initial: u16) -> Window {
@@ -323,6 +349,73 @@ mod tests {
             stream(&mut window);
         }
         assert_eq!(window.posted(), 20);
+    }
+
+    #[test]
+    fn of_larger_buffers_fewer_are_posted() {
+        for (size, most) in [(16, 40), (64, 10), (128, 8), (u16::MAX, 8)] {
+            let mut window = window(40, 4);
+            window.on_size(16, size);
+            for _ in 0..80 {
+                stream(&mut window);
+            }
+            assert_eq!(window.posted(), most, "buffers of {size}");
+            // What the application has not read does not count twice.
+            assert_eq!(window.wanted(), 0);
+            window.on_size(16, 16);
+            for _ in 0..80 {
+                stream(&mut window);
+            }
+            assert_eq!(window.posted(), 40);
+        }
+    }
+
+    #[test]
+    fn a_small_window_of_larger_buffers_stays() {
+        let mut window = window(5, 4);
+        window.on_size(1, 8);
+        for _ in 0..40 {
+            stream(&mut window);
+        }
+        assert_eq!(window.posted(), 5);
+    }
+
+    #[test]
+    fn a_stream_without_memory_goes_on_with_the_least() {
+        let mut window = Window::new(20, 5);
+        window.on_posted(window.needed());
+        window.on_sent();
+        assert_eq!(window.posted(), OPEN_LEAST);
+        for _ in 0..40 {
+            window.on_used();
+            window.check(window.received.next(), true).unwrap();
+            window.on_received(Arrival::Payload);
+            window.on_held();
+            window.on_posted(window.needed());
+            assert!(window.posted() <= OPEN_LEAST && window.is_sound());
+            window.on_consumed();
+            window.on_posted(window.needed());
+            if window.update_due() == UpdateDue::Now {
+                window.on_sent();
+            }
+        }
+        assert!(window.wanted() > 10);
+    }
+
+    #[test]
+    fn without_memory_a_reader_that_does_not_read_shuts_the_window_early() {
+        let mut window = window(20, 4);
+        let mut held = 0;
+        while window.posted() >= PAYLOAD_LEAST {
+            window.on_sent();
+            window.on_used();
+            window.on_received(Arrival::Payload);
+            window.on_held();
+            window.on_posted(window.needed());
+            held += 1;
+        }
+        assert_eq!((held, window.posted()), (3, SHUT));
+        assert_eq!(window.needed(), 0);
     }
 
     #[test]
