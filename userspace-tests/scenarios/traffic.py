@@ -7,9 +7,11 @@ come: whatever does not happen in time is a failure.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import select
+import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -20,6 +22,7 @@ from stream import Connecting, Listener, Stream
 from twohosts.failure import Failure, check
 
 CHUNK = 65536
+SO_SNDBUFFORCE = 32
 # Prime, so that no two chunks are alike.
 _PERIOD = 262147
 _BYTES = random.Random(27).randbytes(_PERIOD)
@@ -241,3 +244,12 @@ def works(version: int = 4, size: int = 100_000, to: str = "b") -> None:
     pairs[0].exchange(size)
     finish(pairs, limits.seconds(30))
     pairs[0].close()
+
+
+def fill(sock: socket.socket) -> None:
+    """Write more than the peer takes without reading it; the socket does not block any more."""
+    sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)
+    sock.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sock.send(bytes(CHUNK))

@@ -18,13 +18,17 @@ use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A directory of the test's own, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(test: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("sdp-rules-{}-{test}", std::process::id()));
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("sdp-rules-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).expect("a directory can be made");
         Self(path)
     }
@@ -85,7 +89,7 @@ fn lines(command: &mut Command) -> Vec<HashMap<String, String>> {
 /// What the probe's calls leave their sockets to use: 0 SDP, 1 both, 2 TCP, and
 /// "none" for a socket that is not SDP's.
 fn transports(rules: &str, calls: &[&str]) -> Vec<String> {
-    let scratch = Scratch::new(&format!("{:x}", rules.len() * 31 + calls.len()));
+    let scratch = Scratch::new();
     let config = scratch.file("conf", rules);
     lines(probe(&config, true).args(calls))
         .into_iter()
@@ -171,7 +175,7 @@ fn programs_decide() {
 
 #[test]
 fn the_environment_overrides_the_file() {
-    let scratch = Scratch::new("environment");
+    let scratch = Scratch::new();
     let tcp = scratch.file("conf", "use tcp server * *:*\nuse tcp client * *:*\n");
     for name in ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"] {
         let mut command = probe(&tcp, true);
@@ -183,7 +187,7 @@ fn the_environment_overrides_the_file() {
 
 #[test]
 fn a_broken_file_is_named_with_its_place_and_the_program_runs() {
-    let scratch = Scratch::new("broken");
+    let scratch = Scratch::new();
     let config = scratch.file("conf", "# rules\nuse sdp clients * *:*\n");
     let mut command = probe(&config, true);
     command.args(["connect@127.0.0.1:9", "listen@127.0.0.1:0"]);
@@ -203,7 +207,7 @@ fn a_broken_file_is_named_with_its_place_and_the_program_runs() {
 
 #[test]
 fn an_unreadable_file_is_named_and_the_program_runs() {
-    let scratch = Scratch::new("unreadable");
+    let scratch = Scratch::new();
     for path in [scratch.0.join("none"), scratch.0.clone()] {
         let mut command = probe(&path, true);
         command.arg("connect@127.0.0.1:9");
@@ -219,7 +223,7 @@ fn an_unreadable_file_is_named_and_the_program_runs() {
 
 #[test]
 fn a_module_that_is_too_old_for_both_means_tcp() {
-    let scratch = Scratch::new("old");
+    let scratch = Scratch::new();
     let config = scratch.file("conf", "use both server * *:*\n");
     let mut command = probe(&config, true);
     command
@@ -256,7 +260,7 @@ fn without_sdp_rules_change_nothing() {
     let plain = lines(Command::new(built("socket_probe")).args(calls));
     assert_eq!(plain[0]["errno"], libc::ECONNREFUSED.to_string());
     assert_eq!(plain[2]["errno"], "4242");
-    let scratch = Scratch::new("without");
+    let scratch = Scratch::new();
     for rules in [
         "use sdp client * 127.0.0.0/8:*\nuse tcp server * *:*\n",
         "use both client * *:*\n",
@@ -270,7 +274,7 @@ fn without_sdp_rules_change_nothing() {
 
 #[test]
 fn the_log_says_what_was_used_and_why_and_counts() {
-    let scratch = Scratch::new("log");
+    let scratch = Scratch::new();
     let config = scratch.file(
         "conf",
         "log min-level 4 destination stderr\n\
@@ -293,7 +297,7 @@ fn the_log_says_what_was_used_and_why_and_counts() {
 
 #[test]
 fn a_log_file_is_private_or_not_written() {
-    let scratch = Scratch::new("logfile");
+    let scratch = Scratch::new();
     let log = scratch.0.join("log");
     let config = scratch.file(
         "conf",
@@ -337,7 +341,7 @@ fn a_log_file_is_private_or_not_written() {
 
 #[test]
 fn sdp_run_passes_the_file_on() {
-    let scratch = Scratch::new("run");
+    let scratch = Scratch::new();
     scratch.file("conf", "use sdp client * *:*\n");
     let run = |arguments: &[&str]| {
         Command::new(SDP_RUN)
@@ -392,7 +396,7 @@ fn sdp_chk_says_what_is_wrong_and_what_to_do() {
     assert!(said.contains("ok    the kernel makes SDP sockets"));
     assert!(said.contains("ok    a socket can use SDP and TCP"));
 
-    let scratch = Scratch::new("chk");
+    let scratch = Scratch::new();
     let config = scratch.file("conf", "use sdp");
     let (status, said) = sdp_chk(
         None,

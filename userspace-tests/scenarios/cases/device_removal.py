@@ -193,12 +193,8 @@ def _linger(line: Line, port: int) -> None:
     sock = native.make("sdp", B.address(4))
     native.connect(sock, B.address(4), port)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\x58\x02\0\0")
-    sock.setblocking(False)
-    try:
-        while True:
-            sock.send(bytes(65536))
-    except BlockingIOError:
-        line.say("ready")
+    traffic.fill(sock)
+    line.say("ready")
     os.close(sock.detach())
 
 

@@ -87,12 +87,8 @@ def _send(line: Line, port: int) -> None:
 def _close_lingering(line: Line, port: int) -> None:
     sock = _connected(port)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_MINUTES)
-    sock.setblocking(False)
-    try:
-        while True:
-            sock.send(bytes(65536))
-    except BlockingIOError:
-        line.say("ready")
+    traffic.fill(sock)
+    line.say("ready")
     os.close(sock.detach())
 
 

@@ -12,6 +12,7 @@ import termios
 from pathlib import Path
 
 import limits
+import traffic
 from actor import Actor, Line
 from cgroup import MIB, cgroup, current
 from network import B
@@ -21,8 +22,6 @@ from stream import Listener
 from twohosts import native
 from twohosts.failure import check
 
-SO_SNDBUFFORCE = 32
-
 
 def _waiting(sock: socket.socket) -> int:
     return struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]
@@ -31,7 +30,7 @@ def _waiting(sock: socket.socket) -> int:
 def _fill(line: Line, group: str, port: int, size: int) -> None:
     (Path(group) / "cgroup.procs").write_text(str(os.getpid()))
     sock = native.make("sdp", B.address(4))
-    sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, size // 2)
+    sock.setsockopt(socket.SOL_SOCKET, traffic.SO_SNDBUFFORCE, size // 2)
     native.connect(sock, B.address(4), port)
     line.say("connected")
     line.hear()

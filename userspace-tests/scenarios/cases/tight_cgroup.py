@@ -26,7 +26,6 @@ from traffic import End
 from twohosts import native
 from twohosts.failure import check
 
-SO_SNDBUFFORCE = 32
 MCL_CURRENT = 1
 # mallopt(3): freed memory stays with the process.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -64,7 +63,7 @@ def _write(line: Line, group: str, port: int, board: mmap.mmap) -> int:
     _send_until_stopped(end)
     line.say(end.sent)
     line.hear()
-    sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SNDBUF // 2)
+    sock.setsockopt(socket.SOL_SOCKET, traffic.SO_SNDBUFFORCE, SNDBUF // 2)
     _send_until_stopped(end)
     # Not a word: words take memory of the cgroup as well.
     struct.pack_into("q", board, 0, end.sent)
