@@ -56,6 +56,10 @@ class Forgery:
     # How many buffers the server says it has, and of which size.
     granted: int = BUFS
     receive_size: int = RECEIVE_SIZE
+    # Bytes that are there instead of the Hello, the HelloAck, and the client's messages.
+    hello: bytes = field(default=b"", repr=False)
+    hello_ack: bytes = field(default=b"", repr=False)
+    messages: tuple[bytes, ...] = field(default=(), repr=False)
 
     def transfer(self) -> Transfer:
         """What programs would say about it."""
@@ -83,6 +87,8 @@ class Forgery:
         return packets
 
     def _messages(self) -> list[bytes]:
+        if self.messages:
+            return list(self.messages)
         messages = []
         for number, payload in enumerate((*self.payloads, None), start=1):
             fields = {
@@ -111,7 +117,7 @@ class Forgery:
         struct.pack_into(">I", request, 44, ACTIVE_PSN << 8)
         request[56:72] = _gid(client[0])
         request[72:88] = _gid(server[0])
-        request[140:] = hello.ljust(92, b"\0")
+        request[140:] = self.hello or hello.ljust(92, b"\0")
         return bytes(request)
 
     def _reply(self) -> bytes:
@@ -122,8 +128,8 @@ class Forgery:
         struct.pack_into(">II", reply, 0, PASSIVE_ID, ACTIVE_ID)
         struct.pack_into(">I", reply, 12, PASSIVE_QP << 8)
         struct.pack_into(">I", reply, 20, PASSIVE_PSN << 8)
-        reply[36:] = ack.ljust(196, b"\0")
-        reply[-1] = self.hello_ack_reserved
+        reply[36:] = self.hello_ack or ack.ljust(196, b"\0")
+        reply[-1] = self.hello_ack_reserved or reply[-1]
         return bytes(reply)
 
     def _mad(self, source: str, target: str, attribute: int, content: bytes) -> bytes:
