@@ -268,7 +268,7 @@ fn between_a_cancel_and_its_answer_the_source_is_silent() {
         (
             Body::SrcAvail(ADVERT),
             0,
-            PeerError::SrcAvailOutstanding(Mid::SrcAvail),
+            PeerError::CancelOutstanding(Mid::SrcAvail),
         ),
         (Body::Data, 1, PeerError::SrcAvailOutstanding(Mid::Data)),
         (
@@ -390,7 +390,7 @@ fn two_senders_without_readers_give_way_at_once() {
     assert_eq!(answers(&mut s), [Body::SendSm]);
 }
 
-//= test: SRC-2, SRC-3, ADVERT-1, ADVERT-2
+//= test: SRC-2, SRC-3, ADVERT-1, ADVERT-2, ADVERT-6
 #[test]
 fn adverts_that_cannot_be_are_violations() {
     let range = PeerError::AdvertRange(Mid::SrcAvail);
@@ -407,7 +407,7 @@ fn adverts_that_cannot_be_are_violations() {
         with(combined(), u32::MAX, u64::MAX - u64::from(u32::MAX), 1),
         None
     );
-    assert_eq!(with(pipelined(), 10, 0, 1), Some(PeerError::SrcAvailInline));
+    assert_eq!(with(pipelined(), 10, 0, 1), Some(PeerError::SrcAvailPayload));
     assert_eq!(with(combined(), 10, 0, 0), Some(PeerError::SrcAvailInline));
     assert_eq!(with(combined(), 10, 0, 10), Some(PeerError::SrcAvailInline));
     let mut s = pipelined();
@@ -439,7 +439,7 @@ fn leaving_pipelined_mode_drops_what_is_held_if_nothing_was_read() {
     s.conn.start_read(1).unwrap();
     assert_eq!(
         s.send(COMBINED, 0).err(),
-        Some(PeerError::SrcAvailOutstanding(Mid::ModeChange))
+        Some(PeerError::PartlyRead)
     );
 }
 

@@ -218,6 +218,7 @@ fn a_cancel_completes_what_was_written_drops_the_rest_and_is_answered_once() {
     assert!(!bodies(&s.news()).contains(&Body::SinkCancelAck));
 }
 
+//= test: SINKCANCEL-7
 #[test]
 fn a_second_cancel_before_the_answer_is_a_violation() {
     // Without credits for an answer.

@@ -60,12 +60,18 @@ pub enum PeerError {
     AbortWithoutDisConn,
     /// SrcAvail in Combined mode without inline bytes, or with all of them.
     SrcAvailInline,
-    /// Payload, SrcAvail or DisConn while a SrcAvail is outstanding.
+    /// SrcAvail in Pipelined mode with inline bytes.
+    SrcAvailPayload,
+    /// Payload, DisConn, a mode or, in Combined mode, SrcAvail while a SrcAvail
+    /// is outstanding.
     SrcAvailOutstanding(Mid),
     /// The mode of the direction excludes the message.
     ModeForbids(Mid),
     /// A move between modes that does not exist.
     ModeTransition,
+    /// The end of Pipelined mode while a SrcAvail is read, or was and its source
+    /// does not know how far.
+    PartlyRead,
     /// Needs more advertisements than the one we announced.
     NotAnnounced(Mid),
     /// More advertisements than we announced.
@@ -77,7 +83,7 @@ pub enum PeerError {
     SinkAvailLen,
     /// A completion of nothing, or of more than was advertised.
     CompletionLen(Mid),
-    /// A second cancel before the answer to the first.
+    /// A second cancel, or a SrcAvail, before the answer to a cancel.
     CancelOutstanding(Mid),
     /// A completion or an answer to something that was never asked.
     Unsolicited(Mid),
@@ -126,9 +132,11 @@ impl PeerError {
             | PeerError::AfterDisConn(_)
             | PeerError::AbortWithoutDisConn
             | PeerError::SrcAvailInline
+            | PeerError::SrcAvailPayload
             | PeerError::SrcAvailOutstanding(_)
             | PeerError::ModeForbids(_)
             | PeerError::ModeTransition
+            | PeerError::PartlyRead
             | PeerError::NotAnnounced(_)
             | PeerError::TooManyAdverts(_)
             | PeerError::AdvertRange(_)
@@ -140,55 +148,66 @@ impl PeerError {
         }
     }
 
-    /// The section of `docs/protocol.md` that was violated.
+    /// The rule of `spec/sdp.md` that was violated.
     pub const fn requirement(self) -> &'static str {
         match self {
-            PeerError::HelloTruncated
-            | PeerError::HelloMid
-            | PeerError::HelloLen
-            | PeerError::HelloSequence
-            | PeerError::HelloVersion
-            | PeerError::HelloAddressKind
-            | PeerError::HelloMaxAdverts
-            | PeerError::HelloRcvSize => "hello",
-            PeerError::BeforeEstablished(_) | PeerError::HandshakeRepeated(_) => "establishment",
-            PeerError::Truncated
-            | PeerError::LenMismatch
-            | PeerError::TooLong
-            | PeerError::ReservedFlags => "base-header",
-            PeerError::ReservedBits(_) => "extended-headers",
-            PeerError::PayloadNotAllowed(_) | PeerError::UnknownMid(_) => "messages",
-            PeerError::MseqGap | PeerError::AckBeyondSent | PeerError::AckRegressed => {
-                "sequence-numbers"
-            }
-            PeerError::WithoutCredit | PeerError::PayloadWithoutCredit => "credits",
-            PeerError::OobPlacement(_) => "urgent",
-            PeerError::AfterDisConn(_) => "close",
-            PeerError::AbortWithoutDisConn => "abort",
-            PeerError::SrcAvailInline
-            | PeerError::SrcAvailOutstanding(_)
-            | PeerError::AdvertRange(Mid::SrcAvail)
-            | PeerError::CompletionLen(Mid::RdmaRdCompl)
-            | PeerError::Unsolicited(Mid::SendSm | Mid::RdmaRdCompl) => "src-avail",
-            PeerError::CancelOutstanding(Mid::SrcAvailCancel) => "src-avail-cancel",
-            PeerError::CancelOutstanding(_) | PeerError::Unsolicited(Mid::SinkCancelAck) => {
-                "sink-avail-cancel"
-            }
-            PeerError::SinkAvailLen
-            | PeerError::AdvertRange(_)
-            | PeerError::CompletionLen(_)
-            | PeerError::Unsolicited(Mid::RdmaWrCompl) => "sink-avail",
-            PeerError::Unsolicited(Mid::SuspCommAck) => "suspend",
-            PeerError::ModeForbids(_) | PeerError::ModeTransition => "modes",
-            PeerError::NotAnnounced(_) | PeerError::TooManyAdverts(_) => "max-adverts",
-            PeerError::ChRcvBufOutstanding | PeerError::Unsolicited(_) => "buffer-resize",
+            PeerError::HelloTruncated | PeerError::HelloMid | PeerError::HelloLen => "HELLO-1",
+            PeerError::HelloSequence => "HELLO-2",
+            PeerError::HelloVersion => "HELLO-3",
+            PeerError::HelloAddressKind => "HELLO-4",
+            PeerError::HelloMaxAdverts => "HELLO-5",
+            PeerError::HelloRcvSize => "HELLO-6",
+            PeerError::BeforeEstablished(_) | PeerError::HandshakeRepeated(_) => "EST-3",
+            PeerError::LenMismatch => "HDR-2",
+            PeerError::TooLong => "HDR-3",
+            PeerError::ReservedFlags => "HDR-4",
+            PeerError::Truncated => "HDR-5",
+            PeerError::PayloadNotAllowed(_) => "HDR-6",
+            PeerError::UnknownMid(_) => "HDR-7",
+            PeerError::ReservedBits(_) => "HDR-8",
+            PeerError::MseqGap => "SEQ-2",
+            PeerError::AckBeyondSent | PeerError::AckRegressed => "SEQ-4",
+            PeerError::WithoutCredit | PeerError::PayloadWithoutCredit => "CREDIT-7",
+            PeerError::OobPlacement(_) => "URGENT-1",
+            PeerError::AfterDisConn(_) => "CLOSE-3",
+            PeerError::AbortWithoutDisConn => "ABORT-3",
+            PeerError::ModeTransition => "MODE-2",
+            PeerError::ModeForbids(_) => "MODE-5",
+            PeerError::PartlyRead => "MODE-6",
+            PeerError::TooManyAdverts(_) => "ADVERT-1",
+            PeerError::NotAnnounced(_) => "ADVERT-5",
+            PeerError::AdvertRange(_) => "ADVERT-6",
+            PeerError::SrcAvailInline => "SRC-2",
+            PeerError::SrcAvailPayload => "SRC-3",
+            PeerError::SrcAvailOutstanding(mid) => match mid {
+                Mid::SrcAvail => "ADVERT-2",
+                Mid::DisConn => "SRC-8",
+                Mid::ModeChange => "MODE-3",
+                _ => "DATA-2",
+            },
+            PeerError::SinkAvailLen => "SINK-2",
+            PeerError::CompletionLen(Mid::RdmaRdCompl) => "READ-3",
+            PeerError::CompletionLen(_) => "SINK-5",
+            PeerError::CancelOutstanding(mid) => match mid {
+                Mid::SrcAvail => "SRC-5",
+                Mid::SrcAvailCancel => "SRCCANCEL-8",
+                _ => "SINKCANCEL-7",
+            },
+            PeerError::Unsolicited(mid) => match mid {
+                Mid::SendSm | Mid::RdmaRdCompl => "SENDSM-6",
+                Mid::RdmaWrCompl => "SINK-5",
+                Mid::SinkCancelAck => "SINKCANCEL-6",
+                Mid::SuspCommAck => "SUSPEND-2",
+                _ => "RESIZE-3",
+            },
+            PeerError::ChRcvBufOutstanding => "RESIZE-3",
         }
     }
 }
 
 impl fmt::Display for PeerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} (protocol: {})", self, self.requirement())
+        write!(f, "{:?} ({})", self, self.requirement())
     }
 }
 

@@ -4,8 +4,8 @@
 //!
 //! The engine performs no I/O, reads no clock, holds no payload byte, allocates
 //! nothing and cannot panic, whatever a peer sends. It names no errno, lock,
-//! page or verb. What it obeys is summarised in `docs/protocol.md`; comments of
-//! the form `protocol: credits` cite a section of that file.
+//! page or verb. What it obeys stands in `spec/sdp.md`, rule by rule: comments name
+//! a group of rules (`rules: CREDIT`) or, above the statement that obeys it, a rule.
 //!
 //! Start reading at [`conn::Connection`], whose documentation is the contract
 //! with the shell, the code that owns sockets, queue pairs and clocks. Below it:

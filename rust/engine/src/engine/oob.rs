@@ -2,7 +2,7 @@
 
 //! The urgent byte, outgoing and incoming. One of each is tracked.
 //!
-//! protocol: urgent
+//! rules: URGENT
 
 use crate::engine::{
     error::PeerError,

@@ -30,7 +30,7 @@ impl Timer {
         match self {
             // TCP's ceiling for corked data.
             Timer::Cork => 200,
-            // protocol: close-timers
+            // rules: CLOSE
             Timer::PeerClose => 60_000,
             // Both windows are shut when this runs, so nothing is waiting for
             // it except a peer's wish to close or to answer.

@@ -5,7 +5,7 @@
 /// Sequence number of a message: counts every SDP message of one direction,
 /// modulo 2^32. The Hello and the HelloAck have number 0.
 ///
-/// protocol: sequence-numbers
+/// rules: SEQ
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mseq(u32);
 

@@ -2,7 +2,7 @@
 
 //! The bytes that the peer sends, as far as their end is concerned.
 //!
-//! protocol: data, close
+//! rules: DATA, CLOSE
 
 use crate::engine::{error::PeerError, wire::Mid};
 

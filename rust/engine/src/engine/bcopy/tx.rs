@@ -15,7 +15,7 @@
 //! The urgent byte, the end of the stream and an explicit push send everything
 //! up to themselves.
 //!
-//! protocol: data, urgent
+//! rules: DATA, URGENT
 //!
 //! [`Timer::Cork`]: crate::engine::timer::Timer::Cork
 
@@ -117,7 +117,7 @@ impl SendStream {
         segment.len < max_payload && self.pushed == 0
     }
 
-    /// protocol: urgent (the urgent byte is the last of its message)
+    /// rules: URGENT (the urgent byte is the last of its message)
     fn cut(&self, max_payload: u16, front: u32) -> Option<Segment> {
         //= spec: URGENT-4
         let mark = self.urgent.distance();

@@ -2,7 +2,7 @@
 
 //! The end of a connection: DisConn, AbortConn and who sends the DREQ.
 //!
-//! protocol: close, abort, close-timers
+//! rules: CLOSE, ABORT
 
 use super::{Connection, Ended, Output, SinkWhy, State};
 use crate::engine::{error::Refused, flow::credit::Need, timer::Timer, types::Mseq, wire::Body};
@@ -124,7 +124,7 @@ impl Connection {
     /// in before: the DREQ travels beside the connection and may overtake the
     /// peer's last messages.
     pub fn handle_disconnect_requested(&mut self) {
-        // protocol: close (a DREQ is the end when both DisConn are out)
+        // rules: CLOSE (a DREQ is the end when both DisConn are out)
         //= spec: CLOSE-8
         let both = self.received.is_finished() && self.close.is_disconn_sent();
         self.end(if both { Ended::Finished } else { Ended::Reset });
@@ -206,7 +206,7 @@ impl Connection {
 
     /// The connection is over; what is left is to tell the peer.
     ///
-    /// protocol: abort
+    /// rules: ABORT
     pub(super) fn fail(&mut self, cause: Ended) {
         if self.close.cause.is_some() || self.is_over() {
             return;
@@ -244,7 +244,7 @@ impl Connection {
         }
     }
 
-    /// protocol: suspend
+    /// rules: SUSPEND
     pub(super) fn on_suspend(&mut self) {
         //= spec: SUSPEND-1
         self.close.leaving = true;
@@ -272,7 +272,7 @@ impl Connection {
 
     /// DisConn, behind all payload.
     ///
-    /// protocol: close (needs two credits)
+    /// rules: CLOSE (needs two credits)
     pub(super) fn poll_disconn(&mut self) -> Option<Output> {
         //= spec: CLOSE-1, CLOSE-2
         if self.close.disconn != DisConn::Queued
@@ -294,7 +294,7 @@ impl Connection {
 
     /// The DREQ of the side that closed first, when both are done.
     ///
-    /// protocol: close (who disconnects)
+    /// rules: CLOSE (who disconnects)
     pub(super) fn poll_disconnect(&mut self) -> Option<Output> {
         //= spec: CLOSE-4, CLOSE-5
         if self.state != State::BothClosed || !self.close.first {
@@ -326,7 +326,7 @@ impl Connection {
     /// always for its DREQ, and for everything else when nobody is left on our
     /// side who could lose patience.
     ///
-    /// protocol: close-timers
+    /// rules: CLOSE
     pub(super) fn wants_peer_close(&self) -> bool {
         //= spec: CLOSE-9
         let alone = self.received.is_closed() || self.close.leaving;

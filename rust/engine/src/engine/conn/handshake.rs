@@ -2,7 +2,7 @@
 
 //! Hello and HelloAck: how a connection comes to be established.
 //!
-//! protocol: hello, hello-ack, establishment
+//! rules: HELLO, EST
 
 use super::{Config, Connection, Ended, State};
 use crate::engine::{
@@ -112,7 +112,7 @@ impl Connection {
     fn meet(&mut self, bufs: u16, rcv_size: u32, max_adverts: u8) {
         self.peer_adverts = max_adverts;
         self.credits = Credits::new(bufs);
-        // protocol: data (a message fits the peer's buffer, headers included)
+        // rules: DATA (a message fits the peer's buffer, headers included)
         let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
         let room = u16::try_from(rcv_size.saturating_sub(header)).unwrap_or(u16::MAX);
         //= spec: HDR-3

@@ -2,7 +2,7 @@
 
 //! Whether a message may come now. Nothing is changed here.
 //!
-//! protocol: messages, max-adverts, modes
+//! rules: HDR, ADVERT, MODE
 
 use super::Connection;
 use crate::engine::{
@@ -68,6 +68,7 @@ impl Connection {
                 if !self.modes.check_sink_adverts(mid, repr.mseq_ack)? {
                     return Ok(Meaning::Void);
                 }
+                //= spec: SINKCANCEL-7
                 if self.targets.is_cancelling() {
                     return Err(PeerError::CancelOutstanding(mid));
                 }
@@ -98,6 +99,7 @@ impl Connection {
 
     /// What belongs to Pipelined mode alone needs more than one advert.
     fn check_announced(&self, mid: Mid) -> Result<(), PeerError> {
+        //= spec: ADVERT-5
         if self.cfg.max_adverts <= 1 {
             return Err(PeerError::NotAnnounced(mid));
         }
@@ -155,7 +157,7 @@ impl Connection {
         Ok(Meaning::Plain)
     }
 
-    /// protocol: src-avail (stale answers)
+    /// rules: READ, SENDSM (stale answers)
     fn check_answer(&self, repr: &Repr) -> Result<Meaning, PeerError> {
         //= spec: SENDSM-3
         //= spec: SENDSM-6
@@ -193,7 +195,7 @@ impl Connection {
             // What was read and not reported could be sent twice.
             //= spec: MODE-6
             (Half::Receive, Mode::Combined) if !self.held.is_untouched() => {
-                Err(PeerError::SrcAvailOutstanding(mid))
+                Err(PeerError::PartlyRead)
             }
             _ => Ok(()),
         }

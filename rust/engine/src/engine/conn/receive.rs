@@ -4,7 +4,7 @@
 //!
 //! Everything that can be wrong with it is found before anything changes.
 //!
-//! protocol: messages
+//! rules: HDR
 
 use super::{legal::Meaning, Connection, Delivery, Ended, Mode, SinkWhy, State};
 use crate::engine::{
@@ -65,7 +65,7 @@ impl Connection {
             //= spec: EST-3
             return Err(PeerError::BeforeEstablished(mid));
         }
-        // protocol: base-header
+        // rules: HDR
         //= spec: HDR-3
         if wire_len > u32::from(self.resize.announced()) {
             return Err(PeerError::TooLong);

@@ -2,7 +2,7 @@
 
 //! The size of receive buffers, changed while the connection lives.
 //!
-//! protocol: buffer-resize
+//! rules: RESIZE
 
 use super::{Connection, Output};
 use crate::engine::{

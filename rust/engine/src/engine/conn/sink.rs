@@ -2,7 +2,7 @@
 
 //! As a sink without copies: the peer's SrcAvails, and buffers that we offer.
 //!
-//! protocol: src-avail, src-avail-cancel, sink-avail, sink-avail-cancel
+//! rules: SRC, READ, SENDSM, SRCCANCEL, SINK, SINKCANCEL
 
 use super::{Connection, Delivery, Ended, Mode, Output, Remote, Sink, SinkId, SinkWhy};
 use crate::engine::{
@@ -210,7 +210,7 @@ impl Connection {
         None
     }
 
-    /// protocol: sink-avail
+    /// rules: SINK
     pub(super) fn poll_sink_avail(&mut self) -> Option<Output> {
         let advert = self.offers.next()?;
         let all = self

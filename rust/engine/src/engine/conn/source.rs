@@ -2,7 +2,7 @@
 
 //! As a source without copies: runs, and what the sink says about them.
 //!
-//! protocol: src-avail, src-avail-cancel, sink-avail, modes
+//! rules: SRC, READ, SENDSM, SRCCANCEL, SINK, MODE
 
 use super::{Connection, Ended, Mode, Output, PeerTraits, Run, RunId};
 use crate::engine::{
@@ -156,7 +156,7 @@ impl Connection {
     /// SinkAvail of the peer, checked. One that is stale, or that the end of our
     /// stream has crossed, means nothing.
     ///
-    /// protocol: discards, crossing
+    /// rules: DISCARD, CROSS
     pub(super) fn on_sink_avail(&mut self, advert: SinkAvail, meant: bool) {
         self.stats.sink_avails_received = self.stats.sink_avails_received.wrapping_add(1);
         //= spec: DISCARD-4
@@ -190,7 +190,7 @@ impl Connection {
 
     /// A ModeChange that was asked for, or that policy asks for.
     ///
-    /// protocol: modes
+    /// rules: MODE
     pub(super) fn poll_mode(&mut self) -> Option<Output> {
         let wish = self.modes.wish().or_else(|| self.policy_wish())?;
         //= spec: MODE-9
@@ -245,7 +245,7 @@ impl Connection {
         }
     }
 
-    /// protocol: src-avail-cancel (the answer is waited for with a limit)
+    /// rules: SRCCANCEL (the answer is waited for with a limit)
     pub(super) fn on_answer_timeout(&mut self) {
         self.unanswered = self.unanswered.saturating_add(1);
         //= spec: SRCCANCEL-9

@@ -2,7 +2,7 @@
 
 //! The life of a connection.
 //!
-//! protocol: establishment, close
+//! rules: EST, CLOSE
 
 machine! {
     /// Where a connection is in its life.

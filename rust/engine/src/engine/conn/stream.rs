@@ -2,7 +2,7 @@
 
 //! The send stream: which way its next bytes travel.
 //!
-//! protocol: data, src-avail, sink-avail, discards
+//! rules: DATA, SRC, SINK, DISCARD
 
 use super::{Connection, Mode, Output, RemoteSink};
 use crate::engine::{
@@ -90,7 +90,7 @@ impl Connection {
     /// be added: it is full, its sink wants it back, or the next bytes go another
     /// way.
     ///
-    /// protocol: sink-avail
+    /// rules: SINK
     pub(super) fn poll_completion(&mut self) -> Option<Output> {
         let written = self.targets.written()?;
         let more = match self.front() {
@@ -140,7 +140,7 @@ impl Connection {
 
     /// Whether a SrcAvail may go now, but for credits.
     ///
-    /// protocol: max-adverts, crossing
+    /// rules: ADVERT, CROSS
     pub(super) fn has_advert_room(&self) -> bool {
         let own = self.runs.outstanding();
         //= spec: ADVERT-1
@@ -226,7 +226,7 @@ impl Connection {
 
     /// Whether the message announces an urgent byte.
     ///
-    /// protocol: urgent
+    /// rules: URGENT
     pub(super) fn take_announcement(&mut self) -> bool {
         let pending = self.stream.urgent().is_pending();
         if pending {

@@ -49,7 +49,7 @@ impl Connection {
 
     /// Tells the peer of an urgent byte that its window keeps back.
     ///
-    /// protocol: urgent
+    /// rules: URGENT
     fn poll_announcement(&mut self) -> Option<Output> {
         //= spec: URGENT-3
         if !self.stream.urgent().wants_announcement() || !self.may_send(Need::Control) {
@@ -58,7 +58,7 @@ impl Connection {
         Some(self.send_update())
     }
 
-    /// protocol: credit-updates
+    /// rules: UPDATE
     fn poll_credit_update(&mut self) -> Option<Output> {
         if !self.may_update() {
             return None;
@@ -133,7 +133,7 @@ impl Connection {
         Output::Send {
             header: repr.emit(),
             payload_len: payload_len.into(),
-            // protocol: messages (solicited events)
+            // rules: HDR (solicited events)
             solicited: body.mid().is_solicited() || flags.oob_pres,
         }
     }

@@ -2,7 +2,7 @@
 
 //! The credits that the peer has granted, and our sequence numbers.
 //!
-//! protocol: credits, sequence-numbers
+//! rules: CREDIT, SEQ
 
 use crate::engine::{error::PeerError, types::Mseq};
 

@@ -2,7 +2,7 @@
 
 //! The modes of both directions, and what may change them.
 //!
-//! protocol: modes
+//! rules: MODE
 
 use crate::engine::{
     error::{PeerError, Refused},
@@ -155,6 +155,7 @@ impl Modes {
     ) -> Result<(), PeerError> {
         //= spec: MODE-2
         match change.half {
+            //= spec: ADVERT-5
             Half::Receive if change.mode == Mode::Pipelined && !pipelined => {
                 Err(PeerError::NotAnnounced(Mid::ModeChange))
             }
@@ -327,7 +328,7 @@ mod tests {
         );
     }
 
-    //= test: ADVERT-1
+    //= test: ADVERT-5
     #[test]
     fn who_announces_one_advert_is_not_asked_for_pipelined_mode() {
         let mut state = Modes::new();

@@ -22,7 +22,7 @@
 //!
 //! See [`Window::update_due`].
 //!
-//! protocol: credits, credit-updates
+//! rules: CREDIT, UPDATE
 
 use super::credit::Need;
 use crate::engine::{error::PeerError, types::Mseq};
@@ -119,7 +119,7 @@ impl Window {
     /// Acknowledges nothing from the last message on until
     /// [`thaw`](Self::thaw).
     ///
-    /// protocol: src-avail-cancel
+    /// rules: SRCCANCEL
     pub(crate) fn freeze(&mut self) {
         self.frozen.get_or_insert(self.received.previous());
     }
@@ -194,12 +194,12 @@ impl Window {
 
     /// Checks number and credit of a message without taking it in.
     pub(crate) fn check(&self, mseq: Mseq, payload: bool) -> Result<(), PeerError> {
-        // protocol: sequence-numbers
+        // rules: SEQ
         //= spec: SEQ-2
         if mseq != self.received.next() {
             return Err(PeerError::MseqGap);
         }
-        // protocol: credits
+        // rules: CREDIT
         //= spec: CREDIT-7
         if self.granted == 0 {
             return Err(PeerError::WithoutCredit);
@@ -268,7 +268,7 @@ impl Window {
     /// two sides that both do not read from answering each other at full
     /// speed; a peer without any credit is never kept waiting.
     ///
-    /// protocol: credit-updates
+    /// rules: UPDATE
     pub(crate) fn update_due(&self) -> UpdateDue {
         let new = self.grant().1.saturating_sub(self.told);
         if new == 0 {

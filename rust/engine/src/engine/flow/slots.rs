@@ -2,7 +2,7 @@
 
 //! The send queue: messages that are posted and have not completed.
 //!
-//! protocol: credits (send slots are kept back in the same way)
+//! rules: CREDIT (send slots are kept back in the same way)
 
 use super::credit::Need;
 use crate::engine::types::Mseq;

@@ -2,7 +2,7 @@
 
 //! The extended headers of SrcAvail and SinkAvail.
 //!
-//! protocol: extended-headers
+//! rules: HDR
 
 use super::{
     bytes::{Reader, Writer},

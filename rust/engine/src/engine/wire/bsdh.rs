@@ -2,7 +2,7 @@
 
 //! The Base Sockets Direct Header, the first 16 bytes of every message.
 //!
-//! protocol: base-header
+//! rules: HDR
 
 use super::{
     bytes::{Reader, Writer},

@@ -2,7 +2,7 @@
 
 //! Hello and HelloAck, the private data of the CM's REQ and REP.
 //!
-//! protocol: hello, hello-ack
+//! rules: HELLO
 
 use super::{
     bytes::{Reader, Writer},

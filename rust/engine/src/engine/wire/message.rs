@@ -2,7 +2,7 @@
 
 //! The checked view of one received message.
 //!
-//! protocol: base-header
+//! rules: HDR
 
 use super::{Bsdh, BSDH_LEN, HEADER_MAX};
 use crate::engine::error::PeerError;

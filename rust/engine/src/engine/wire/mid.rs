@@ -2,7 +2,7 @@
 
 //! The kinds of messages.
 //!
-//! protocol: messages
+//! rules: HDR
 
 /// Message id, the first byte of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,7 +132,7 @@ impl Mid {
     /// only. Data is solicited for an urgent byte alone, which is not known
     /// here.
     ///
-    /// protocol: messages
+    /// rules: HDR
     //= spec: HDR-11
     pub(crate) const fn is_solicited(self) -> bool {
         match self {

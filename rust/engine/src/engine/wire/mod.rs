@@ -8,7 +8,7 @@
 //! Neither knows the state of a connection: whether a message is legal now is
 //! not decided here.
 //!
-//! protocol: base-header, extended-headers, messages, hello
+//! rules: HDR, HELLO
 
 pub mod avail;
 pub mod bsdh;

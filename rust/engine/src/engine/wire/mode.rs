@@ -2,7 +2,7 @@
 
 //! The extended header of ModeChange.
 //!
-//! protocol: extended-headers, modes
+//! rules: HDR, MODE
 
 /// How the bytes of one direction travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 //! Messages as values.
 //!
-//! protocol: messages, extended-headers
+//! rules: HDR
 
 use super::{
     avail::{SinkAvail, SrcAvail, SINK_AVAIL_LEN, SRC_AVAIL_LEN},

@@ -5,7 +5,7 @@
 //! A cancel concerns everything that is outstanding of its kind, so one at a
 //! time is enough, and it is over when nothing is outstanding any more.
 //!
-//! protocol: src-avail-cancel, sink-avail-cancel
+//! rules: SRCCANCEL, SINKCANCEL
 
 machine! {
     /// SrcAvailCancel or SinkAvailCancel, as its sender sees it.

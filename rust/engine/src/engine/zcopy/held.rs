@@ -2,7 +2,7 @@
 
 //! The SrcAvails of the peer: read, declined, or taken back by it.
 //!
-//! protocol: src-avail, src-avail-cancel
+//! rules: SRC, READ, SENDSM, SRCCANCEL
 
 use super::{fifo::Fifo, ADVERTS_MAX};
 use crate::engine::{
@@ -147,28 +147,28 @@ impl Held {
         payload_len: u32,
         mseq_ack: Mseq,
     ) -> Result<(), PeerError> {
-        let outstanding = PeerError::SrcAvailOutstanding(Mid::SrcAvail);
         match mode {
             //= spec: MODE-5
             Mode::Buffered => return Err(PeerError::ModeForbids(Mid::SrcAvail)),
             Mode::Combined => {
                 //= spec: ADVERT-2
                 if self.state != Hold::Empty || self.is_void(mseq_ack) {
-                    return Err(outstanding);
+                    return Err(PeerError::SrcAvailOutstanding(Mid::SrcAvail));
                 }
-                // protocol: src-avail (some bytes are inline, but not all)
+                // rules: SRC (some bytes are inline, but not all)
                 //= spec: SRC-2
                 if payload_len == 0 || payload_len >= advert.len {
                     return Err(PeerError::SrcAvailInline);
                 }
             }
             Mode::Pipelined => {
+                //= spec: SRC-5
                 if self.state == Hold::Cancelled {
-                    return Err(outstanding);
+                    return Err(PeerError::CancelOutstanding(Mid::SrcAvail));
                 }
                 //= spec: SRC-3
                 if payload_len > 0 {
-                    return Err(PeerError::SrcAvailInline);
+                    return Err(PeerError::SrcAvailPayload);
                 }
             }
         }
@@ -259,7 +259,7 @@ impl Held {
     /// The next RdmaRdCompl that is due: for the whole of the oldest, or for a
     /// part of it, before SendSm or when there are `least` bytes to report.
     ///
-    /// protocol: src-avail (completions)
+    /// rules: READ
     pub(crate) fn report(&self, least: u32) -> Option<u32> {
         let advert = self.fifo.first()?;
         if advert.fetched == 0 {
@@ -336,6 +336,7 @@ impl Held {
 
 /// A buffer that is empty or reaches past the end of the address space is none.
 pub(crate) fn check_range(mid: Mid, va: u64, len: u32) -> Result<(), PeerError> {
+    //= spec: ADVERT-6
     if len == 0 || va.checked_add(len.into()).is_none() {
         return Err(PeerError::AdvertRange(mid));
     }

@@ -2,7 +2,7 @@
 
 //! The buffers that we offer to the peer, to be written: our SinkAvails.
 //!
-//! protocol: sink-avail, discards, sink-avail-cancel
+//! rules: SINK, DISCARD, SINKCANCEL
 
 use super::{cancel::Cancel, fifo::Fifo, ADVERTS_MAX};
 use crate::engine::{
@@ -173,7 +173,7 @@ impl Offers {
     /// counts as discarded; without one, the oldest that waits to be sent would
     /// come too late for its bytes.
     ///
-    /// protocol: discards
+    /// rules: DISCARD
     pub(crate) fn on_payload(&mut self) -> Option<SinkEnd> {
         if let Some(sink) = self.take(Offer::is_sent) {
             self.resolve();

@@ -3,7 +3,7 @@
 //! One run of the send stream: bytes in registered memory, and the SrcAvail
 //! that offers them.
 //!
-//! protocol: src-avail, src-avail-cancel, crossing
+//! rules: SRC, READ, SENDSM, MR, SRCCANCEL, CROSS
 
 use crate::engine::types::{Mseq, RunId};
 

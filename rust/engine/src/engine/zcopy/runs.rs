@@ -2,7 +2,7 @@
 
 //! The runs of the send stream, in its order, among its plain bytes.
 //!
-//! protocol: src-avail, src-avail-cancel, crossing
+//! rules: SRC, READ, SENDSM, SRCCANCEL, CROSS
 
 use super::{
     cancel::Cancel,
@@ -192,7 +192,7 @@ impl Runs {
     /// Whether an answer of the sink with this MSeqAck is about what is
     /// outstanding. False: it is about something that is over.
     ///
-    /// protocol: src-avail (stale answers)
+    /// rules: READ, SENDSM (stale answers)
     pub(crate) fn is_current(&self, mid: Mid, mseq_ack: Mseq) -> Result<bool, PeerError> {
         if !self.ever_advertised {
             return Err(PeerError::Unsolicited(mid));

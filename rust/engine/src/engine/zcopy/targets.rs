@@ -2,7 +2,7 @@
 
 //! The buffers that the peer offers to be written: its SinkAvails.
 //!
-//! protocol: sink-avail, discards, sink-avail-cancel
+//! rules: SINK, DISCARD, SINKCANCEL
 
 use super::{fifo::Fifo, ADVERTS_MAX};
 use crate::engine::wire::avail::SinkAvail;
@@ -89,7 +89,7 @@ impl Targets {
     /// `left`: it was sent before its sink knew that Pipelined mode was left.
     /// What was sent after that has used up nothing.
     ///
-    /// protocol: discards
+    /// rules: DISCARD
     pub(crate) fn take_stale(&mut self, advert: SinkAvail, left: bool) -> bool {
         let known = if left {
             self.left_with
@@ -184,7 +184,7 @@ impl Targets {
 
     /// A message with payload was sent.
     ///
-    /// protocol: discards
+    /// rules: DISCARD
     pub(crate) fn on_payload_sent(&mut self) {
         match self.fifo.first_mut() {
             Some(target) => {
