@@ -407,7 +407,10 @@ fn adverts_that_cannot_be_are_violations() {
         with(combined(), u32::MAX, u64::MAX - u64::from(u32::MAX), 1),
         None
     );
-    assert_eq!(with(pipelined(), 10, 0, 1), Some(PeerError::SrcAvailPayload));
+    assert_eq!(
+        with(pipelined(), 10, 0, 1),
+        Some(PeerError::SrcAvailPayload)
+    );
     assert_eq!(with(combined(), 10, 0, 0), Some(PeerError::SrcAvailInline));
     assert_eq!(with(combined(), 10, 0, 10), Some(PeerError::SrcAvailInline));
     let mut s = pipelined();
@@ -437,10 +440,7 @@ fn leaving_pipelined_mode_drops_what_is_held_if_nothing_was_read() {
     let mut s = pipelined();
     s.send(Body::SrcAvail(ADVERT), 0).unwrap();
     s.conn.start_read(1).unwrap();
-    assert_eq!(
-        s.send(COMBINED, 0).err(),
-        Some(PeerError::PartlyRead)
-    );
+    assert_eq!(s.send(COMBINED, 0).err(), Some(PeerError::PartlyRead));
 }
 
 #[test]
