@@ -4,8 +4,10 @@
 
 #![no_main]
 
+use sdp_sim::story::Stranger;
+
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Err(fault) = sdp_sim::rogue::meet(bytes) {
-        panic!("{fault}");
+    if let Err(told) = Stranger::Rogue.meet_bytes(bytes) {
+        panic!("{told}");
     }
 });

@@ -22,6 +22,11 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {}
 
+/// A [`Fault`] in these words.
+pub(crate) fn fault(text: &str) -> Fault {
+    Fault::new(text.to_owned())
+}
+
 /// The value, unless an invariant is broken.
 pub type Checked<T = ()> = Result<T, Fault>;
 

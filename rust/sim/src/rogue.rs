@@ -9,13 +9,14 @@
 
 use crate::{
     coverage::event_of,
-    dice::{Bytes, Dice},
+    dice::Dice,
     fault::{ensure, Checked},
     frame::{Frame, Span},
     port::{Done, Work},
-    run::{limits, Shown},
+    run::limits,
     shell::{Shell, Watch},
     side::Side,
+    trace::Sight,
 };
 use sdp_engine::engine::{
     conn::{Connection, Ended, Queue, State},
@@ -32,38 +33,16 @@ use sdp_engine::engine::{
 const IP: Ip = Ip::V4([10, 0, 0, 1]);
 
 /// Steps of a meeting, at most.
-const STEPS_MAX: u32 = 2_000;
+const STEPS_MAX: u64 = 2_000;
 
 /// Steps after the end that are tried.
 const AFTERWARDS: u32 = 40;
 
-/// Meets the peer that these bytes describe.
-pub fn meet(bytes: &[u8]) -> Checked<Shown> {
-    meet_by(&mut Bytes::new(bytes))
-}
-
-/// The same with dice that may be without end.
-pub fn meet_by(dice: &mut impl Dice) -> Checked<Shown> {
-    let mut rogue = Rogue::new(dice)?;
-    let mut afterwards = 0;
-    for _ in 0..STEPS_MAX {
-        if dice.is_empty() || afterwards > AFTERWARDS {
-            break;
-        }
-        rogue.step(dice)?;
-        rogue.watch.steps += 1;
-        afterwards += u32::from(rogue.ended.is_some() || rogue.shell.conn.is_none());
-    }
-    rogue.leave()?;
-    Ok(Shown {
-        steps: rogue.watch.steps,
-        coverage: rogue.watch.coverage,
-    })
-}
-
-struct Rogue {
+pub(crate) struct Rogue {
     shell: Shell,
-    watch: Watch,
+    pub(crate) watch: Watch,
+    /// Steps after the end.
+    afterwards: u32,
     /// Number of our last message, and of the last one we admit to have.
     mseq: Mseq,
     ack: Mseq,
@@ -94,12 +73,13 @@ fn number(dice: &mut impl Dice) -> u32 {
 }
 
 impl Rogue {
-    fn new(dice: &mut impl Dice) -> Checked<Self> {
+    pub(crate) fn new(watch: Watch, dice: &mut impl Dice) -> Checked<Self> {
         let cfg = limits(dice);
         let bufs = size(dice, 0, 12);
         let mut rogue = Self {
             shell: Shell::new(Side::A, cfg),
-            watch: Watch::default(),
+            watch,
+            afterwards: 0,
             mseq: Mseq::HELLO,
             ack: Mseq::HELLO,
             seen: Mseq::HELLO,
@@ -181,7 +161,19 @@ impl Rogue {
         self.shell.ledger.on_hello_received(self.bufs);
     }
 
-    fn step(&mut self, dice: &mut impl Dice) -> Checked {
+    /// Whether enough was tried, also after the end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.afterwards > AFTERWARDS || self.watch.steps >= STEPS_MAX
+    }
+
+    pub(crate) fn step(&mut self, dice: &mut impl Dice) -> Checked {
+        self.watch.steps += 1;
+        self.take_step(dice)?;
+        self.afterwards += u32::from(self.ended.is_some() || self.shell.conn.is_none());
+        Ok(())
+    }
+
+    fn take_step(&mut self, dice: &mut impl Dice) -> Checked {
         let watch = &mut self.watch;
         let shell = &mut self.shell;
         match dice.below(16) {
@@ -346,6 +338,10 @@ impl Rogue {
         self.watch
             .coverage
             .add(conn.state(), event_of(repr.as_ref()));
+        self.watch.trace.see(|| {
+            let text = repr.map_or_else(|| format!("{frame:?}"), |repr| repr.to_string());
+            Sight::Left(Side::B, 0, text)
+        });
         let over = conn.ended().is_some();
         let (before, held) = (*conn.stats(), conn.held());
         match conn.handle_message(frame.head(), frame.wire_len()) {
@@ -408,7 +404,7 @@ impl Rogue {
 
     /// The application reads what there is and goes, and the peer's connection
     /// manager says that it is over.
-    fn leave(&mut self) -> Checked {
+    pub(crate) fn leave(&mut self) -> Checked {
         if !self.shell.app.closed {
             while self.shell.read() {
                 self.settle()?;

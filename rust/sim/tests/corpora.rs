@@ -7,7 +7,7 @@
     reason = "a test says what is wrong by panicking"
 )]
 
-use sdp_sim::{codec, rogue, run::History};
+use sdp_sim::{codec, run::History, story::Stranger};
 use std::{fs, path::Path};
 
 /// Every file of a corpus.
@@ -32,7 +32,10 @@ fn the_corpus_of_the_codec_breaks_nothing() {
 fn the_corpus_of_hostile_peers_breaks_nothing() {
     let mut steps = 0;
     for bytes in corpus("peer") {
-        steps += rogue::meet(&bytes).unwrap().steps;
+        match Stranger::Rogue.meet_bytes(&bytes) {
+            Ok(shown) => steps += shown.steps,
+            Err(told) => panic!("{told}"),
+        }
     }
     assert!(steps > 400, "{steps} steps");
 }

@@ -3,16 +3,16 @@
 //! Peers of which nothing good can be expected.
 #![allow(clippy::panic, reason = "a test says what is wrong by panicking")]
 
-use sdp_sim::{coverage::Coverage, dice::Seeded, rogue};
+use sdp_sim::{coverage::Coverage, story::Stranger};
 
 //= test: ROBUST-1, ROBUST-2, ROBUST-3, ROBUST-5
 #[test]
 fn no_peer_of_a_fixed_seed_breaks_anything() {
     let mut coverage = Coverage::default();
     for seed in 0..20_000 {
-        match rogue::meet_by(&mut Seeded::new(seed)) {
+        match Stranger::Rogue.meet_seed(seed) {
             Ok(met) => coverage.merge(&met.coverage),
-            Err(fault) => panic!("seed {seed}: {fault}"),
+            Err(told) => panic!("{told}"),
         }
     }
     assert!(coverage.compare().refused > 60, "{:?}", coverage.compare());

@@ -6,12 +6,9 @@ use anyhow::{bail, Result};
 use clap::{Parser, Subcommand};
 use sdp_sim::{
     coverage::Coverage,
-    dice::Seeded,
-    fault::Checked,
-    foreign::{self, Kind},
-    rogue,
     run::{History, Shown},
     scene,
+    story::Stranger,
 };
 use std::{thread, time::Instant};
 
@@ -70,33 +67,24 @@ struct Total {
     failed: Option<u64>,
 }
 
-/// Steps of a meeting with another implementation.
-const FOREIGN_STEPS: usize = 200;
-
-/// Two engines, and one engine with a peer of each kind, of the same seed.
-fn both(seed: u64) -> Checked<Shown> {
-    let mut shown = History::of_seed(seed).play()?;
-    let met = rogue::meet_by(&mut Seeded::new(seed))?;
-    shown.add(&met);
-    for kind in [Kind::Ofed, Kind::Gen2] {
-        shown.add(&foreign::meet_by(
-            kind,
-            &mut Seeded::new(seed),
-            FOREIGN_STEPS,
-        )?);
+/// Two engines, and one engine with each stranger, of the same seed.
+fn all(seed: u64) -> Option<Shown> {
+    let mut shown = History::of_seed(seed).play().ok()?;
+    for who in Stranger::ALL {
+        shown.add(&who.meet_seed(seed).ok()?);
     }
-    Ok(shown)
+    Some(shown)
 }
 
 fn some(seeds: impl Iterator<Item = u64>) -> Total {
     let mut total = Total::default();
     for seed in seeds {
-        match both(seed) {
-            Ok(shown) => {
+        match all(seed) {
+            Some(shown) => {
                 total.steps += shown.steps;
                 total.coverage.merge(&shown.coverage);
             }
-            Err(_) => {
+            None => {
                 total.failed = Some(seed);
                 break;
             }
@@ -166,18 +154,11 @@ fn replay(seed: u64) -> Result<()> {
             return again(seed);
         }
     }
-    match rogue::meet_by(&mut Seeded::new(seed)) {
-        Ok(shown) => println!("a rogue: {} steps, nothing is wrong", shown.steps),
-        Err(fault) => {
-            println!("{fault}");
-            return again(seed);
-        }
-    }
-    for kind in [Kind::Ofed, Kind::Gen2] {
-        match foreign::meet_by(kind, &mut Seeded::new(seed), FOREIGN_STEPS) {
-            Ok(shown) => println!("{kind:?}: {} steps, nothing is wrong", shown.steps),
-            Err(fault) => {
-                println!("{kind:?}: {fault}");
+    for who in Stranger::ALL {
+        match who.meet_seed(seed) {
+            Ok(shown) => println!("{who:?}: {} steps, nothing is wrong", shown.steps),
+            Err(told) => {
+                println!("{told}");
                 return again(seed);
             }
         }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a model counts: messages, buffers and credits.
+
+use crate::{
+    fault::{ensure, Checked},
+    frame::{Frame, Span},
+};
+use sdp_engine::engine::{
+    types::Mseq,
+    wire::{Body, Flags, Repr},
+};
+
+/// Receive buffers of a model.
+pub(super) const BUFFERS: u16 = 6;
+
+/// Size of each.
+pub(super) const RCV_SIZE: u16 = 80;
+
+#[derive(Clone, Debug)]
+pub(super) struct Books {
+    /// Number of our last message, and of the engine's.
+    pub(super) mseq: u32,
+    pub(super) received: u32,
+    /// MSeqAck, while it waits for a Read of ours.
+    pub(super) held_ack: Option<u32>,
+    pub(super) credits: i64,
+    /// Receive buffers, and the most credits that the engine can have.
+    pub(super) posted: i64,
+    told: i64,
+}
+
+impl Books {
+    pub(super) fn new(bufs: u16) -> Self {
+        Self {
+            mseq: 0,
+            received: 0,
+            held_ack: None,
+            credits: bufs.into(),
+            posted: BUFFERS.into(),
+            told: BUFFERS.into(),
+        }
+    }
+
+    /// A message of the engine.
+    pub(super) fn receive(&mut self, frame: &Frame, repr: &Repr) -> Checked {
+        ensure!(self.posted > 0, "no buffer for {repr}");
+        ensure!(
+            frame.wire_len() <= RCV_SIZE.into(),
+            "{repr} is longer than {RCV_SIZE}"
+        );
+        self.posted -= 1;
+        self.told -= 1;
+        self.received += 1;
+        self.credits = i64::from(repr.bufs) - i64::from(self.mseq - repr.mseq_ack.get());
+        Ok(())
+    }
+
+    /// OFED's rule: half as many again, or anything when there are few.
+    pub(super) fn wants_update(&self) -> bool {
+        let left = self.told.max(0);
+        let bufs = self.posted - i64::from(self.received - self.ack());
+        let more = if left <= 2 {
+            bufs > left
+        } else {
+            2 * bufs > 3 * left
+        };
+        more && self.credits > 0
+    }
+
+    fn ack(&self) -> u32 {
+        self.held_ack.unwrap_or(self.received)
+    }
+
+    pub(super) fn send(&mut self, body: Body, flags: Flags, payload: Span) -> Repr {
+        self.credits -= 1;
+        self.mseq += 1;
+        let ack = self.ack();
+        self.told = self.posted - i64::from(self.received - ack);
+        Repr {
+            flags,
+            bufs: u16::try_from(self.posted).unwrap_or(0),
+            mseq: Mseq::new(self.mseq),
+            mseq_ack: Mseq::new(ack),
+            body,
+            payload_len: payload.len,
+        }
+    }
+}

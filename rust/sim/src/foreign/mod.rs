@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One engine, and a peer that behaves as another implementation is known to.
+//!
+//! The models are written from what is known of these implementations on the
+//! wire: what they send when, what they ignore, and what they get wrong. What
+//! is checked is what an application would notice: every byte arrives, in both
+//! directions, and the connection ends well.
+
+mod books;
+mod sink;
+mod source;
+mod speak;
+
+use crate::{
+    dice::Dice,
+    fault::{ensure, fault, Checked},
+    frame::{Frame, Span},
+    port::{Done, Work},
+    run::limits,
+    shell::{Leave, Shell, Watch},
+    side::Side,
+    trace::Sight,
+};
+use books::{Books, BUFFERS, RCV_SIZE};
+use sdp_engine::engine::{
+    conn::{Config, Connection, Ended, Queue},
+    timer::Timer,
+    types::Ip,
+    wire::{
+        hello::{Hello, HelloAck},
+        Body,
+    },
+};
+use sink::Sink;
+use source::Source;
+use std::collections::VecDeque;
+
+/// Which implementation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Mellanox OFED: Combined for ever, one SrcAvail, many partial completions,
+    /// no credit updates once the peer has sent its DisConn.
+    Ofed,
+    /// OpenIB gen2: Pipelined mode with many SrcAvails, one SendSm for all and
+    /// sometimes a second one, SinkAvails that win over SrcAvails and are counted
+    /// against payload, and an acknowledgement that waits for a Read.
+    Gen2,
+}
+
+const IP: Ip = Ip::V4([10, 0, 0, 1]);
+/// Payload that one message to the model can have.
+const PAYLOAD_MAX: u32 = 64;
+const ROUNDS_MAX: usize = 20_000;
+
+/// On its way to the engine.
+#[derive(Clone, Debug)]
+enum Going {
+    Send(Frame),
+    Write { key: u32, va: u64, payload: Span },
+}
+
+pub(crate) struct Meeting {
+    kind: Kind,
+    shell: Shell,
+    pub(crate) watch: Watch,
+    out: VecDeque<Going>,
+    books: Books,
+    source: Source,
+    sink: Sink,
+    /// Control messages that wait for credits.
+    answers: VecDeque<Body>,
+    /// A SinkAvail of so much room is wanted.
+    offer: Option<u32>,
+    /// A cancel is answered by SendSm even if there was one before.
+    again: bool,
+    shut: bool,
+    disconn_sent: bool,
+    disconn_received: bool,
+    first: bool,
+    dreq: bool,
+}
+
+impl Meeting {
+    pub(crate) fn new(kind: Kind, watch: Watch, dice: &mut impl Dice) -> Checked<Self> {
+        let drawn = limits(dice);
+        // The message in which a SrcAvail goes has to fit.
+        let cfg = Config {
+            max_send_payload: drawn.max_send_payload.min(RCV_SIZE - 16),
+            ..drawn
+        };
+        let mut shell = Shell::new(Side::A, cfg);
+        let mut watch = watch;
+        let conn = shell.begin(Connection::connecting(cfg));
+        let hello = conn
+            .hello(IP, IP, 1)
+            .map_err(|e| fault(&format!("{e:?}")))?;
+        let hello = Hello::parse(&hello).map_err(|e| fault(&e.to_string()))?;
+        shell.ledger.on_hello_sent(hello.bufs);
+        let ack = HelloAck {
+            bufs: BUFFERS,
+            minor: 2,
+            max_adverts: if kind == Kind::Gen2 { 255 } else { 1 },
+            actual_rcv_size: RCV_SIZE.into(),
+        };
+        shell.ledger.on_hello_received(ack.bufs);
+        let taken = shell.tell(&mut watch, "REP, good HelloAck", |conn| {
+            conn.handle_hello_ack(&ack.emit())
+        });
+        ensure!(
+            taken == Some(Ok(())),
+            "the HelloAck is not taken: {taken:?}"
+        );
+        let mut meeting = Self {
+            kind,
+            shell,
+            watch,
+            out: VecDeque::new(),
+            books: Books::new(hello.bufs),
+            source: Source::new(kind, hello.max_adverts, u32::from(cfg.rcv_size) - 16),
+            sink: Sink::new(kind),
+            answers: VecDeque::new(),
+            offer: None,
+            again: dice.once_in(2),
+            shut: false,
+            disconn_sent: false,
+            disconn_received: false,
+            first: false,
+            dreq: false,
+        };
+        meeting.settle()?;
+        Ok(meeting)
+    }
+
+    pub(crate) fn step(&mut self, dice: &mut impl Dice) -> Checked {
+        self.watch.steps += 1;
+        match dice.below(20) {
+            0..=4 => self.program(dice)?,
+            5 | 6 => self.wish(dice),
+            7 | 8 => self.model_program(dice)?,
+            9..=11 => {
+                self.carry_in()?;
+            }
+            12..=15 => {
+                self.carry_out()?;
+            }
+            16 | 17 => {
+                self.shell.handle(&mut self.watch)?;
+            }
+            18 => {
+                self.shell.complete(&mut self.watch)?;
+            }
+            _ => {
+                let timer = self.shell.timer;
+                if matches!(timer, Some(Timer::Cork | Timer::Decline | Timer::Recall)) {
+                    self.shell.time_out(&mut self.watch);
+                }
+            }
+        }
+        self.settle()
+    }
+
+    fn note(&mut self, side: Side, text: impl FnOnce() -> String) {
+        self.watch.trace.see(|| Sight::Note(side, text()));
+    }
+
+    /// What the engine's program does.
+    fn program(&mut self, dice: &mut impl Dice) -> Checked {
+        let (shell, watch) = (&mut self.shell, &mut self.watch);
+        let size = |dice: &mut _, most| u16::try_from(Dice::between(dice, 1, most)).unwrap_or(1);
+        match dice.below(5) {
+            0 => {
+                let how = Queue {
+                    more: dice.once_in(8),
+                    urgent: dice.once_in(16),
+                };
+                let len = size(dice, 150);
+                shell.write(len, how, watch);
+                self.note(Side::A, || format!("writes {len} bytes"));
+            }
+            1 | 2 => {
+                let len = size(dice, 300);
+                shell.write_run(len, 0, watch);
+                self.note(Side::A, || format!("writes {len} registered bytes"));
+            }
+            3 => {
+                shell.read();
+            }
+            _ => {
+                shell.read_remote(dice.between(1, 300), watch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What its shell would rather have.
+    fn wish(&mut self, dice: &mut impl Dice) {
+        let on = dice.once_in(2);
+        match dice.below(8) {
+            0 => {
+                self.shell.offer(30);
+            }
+            1 => {
+                let mode = u8::try_from(dice.below(3)).unwrap_or(0);
+                self.shell.request_mode(mode);
+            }
+            wish => {
+                if let Some(conn) = self.shell.conn.as_mut() {
+                    match wish {
+                        2 => conn.recall(),
+                        3 => conn.decline(),
+                        4 => conn.cancel_sinks(),
+                        5 => conn.set_req_pipe(on),
+                        _ => conn.set_reading(on),
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the model's program does, and what the model would rather have.
+    fn model_program(&mut self, dice: &mut impl Dice) -> Checked {
+        match dice.below(14) {
+            0..=3 => {
+                let large = dice.once_in(2);
+                let len = dice.between(2, if large { 300 } else { 120 });
+                self.note(Side::B, || format!("writes {len} bytes"));
+                self.source.write(len, large);
+            }
+            4 | 5 => self.read(dice.between(1, 200)),
+            6 | 7 => {
+                self.complete_read()?;
+            }
+            8 => self.source.wants_cancel = true,
+            9 => self.offer = Some(PAYLOAD_MAX + dice.below(200)),
+            10 => self.sink.decline(&mut self.answers),
+            11 | 12 => self.source.pace += 1,
+            _ => {
+                let body = if dice.once_in(2) {
+                    self.sink.cancel_offers()
+                } else {
+                    self.sink.wants_combined()
+                };
+                self.answers.extend(body);
+            }
+        }
+        Ok(())
+    }
+
+    /// Something of the engine reaches the model.
+    fn carry_in(&mut self) -> Checked<bool> {
+        let Some(work) = self.shell.port.out.pop_front() else {
+            return Ok(false);
+        };
+        let done = match work {
+            Work::Send(frame) => {
+                self.take(&frame)?;
+                Done::Send
+            }
+            Work::Read { key, va, len } => Done::Read(self.source.on_read(key, va, len)?),
+            Work::Write { key, va, payload } => {
+                self.sink.on_write(key, va, payload)?;
+                Done::Write
+            }
+        };
+        self.shell.port.done.push_back(done);
+        Ok(true)
+    }
+
+    fn carry_out(&mut self) -> Checked<bool> {
+        match self.out.pop_front() {
+            None => return Ok(false),
+            Some(Going::Send(frame)) => {
+                if let Some(repr) = frame.repr() {
+                    let number = repr.mseq.get().into();
+                    self.watch
+                        .trace
+                        .see(|| Sight::Reached(Side::A, number, repr.to_string()));
+                }
+                self.shell.port.fill(frame)?;
+            }
+            Some(Going::Write { key, va, payload }) => {
+                self.note(Side::B, || format!("RDMA Write of {}", payload.len));
+                self.shell.on_remote_write(key, va, payload)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, frame: &Frame) -> Checked {
+        let Some(repr) = frame.repr() else {
+            return Err(fault("the engine sends no message"));
+        };
+        self.books.receive(frame, &repr)?;
+        let number = u64::from(repr.mseq.get());
+        self.watch
+            .trace
+            .see(|| Sight::Reached(Side::B, number, repr.to_string()));
+        let free = repr.payload_len == 0 || self.sink.on_payload(frame.payload)?;
+        self.books.posted += i64::from(free);
+        let ack = repr.mseq_ack.get();
+        match repr.body {
+            Body::Data => {}
+            Body::DisConn => {
+                self.disconn_received = true;
+                self.first = self.disconn_sent;
+                self.sink.on_disconn()?;
+            }
+            Body::RdmaRdCompl(len) => self.source.on_completion(ack, len)?,
+            Body::SendSm => self.source.on_send_sm(ack),
+            Body::SrcAvail(advert) => self.sink.on_src_avail(advert, &repr)?,
+            Body::SrcAvailCancel => {
+                if self.sink.on_cancel(self.again, &mut self.answers) {
+                    self.books.held_ack = Some(self.books.received - 1);
+                }
+            }
+            Body::ModeChange(change) => self.sink.on_mode_change(change)?,
+            Body::SinkAvail(advert) => self.source.on_sink_avail(advert)?,
+            Body::SinkAvailCancel => self.source.on_sink_cancel(&mut self.answers),
+            Body::SinkCancelAck => self.sink.on_cancel_ack()?,
+            Body::RdmaWrCompl(len) => self.sink.on_written(len)?,
+            other => return Err(fault(&format!("{other:?} for {:?}", self.kind))),
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, most: u32) {
+        let free = self.sink.read(most);
+        self.books.posted += i64::from(free);
+    }
+
+    /// The model's Read completes, if there is one.
+    fn complete_read(&mut self) -> Checked<bool> {
+        let Some(read) = self.sink.reading() else {
+            return Ok(false);
+        };
+        self.note(Side::B, || format!("RDMA Read of {}", read.len));
+        let span = self.shell.on_remote_read(read.key, read.va, read.len)?;
+        if self.sink.on_read(span, &mut self.answers)? {
+            self.books.held_ack = None;
+        }
+        Ok(true)
+    }
+
+    fn settle(&mut self) -> Checked {
+        if self.shell.settle(&mut self.watch)? == Leave::Tells {
+            self.dreq = true;
+        }
+        self.speak();
+        Ok(())
+    }
+
+    /// Everything that can happen happens, with programs that read. When
+    /// nothing else is left, timers run.
+    fn run_out(&mut self) -> Checked {
+        self.source.pace = u32::MAX;
+        for _ in 0..ROUNDS_MAX {
+            let mut moved = self.carry_in()? | self.carry_out()?;
+            moved |= self.shell.handle(&mut self.watch)?;
+            moved |= self.shell.complete(&mut self.watch)?;
+            self.settle()?;
+            moved |= self.shell.read();
+            moved |= self.shell.read_remote(u32::MAX, &mut self.watch)?;
+            moved |= self.sink.has_unread();
+            self.read(u32::MAX);
+            moved |= self.complete_read()?;
+            self.settle()?;
+            if !moved && !self.shell.time_out(&mut self.watch) {
+                return Ok(());
+            }
+            self.settle()?;
+        }
+        Err(fault("the two never come to rest"))
+    }
+
+    fn check_transferred(&self) -> Checked {
+        let app = &self.shell.app;
+        ensure!(
+            self.sink.delivered == app.written(),
+            "the engine's program wrote {} bytes and {} arrived",
+            app.written(),
+            self.sink.delivered
+        );
+        ensure!(
+            app.read == self.source.written,
+            "the other program wrote {} bytes and {} were read",
+            self.source.written,
+            app.read
+        );
+        Ok(())
+    }
+
+    /// Both programs end their streams.
+    pub(crate) fn finish(&mut self) -> Checked {
+        self.run_out()?;
+        self.check_transferred()?;
+        self.shut = true;
+        self.run_out()?;
+        self.shell.shut_down(&mut self.watch);
+        self.settle()?;
+        self.run_out()?;
+        self.check_transferred()?;
+        ensure!(
+            self.disconn_sent && self.disconn_received,
+            "no end of the streams: {:?}",
+            self.shell.conn
+        );
+        // Who was first disconnects, and the other one is told.
+        if let (true, Some(conn)) = (self.first || self.dreq, self.shell.conn.as_mut()) {
+            conn.handle_disconnect_requested();
+        }
+        self.settle()?;
+        let ended = self.shell.ended();
+        ensure!(ended == Some(Ended::Finished), "ended: {ended:?}");
+        self.shell.port.memory.check_returned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, Meeting};
+    use crate::{dice::Seeded, shell::Watch};
+    use std::collections::BTreeSet;
+
+    /// What is rare and happens all the same, in meetings with a peer of a kind.
+    fn seen(kind: Kind) -> BTreeSet<&'static str> {
+        let mut seen = BTreeSet::new();
+        for seed in 0..4_000 {
+            let mut dice = Seeded::new(seed);
+            let mut meeting = Meeting::new(kind, Watch::default(), &mut dice).unwrap();
+            for _ in 0..200 {
+                meeting.step(&mut dice).unwrap();
+            }
+            meeting.finish().unwrap();
+            seen.extend(meeting.source.seen);
+            seen.extend(meeting.sink.seen);
+        }
+        seen
+    }
+
+    //= test: CROSS-1, CROSS-2, DISCARD-1, DISCARD-3, DISCARD-4, SENDSM-3, SRCCANCEL-5
+    #[test]
+    fn a_peer_like_gen2_meets_every_crossing() {
+        let all = [
+            "Data of the engine that uses up a SinkAvail",
+            "Data that uses up a SinkAvail",
+            "SinkAvails void by a mode",
+            "SinkCancelAck",
+            "SinkCancelAck of the engine",
+            "SrcAvails void by a SinkAvail",
+            "a SrcAvail that crosses SendSm",
+            "a SrcAvail that crosses a SinkAvail",
+            "a Write",
+            "a Write of the engine",
+            "a cancel of what is written into",
+            "a cancel that waits for a Read",
+            "a second SendSm",
+            "a stale SinkAvail",
+            "payload in a SinkAvail",
+        ];
+        assert_eq!(Vec::from_iter(seen(Kind::Gen2)), all);
+    }
+
+    //= test: ADVERT-3
+    #[test]
+    fn a_peer_like_ofed_meets_nothing_of_pipelined_mode() {
+        let some = ["a cancel that waits for a Read", "a second SendSm"];
+        assert_eq!(Vec::from_iter(seen(Kind::Ofed)), some);
+    }
+}
