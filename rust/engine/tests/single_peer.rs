@@ -571,6 +571,26 @@ fn a_link_failure_does_not_wait_for_abort_conn() {
     assert_eq!(script.conn.ended(), Some(Ended::Aborted));
 }
 
+#[test]
+fn each_direction_says_when_it_is_closed() {
+    let mut script = Script::established();
+    let closed = |script: &Script| (script.conn.send_closed(), script.conn.peer_closed());
+    assert_eq!(closed(&script), (false, false));
+    script.send(Body::DisConn, 0).unwrap();
+    assert_eq!(closed(&script), (false, true));
+    script.conn.shutdown_send();
+    assert_eq!(closed(&script), (true, true));
+    // A connection that has failed takes nothing more, before its end as well.
+    let mut script = Script::established();
+    script.conn.handle_link_failed();
+    assert_eq!(script.conn.state(), State::Established);
+    assert_eq!(closed(&script), (true, false));
+    // And one that was never there.
+    let mut script = Script::hello_sent();
+    script.conn.handle_disconnect_requested();
+    assert_eq!(closed(&script), (true, false));
+}
+
 //= test: CLOSE-8
 #[test]
 fn a_dreq_without_both_disconn_is_a_reset() {

@@ -21,6 +21,7 @@ use crate::{
 use sdp_engine::engine::{
     conn::{Connection, Ended, Queue, State},
     error::WireAction,
+    timer::Timer,
     types::{Ip, Mseq},
     wire::{
         avail::{SinkAvail, SrcAvail},
@@ -88,18 +89,19 @@ impl Rogue {
             reading: 0,
         };
         if dice.once_in(2) {
-            rogue.be_called(dice);
+            rogue.be_called(dice)?;
         } else {
-            rogue.call(dice);
+            rogue.call(dice)?;
         }
         rogue.settle()?;
         Ok(rogue)
     }
 
     /// The engine sends the Hello, and gets an answer that may be wrong.
-    fn be_called(&mut self, dice: &mut impl Dice) {
+    fn be_called(&mut self, dice: &mut impl Dice) -> Checked {
         let cfg = self.shell.cfg;
         self.shell.begin(Connection::connecting(cfg));
+        self.hesitate(dice)?;
         let watch = &mut self.watch;
         let hello = self
             .shell
@@ -116,7 +118,7 @@ impl Rogue {
         .emit();
         spoil(&mut ack, dice);
         if dice.once_in(16) {
-            return;
+            return Ok(());
         }
         let event = match HelloAck::parse(&ack) {
             Ok(ack) => {
@@ -128,9 +130,10 @@ impl Rogue {
         self.shell.ledger.on_hello_received(self.bufs);
         self.shell
             .tell(watch, event, |conn| conn.handle_hello_ack(&ack).is_ok());
+        Ok(())
     }
 
-    fn call(&mut self, dice: &mut impl Dice) {
+    fn call(&mut self, dice: &mut impl Dice) -> Checked {
         let mut hello = Hello {
             bufs: self.bufs,
             minor: 2,
@@ -146,11 +149,12 @@ impl Rogue {
         .emit();
         spoil(&mut hello, dice);
         let Ok(hello) = Hello::parse(&hello) else {
-            return;
+            return Ok(());
         };
         self.bufs = hello.bufs;
         let cfg = self.shell.cfg;
         self.shell.begin(Connection::accepting(cfg, &hello));
+        self.hesitate(dice)?;
         let watch = &mut self.watch;
         let ack = self
             .shell
@@ -159,6 +163,7 @@ impl Rogue {
             self.shell.ledger.on_hello_sent(ack.bufs);
         }
         self.shell.ledger.on_hello_received(self.bufs);
+        Ok(())
     }
 
     /// Whether enough was tried, also after the end.
@@ -198,13 +203,28 @@ impl Rogue {
             13 => {
                 shell.read_remote(dice.between(1, 300), watch)?;
             }
-            14 => self.manage(dice),
+            14 => self.manage(dice)?,
             _ => self.program(dice),
         }
         self.settle()
     }
 
-    fn manage(&mut self, dice: &mut impl Dice) {
+    /// Things that a shell could let happen before Hello or HelloAck are made.
+    fn hesitate(&mut self, dice: &mut impl Dice) -> Checked {
+        while dice.once_in(4) {
+            match dice.below(3) {
+                0 => self.manage(dice)?,
+                1 => self.program(dice),
+                _ => {
+                    let len = size(dice, 1, 250);
+                    self.shell.write(len, Queue::default(), &mut self.watch);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn manage(&mut self, dice: &mut impl Dice) -> Checked {
         let (shell, watch) = (&mut self.shell, &mut self.watch);
         match dice.below(16) {
             0 => shell.tell(
@@ -215,11 +235,25 @@ impl Rogue {
             1 => shell.tell(watch, "DREP", Connection::handle_disconnected),
             2 => shell.tell(watch, "link failure", Connection::handle_link_failed),
             3..=5 => shell.tell(watch, "RTU", Connection::handle_established),
+            // It ran while it was being stopped.
+            6 | 7 if shell.timer != Some(Timer::PeerClose) => {
+                let same = shell.tell(watch, "PeerClose timer", |conn| {
+                    let before = (conn.state(), conn.timer());
+                    conn.handle_timeout(Timer::PeerClose);
+                    before == (conn.state(), conn.timer())
+                });
+                ensure!(
+                    same != Some(false),
+                    "a timer that is not wanted does something"
+                );
+                None
+            }
             _ => {
                 shell.time_out(watch);
                 None
             }
         };
+        Ok(())
     }
 
     fn program(&mut self, dice: &mut impl Dice) {

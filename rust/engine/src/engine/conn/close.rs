@@ -276,9 +276,9 @@ impl Connection {
     pub(super) fn poll_disconn(&mut self) -> Option<Output> {
         //= spec: CLOSE-1, CLOSE-2
         if self.close.disconn != DisConn::Queued
-            || self.stream.unsent() > 0
             //= spec: SRC-8
-            || self.runs.outstanding() > 0
+            // What is advertised is unsent until the peer has read it.
+            || self.stream.unsent() > 0
             || self.targets.written().is_some()
             || self.targets.writes() > 0
             || !self.may_send(Need::Control)

@@ -592,4 +592,27 @@ mod tests {
         }
         assert_eq!(window.wanted(), 2);
     }
+
+    #[test]
+    fn what_cannot_be_is_unsound() {
+        let sound = window(4, 4);
+        assert!(sound.is_sound());
+        let wrong: [fn(&mut Window); 4] = [
+            |w| w.granted = w.told - 1,
+            |w| w.posted = w.granted - 1,
+            |w| (w.posted, w.held) = (w.granted, w.depth + 2),
+            |w| w.posted = w.depth + 3,
+        ];
+        for break_it in wrong {
+            let mut window = sound;
+            // With room for what is held, so that one thing alone is wrong.
+            window.initial = 20;
+            assert!(window.is_sound());
+            break_it(&mut window);
+            if window.posted == window.depth + 3 {
+                window.initial = 4;
+            }
+            assert!(!window.is_sound(), "{window:?}");
+        }
+    }
 }

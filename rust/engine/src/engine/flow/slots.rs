@@ -126,6 +126,17 @@ mod tests {
     }
 
     #[test]
+    fn more_in_flight_than_slots_are_unsound() {
+        let mut slots = Slots::new(3);
+        for n in 1..=3 {
+            slots.on_sent(Mseq::new(n), 0);
+            assert!(slots.is_sound());
+        }
+        slots.on_sent(Mseq::new(4), 0);
+        assert!(!slots.is_sound());
+    }
+
+    #[test]
     fn bytes_come_back_in_the_order_of_completion() {
         let mut slots = Slots::new(64);
         let mut mseq = Mseq::HELLO;

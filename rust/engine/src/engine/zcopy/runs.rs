@@ -350,7 +350,8 @@ impl Runs {
     pub(crate) fn is_sound(&self, unsent: u32) -> bool {
         let cancelled = self.cancel != Cancel::No;
         let lonely = cancelled && self.outstanding() == 0;
-        self.covered() <= unsent && !lonely
+        let empty = |entry: &Entry| entry.state.is_outstanding() && entry.left() == 0;
+        self.covered() <= unsent && !lonely && !self.fifo.iter().any(empty)
     }
 }
 
