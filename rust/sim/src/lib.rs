@@ -17,6 +17,7 @@ pub mod dice;
 pub mod explore;
 pub mod fault;
 pub mod ladder;
+pub mod loans;
 pub mod op;
 pub mod run;
 pub mod scene;

@@ -7,6 +7,7 @@ use crate::{
     coverage::Coverage,
     dice::{Bytes, Dice, Seeded},
     fault::{Checked, Fault},
+    loans::Loans,
     op::{Mood, Step},
     world::World,
 };
@@ -33,6 +34,8 @@ pub struct Shown {
     pub steps: u64,
     /// Which pairs of state and event were met.
     pub coverage: Coverage,
+    /// How memory was lent.
+    pub loans: Loans,
 }
 
 impl Shown {
@@ -40,6 +43,7 @@ impl Shown {
     pub fn add(&mut self, other: &Shown) {
         self.steps += other.steps;
         self.coverage.merge(&other.coverage);
+        self.loans.add(&other.loans);
     }
 }
 
@@ -115,6 +119,7 @@ impl History {
         Ok(Shown {
             steps: world.steps(),
             coverage: *world.coverage(),
+            loans: world.loans(),
         })
     }
 

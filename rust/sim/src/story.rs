@@ -72,6 +72,7 @@ impl Met {
         Shown {
             steps: self.watch().steps,
             coverage: self.watch().coverage,
+            ..Shown::default()
         }
     }
 }

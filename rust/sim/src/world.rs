@@ -18,6 +18,7 @@ use crate::{
     cm::{Cm, Mad},
     coverage::Coverage,
     fault::{ensure, Checked},
+    loans::Loans,
     op::{Op, Step},
     port::{Done, Work},
     shell::{Leave, Shell, Watch},
@@ -109,6 +110,15 @@ impl World {
     /// What has happened until now, for comparison with the engine's table.
     pub fn coverage(&self) -> &Coverage {
         &self.watch.coverage
+    }
+
+    /// How memory was lent, by both.
+    pub fn loans(&self) -> Loans {
+        let mut sum = Loans::default();
+        for conn in [&self.a.conn, &self.b.conn].into_iter().flatten() {
+            sum.add(&Loans::of(conn.stats()));
+        }
+        sum
     }
 
     /// Steps that did something.

@@ -8,25 +8,23 @@
 )]
 
 use proptest::prelude::*;
-use sdp_sim::{coverage::Coverage, run::History};
+use sdp_sim::run::{History, Shown};
 
 //= test: DATA-1, CREDIT-3, CREDIT-4, CREDIT-5, CREDIT-6, CREDIT-9, CREDIT-10
-//= test: SEQ-1, SEQ-3, UPDATE-2, UPDATE-4, CLOSE-8, ROBUST-5
+//= test: SEQ-1, SEQ-3, UPDATE-2, UPDATE-4, CLOSE-1, CLOSE-8, SRC-8, MR-1, MR-2, MR-3
+//= test: ROBUST-5
 #[test]
 fn histories_of_fixed_seeds_break_nothing() {
-    let mut coverage = Coverage::default();
-    let mut steps = 0;
+    let mut shown = Shown::default();
     for seed in 0..10_000 {
         match History::of_seed(seed).check() {
-            Ok(shown) => {
-                coverage.merge(&shown.coverage);
-                steps += shown.steps;
-            }
+            Ok(one) => shown.add(&one),
             Err(failure) => panic!("seed {seed}: {failure}"),
         }
     }
-    assert!(steps > 1_000_000, "{steps} steps");
-    let compared = coverage.compare();
+    assert!(shown.steps > 1_000_000, "{} steps", shown.steps);
+    assert!(shown.loans.rarer_than(100).is_empty(), "{:?}", shown.loans);
+    let compared = shown.coverage.compare();
     assert!(compared.reached > 90, "{compared:?}");
     assert!(compared.stale.is_empty(), "{:?}", compared.stale);
 }

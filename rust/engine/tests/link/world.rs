@@ -275,9 +275,3 @@ impl World {
         }
     }
 }
-
-/// Ordinary bytes.
-pub(crate) const PLAIN: Queue = Queue {
-    more: false,
-    urgent: false,
-};
