@@ -25,6 +25,7 @@ help:
 	@echo 'make demo                real programs over SDP in a virtual machine, with a table'
 	@echo 'make test                all tests, under a kernel that checks memory, locks and references'
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
+	@echo 'make test-apps T="a b"   programs and test suites that others wrote (userspace-tests/apps.list)'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
 	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
 	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'
@@ -84,6 +85,10 @@ test: host
 .PHONY: test-vm
 test-vm: host
 	@qemu/suite vm -k $(K) $(PICKED)
+
+.PHONY: test-apps
+test-apps: host
+	@qemu/suite vm -k $(K) --apps $(PICKED)
 
 .PHONY: soak
 soak: host

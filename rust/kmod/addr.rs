@@ -75,6 +75,11 @@ impl Addr {
         }
     }
 
+    /// Whether the address means something with an interface only.
+    pub(crate) fn is_link_local(ip: Ip) -> bool {
+        matches!(ip, Ip::V6([0xfe, 0x80..=0xbf, ..]))
+    }
+
     pub(crate) fn is_multicast(ip: Ip) -> bool {
         match ip {
             Ip::V4(a) => a[0] & 0xf0 == 0xe0 || a == [255; 4],
@@ -106,12 +111,17 @@ impl Addr {
 
     /// The address that this host uses toward `self`, or what TCP says when
     /// there is no way: ENETUNREACH and its kin. `from` is the address to use
-    /// if one was chosen.
+    /// if one was chosen, and `device` the interface, or 0.
     ///
     /// # Safety
     ///
     /// `net` is alive.
-    pub(crate) unsafe fn route_source(&self, net: *mut ffi::net, from: Option<Ip>) -> Result<Ip> {
+    pub(crate) unsafe fn route_source(
+        &self,
+        net: *mut ffi::net,
+        from: Option<Ip>,
+        device: i32,
+    ) -> Result<Ip> {
         match self.ip {
             Ip::V4(dst) => {
                 let mut src = match from {
@@ -120,7 +130,7 @@ impl Addr {
                 };
                 // SAFETY: By the caller's promise; the result is ours.
                 to_result(unsafe {
-                    ffi::sdp_route_source4(net, u32::from_ne_bytes(dst), &mut src)
+                    ffi::sdp_route_source4(net, u32::from_ne_bytes(dst), device, &mut src)
                 })?;
                 Ok(Ip::V4(src.to_ne_bytes()))
             }
@@ -136,7 +146,11 @@ impl Addr {
                     to_result(ffi::sdp_route_source6(
                         net,
                         &to,
-                        self.scope as c_int,
+                        if self.scope != 0 {
+                            self.scope as c_int
+                        } else {
+                            device
+                        },
                         &mut src,
                     ))?;
                     Ok(Ip::V6(src.in6_u.u6_addr8))

@@ -32,6 +32,8 @@ pub(crate) enum Alarm {
     Keepalive,
     /// The transport says that the peer has begun to send.
     Notify,
+    /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
+    Patience,
     /// Queue pairs that wait to be destroyed.
     Reap,
     /// Receive buffers for which there was no memory.
@@ -47,6 +49,8 @@ pub(crate) struct Alarms {
     keepalive: Opaque<ffi::core::delayed_work>,
     #[pin]
     notify: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    patience: Opaque<ffi::core::delayed_work>,
     #[pin]
     reap: Opaque<ffi::core::delayed_work>,
     #[pin]
@@ -69,6 +73,7 @@ impl Alarms {
             engine <- work(Some(engine_cb)),
             keepalive <- work(Some(keepalive_cb)),
             notify <- work(Some(notify_cb)),
+            patience <- work(Some(patience_cb)),
             reap <- work(Some(reap_cb)),
             refill <- work(Some(refill_cb)),
         })
@@ -79,6 +84,7 @@ impl Alarms {
             Alarm::Engine => self.engine.get(),
             Alarm::Keepalive => self.keepalive.get(),
             Alarm::Notify => self.notify.get(),
+            Alarm::Patience => self.patience.get(),
             Alarm::Reap => self.reap.get(),
             Alarm::Refill => self.refill.get(),
         }
@@ -147,6 +153,14 @@ unsafe extern "C" fn keepalive_cb(work: *mut ffi::core::work_struct) {
 unsafe extern "C" fn notify_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, notify)) }.alarm_notify();
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn patience_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, patience)) }.alarm_patience();
 }
 
 /// # Safety

@@ -36,6 +36,7 @@ use crate::{
         ports::PortLease,
         Knobs, //
     },
+    patience::Patience,
     sock::{
         options::Options,
         queue::{
@@ -173,6 +174,9 @@ pub(crate) struct Inner {
     pub(crate) heard_at_alarm: u64,
     /// The keepalive alarm is set for a sender without credits.
     pub(crate) stall_watched: bool,
+    pub(crate) patience: Patience,
+    /// Established, and kept from the listener until its first bytes are here.
+    pub(crate) deferred: bool,
     /// Tries that the resolution of the peer has used.
     pub(crate) resolve_tries: u32,
     wake: Wake,
@@ -209,6 +213,8 @@ impl Inner {
             heard: 0,
             heard_at_alarm: 0,
             stall_watched: false,
+            patience: Patience::default(),
+            deferred: false,
             resolve_tries: 0,
             wake: Wake::default(),
             turns: Turns::default(),
@@ -379,6 +385,7 @@ impl Inner {
             Sent::Message { bytes, pinned } => {
                 engine.handle_send_completed();
                 if bytes > 0 {
+                    self.on_progress();
                     self.send.complete(bytes);
                     self.wake.writable = true;
                 }
@@ -401,6 +408,7 @@ impl Inner {
         self.publish(sock);
         self.settle_timer(sock);
         self.settle_stall(sock);
+        self.settle_patience(sock);
         self.settle_end(sock, peer_had_closed);
     }
 
@@ -466,6 +474,7 @@ impl Inner {
                     stats.zcopy_bytes_sent.add(len);
                     self.send.skip(len);
                     link.source.on_taken(len);
+                    self.on_progress();
                 }
                 Output::Dropped { run, len } => {
                     self.turns.dropped = self.turns.dropped.saturating_add(len);
@@ -579,6 +588,9 @@ impl Inner {
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
         self.stall_watched = false;
+        self.deferred = false;
+        sock.clear_alarm(Alarm::Patience);
+        self.renew_patience();
         self.send.clear();
         // SAFETY: `sk` is valid.
         unsafe { ffi::sdp_set_wmem_queued(sock.sk(), 0) };

@@ -12,6 +12,7 @@
 
 use crate::{
     alarm::Alarm,
+    cm,
     endpoint::{
         Inner,
         Phase, //
@@ -83,7 +84,7 @@ impl Inner {
     }
 
     fn on_keepalive(&mut self, sock: &Sock) {
-        if self.parent.is_some() {
+        if self.parent.is_some() && !self.deferred {
             // The alarm of a connection that waits for its RTU.
             return self.on_unanswered(sock);
         }
@@ -99,10 +100,19 @@ impl Inner {
         }
         let knobs = sock.net().knobs();
         let most = self.options.keep_count.unwrap_or(knobs.keepalive_probes);
+        let secs = self.options.keep_interval.unwrap_or(knobs.keepalive_intvl);
+        let interval = secs.saturating_mul(MSEC_PER_SEC);
+        let silent = interval
+            .saturating_mul(self.probes)
+            .saturating_add(self.idle_ms(sock));
+        let over = match self.options.user_timeout {
+            0 => self.probes >= most,
+            limit => self.probes > 0 && silent >= limit,
+        };
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        if self.probes >= most {
+        if over {
             sock.set_err(ETIMEDOUT);
             return engine.handle_link_failed();
         }
@@ -116,11 +126,10 @@ impl Inner {
             Ok(false) => {}
             Err(_) => return engine.handle_link_failed(),
         }
-        let secs = self.options.keep_interval.unwrap_or(knobs.keepalive_intvl);
         let next = if self.probes == 0 {
             self.idle_ms(sock)
         } else {
-            secs.saturating_mul(MSEC_PER_SEC)
+            interval
         };
         sock.set_alarm(Alarm::Keepalive, next);
     }
@@ -129,6 +138,10 @@ impl Inner {
 impl Sock {
     /// The alarm behind [`Alarm::Keepalive`].
     pub(crate) fn alarm_keepalive(&self) {
+        if self.look(|inner| inner.deferred) {
+            // It has waited for its first bytes for long enough.
+            return cm::hand_over_deferred(self);
+        }
         self.drive(|inner| inner.on_keepalive(self));
     }
 

@@ -664,8 +664,14 @@ impl Completions for Callbacks {
 
 impl Sock {
     /// The alarm behind [`Alarm::Notify`]: the CM may take the connection for
-    /// established although no RTU came.
+    /// established although no RTU came, or its listener may have it now.
     pub(crate) fn alarm_notify(&self) {
+        match self.look(|inner| inner.deferred.then(|| inner.is_deferrable(self))) {
+            // Some control message: its listener still waits.
+            Some(true) => return,
+            Some(false) => return crate::cm::hand_over_deferred(self),
+            None => {}
+        }
         self.look(|inner| {
             if let Some(cm) = inner.link.as_ref().and_then(|l| l.cm.as_ref()) {
                 // A failure only means that the CM already knows.

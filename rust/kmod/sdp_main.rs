@@ -23,6 +23,7 @@ mod fifo;
 mod keepalive;
 mod link;
 mod net;
+mod patience;
 mod sock;
 mod verbs;
 mod zcopy;

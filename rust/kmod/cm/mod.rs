@@ -155,7 +155,7 @@ pub(crate) unsafe extern "C" fn connection_cb(
             });
         }
         ffi::ib_cm_event_type_IB_CM_RTU_RECEIVED | ffi::ib_cm_event_type_IB_CM_USER_ESTABLISHED => {
-            established(sock, generation)
+            established(sock, generation, true)
         }
         ffi::ib_cm_event_type_IB_CM_REJ_RECEIVED => {
             // SAFETY: The event is a rejection.
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn connection_cb(
             unsafe { ffi::ib_send_cm_drep(id, core::ptr::null(), 0) };
             // Who disconnects was connected: DREQ may overtake RTU, and accept()
             // gives out a connection even if it is over.
-            established(sock, generation);
+            established(sock, generation, false);
             peer_disconnects(sock, generation);
         }
         ffi::ib_cm_event_type_IB_CM_DREP_RECEIVED
@@ -235,8 +235,9 @@ fn peer_disconnects(sock: &SockRef, generation: u64) {
     });
 }
 
-/// The passive side is established: hands the connection to its listener.
-fn established(sock: &SockRef, generation: u64) {
+/// The passive side is established: hands the connection to its listener, at
+/// once or where there is something to read.
+fn established(sock: &SockRef, generation: u64, may_wait: bool) {
     let listener = sock.drive(|inner| {
         if !inner.is_current(generation) {
             return None;
@@ -244,6 +245,13 @@ fn established(sock: &SockRef, generation: u64) {
         if let Some(engine) = inner.engine.as_mut() {
             engine.handle_established();
         }
+        if inner.parent.is_some() && may_wait && inner.is_deferrable(sock) {
+            let secs = inner.options.deferral_secs();
+            inner.deferred = true;
+            sock.set_alarm(Alarm::Keepalive, secs.saturating_mul(1000));
+            return None;
+        }
+        inner.deferred = false;
         Some((inner.parent.take()?, inner.arrival))
     });
     let Some((listener, arrival)) = listener else {
@@ -265,7 +273,23 @@ fn established(sock: &SockRef, generation: u64) {
     }
 }
 
+/// What TCP_DEFER_ACCEPT had wait: the first bytes, the end of the stream, or
+/// the end of the time has come.
+pub(crate) fn hand_over_deferred(sock: &Sock) {
+    let generation = sock.look(|inner| inner.link.as_ref().map(|link| link.generation()));
+    if let Some(generation) = generation {
+        established(&SockRef::of(sock), generation, false);
+    }
+}
+
 impl Inner {
+    /// Whether TCP_DEFER_ACCEPT keeps the connection from its listener.
+    pub(crate) fn is_deferrable(&self, sock: &Sock) -> bool {
+        let over = sock.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
+        let something = !self.recv.is_empty() || self.remote_len() > 0;
+        !something && !over && self.options.deferral_secs() > 0
+    }
+
     /// REJ, of our Hello or of our HelloAck.
     fn on_rejected(&mut self, sock: &Sock, reason: ffi::ib_cm_rej_reason) {
         if self.phase == Phase::Connecting {

@@ -60,6 +60,9 @@ use kernel::{
 /// of its own patience: as TCP in SYN_RECV.
 const EMBRYO_MS: u32 = 60_000;
 
+/// The index of the loopback interface, in every namespace.
+const LOOPBACK_INDEX: c_int = 1;
+
 /// How a Hello is turned away.
 enum Refusal {
     /// REJ: the peer's connect() fails with ECONNREFUSED.
@@ -128,6 +131,7 @@ unsafe fn incoming(
     // SAFETY: Valid identifier.
     let service = u64::from_be(unsafe { (*id).service_id });
     let port = (service & 0xffff) as u16;
+    let mut device_index = 0;
     // SAFETY: Valid event; the address is only read.
     let net = unsafe {
         let dst = hello.as_ref().map(|h| h.dst).unwrap_or(Ip::V4([0; 4]));
@@ -136,7 +140,7 @@ unsafe fn incoming(
             port,
             scope: 0,
         });
-        ffi::sdp_cm_req_net(id, event, (&raw const dst).cast())
+        ffi::sdp_cm_req_net(id, event, (&raw const dst).cast(), &mut device_index)
     };
     let net = HeldNet(NonNull::new(net).ok_or(Refusal::Refuse)?);
     // SAFETY: Held.
@@ -151,8 +155,15 @@ unsafe fn incoming(
     };
     // SAFETY: Valid request of a connection.
     let honest = unsafe { addresses_are_honest(id, event, &hello, net.0.as_ptr()) };
+    // To TCP, too, what comes from this host to another of its addresses has
+    // come by the interface of that address.
+    let arrival = if Addr::is_loopback(hello.dst) {
+        LOOPBACK_INDEX
+    } else {
+        device_index
+    };
     let listener = honest
-        .then(|| state.find_listener(hello.dst, port))
+        .then(|| state.find_listener((hello.dst, port), arrival, (hello.src, hello.local_port)))
         .flatten();
     let Some(listener) = listener else {
         state.stats.hellos_refused.inc();
@@ -186,7 +197,7 @@ unsafe fn incoming(
     let made = unsafe {
         let req = &(*event).param.req_rcvd;
         let entry = (u32::from(req.port), (*req.primary_path).pkey);
-        embryo(id, &device, &listener, &hello, port, entry)
+        embryo(id, &device, &listener, &hello, (port, device_index), entry)
     };
     if made.is_err() {
         listener.look(|inner| {
@@ -249,7 +260,7 @@ unsafe fn embryo(
     device: &Arc<Device>,
     listener: &SockRef,
     hello: &Hello,
-    port: u16,
+    (port, device_index): (u16, c_int),
     (hca_port, pkey): (u32, u16),
 ) -> Result {
     let (family, options, arrival) = listener.look(|inner| {
@@ -264,8 +275,13 @@ unsafe fn embryo(
     let claim = Claim {
         ip: hello.dst,
         dual: false,
-        // SAFETY: A single word of a valid socket.
-        reuse: unsafe { ffi::sdp_sock_reuse(listener.sk()) },
+    };
+    let scope = |ip| {
+        if Addr::is_link_local(ip) {
+            u32::try_from(device_index).unwrap_or(0)
+        } else {
+            0
+        }
     };
     let lease = state.share_port(&sock, port, &claim)?;
     let generation = sock.look(|inner| {
@@ -299,12 +315,12 @@ unsafe fn embryo(
         inner.local = Addr {
             ip: hello.dst,
             port,
-            scope: 0,
+            scope: scope(hello.dst),
         };
         inner.peer = Addr {
             ip: hello.src,
             port: hello.local_port,
-            scope: 0,
+            scope: scope(hello.src),
         };
         inner.bound_ip = true;
         inner.port = Some(lease);

@@ -245,7 +245,15 @@ unsafe fn route(sock: &Sock, id: *mut ffi::rdma_cm_id) -> Result {
     // SAFETY: By the caller's promise.
     unsafe {
         let attr = (*id).route.addr.dev_addr.sgid_attr;
-        if attr.is_null() || !ffi::sdp_gid_attr_in_net(attr, sock.net().as_ptr()) {
+        let net = sock.net().as_ptr();
+        // Within the host any device will do.
+        let peer = sock.look(|inner| inner.peer);
+        let device = if Addr::is_loopback(peer.ip) || peer.is_local(net) {
+            0
+        } else {
+            sock.device()
+        };
+        if attr.is_null() || !ffi::sdp_gid_attr_in_net(attr, net, device) {
             return Err(ENODEV);
         }
         to_result(ffi::rdma_resolve_route(id, ROUTE_MS as usize))

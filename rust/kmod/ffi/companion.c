@@ -96,8 +96,6 @@ int sdp_companion_make(struct sock *sk, int family)
 	lockdep_set_class(&c->tcp->wq.wait.lock, &companion_queue_key);
 	init_waitqueue_func_entry(&c->forward, forward_event);
 	add_wait_queue(&c->tcp->wq.wait, &c->forward);
-	/* From now on the options of SOL_SOCKET come here, too. */
-	set_bit(SOCK_CUSTOM_SOCKOPT, &sk->sk_socket->flags);
 	smp_store_release(&sk->sk_user_data, c);
 	return 0;
 }
@@ -312,10 +310,27 @@ bool sdp_companion_turn(struct sock *sk)
 	return c->turn = !c->turn;
 }
 
+/* SOL_SOCKET of the owner: what the core does, but for what it keeps to others. */
+static int set_general(struct sock *sk, int option, sockptr_t value,
+		       unsigned int len)
+{
+	switch (option) {
+	case SO_REUSEPORT:
+		return sdp_set_reuseport(sk, value, len);
+	case SO_ATTACH_REUSEPORT_CBPF:
+	case SO_ATTACH_REUSEPORT_EBPF:
+	case SO_DETACH_REUSEPORT_BPF:
+		/* The group that the core would make here nobody would free. */
+		return -EOPNOTSUPP;
+	default:
+		return sock_setsockopt(sk->sk_socket, SOL_SOCKET, option, value,
+				       len);
+	}
+}
+
 /*
- * Sets an option on both, if there are both. The answer is that of the one in use, and of the
- * owner where that is open. SO_REUSEPORT is TCP's alone: the port of a second
- * SDP socket is refused by bind(), which leaves that one to TCP.
+ * Sets an option on both, if there are both. The answer is that of the one in
+ * use, and of the owner where that is open.
  */
 int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 			     sockptr_t value, unsigned int len, int own)
@@ -324,18 +339,21 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 	int tcp;
 
 	if (level == SOL_SOCKET)
-		own = sock_setsockopt(sk->sk_socket, level, option, value, len);
+		own = set_general(sk, option, value, len);
 	if (!c)
 		return own;
 	tcp = do_sock_setsockopt(c->tcp, false, level, option, value, len);
-	if (level == SOL_SOCKET && option == SO_REUSEPORT) {
-		/* getsockopt() looks at the owner. */
-		sk->sk_reuseport = c->tcp->sk->sk_reuseport;
-		return tcp;
-	}
 	if (c->in_use)
 		return tcp;
 	return own;
+}
+
+/* SO_PEEK_OFF is read from the owner, and moved by the companion's reads. */
+void sdp_companion_show_peek(struct sock *sk)
+{
+	if (READ_ONCE(sk->sk_peek_off) >= 0)
+		WRITE_ONCE(sk->sk_peek_off,
+			   READ_ONCE(companion(sk)->tcp->sk->sk_peek_off));
 }
 
 int sdp_companion_getsockopt(struct socket *tcp, int level, int option,

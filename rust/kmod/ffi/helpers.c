@@ -8,13 +8,16 @@
 #include <linux/inetdevice.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
+#include <linux/net.h>
 #include <linux/poll.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/security.h>
 #include <linux/seq_file_net.h>
+#include <linux/tcp.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 #include <net/addrconf.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
@@ -86,6 +89,32 @@ void sdp_put_page(struct page *page)
 void *sdp_page_address(struct page *page)
 {
 	return page_address(page);
+}
+
+/*
+ * The next bytes of a message whose pages may be kept (MSG_SPLICE_PAGES), up to
+ * @max of them in one page: the head of its folio, and the offset in that.
+ * Returns their number, or 0 where they have to be copied. No reference is
+ * taken.
+ */
+size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
+			size_t *offset)
+{
+	struct page *found, **pages = &found;
+	struct page *head;
+	ssize_t n;
+
+	n = iov_iter_extract_pages(&msg->msg_iter, &pages, max, 1, 0, offset);
+	if (n <= 0)
+		return 0;
+	if (!sendpage_ok(found)) {
+		iov_iter_revert(&msg->msg_iter, n);
+		return 0;
+	}
+	head = compound_head(found);
+	*offset += (page_to_pfn(found) - page_to_pfn(head)) << PAGE_SHIFT;
+	*page = head;
+	return n;
 }
 
 /* linux/poll.h, net/sock.h: waiting */
@@ -177,6 +206,65 @@ bool sdp_sock_reuse(const struct sock *sk)
 	return sk->sk_reuse != SK_NO_REUSE;
 }
 
+bool sdp_sock_reuseport(const struct sock *sk)
+{
+	return sk->sk_reuseport;
+}
+
+/* SO_BINDTODEVICE, or 0. */
+int sdp_sock_device(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_bound_dev_if);
+}
+
+/* SO_REUSEPORT, which the core keeps to other families. */
+int sdp_set_reuseport(struct sock *sk, sockptr_t value, unsigned int len)
+{
+	int on;
+
+	if (len < sizeof(on))
+		return -EINVAL;
+	if (copy_from_sockptr(&on, value, sizeof(on)))
+		return -EFAULT;
+	lock_sock(sk);
+	sk->sk_reuseport = !!on;
+	release_sock(sk);
+	return 0;
+}
+
+int sdp_set_peek_off(struct sock *sk, int value)
+{
+	return sk_set_peek_off(sk, value);
+}
+
+/* SO_PEEK_OFF, or -1. */
+int sdp_peek_offset(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_peek_off);
+}
+
+/* A peek has gone so far beyond its offset, or the stream towards it. */
+void sdp_peek_moved(struct sock *sk, bool peeked, int by)
+{
+	if (peeked)
+		sk_peek_offset_fwd(sk, by);
+	else
+		sk_peek_offset_bwd(sk, by);
+}
+
+/* What is left to read, for io_uring and as a control message. */
+void sdp_tell_inq(struct msghdr *msg, int left, bool as_message)
+{
+	msg->msg_inq = left;
+	if (as_message)
+		put_cmsg(msg, SOL_TCP, TCP_CM_INQ, sizeof(left), &left);
+}
+
+bool sdp_wants_inq(const struct msghdr *msg)
+{
+	return msg->msg_get_inq;
+}
+
 void sdp_lock_sock(struct sock *sk)
 {
 	lock_sock(sk);
@@ -234,11 +322,15 @@ void sdp_sock_init(struct socket *sock, struct sock *sk,
 	 */
 	sk->sk_allocation = SDP_GFP_PAYLOAD;
 	sk->sk_use_task_frag = false;
+	/* Options of SOL_SOCKET come here: some the core keeps to others. */
+	if (sock)
+		set_bit(SOCK_CUSTOM_SOCKOPT, &sock->flags);
 }
 
 void sdp_sock_graft(struct sock *sk, struct socket *parent)
 {
 	sock_graft(sk, parent);
+	set_bit(SOCK_CUSTOM_SOCKOPT, &parent->flags);
 }
 
 void sdp_sock_orphan(struct sock *sk)
@@ -266,6 +358,8 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 	child->sk_priority = READ_ONCE(parent->sk_priority);
 	child->sk_mark = READ_ONCE(parent->sk_mark);
 	child->sk_reuse = parent->sk_reuse;
+	child->sk_reuseport = parent->sk_reuseport;
+	child->sk_peek_off = READ_ONCE(parent->sk_peek_off);
 	child->sk_userlocks = parent->sk_userlocks &
 			      (SOCK_SNDBUF_LOCK | SOCK_RCVBUF_LOCK);
 	child->sk_bound_dev_if = READ_ONCE(parent->sk_bound_dev_if);
@@ -495,11 +589,12 @@ bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
 	return local;
 }
 
-int sdp_route_source4(struct net *net, __be32 dst, __be32 *src)
+int sdp_route_source4(struct net *net, __be32 dst, int device, __be32 *src)
 {
 	struct flowi4 fl4 = {
 		.daddr = dst,
 		.saddr = *src,
+		.flowi4_oif = device,
 		.flowi4_proto = IPPROTO_TCP,
 	};
 	struct rtable *rt = ip_route_output_key(net, &fl4);
@@ -529,6 +624,15 @@ int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
 	dst_release(entry);
 	*src = fl6.saddr;
 	return 0;
+}
+
+bool sdp_v6only_by_default(struct net *net)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	return READ_ONCE(net->ipv6.sysctl.bindv6only);
+#else
+	return false;
+#endif
 }
 
 u32 sdp_random_u32(void)
@@ -641,14 +745,16 @@ struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
 	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
 }
 
-bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net)
+bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
+			 int device)
 {
 	struct net_device *ndev;
 	bool in;
 
 	rcu_read_lock();
 	ndev = rdma_read_gid_attr_ndev_rcu(attr);
-	in = !IS_ERR(ndev) && net_eq(dev_net(ndev), net);
+	in = !IS_ERR(ndev) && net_eq(dev_net(ndev), net) &&
+	     (!device || ndev->ifindex == device);
 	rcu_read_unlock();
 	return in;
 }
@@ -659,7 +765,7 @@ bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event)
 }
 
 struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
-			   const struct sockaddr *daddr)
+			   const struct sockaddr *daddr, int *device)
 {
 	const struct ib_cm_req_event_param *req = &event->param.req_rcvd;
 	struct net_device *ndev;
@@ -670,8 +776,10 @@ struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 			return NULL;
 		rcu_read_lock();
 		ndev = rdma_read_gid_attr_ndev_rcu(req->ppath_sgid_attr);
-		if (!IS_ERR(ndev))
+		if (!IS_ERR(ndev)) {
 			net = maybe_get_net(dev_net(ndev));
+			*device = ndev->ifindex;
+		}
 		rcu_read_unlock();
 		return net;
 	}
@@ -679,6 +787,7 @@ struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 					&req->primary_path->sgid, daddr);
 	if (ndev) {
 		net = maybe_get_net(dev_net(ndev));
+		*device = ndev->ifindex;
 		dev_put(ndev);
 	}
 	return net;
@@ -716,7 +825,7 @@ int sdp_device_local_address(struct ib_device *device, struct net *net,
 			memset(out, 0, sizeof(*out));
 			rdma_gid2ip((struct sockaddr *)out, &attr->gid);
 			found = out->ss_family == family &&
-				sdp_gid_attr_in_net(attr, net) &&
+				sdp_gid_attr_in_net(attr, net, 0) &&
 				is_routable(out);
 			rdma_put_gid_attr(attr);
 			if (found)

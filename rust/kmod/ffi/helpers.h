@@ -24,6 +24,8 @@ bool sdp_leaves_room(struct sock *sk);
 void sdp_get_page(struct page *page);
 void sdp_put_page(struct page *page);
 void *sdp_page_address(struct page *page);
+size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
+			size_t *offset);
 
 /* linux/poll.h, net/sock.h: waiting */
 void sdp_sock_poll_wait(struct file *file, struct socket *sock,
@@ -48,6 +50,14 @@ bool sdp_cancel_delayed_work(struct delayed_work *work);
 
 /* net/sock.h */
 bool sdp_sock_reuse(const struct sock *sk);
+bool sdp_sock_reuseport(const struct sock *sk);
+int sdp_sock_device(const struct sock *sk);
+int sdp_set_reuseport(struct sock *sk, sockptr_t value, unsigned int len);
+int sdp_set_peek_off(struct sock *sk, int value);
+int sdp_peek_offset(const struct sock *sk);
+void sdp_peek_moved(struct sock *sk, bool peeked, int by);
+void sdp_tell_inq(struct msghdr *msg, int left, bool as_message);
+bool sdp_wants_inq(const struct msghdr *msg);
 void sdp_prot_inuse_add(struct sock *sk, int val);
 void sdp_lock_sock(struct sock *sk);
 void sdp_sock_hold(struct sock *sk);
@@ -100,7 +110,8 @@ bool sdp_may_bind_low_port(struct net *net, unsigned short port);
 bool sdp_addr_is_local4(struct net *net, __be32 addr);
 bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
 			int ifindex);
-int sdp_route_source4(struct net *net, __be32 dst, __be32 *src);
+int sdp_route_source4(struct net *net, __be32 dst, int device, __be32 *src);
+bool sdp_v6only_by_default(struct net *net);
 int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
 		      struct in6_addr *src);
 u32 sdp_random_u32(void);
@@ -153,6 +164,7 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 			     sockptr_t value, unsigned int len, int own);
 int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
 			     char __user *value, int __user *len);
+void sdp_companion_show_peek(struct sock *sk);
 int sdp_companion_ioctl(struct sock *sk, int command, int *result);
 
 /* IPPROTO_SDP: see protocol.c */
@@ -187,12 +199,13 @@ bool sdp_ib_device_speaks_ib_cm(struct ib_device *device);
 struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
 				      rdma_cm_event_handler handler, void *context);
 struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
-			   const struct sockaddr *daddr);
+			   const struct sockaddr *daddr, int *device);
 bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event);
 void sdp_put_net(struct net *net);
 int sdp_device_local_address(struct ib_device *device, struct net *net,
 			     int family, struct sockaddr_storage *out);
-bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net);
+bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
+			 int device);
 
 /*
  * Sizes of the structs that Rust code looks into or makes room for: what

@@ -3,8 +3,8 @@
 //! The port space of a namespace: who is bound where.
 //!
 //! SDP ports are their own: a TCP socket and an SDP socket may use one number.
-//! The rules of sharing are those of TCP (SO_REUSEADDR, wildcard against
-//! specific address, listeners exclude each other).
+//! The rules of sharing are those of TCP (SO_REUSEADDR, SO_REUSEPORT, device,
+//! wildcard against specific address, listeners exclude each other).
 //!
 //! Locks: the table is inside [`NetState::ports`], innermost.
 
@@ -36,10 +36,18 @@ struct Binding {
 }
 
 impl Binding {
-    /// SO_REUSEADDR, as it is now.
-    fn reuse(&self) -> bool {
+    /// What it has been bound to, as it is now.
+    fn terms(&self) -> Terms {
         // SAFETY: A bound socket leaves the table before its memory goes.
-        unsafe { ffi::sdp_sock_reuse(self.sock.as_ref().sk()) }
+        Terms::of(unsafe { self.sock.as_ref() })
+    }
+
+    /// Whether both may be bound where they overlap.
+    fn tolerates(&self, other: &Terms) -> bool {
+        let own = self.terms();
+        own.is_apart(other)
+            || own.reuse && other.reuse && !self.listening
+            || own.shares_port_with(other)
     }
 
     /// Whether both could be asked for one connection.
@@ -53,13 +61,19 @@ impl Binding {
         self.ip == ip
     }
 
-    /// How well a connection to `ip` fits, higher is better.
-    fn fit(&self, ip: Ip) -> Option<u8> {
+    /// How well a connection to `ip` that came in by `device` fits, higher is
+    /// better.
+    fn fit(&self, ip: Ip, device: i32) -> Option<u8> {
+        let own = self.terms().device;
+        if own != 0 && own != device {
+            return None;
+        }
+        let bound = u8::from(own != 0);
         if self.ip == ip {
-            return Some(2);
+            return Some(2 + bound);
         }
         let any = Addr::is_any(self.ip) && (self.dual || Addr::same_family(self.ip, ip));
-        any.then_some(1)
+        any.then_some(bound)
     }
 }
 
@@ -87,7 +101,41 @@ unsafe impl Send for PortLease {}
 pub(crate) struct Claim {
     pub(crate) ip: Ip,
     pub(crate) dual: bool,
-    pub(crate) reuse: bool,
+}
+
+/// What says whether two sockets may have one port.
+struct Terms {
+    /// SO_REUSEADDR.
+    reuse: bool,
+    /// SO_REUSEPORT.
+    reuseport: bool,
+    user: u32,
+    /// SO_BINDTODEVICE, or 0.
+    device: i32,
+}
+
+impl Terms {
+    fn of(sock: &Sock) -> Self {
+        let sk = sock.sk();
+        // SAFETY: Single words of a valid socket.
+        unsafe {
+            Self {
+                reuse: ffi::sdp_sock_reuse(sk),
+                reuseport: ffi::sdp_sock_reuseport(sk),
+                user: ffi::sdp_sock_uid(sk),
+                device: ffi::sdp_sock_device(sk),
+            }
+        }
+    }
+
+    /// Nothing can come in for both.
+    fn is_apart(&self, other: &Self) -> bool {
+        self.device != 0 && other.device != 0 && self.device != other.device
+    }
+
+    fn shares_port_with(&self, other: &Self) -> bool {
+        self.reuseport && other.reuseport && self.user == other.user
+    }
 }
 
 impl PortTable {
@@ -98,11 +146,11 @@ impl PortTable {
         }
     }
 
-    fn conflicts(&self, port: u16, claim: &Claim) -> bool {
+    fn conflicts(&self, port: u16, claim: &Claim, terms: &Terms) -> bool {
         self.ports.get(&port).is_some_and(|bound| {
-            bound.iter().any(|b| {
-                b.overlaps(claim.ip, claim.dual) && !(b.reuse() && claim.reuse && !b.listening)
-            })
+            bound
+                .iter()
+                .any(|b| b.overlaps(claim.ip, claim.dual) && !b.tolerates(terms))
         })
     }
 
@@ -156,7 +204,7 @@ impl NetState {
     pub(crate) fn bind_port(&self, sock: &Sock, port: u16, claim: &Claim) -> Result<PortLease> {
         let mut table = self.ports.lock();
         if port != 0 {
-            if table.conflicts(port, claim) {
+            if table.conflicts(port, claim, &Terms::of(sock)) {
                 return Err(EADDRINUSE);
             }
             return table.insert(self, sock, port, claim);
@@ -193,19 +241,38 @@ impl NetState {
         self.ports.lock().insert(self, sock, port, claim)
     }
 
-    /// The listener that a connection to (`ip`, `port`) is for.
-    pub(crate) fn find_listener(&self, ip: Ip, port: u16) -> Option<SockRef> {
+    /// The listener that a connection from `peer` to (`ip`, `port`) is for,
+    /// which came in by `device`. Of several that share the port each gets some
+    /// of the peers.
+    pub(crate) fn find_listener(
+        &self,
+        (ip, port): (Ip, u16),
+        device: i32,
+        peer: (Ip, u16),
+    ) -> Option<SockRef> {
         let table = self.ports.lock();
-        let best = table
-            .ports
-            .get(&port)?
-            .iter()
-            .filter(|b| b.listening)
-            .filter_map(|b| b.fit(ip).map(|fit| (fit, b.sock)))
-            .max_by_key(|(fit, _)| *fit)?;
+        let fits = || {
+            let bound = table.ports.get(&port)?.iter().filter(|b| b.listening);
+            Some(bound.filter_map(|b| b.fit(ip, device).map(|fit| (fit, b.sock))))
+        };
+        let best = fits()?.map(|(fit, _)| fit).max()?;
+        let group = || fits().map(|found| found.filter(|(fit, _)| *fit == best));
+        let turn = spread(peer).checked_rem(group()?.count()).unwrap_or(0);
+        let (_, sock) = group()?.nth(turn)?;
         // SAFETY: A bound socket leaves the table before its memory goes.
-        unsafe { SockRef::try_get(best.1.as_ptr()) }
+        unsafe { SockRef::try_get(sock.as_ptr()) }
     }
+}
+
+/// A number of a peer that is spread evenly: FNV-1a, its halves folded.
+fn spread((ip, port): (Ip, u16)) -> usize {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    let hash = match &ip {
+        Ip::V4(bytes) => bytes.iter().fold(0x811c_9dc5, step),
+        Ip::V6(bytes) => bytes.iter().fold(0x811c_9dc5, step),
+    };
+    let hash = port.to_be_bytes().iter().fold(hash, step);
+    (hash ^ hash >> 16) as usize
 }
 
 impl PortLease {
@@ -224,11 +291,11 @@ impl PortLease {
         let Some(own) = table.find(self.port, self.id) else {
             return Err(EINVAL);
         };
-        let (ip, dual) = (own.ip, own.dual);
+        let (ip, dual, terms) = (own.ip, own.dual, own.terms());
         let taken = table.ports.get(&self.port).is_some_and(|bound| {
-            bound
-                .iter()
-                .any(|b| b.id != self.id && b.listening && b.overlaps(ip, dual))
+            bound.iter().any(|b| {
+                b.id != self.id && b.listening && b.overlaps(ip, dual) && !b.tolerates(&terms)
+            })
         });
         if taken {
             return Err(EADDRINUSE);

@@ -73,6 +73,8 @@ counters! {
     zcopy_bytes_received,
     /// Stream bytes sent as Data from where the writer has them.
     gathered_bytes_sent,
+    /// Stream bytes taken over in the pages they lay in: sendfile, splice.
+    spliced_bytes,
     /// Stream bytes read into buffers of the kernel.
     fetched_bytes_received,
     /// Stretches of memory offered to peers.

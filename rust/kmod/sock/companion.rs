@@ -69,6 +69,31 @@ impl Tcp {
         to_result(result)
     }
 
+    /// recvmsg(2).
+    ///
+    /// # Safety
+    ///
+    /// `msg` is a message to receive up to `len` bytes with, ours for the call.
+    pub(super) unsafe fn receive(
+        self,
+        sock: &Sock,
+        msg: *mut ffi::core::msghdr,
+        len: usize,
+        flags: c_int,
+    ) -> c_int {
+        let result = match self.ops().recvmsg {
+            // SAFETY: A live socket of TCP; the rest by the caller's promise.
+            Some(recvmsg) => unsafe { recvmsg(self.0, msg, len, flags) },
+            None => EOPNOTSUPP.to_errno(),
+        };
+        if result < 0 {
+            sock.settle_tcp_error();
+        }
+        // SAFETY: The companion is there.
+        unsafe { ffi::sdp_companion_show_peek(sock.sk()) };
+        result
+    }
+
     /// The port it is bound to.
     pub(super) fn port(self) -> Result<u16> {
         let getname = self.ops().getname.ok_or(EOPNOTSUPP)?;

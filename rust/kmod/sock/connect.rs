@@ -131,7 +131,7 @@ impl Sock {
         }
         let chosen = self.look(|inner| inner.bound_ip.then_some(inner.local.ip));
         // SAFETY: A socket's namespace is alive.
-        let source = unsafe { peer.route_source(self.net().as_ptr(), chosen) }?;
+        let source = unsafe { peer.route_source(self.net().as_ptr(), chosen, self.device()) }?;
         self.autobind()
             .map_err(|e| if e == EADDRINUSE { EADDRNOTAVAIL } else { e })?;
         self.look(|inner| {
@@ -170,6 +170,12 @@ impl Sock {
         }
     }
 
+    /// The interface of SO_BINDTODEVICE, or 0.
+    pub(crate) fn device(&self) -> i32 {
+        // SAFETY: A single word of a valid socket.
+        unsafe { ffi::sdp_sock_device(self.sk()) }
+    }
+
     /// Back to an unconnected socket: connect() to AF_UNSPEC, a failed
     /// connect(), shutdown() of one that is not connected yet. With
     /// `lock_sock`.
@@ -190,6 +196,8 @@ impl Sock {
         }
         drop(dead.1);
         self.reset_flags();
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_set_peek_off(self.sk(), -1) };
     }
 
     /// Waits until a connection under way is there, for send(): as

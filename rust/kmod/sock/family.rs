@@ -72,6 +72,7 @@ static OPS: Operations = Operations(ffi::core::proto_ops {
     sendmsg: Some(sendmsg_cb),
     recvmsg: Some(recvmsg_cb),
     mmap: Some(sock_no_mmap_cb),
+    set_peek_off: Some(set_peek_off_cb),
     ..pin_init::zeroed()
 });
 
@@ -426,9 +427,20 @@ unsafe extern "C" fn recvmsg_cb(
 ) -> c_int {
     // SAFETY: See `bind_cb`.
     let sock = unsafe { of(socket) };
-    delegate!(sock, recvmsg(msg, len, flags));
+    if let Some(tcp) = sock.tcp_after_connect() {
+        // SAFETY: The companion is there; the message is ours for the call.
+        return unsafe { tcp.receive(sock, msg, len, flags) };
+    }
     // SAFETY: The message is ours for the call.
     from_result(|| unsafe { sock.receive(msg, len, flags as u32) })
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn set_peek_off_cb(sk: *mut ffi::core::sock, value: c_int) -> c_int {
+    // SAFETY: A live socket of ours.
+    unsafe { ffi::sdp_set_peek_off(sk.cast(), value) }
 }
 
 /// A socket cannot be mapped.

@@ -77,8 +77,6 @@ impl Sock {
         if addr.port != 0 && !unsafe { ffi::sdp_may_bind_low_port(net, addr.port) } {
             return Err(EACCES);
         }
-        // SAFETY: A single word of a valid socket.
-        let reuse = unsafe { ffi::sdp_sock_reuse(self.sk()) };
         self.look(|inner| {
             if inner.phase != Phase::Idle || inner.port.is_some() {
                 return Err(EINVAL);
@@ -95,7 +93,6 @@ impl Sock {
             let claim = Claim {
                 ip: addr.ip,
                 dual: inner.is_dual(addr.ip, family),
-                reuse,
             };
             let lease = self.net().bind_port(self, addr.port, &claim)?;
             inner.bound_port = addr.port != 0;
@@ -110,8 +107,6 @@ impl Sock {
 
     /// Takes an ephemeral port where bind() was not called. With `lock_sock`.
     pub(crate) fn autobind(&self) -> Result {
-        // SAFETY: A single word of a valid socket.
-        let reuse = unsafe { ffi::sdp_sock_reuse(self.sk()) };
         self.look(|inner| {
             if inner.port.is_some() {
                 return Ok(());
@@ -119,7 +114,6 @@ impl Sock {
             let claim = Claim {
                 ip: inner.local.ip,
                 dual: inner.is_dual(inner.local.ip, inner.family),
-                reuse,
             };
             let lease = self.net().bind_port(self, 0, &claim)?;
             inner.local.port = lease.port();

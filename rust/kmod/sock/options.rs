@@ -33,7 +33,10 @@ pub(crate) struct Options {
     pub(crate) cork: bool,
     pub(crate) quickack: bool,
     pub(crate) v6only: bool,
-    pub(crate) tos: u8,
+    /// TCP_USER_TIMEOUT in milliseconds, or 0.
+    pub(crate) user_timeout: u32,
+    /// TCP_INQ.
+    pub(crate) inq: bool,
     pub(crate) keep_idle: Option<u32>,
     pub(crate) keep_interval: Option<u32>,
     pub(crate) keep_count: Option<u32>,
@@ -51,7 +54,8 @@ impl Options {
             cork: false,
             quickack: true,
             v6only: false,
-            tos: 0,
+            user_timeout: 0,
+            inq: false,
             keep_idle: None,
             keep_interval: None,
             keep_count: None,
@@ -59,6 +63,12 @@ impl Options {
             remembered: Remembered::new(),
             zcopy_thresh: None,
         }
+    }
+
+    /// How long TCP_DEFER_ACCEPT has a connection wait for its first bytes.
+    pub(crate) fn deferral_secs(&self) -> u32 {
+        let secs = self.remembered.get(ffi::SOL_TCP, ffi::TCP_DEFER_ACCEPT);
+        secs.and_then(|secs| u32::try_from(secs).ok()).unwrap_or(0)
     }
 
     /// Brings a new connection up to date.
@@ -82,6 +92,15 @@ const KEEP_COUNT_MAX: u32 = 127;
 const SEGMENT_LEAST: i32 = 88;
 const SEGMENT_MOST: i32 = 32767;
 
+/// Options that may come without a value.
+const UNMEASURED_IP: [u32; 4] = [
+    ffi::IP_TOS,
+    ffi::IP_MTU_DISCOVER,
+    ffi::IP_RECVERR,
+    ffi::IP_BIND_ADDRESS_NO_PORT,
+];
+const UNMEASURED_IPV6: [u32; 2] = [ffi::IPV6_DONTFRAG, ffi::IPV6_AUTOFLOWLABEL];
+
 /// A value between 1 and `max`, or EINVAL.
 fn within(value: i32, max: u32) -> Result<u32> {
     match u32::try_from(value) {
@@ -101,9 +120,18 @@ impl Sock {
     ) -> Result {
         let level = u32::try_from(level).map_err(|_| ENOPROTOOPT)?;
         let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
+        let is_v6 = self.look(|inner| inner.family) == Family::V6;
+        match level {
+            ffi::SOL_TCP | ffi::SOL_IP => {}
+            ffi::SOL_IPV6 if is_v6 => {}
+            _ => return Err(ENOPROTOOPT),
+        }
         let mut raw = [0u8; 4];
-        // TCP programs may set the options of IP as single bytes.
         let size = match len as usize {
+            // To TCP nothing is a zero, where it does not ask for the length.
+            0 if level == ffi::SOL_IP && UNMEASURED_IP.contains(&option) => 0,
+            0..=3 if level == ffi::SOL_IPV6 && UNMEASURED_IPV6.contains(&option) => 0,
+            // TCP programs may set the options of IP as single bytes.
             1..=3 if level == ffi::SOL_IP => 1,
             0..=3 => return Err(EINVAL),
             _ => raw.len(),
@@ -114,7 +142,7 @@ impl Sock {
         let _call = self.lock();
         match level {
             ffi::SOL_TCP => self.set_tcp(option, value),
-            ffi::SOL_IP => self.set_ip(option, value),
+            ffi::SOL_IP => self.remember(ffi::SOL_IP, option, value),
             ffi::SOL_IPV6 => self.set_ipv6(option, value),
             _ => Err(ENOPROTOOPT),
         }
@@ -161,6 +189,17 @@ impl Sock {
             }
             ffi::SDP_SOCK_FAMILY => return self.set_family(value),
             ffi::SDP_TRANSPORT => return self.set_transport(value),
+            ffi::TCP_USER_TIMEOUT => {
+                let msecs = u32::try_from(value).map_err(|_| EINVAL)?;
+                self.drive(|inner| {
+                    inner.options.user_timeout = msecs;
+                    inner.renew_patience();
+                });
+            }
+            ffi::TCP_INQ => match value {
+                0 | 1 => self.look(|inner| inner.options.inq = on),
+                _ => return Err(EINVAL),
+            },
             ffi::TCP_MAXSEG => {
                 if value != 0 && !(SEGMENT_LEAST..=SEGMENT_MOST).contains(&value) {
                     return Err(EINVAL);
@@ -194,25 +233,20 @@ impl Sock {
             // It was made with the family of that moment.
             return Err(EINVAL);
         }
+        // SAFETY: A socket's namespace is alive.
+        let v6only = unsafe { ffi::sdp_v6only_by_default(self.net().as_ptr()) };
         self.look(|inner| {
             if inner.phase != Phase::Idle || inner.port.is_some() {
                 return Err(EINVAL);
+            }
+            if inner.family != family {
+                inner.options.v6only = family == Family::V6 && v6only;
             }
             inner.family = family;
             inner.local = Addr::any(family);
             inner.peer = Addr::any(family);
             Ok(())
         })
-    }
-
-    fn set_ip(&self, option: u32, value: i32) -> Result {
-        match option {
-            ffi::IP_TOS => {
-                self.look(|inner| inner.options.tos = value as u8);
-                Ok(())
-            }
-            _ => self.remember(ffi::SOL_IP, option, value),
-        }
     }
 
     fn set_ipv6(&self, option: u32, value: i32) -> Result {
@@ -227,10 +261,6 @@ impl Sock {
                 inner.options.v6only = value != 0;
                 Ok(())
             }),
-            ffi::IPV6_TCLASS => {
-                self.look(|inner| inner.options.tos = value as u8);
-                Ok(())
-            }
             _ => self.remember(ffi::SOL_IPV6, option, value),
         }
     }
@@ -280,14 +310,12 @@ impl Sock {
         }
         let number = match level {
             ffi::SOL_TCP => self.get_tcp(option)?,
-            ffi::SOL_IP if option == ffi::IP_TOS => self.look(|inner| i32::from(inner.options.tos)),
             ffi::SOL_IPV6 if self.look(|inner| inner.family) == Family::V6 => match option {
                 ffi::IPV6_V6ONLY => self.look(|inner| i32::from(inner.options.v6only)),
-                ffi::IPV6_TCLASS => self.look(|inner| i32::from(inner.options.tos)),
                 _ => self.remembered(level, option)?,
             },
             ffi::SOL_IP => self.remembered(level, option)?,
-            ffi::SOL_IPV6 => return Err(ENOPROTOOPT),
+            _ if self.look(|inner| inner.family) == Family::V6 => return Err(ENOPROTOOPT),
             _ => return Err(EOPNOTSUPP),
         };
         // SAFETY: As above.
@@ -308,6 +336,8 @@ impl Sock {
                 ffi::TCP_NODELAY => Ok(i32::from(o.nodelay)),
                 ffi::TCP_CORK => Ok(i32::from(o.cork)),
                 ffi::TCP_QUICKACK => Ok(i32::from(o.quickack)),
+                ffi::TCP_INQ => Ok(i32::from(o.inq)),
+                ffi::TCP_USER_TIMEOUT => i32::try_from(o.user_timeout),
                 ffi::TCP_KEEPIDLE => seconds(o.keep_idle, knobs.keepalive_time),
                 ffi::TCP_KEEPINTVL => seconds(o.keep_interval, knobs.keepalive_intvl),
                 ffi::TCP_KEEPCNT => seconds(o.keep_count, knobs.keepalive_probes),

@@ -141,6 +141,11 @@ impl Inner {
         }
     }
 
+    /// Bytes behind the reader, the urgent one included.
+    pub(super) fn left(&self) -> u64 {
+        self.recv.len().saturating_add(self.remote_len())
+    }
+
     /// Bytes in the way of a writer.
     fn held(&self) -> u32 {
         if self.turns.sending {

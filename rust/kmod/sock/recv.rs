@@ -52,6 +52,39 @@ impl Sock {
         if self.tcp_state() == ffi::TCP_LISTEN {
             return Err(ENOTCONN);
         }
+        let as_message = self.look(|inner| inner.options.inq);
+        // SAFETY: By the caller's promise.
+        let received = unsafe { self.receive_locked(&mut call, msg, len, flags) }?;
+        drop(call);
+        // SAFETY: By the caller's promise.
+        unsafe {
+            if as_message || ffi::sdp_wants_inq(msg.cast()) {
+                ffi::sdp_tell_inq(msg.cast(), self.left_to_read(), as_message);
+            }
+        }
+        Ok(received)
+    }
+
+    /// As `tcp_inq_hint`: at the end of the stream there is one more thing to
+    /// read.
+    fn left_to_read(&self) -> i32 {
+        let left = self.look(|inner| inner.left());
+        if left == 0 && self.flag(ffi::sock_flags_SOCK_DONE) {
+            return 1;
+        }
+        i32::try_from(left).unwrap_or(i32::MAX)
+    }
+
+    /// # Safety
+    ///
+    /// As for `receive`.
+    unsafe fn receive_locked<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        msg: *mut ffi::core::msghdr,
+        len: usize,
+        flags: u32,
+    ) -> Result<i32> {
         if flags & ffi::MSG_OOB != 0 {
             // SAFETY: By the caller's promise.
             return unsafe { self.receive_urgent(msg, len, flags) };
@@ -70,7 +103,7 @@ impl Sock {
         let mut presence = Presence::new(self);
         let mut copied = 0usize;
         // How far a peek has looked; a real read moves the queue instead.
-        let mut ahead = 0u64;
+        let mut ahead = if peek { self.peek_offset() } else { 0 };
         // At least once: a read of nothing waits for data all the same.
         loop {
             let next = self.look(|inner| inner.next_bytes(ahead, copied > 0, inline));
@@ -121,7 +154,7 @@ impl Sock {
                         hungry: copied < target || copied == 0,
                     };
                     // SAFETY: By the caller's promise.
-                    match unsafe { self.receive_remote(&mut call, msg, &wish) } {
+                    match unsafe { self.receive_remote(call, msg, &wish) } {
                         Ok(0) => {}
                         Ok(n) => {
                             copied = copied.wrapping_add(n);
@@ -136,7 +169,7 @@ impl Sock {
                     if copied >= target {
                         break;
                     }
-                    match self.wait_for_data(&mut call, &mut timeo, copied > 0, ahead) {
+                    match self.wait_for_data(call, &mut timeo, copied > 0, ahead) {
                         Ok(true) => continue,
                         Ok(false) => break,
                         Err(_) if copied > 0 => break,
@@ -148,7 +181,17 @@ impl Sock {
                 break;
             }
         }
-        i32::try_from(copied).map_err(|_| EINVAL)
+        let copied = i32::try_from(copied).map_err(|_| EINVAL)?;
+        // SAFETY: `lock_sock` is held.
+        unsafe { ffi::sdp_peek_moved(self.sk(), peek, copied) };
+        Ok(copied)
+    }
+
+    /// Where SO_PEEK_OFF has a peek begin.
+    fn peek_offset(&self) -> u64 {
+        // SAFETY: A single word of a valid socket.
+        let offset = unsafe { ffi::sdp_peek_offset(self.sk()) };
+        u64::try_from(offset).unwrap_or(0)
     }
 
     fn consume(&self, n: u32) {

@@ -3,9 +3,10 @@
 //! Options that TCP programs set and that change nothing here, because the
 //! device or its transport decides: checked and kept as TCP checks and keeps
 //! them, so that the programs run. Inherited by accepted connections.
+//! TCP_DEFER_ACCEPT is kept here, too, and has its effect in `cm`.
 //!
 //! An option that would promise something which then does not happen (control
-//! messages, TCP_INQ, TCP_ULP) is not in the table, and gives ENOPROTOOPT.
+//! messages, TCP_ULP) is not in the table, and gives ENOPROTOOPT.
 
 use crate::ffi;
 use kernel::prelude::*;
@@ -65,6 +66,20 @@ fn as_retransmissions(seconds: i32) -> i32 {
     period
 }
 
+/// IP_TOS and IPV6_TCLASS: the lowest bits are not the program's.
+fn as_class(value: i32) -> i32 {
+    if value == -1 {
+        0
+    } else {
+        value & 0xfc
+    }
+}
+
+/// As `as_class`, where -1 is a number like others.
+fn as_tos(value: i32) -> i32 {
+    value & 0xfc
+}
+
 fn as_ttl(value: i32) -> i32 {
     if value == -1 {
         TTL
@@ -111,7 +126,7 @@ const TCP: u32 = ffi::SOL_TCP;
 const IP: u32 = ffi::SOL_IP;
 const IPV6: u32 = ffi::SOL_IPV6;
 
-const COUNT: usize = 21;
+const COUNT: usize = 22;
 
 const TABLE: [Entry; COUNT] = [
     entry(TCP, ffi::TCP_SYNCNT, (1, 127), SYN_RETRIES),
@@ -121,7 +136,6 @@ const TABLE: [Entry; COUNT] = [
         entry(TCP, ffi::TCP_DEFER_ACCEPT, ANY, 0),
     ),
     kept(as_window, entry(TCP, ffi::TCP_WINDOW_CLAMP, ANY, 0)),
-    entry(TCP, ffi::TCP_USER_TIMEOUT, (0, i32::MAX), 0),
     entry(TCP, ffi::TCP_NOTSENT_LOWAT, ANY, 0),
     entry(TCP, ffi::TCP_THIN_LINEAR_TIMEOUTS, (0, 1), 0),
     kept(as_nothing, entry(TCP, ffi::TCP_THIN_DUPACK, (0, 1), 0)),
@@ -130,6 +144,8 @@ const TABLE: [Entry; COUNT] = [
         refused: Some(0),
         ..kept(as_ttl, entry(IP, ffi::IP_TTL, (-1, 255), TTL))
     },
+    kept(as_tos, entry(IP, ffi::IP_TOS, ANY, 0)),
+    kept(as_class, entry(IPV6, ffi::IPV6_TCLASS, (-1, 255), 0)),
     entry(IP, ffi::IP_MINTTL, (0, 255), 0),
     entry(IP, ffi::IP_MTU_DISCOVER, (0, PMTUDISC_OMIT), PMTUDISC_WANT),
     switch(IP, ffi::IP_RECVERR),

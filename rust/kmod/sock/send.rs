@@ -90,7 +90,7 @@ impl Sock {
             }
             let want = len.wrapping_sub(*copied);
             // A write may overshoot the limit by one fragment, as in TCP.
-            let (page, offset, n) = match self.fill_fragment(msg, want) {
+            let (page, offset, n) = match self.next_fragment(msg, want, flags) {
                 Ok(filled) => filled,
                 Err(e) if e == ENOBUFS => {
                     // No page: wait for our own to come back.
@@ -114,6 +114,31 @@ impl Sock {
             *copied = after;
         }
         Ok(())
+    }
+
+    /// The next bytes of the message: in their own page where the caller gives
+    /// that away, as sendfile() does, or copied.
+    fn next_fragment(
+        &self,
+        msg: *mut ffi::core::msghdr,
+        want: usize,
+        flags: u32,
+    ) -> Result<(Page, u32, u32)> {
+        if flags & ffi::MSG_SPLICE_PAGES != 0 {
+            let (mut page, mut offset) = (core::ptr::null_mut(), 0usize);
+            // SAFETY: The message is the caller's, whose references hold the
+            // page until ours does.
+            let spliced = unsafe {
+                let n = ffi::sdp_splice_bytes(msg.cast(), want, &mut page, &mut offset);
+                let page = NonNull::new(page).map(|page| Page::get(page));
+                page.map(|page| (page, offset as u32, n as u32))
+            };
+            if let Some((page, offset, n @ 1..)) = spliced {
+                self.net().stats.spliced_bytes.add(n.into());
+                return Ok((page, offset, n));
+            }
+        }
+        self.fill_fragment(msg, want)
     }
 
     /// Copies up to `want` bytes from the message into the socket's fragment.

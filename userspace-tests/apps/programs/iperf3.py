@@ -9,7 +9,8 @@ from twohosts.failure import Failure, check
 from twohosts.lab import Case, Lab, Measured, rate
 
 
-def _stream(lab: Lab, *options: str) -> Measured:
+def stream(lab: Lab, *options: str) -> Measured:
+    """A run with these options of the client."""
     with lab.b.start(
         lab.wrapped("iperf3", "--server", "--one-off", "--forceflush"), ready=r"[Ss]erver listening"
     ) as server:
@@ -25,17 +26,21 @@ def _stream(lab: Lab, *options: str) -> Measured:
         if "error" in report:
             raise Failure(f"iperf3: {report['error']}\n{server.output()}")
         server.finish()
-    received = report["end"]["sum_received"]
-    check(received["bytes"] > 0, "nothing was received")
-    return Measured(rate(received["bytes"], received["seconds"]), received["bytes"])
+    ways = [report["end"]["sum_received"]]
+    if "--bidir" in options:
+        ways.append(report["end"]["sum_received_bidir_reverse"])
+    for received in ways:
+        check(received["bytes"] > 0, "nothing was received")
+    total = sum(received["bytes"] for received in ways)
+    return Measured(rate(total, ways[0]["seconds"]), total)
 
 
 def _forward(lab: Lab) -> Measured:
-    return _stream(lab)
+    return stream(lab)
 
 
 def _reverse(lab: Lab) -> Measured:
-    return _stream(lab, "--reverse", "--parallel", "2")
+    return stream(lab, "--reverse", "--parallel", "2")
 
 
 def cases(_lab: Lab) -> list[Case]:

@@ -12,10 +12,13 @@ mod names;
 mod namespaces;
 mod oob;
 mod options;
+mod patience;
+mod peeking;
 mod poll;
 mod recv;
 mod remembered;
 mod send;
+mod shared_ports;
 mod sharing;
 mod signals;
 mod splice;
@@ -34,6 +37,9 @@ const TABLES: &[&[Case]] = &[
     names::CASES,
     options::CASES,
     remembered::CASES,
+    shared_ports::CASES,
+    peeking::CASES,
+    patience::CASES,
     send::CASES,
     recv::CASES,
     iovec::CASES,

@@ -137,20 +137,6 @@ pub const CASES: &[Case] = &[
         t.eq("SO_SNDLOWAT", sock.get(SOL_SOCKET, libc::SO_SNDLOWAT), Ok(1));
         t.err("set SO_SNDLOWAT", sock.set(SOL_SOCKET, libc::SO_SNDLOWAT, &1), ENOPROTOOPT);
     }),
-    Case::alone("option_reuseport", |t| {
-        let sock = t.socket();
-        t.see("reuseport set", sock.set(SOL_SOCKET, libc::SO_REUSEPORT, &1));
-        t.see("reuseport get", sock.get(SOL_SOCKET, libc::SO_REUSEPORT));
-    })
-    .differs(&[
-        Difference {
-            label: "reuseport set",
-            tcp: "ok",
-            sdp: "EOPNOTSUPP",
-            reason: "the kernel keeps load-balanced listeners to the Internet families",
-        },
-        Difference { label: "reuseport get", tcp: "1", sdp: "0", reason: "it could not be set" },
-    ]),
     Case::alone("option_error_is_none_and_cannot_be_set", |t| {
         let sock = t.socket();
         t.eq("SO_ERROR", sock.error(), Ok(None));

@@ -10,6 +10,7 @@ use crate::world::Ip;
 
 const TCP_NOTSENT_LOWAT: c_int = 25;
 const TCP_SAVE_SYN: c_int = 27;
+const IPV6_AUTOFLOWLABEL: c_int = 70;
 
 /// The option at first, and after each value it is set to, valid or not.
 fn walk(t: &Role, sock: &Sock, level: c_int, option: c_int, values: &[c_int]) {
@@ -68,6 +69,18 @@ pub const CASES: &[Case] = &[
     Case::alone("remembered_ip_ttl", |t| {
         walk(t, &t.socket(), libc::SOL_IP, libc::IP_TTL, &[1, 255, 0, 256, -2, -1]);
     }),
+    Case::alone("remembered_ip_tos", |t| {
+        walk(t, &t.socket(), libc::SOL_IP, libc::IP_TOS, &[1, 0x10, 0xff, 256, -1, 0]);
+    })
+    .both_versions(),
+    Case::alone("remembered_ipv6_tclass", |t| {
+        let sock = t.socket();
+        walk(t, &sock, libc::SOL_IPV6, libc::IPV6_TCLASS, &[1, 0x10, 0xff, 256, -2, 0x20]);
+        t.see("the other", sock.get(libc::SOL_IP, libc::IP_TOS));
+        t.see("default", sock.set(libc::SOL_IPV6, libc::IPV6_TCLASS, &-1));
+        t.see("is", sock.get(libc::SOL_IPV6, libc::IPV6_TCLASS));
+    })
+    .both_versions(),
     Case::alone("remembered_ip_minttl", |t| {
         walk(t, &t.socket(), libc::SOL_IP, libc::IP_MINTTL, &[200, 255, 256, -1, 0]);
     }),
@@ -120,6 +133,43 @@ pub const CASES: &[Case] = &[
             walk(t, &t.socket(), libc::SOL_IPV6, libc::IPV6_FREEBIND, &[5, 0, -1]);
         } else {
             t.see("on IPv4", t.socket().set(libc::SOL_IPV6, libc::IPV6_FREEBIND, &1));
+        }
+    })
+    .both_versions(),
+    Case::alone("remembered_options_without_a_value", |t| {
+        let sock = t.socket();
+        let nothing = |level, option| sock.set_raw(level, option, std::ptr::null(), 0);
+        for (name, option) in [
+            ("IP_TOS", libc::IP_TOS),
+            ("IP_TTL", libc::IP_TTL),
+            ("IP_MINTTL", libc::IP_MINTTL),
+            ("IP_MTU_DISCOVER", libc::IP_MTU_DISCOVER),
+            ("IP_RECVERR", libc::IP_RECVERR),
+            ("IP_FREEBIND", libc::IP_FREEBIND),
+            ("IP_BIND_ADDRESS_NO_PORT", libc::IP_BIND_ADDRESS_NO_PORT),
+        ] {
+            sock.set(libc::SOL_IP, option, &1).expect("set");
+            t.see(&format!("{name} of nothing"), nothing(libc::SOL_IP, option));
+            t.see(name, sock.get(libc::SOL_IP, option));
+        }
+        for (name, option) in [
+            ("IPV6_DONTFRAG", libc::IPV6_DONTFRAG),
+            ("IPV6_AUTOFLOWLABEL", IPV6_AUTOFLOWLABEL),
+            ("IPV6_TCLASS", libc::IPV6_TCLASS),
+            ("IPV6_V6ONLY", libc::IPV6_V6ONLY),
+            ("IPV6_RECVERR", libc::IPV6_RECVERR),
+            ("IPV6_FREEBIND", libc::IPV6_FREEBIND),
+            ("IPV6_MTU_DISCOVER", libc::IPV6_MTU_DISCOVER),
+            ("IPV6_UNICAST_HOPS", libc::IPV6_UNICAST_HOPS),
+        ] {
+            t.see(&format!("{name} on"), sock.set(libc::SOL_IPV6, option, &1));
+            t.see(&format!("{name} of nothing"), nothing(libc::SOL_IPV6, option));
+            t.see(&format!("{name} of a byte"), sock.set(libc::SOL_IPV6, option, &1_u8));
+            t.see(name, sock.get(libc::SOL_IPV6, option));
+        }
+        for (name, option) in [("TCP_NODELAY", libc::TCP_NODELAY), ("TCP_SYNCNT", libc::TCP_SYNCNT)]
+        {
+            t.see(&format!("{name} of nothing"), nothing(SOL_TCP, option));
         }
     })
     .both_versions(),

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use libc::{EAGAIN, EPIPE, SHUT_WR, SPLICE_F_MORE, SPLICE_F_NONBLOCK};
 
 use crate::case::Case;
+use crate::cases::zcopy::counted;
 use crate::errno::{checked, Errno};
 use crate::payload::{bytes, Digest};
 use crate::pipes::{file_with, sendfile, splice, tee, Pipe};
@@ -47,6 +48,24 @@ pub const CASES: &[Case] = &[
         recv_digest,
     )
     .both_versions(),
+    Case::connected(
+        "sendfile_does_not_copy",
+        |t, s| {
+            let data = bytes(1, 65_536);
+            let file = file_with(&data);
+            let send = || {
+                let mut offset = 0;
+                while offset < 65_536 {
+                    let rest = 65_536 - offset as usize;
+                    sendfile(s.fd(), &file, &mut offset, rest).expect("sendfile");
+                }
+            };
+            counted(t, send, |of| assert_eq!(of("spliced_bytes"), 65_536));
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.see("data", Digest::of(&data));
+        },
+        recv_digest,
+    ),
     Case::connected(
         "sendfile_sends_a_part_of_a_file",
         |t, s| {

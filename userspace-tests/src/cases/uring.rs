@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! The same calls through `io_uring`.
 
-use io_uring::{opcode, squeue::Entry, types, IoUring};
+use io_uring::{cqueue, opcode, squeue::Entry, types, IoUring};
 use libc::{ECANCELED, ECONNREFUSED, EPIPE, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLIN, SHUT_WR};
 
 use crate::addr::Addr;
@@ -30,11 +30,18 @@ impl Ring {
     /// Waits for the next completion.
     #[track_caller]
     fn next(&mut self) -> (u64, Res<i32>) {
+        let (name, result, _) = self.next_flagged();
+        (name, result)
+    }
+
+    /// The same with the flags of the completion.
+    #[track_caller]
+    fn next_flagged(&mut self) -> (u64, Res<i32>, u32) {
         loop {
             if let Some(entry) = self.0.completion().next() {
                 let result = entry.result();
                 let result = if result < 0 { Err(Errno(-result)) } else { Ok(result) };
-                return (entry.user_data(), result);
+                return (entry.user_data(), result, entry.flags());
             }
             self.0.submit_and_wait(1).expect("io_uring_enter");
         }
@@ -318,6 +325,78 @@ pub const CASES: &[Case] = &[
         },
     )
     .both_versions(),
+    Case::connected(
+        "uring_recv_can_repeat",
+        |t, s| {
+            let mut ring = Ring::new();
+            let mut rooms = [[0_u8; 100]; 4];
+            let given = opcode::ProvideBuffers::new(rooms.as_mut_ptr().cast(), 100, 4, 5, 0);
+            t.eq("buffers", ring.run(given.build()), Ok(0));
+            ring.submit(opcode::RecvMulti::new(fd(s), 5).build(), 7);
+            for number in 1..=3_usize {
+                t.say("send");
+                let (name, result, flags) = ring.next_flagged();
+                t.eq("name", name, 7);
+                t.eq("bytes", result, Ok(number as i32 * 10));
+                t.holds("more to come", cqueue::more(flags));
+                let room = cqueue::buffer_select(flags).expect("a buffer");
+                let room = &rooms[usize::from(room)];
+                t.holds("data", room[..number * 10] == bytes(number as u64, number * 10));
+            }
+            t.say("send");
+            let (_, result, flags) = ring.next_flagged();
+            t.eq("end", result, Ok(0));
+            t.holds("over", !cqueue::more(flags));
+        },
+        |t, s| {
+            for number in 1..=3_usize {
+                t.wait("send");
+                t.send_all(s, &bytes(number as u64, number * 10));
+            }
+            t.wait("send");
+            s.shutdown(SHUT_WR).expect("shutdown");
+        },
+    )
+    .both_versions(),
+    Case::connected(
+        "uring_recv_repeats_as_long_as_there_are_buffers",
+        |t, s| {
+            let mut ring = Ring::new();
+            let mut rooms = [[0_u8; 4]; 2];
+            let given = opcode::ProvideBuffers::new(rooms.as_mut_ptr().cast(), 4, 2, 5, 0);
+            t.eq("buffers", ring.run(given.build()), Ok(0));
+            assert!(t.until(|| s.ioctl(crate::role::SIOCINQ) == Ok(12)), "12 bytes");
+            ring.submit(opcode::RecvMulti::new(fd(s), 5).build(), 7);
+            let mut ends = Vec::new();
+            loop {
+                let (_, result, flags) = ring.next_flagged();
+                ends.push(result.map_err(|errno| errno.0));
+                if !cqueue::more(flags) {
+                    break;
+                }
+            }
+            t.eq("results", ends, vec![Ok(4), Ok(4), Err(libc::ENOBUFS)]);
+            t.eq("the rest", t.recv_exactly(s, 4), b"ijkl".to_vec());
+        },
+        |t, s| t.send_all(s, b"abcdefghijkl"),
+    ),
+    Case::connected(
+        "uring_recv_says_whether_there_is_more",
+        |t, s| {
+            let mut ring = Ring::new();
+            assert!(t.until(|| s.ioctl(crate::role::SIOCINQ) == Ok(10)), "10 bytes");
+            let mut room = [0; 8];
+            ring.submit(recv(s, &mut room).build(), 7);
+            let (_, result, flags) = ring.next_flagged();
+            t.eq("some", result, Ok(8));
+            t.holds("there is more", cqueue::sock_nonempty(flags));
+            ring.submit(recv(s, &mut room).build(), 7);
+            let (_, result, flags) = ring.next_flagged();
+            t.eq("the rest", result, Ok(2));
+            t.holds("there is no more", !cqueue::sock_nonempty(flags));
+        },
+        |t, s| t.send_all(s, b"0123456789"),
+    ),
     Case::connected(
         "uring_send_after_shutdown_is_a_broken_pipe",
         |t, s| {

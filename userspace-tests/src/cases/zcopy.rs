@@ -100,7 +100,7 @@ impl Counters {
 }
 
 /// Runs the script and, on SDP, holds its counters against the facts.
-fn counted(t: &Role, script: impl FnOnce(), check: impl FnOnce(&dyn Fn(&str) -> i64)) {
+pub(super) fn counted(t: &Role, script: impl FnOnce(), check: impl FnOnce(&dyn Fn(&str) -> i64)) {
     let before = Counters::now(t);
     script();
     if t.family == Family::Sdp {

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""memcached with libmemcached's load generator and copying tools."""
+
+from __future__ import annotations
+
+import re
+
+from twohosts.failure import check, parsed
+from twohosts.lab import Case, Lab, Measured
+
+PORT = "11311"
+SIZE = 1024
+
+
+def _server(lab: Lab) -> list[str]:
+    return lab.wrapped("memcached", "-u", "root", "-l", lab.b.ipv4, "-p", PORT, "-U", "0", "-vv")
+
+
+def _load(lab: Lab) -> Measured:
+    operations = lab.amount(20_000, 1000)
+    with lab.b.start(_server(lab), ready="server listening"):
+        done = lab.a.run(
+            lab.wrapped("memcaslap", "-s", f"{lab.b.ipv4}:{PORT}", "-T", "2", "-c", "8")
+            + ["-x", str(operations), "-X", str(SIZE), "-v", "1.0"]
+        )
+    text = done.stdout + done.stderr
+    result = parsed(re.search(r"Ops: (\d+) TPS: (\d+)", text), text, "a result")
+    check(int(result[1]) >= operations, f"{result[1]} of {operations} operations")
+    for what in ("verify_misses", "verify_failed"):
+        found = parsed(re.search(rf"{what}: (\d+)", text), text, what)
+        check(found[1] == "0", f"{what}: {found[1]}")
+    # A tenth of them set a value, the others get one; keys and what frames them come on top.
+    return Measured(f"{result[2]} per s", operations * SIZE // 2)
+
+
+def _copy(lab: Lab) -> Measured:
+    content = bytes(range(251)) * 4000
+    content = content[: 1 << 19]
+    (lab.directory / "value").write_bytes(content)
+    back = lab.directory / "back"
+    servers = f"--servers={lab.b.ipv4}:{PORT}"
+    with lab.b.start(_server(lab), ready="server listening"):
+        lab.a.run(lab.wrapped("memccp", servers, str(lab.directory / "value")))
+        lab.a.run(lab.wrapped("memccat", servers, f"--file={back}", "value"))
+    check(back.read_bytes().rstrip(b"\n") == content.rstrip(b"\n"), "another value came back")
+    return Measured("the same", 2 * len(content))
+
+
+def cases(_lab: Lab) -> list[Case]:
+    """What this program is run for."""
+    return [Case("memcached memcaslap", _load), Case("memcached copy", _copy)]

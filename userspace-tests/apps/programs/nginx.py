@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""nginx, which sends files by sendfile, with wrk; also with a listener for each worker."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+
+from twohosts.failure import check, parsed
+from twohosts.hosts import Server
+from twohosts.lab import Case, Lab, Measured
+
+PORT = 8081
+SIZE = 100_003
+
+CONFIGURATION = """
+daemon off;
+user root;
+worker_processes 2;
+error_log stderr notice;
+pid {directory}/nginx.pid;
+events {{ worker_connections 256; }}
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+    server {{
+        listen {address}:{port}{options};
+        root {directory}/www;
+    }}
+}}
+"""
+
+
+def _serve(lab: Lab, options: str) -> tuple[Server, bytes]:
+    content = random.Random("nginx").randbytes(SIZE)
+    (lab.directory / "www").mkdir(exist_ok=True)
+    (lab.directory / "www" / "content").write_bytes(content)
+    configuration = lab.directory / "nginx.conf"
+    configuration.write_text(
+        CONFIGURATION.format(
+            directory=lab.directory, address=lab.b.ipv4, port=PORT, options=options
+        )
+    )
+    command = lab.wrapped("/usr/sbin/nginx", "-p", str(lab.directory), "-c", str(configuration))
+    return lab.b.start(command, ready="start worker process "), content
+
+
+def _load(lab: Lab, options: str = "") -> Measured:
+    url = f"http://{lab.b.ipv4}:{PORT}/content"
+    server, content = _serve(lab, options)
+    with server:
+        fetched = lab.directory / "fetched"
+        lab.a.run(lab.wrapped("curl", "--silent", "--show-error", "--output", str(fetched), url))
+        same = hashlib.sha256(fetched.read_bytes()).digest() == hashlib.sha256(content).digest()
+        check(same, "another file came")
+        seconds = lab.amount(10, 3)
+        done = lab.a.run(lab.wrapped("wrk", "-t", "2", "-c", "16", "-d", f"{seconds}s", url))
+    result = parsed(re.search(r"(\d+) requests in", done.stdout), done.stdout, "a result")
+    for trouble in ("Socket errors", "Non-2xx"):
+        check(trouble not in done.stdout, done.stdout)
+    check(int(result[1]) > 0, "no request was answered")
+    return Measured(f"{int(result[1]) / seconds:.0f} per s", int(result[1]) * SIZE)
+
+
+def _shared_port(lab: Lab) -> Measured:
+    return _load(lab, " reuseport")
+
+
+def cases(_lab: Lab) -> list[Case]:
+    """What this program is run for."""
+    return [Case("nginx wrk", _load), Case("nginx reuseport wrk", _shared_port)]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""redis-server with redis-benchmark, and a value that has to come back as it went."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from twohosts.failure import check
+from twohosts.lab import Case, Lab, Measured
+
+PORT = "7001"
+SIZE = 256
+
+ROUND_TRIP = """
+import os, socket, sys
+value = os.urandom(int(sys.argv[3]))
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as server:
+    stream = server.makefile("rwb")
+    stream.write(b"*3\\r\\n$3\\r\\nSET\\r\\n$1\\r\\nv\\r\\n$%d\\r\\n%s\\r\\n" % (len(value), value))
+    stream.write(b"*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\nv\\r\\n")
+    stream.flush()
+    assert stream.readline() == b"+OK\\r\\n"
+    assert stream.readline() == b"$%d\\r\\n" % len(value)
+    assert stream.read(len(value)) == value
+"""
+
+
+def _server(lab: Lab) -> list[str]:
+    return lab.wrapped(
+        *("redis-server", "--bind", lab.b.ipv4, "--port", PORT, "--save", ""),
+        *("--protected-mode", "no", "--dir", str(lab.directory)),
+    )
+
+
+def _benchmark(lab: Lab) -> Measured:
+    requests = lab.amount(20_000, 1000)
+    with lab.b.start(_server(lab), ready="Ready to accept connections"):
+        done = lab.a.run(
+            lab.wrapped("redis-benchmark", "-h", lab.b.ipv4, "-p", PORT, "--csv")
+            + ["-n", str(requests), "-c", "20", "-d", str(SIZE), "-t", "set,get"]
+        )
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    check([row["test"] for row in rows] == ["SET", "GET"], f"two results in {done.stdout}")
+    rates = "/".join(f"{float(row['rps']):.0f}" for row in rows)
+    return Measured(f"{rates} per s", 2 * requests * SIZE)
+
+
+def _round_trip(lab: Lab) -> Measured:
+    size = lab.amount(32, 2) << 20
+    with lab.b.start(_server(lab), ready="Ready to accept connections"):
+        lab.a.run(lab.wrapped("python3", "-c", ROUND_TRIP, lab.b.ipv4, PORT, str(size)))
+    return Measured("the same", 2 * size)
+
+
+def cases(_lab: Lab) -> list[Case]:
+    """What this program is run for."""
+    return [Case("redis-benchmark", _benchmark), Case("redis large value", _round_trip)]

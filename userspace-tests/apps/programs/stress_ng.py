@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""stress-ng's socket stressors, on the loopback addresses of one host."""
+
+from __future__ import annotations
+
+from twohosts.lab import Case, Lab, Measured
+
+STRESSORS = (
+    ("sock", ("--sock", "2", "--sock-domain", "ipv4")),
+    ("sock ipv6", ("--sock", "2", "--sock-domain", "ipv6")),
+    ("sock mmsg", ("--sock", "2", "--sock-opts", "sendmmsg")),
+    ("sockmany", ("--sockmany", "1")),
+    ("epoll", ("--epoll", "2", "--epoll-domain", "ipv4")),
+)
+
+# What a stressor sends at least; it reports operations, of many sizes.
+LEAST = 1000
+
+
+def _case(name: str, options: tuple[str, ...]) -> Case:
+    def run(lab: Lab) -> Measured:
+        seconds = lab.amount(60, 5)
+        command = ["stress-ng", *options, "--timeout", f"{seconds}s", "--verify", "--oom-avoid"]
+        lab.a.run(lab.wrapped(*command), timeout=20 * 60)
+        return Measured(f"{seconds} s", LEAST)
+
+    return Case(f"stress-ng {name}", run)
+
+
+def cases(_lab: Lab) -> list[Case]:
+    """What this program is run for."""
+    return [_case(name, options) for name, options in STRESSORS]
