@@ -134,7 +134,7 @@ impl Sock {
                 page.map(|page| (page, offset as u32, n as u32))
             };
             if let Some((page, offset, n @ 1..)) = spliced {
-                self.net().stats.spliced_bytes.add(n.into());
+                self.net().stats.spliced_bytes.add(n);
                 return Ok((page, offset, n));
             }
         }
