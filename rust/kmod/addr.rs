@@ -80,6 +80,21 @@ impl Addr {
         matches!(ip, Ip::V6([0xfe, 0x80..=0xbf, ..]))
     }
 
+    /// The address on an interface: its own or the socket's `device`. EINVAL
+    /// for a link-local address that has none, or another.
+    pub(crate) fn on_interface(mut self, device: i32) -> Result<Addr> {
+        if Self::is_link_local(self.ip) {
+            let device = u32::try_from(device).unwrap_or(0);
+            if self.scope == 0 {
+                self.scope = device;
+            }
+            if self.scope == 0 || device != 0 && device != self.scope {
+                return Err(EINVAL);
+            }
+        }
+        Ok(self)
+    }
+
     pub(crate) fn is_multicast(ip: Ip) -> bool {
         match ip {
             Ip::V4(a) => a[0] & 0xf0 == 0xe0 || a == [255; 4],
@@ -199,14 +214,13 @@ impl Addr {
                     *to = *from;
                 }
                 let ip = Self::unmap(Ip::V6(a));
-                Ok(Parsed::Addr(
-                    Addr {
-                        ip,
-                        port,
-                        scope: u32::from_ne_bytes(scope),
-                    },
-                    Family::V6,
-                ))
+                // As TCP: other addresses have no interface.
+                let scope = if Self::is_link_local(ip) {
+                    u32::from_ne_bytes(scope)
+                } else {
+                    0
+                };
+                Ok(Parsed::Addr(Addr { ip, port, scope }, Family::V6))
             }
             _ => Err(EAFNOSUPPORT),
         }

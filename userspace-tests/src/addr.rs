@@ -56,6 +56,20 @@ impl Addr {
         self
     }
 
+    /// The same on an interface.
+    pub fn with_scope(mut self, scope: u32) -> Self {
+        // SAFETY: as in `v4`; only IPv6 names have one.
+        let name = unsafe { &mut *(&raw mut self.storage).cast::<libc::sockaddr_in6>() };
+        name.sin6_scope_id = scope;
+        self
+    }
+
+    pub fn scope(&self) -> u32 {
+        // SAFETY: as in `ip`.
+        let name = unsafe { &*(&raw const self.storage).cast::<libc::sockaddr_in6>() };
+        name.sin6_scope_id
+    }
+
     pub fn with_len(mut self, len: usize) -> Self {
         self.len = len as socklen_t;
         self

@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 
+import checking
 import connecting
 import kinds
 import listening
@@ -20,7 +21,7 @@ import using
 from kinds import CASES
 
 # The modules register their cases.
-__all__ = ["connecting", "listening", "using"]
+__all__ = ["checking", "connecting", "listening", "using"]
 
 
 def _too_late(_number: int, _frame: object) -> None:

@@ -117,6 +117,7 @@ impl Sock {
         if Addr::is_multicast(peer.ip) {
             return Err(ENETUNREACH);
         }
+        peer = peer.on_interface(self.device())?;
         if own.1 && matches!(peer.ip, Ip::V4(_)) && family == Family::V6 {
             return Err(ENETUNREACH);
         }

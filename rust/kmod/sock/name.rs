@@ -63,6 +63,7 @@ impl Sock {
 
     fn bind_to(&self, mut addr: Addr, family: Family) -> Result {
         let net = self.net().as_ptr();
+        addr = addr.on_interface(self.device())?;
         if Addr::is_multicast(addr.ip) {
             return Err(EADDRNOTAVAIL);
         }

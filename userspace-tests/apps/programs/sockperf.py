@@ -21,7 +21,9 @@ def _ping_pong(lab: Lab) -> Measured:
         )
     text = done.stdout
     counts = parsed(
-        re.search(r"\[Total Run\].*SentMessages=(\d+); ReceivedMessages=(\d+)", text), text, "counts"
+        re.search(r"\[Total Run\].*SentMessages=(\d+); ReceivedMessages=(\d+)", text),
+        text,
+        "counts",
     )
     check(int(counts[2]) > 0, "no message came back")
     latency = parsed(re.search(r"Latency is ([\d.]+) usec", text), text, "a latency")

@@ -1,14 +1,59 @@
 // SPDX-License-Identifier: MIT
 //! `getsockname` and `getpeername` in every state, and where they write.
 
+use std::net::Ipv6Addr;
 use std::ptr;
 
 use libc::{socklen_t, EFAULT, EINVAL, ENOTCONN};
 
 use crate::addr::Addr;
 use crate::case::Case;
+use crate::role::Role;
+
+/// The link-local address of this host towards the other one, and the number of its interface.
+fn link_local() -> (Ipv6Addr, u32) {
+    let list = std::fs::read_to_string("/proc/thread-self/net/if_inet6").expect("if_inet6");
+    let mut found = list.lines().filter(|line| line.starts_with("fe80"));
+    let words: Vec<&str> = found.next().expect("an address").split_whitespace().collect();
+    let bits = u128::from_str_radix(words[0], 16).expect("an address");
+    (Ipv6Addr::from(bits), u32::from_str_radix(words[1], 16).expect("an index"))
+}
+
+fn on_interface(t: &Role, label: &str, name: &Addr) {
+    t.holds(label, name.scope() == link_local().1);
+}
 
 pub const CASES: &[Case] = &[
+    Case::two(
+        "names_of_link_local_ends_have_the_interface",
+        |t| {
+            let listener = t.socket();
+            listener.bind(&t.any(0)).expect("bind");
+            listener.listen(1).expect("listen");
+            t.tell("port", t.port_of(&listener));
+            t.tell("address", link_local().0);
+            let (sock, peer) = listener.accept_named().expect("accept");
+            on_interface(t, "accepted", &peer);
+            on_interface(t, "peer", &sock.peer().expect("getpeername"));
+            on_interface(t, "own", &sock.name().expect("getsockname"));
+            t.eq("data", t.recv_exactly(&sock, 1), b"x".to_vec());
+            t.meet("done");
+        },
+        |t| {
+            let port = t.hear("port");
+            let to = Addr::v6(t.hear("address"), port);
+            let (_, interface) = link_local();
+            t.err("without an interface", t.socket().connect(&to), libc::EINVAL);
+            let sock = t.socket();
+            t.ok("connect", sock.connect(&to.with_scope(interface)));
+            on_interface(t, "peer", &sock.peer().expect("getpeername"));
+            on_interface(t, "own", &sock.name().expect("getsockname"));
+            t.send_all(&sock, b"x");
+            t.meet("done");
+        },
+    )
+    .only_v6()
+    .two_hosts(),
     Case::alone("names_of_a_fresh_socket", |t| {
         let sock = t.socket();
         let name = t.ok("name", sock.name());

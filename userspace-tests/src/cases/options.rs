@@ -9,6 +9,7 @@ use libc::{
 };
 
 use crate::case::{Case, Difference};
+use crate::netns::Sysctl;
 use crate::role::{Role, SIOCATMARK, SIOCINQ, SIOCOUTQ};
 use crate::sock::{Sock, TCP_CLOSE, TCP_CLOSE_WAIT, TCP_ESTABLISHED, TCP_FIN_WAIT2, TCP_LISTEN};
 use crate::uapi;
@@ -137,6 +138,20 @@ pub const CASES: &[Case] = &[
         t.eq("SO_SNDLOWAT", sock.get(SOL_SOCKET, libc::SO_SNDLOWAT), Ok(1));
         t.err("set SO_SNDLOWAT", sock.set(SOL_SOCKET, libc::SO_SNDLOWAT, &1), ENOPROTOOPT);
     }),
+    Case::alone("option_v6only_begins_as_the_namespace_says", |t| {
+        let v6only = |t: &Role| t.socket().get(libc::SOL_IPV6, libc::IPV6_V6ONLY);
+        t.eq("at first", v6only(t), Ok(0));
+        {
+            let _setting = Sysctl::set("ipv6/bindv6only", "1");
+            t.eq("where it is set", v6only(t), Ok(1));
+            let sock = t.socket();
+            t.ok("off", sock.set(libc::SOL_IPV6, libc::IPV6_V6ONLY, &0));
+            t.eq("is off", sock.get(libc::SOL_IPV6, libc::IPV6_V6ONLY), Ok(0));
+        }
+        t.eq("after", v6only(t), Ok(0));
+    })
+    .only_v6()
+    .two_hosts(),
     Case::alone("option_error_is_none_and_cannot_be_set", |t| {
         let sock = t.socket();
         t.eq("SO_ERROR", sock.error(), Ok(None));

@@ -266,7 +266,10 @@ pub const CASES: &[Case] = &[
             let s = server(t);
             counted(
                 t,
-                || recv_sizes(&s),
+                || {
+                    t.meet("counted");
+                    recv_sizes(&s);
+                },
                 |of| {
                     assert_eq!(received(of), all_sizes());
                     assert!(of("zcopy_bytes_received") > all_sizes() * 9 / 10, "not by copies");
@@ -280,6 +283,7 @@ pub const CASES: &[Case] = &[
             counted(
                 t,
                 || {
+                    t.meet("counted");
                     send_sizes(t, &s);
                     t.meet("end");
                 },

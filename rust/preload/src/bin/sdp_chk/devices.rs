@@ -62,7 +62,8 @@ fn ports(class: &Path) -> Vec<Port> {
     found
 }
 
-/// Says what there is; returns the number of devices' ports.
+/// Says what there is; returns the number of devices' ports. What is wrong with
+/// one is no trouble where another can be used.
 pub(crate) fn check(report: &mut Report, class: &Path) -> usize {
     let ports = ports(class);
     if ports.is_empty() {
@@ -72,11 +73,13 @@ pub(crate) fn check(report: &mut Report, class: &Path) -> usize {
              rdma link add rxe0 type rxe netdev INTERFACE",
         );
     }
-    for port in &ports {
-        let (wrong, text) = describe(port, class);
+    let described: Vec<_> = ports.iter().map(|port| describe(port, class)).collect();
+    let usable = described.iter().any(|(wrong, _)| wrong.is_none());
+    for (wrong, text) in &described {
         match wrong {
-            Some(advice) => report.bad(&text, &advice),
-            None => report.good(&text),
+            Some(_) if usable => report.note(text),
+            Some(advice) => report.bad(text, advice),
+            None => report.good(text),
         }
     }
     ports.len()
@@ -170,6 +173,26 @@ mod tests {
         assert!(advice.iter().any(|text| text.contains("subnet manager")));
         assert!(advice.contains(&"bring the interface up: ip link set eth1 up"));
         assert_eq!(advice.iter().filter(|text| text.is_empty()).count(), 2);
+    }
+
+    #[test]
+    fn a_device_of_another_namespace_is_bad_where_it_is_the_only_one() {
+        let class = std::env::temp_dir().join(format!("sdp_chk-one-{}", std::process::id()));
+        let judge = |device: &str, interface: &str| {
+            let port = format!("infiniband/{device}/ports/1");
+            write(&class, &format!("{port}/state"), "4: ACTIVE\n");
+            write(&class, &format!("{port}/link_layer"), "Ethernet\n");
+            write(&class, &format!("{port}/gid_attrs/ndevs/0"), interface);
+            let mut report = Report::new(true);
+            check(&mut report, &class);
+            report.is_good()
+        };
+        write(&class, "net/eth0/mtu", "1500\n");
+        let alone = judge("rxe1", "eth1\n");
+        let beside = judge("rxe0", "eth0\n");
+        fs::remove_dir_all(&class).expect("removed");
+        assert!(!alone);
+        assert!(beside);
     }
 
     #[test]
