@@ -14,7 +14,7 @@ SIZE = 64
 
 def _ping_pong(lab: Lab) -> Measured:
     where = ["--tcp", "-i", lab.b.ipv4, "-p", PORT]
-    with lab.b.start(lab.wrapped("sockperf", "server", *where), ready="server"):
+    with lab.b.start(lab.wrapped("stdbuf", "-oL", "sockperf", "server", *where), ready="listen on"):
         done = lab.a.run(
             lab.wrapped("sockperf", "ping-pong", *where)
             + ["-t", str(lab.amount(10, 3)), "-m", str(SIZE), "--data-integrity"]
