@@ -344,3 +344,63 @@ pub(crate) fn check_range(mid: Mid, va: u64, len: u32) -> Result<(), PeerError> 
 }
 
 const _: () = assert!(size_of::<Held>() <= 32 * ADVERTS_MAX + 4 * READS_MAX + 16);
+
+#[cfg(test)]
+mod tests {
+    use super::{Held, Hold};
+    use crate::engine::{types::Mseq, wire::avail::SrcAvail};
+    use std::vec::Vec;
+
+    /// With so many adverts of 100 bytes.
+    fn held(adverts: u8) -> Held {
+        let mut held = Held::new();
+        for key in 0..adverts {
+            let advert = SrcAvail {
+                len: 100,
+                r_key: key.into(),
+                va: 0,
+            };
+            assert!(held.on_src_avail(advert, 0));
+        }
+        held
+    }
+
+    //= test: READ-1
+    #[test]
+    fn a_read_counts_for_the_advert_that_it_was_begun_for() {
+        let mut held = held(2);
+        held.start_read(100, 4).unwrap();
+        assert_eq!(held.on_read_completed(), 100);
+        // The first is read and not told, as when credits are missing.
+        held.start_read(40, 4).unwrap();
+        assert_eq!(held.on_read_completed(), 40);
+        let fetched: Vec<u32> = held.fifo.iter().map(|advert| advert.fetched).collect();
+        assert_eq!(fetched, [100, 40]);
+    }
+
+    //= test: SENDSM-4
+    #[test]
+    fn what_was_sent_before_our_send_sm_was_known_is_void_until_it_is_known() {
+        let mut held = held(1);
+        held.decline();
+        held.on_send_sm(Mseq::new(5));
+        held.on_acked(Mseq::new(4));
+        assert!(held.is_void(Mseq::new(4)));
+        assert!(!held.is_void(Mseq::new(5)));
+        held.on_acked(Mseq::new(5));
+        assert!(!held.is_void(Mseq::new(4)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_unsound() {
+        assert!(held(0).is_sound() && held(2).is_sound());
+        let mut nothing = held(0);
+        nothing.state = Hold::Held;
+        assert!(!nothing.is_sound());
+        let mut reading = held(1);
+        for advert in reading.fifo.iter_mut() {
+            advert.in_flight = 1;
+        }
+        assert!(!reading.is_sound());
+    }
+}
