@@ -194,6 +194,31 @@ static int run_send(struct peer *peer, char **arguments)
 	return err;
 }
 
+/* memory DATA */
+static int run_memory(struct peer *peer, char **arguments)
+{
+	size_t length;
+	u8 *data = next_bytes(arguments, &length);
+	int err;
+
+	if (IS_ERR_OR_NULL(data))
+		return data ? PTR_ERR(data) : -EINVAL;
+	err = peer_memory_add(peer, data, length);
+	kvfree(data);
+	return err;
+}
+
+/* look ADDRESS LENGTH */
+static int run_look(struct peer *peer, char **arguments)
+{
+	u64 address, length;
+	int err;
+
+	err = next_number(arguments, U64_MAX, &address) ?:
+	      next_number(arguments, PEER_MESSAGE_MAX, &length);
+	return err ?: peer_memory_look(peer, address, length);
+}
+
 /* write RKEY ADDRESS DATA */
 static int run_write(struct peer *peer, char **arguments)
 {
@@ -246,6 +271,8 @@ static const struct command commands[] = {
 	{ "send", run_send },
 	{ "write", run_write },
 	{ "read", run_read },
+	{ "memory", run_memory },
+	{ "look", run_look },
 	{ "vanish", run_vanish },
 };
 

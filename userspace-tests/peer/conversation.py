@@ -10,7 +10,7 @@ from collections import deque
 
 from peer import PATIENCE, Peer, Status
 from twohosts.failure import Failure, check
-from wire import BSDH, Header, Message, Mid
+from wire import BSDH, Flags, Header, Message, Mid
 
 # Fewest credits to send payload with, control, and an update.
 PAYLOAD, CONTROL, GRANT = 3, 2, 1
@@ -79,7 +79,8 @@ class Conversation:
         self.received = message.mseq
         self.posted -= 1
         self.credits = message.bufs - (self.mseq - message.mseq_ack)
-        if message.mid == Mid.DATA and not message.payload and not message.flags:
+        mere = not message.payload and not message.flags & ~Flags.REQ_PIPE
+        if message.mid == Mid.DATA and mere:
             self.updates += 1
         elif message.mid == Mid.CH_RCV_BUF and self.generous:
             check(not self._asked, "a second ChRcvBuf")

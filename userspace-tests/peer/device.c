@@ -117,6 +117,7 @@ static int peer_open(struct inode *inode, struct file *file)
 	mutex_init(&peer->qp_lock);
 	peer_settings_init(&peer->settings);
 	peer_events_init(peer);
+	INIT_LIST_HEAD(&peer->memories);
 	mutex_lock(&all_peers_lock);
 	/* A number comes again after all others only. */
 	err = xa_alloc_cyclic(&all_peers, &peer->number, peer, xa_limit_31b, &last_number,

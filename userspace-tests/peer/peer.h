@@ -68,6 +68,8 @@ struct peer {
 	struct ib_pd *pd;
 	struct ib_cq *cq;
 	u64 sent;
+	/* What the other side may read and write. */
+	struct list_head memories;
 
 	/*
 	 * Guards qp, which handlers of the connection manager use as well. Not
@@ -140,6 +142,8 @@ void peer_qp_destroy(struct peer *peer);
 int peer_post_receives(struct peer *peer, u32 count);
 int peer_send(struct peer *peer, const u8 *data, size_t length);
 int peer_rdma_write(struct peer *peer, u32 rkey, u64 address, const u8 *data, size_t length);
+int peer_memory_add(struct peer *peer, const u8 *data, size_t length);
+int peer_memory_look(struct peer *peer, u64 address, size_t length);
 int peer_rdma_read(struct peer *peer, u32 rkey, u64 address, size_t length);
 
 #endif /* SDP_PEER_H */

@@ -80,7 +80,7 @@ class Event:
 
     @property
     def data(self) -> bytes:
-        """The bytes of a req, rep or message."""
+        """The bytes of a req, rep, message or of memory."""
         return bytes.fromhex(self.words[0]) if self.words else b""
 
     @property
@@ -169,6 +169,17 @@ class Peer:
         """Post an RDMA Read."""
         self.command("read", rkey, address, length)
         return self._posted()
+
+    def memory(self, data: bytes) -> tuple[int, int]:
+        """Memory that the other side can read and write: its key and address."""
+        self.command("memory", data.hex())
+        key, address = self.expect("memory").words
+        return int(key), int(address)
+
+    def look(self, address: int, length: int) -> bytes:
+        """What lies in that memory now."""
+        self.command("look", address, length)
+        return self.expect("bytes").data
 
     def vanish(self) -> None:
         """Destroy the queue pair without a word."""

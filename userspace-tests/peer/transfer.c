@@ -72,6 +72,66 @@ static void request_free(struct request *request)
 	kfree(request);
 }
 
+/* Memory of the script that the other side can reach by the protection domain's key. */
+struct memory {
+	struct list_head link;
+	u64 dma;
+	size_t length;
+	u8 *data;
+};
+
+int peer_memory_add(struct peer *peer, const u8 *data, size_t length)
+{
+	struct memory *memory;
+
+	if (!peer->qp)
+		return -ENOTCONN;
+	memory = kzalloc(sizeof(*memory), GFP_KERNEL);
+	if (!memory)
+		return -ENOMEM;
+	memory->length = length;
+	memory->data = kmemdup(data, length, GFP_KERNEL);
+	if (!memory->data)
+		goto free;
+	memory->dma = ib_dma_map_single(peer->device, memory->data, length, DMA_BIDIRECTIONAL);
+	if (ib_dma_mapping_error(peer->device, memory->dma))
+		goto free;
+	list_add(&memory->link, &peer->memories);
+	peer_report(peer, "memory %u %llu", peer->pd->unsafe_global_rkey, memory->dma);
+	return 0;
+
+free:
+	kfree(memory->data);
+	kfree(memory);
+	return -ENOMEM;
+}
+
+int peer_memory_look(struct peer *peer, u64 address, size_t length)
+{
+	struct memory *memory;
+
+	list_for_each_entry(memory, &peer->memories, link) {
+		if (address != memory->dma || length > memory->length)
+			continue;
+		ib_dma_sync_single_for_cpu(peer->device, address, length, DMA_BIDIRECTIONAL);
+		peer_report_copy(peer, "bytes", memory->data, length);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static void free_memories(struct peer *peer)
+{
+	struct memory *memory, *next;
+
+	list_for_each_entry_safe(memory, next, &peer->memories, link) {
+		list_del(&memory->link);
+		ib_dma_unmap_single(peer->device, memory->dma, memory->length, DMA_BIDIRECTIONAL);
+		kfree(memory->data);
+		kfree(memory);
+	}
+}
+
 static void send_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct request *request = container_of(wc->wr_cqe, struct request, cqe);
@@ -118,7 +178,7 @@ int peer_qp_create(struct peer *peer)
 	};
 	struct ib_qp *qp;
 
-	peer->pd = ib_alloc_pd(peer->device, 0);
+	peer->pd = ib_alloc_pd(peer->device, IB_PD_UNSAFE_GLOBAL_RKEY);
 	if (IS_ERR(peer->pd)) {
 		int err = PTR_ERR(peer->pd);
 
@@ -222,6 +282,7 @@ void peer_qp_destroy(struct peer *peer)
 	if (peer->cq)
 		ib_free_cq(peer->cq);
 	peer->cq = NULL;
+	free_memories(peer);
 	if (peer->pd)
 		ib_dealloc_pd(peer->pd);
 	peer->pd = NULL;

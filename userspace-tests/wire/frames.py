@@ -27,6 +27,8 @@ FIELDS = (
         for name in ("majv", "minv", "ipv", "maxadverts", "desremrcvsz", "localrcvsz", "localport")
     ),
     *("infiniband_sdp.hh.src_ip", "infiniband_sdp.hh.dst_ip", "infiniband_sdp.hah"),
+    # Extended headers of which tshark only says that they are there.
+    *(f"infiniband_sdp.{name}" for name in ("srcah", "sinkah", "rwch", "rrch", "mch")),
 )
 
 BTH_LENGTH = 12

@@ -12,6 +12,7 @@ from cases import (
     close,
     credit,
     transport,
+    lending,
     fuzz,
 )
 
@@ -22,6 +23,7 @@ __all__ = [
     "fuzz",
     "hello_acks",
     "hellos",
+    "lending",
     "messages",
     "order",
     "tool",

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: MIT
+"""Memory that is lent: what a peer can do with keys, lengths and silence.
+
+The other side is a program that waits in send() or recv() with its pages lent to the peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from peer import Status
+from register import case
+from scene import Scene, Victim
+from twohosts.failure import check
+from waiting import Reader, Writer
+from wire import Mid
+
+THRESHOLD = 4096
+SRC = struct.Struct(">IIQ")
+SINK = struct.Struct(">IIQI")
+# ModeChange by a source: Pipelined mode.
+PIPELINED = bytes([0x20, 0, 0, 0])
+PATTERN = bytes(range(251)) * 400
+ROOM = 64 << 10
+# What a connection that has ended by force says to its program.
+ENDS = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE)
+
+
+@dataclass(frozen=True)
+class Lent:
+    """Memory of the module's program."""
+
+    length: int
+    key: int
+    address: int
+
+
+@contextlib.contextmanager
+def lending(scene: Scene) -> Iterator[Victim]:
+    """A connection on which both sides may lend."""
+    with scene.knob("zcopy_thresh", THRESHOLD):
+        yield scene.establish(hello=scene.hello(max_adverts=4))
+
+
+def lent_to_read(victim: Victim) -> tuple[Lent, int]:
+    """The module's program offers bytes; how many came inline."""
+    message = victim.talk.receive()
+    while message.mid == Mid.MODE_CHANGE:
+        # Several offers at a time are possible.
+        message = victim.talk.receive()
+    check(message.mid == Mid.SRC_AVAIL, f"MID {message.mid:#x} instead of SRC_AVAIL")
+    return Lent(*SRC.unpack_from(message.rest)), len(message.payload)
+
+
+def lent_to_write(victim: Victim) -> Lent:
+    """The module's program offers room."""
+    length, key, address, _discards = SINK.unpack_from(victim.talk.expect(Mid.SINK_AVAIL).rest)
+    return Lent(length, key, address)
+
+
+def pipelined(victim: Victim) -> None:
+    """Our direction in the mode in which the other side may offer room."""
+    victim.talk.put(Mid.MODE_CHANGE, PIPELINED)
+
+
+def early_reader(victim: Victim) -> tuple[Reader, Lent]:
+    """A reader who waits, and what it has offered."""
+    pipelined(victim)
+    # The reader comes after the change of the mode, which it waits for by these bytes.
+    victim.talk.put(Mid.DATA, b"go")
+    check(victim.stream.receive(2) == b"go", "the first bytes")
+    reader = Reader(victim.stream, ROOM)
+    return reader, lent_to_write(victim)
+
+
+def refused(victim: Victim, number: int) -> None:
+    """An RDMA operation has been refused by the other side's device."""
+    status = victim.peer.completion(number)
+    check(status == Status.REM_ACCESS_ERR, f"the operation has ended with {status.name}")
+
+
+def complete(victim: Victim, mid: int, length: int) -> None:
+    """RdmaRdCompl or RdmaWrCompl."""
+    victim.talk.put(mid, length.to_bytes(4, "big"))
+
+
+# The peer offers bytes.
+
+
+@case("lending: bytes are read from the peer's memory")
+def read(scene: Scene) -> None:
+    """What all others are measured by."""
+    with lending(scene) as victim:
+        reader = Reader(victim.stream, 50000, socket.MSG_WAITALL)
+        key, address = victim.peer.memory(PATTERN[:50000])
+        victim.talk.put(Mid.SRC_AVAIL, SRC.pack(50000, key, address) + PATTERN[:1])
+        told = victim.talk.expect(Mid.RDMA_RD_COMPL)
+        check(int.from_bytes(told.rest, "big") == 49999, "all of it is reported")
+        reader.returns(50000)
+        check(reader.data == PATTERN[:50000], "the bytes")
+
+
+@case("lending: SrcAvail with a key that is none")
+def read_wrong_key(scene: Scene) -> None:
+    """The device refuses the Read, and that is the end."""
+    with lending(scene) as victim:
+        reader = Reader(victim.stream, 50000, socket.MSG_WAITALL)
+        key, address = victim.peer.memory(PATTERN[:50000])
+        victim.talk.put(Mid.SRC_AVAIL, SRC.pack(50000, key ^ 0x55AA00, address) + PATTERN[:1])
+        count, number = reader.end()
+        check(count <= 1 and (count == 1 or number in ENDS), f"{count} bytes, errno {number}")
+        if count == 1:
+            scene.is_dead(victim)
+        scene.moved(link_failures=1, violations=0)
+
+
+@case("lending: the peer vanishes while it is read")
+def read_of_the_vanished(scene: Scene) -> None:
+    """The transport gives up after its retries."""
+    with lending(scene) as victim:
+        reader = Reader(victim.stream, 50000, socket.MSG_WAITALL)
+        key, address = victim.peer.memory(PATTERN[:50000])
+        victim.talk.send(Mid.SRC_AVAIL, SRC.pack(50000, key, address) + PATTERN[:1])
+        victim.peer.vanish()
+        reader.end()
+        scene.moved(violations=0)
+
+
+@case("lending: offers and cancels in a storm")
+def cancel_storm(scene: Scene) -> None:
+    """Each offer that is taken back is answered once; nobody reads."""
+    with lending(scene) as victim:
+        key, address = victim.peer.memory(PATTERN[:9000])
+        for _ in range(5):
+            # Each inline byte holds a buffer.
+            for turn in range(20):
+                advert = SRC.pack(9000, key, address)
+                victim.talk.put(Mid.SRC_AVAIL, advert + bytes([turn]))
+                victim.talk.put(Mid.SRC_AVAIL_CANCEL)
+                victim.talk.expect(Mid.SEND_SM)
+            check(victim.stream.receive(20) == bytes(range(20)), "the inline bytes")
+        scene.works(victim)
+
+
+@case("lending: more offers than were allowed")
+def too_many_offers(scene: Scene) -> None:
+    """MaxAdverts of the module is 4."""
+    with lending(scene) as victim:
+        pipelined(victim)
+        key, address = victim.peer.memory(PATTERN[:9000])
+        for _ in range(5):
+            victim.talk.send(Mid.SRC_AVAIL, SRC.pack(9000, key, address))
+        scene.is_violation(victim)
+
+
+# The module's program offers bytes.
+
+
+@case("lending: bytes are read by the peer, and never again")
+def lend(scene: Scene) -> None:
+    """The key of memory that is back is worth nothing."""
+    with lending(scene) as victim:
+        writer = Writer(victim.stream, PATTERN)
+        lent, inline = lent_to_read(victim)
+        check(lent.length == len(PATTERN), f"{lent.length} bytes are offered")
+        number = victim.peer.read(lent.key, lent.address + inline, 1000)
+        check(victim.peer.completion(number) == Status.SUCCESS, "what is lent can be read")
+        complete(victim, Mid.RDMA_RD_COMPL, lent.length - inline)
+        writer.returns(len(PATTERN))
+        refused(victim, victim.peer.read(lent.key, lent.address, 1000))
+
+
+@case("lending: memory that is offered to be read cannot be written")
+def lend_is_no_gift(scene: Scene) -> None:
+    """It may be a program's text."""
+    with lending(scene) as victim:
+        writer = Writer(victim.stream, PATTERN)
+        lent, _inline = lent_to_read(victim)
+        refused(victim, victim.peer.write(lent.key, lent.address, b"graffiti"))
+        writer.end()
+
+
+@case("lending: nobody reads beyond what is offered")
+def lend_ends(scene: Scene) -> None:
+    """Not a byte."""
+    with lending(scene) as victim:
+        writer = Writer(victim.stream, PATTERN)
+        lent, _inline = lent_to_read(victim)
+        refused(victim, victim.peer.read(lent.key, lent.address + lent.length - 9, 10))
+        writer.end()
+
+
+def _wrong_report(name: str, length: Callable[[int], int]) -> None:
+    @case(f"lending: RdmaRdCompl {name}")
+    def run(scene: Scene) -> None:
+        with lending(scene) as victim:
+            writer = Writer(victim.stream, PATTERN)
+            lent, inline = lent_to_read(victim)
+            victim.talk.send(Mid.RDMA_RD_COMPL, length(lent.length - inline).to_bytes(4, "big"))
+            victim.peer.expect("dreq")
+            victim.peer.drep()
+            writer.end()
+            scene.moved(violations=1, resets_sent=1)
+
+
+_wrong_report("of nothing", lambda _left: 0)
+_wrong_report("of one byte more", lambda left: left + 1)
+_wrong_report("of 2^32-1 bytes", lambda _left: 2**32 - 1)
+
+
+@case("lending: RdmaRdCompl twice for the same bytes")
+def reported_twice(scene: Scene) -> None:
+    """The second is about something that is over, and means nothing."""
+    with lending(scene) as victim:
+        writer = Writer(victim.stream, PATTERN)
+        lent, inline = lent_to_read(victim)
+        complete(victim, Mid.RDMA_RD_COMPL, lent.length - inline)
+        complete(victim, Mid.RDMA_RD_COMPL, lent.length - inline)
+        writer.returns(len(PATTERN))
+        scene.moved(answers_stale=1, violations=0)
+
+
+@case("lending: an offer that is never answered")
+def silence(scene: Scene) -> None:
+    """It is taken back after a second, and the silence about that costs the connection."""
+    with lending(scene) as victim:
+        writer = Writer(victim.stream, PATTERN)
+        lent_to_read(victim)
+        victim.talk.expect(Mid.SRC_AVAIL_CANCEL)
+        _count, number = writer.end()
+        check(number in (*ENDS, 0), f"errno {number}")
+        scene.moved(resets_sent=1, violations=0)
+
+
+# The module's program offers room.
+
+
+@case("lending: bytes are written by the peer, and never again")
+def write(scene: Scene) -> None:
+    """The key of room that is back is worth nothing."""
+    with lending(scene) as victim:
+        reader, room = early_reader(victim)
+        check(room.length == ROOM, f"room for {room.length} bytes")
+        number = victim.peer.write(room.key, room.address, PATTERN[:5000])
+        check(victim.peer.completion(number) == Status.SUCCESS, "room can be written")
+        complete(victim, Mid.RDMA_WR_COMPL, 5000)
+        reader.returns(5000)
+        check(reader.data[:5000] == PATTERN[:5000], "the bytes")
+        refused(victim, victim.peer.write(room.key, room.address, b"graffiti"))
+        check(reader.data[:8] == PATTERN[:8], "the reader's memory is as it was")
+
+
+@case("lending: room is not for reading")
+def write_only(scene: Scene) -> None:
+    """What was in it is nobody's business."""
+    with lending(scene) as victim:
+        reader, room = early_reader(victim)
+        refused(victim, victim.peer.read(room.key, room.address, 100))
+        reader.fails(*ENDS)
+
+
+@case("lending: nobody writes beyond the room")
+def write_beyond(scene: Scene) -> None:
+    """Not a byte."""
+    with lending(scene) as victim:
+        reader, room = early_reader(victim)
+        refused(victim, victim.peer.write(room.key, room.address + room.length - 5, b"graffiti"))
+        reader.fails(*ENDS)
+
+
+def _wrong_completion(name: str, length: int) -> None:
+    @case(f"lending: RdmaWrCompl {name}")
+    def run(scene: Scene) -> None:
+        with lending(scene) as victim:
+            reader, _room = early_reader(victim)
+            victim.talk.send(Mid.RDMA_WR_COMPL, length.to_bytes(4, "big"))
+            victim.peer.expect("dreq")
+            victim.peer.drep()
+            reader.fails(*ENDS)
+            scene.moved(violations=1, resets_sent=1)
+
+
+_wrong_completion("of nothing", 0)
+_wrong_completion("of one byte more than there is room", ROOM + 1)
+_wrong_completion("of 2^32-1 bytes", 2**32 - 1)
+
+
+@case("lending: RdmaWrCompl without an offer")
+def completion_of_nothing(scene: Scene) -> None:
+    """Nobody has asked."""
+    with lending(scene) as victim:
+        pipelined(victim)
+        victim.talk.send(Mid.RDMA_WR_COMPL, (5000).to_bytes(4, "big"))
+        scene.is_violation(victim)
+
+
+@case("lending: RdmaWrCompl twice for one offer")
+def completed_twice(scene: Scene) -> None:
+    """The second has no offer any more."""
+    with lending(scene) as victim:
+        reader, _room = early_reader(victim)
+        victim.talk.send(Mid.RDMA_WR_COMPL, (5000).to_bytes(4, "big"))
+        victim.talk.send(Mid.RDMA_WR_COMPL, (5000).to_bytes(4, "big"))
+        reader.end()
+        scene.moved(violations=1, resets_sent=1)
+
+
+@case("lending: room that is taken back and never answered")
+def cancel_unanswered(scene: Scene) -> None:
+    """The reader's time is over; the silence costs the connection, not the reader."""
+    with lending(scene) as victim:
+        limit = struct.pack("ll", 1, 0)
+        victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        reader, room = early_reader(victim)
+        victim.talk.expect(Mid.SINK_AVAIL_CANCEL)
+        # Until the end it may be written to; nobody looks at it.
+        victim.peer.write(room.key, room.address, b"late")
+        reader.fails(errno.EAGAIN, *ENDS)
+        scene.moved(resets_sent=1, violations=0)
+
+
+@case("lending: room that is taken back and given back")
+def cancel_answered(scene: Scene) -> None:
+    """A cancel that is answered costs nothing."""
+    with lending(scene) as victim:
+        limit = struct.pack("ll", 1, 0)
+        victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        reader, room = early_reader(victim)
+        victim.talk.expect(Mid.SINK_AVAIL_CANCEL)
+        victim.talk.put(Mid.SINK_CANCEL_ACK)
+        reader.fails(errno.EAGAIN)
+        victim.stream.sock.setblocking(False)
+        victim.talk.put(Mid.DATA, b"on")
+        check(victim.stream.receive(2) == b"on", "it goes on")
+        refused(victim, victim.peer.write(room.key, room.address, b"graffiti"))
+
+
+@case("lending: the peer vanishes with a program's room")
+def vanish_with_room(scene: Scene) -> None:
+    """Nothing tells the reader but its own limit."""
+    with lending(scene) as victim:
+        limit = struct.pack("ll", 1, 0)
+        victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        reader, _room = early_reader(victim)
+        victim.peer.vanish()
+        reader.fails(errno.EAGAIN, *ENDS)
+        scene.moved(violations=0)
+
+
+@case("lending: an offer of ours crosses one of the peer")
+def crossing(scene: Scene) -> None:
+    """SrcAvail means nothing to who has offered room; the bytes are written then."""
+    with lending(scene) as victim:
+        reader, room = early_reader(victim)
+        key, address = victim.peer.memory(PATTERN[:9000])
+        victim.talk.put(Mid.SRC_AVAIL, SRC.pack(9000, key, address))
+        victim.peer.write(room.key, room.address, PATTERN[:9000])
+        complete(victim, Mid.RDMA_WR_COMPL, 9000)
+        reader.returns(9000)
+        check(reader.data[:9000] == PATTERN[:9000], "the bytes")

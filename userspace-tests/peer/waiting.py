@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""A system call that waits, in a thread of its own, so that a hang is a failed case."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from peer import PATIENCE
+from stream import Stream
+from twohosts.failure import Failure, check
+
+
+class Waiting:
+    """One call on a socket, which is made to block for it."""
+
+    def __init__(self, stream: Stream, call: Callable[[], int]) -> None:
+        self._count = -1
+        self._errno = 0
+        stream.sock.setblocking(True)
+        self._thread = threading.Thread(target=self._run, args=(call,), daemon=True)
+        self._thread.start()
+
+    def _run(self, call: Callable[[], int]) -> None:
+        try:
+            self._count = call()
+        except OSError as error:
+            self._errno = error.errno or -1
+
+    def end(self, timeout: float = PATIENCE) -> tuple[int, int]:
+        """Its result and errno, of which one says nothing (-1 and 0)."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise Failure(f"the call has not ended in {timeout:.0f} s")
+        return self._count, self._errno
+
+    def returns(self, count: int, timeout: float = PATIENCE) -> None:
+        """It must return this."""
+        found = self.end(timeout)
+        check(found == (count, 0), f"the call has ended with {found}, not with {count}")
+
+    def fails(self, *errnos: int) -> None:
+        """It must fail, with one of these."""
+        count, number = self.end()
+        check(number in errnos, f"the call has ended with {count}, errno {number}")
+
+
+class Reader(Waiting):
+    """recv() that waits for all of its room."""
+
+    def __init__(self, stream: Stream, room: int, flags: int = 0) -> None:
+        self.data = bytearray(room)
+        super().__init__(stream, lambda: stream.sock.recv_into(self.data, room, flags))
+
+
+class Writer(Waiting):
+    """send() that waits until the other side has taken everything."""
+
+    def __init__(self, stream: Stream, data: bytes) -> None:
+        super().__init__(stream, lambda: stream.sock.send(data))

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Devices and processes go away while pages of programs are lent to the other side."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import limits
+import network
+import traffic
+from actor import Actor, Line
+from network import A, B
+from peer import namespace
+from register import scenario
+from stream import Listener
+from twohosts import counters, native
+from twohosts.failure import check
+
+MIB = 1 << 20
+THRESHOLD = 4096
+KNOB = Path("/proc/sys/net/sdp/zcopy_thresh")
+# The transport's retries, and then some.
+RETRIES = 15
+
+
+@contextlib.contextmanager
+def lending() -> Iterator[None]:
+    """Both hosts go without copies."""
+    _set(THRESHOLD)
+    try:
+        yield
+    finally:
+        _set(0)
+
+
+def _set(value: int) -> None:
+    for host in ("a", "b"):
+        with namespace(host):
+            KNOB.write_text(str(value))
+
+
+def _pins() -> int:
+    """Pages that are pinned now."""
+    Path("/proc/sys/vm/stat_refresh").read_bytes()
+    found = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return int(found["nr_foll_pin_acquired"]) - int(found["nr_foll_pin_released"])
+
+
+def _uncopied(host: str) -> int:
+    """Bytes that came without a copy, read or written."""
+    with namespace(host):
+        found = counters.parse(Path("/proc/self/net/sdpstats").read_text())
+    return found["zcopy_bytes_received"] + found["written_bytes_received"]
+
+
+def _memory() -> memoryview:
+    return memoryview(mmap.mmap(-1, MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+
+
+def _connected(port: int) -> socket.socket:
+    sock = native.make("sdp", B.address(4))
+    native.connect(sock, B.address(4), port)
+    return sock
+
+
+def _write(line: Line, sock: socket.socket) -> None:
+    data = _memory()
+    line.say("ready")
+    while True:
+        sock.send(data)
+
+
+def _read(line: Line, sock: socket.socket) -> None:
+    room = _memory()
+    line.say("ready")
+    while sock.recv_into(room, MIB, socket.MSG_WAITALL):
+        pass
+
+
+def _write_there(line: Line, port: int) -> None:
+    _write(line, _connected(port))
+
+
+def _read_there(line: Line, port: int) -> None:
+    _read(line, _connected(port))
+
+
+def _accepted(line: Line, listener: Listener, write: bool) -> None:
+    listener.sock.setblocking(True)
+    sock = native.accept(listener.sock)
+    (_write if write else _read)(line, sock)
+
+
+class Flows:
+    """A writer on a with its reader on b, and a writer on b with its reader on a."""
+
+    def __init__(self) -> None:
+        self.before = {host: _uncopied(host) for host in ("a", "b")}
+        with namespace("b"):
+            first, second = Listener(B.address(4)), Listener(B.address(4))
+        self.reader_b = Actor("b", _accepted, first, False)
+        self.writer_a = Actor("a", _write_there, first.port)
+        self.writer_b = Actor("b", _accepted, second, True)
+        self.reader_a = Actor("a", _read_there, second.port)
+        for listener in (first, second):
+            listener.close()
+        for actor in self.all():
+            actor.word(limits.seconds(20))
+        for host in ("a", "b"):
+            limits.until(
+                f"bytes without copies on {host}",
+                limits.seconds(20),
+                lambda host=host: _uncopied(host) - self.before[host] > 4 * MIB,
+            )
+
+    def all(self) -> tuple[Actor, ...]:
+        """Everybody."""
+        return self.reader_b, self.writer_a, self.writer_b, self.reader_a
+
+    def end(self) -> None:
+        """Nobody is left."""
+        for actor in self.all():
+            actor.end()
+
+
+def _given_back() -> None:
+    limits.until("no page pinned", limits.seconds(20), lambda: _pins() == 0)
+
+
+@scenario
+def device_removal_amid_reads_and_writes() -> None:
+    """Those on the device get an error at once, their peers when they next need them."""
+    with lending():
+        flows = Flows()
+        try:
+            with network.device_gone(A):
+                for actor in (flows.writer_a, flows.reader_a):
+                    number = actor.error(limits.seconds(10))
+                    check(
+                        number in (errno.ECONNRESET, errno.EPIPE),
+                        f"on the removed device: {traffic.name(number)}",
+                    )
+                number = flows.writer_b.error(limits.seconds(RETRIES))
+                check(
+                    number in (errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE),
+                    f"its peer: {traffic.name(number)}",
+                )
+                # Who only waits may wait for ever, but can be killed.
+                flows.reader_b.kill()
+                flows.reader_b.reap(limits.seconds(RETRIES))
+        finally:
+            flows.end()
+        _given_back()
+
+
+@scenario
+def processes_are_killed_amid_reads_and_writes() -> None:
+    """Each in turn: its peer goes on or ends, and no page stays pinned."""
+    with lending():
+        for name in ("reader_a", "writer_a", "reader_b", "writer_b"):
+            flows = Flows()
+            try:
+                victim: Actor = getattr(flows, name)
+                victim.kill()
+                victim.reap(limits.seconds(RETRIES))
+            finally:
+                flows.end()
+            _given_back()
+
+
+@scenario
+def link_is_cut_amid_reads_and_writes() -> None:
+    """The transport gives up, and everybody who had something to send is told."""
+    with lending():
+        flows = Flows()
+        try:
+            with network.silent(A):
+                for actor in (flows.writer_a, flows.writer_b):
+                    number = actor.error(limits.seconds(2 * RETRIES))
+                    check(
+                        number in (errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE),
+                        f"a writer: {traffic.name(number)}",
+                    )
+        finally:
+            flows.end()
+        _given_back()
