@@ -293,6 +293,7 @@ impl Inner {
         let head_len = head.len().min(done.byte_len as usize);
         let stats = &sock.net().stats;
         let size = engine.rcv_size();
+        let before = engine.stats().answered();
         let delivery =
             match engine.handle_message(head.get(..head_len).unwrap_or(&[]), done.byte_len) {
                 Ok(delivery) => delivery,
@@ -302,6 +303,12 @@ impl Inner {
                     return;
                 }
             };
+        if link.is_zcopy() {
+            let answered = engine.stats().answered().since(before);
+            sock.count(|t| &t.answers_stale, answered.stale);
+            sock.count(|t| &t.sinks_received, answered.sinks);
+            sock.count(|t| &t.sinks_stale, answered.sinks_stale);
+        }
         let larger = engine.rcv_size();
         if larger > size && !link.stock(larger, RX_LEAST) {
             engine.keep_rcv_size();
@@ -313,6 +320,9 @@ impl Inner {
             // the reader stands before it: as `tcp_check_urg`.
             self.skip_urgent();
         }
+        if let Some(end) = delivery.sink {
+            self.on_sink_end(sock, end);
+        }
         let Some(link) = self.link.as_mut() else {
             return;
         };
@@ -321,7 +331,7 @@ impl Inner {
             link.recycle(buffer);
         } else {
             stats.data_msgs_received.inc();
-            stats.bcopy_bytes_received.add(delivery.payload_len.into());
+            sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len.into());
             // Room was reserved.
             let _ = self.recv.push(
                 Segment {
@@ -335,7 +345,7 @@ impl Inner {
             self.wake.readable = true;
         }
         if delivery.remote > 0 {
-            stats.adverts_received.inc();
+            sock.count(|t| &t.adverts_received, 1);
             self.wake.readable = true;
             self.wake.settled = true;
         }
@@ -379,7 +389,9 @@ impl Inner {
             Sent::Registered => self.wake.settled = true,
             Sent::Revoked(key) => {
                 link.source.on_revoked(key);
-                self.reap_runs();
+                link.sink.on_revoked(key);
+                self.wake.settled = true;
+                self.tend_runs();
             }
             Sent::Read => self.on_read(sock),
             Sent::Message { bytes, pinned } => {
@@ -390,7 +402,15 @@ impl Inner {
                     self.wake.writable = true;
                 }
                 if pinned {
-                    self.reap_runs();
+                    self.tend_runs();
+                }
+            }
+            Sent::Write { bytes, pinned } => {
+                engine.handle_write_completed();
+                self.send.complete(bytes);
+                self.wake.writable = true;
+                if pinned {
+                    self.tend_runs();
                 }
             }
         }
@@ -441,9 +461,15 @@ impl Inner {
             if let Some(link) = self.link.as_ref() {
                 engine.limit_payload(self.send.gatherable(link.send_pieces()));
             }
+            let before = engine.stats().advertised();
             let Some(output) = engine.poll_output() else {
                 return;
             };
+            if self.link.as_ref().is_some_and(|link| link.is_zcopy()) {
+                let advertised = engine.stats().advertised().since(before);
+                sock.count(|t| &t.adverts_sent, advertised.sources);
+                sock.count(|t| &t.sinks_sent, advertised.sinks);
+            }
             let Some(link) = self.link.as_mut() else {
                 continue;
             };
@@ -456,9 +482,9 @@ impl Inner {
                     if payload_len > 0 {
                         stats.data_msgs_sent.inc();
                         if self.send.is_pinned() {
-                            stats.gathered_bytes_sent.add(payload_len);
+                            sock.count(|t| &t.gathered_bytes_sent, payload_len);
                         } else {
-                            stats.bcopy_bytes_sent.add(payload_len);
+                            sock.count(|t| &t.bcopy_bytes_sent, payload_len);
                         }
                     } else {
                         stats.control_msgs_sent.inc();
@@ -471,7 +497,7 @@ impl Inner {
                     }
                 }
                 Output::Taken { run: _, len } => {
-                    stats.zcopy_bytes_sent.add(len);
+                    sock.count(|t| &t.zcopy_bytes_sent, len);
                     self.send.skip(len);
                     link.source.on_taken(len);
                     self.on_progress();
@@ -481,20 +507,27 @@ impl Inner {
                     if let Some(pages) = link.source.on_dropped(run) {
                         self.send.drop_pinned(pages);
                     }
-                    self.reap_runs();
+                    self.tend_runs();
                 }
                 Output::Returned { run, why } => {
-                    let key = link.source.on_returned(run);
                     // At the end of the connection the key stays until the
                     // queue pair is gone, and so does the memory.
-                    if why != Why::Over && key.is_some_and(|key| link.revoke(key).is_err()) {
-                        engine.handle_link_failed();
-                    }
-                    stats.count_return(why);
+                    link.source.on_returned(run, why == Why::Over);
+                    self.tend_runs();
+                    sock.count_return(why);
                     self.wake.settled = true;
                 }
-                // Nothing is written: see `ZCOPY` in `cm`.
-                Output::Write { .. } | Output::SinkReturned { .. } => engine.handle_link_failed(),
+                Output::Write { to, len } => {
+                    if self.send.is_pinned() {
+                        sock.count(|t| &t.written_bytes_sent, len);
+                    } else {
+                        sock.count(|t| &t.copied_bytes_written, len);
+                    }
+                    if link.write(&mut self.send, &to, len).is_err() {
+                        engine.handle_link_failed();
+                    }
+                }
+                Output::SinkReturned { sink, why } => self.on_sink_returned(sock, sink, why),
                 Output::Disconnect => {
                     if let Some(cm) = link.cm.as_ref() {
                         // An error means that the CM is past it already.

@@ -11,7 +11,10 @@
 use crate::{
     alarm::Alarm,
     engine::{
-        conn::Remote,
+        conn::{
+            Remote,
+            RemoteSink, //
+        },
         wire::Header, //
     },
     ffi,
@@ -36,7 +39,6 @@ use crate::{
             Lease, //
         },
         qp::{
-            Access,
             Capacity,
             Completions,
             Done,
@@ -134,12 +136,47 @@ enum Slot {
         /// They lie in a program's memory.
         pinned: bool,
     },
+    /// As a message; into the peer's memory.
+    Write {
+        frags: u8,
+        bytes: u32,
+        pinned: bool,
+    },
     Probe,
     /// Nobody waits for it.
     Register,
     /// The end of a registration of this key.
     Revoke(u32),
     Read,
+}
+
+/// What one request gathers.
+struct Pieces {
+    sges: [ffi::ib_sge; SEND_SGES as usize],
+    used: usize,
+    /// Of these, fragments of the socket.
+    frags: u8,
+}
+
+impl Pieces {
+    fn new() -> Self {
+        Self {
+            sges: pin_init::zeroed(),
+            used: 0,
+            frags: 0,
+        }
+    }
+
+    fn push(&mut self, addr: u64, length: u32, lkey: u32) -> Result {
+        let sge = self.sges.get_mut(self.used).ok_or(EMSGSIZE)?;
+        *sge = ffi::ib_sge { addr, length, lkey };
+        self.used = self.used.saturating_add(1);
+        Ok(())
+    }
+
+    fn as_mut(&mut self) -> &mut [ffi::ib_sge] {
+        self.sges.get_mut(..self.used).unwrap_or(&mut [])
+    }
 }
 
 /// A fragment in flight.
@@ -151,6 +188,7 @@ struct Flying {
 /// What a completion of the send queue ended.
 pub(crate) enum Sent {
     Message { bytes: u32, pinned: bool },
+    Write { bytes: u32, pinned: bool },
     Probe,
     Registered,
     Revoked(u32),
@@ -207,13 +245,16 @@ pub(crate) struct Shape {
 /// RDMA Reads in flight.
 pub(crate) const READ_DEPTH: u8 = 4;
 
-/// Registrations and invalidations in flight. With the Reads this makes a send
-/// queue of twice the size: 14 messages, 4 Reads, 12 of these, the drain marker
-/// and the free slot of a ring of 32.
-const CHORES: u16 = 12;
+/// RDMA Writes in flight.
+pub(crate) const WRITE_DEPTH: u8 = 2;
+
+/// Registrations and invalidations in flight. With the Reads and Writes this
+/// makes a send queue of twice the size: 14 messages, 4 Reads, 2 Writes, 10 of
+/// these, the drain marker and the free slot of a ring of 32.
+const CHORES: u16 = 10;
 
 /// Work requests that zero copy needs beside the messages.
-const ZCOPY_REQUESTS: u16 = CHORES + READ_DEPTH as u16;
+const ZCOPY_REQUESTS: u16 = CHORES + READ_DEPTH as u16 + WRITE_DEPTH as u16;
 
 fn send_sges(device: &Device) -> u32 {
     // A device which cannot do two refuses the queue pair.
@@ -427,18 +468,56 @@ impl Link {
         // most `send_depth` are posted.
         let addr = self.headers.put(bytes)?;
         let lkey = self.qp.device().local_dma_lkey();
-        let mut sges = [ffi::ib_sge {
-            addr,
-            length: bytes.len() as u32,
-            lkey,
-        }; SEND_SGES as usize];
-        let mut used = 1usize;
-        let mut left = payload_len;
-        let mut pinned = false;
+        let mut pieces = Pieces::new();
+        pieces.push(addr, bytes.len() as u32, lkey)?;
+        let pinned = self.gather(queue, payload_len, &mut pieces)?;
+        self.qp.post_send::<Callbacks>(pieces.as_mut(), solicited)?;
+        // Room was reserved.
+        self.slots.push(
+            Slot::Message {
+                frags: pieces.frags,
+                bytes: payload_len,
+                pinned,
+            },
+            GFP_KERNEL,
+        )?;
+        self.messages = self.messages.saturating_add(1);
+        Ok(())
+    }
+
+    /// Posts a Write of the next `len` bytes of `queue`.
+    pub(crate) fn write(&mut self, queue: &mut SendQueue, to: &RemoteSink, len: u32) -> Result {
+        self.slots.reserve(GFP_KERNEL)?;
+        let mut pieces = Pieces::new();
+        let pinned = self.gather(queue, len, &mut pieces)?;
+        self.qp
+            .post_write::<Callbacks>(pieces.as_mut(), to.r_key, to.va)?;
+        // Room was reserved.
+        self.slots.push(
+            Slot::Write {
+                frags: pieces.frags,
+                bytes: len,
+                pinned,
+            },
+            GFP_KERNEL,
+        )
+    }
+
+    /// Has `pieces` gather the next `len` bytes of `queue`. Returns whether they
+    /// lie in a program's memory, which is all or none of them.
+    fn gather(&mut self, queue: &mut SendQueue, len: u32, pieces: &mut Pieces) -> Result<bool> {
+        if len > 0 && queue.is_pinned() {
+            let (lkey, addr) = self.source.place().ok_or(EINVAL)?;
+            pieces.push(addr, len, lkey)?;
+            queue.pass(len);
+            self.source.on_gathered(len);
+            return Ok(true);
+        }
+        let lkey = self.qp.device().local_dma_lkey();
+        let mut left = len;
         while left > 0 {
             let frag = queue.take(left).ok_or(EINVAL)?;
             left = left.saturating_sub(frag.len);
-            pinned |= frag.pinned;
             let mapping = Mapping::new(
                 self.qp.device(),
                 &frag.page,
@@ -446,10 +525,8 @@ impl Link {
                 frag.len as usize,
                 Direction::ToDevice,
             )?;
-            let sge = sges.get_mut(used).ok_or(EMSGSIZE)?;
-            sge.addr = mapping.addr();
-            sge.length = frag.len;
-            used = used.saturating_add(1);
+            pieces.push(mapping.addr(), frag.len, lkey)?;
+            pieces.frags = pieces.frags.saturating_add(1);
             self.flying.push(
                 Flying {
                     _mapping: mapping,
@@ -458,22 +535,7 @@ impl Link {
                 GFP_KERNEL,
             )?;
         }
-        let sges = sges.get_mut(..used).ok_or(EMSGSIZE)?;
-        self.qp.post_send::<Callbacks>(sges, solicited)?;
-        if pinned {
-            self.source.on_gathered(payload_len);
-        }
-        // Room was reserved.
-        self.slots.push(
-            Slot::Message {
-                frags: used.saturating_sub(1) as u8,
-                bytes: payload_len,
-                pinned,
-            },
-            GFP_KERNEL,
-        )?;
-        self.messages = self.messages.saturating_add(1);
-        Ok(())
+        Ok(false)
     }
 
     /// Whether memory of programs can be registered and read at all.
@@ -490,18 +552,18 @@ impl Link {
     /// invalidated again.
     pub(crate) fn can_register(&self) -> bool {
         // One more, should the last user of the region not have invalidated it.
-        let more = self.source.unrevoked().saturating_add(3);
+        let open = self
+            .source
+            .unrevoked()
+            .saturating_add(self.sink.unrevoked());
+        let more = open.saturating_add(3);
         self.chores.saturating_add(more) <= self.chores_max
     }
 
     /// Registers `region` under the key that it has from `Pooled::begin` on;
     /// `stale` is what that returned.
     pub(crate) fn register(&mut self, region: &mut Region, stale: Option<u32>) -> Result {
-        let access = if region.is_local() {
-            Access::LocalWrite
-        } else {
-            Access::RemoteRead
-        };
+        let access = region.access();
         let pooled = region.pooled().ok_or(EINVAL)?;
         pooled.set_posted();
         if let Some(key) = stale {
@@ -592,22 +654,29 @@ impl Link {
                 self.messages = self.messages.saturating_sub(1);
             }
             Slot::Register | Slot::Revoke(_) => self.chores = self.chores.saturating_sub(1),
-            Slot::Read => {}
+            Slot::Read | Slot::Write { .. } => {}
+        }
+        if let Slot::Message {
+            frags,
+            bytes,
+            pinned,
+        }
+        | Slot::Write {
+            frags,
+            bytes,
+            pinned,
+        } = slot
+        {
+            for _ in 0..frags {
+                self.flying.pop();
+            }
+            if pinned {
+                self.source.on_sent(bytes);
+            }
         }
         Some(match slot {
-            Slot::Message {
-                frags,
-                bytes,
-                pinned,
-            } => {
-                for _ in 0..frags {
-                    self.flying.pop();
-                }
-                if pinned {
-                    self.source.on_sent(bytes);
-                }
-                Sent::Message { bytes, pinned }
-            }
+            Slot::Message { bytes, pinned, .. } => Sent::Message { bytes, pinned },
+            Slot::Write { bytes, pinned, .. } => Sent::Write { bytes, pinned },
             Slot::Probe => Sent::Probe,
             Slot::Register => Sent::Registered,
             Slot::Revoke(key) => Sent::Revoked(key),

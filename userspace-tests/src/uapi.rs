@@ -16,6 +16,11 @@ pub const SDP_SOCK_FAMILY: c_int = 82;
 /// `SOL_TCP`: what a socket may use, SDP, TCP or both.
 pub const SDP_TRANSPORT: c_int = 83;
 pub const SDP_TRANSPORT_TCP: c_int = 2;
+/// `SOL_TCP`: the thresholds of writers and readers alone.
+pub const SDP_ZCOPY_SOURCE_THRESH: c_int = 85;
+pub const SDP_ZCOPY_SINK_THRESH: c_int = 86;
+/// `SOL_TCP`: what the socket has counted, as a row of 64-bit numbers.
+pub const SDP_TRAFFIC: c_int = 87;
 /// The protocol of SDP under `AF_INET` and `AF_INET6`.
 pub const IPPROTO_SDP: c_int = 257;
 
@@ -50,6 +55,9 @@ mod tests {
             ("SDP_SOCK_FAMILY", SDP_SOCK_FAMILY),
             ("SDP_TRANSPORT", SDP_TRANSPORT),
             ("SDP_TRANSPORT_TCP", SDP_TRANSPORT_TCP),
+            ("SDP_ZCOPY_SOURCE_THRESH", SDP_ZCOPY_SOURCE_THRESH),
+            ("SDP_ZCOPY_SINK_THRESH", SDP_ZCOPY_SINK_THRESH),
+            ("SDP_TRAFFIC", SDP_TRAFFIC),
             ("IPPROTO_SDP", IPPROTO_SDP),
         ] {
             assert_eq!(defined(&header, name), Some(here as i64), "{name}");

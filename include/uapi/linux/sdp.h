@@ -7,6 +7,8 @@
 #ifndef _UAPI_LINUX_SDP_H
 #define _UAPI_LINUX_SDP_H
 
+#include <linux/types.h>
+
 /*
  * socket(AF_INET_SDP, SOCK_STREAM, 0 or IPPROTO_TCP)
  *
@@ -63,6 +65,89 @@
 #define SDP_TRANSPORT_TCP	2
 /* int, get only: the errno for which SDP was given up, or 0. */
 #define SDP_FALLBACK_REASON	84
+/*
+ * int, as SDP_ZCOPY_THRESH, which sets both: from which length on a send()
+ * offers its memory, and a recv() has its memory read or written into.
+ */
+#define SDP_ZCOPY_SOURCE_THRESH	85
+#define SDP_ZCOPY_SINK_THRESH	86
+/*
+ * struct sdp_traffic, get only: what the socket has counted in all its life. A
+ * program that knows fewer counters gets those that it has room for, and one
+ * that knows more gets a shorter length.
+ */
+#define SDP_TRAFFIC		87
+
+struct sdp_traffic {
+	/* stream bytes sent by BCopy */
+	__u64 bcopy_bytes_sent;
+	/* stream bytes received by BCopy */
+	__u64 bcopy_bytes_received;
+	/* stream bytes that the peer read from where the writer has them */
+	__u64 zcopy_bytes_sent;
+	/* stream bytes read to where the reader wants them */
+	__u64 zcopy_bytes_received;
+	/* stream bytes written by RDMA from where the writer has them */
+	__u64 written_bytes_sent;
+	/* stream bytes that the peer wrote to where the reader wants them */
+	__u64 written_bytes_received;
+	/* stream bytes written by RDMA from a copy */
+	__u64 copied_bytes_written;
+	/* stream bytes sent as Data from where the writer has them */
+	__u64 gathered_bytes_sent;
+	/* stream bytes read into buffers of the kernel */
+	__u64 fetched_bytes_received;
+	/* bytes copied because the reader's memory had changed meanwhile */
+	__u64 changed_bytes;
+	/* stretches of memory offered to peers to be read */
+	__u64 adverts_sent;
+	/* stretches of memory that peers offered to be read */
+	__u64 adverts_received;
+	/* offers of which peers wanted a rest as Data */
+	__u64 adverts_declined;
+	/*
+	 * offers taken back because nobody read, or as peers had room to be
+	 * written to
+	 */
+	__u64 adverts_recalled;
+	/* offers withdrawn: a signal, a timeout */
+	__u64 adverts_withdrawn;
+	/* offers not made in the end: the bytes went as Data */
+	__u64 adverts_unused;
+	/* answers of peers about offers that were over */
+	__u64 answers_stale;
+	/* stretches of memory offered to peers to be written */
+	__u64 sinks_sent;
+	/* of these, written to */
+	__u64 sinks_used;
+	/* of these, used up by a message with payload */
+	__u64 sinks_discarded;
+	/* of these, taken back or crossed, unused */
+	__u64 sinks_returned;
+	/* stretches of memory that peers offered to be written */
+	__u64 sinks_received;
+	/* of these, offered too late */
+	__u64 sinks_stale;
+	/* calls cut short by a signal while they had something offered */
+	__u64 cancels_by_signal;
+	/* as before, by the end of their time */
+	__u64 cancels_by_timeout;
+	/* as before, by a signal that kills */
+	__u64 cancels_by_kill;
+	/* registrations with a memory region that was there */
+	__u64 region_hits;
+	/* registrations for which one was made */
+	__u64 region_misses;
+	/* times that there was none */
+	__u64 region_shortages;
+	/*
+	 * stretches of memory that could not be pinned or mapped, and were
+	 * copied
+	 */
+	__u64 pin_failures;
+	/* microseconds that calls waited for the peer with their memory pinned */
+	__u64 peer_wait_us;
+};
 
 /* Directories of the knobs and names of the files under /proc. */
 #define SDP_SYSCTL_DIR		"net/sdp"

@@ -38,7 +38,8 @@ use crate::{
     link::{
         Origin,
         Shape,
-        READ_DEPTH, //
+        READ_DEPTH,
+        WRITE_DEPTH, //
     },
     net::Knobs,
     sock::{
@@ -53,15 +54,14 @@ use kernel::prelude::*;
 const RETRY_COUNT: u8 = 5;
 const RNR_RETRY_COUNT: u8 = 7;
 
-/// What is done without a copy: the peer reads ours and we read the peer's.
-/// Nothing is written into the memory of others.
+/// What is done without a copy: all of it, both ways.
 const ZCOPY: Zcopy = Zcopy {
     advertise: true,
     read: true,
-    write: false,
+    write: true,
     read_depth: READ_DEPTH,
-    write_depth: 0,
-    max_write: 0,
+    write_depth: WRITE_DEPTH,
+    max_write: 1 << 20,
 };
 
 /// Receive buffers of a connection that was not used yet: with three credits
@@ -90,7 +90,7 @@ fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
             .unwrap_or(u16::MAX)
             .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),
         send_depth: knobs.send_depth,
-        zcopy: sock.zcopy_threshold() > 0,
+        zcopy: sock.wants_zcopy(),
     }
 }
 

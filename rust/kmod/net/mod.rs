@@ -12,7 +12,10 @@ use crate::{
     ffi,
     net::{
         ports::PortTable,
-        stats::Stats, //
+        stats::{
+            Stats,
+            Traffic, //
+        },
     },
     sock::{
         Sock,
@@ -40,6 +43,7 @@ pub(crate) struct NetState {
     #[pin]
     sockets: Mutex<RBTree<usize, ()>>,
     pub(crate) stats: Stats,
+    pub(crate) traffic: Traffic,
     knobs: UnsafeCell<ffi::sdp_knobs>,
     sysctl: UnsafeCell<*mut ffi::ctl_table_header>,
 }
@@ -101,6 +105,7 @@ impl NetState {
             ports <- new_mutex!(PortTable::new(), "sdp_ports"),
             sockets <- new_mutex!(RBTree::new(), "sdp_sockets"),
             stats: Stats::new(),
+            traffic: Traffic::new(),
             knobs: UnsafeCell::new(DEFAULT_KNOBS),
             sysctl: UnsafeCell::new(core::ptr::null_mut()),
         })

@@ -75,7 +75,8 @@ pub(crate) unsafe extern "C" fn sockets_cb(m: *mut ffi::seq_file, _v: *mut c_voi
 pub(crate) unsafe extern "C" fn stats_cb(m: *mut ffi::seq_file, _v: *mut c_void) -> c_int {
     // SAFETY: See `state_of`.
     let (m, net) = unsafe { state_of(m.cast()) };
-    net.stats
-        .each(|name, value| seq_print!(m, "{} {}\n", name, value));
+    let mut show = |name: &str, value: i64| seq_print!(m, "{} {}\n", name, value);
+    net.stats.each(&mut show);
+    net.traffic.each(&mut show);
     0
 }

@@ -1,23 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of a namespace, shown in `/proc/net/sdpstats`.
+//! Counters of a namespace, shown in `/proc/net/sdpstats`; those of its traffic
+//! are kept for each socket as well ([`Traffic`]).
 //!
 //! Relaxed atomics: any context, no lock.
 
-use crate::engine::conn::Why;
+use crate::{
+    engine::conn::Why,
+    ffi, //
+};
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
 };
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    (
+        $(#[$head:meta])*
+        $kind:ident {
+            $($(#[$doc:meta])* $name:ident,)*
+        }
+    ) => {
+        $(#[$head])*
+        ///
         /// One counter each; never reset.
-        pub(crate) struct Stats {
+        pub(crate) struct $kind {
             $($(#[$doc])* pub(crate) $name: Counter,)*
         }
 
-        impl Stats {
+        impl $kind {
             pub(crate) const fn new() -> Self {
                 Self { $($name: Counter::new(),)* }
             }
@@ -30,94 +41,157 @@ macro_rules! counters {
     };
 }
 
-counters! {
-    /// Connections established that we asked for.
-    active_opens,
-    /// Connections that were established from a peer's Hello.
-    passive_opens,
-    /// Connect attempts that failed.
-    failed_opens,
-    /// Sockets that gave SDP up for TCP.
-    tcp_fallbacks,
-    /// Connections established right now.
-    established,
-    /// Hellos that were refused: malformed, no listener.
-    hellos_refused,
-    /// Hellos that were left for a retry: backlog full, no memory.
-    hellos_dropped,
-    /// Connections ended by the peer without DisConn.
-    resets_received,
-    /// Connections ended by us without DisConn.
-    resets_sent,
-    /// Messages that violated the protocol; each ended its connection.
-    violations,
-    /// Connections lost to completion errors.
-    link_failures,
-    /// Connections lost to device removal.
-    device_removals,
-    /// Data messages sent, payload only.
-    data_msgs_sent,
-    /// Data messages received, payload only.
-    data_msgs_received,
-    /// Messages without payload sent: credits, control.
-    control_msgs_sent,
-    /// Messages without payload received.
-    control_msgs_received,
-    /// Stream bytes sent by BCopy.
-    bcopy_bytes_sent,
-    /// Stream bytes received by BCopy.
-    bcopy_bytes_received,
-    /// Stream bytes that the peer read from where the writer has them.
-    zcopy_bytes_sent,
-    /// Stream bytes read to where the reader wants them.
-    zcopy_bytes_received,
-    /// Stream bytes sent as Data from where the writer has them.
-    gathered_bytes_sent,
-    /// Stream bytes taken over in the pages they lay in: sendfile, splice.
-    spliced_bytes,
-    /// Stream bytes read into buffers of the kernel.
-    fetched_bytes_received,
-    /// Stretches of memory offered to peers.
-    adverts_sent,
-    /// Stretches of memory that peers offered.
-    adverts_received,
-    /// Offers of which peers wanted a rest as Data.
-    adverts_declined,
-    /// Offers taken back because nobody read.
-    adverts_recalled,
-    /// Offers withdrawn: a signal, a timeout.
-    adverts_withdrawn,
-    /// Offers not made in the end: the bytes went as Data.
-    adverts_unused,
-    /// Registrations with a memory region that was there.
-    region_hits,
-    /// Registrations for which one was made.
-    region_misses,
-    /// Times that there was none.
-    region_shortages,
-    /// Stretches of memory that could not be pinned or mapped, and were copied.
-    pin_failures,
-    /// Bytes copied because the reader's memory had changed during a Read.
-    changed_bytes,
-    /// Times a sender had to wait for room.
-    send_waits,
-    /// Times a receiver had to wait for data.
-    receive_waits,
-    /// Keepalive probes sent.
-    keepalive_probes,
-    /// Receive buffers that could not be allocated.
-    rx_alloc_failures,
+/// The same, for counters that programs get as a struct of the same names.
+macro_rules! reported {
+    (
+        $(#[$head:meta])*
+        $kind:ident as $report:path {
+            $($(#[$doc:meta])* $name:ident,)*
+        }
+    ) => {
+        counters! {
+            $(#[$head])*
+            $kind {
+                $($(#[$doc])* $name,)*
+            }
+        }
+
+        impl $kind {
+            /// For getsockopt(2).
+            pub(crate) fn report(&self) -> $report {
+                use $report as Report;
+                Report { $($name: self.$name.get().unsigned_abs(),)* }
+            }
+        }
+    };
 }
 
-impl Stats {
-    /// An offer is over.
-    pub(crate) fn count_return(&self, why: Why) {
+counters! {
+    /// What happens to connections and messages.
+    Stats {
+        /// Connections established that we asked for.
+        active_opens,
+        /// Connections that were established from a peer's Hello.
+        passive_opens,
+        /// Connect attempts that failed.
+        failed_opens,
+        /// Sockets that gave SDP up for TCP.
+        tcp_fallbacks,
+        /// Connections established right now.
+        established,
+        /// Hellos that were refused: malformed, no listener.
+        hellos_refused,
+        /// Hellos that were left for a retry: backlog full, no memory.
+        hellos_dropped,
+        /// Connections ended by the peer without DisConn.
+        resets_received,
+        /// Connections ended by us without DisConn.
+        resets_sent,
+        /// Messages that violated the protocol; each ended its connection.
+        violations,
+        /// Connections lost to completion errors.
+        link_failures,
+        /// Connections lost to device removal.
+        device_removals,
+        /// Data messages sent, payload only.
+        data_msgs_sent,
+        /// Data messages received, payload only.
+        data_msgs_received,
+        /// Messages without payload sent: credits, control.
+        control_msgs_sent,
+        /// Messages without payload received.
+        control_msgs_received,
+        /// Stream bytes taken over in the pages they lay in: sendfile, splice.
+        spliced_bytes,
+        /// Times a sender had to wait for room.
+        send_waits,
+        /// Times a receiver had to wait for data.
+        receive_waits,
+        /// Keepalive probes sent.
+        keepalive_probes,
+        /// Receive buffers that could not be allocated.
+        rx_alloc_failures,
+    }
+}
+
+reported! {
+    /// Which way the bytes of the stream went, and what became of offers.
+    Traffic as ffi::sdp_traffic {
+        /// Stream bytes sent by BCopy.
+        bcopy_bytes_sent,
+        /// Stream bytes received by BCopy.
+        bcopy_bytes_received,
+        /// Stream bytes that the peer read from where the writer has them.
+        zcopy_bytes_sent,
+        /// Stream bytes read to where the reader wants them.
+        zcopy_bytes_received,
+        /// Stream bytes written by RDMA from where the writer has them.
+        written_bytes_sent,
+        /// Stream bytes that the peer wrote to where the reader wants them.
+        written_bytes_received,
+        /// Stream bytes written by RDMA from a copy.
+        copied_bytes_written,
+        /// Stream bytes sent as Data from where the writer has them.
+        gathered_bytes_sent,
+        /// Stream bytes read into buffers of the kernel.
+        fetched_bytes_received,
+        /// Bytes copied because the reader's memory had changed meanwhile.
+        changed_bytes,
+        /// Stretches of memory offered to peers to be read.
+        adverts_sent,
+        /// Stretches of memory that peers offered to be read.
+        adverts_received,
+        /// Offers of which peers wanted a rest as Data.
+        adverts_declined,
+        /// Offers taken back because nobody read, or as peers had room to be
+        /// written to.
+        adverts_recalled,
+        /// Offers withdrawn: a signal, a timeout.
+        adverts_withdrawn,
+        /// Offers not made in the end: the bytes went as Data.
+        adverts_unused,
+        /// Answers of peers about offers that were over.
+        answers_stale,
+        /// Stretches of memory offered to peers to be written.
+        sinks_sent,
+        /// Of these, written to.
+        sinks_used,
+        /// Of these, used up by a message with payload.
+        sinks_discarded,
+        /// Of these, taken back or crossed, unused.
+        sinks_returned,
+        /// Stretches of memory that peers offered to be written.
+        sinks_received,
+        /// Of these, offered too late.
+        sinks_stale,
+        /// Calls cut short by a signal while they had something offered.
+        cancels_by_signal,
+        /// As before, by the end of their time.
+        cancels_by_timeout,
+        /// As before, by a signal that kills.
+        cancels_by_kill,
+        /// Registrations with a memory region that was there.
+        region_hits,
+        /// Registrations for which one was made.
+        region_misses,
+        /// Times that there was none.
+        region_shortages,
+        /// Stretches of memory that could not be pinned or mapped, and were copied.
+        pin_failures,
+        /// Microseconds that calls waited for the peer with their memory pinned.
+        peer_wait_us,
+    }
+}
+
+impl Traffic {
+    /// The counter for the end of an offer to read.
+    pub(crate) fn of_return(why: Why) -> Option<fn(&Traffic) -> &Counter> {
         match why {
-            Why::Through | Why::Over => {}
-            Why::SendSm => self.adverts_declined.inc(),
-            Why::Recalled => self.adverts_recalled.inc(),
-            Why::Withdrawn => self.adverts_withdrawn.inc(),
-            Why::NotOffered => self.adverts_unused.inc(),
+            Why::Through | Why::Over => None,
+            Why::SendSm => Some(|t| &t.adverts_declined),
+            Why::Recalled => Some(|t| &t.adverts_recalled),
+            Why::Withdrawn => Some(|t| &t.adverts_withdrawn),
+            Why::NotOffered => Some(|t| &t.adverts_unused),
         }
     }
 }

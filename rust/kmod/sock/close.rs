@@ -50,6 +50,7 @@ impl Sock {
             _ => {
                 self.drive(|inner| {
                     self.add_shutdown(how);
+                    inner.wake().settled = true;
                     if how & ffi::SEND_SHUTDOWN != 0 {
                         if let Some(engine) = inner.engine.as_mut() {
                             engine.shutdown_send();

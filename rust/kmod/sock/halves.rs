@@ -342,8 +342,7 @@ impl Sock {
         len: c_uint,
     ) -> Result {
         let own = level == ffi::SOL_TCP as c_int
-            && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_FALLBACK_REASON as c_int)
-                .contains(&option);
+            && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_TRAFFIC as c_int).contains(&option);
         // A companion that has been put aside is told, too: SDP_TRANSPORT may
         // call it back. That it is there is what brings SOL_SOCKET here.
         let general = level == ffi::SOL_SOCKET as c_int;
@@ -375,8 +374,7 @@ impl Sock {
         len: *mut c_int,
     ) -> Result {
         let own = level == ffi::SOL_TCP as c_int
-            && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_FALLBACK_REASON as c_int)
-                .contains(&option);
+            && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_TRAFFIC as c_int).contains(&option);
         match self.tcp() {
             // SAFETY: The companion is there; the callee checks the pointers.
             Some(tcp) if !own => to_result(unsafe {

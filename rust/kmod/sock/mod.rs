@@ -30,7 +30,13 @@ use crate::{
     alarm,
     endpoint::Inner,
     ffi,
-    net::NetState, //
+    net::{
+        stats::{
+            Counter,
+            Traffic, //
+        },
+        NetState, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -68,6 +74,7 @@ pub(crate) struct Body {
     alarms: alarm::Alarms,
     #[pin]
     settled: wait::Settled,
+    traffic: Traffic,
 }
 
 // SAFETY: `sk` is only used through C calls that are safe from any thread, the
@@ -219,6 +226,17 @@ impl Sock {
         &self.body.settled
     }
 
+    /// What it has counted in all its life.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.body.traffic
+    }
+
+    /// Counts `n`, for the socket and for the namespace.
+    pub(crate) fn count(&self, which: impl Fn(&Traffic) -> &Counter, n: u32) {
+        which(&self.body.traffic).add(n);
+        which(&self.net().traffic).add(n);
+    }
+
     /// Looks at the endpoint without causing anything.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         f(&mut self.body.inner.lock())
@@ -336,6 +354,7 @@ impl Body {
             inner <- new_mutex!(Inner::new(family), "sdp_endpoint"),
             alarms <- alarm::Alarms::new(),
             settled <- wait::Settled::new(),
+            traffic: Traffic::new(),
         })
     }
 }

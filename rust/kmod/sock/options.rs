@@ -43,8 +43,9 @@ pub(crate) struct Options {
     /// TCP_MAXSEG as it was set, or 0.
     pub(crate) max_segment: i32,
     pub(crate) remembered: Remembered,
-    /// `None`: the namespace's.
-    pub(crate) zcopy_thresh: Option<u32>,
+    /// Thresholds of writers and readers; `None`: the namespace's.
+    pub(crate) zcopy_source: Option<u32>,
+    pub(crate) zcopy_sink: Option<u32>,
 }
 
 impl Options {
@@ -61,7 +62,8 @@ impl Options {
             keep_count: None,
             max_segment: 0,
             remembered: Remembered::new(),
-            zcopy_thresh: None,
+            zcopy_source: None,
+            zcopy_sink: None,
         }
     }
 
@@ -179,13 +181,21 @@ impl Sock {
                 let count = within(value, KEEP_COUNT_MAX)?;
                 self.look(|inner| inner.options.keep_count = Some(count));
             }
-            ffi::SDP_ZCOPY_THRESH => {
+            ffi::SDP_ZCOPY_THRESH | ffi::SDP_ZCOPY_SOURCE_THRESH | ffi::SDP_ZCOPY_SINK_THRESH => {
                 let bytes = match u32::try_from(value) {
                     Ok(0) => 0,
                     Ok(n) if (threshold::LEAST..=ZCOPY_THRESH_MAX).contains(&n) => n,
                     _ => return Err(EINVAL),
                 };
-                self.look(|inner| inner.options.zcopy_thresh = Some(bytes));
+                self.look(|inner| {
+                    let o = &mut inner.options;
+                    if option != ffi::SDP_ZCOPY_SINK_THRESH {
+                        o.zcopy_source = Some(bytes);
+                    }
+                    if option != ffi::SDP_ZCOPY_SOURCE_THRESH {
+                        o.zcopy_sink = Some(bytes);
+                    }
+                });
             }
             ffi::SDP_SOCK_FAMILY => return self.set_family(value),
             ffi::SDP_TRANSPORT => return self.set_transport(value),
@@ -299,6 +309,18 @@ impl Sock {
             // SAFETY: The callee checks the user's pointers.
             return unsafe { answer(value, len, room, bytes) };
         }
+        if level == ffi::SOL_TCP && option == ffi::SDP_TRAFFIC {
+            let report = self.traffic().report();
+            // SAFETY: `sdp_traffic` is plain data of this size.
+            let bytes = unsafe {
+                core::slice::from_raw_parts(
+                    (&raw const report).cast::<u8>(),
+                    core::mem::size_of::<ffi::sdp_traffic>(),
+                )
+            };
+            // SAFETY: As above.
+            return unsafe { answer(value, len, room, bytes) };
+        }
         if level == ffi::SOL_TCP && option == ffi::TCP_CONGESTION {
             // What regulates the flow: the transport of the device.
             let mut name = [0u8; TCP_CA_NAME_MAX];
@@ -347,8 +369,11 @@ impl Sock {
                     None if o.max_segment != 0 => o.max_segment,
                     None => 536,
                 }),
-                ffi::SDP_ZCOPY_THRESH => {
-                    i32::try_from(o.zcopy_thresh.unwrap_or(knobs.zcopy_thresh))
+                ffi::SDP_ZCOPY_THRESH | ffi::SDP_ZCOPY_SOURCE_THRESH => {
+                    i32::try_from(o.zcopy_source.unwrap_or(knobs.zcopy_thresh))
+                }
+                ffi::SDP_ZCOPY_SINK_THRESH => {
+                    i32::try_from(o.zcopy_sink.unwrap_or(knobs.zcopy_thresh))
                 }
                 ffi::SDP_LAST_BIND_ERR => Ok(inner.last_bind_err),
                 ffi::SDP_SOCK_FAMILY => Ok(match inner.family {
@@ -379,9 +404,9 @@ impl Sock {
                 info.tcpi_unacked = engine.uncompleted();
                 info.tcpi_notsent_bytes = engine.unsent();
                 let stats = engine.stats();
-                info.tcpi_bytes_sent = stats.payload_bytes_sent;
-                info.tcpi_bytes_acked = stats.payload_bytes_sent;
-                info.tcpi_bytes_received = stats.payload_bytes_received;
+                info.tcpi_bytes_sent = stats.bytes_sent();
+                info.tcpi_bytes_acked = stats.bytes_sent();
+                info.tcpi_bytes_received = stats.bytes_received();
                 info.tcpi_segs_out = stats.messages_sent;
                 info.tcpi_segs_in = stats.messages_received;
                 info.tcpi_data_segs_out =

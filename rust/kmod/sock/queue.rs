@@ -26,8 +26,6 @@ pub(crate) struct Frag {
     pub(crate) page: Page,
     pub(crate) offset: u32,
     pub(crate) len: u32,
-    /// The page is the program's own.
-    pub(crate) pinned: bool,
 }
 
 /// Where bytes of the stream lie.
@@ -46,25 +44,15 @@ struct Piece {
 }
 
 impl Piece {
-    /// Up to `max` bytes from its front, as they lie in one page.
+    /// Up to `max` bytes from its front, where they lie in a page of the socket.
     fn frag(&self, max: u32) -> Option<Frag> {
-        let max = max.min(self.len);
         match &self.store {
             Store::Page(page) => Some(Frag {
                 page: page.clone(),
                 offset: self.offset,
-                len: max,
-                pinned: false,
+                len: max.min(self.len),
             }),
-            Store::Pinned(pages) => {
-                let (page, offset, len) = pages.page_at(self.offset, max)?;
-                Some(Frag {
-                    page,
-                    offset,
-                    len,
-                    pinned: true,
-                })
-            }
+            Store::Pinned(_) => None,
         }
     }
 }
@@ -123,7 +111,8 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Takes up to `max` bytes off the front, as they lie in one page.
+    /// Takes up to `max` bytes off the front, where they lie in a page of the
+    /// socket.
     pub(crate) fn take(&mut self, max: u32) -> Option<Frag> {
         let front = self.pieces.front_mut()?;
         let frag = front.frag(max)?;
@@ -148,6 +137,12 @@ impl SendQueue {
 
     /// The next `len` bytes need not be sent: the peer has read them itself.
     pub(crate) fn skip(&mut self, len: u32) {
+        self.pass(len);
+        self.held = self.held.saturating_sub(len);
+    }
+
+    /// The next `len` bytes are on their way.
+    pub(crate) fn pass(&mut self, len: u32) {
         let mut left = len;
         while left > 0 {
             let Some(front) = self.pieces.front_mut() else {
@@ -161,7 +156,6 @@ impl SendQueue {
                 self.pieces.pop();
             }
         }
-        self.held = self.held.saturating_sub(len);
     }
 
     /// What is left of a run that lies in `pages` is not to be sent.
@@ -183,15 +177,9 @@ impl SendQueue {
             let Some(piece) = self.pieces.get(i) else {
                 return u32::MAX;
             };
-            if let Store::Pinned(pages) = &piece.store {
-                if i > 0 {
-                    return u32::MAX;
-                }
-                // Each page is an SGE of its own.
-                let at = pages.offset().wrapping_add(piece.offset as usize);
-                let whole = pieces.saturating_mul(kernel::page::PAGE_SIZE);
-                let most = whole.saturating_sub(at % kernel::page::PAGE_SIZE) as u32;
-                return if piece.len <= most { u32::MAX } else { most };
+            if matches!(piece.store, Store::Pinned(_)) {
+                // Registered, so all of it is one piece.
+                return u32::MAX;
             }
             if used >= pieces {
                 return sum;

@@ -154,7 +154,7 @@ impl Sock {
                         hungry: copied < target || copied == 0,
                     };
                     // SAFETY: By the caller's promise.
-                    match unsafe { self.receive_remote(call, msg, &wish) } {
+                    match unsafe { self.receive_remote(call, msg, &wish, &mut timeo) } {
                         Ok(0) => {}
                         Ok(n) => {
                             copied = copied.wrapping_add(n);

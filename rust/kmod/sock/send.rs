@@ -76,7 +76,7 @@ impl Sock {
         }
         // A call that may not wait never waits for the peer.
         let plain = flags & (ffi::MSG_DONTWAIT | ffi::MSG_OOB) == 0 && timeo != 0;
-        let least = if plain { self.zcopy_threshold() } else { 0 };
+        let least = if plain { self.source_threshold() } else { 0 };
         while *copied < len {
             if least > 0 {
                 // SAFETY: The message is the caller's.

@@ -13,6 +13,10 @@ use crate::{
 use core::marker::PhantomPinned;
 use kernel::{
     prelude::*,
+    time::{
+        Instant,
+        Monotonic, //
+    },
     types::Opaque, //
 };
 
@@ -132,6 +136,20 @@ impl Drop for Sleeper<'_> {
     }
 }
 
+/// Counts, at its end, how long a call has waited.
+struct Waited<'a> {
+    sock: &'a Sock,
+    since: Instant<Monotonic>,
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        let us = (Instant::now() - self.since).as_micros_ceil();
+        let us = u32::try_from(us).unwrap_or(u32::MAX);
+        self.sock.count(|t| &t.peer_wait_us, us);
+    }
+}
+
 /// An entry in a socket's wait queue.
 ///
 /// # Invariants
@@ -212,6 +230,10 @@ impl Sock {
         let sleeper = Sleeper {
             queue: self.settled(),
             entry: &entry,
+        };
+        let _waited = Waited {
+            sock: self,
+            since: Instant::now(),
         };
         loop {
             if let Some(r) = ready() {

@@ -76,7 +76,11 @@ pub(crate) struct Reply {
 /// Who may do what with a memory region.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
+    /// The peer reads.
     RemoteRead,
+    /// The peer writes.
+    RemoteWrite,
+    /// Our own requests write.
     LocalWrite,
 }
 
@@ -364,7 +368,7 @@ impl Qp {
     }
 
     /// Registers what was put into `mr` under its key of now, for the peer to
-    /// read or for our own Reads to write to.
+    /// read or to write, or for our own Reads to write to.
     pub(crate) fn post_register<C: Completions>(&self, mr: &Mr, access: Access) -> Result {
         let mut wr: ffi::ib_reg_wr = pin_init::zeroed();
         wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
@@ -374,6 +378,11 @@ impl Qp {
         wr.key = mr.key();
         wr.access = match access {
             Access::RemoteRead => ffi::ib_access_flags_IB_ACCESS_REMOTE_READ,
+            // The one is not allowed without the other.
+            Access::RemoteWrite => {
+                ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+                    | ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+            }
             Access::LocalWrite => ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE,
         } as c_int;
         // SAFETY: As in `post_send`; `wr` is a registration as the opcode says.
@@ -404,6 +413,25 @@ impl Qp {
         wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
         wr.wr.num_sge = 1;
         wr.wr.sg_list = &mut into;
+        wr.remote_addr = remote_addr;
+        wr.rkey = remote_key;
+        // SAFETY: As in `post_probe`.
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
+    }
+
+    /// Posts one RDMA Write of the given pieces into the peer's memory.
+    pub(crate) fn post_write<C: Completions>(
+        &self,
+        from: &mut [ffi::ib_sge],
+        remote_key: u32,
+        remote_addr: u64,
+    ) -> Result {
+        let mut wr: ffi::ib_rdma_wr = pin_init::zeroed();
+        wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_RDMA_WRITE;
+        wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
+        wr.wr.num_sge = i32::try_from(from.len()).map_err(|_| EINVAL)?;
+        wr.wr.sg_list = from.as_mut_ptr();
         wr.remote_addr = remote_addr;
         wr.rkey = remote_key;
         // SAFETY: As in `post_probe`.

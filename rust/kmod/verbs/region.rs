@@ -15,7 +15,8 @@ use crate::{
             Mr,
             Pooled, //
         },
-        pages::UserPages, //
+        pages::UserPages,
+        qp::Access, //
     },
 };
 use kernel::{
@@ -29,7 +30,8 @@ use kernel::{
 /// # Invariants
 ///
 /// The first `entries` of `sgl` are mapped for the region's device in
-/// `direction` and describe `pages`. Once a work request for the region was
+/// `direction` and describe `pages`; who may write to these has them pinned for
+/// writing. Once a work request for the region was
 /// posted, the value lives until the region was invalidated, until all requests
 /// that use its local key have completed, or until the queue pair is gone.
 pub(crate) struct Region {
@@ -37,7 +39,7 @@ pub(crate) struct Region {
     sgl: KVVec<ffi::scatterlist>,
     direction: Direction,
     pages: Arc<UserPages>,
-    local_only: bool,
+    access: Access,
 }
 
 // SAFETY: The scatterlist belongs to this value alone.
@@ -51,9 +53,12 @@ pub(crate) fn reach(addr: usize, pages: u32) -> usize {
 }
 
 impl Region {
-    /// Describes `pages` by `region`: to be read by the peer, or, if they were
-    /// pinned for writing, to be written by requests of our own.
-    pub(crate) fn new(region: Pooled, pages: Arc<UserPages>) -> Result<Self> {
+    /// Describes `pages` by `region` for `access`. Fails where that would have
+    /// pages written to that were not pinned for it.
+    pub(crate) fn new(region: Pooled, pages: Arc<UserPages>, access: Access) -> Result<Self> {
+        if (access != Access::RemoteRead) != pages.is_for_writing() {
+            return Err(EINVAL);
+        }
         let device = region.device().clone();
         let count = pages.as_slice().len();
         let mut sgl = KVVec::with_capacity(count, GFP_KERNEL)?;
@@ -84,7 +89,7 @@ impl Region {
         let mr = region.mr().map_or(core::ptr::null_mut(), Mr::as_ptr);
         // INVARIANT: mapped just above, nothing is posted yet.
         let this = Self {
-            local_only: pages.is_for_writing(),
+            access,
             region: Some(region),
             sgl,
             direction,
@@ -112,9 +117,8 @@ impl Region {
         &self.pages
     }
 
-    /// Only our own requests may use it.
-    pub(crate) fn is_local(&self) -> bool {
-        self.local_only
+    pub(crate) fn access(&self) -> Access {
+        self.access
     }
 
     /// Whether it belongs to `device`.

@@ -4,12 +4,14 @@
 //! copy: the shell's half. The engine says when; here is with what.
 //!
 //! [`source`] keeps what a send() has offered to the peer, [`sink`] what a
-//! recv() reads of the peer's offers; both belong to the link, so that nothing
-//! is unpinned while a queue pair or a peer can still get at it. [`send`] and
-//! [`recv`] are the system calls' part: they pin, wait, and give up.
+//! recv() reads of the peer's offers, or has offered to be written; both belong
+//! to the link, so that nothing is unpinned while a queue pair or a peer can
+//! still get at it. [`send`], [`recv`] and [`offer`] are the system calls' part:
+//! they pin, wait, and give up.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 
+pub(crate) mod offer;
 pub(crate) mod recv;
 pub(crate) mod send;
 pub(crate) mod sink;
@@ -17,8 +19,15 @@ pub(crate) mod source;
 
 use crate::{
     endpoint::Inner,
+    engine::{
+        conn::Why,
+        policy::offering::Habit, //
+    },
+    ffi,
+    net::stats::Traffic,
     sock::Sock, //
 };
+use kernel::prelude::*;
 
 /// What the system calls and the link have to tell each other.
 #[derive(Default)]
@@ -36,6 +45,8 @@ pub(crate) struct Turns {
     pub(crate) dropped: u32,
     /// Bytes that are in the memory of the recv() of now.
     pub(crate) filled: u32,
+    /// Whether readers offer their memory.
+    pub(crate) habit: Habit,
 }
 
 impl Inner {
@@ -57,9 +68,40 @@ impl Inner {
 }
 
 impl Sock {
-    /// From which length on a call goes without a copy; 0 for never.
-    pub(crate) fn zcopy_threshold(&self) -> u32 {
-        self.look(|inner| inner.options.zcopy_thresh)
+    /// An offer to be read is over.
+    pub(crate) fn count_return(&self, why: Why) {
+        if let Some(which) = Traffic::of_return(why) {
+            self.count(which, 1);
+        }
+    }
+
+    /// A call with something offered gives up, with `reason`.
+    fn count_cancel(&self, reason: Error) {
+        // SAFETY: Plain question about the current task.
+        if unsafe { ffi::sdp_fatal_signal_pending() } {
+            self.count(|t| &t.cancels_by_kill, 1);
+        } else if reason == EAGAIN {
+            self.count(|t| &t.cancels_by_timeout, 1);
+        } else {
+            self.count(|t| &t.cancels_by_signal, 1);
+        }
+    }
+
+    /// From which length on a send() goes without a copy; 0 for never.
+    pub(crate) fn source_threshold(&self) -> u32 {
+        self.look(|inner| inner.options.zcopy_source)
             .unwrap_or_else(|| self.net().knobs().zcopy_thresh)
+    }
+
+    /// From which length on a recv() offers its memory; 0 for never, and for
+    /// readers' memory that nobody but the kernel writes to.
+    pub(crate) fn sink_threshold(&self) -> u32 {
+        self.look(|inner| inner.options.zcopy_sink)
+            .unwrap_or_else(|| self.net().knobs().zcopy_thresh)
+    }
+
+    /// Whether anything is done without a copy.
+    pub(crate) fn wants_zcopy(&self) -> bool {
+        self.source_threshold() > 0 || self.sink_threshold() > 0
     }
 }

@@ -27,6 +27,7 @@ use crate::{
             RxBuffer, //
         },
         pages::UserPages,
+        qp::Access,
         region::{
             self,
             Region, //
@@ -100,9 +101,9 @@ impl Drop for Presence<'_> {
 }
 
 impl Sock {
-    /// Gets at what the peer offers, nothing else being there: returns how many
-    /// bytes of it are in the reader's memory now. With 0 they are on their way,
-    /// or there are none.
+    /// Gets at what the peer offers, nothing else being there, or has the peer
+    /// write: returns how many bytes are in the reader's memory now. With 0 they
+    /// are on their way, or there are none.
     ///
     /// # Safety
     ///
@@ -112,8 +113,13 @@ impl Sock {
         call: &mut Option<CallGuard<'a>>,
         msg: *mut ffi::core::msghdr,
         wish: &Wish,
+        timeo: &mut isize,
     ) -> Result<usize> {
         if self.look(|inner| inner.remote_len()) == 0 {
+            if wish.blocking && wish.plain && wish.hungry {
+                // SAFETY: By the caller's promise.
+                return unsafe { self.receive_offered(call, msg, wish.room, timeo) };
+            }
             return Ok(0);
         }
         if wish.blocking && wish.plain {
@@ -141,11 +147,12 @@ impl Sock {
         // SAFETY: By the caller's promise.
         let (addr, len) = unsafe { segment(msg) };
         let len = len.min(room);
+        let direct = self.sink_threshold() > 0;
         let begun = self.look(|inner| {
             let remote = usize::try_from(inner.remote_len()).unwrap_or(usize::MAX);
             let len = len.min(remote);
             let device = inner.device()?;
-            let fits = len >= LEAST && inner.can_read_on();
+            let fits = direct && len >= LEAST && inner.can_read_on();
             fits.then(|| {
                 inner.turns.reading = true;
                 inner.turns.filled = 0;
@@ -156,10 +163,14 @@ impl Sock {
             return Ok(0);
         };
         let len = len.min(region::reach(addr, device.region_pages()));
-        let stats = &self.net().stats;
         let pinned = UserPages::pin(addr, len, true)
-            .inspect_err(|_| stats.pin_failures.inc())
-            .and_then(|pages| Ok((self.region_of(&device, pages.clone())?, pages)));
+            .inspect_err(|_| self.count(|t| &t.pin_failures, 1))
+            .and_then(|pages| {
+                Ok((
+                    self.region_of(&device, pages.clone(), Access::LocalWrite)?,
+                    pages,
+                ))
+            });
         let end = match pinned {
             Ok((region, pages)) => self.read_into(call, region, &pages),
             // The kernel's buffers do as well.
@@ -210,10 +221,16 @@ impl Sock {
         }
         // Back from the device, before the bytes are looked at.
         drop(done);
+        self.deliver_filled(pages)
+    }
+
+    /// What has been filled of `pages` goes to where the program has its memory
+    /// now. Returns how much that is.
+    pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
         let filled = self.look(|inner| inner.turns.filled) as usize;
         let delivered = pages.deliver(filled);
         let changed = u32::try_from(delivered.copied).unwrap_or(u32::MAX);
-        self.net().stats.changed_bytes.add(changed);
+        self.count(|t| &t.changed_bytes, changed);
         if delivered.len < filled {
             self.put_back(pages, delivered.len, filled);
             if delivered.len == 0 {
@@ -362,17 +379,16 @@ impl Inner {
             return;
         };
         engine.handle_read_completed();
-        let stats = &sock.net().stats;
         match read.target {
             Target::Program => {
-                stats.zcopy_bytes_received.add(read.len);
+                sock.count(|t| &t.zcopy_bytes_received, read.len);
                 self.recv.pass(read.len);
                 self.turns.filled = self.turns.filled.saturating_add(read.len);
                 self.read_on();
                 self.wake().settled = true;
             }
             Target::Kernel(buffer) => {
-                stats.fetched_bytes_received.add(read.len);
+                sock.count(|t| &t.fetched_bytes_received, read.len);
                 if let Some(mapping) = buffer.mapping() {
                     mapping.sync_for_cpu(read.len as usize);
                 }

@@ -33,6 +33,7 @@ use crate::{
         device::Device,
         mr,
         pages::UserPages,
+        qp::Access,
         region::{
             self,
             Region, //
@@ -148,7 +149,8 @@ impl Sock {
                 Err(e) => break Err(e),
             }
         };
-        if end.is_err() {
+        if let Err(reason) = end {
+            self.count_cancel(reason);
             self.drive(Inner::withdraw);
             // Bounded: by the engine's timer for the answer, by the transport for
             // what is in flight.
@@ -172,16 +174,15 @@ impl Sock {
         let most = region::reach(addr, device.region_pages());
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let want = split::next_run(len as u64, most, least) as usize;
-        let stats = &self.net().stats;
-        let made = UserPages::pin(addr, want, false).inspect_err(|_| stats.pin_failures.inc());
-        let pages = made?;
+        let made = UserPages::pin(addr, want, false);
+        let pages = made.inspect_err(|_| self.count(|t| &t.pin_failures, 1))?;
         if !threshold::is_zcopy(pages.len() as u64, least) {
-            stats.pin_failures.inc();
+            self.count(|t| &t.pin_failures, 1);
             return Err(EFAULT);
         }
         let n = pages.len();
-        let mut region = Some(self.region_of(&device, pages)?);
-        let offered = self.drive(|inner| inner.offer(self, &mut region));
+        let mut region = Some(self.region_of(&device, pages, Access::RemoteRead)?);
+        let offered = self.drive(|inner| inner.offer(&mut region));
         // What is still here is of no use; not under the endpoint's lock.
         drop(region);
         offered?;
@@ -190,17 +191,21 @@ impl Sock {
         Ok(n)
     }
 
-    /// Describes pinned pages to the device.
-    pub(super) fn region_of(&self, device: &Arc<Device>, pages: Arc<UserPages>) -> Result<Region> {
-        let stats = &self.net().stats;
+    /// Describes pinned pages to the device, for `access`.
+    pub(super) fn region_of(
+        &self,
+        device: &Arc<Device>,
+        pages: Arc<UserPages>,
+        access: Access,
+    ) -> Result<Region> {
         let (region, origin) = device
             .take_region(self.net().knobs().zcopy_regions)
-            .inspect_err(|_| stats.region_shortages.inc())?;
+            .inspect_err(|_| self.count(|t| &t.region_shortages, 1))?;
         match origin {
-            mr::Origin::Kept => stats.region_hits.inc(),
-            mr::Origin::Made => stats.region_misses.inc(),
+            mr::Origin::Kept => self.count(|t| &t.region_hits, 1),
+            mr::Origin::Made => self.count(|t| &t.region_misses, 1),
         }
-        Region::new(region, pages).inspect_err(|_| stats.pin_failures.inc())
+        Region::new(region, pages, access).inspect_err(|_| self.count(|t| &t.pin_failures, 1))
     }
 }
 
@@ -219,7 +224,7 @@ impl Inner {
     }
 
     /// Offers `region` to the peer; takes it in the case of success.
-    fn offer(&mut self, sock: &Sock, region: &mut Option<Region>) -> Result {
+    fn offer(&mut self, region: &mut Option<Region>) -> Result {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
         };
@@ -257,7 +262,6 @@ impl Inner {
         self.send.push_pinned(pages, len)?;
         link.source.push(id, len, given)?;
         self.turns.source_pins = self.turns.source_pins.saturating_add(1);
-        sock.net().stats.adverts_sent.inc();
         Ok(())
     }
 
@@ -273,11 +277,17 @@ impl Inner {
         }
     }
 
-    /// Forgets the runs that are over.
-    pub(crate) fn reap_runs(&mut self) {
-        let Some(link) = self.link.as_mut() else {
+    /// Invalidates the keys of runs that are of no use any more, and forgets the
+    /// runs that are over.
+    pub(crate) fn tend_runs(&mut self) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
+        while let Some(key) = link.source.take_useless() {
+            if link.revoke(key).is_err() {
+                engine.handle_link_failed();
+            }
+        }
         let count = link.source.reap();
         if count > 0 {
             self.turns.source_pins = self.turns.source_pins.saturating_sub(count);

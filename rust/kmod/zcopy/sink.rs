@@ -8,6 +8,7 @@
 //! Contexts and locks: under the endpoint's lock, in process context.
 
 use crate::{
+    engine::types::SinkId,
     fifo::Fifo,
     verbs::{
         buffer::RxBuffer,
@@ -29,13 +30,26 @@ pub(crate) struct Read {
     pub(crate) len: u32,
 }
 
-/// The Reads of a connection.
+/// How far an offer to be written has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Offer {
+    /// The peer may write.
+    Open(SinkId),
+    /// The key is being invalidated, or goes with the queue pair.
+    Ending,
+    /// The key is worth nothing.
+    Ended,
+}
+
+/// The Reads of a connection, and the memory of the reader who waits.
 pub(crate) struct Sink {
     reads: Fifo<Read>,
     /// The memory of the reader who waits.
     pub(crate) region: Option<Region>,
     /// How much of it Reads were started for.
     pub(crate) started: u32,
+    /// The peer was offered it.
+    offer: Option<Offer>,
 }
 
 impl Sink {
@@ -44,6 +58,7 @@ impl Sink {
             reads: Fifo::new(),
             region: None,
             started: 0,
+            offer: None,
         }
     }
 
@@ -51,6 +66,47 @@ impl Sink {
     pub(crate) fn begin(&mut self, region: Region) {
         self.region = Some(region);
         self.started = 0;
+        self.offer = None;
+    }
+
+    /// The peer may write to `region` from here on.
+    pub(crate) fn begin_offer(&mut self, id: SinkId, region: Region) {
+        self.begin(region);
+        self.offer = Some(Offer::Open(id));
+    }
+
+    /// The offer is over; `over`: its key goes with the queue pair. Returns the
+    /// key that is to be invalidated.
+    pub(crate) fn on_offer_over(&mut self, id: SinkId, over: bool) -> Option<u32> {
+        if self.offer != Some(Offer::Open(id)) {
+            return None;
+        }
+        self.offer = Some(Offer::Ending);
+        let key = self.region.as_ref().map(Region::key);
+        key.filter(|_| !over)
+    }
+
+    /// The invalidation of `key` has completed.
+    pub(crate) fn on_revoked(&mut self, key: u32) {
+        let region = self.region.as_mut().filter(|region| region.key() == key);
+        if let (Some(Offer::Ending), Some(region)) = (self.offer, region) {
+            region.set_settled(false);
+            self.offer = Some(Offer::Ended);
+        }
+    }
+
+    /// Keys that the peer has and that are still to be invalidated.
+    pub(crate) fn unrevoked(&self) -> usize {
+        usize::from(matches!(self.offer, Some(Offer::Open(_))))
+    }
+
+    /// The memory that was offered, once the peer cannot write to it any more.
+    pub(crate) fn take_offered(&mut self) -> Option<Region> {
+        if self.offer != Some(Offer::Ended) {
+            return None;
+        }
+        self.offer = None;
+        self.region.take()
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -73,6 +129,9 @@ impl Sink {
 
     /// Room in the reader's memory that no Read was started for.
     pub(crate) fn room(&self) -> u32 {
+        if self.offer.is_some() {
+            return 0;
+        }
         let len = self.region.as_ref().map_or(0, |r| r.pages().len());
         u32::try_from(len)
             .unwrap_or(u32::MAX)

@@ -2,8 +2,10 @@
 
 //! Runs: stretches of a writer's memory that were offered to the peer.
 //!
-//! A run is over when its bytes have left the stream, its key was invalidated,
-//! and no SEND gathers from it any more. Only then is its memory unpinned.
+//! A run is over when its bytes have left the stream, no SEND and no Write
+//! gathers from it any more, and then its key was invalidated. Only then is its
+//! memory unpinned. Until then what the peer does not read itself is gathered
+//! through the registration.
 //!
 //! Contexts and locks: under the endpoint's lock, in process context.
 
@@ -24,14 +26,17 @@ use kernel::{
 struct Run {
     id: RunId,
     pages: Arc<UserPages>,
+    len: u32,
     /// Bytes that are still in the send queue of the socket.
     left: u32,
-    /// Bytes that SENDs in flight gather from it.
+    /// Bytes that SENDs and Writes in flight gather from it.
     flying: u32,
     /// `None` once the peer's key is worth nothing.
     region: Option<Region>,
-    /// The engine needs the registration no longer.
+    /// The peer needs the registration no longer.
     returned: bool,
+    /// The key is being invalidated, or goes with the queue pair.
+    ending: bool,
 }
 
 /// The runs of a connection, oldest first.
@@ -54,10 +59,12 @@ impl Source {
             Run {
                 id,
                 pages: region.pages().clone(),
+                len,
                 left: len,
                 flying: 0,
                 region: Some(region),
                 returned: false,
+                ending: false,
             },
             GFP_KERNEL,
         )
@@ -71,7 +78,7 @@ impl Source {
     pub(crate) fn unrevoked(&self) -> usize {
         (0..self.runs.len())
             .filter_map(|i| self.runs.get(i))
-            .filter(|run| !run.returned)
+            .filter(|run| !run.ending)
             .count()
     }
 
@@ -102,7 +109,18 @@ impl Source {
         }
     }
 
-    /// The next `len` bytes are on their way in a SEND.
+    /// Key and address, for requests of our own, of the next bytes that lie in
+    /// a run.
+    pub(crate) fn place(&self) -> Option<(u32, u64)> {
+        let run = (0..self.runs.len())
+            .filter_map(|i| self.runs.get(i))
+            .find(|run| run.left > 0)?;
+        let region = run.region.as_ref()?;
+        let at = u64::from(run.len.saturating_sub(run.left));
+        Some((region.key(), region.start().wrapping_add(at)))
+    }
+
+    /// The next `len` bytes are on their way in a SEND or a Write.
     pub(crate) fn on_gathered(&mut self, len: u32) {
         if let Some(run) = self.find(|run| run.left > 0) {
             run.left = run.left.saturating_sub(len);
@@ -110,7 +128,7 @@ impl Source {
         }
     }
 
-    /// A SEND of `len` bytes has completed.
+    /// A SEND or a Write of `len` bytes has completed.
     pub(crate) fn on_sent(&mut self, len: u32) {
         if let Some(run) = self.find(|run| run.flying > 0) {
             run.flying = run.flying.saturating_sub(len);
@@ -124,11 +142,20 @@ impl Source {
         Some(&run.pages)
     }
 
-    /// The engine needs the registration no longer. Returns the key that is to
-    /// be invalidated.
-    pub(crate) fn on_returned(&mut self, id: RunId) -> Option<u32> {
-        let run = self.find(|run| run.id == id)?;
-        run.returned = true;
+    /// The peer needs the registration no longer; `over`: it ends with the queue
+    /// pair.
+    pub(crate) fn on_returned(&mut self, id: RunId, over: bool) {
+        if let Some(run) = self.find(|run| run.id == id) {
+            run.returned = true;
+            run.ending |= over;
+        }
+    }
+
+    /// The key of a run that nothing needs any more, to be invalidated now.
+    pub(crate) fn take_useless(&mut self) -> Option<u32> {
+        let run =
+            self.find(|run| run.returned && !run.ending && run.left == 0 && run.flying == 0)?;
+        run.ending = true;
         run.region.as_ref().map(Region::key)
     }
 

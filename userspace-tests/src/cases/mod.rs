@@ -25,6 +25,7 @@ mod splice;
 mod threads;
 mod transfer;
 mod uring;
+mod written;
 mod zcopy;
 
 use crate::case::{Case, Test};
@@ -54,6 +55,7 @@ const TABLES: &[&[Case]] = &[
     namespaces::CASES,
     transfer::CASES,
     zcopy::CASES,
+    written::CASES,
 ];
 
 pub fn all() -> Vec<Test> {

@@ -56,3 +56,117 @@ pub struct Stats {
     /// SrcAvailCancel and SinkAvailCancel received.
     pub cancels_received: u32,
 }
+
+/// What was advertised up to some moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Advertised {
+    /// SrcAvail messages.
+    pub sources: u32,
+    /// SinkAvail messages.
+    pub sinks: u32,
+}
+
+/// What the peer has said of adverts up to some moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// Answers about what was over.
+    pub stale: u32,
+    /// SinkAvail messages.
+    pub sinks: u32,
+    /// Of these, those that were stale.
+    pub sinks_stale: u32,
+}
+
+impl Stats {
+    /// Stream bytes that have left, whichever way.
+    pub fn bytes_sent(&self) -> u64 {
+        self.payload_bytes_sent
+            .wrapping_add(self.read_bytes_sent)
+            .wrapping_add(self.written_bytes_sent)
+    }
+
+    /// Stream bytes that have come, whichever way.
+    pub fn bytes_received(&self) -> u64 {
+        self.payload_bytes_received
+            .wrapping_add(self.read_bytes_received)
+            .wrapping_add(self.written_bytes_received)
+    }
+
+    /// For a shell that keeps sums of its own.
+    pub fn advertised(&self) -> Advertised {
+        Advertised {
+            sources: self.src_avails_sent,
+            sinks: self.sink_avails_sent,
+        }
+    }
+
+    /// As [`advertised`](Self::advertised).
+    pub fn answered(&self) -> Answered {
+        Answered {
+            stale: self.stale_answers,
+            sinks: self.sink_avails_received,
+            sinks_stale: self.sink_avails_stale,
+        }
+    }
+}
+
+impl Advertised {
+    /// What came after `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            sources: self.sources.wrapping_sub(earlier.sources),
+            sinks: self.sinks.wrapping_sub(earlier.sinks),
+        }
+    }
+}
+
+impl Answered {
+    /// What came after `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            stale: self.stale.wrapping_sub(earlier.stale),
+            sinks: self.sinks.wrapping_sub(earlier.sinks),
+            sinks_stale: self.sinks_stale.wrapping_sub(earlier.sinks_stale),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stats;
+
+    #[test]
+    fn sums_go_on_where_counters_begin_anew() {
+        let mut stats = Stats {
+            src_avails_sent: u32::MAX,
+            stale_answers: u32::MAX,
+            sink_avails_received: 7,
+            ..Stats::default()
+        };
+        let (advertised, answered) = (stats.advertised(), stats.answered());
+        stats.src_avails_sent = 1;
+        stats.sink_avails_sent = 3;
+        stats.stale_answers = 0;
+        stats.sink_avails_received = 9;
+        stats.sink_avails_stale = 1;
+        let sent = stats.advertised().since(advertised);
+        assert_eq!((sent.sources, sent.sinks), (2, 3));
+        let heard = stats.answered().since(answered);
+        assert_eq!((heard.stale, heard.sinks, heard.sinks_stale), (1, 2, 1));
+    }
+
+    #[test]
+    fn all_ways_count() {
+        let stats = Stats {
+            payload_bytes_sent: 1,
+            read_bytes_sent: 20,
+            written_bytes_sent: 300,
+            payload_bytes_received: 4,
+            read_bytes_received: 50,
+            written_bytes_received: 600,
+            ..Stats::default()
+        };
+        assert_eq!(stats.bytes_sent(), 321);
+        assert_eq!(stats.bytes_received(), 654);
+    }
+}

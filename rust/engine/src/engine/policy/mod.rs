@@ -15,6 +15,7 @@
 //!   Offload in Open-MX*, Cluster 2008.
 
 pub mod chunk;
+pub mod offering;
 pub mod patience;
 pub mod pipeline;
 pub mod split;

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! recvmsg(2) without a copy: Write ZCopy at the sink.
+//!
+//! A reader who comes before the bytes offers its memory to the peer, which may
+//! write to it until the reader has enough, or the offer is taken back: by a
+//! signal, the end of the reader's time, or the end of the connection. The key
+//! is invalidated before anybody looks at the bytes.
+
+use super::send::segment;
+use crate::{
+    endpoint::Inner,
+    engine::{
+        conn::{
+            Mode,
+            Sink as Buffer,
+            SinkEnd,
+            SinkId,
+            SinkWhy, //
+        },
+        policy::threshold, //
+    },
+    ffi,
+    sock::{
+        wait::{
+            Patience,
+            FOREVER, //
+        },
+        CallGuard,
+        Sock, //
+    },
+    verbs::{
+        device::Device,
+        pages::UserPages,
+        qp::Access,
+        region::{
+            self,
+            Region, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+impl Sock {
+    /// Offers the reader's memory, nothing else being there, and waits. Returns
+    /// how many bytes were written to it; with 0 something else came, or nothing
+    /// could be offered.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is the caller's message, of which `room` bytes are to be filled, and
+    /// the caller has time to wait.
+    pub(super) unsafe fn receive_offered<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        msg: *mut ffi::core::msghdr,
+        room: usize,
+        timeo: &mut isize,
+    ) -> Result<usize> {
+        let least = self.sink_threshold();
+        // SAFETY: By the caller's promise.
+        let (addr, len) = unsafe { segment(msg) };
+        let len = len.min(room);
+        if !threshold::is_zcopy(len as u64, least) || self.is_shut() {
+            return Ok(0);
+        }
+        let Some(device) = self.drive(|inner| inner.begin_to_offer(len)) else {
+            return Ok(0);
+        };
+        let end = self.offer_at(call, &device, addr, len, timeo);
+        self.drive(|inner| {
+            inner.turns.reading = false;
+            inner.wake().readable = true;
+        });
+        let n = end?;
+        // SAFETY: As above; so much of the segment is filled.
+        unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
+        Ok(n)
+    }
+
+    fn is_shut(&self) -> bool {
+        self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0
+    }
+
+    /// With the turn to read.
+    fn offer_at<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        device: &Arc<Device>,
+        addr: usize,
+        len: usize,
+        timeo: &mut isize,
+    ) -> Result<usize> {
+        let len = len.min(region::reach(addr, device.region_pages()));
+        let pinned = UserPages::pin(addr, len, true)
+            .inspect_err(|_| self.count(|t| &t.pin_failures, 1))
+            .and_then(|pages| {
+                Ok((
+                    self.region_of(device, pages.clone(), Access::RemoteWrite)?,
+                    pages,
+                ))
+            });
+        let Ok((region, pages)) = pinned else {
+            // Messages do as well.
+            return Ok(0);
+        };
+        let mut given = Some(region);
+        let offered = self.drive(|inner| inner.offer_buffer(&mut given));
+        drop(given);
+        if offered.is_err() {
+            return Ok(0);
+        }
+        let mut done = None;
+        let waited = self.wait_settled(call, timeo, Patience::Signals, || {
+            let over = self.look(|inner| inner.end_offer(&mut done));
+            // Without a reader there is no offer.
+            over.or_else(|| self.is_shut().then_some(false))
+        });
+        if waited != Ok(true) {
+            if let Err(reason) = waited {
+                self.count_cancel(reason);
+            }
+            self.drive(|inner| {
+                if let Some(engine) = inner.engine.as_mut() {
+                    engine.cancel_sinks();
+                }
+            });
+            // Bounded: by the engine's timer for the answer, by the transport for
+            // what is in flight.
+            let mut forever = FOREVER;
+            self.wait_settled(call, &mut forever, Patience::Endless, || {
+                self.look(|inner| inner.end_offer(&mut done))
+            })?;
+        }
+        // Back from the device, before the bytes are looked at.
+        drop(done);
+        let n = self.deliver_filled(&pages)?;
+        match waited {
+            // What has come meanwhile is for the reader, as in TCP.
+            Err(e) if n == 0 && self.look(|inner| inner.recv.is_empty()) => Err(e),
+            _ => Ok(n),
+        }
+    }
+}
+
+impl Inner {
+    /// Takes the turn to read for an offer of up to `len` bytes, if one can be
+    /// made. If it could but for the mode, the peer is asked for that.
+    fn begin_to_offer(&mut self, len: usize) -> Option<Arc<Device>> {
+        let idle = !self.turns.reading && self.turns.sink_pins == 0 && self.recv.is_empty();
+        let (Some(link), Some(engine)) = (self.link.as_ref(), self.engine.as_mut()) else {
+            return None;
+        };
+        if !idle || !link.sink.is_idle() || !link.can_register() || !engine.peer().pipelined {
+            return None;
+        }
+        if engine.receive_mode() != Mode::Pipelined {
+            engine.set_req_pipe(true);
+            return None;
+        }
+        let long = len as u64 >= engine.sink_len_min().into();
+        if engine.sink_room() == 0 || !long || !self.turns.habit.wants() {
+            return None;
+        }
+        self.turns.reading = true;
+        self.turns.filled = 0;
+        Some(link.qp().device().clone())
+    }
+
+    /// Registers `region` and offers it; takes it in the case of success.
+    fn offer_buffer(&mut self, region: &mut Option<Region>) -> Result {
+        let idle = self.turns.sink_pins == 0 && self.recv.is_empty();
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return Err(EPIPE);
+        };
+        let ready = idle && link.can_register() && link.sink.is_idle();
+        let mut given = region.take().ok_or(EINVAL)?;
+        if !ready || !given.is_on(link.qp().device()) {
+            *region = Some(given);
+            return Err(EAGAIN);
+        }
+        let stale = given.begin();
+        let buffer = Buffer {
+            len: u32::try_from(given.pages().len()).unwrap_or(u32::MAX),
+            r_key: given.key(),
+            va: given.start(),
+        };
+        let Ok(id) = engine.offer_sink(buffer) else {
+            *region = Some(given);
+            return Err(EAGAIN);
+        };
+        // Ahead of the offer, which leaves when the engine is asked next.
+        if link.register(&mut given, stale).is_err() {
+            engine.handle_link_failed();
+        }
+        link.sink.begin_offer(id, given);
+        self.turns.sink_pins = 1;
+        Ok(())
+    }
+
+    /// The peer has written to the offer, or used it up otherwise.
+    pub(crate) fn on_sink_end(&mut self, sock: &Sock, end: SinkEnd) {
+        if end.len > 0 {
+            sock.count(|t| &t.sinks_used, 1);
+            sock.count(|t| &t.written_bytes_received, end.len);
+            self.turns.habit.on_used();
+            self.turns.filled = self.turns.filled.saturating_add(end.len);
+            self.recv.pass(end.len);
+        } else {
+            sock.count(|t| &t.sinks_discarded, 1);
+            self.turns.habit.on_wasted();
+        }
+        self.close_offer(end.sink, false);
+    }
+
+    /// The offer has come to nothing.
+    pub(crate) fn on_sink_returned(&mut self, sock: &Sock, sink: SinkId, why: SinkWhy) {
+        sock.count(|t| &t.sinks_returned, 1);
+        self.close_offer(sink, why == SinkWhy::Over);
+    }
+
+    fn close_offer(&mut self, sink: SinkId, over: bool) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if let Some(key) = link.sink.on_offer_over(sink, over) {
+            if link.revoke(key).is_err() {
+                engine.handle_link_failed();
+            }
+        }
+    }
+
+    /// `Some` when the peer cannot write to the reader's memory any more; `done`
+    /// gets what described it.
+    fn end_offer(&mut self, done: &mut Option<Region>) -> Option<bool> {
+        if self.turns.sink_pins == 0 {
+            return Some(true);
+        }
+        *done = Some(self.link.as_mut()?.sink.take_offered()?);
+        self.turns.sink_pins = 0;
+        Some(true)
+    }
+}
