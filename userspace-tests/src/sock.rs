@@ -230,6 +230,12 @@ impl Sock {
         self.get_as(libc::SOL_TCP, libc::TCP_INFO, 0xff_u8)
     }
 
+    /// What `TCP_INFO` says of a listener: connections that wait, and how many may.
+    pub fn queue(&self) -> Res<(u32, u32)> {
+        let info = self.get_as(libc::SOL_TCP, libc::TCP_INFO, [0_u32; 8])?;
+        Ok((info[6], info[7]))
+    }
+
     pub fn set_timeout(&self, option: c_int, millis: u64) -> Res<()> {
         let limit = libc::timeval {
             tv_sec: (millis / 1000) as libc::time_t,

@@ -397,6 +397,11 @@ impl Sock {
         let mut info: ffi::tcp_info = pin_init::zeroed();
         info.tcpi_state = self.tcp_state() as u8;
         self.look(|inner| {
+            if let Some(listener) = inner.listener.as_ref() {
+                info.tcpi_unacked = u32::try_from(listener.ready()).unwrap_or(u32::MAX);
+                info.tcpi_sacked = listener.backlog;
+                return;
+            }
             if let Some(engine) = inner.engine.as_ref() {
                 info.tcpi_snd_mss = engine.max_payload().into();
                 info.tcpi_rcv_mss = engine.max_payload().into();

@@ -33,6 +33,8 @@ pub const CASES: &[Case] = &[
         |t| {
             let listener = told_listener(t, 8);
             t.wait("all connected");
+            // The client's side of a connection is ready before the server's.
+            t.holds("all wait", t.until(|| listener.queue() == Ok((5, 8))));
             for number in 0..5_u8 {
                 let sock = listener.accept().expect("accept");
                 t.eq("number", t.recv_exactly(&sock, 1), vec![number]);
