@@ -34,6 +34,7 @@ help:
 	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs and TCP'
+	@echo 'make bench-zcopy OUT=DIR zero copy beside copies and raw RDMA Read, with plots in DIR'
 	@echo 'make module              sdp.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     sdp.ko for the kernel whose build tree is DIR'
 	@echo 'make programs            what runs in the guest, built for release'
@@ -75,6 +76,15 @@ demo: programs
 bench: programs
 	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/run 2>/dev/null) \
 		-T 3600 -- /mnt/sdp/userspace-tests/bench/run
+
+# make bench-zcopy [OUT=DIR]: a table, and with OUT plots and figures.json in that directory.
+OUT ?=
+
+.PHONY: bench-zcopy
+bench-zcopy: programs
+	$(if $(OUT),@mkdir -p '$(OUT)',)
+	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy 2>/dev/null) \
+		$(if $(OUT),-s '$(OUT)',) -T 5400 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,)
 
 # The root comes first, so that its making does not hold up the first results.
 .PHONY: test
