@@ -254,3 +254,49 @@ impl Offers {
 }
 
 const _: () = assert!(size_of::<Offers>() <= 32 * ADVERTS_MAX + 16);
+
+#[cfg(test)]
+mod tests {
+    use super::{Cancel, Offers, SinkWhy};
+
+    /// Offers of these lengths, the first `sent` of which were sent.
+    fn offers(lens: &[u32], sent: usize) -> Offers {
+        let mut offers = Offers::new();
+        for len in lens {
+            offers.offer(0, 0, *len).unwrap();
+        }
+        for _ in 0..sent {
+            offers.on_sent();
+        }
+        offers
+    }
+
+    fn ended(offers: &mut Offers) -> std::vec::Vec<(u32, SinkWhy)> {
+        core::iter::from_fn(|| offers.next_ended())
+            .map(|(id, why)| (id.0, why))
+            .collect()
+    }
+
+    #[test]
+    fn only_shorter_offers_that_were_not_sent_come_too_late() {
+        let mut some = offers(&[10, 20, 21, 19], 1);
+        some.end_unsent(20);
+        assert_eq!(ended(&mut some), [(3, SinkWhy::Crossed)]);
+        assert_eq!((some.len(), some.outstanding()), (3, 1));
+        some.end_unsent(u32::MAX);
+        assert_eq!(
+            ended(&mut some),
+            [(1, SinkWhy::Crossed), (2, SinkWhy::Crossed)]
+        );
+    }
+
+    #[test]
+    fn a_cancel_without_an_offer_is_not_sound() {
+        let mut some = offers(&[10], 1);
+        assert!(some.is_sound());
+        some.cancel();
+        assert!(some.is_sound() && some.cancel != Cancel::No);
+        some.fifo.retain(|_| false);
+        assert!(!some.is_sound());
+    }
+}

@@ -262,3 +262,55 @@ impl Entry {
         self.state == RunState::Dropped && !self.drop_told
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, Notice, RunState, Why};
+    use crate::engine::types::RunId;
+
+    const RUN: RunId = RunId(3);
+
+    fn entry() -> Entry {
+        Entry::new(RUN, 0, 0, 100, 0)
+    }
+
+    fn returned(why: Why) -> Option<Notice> {
+        Some(Notice::Returned { run: RUN, why })
+    }
+
+    #[test]
+    fn the_end_of_the_connection_returns_what_the_peer_may_read() {
+        let mut run = entry();
+        run.state.on_advertise().unwrap();
+        run.on_read(30);
+        run.on_over();
+        assert_eq!((run.left(), run.state), (0, RunState::Through));
+        assert_eq!(run.notice(), Some(Notice::Taken { run: RUN, len: 30 }));
+        assert_eq!(run.notice(), returned(Why::Over));
+        assert_eq!(run.notice(), None);
+        assert!(run.is_forgotten());
+    }
+
+    #[test]
+    fn the_end_of_the_connection_is_not_why_a_run_came_back_before() {
+        let mut run = entry();
+        run.on_copy();
+        run.on_over();
+        assert_eq!(run.notice(), returned(Why::NotOffered));
+        let mut run = entry();
+        run.on_copy();
+        assert_eq!(run.notice(), returned(Why::NotOffered));
+        run.on_over();
+        assert_eq!(run.notice(), None);
+    }
+
+    #[test]
+    fn the_end_of_the_connection_leaves_what_was_taken_out() {
+        let mut run = entry();
+        assert_eq!(run.on_withdraw(), 100);
+        run.on_over();
+        assert_eq!(run.state, RunState::Dropped);
+        assert_eq!(run.notice(), Some(Notice::Dropped { run: RUN, len: 100 }));
+        assert_eq!(run.notice(), returned(Why::Withdrawn));
+    }
+}
