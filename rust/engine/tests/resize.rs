@@ -14,7 +14,7 @@ mod script;
 
 use script::{config, Script};
 use sdp_engine::engine::{
-    conn::Config,
+    conn::{Config, Connection},
     error::{PeerError, Refused},
     wire::{Body, Mid},
 };
@@ -114,4 +114,46 @@ fn an_answer_is_taken_so_that_a_message_fits_whichever_way_it_counts() {
     // Smaller, which nobody asked for.
     assert_eq!(answered(60), 44);
     assert_eq!(answered(0), 1);
+}
+
+/// Posted buffers at the height of a stream that is read at once.
+fn streamed(s: &mut Script) -> u16 {
+    for _ in 0..100 {
+        while s.conn.granted() > 2 {
+            s.send(Body::Data, 100).unwrap();
+            s.conn.on_buffer_consumed();
+        }
+        s.drain();
+    }
+    s.conn.posted()
+}
+
+#[test]
+fn of_buffers_that_have_grown_fewer_are_posted() {
+    let cfg = Config {
+        rx_depth: 40,
+        rcv_size_max: 1160,
+        ..config()
+    };
+    let mut s = Script::with(cfg, 20, 1);
+    assert_eq!(streamed(&mut s), 40);
+    s.send(Body::ChRcvBuf(1000), 0).unwrap();
+    assert_eq!(streamed(&mut s), 8);
+    // No memory for such buffers: as many as before.
+    let mut s = Script::with(cfg, 20, 1);
+    s.send(Body::ChRcvBuf(1000), 0).unwrap();
+    s.conn.keep_rcv_size();
+    assert_eq!(streamed(&mut s), 40);
+}
+
+#[test]
+fn without_memory_few_buffers_are_needed() {
+    let cfg = Config {
+        rx_initial: 6,
+        ..config()
+    };
+    let mut conn = Connection::connecting(cfg);
+    assert_eq!((conn.receives_wanted(), conn.receives_needed()), (6, 4));
+    conn.on_receives_posted(conn.receives_needed());
+    assert_eq!((conn.receives_wanted(), conn.receives_needed()), (2, 0));
 }

@@ -292,6 +292,49 @@ fn send_slots_are_kept_back_like_credits() {
     assert_eq!(script.conn.uncompleted(), 500);
 }
 
+#[test]
+fn what_waits_for_an_earlier_message_goes_when_it_is_pushed() {
+    let releases: [fn(&mut Connection); 2] = [|conn| conn.push(), |conn| conn.set_nodelay(true)];
+    for release in releases {
+        let mut script = Script::established();
+        script.queue(10);
+        assert!(script.step().is_some());
+        script.queue(10);
+        assert_eq!((script.step(), script.conn.timer()), (None, None));
+        release(&mut script.conn);
+        assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
+    }
+}
+
+#[test]
+fn what_is_corked_goes_when_the_cork_is_drawn_or_it_is_pushed() {
+    let releases: [fn(&mut Connection); 3] = [
+        |conn| conn.push(),
+        |conn| conn.set_nodelay(true),
+        |conn| conn.set_cork(false),
+    ];
+    for (more, release) in [false, true]
+        .into_iter()
+        .flat_map(|more| releases.map(|release| (more, release)))
+    {
+        let mut script = Script::established();
+        script.conn.set_cork(!more);
+        let how = Queue {
+            more,
+            urgent: false,
+        };
+        script.conn.queue(10, how).unwrap();
+        assert_eq!(script.step(), None);
+        assert_eq!(script.conn.timer(), Some(Timer::Cork));
+        // Put in again, a cork takes no promise of more away.
+        script.conn.set_cork(true);
+        assert_eq!(script.step(), None);
+        release(&mut script.conn);
+        assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
+        assert_eq!(script.conn.timer(), None);
+    }
+}
+
 //= test: DATA-5
 #[test]
 fn nagle_waits_for_completion_and_not_for_the_acknowledgement() {
