@@ -340,7 +340,7 @@ impl Inner {
         if buffer.mapping().is_some() {
             engine.on_buffer_consumed();
             // What a smaller window has no use for goes back to the system.
-            if engine.receives_wanted() > link.spares() {
+            if engine.spares_wanted() > link.spares() {
                 link.recycle(buffer);
             }
         }

@@ -207,7 +207,12 @@ impl Connection {
         self.window.wanted()
     }
 
-    /// How many of these there must be for the connection to go on. A shell
+    /// How many buffers that come back are worth keeping beside the posted ones.
+    pub fn spares_wanted(&self) -> u16 {
+        self.window.spares()
+    }
+
+    /// How many of the wanted ones there must be for the connection to go on. A shell
     /// that is short of memory posts no more than that, and wants the rest
     /// later.
     pub fn receives_needed(&self) -> u16 {

@@ -163,6 +163,12 @@ impl Window {
         self.lacking(self.depth.min(OPEN_LEAST))
     }
 
+    /// How many buffers beside the posted ones are soon wanted again: those
+    /// that are lacking, and as many as a reader may be behind.
+    pub(crate) fn spares(&self) -> u16 {
+        self.wanted().saturating_add(self.posted >> 1)
+    }
+
     fn lacking(&self, depth: u16) -> u16 {
         //= spec: CREDIT-10
         let free = depth.saturating_sub(self.held);
@@ -378,6 +384,21 @@ mod tests {
             stream(&mut window);
         }
         assert_eq!(window.posted(), 5);
+    }
+
+    #[test]
+    fn question_and_answer_have_a_buffer_to_spare() {
+        let mut window = window(20, 4);
+        assert_eq!((window.wanted(), window.spares()), (0, 2));
+        window.on_used();
+        window.on_received(Arrival::Payload);
+        window.on_held();
+        assert_eq!((window.wanted(), window.spares()), (1, 2));
+        // As the message came a spare one was posted; now that it is read its
+        // buffer is the next spare one.
+        window.on_posted(1);
+        window.on_consumed();
+        assert_eq!((window.wanted(), window.spares()), (0, 2));
     }
 
     #[test]
