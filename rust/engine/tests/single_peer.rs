@@ -326,9 +326,6 @@ fn what_is_corked_goes_when_the_cork_is_drawn_or_it_is_pushed() {
         script.conn.queue(10, how).unwrap();
         assert_eq!(script.step(), None);
         assert_eq!(script.conn.timer(), Some(Timer::Cork));
-        // Put in again, a cork takes no promise of more away.
-        script.conn.set_cork(true);
-        assert_eq!(script.step(), None);
         release(&mut script.conn);
         assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
         assert_eq!(script.conn.timer(), None);
