@@ -211,7 +211,7 @@ impl Rogue {
 
     /// Things that a shell could let happen before Hello or HelloAck are made.
     fn hesitate(&mut self, dice: &mut impl Dice) -> Checked {
-        while dice.once_in(4) {
+        while !dice.is_empty() && dice.once_in(4) {
             match dice.below(3) {
                 0 => self.manage(dice)?,
                 1 => self.program(dice),

@@ -17,3 +17,9 @@ fn no_peer_of_a_fixed_seed_breaks_anything() {
     }
     assert!(coverage.compare().refused > 60, "{:?}", coverage.compare());
 }
+
+#[test]
+fn a_meeting_without_bytes_ends() {
+    assert!(sdp_sim::story::Stranger::Rogue.meet_bytes(&[]).is_ok());
+    assert!(sdp_sim::story::Stranger::Rogue.meet_bytes(&[0; 7]).is_ok());
+}
