@@ -12,7 +12,7 @@ use crate::addr::Addr;
 use crate::blocked::kill_thread;
 use crate::case::Case;
 use crate::errno::Errno;
-use crate::role::{Role, ENOUGH, LIMIT};
+use crate::role::{Role, ENOUGH, LIMIT, SIOCOUTQ};
 use crate::signal;
 use crate::sock::Sock;
 
@@ -302,6 +302,8 @@ pub const CASES: &[Case] = &[
         |t| {
             let sock = t.connect_told();
             t.send_all(&sock, b"last words");
+            // A reset may overtake what is under way.
+            t.holds("delivered", t.until(|| sock.ioctl(SIOCOUTQ) == Ok(0)));
             sock.set_linger(true, 0).expect("SO_LINGER");
             sock.close().expect("close");
             t.say("reset");
