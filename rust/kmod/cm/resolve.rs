@@ -104,21 +104,48 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     let src = src
         .as_mut()
         .map_or(core::ptr::null_mut(), |s| (&raw mut *s).cast());
-    // SAFETY: The identifier is valid: it is destroyed by a handler at its end
-    // only, or under `lock_sock`, which the caller holds.
-    let started = to_result(unsafe {
-        ffi::rdma_resolve_addr(
-            id.as_ptr(),
-            src,
-            (&raw mut dst).cast(),
-            RESOLVE_TRY_MS as usize,
-        )
-    });
+    let started = {
+        let _starting = sock.starting().lock();
+        // SAFETY: The identifier is valid: it is destroyed under `lock_sock`,
+        // which the caller holds, or by a handler at its end. No event but the
+        // device's removal can come before the query is queued, and that one
+        // waits for `starting`.
+        unsafe { query(id, src, (&raw mut dst).cast()) }
+    };
     if started.is_err() {
         let resolver = sock.look(|inner| inner.resolver.take());
         drop(resolver);
     }
     started.map_err(unresolved_errno)
+}
+
+/// Asks rdma_cm for the way from `src`, if not null, to `dst`.
+///
+/// The source address binds the identifier to its device, and from then on the
+/// device may be removed. It is bound by a call of its own, because an
+/// identifier whose device goes between the two halves of `rdma_resolve_addr`
+/// is a warning there.
+///
+/// # Safety
+///
+/// `id` is valid and new, and stays for the call; the addresses are valid.
+unsafe fn query(
+    id: NonNull<ffi::rdma_cm_id>,
+    src: *mut ffi::sockaddr,
+    dst: *mut ffi::sockaddr,
+) -> Result {
+    // SAFETY: By the caller's promise.
+    unsafe {
+        if !src.is_null() {
+            to_result(ffi::rdma_bind_addr(id.as_ptr(), src))?;
+        }
+        to_result(ffi::rdma_resolve_addr(
+            id.as_ptr(),
+            src,
+            dst,
+            RESOLVE_TRY_MS as usize,
+        ))
+    }
 }
 
 /// What TCP says when there is no way to the peer.
@@ -179,6 +206,11 @@ unsafe extern "C" fn resolver_cb(
     });
     if !mine {
         return 0;
+    }
+    if kind == ffi::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL {
+        // The core may have seen the identifier before its query was queued.
+        // Destroyed then, it would leave a query behind that nobody cancels.
+        drop(sock.starting().lock());
     }
     let outcome = match kind {
         _ if !wanted => Ok(()),

@@ -74,6 +74,8 @@ pub(crate) struct Body {
     alarms: alarm::Alarms,
     #[pin]
     settled: wait::Settled,
+    #[pin]
+    starting: Mutex<()>,
     traffic: Traffic,
 }
 
@@ -226,6 +228,13 @@ impl Sock {
         &self.body.settled
     }
 
+    /// Held while the CM is told to resolve the peer; see [`crate::cm::resolve`].
+    /// Taken with `lock_sock` held, or by a handler of the resolving
+    /// identifier; nothing that waits for such a handler is done under it.
+    pub(crate) fn starting(&self) -> &Mutex<()> {
+        &self.body.starting
+    }
+
     /// What it has counted in all its life.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.body.traffic
@@ -354,6 +363,7 @@ impl Body {
             inner <- new_mutex!(Inner::new(family), "sdp_endpoint"),
             alarms <- alarm::Alarms::new(),
             settled <- wait::Settled::new(),
+            starting <- new_mutex!((), "sdp_starting"),
             traffic: Traffic::new(),
         })
     }

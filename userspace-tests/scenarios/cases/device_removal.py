@@ -225,3 +225,24 @@ def device_removal_wakes_who_sleeps() -> None:
     finally:
         for actor in actors:
             actor.end()
+
+
+@scenario
+def removal_amid_tries_to_find_a_peer() -> str:
+    """The CM hears of the removal in the middle of being told to look for the peer again."""
+    amount, times = limits.amount(300, 100), 3
+    said: dict[int, int] = {}
+    for _ in range(times):
+        with namespace("a"):
+            searching = [Connecting(NOBODY, 5000) for _ in range(amount)]
+        with network.device_gone(A):
+            for one in searching:
+                number = one.outcome(limits.seconds(10))
+                said[number] = said.get(number, 0) + 1
+                one.close()
+    # On a slow machine some have given up before the device went.
+    check(
+        said.keys() - {errno.EHOSTUNREACH} == {errno.ENETUNREACH},
+        f"connects end with {set(map(traffic.name, said))}",
+    )
+    return ", ".join(f"{traffic.name(number)} {count}" for number, count in sorted(said.items()))
