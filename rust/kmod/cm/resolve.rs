@@ -124,7 +124,8 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
 /// The source address binds the identifier to its device, and from then on the
 /// device may be removed. It is bound by a call of its own, because an
 /// identifier whose device goes between the two halves of `rdma_resolve_addr`
-/// is a warning there.
+/// is a warning there; between the two calls it is EINVAL, which has no other
+/// cause here.
 ///
 /// # Safety
 ///
@@ -146,6 +147,7 @@ unsafe fn query(
             RESOLVE_TRY_MS as usize,
         ))
     }
+    .map_err(|e| if e == EINVAL { ENODEV } else { e })
 }
 
 /// What TCP says when there is no way to the peer.
