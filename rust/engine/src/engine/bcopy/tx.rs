@@ -320,6 +320,19 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_is_unsound() {
+        let mut stream = SendStream::default();
+        stream.queue(10, false, true).unwrap();
+        assert!(stream.is_sound());
+        let wrong: [fn(&mut SendStream); 2] = [|s| s.pushed = 11, |s| s.urgent.set(11)];
+        for break_it in wrong {
+            let mut stream = stream;
+            break_it(&mut stream);
+            assert!(!stream.is_sound(), "{stream:?}");
+        }
+    }
+
+    #[test]
     fn too_many_bytes_are_refused_and_change_nothing() {
         let mut stream = SendStream::default();
         stream.queue(u32::MAX, false, false).unwrap();

@@ -186,9 +186,7 @@ impl Connection {
             //= spec: CLOSE-3
             self.received.check_open(mid)?;
         }
-        // What the table says about it is found on a copy.
-        let mut modes: Modes = self.modes;
-        modes.on_mode_change(change, self.cfg.max_adverts > 1)?;
+        self.changed_modes(change)?;
         match (change.half, change.mode) {
             //= spec: MODE-3
             (Half::Receive, Mode::Buffered) => self.held.check_none(mid),
@@ -199,5 +197,12 @@ impl Connection {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The modes as the peer changes them.
+    pub(super) fn changed_modes(&self, change: ModeChange) -> Result<Modes, PeerError> {
+        let mut modes = self.modes;
+        modes.on_mode_change(change, self.cfg.max_adverts > 1)?;
+        Ok(modes)
     }
 }

@@ -144,7 +144,9 @@ impl Connection {
 
     /// The peer's change of a mode, checked.
     fn on_mode_change(&mut self, change: ModeChange) {
-        let _ = self.modes.on_mode_change(change, self.cfg.max_adverts > 1);
+        if let Ok(modes) = self.changed_modes(change) {
+            self.modes = modes;
+        }
         if (change.half, change.mode) == (Half::Receive, Mode::Combined) {
             //= spec: MODE-6
             self.held.forget();

@@ -103,10 +103,8 @@ impl Resize {
             .unwrap_or(u16::MAX)
             .saturating_add(HEADER)
             .min(most);
-        if size > self.posting {
-            self.posting = size;
-            self.smaller = posted;
-        }
+        self.posting = self.posting.max(size);
+        self.smaller = posted;
     }
 
     /// Nothing grows: no buffer of the larger size was posted yet.
@@ -172,8 +170,9 @@ impl Connection {
         let known = u32::from(self.max_payload);
         if size < known {
             self.max_payload = payload.max(1);
-        } else if payload > self.max_payload {
-            self.max_payload = payload.min(self.cfg.max_send_payload);
+        } else {
+            let larger = payload.min(self.cfg.max_send_payload);
+            self.max_payload = self.max_payload.max(larger);
         }
     }
 

@@ -47,17 +47,6 @@ impl Connection {
         self.runs.room()
     }
 
-    /// Whether a run that is queued now would be advertised at once.
-    pub fn may_advertise(&self) -> bool {
-        let nothing_in_front =
-            self.stream.unsent() == 0 || self.runs.outstanding() > 0 && self.runs.queued() == 0;
-        self.run_room() > 0
-            && nothing_in_front
-            && self.state.is_connected()
-            && self.has_advert_room()
-            && self.may_send(Need::Payload)
-    }
-
     /// Bytes of a run that are in the stream; None when it is forgotten.
     pub fn run_left(&self, run: RunId) -> Option<u32> {
         self.runs.left(run)

@@ -66,9 +66,6 @@ impl Connection {
 
     /// An RDMA Write, with what it takes to complete it later.
     fn write(&mut self, place: Place, len: u32) -> Option<Output> {
-        if self.targets.is_finishing() {
-            return self.poll_completion();
-        }
         if self.targets.writes() >= self.cfg.zcopy.write_depth || !self.may_send(Need::Control) {
             return None;
         }
@@ -95,7 +92,7 @@ impl Connection {
         let written = self.targets.written()?;
         let more = match self.front() {
             Front::Outstanding => false,
-            Front::Run(len) => len > 0,
+            Front::Run(_) => true,
             Front::Plain(len) => self.is_written(len),
         };
         if more && !self.targets.is_finishing() || !self.may_send(Need::Control) {
@@ -126,7 +123,7 @@ impl Connection {
         match self.modes.send() {
             Mode::Buffered => false,
             Mode::Combined => run.left >= 2 && self.inline_room() > 0,
-            Mode::Pipelined => run.left > 0,
+            Mode::Pipelined => true,
         }
     }
 
@@ -141,7 +138,7 @@ impl Connection {
     /// Whether a SrcAvail may go now, but for credits.
     ///
     /// rules: ADVERT, CROSS
-    pub(super) fn has_advert_room(&self) -> bool {
+    fn has_advert_room(&self) -> bool {
         let own = self.runs.outstanding();
         //= spec: ADVERT-1
         let all = own.saturating_add(self.offers.outstanding());

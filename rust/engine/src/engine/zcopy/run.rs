@@ -104,6 +104,7 @@ pub(crate) struct Entry {
     /// Inline bytes wished for.
     pub(super) inline: u16,
     pub(super) state: RunState,
+    /// Of the last change of the state; tells of a return if that was one.
     why: Why,
     /// The shell knows that the registration is not needed.
     told: bool,
@@ -162,7 +163,7 @@ impl Entry {
         self.va = self.va.wrapping_add(len.into());
         //= spec: READ-2, MR-1
         if self.left == 0 && self.state.on_through().is_ok() {
-            self.returned(Why::Through);
+            self.why = Why::Through;
         }
     }
 
@@ -174,7 +175,7 @@ impl Entry {
 
     pub(super) fn on_recall(&mut self) {
         if self.state.on_recall().is_ok() {
-            self.returned(Why::Recalled);
+            self.why = Why::Recalled;
         }
     }
 
@@ -182,7 +183,7 @@ impl Entry {
     pub(super) fn on_withdraw(&mut self) -> u32 {
         let before = self.left();
         if self.state.on_withdraw().is_ok() {
-            self.returned(Why::Withdrawn);
+            self.why = Why::Withdrawn;
         }
         before.saturating_sub(self.left())
     }
@@ -191,11 +192,11 @@ impl Entry {
     pub(super) fn on_void(&mut self) -> u32 {
         let before = self.left();
         if self.state.on_void().is_ok() {
-            self.returned(if self.state == RunState::Dropped {
+            self.why = if self.state == RunState::Dropped {
                 Why::Withdrawn
             } else {
                 Why::Recalled
-            });
+            };
         }
         before.saturating_sub(self.left())
     }
@@ -205,18 +206,18 @@ impl Entry {
         let before = self.left();
         let recalled = self.state == RunState::Recalled;
         if self.state.on_send_sm().is_ok() {
-            self.returned(match self.state {
+            self.why = match self.state {
                 RunState::Dropped => Why::Withdrawn,
                 _ if recalled => Why::Recalled,
                 _ => Why::SendSm,
-            });
+            };
         }
         before.saturating_sub(self.left())
     }
 
     pub(super) fn on_copy(&mut self) {
         if self.state.on_copy().is_ok() {
-            self.returned(Why::NotOffered);
+            self.why = Why::NotOffered;
         }
     }
 
@@ -228,13 +229,6 @@ impl Entry {
         if !self.is_gone() {
             self.state = RunState::Through;
             self.left = 0;
-        }
-    }
-
-    /// Keeps the first reason.
-    fn returned(&mut self, why: Why) {
-        if self.state.is_returned() && !self.told {
-            self.why = why;
         }
     }
 

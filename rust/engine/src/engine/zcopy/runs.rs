@@ -284,10 +284,7 @@ impl Runs {
         let mut before = 0u32;
         for entry in self.fifo.iter_mut() {
             before = before.saturating_add(entry.ahead);
-            let len = change(entry);
-            if len > 0 {
-                lost(len, before);
-            }
+            lost(change(entry), before);
             before = before.saturating_add(entry.left());
         }
     }
@@ -356,3 +353,52 @@ impl Runs {
 }
 
 const _: () = assert!(size_of::<Runs>() <= 40 * ADVERTS_MAX + 8);
+
+#[cfg(test)]
+mod tests {
+    use super::{Cancel, Candidate, RunState, Runs};
+    use crate::engine::types::Mseq;
+
+    /// Runs of these lengths, one behind the other.
+    fn runs(lens: &[u32]) -> Runs {
+        let mut runs = Runs::new();
+        for len in lens {
+            let unsent = runs.covered();
+            runs.queue(0, 0, *len, 0, unsent).unwrap();
+        }
+        runs
+    }
+
+    #[test]
+    fn nothing_is_offered_behind_bytes_that_go_as_data() {
+        let mut some = runs(&[10, 20]);
+        some.on_advertised(Mseq::new(1), 1);
+        let next = Candidate {
+            left: 20,
+            r_key: 0,
+            va: 0,
+            inline: 0,
+        };
+        assert_eq!(some.candidate(), Some(next));
+        some.recall();
+        some.queue(0, 0, 30, 0, 29).unwrap();
+        assert_eq!(some.queued(), 1);
+        assert_eq!(some.candidate(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_is_unsound() {
+        let sound = runs(&[10, 20]);
+        assert!(sound.is_sound(30));
+        assert!(!sound.is_sound(29));
+        let mut lonely = sound;
+        lonely.cancel = Cancel::Sent;
+        assert!(!lonely.is_sound(30));
+        let mut empty = runs(&[0]);
+        assert!(empty.is_sound(0));
+        for entry in empty.fifo.iter_mut() {
+            entry.state = RunState::Advertised;
+        }
+        assert!(!empty.is_sound(0));
+    }
+}
