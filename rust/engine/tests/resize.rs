@@ -86,6 +86,8 @@ fn one_question_at_a_time_either_way() {
         s.send(Body::ChRcvBufAck(100), 0).err(),
         Some(PeerError::Unsolicited(Mid::ChRcvBufAck))
     );
+    // Failed, and then ended.
+    assert_eq!(s.conn.ask_rcv_size(500), Err(Refused::Ended));
     s.drain();
     assert_eq!(s.conn.ask_rcv_size(500), Err(Refused::Ended));
 }
@@ -144,6 +146,19 @@ fn of_buffers_that_have_grown_fewer_are_posted() {
     s.send(Body::ChRcvBuf(1000), 0).unwrap();
     s.conn.keep_rcv_size();
     assert_eq!(streamed(&mut s), 40);
+}
+
+#[test]
+fn spare_buffers_are_those_that_are_lacking_and_half_of_the_posted() {
+    let mut conn = Connection::connecting(Config {
+        rx_initial: 6,
+        ..config()
+    });
+    assert_eq!((conn.receives_wanted(), conn.spares_wanted()), (6, 6));
+    conn.on_receives_posted(4);
+    assert_eq!((conn.receives_wanted(), conn.spares_wanted()), (2, 4));
+    conn.on_receives_posted(2);
+    assert_eq!((conn.receives_wanted(), conn.spares_wanted()), (0, 3));
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod script;
 
 use script::{config, hello, hello_ack, Did, Script};
 use sdp_engine::engine::{
-    conn::{Config, Connection, Ended, Queue, State, Zcopy},
+    conn::{Config, Connection, Ended, Output, Queue, State, Zcopy},
     error::{PeerError, Refused, ShellError},
     timer::Timer,
     types::Ip,
@@ -454,6 +454,65 @@ fn a_shut_window_answers_the_peers_update_after_a_while() {
     assert_eq!(updates(&script.drain()), 1);
 }
 
+//= test: UPDATE-2
+#[test]
+fn news_of_an_urgent_byte_is_no_mere_update_for_a_shut_window() {
+    let mut script = Script::established();
+    while script.conn.posted() >= 3 {
+        script.send(Body::Data, 1).unwrap();
+        script.drain();
+    }
+    let urgent = |script: &mut Script| {
+        let mut repr = script.next(Body::Data, 0);
+        repr.flags.oob_pend = true;
+        script.send_repr(&repr).unwrap().urgent_pending
+    };
+    assert!(urgent(&mut script));
+    assert_eq!(updates(&script.drain()), 1);
+    assert_eq!(script.conn.stats().credit_updates_received, 0);
+    // What is known is no news.
+    assert!(!urgent(&mut script));
+    assert_eq!(script.drain(), []);
+    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    assert_eq!(script.conn.stats().credit_updates_received, 1);
+}
+
+#[test]
+fn a_connection_that_has_failed_wants_no_more_buffers() {
+    let mut script = Script::established();
+    script.send(Body::Data, 1).unwrap();
+    assert_eq!(script.conn.receives_wanted(), 1);
+    script.conn.handle_link_failed();
+    // Before its end as well.
+    assert_eq!(script.conn.ended(), None);
+    assert_eq!(script.conn.receives_wanted(), 0);
+    assert_eq!(script.drain(), [Did::Disconnect]);
+    assert_eq!(script.conn.receives_wanted(), 0);
+}
+
+#[test]
+fn a_connection_that_both_have_closed_wants_no_more_buffers() {
+    // The peer first, and then we.
+    let mut script = Script::established();
+    script.send(Body::DisConn, 0).unwrap();
+    assert_eq!(script.conn.receives_wanted(), 1);
+    script.conn.shutdown_send();
+    assert!(script.conn.poll_output().is_some());
+    assert_eq!(script.conn.receives_wanted(), 1);
+    script.conn.handle_send_completed();
+    assert_eq!(script.conn.state(), State::BothClosed);
+    assert_eq!(script.conn.receives_wanted(), 0);
+    // The other way round, until the DREQ and behind it.
+    let mut script = Script::established();
+    script.conn.shutdown_send();
+    assert!(script.conn.poll_output().is_some());
+    script.conn.handle_send_completed();
+    script.send(Body::DisConn, 0).unwrap();
+    assert_eq!(script.conn.receives_wanted(), 0);
+    assert_eq!(script.conn.poll_output(), Some(Output::Disconnect));
+    assert_eq!(script.conn.receives_wanted(), 0);
+}
+
 #[test]
 fn a_timer_that_is_not_wanted_does_nothing() {
     let mut script = Script::established();
@@ -741,6 +800,51 @@ fn the_urgent_byte_is_marked_on_the_wire() {
 }
 
 #[test]
+fn an_urgent_write_of_nothing_makes_no_byte_urgent() {
+    let mut script = Script::established();
+    script.conn.set_cork(true);
+    script.queue(10);
+    let urgent = Queue {
+        more: false,
+        urgent: true,
+    };
+    script.conn.queue(0, urgent).unwrap();
+    assert_eq!(script.drain(), []);
+    script.conn.set_cork(false);
+    let did = script.drain();
+    assert!(matches!(
+        did[..],
+        [Did::Sent(repr)] if repr.payload_len == 10 && !repr.flags.oob_pend && !repr.flags.oob_pres
+    ));
+    assert_eq!(script.conn.stats().urgent_sent, 0);
+}
+
+//= test: HDR-11
+#[test]
+fn the_peer_is_woken_for_the_urgent_byte_and_for_what_it_waits_for() {
+    let mut script = Script::established();
+    let urgent = Queue {
+        more: false,
+        urgent: true,
+    };
+    script.conn.queue(150, urgent).unwrap();
+    script.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    let outputs = std::iter::from_fn(|| script.conn.poll_output());
+    let solicited: Vec<_> = outputs
+        .map(|output| match output {
+            Output::Send {
+                payload_len,
+                solicited,
+                ..
+            } => (payload_len, solicited),
+            _ => panic!("no end here"),
+        })
+        .collect();
+    // SendSm, and Data of which the last byte is urgent.
+    assert_eq!(solicited, [(0, true), (100, false), (50, true)]);
+}
+
+#[test]
 fn an_urgent_byte_is_delivered_with_its_news() {
     let mut script = Script::established();
     let mut repr = script.next(Body::Data, 4);
@@ -782,11 +886,13 @@ fn counters_count() {
     script.queue(150);
     script.drain();
     script.send(Body::Data, 70).unwrap();
-    script.send(Body::Data, 0).unwrap();
+    for _ in 0..2 {
+        script.send(Body::Data, 0).unwrap();
+    }
     let stats = *script.conn.stats();
     assert_eq!(stats.payload_bytes_sent, 150);
     assert_eq!(stats.messages_sent, 2);
     assert_eq!(stats.payload_bytes_received, 70);
-    assert_eq!(stats.messages_received, 2);
-    assert_eq!(stats.credit_updates_received, 1);
+    assert_eq!(stats.messages_received, 3);
+    assert_eq!(stats.credit_updates_received, 2);
 }

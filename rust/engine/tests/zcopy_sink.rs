@@ -469,6 +469,17 @@ fn a_close_with_bytes_in_the_peers_memory_is_a_reset() {
 }
 
 #[test]
+fn no_read_is_started_once_the_connection_has_failed() {
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.abort();
+    // Before its end as well.
+    assert_eq!(s.conn.ended(), None);
+    assert_eq!(s.conn.start_read(1), Err(Refused::Ended));
+    assert_eq!((s.conn.remote_len(), s.conn.next_remote()), (0, None));
+}
+
+#[test]
 fn completions_of_reads_that_were_never_started_mean_nothing() {
     let mut s = combined();
     s.conn.handle_read_completed();

@@ -493,6 +493,16 @@ fn an_urgent_byte_in_front_of_a_withdrawn_run_keeps_its_place() {
     assert!(sent
         .iter()
         .any(|did| matches!(did, Did::Sent(repr) if repr.flags.oob_pres && repr.payload_len == 5)));
+    // It is the last byte in front.
+    let mut s = combined();
+    s.conn.queue(5, urgent).unwrap();
+    let id = run(&mut s);
+    s.conn.withdraw(id).unwrap();
+    let sent = s.news();
+    assert!(matches!(
+        sent.last(),
+        Some(Did::Sent(repr)) if repr.flags.oob_pres && repr.payload_len == 5
+    ));
 }
 
 //= test: CREDIT-3
@@ -563,6 +573,28 @@ fn without_leave_nothing_is_advertised() {
     assert_eq!(s.conn.queue_run(RUN), Err(Refused::NotNow));
 }
 
+//= test: ADVERT-4
+#[test]
+fn switched_off_the_next_is_not_offered_behind_one_that_is_being_read() {
+    let mut s = pipelined();
+    let first = run(&mut s);
+    s.news();
+    let second = run(&mut s);
+    s.conn.set_advertise(false);
+    assert_eq!(s.news(), []);
+    s.send(Body::RdmaRdCompl(1000), 0).unwrap();
+    let did = s.news();
+    assert_eq!(
+        notices(&did),
+        [
+            Did::Taken(first, 1000),
+            Did::Returned(first, Why::Through),
+            Did::Returned(second, Why::NotOffered)
+        ]
+    );
+    assert_eq!(bodies(&did), [(Body::Data, 100); 10]);
+}
+
 #[test]
 fn a_run_of_two_bytes_is_offered() {
     let mut s = combined();
@@ -571,6 +603,44 @@ fn a_run_of_two_bytes_is_offered() {
     s.send(Body::RdmaRdCompl(1), 0).unwrap();
     s.news();
     assert_eq!(s.conn.unsent(), 0);
+}
+
+//= test: SRC-2, HDR-3
+#[test]
+fn a_run_is_copied_where_no_byte_fits_behind_the_header_of_a_src_avail() {
+    let shrunk = |size| {
+        let mut s = combined();
+        s.conn.ask_rcv_size(1).unwrap();
+        s.news();
+        s.send(Body::ChRcvBufAck(size), 0).unwrap();
+        s
+    };
+    let mut s = shrunk(33);
+    assert_eq!(s.conn.max_payload(), 17);
+    run(&mut s);
+    let offered = Some((advert(1000, 0x10_0000), 1));
+    assert_eq!(bodies(&s.news()).pop(), offered);
+    let mut s = shrunk(32);
+    assert_eq!(s.conn.max_payload(), 16);
+    let id = run(&mut s);
+    let did = s.news();
+    assert_eq!(notices(&did), [Did::Returned(id, Why::NotOffered)]);
+    assert_eq!(bodies(&did).pop(), Some((Body::Data, 16)));
+}
+
+//= test: URGENT-2
+#[test]
+fn a_src_avail_announces_the_urgent_byte_behind_its_run() {
+    let mut s = combined();
+    run(&mut s);
+    let urgent = Queue {
+        more: false,
+        urgent: true,
+    };
+    s.conn.queue(5, urgent).unwrap();
+    let did = s.news();
+    assert_eq!(bodies(&did), [(advert(1000, 0x10_0000), 1)]);
+    assert!(matches!(did[0], Did::Sent(repr) if repr.flags.oob_pend));
 }
 
 #[test]
@@ -624,6 +694,24 @@ fn patience_recalls_and_then_ends_the_connection() {
     assert_eq!(did.last(), Some(&Did::Disconnect));
     assert!(did.contains(&Did::Returned(id, Why::Over)));
     assert_eq!(s.conn.ended(), Some(Ended::TimedOut));
+}
+
+//= test: SRCCANCEL-9
+#[test]
+fn patience_begins_anew_with_each_cancel() {
+    let mut s = combined();
+    for _ in 0..3 {
+        run(&mut s);
+        s.news();
+        s.conn.recall();
+        assert_eq!(s.sent(), [Body::SrcAvailCancel]);
+        for _ in 1..patience::ANSWER_TRIES {
+            s.conn.handle_timeout(Timer::CancelAnswer);
+        }
+        s.send(Body::SendSm, 0).unwrap();
+        s.news();
+        assert_eq!((s.conn.unsent(), s.conn.ended()), (0, None));
+    }
 }
 
 //= test: SRC-8, CLOSE-1
@@ -706,6 +794,8 @@ fn a_mode_is_left_when_nothing_stands_against_it() {
     };
     s.send(Body::ModeChange(change), 0).unwrap();
     assert_eq!(s.conn.send_mode(), Mode::Combined);
+    run(&mut s);
+    assert_eq!(bodies(&s.news()), [(advert(1000, 0x10_0000), 1)]);
     // And it needs two credits.
     let mut s = Script::with(zcopy(), 3, 4);
     s.queue(1);
@@ -754,6 +844,22 @@ fn policy_asks_for_pipelined_mode_when_two_wait_or_the_peer_would() {
     assert!(!s.sent().contains(&to));
     assert_eq!(s.conn.peer().max_adverts, 1);
     assert!(!s.conn.peer().pipelined);
+    // For the sake of offering or of writing, and not of neither.
+    for (advertise, write) in [(true, false), (false, true), (false, false)] {
+        let cfg = Config {
+            zcopy: Zcopy {
+                advertise,
+                write,
+                ..zcopy().zcopy
+            },
+            ..zcopy()
+        };
+        let mut s = Script::with(cfg, 20, 4);
+        let mut repr = s.next(Body::Data, 0);
+        repr.flags.req_pipe = true;
+        s.send_repr(&repr).unwrap();
+        assert_eq!(s.sent().contains(&to), advertise || write);
+    }
 }
 
 #[test]

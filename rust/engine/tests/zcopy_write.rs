@@ -23,7 +23,11 @@ use sdp_engine::engine::{
     },
     error::{PeerError, Refused},
     timer::Timer,
-    wire::{avail::SinkAvail, mode::Half, Body, Mid},
+    wire::{
+        avail::{SinkAvail, SrcAvail},
+        mode::Half,
+        Body, Mid,
+    },
 };
 
 fn offer(len: u32, non_discards: u32) -> Body {
@@ -115,6 +119,85 @@ fn several_writes_fill_a_buffer_and_one_completion_tells() {
         bodies(&did),
         [Body::RdmaWrCompl(800), Body::Data, Body::Data]
     );
+}
+
+//= test: SINK-4
+#[test]
+fn one_completion_tells_of_all_runs_also_when_writes_are_waited_for() {
+    let mut s = source();
+    s.send(offer(4000, 0), 0).unwrap();
+    for _ in 0..3 {
+        s.conn.queue_run(RUN).unwrap();
+    }
+    let did = s.news();
+    let writes = did.iter().filter(|did| matches!(did, Did::Wrote(..)));
+    assert_eq!((writes.count(), bodies(&did)), (2, vec![]));
+    complete_writes(&mut s);
+    let did = s.news();
+    assert_eq!(did[0], Did::Wrote(to(0x20_0000 + 2000), 1000));
+    assert_eq!(bodies(&did), [Body::RdmaWrCompl(3000)]);
+}
+
+#[test]
+fn a_run_behind_a_completion_that_waits_for_credits_does_not_wait_itself() {
+    let mut s = Script::with(zcopy(), 4, 4);
+    s.conn.request_mode(Mode::Pipelined).unwrap();
+    s.news();
+    s.bufs = 2;
+    s.send(offer(1000, 0), 0).unwrap();
+    for _ in 0..2 {
+        s.conn.queue_run(RUN).unwrap();
+    }
+    assert_eq!(s.step(), Some(Did::Wrote(to(0x20_0000), 1000)));
+    s.send(Body::ChRcvBuf(5), 0).unwrap();
+    assert_eq!(bodies(&s.news()), [Body::ChRcvBufAck(100)]);
+    assert_eq!((s.conn.credits(), s.conn.stats().credit_stalls), (1, 0));
+    s.bufs = 4;
+    s.send(Body::Data, 0).unwrap();
+    let sent = bodies(&s.news());
+    assert_eq!(sent, [Body::RdmaWrCompl(1000), Body::SrcAvail(SRC_AVAIL)]);
+}
+
+//= test: DATA-5
+#[test]
+fn a_few_bytes_behind_a_write_wait_for_its_completion() {
+    let mut s = source();
+    s.send(offer(1500, 0), 0).unwrap();
+    s.conn.queue_run(RUN).unwrap();
+    assert_eq!(bodies(&s.news()), [Body::RdmaWrCompl(1000)]);
+    s.queue(10);
+    assert_eq!(s.news(), []);
+    s.conn.handle_write_completed();
+    assert_eq!(bodies(&s.news()), [Body::Data]);
+}
+
+//= test: SRC-2, SRC-3
+#[test]
+fn the_last_byte_of_a_run_is_offered_in_pipelined_mode_alone() {
+    let written = || {
+        let mut s = source();
+        s.send(offer(999, 0), 0).unwrap();
+        let id = s.conn.queue_run(RUN).unwrap();
+        assert_eq!(s.step(), Some(Did::Wrote(to(0x20_0000), 999)));
+        (s, id)
+    };
+    let last = SrcAvail {
+        len: 1,
+        va: SRC_AVAIL.va + 999,
+        ..SRC_AVAIL
+    };
+    let (mut s, _) = written();
+    let sent = bodies(&s.news());
+    assert_eq!(sent, [Body::RdmaWrCompl(999), Body::SrcAvail(last)]);
+    let (mut s, id) = written();
+    s.conn.request_mode(Mode::Combined).unwrap();
+    let did = s.news();
+    assert!(did.contains(&Did::Returned(id, Why::NotOffered)));
+    let combined = change(Half::Receive, Mode::Combined);
+    s.conn.handle_write_completed();
+    let sent = [bodies(&did), bodies(&s.news())].concat();
+    assert_eq!(sent, [Body::RdmaWrCompl(999), combined, Body::Data]);
+    assert_eq!(s.conn.unsent(), 0);
 }
 
 //= test: DISCARD-3, URGENT-4
@@ -298,6 +381,57 @@ fn what_crosses_our_way_out_of_pipelined_mode_means_nothing() {
     let sent = bodies(&s.news());
     assert_eq!(sent, [Body::SrcAvail(SRC_AVAIL)]);
     assert_eq!(s.conn.run_left(id), Some(999));
+}
+
+//= test: DISCARD-5
+#[test]
+fn a_void_sink_avail_that_data_has_used_up_is_counted() {
+    let mut s = source();
+    let early = s.next(offer(500, 0), 0);
+    s.queue(10);
+    assert_eq!(s.sent(), [Body::Data]);
+    s.conn.request_mode(Mode::Combined).unwrap();
+    assert_eq!(s.sent(), [change(Half::Receive, Mode::Combined)]);
+    let mut late = s.next(offer(500, 0), 0);
+    late.mseq_ack = early.mseq_ack;
+    s.send_repr(&late).unwrap();
+    let stats = *s.conn.stats();
+    assert_eq!(
+        (stats.sink_avails_received, stats.sink_avails_stale),
+        (1, 1)
+    );
+    // Both sides count alike in Pipelined mode again.
+    s.send(Body::Data, 0).unwrap();
+    s.conn.request_mode(Mode::Pipelined).unwrap();
+    assert_eq!(s.sent(), [change(Half::Receive, Mode::Pipelined)]);
+    s.send(offer(500, 0), 0).unwrap();
+    s.conn.queue_run(RUN).unwrap();
+    assert_eq!(s.news()[0], Did::Wrote(to(0x20_0000), 500));
+}
+
+//= test: DATA-2, CLOSE-3
+#[test]
+fn payload_of_a_sink_avail_is_bound_to_its_own_direction() {
+    // Which has ended.
+    let mut s = source();
+    s.send(Body::DisConn, 0).unwrap();
+    s.drain();
+    s.send(offer(500, 0), 0).unwrap();
+    s.drain();
+    assert_eq!(
+        s.send(offer(500, 0), 7).err(),
+        Some(PeerError::AfterDisConn(Mid::SinkAvail))
+    );
+    // In which a SrcAvail is outstanding.
+    let mut s = source();
+    s.send(Body::SrcAvail(SRC_AVAIL), 1).unwrap();
+    s.drain();
+    s.send(offer(500, 0), 0).unwrap();
+    s.drain();
+    assert_eq!(
+        s.send(offer(500, 0), 7).err(),
+        Some(PeerError::SrcAvailOutstanding(Mid::SinkAvail))
+    );
 }
 
 //= test: SINK-6, DISCARD-1
@@ -569,13 +703,52 @@ fn an_offer_has_room_for_a_message_and_one_place_is_left_for_the_source() {
     ] {
         assert_eq!(s.conn.offer_sink(bad), Err(Refused::BadRange));
     }
-    for _ in 0..3 {
+    let least = Sink { len: 100, ..SINK };
+    s.conn.offer_sink(least).unwrap();
+    assert_eq!(s.sent()[0], offer(100, 0));
+    for _ in 0..2 {
         offered(&mut s);
     }
     assert_eq!(s.conn.offer_sink(SINK), Err(Refused::Busy));
     let run: RunId = s.conn.queue_run(RUN).unwrap();
     assert_eq!(s.sent()[0].mid(), Mid::SrcAvail);
     assert_eq!(s.conn.run_left(run), Some(999));
+}
+
+//= test: ADVERT-1
+#[test]
+fn adverts_of_both_kinds_together_keep_the_peers_limit() {
+    let both = || {
+        let mut s = source();
+        s.send(change(Half::Receive, Mode::Pipelined), 0).unwrap();
+        s.news();
+        s
+    };
+    let mids = |s: &mut Script| -> Vec<Mid> { bodies(&s.news()).iter().map(Body::mid).collect() };
+    // Two SrcAvails leave room for two SinkAvails of three.
+    let mut s = both();
+    for _ in 0..2 {
+        s.conn.queue_run(RUN).unwrap();
+    }
+    assert_eq!(mids(&mut s), [Mid::SrcAvail; 2]);
+    for _ in 0..3 {
+        s.conn.offer_sink(SINK).unwrap();
+    }
+    assert_eq!(mids(&mut s), [Mid::SinkAvail; 2]);
+    s.send(Body::RdmaRdCompl(1000), 0).unwrap();
+    assert_eq!(mids(&mut s), [Mid::SinkAvail]);
+    // Three SinkAvails leave room for one SrcAvail.
+    let mut s = both();
+    for _ in 0..3 {
+        s.conn.offer_sink(SINK).unwrap();
+    }
+    assert_eq!(mids(&mut s), [Mid::SinkAvail; 3]);
+    for _ in 0..2 {
+        s.conn.queue_run(RUN).unwrap();
+    }
+    assert_eq!(mids(&mut s), [Mid::SrcAvail]);
+    s.send(Body::RdmaWrCompl(5), 0).unwrap();
+    assert_eq!(mids(&mut s), [Mid::SrcAvail]);
 }
 
 //= test: MR-2
@@ -598,6 +771,9 @@ fn whatever_ends_the_connection_gives_every_offer_back_once() {
                 s.news();
             }
             end(&mut s);
+            // Before the end is told as well.
+            assert_eq!(s.conn.sink_room(), 0);
+            assert_eq!(s.conn.offer_sink(SINK), Err(Refused::Ended));
             let did = s.news();
             for id in ids {
                 assert!(
