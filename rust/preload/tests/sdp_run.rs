@@ -244,6 +244,42 @@ fn the_program_keeps_its_arguments_and_exit_status() {
 }
 
 #[test]
+fn what_is_missing_for_bpf_is_said_and_the_program_runs() {
+    let output = Command::new(SDP_RUN)
+        .args(["--bpf", "sh", "-c", "echo $LD_PRELOAD.; exit 7"])
+        .env_remove("LD_PRELOAD")
+        .output()
+        .expect("sdp_run starts");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(text(&output.stdout), ".\n");
+    // Nothing, where nothing is missing.
+    let said = text(&output.stderr);
+    assert!(
+        said.is_empty() || said.starts_with("sdp_run: TCP, without --bpf: "),
+        "{said}"
+    );
+    assert!(said.lines().count() <= 1, "{said}");
+}
+
+#[test]
+fn bpf_knows_no_rules_and_needs_something_to_switch() {
+    for arguments in [
+        &["--bpf", "--simple", "true"][..],
+        &["--bpf", "--config", "/dev/null", "true"],
+        &["--cgroup", "/", "true"],
+        &["--bpf"],
+        &["--bpf", "--cgroup", "/nonexistent"],
+    ] {
+        let output = Command::new(SDP_RUN)
+            .args(arguments)
+            .output()
+            .expect("sdp_run starts");
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}
+
+#[test]
 fn own_failures_have_statuses_of_their_own() {
     let status = |command: &mut Command| {
         let output = command.output().expect("sdp_run starts");

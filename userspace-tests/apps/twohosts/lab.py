@@ -48,6 +48,12 @@ class Lab:
             return list(command)
         return [str(sdp_run()), *command]
 
+    def switched(self, *command: str) -> list[str]:
+        """A TCP program with its sockets over SDP, whatever it is made of."""
+        if self.family == "tcp":
+            return list(command)
+        return [str(sdp_run()), "--bpf", *command]
+
 
 def sdp_run() -> Path:
     """The wrapper: as the environment says, as installed, or from this checkout."""

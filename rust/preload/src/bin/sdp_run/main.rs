@@ -3,7 +3,14 @@
 //! `sdp_run PROGRAM ARGUMENTS...`: runs a program with its TCP sockets over SDP.
 //!
 //! It only puts `libsdp.so` on the program's preload list and becomes the
-//! program, so that nobody has to write `LD_PRELOAD` by hand.
+//! program, so that nobody has to write `LD_PRELOAD` by hand. With `--bpf` it has
+//! the kernel do it instead, for programs that no library reaches.
+
+mod bpf;
+mod cgroup;
+mod keeper;
+mod program;
+mod switch;
 
 use clap::error::ErrorKind;
 use clap::Parser;
@@ -30,7 +37,7 @@ const PLACES: [&str; 4] = ["", "../lib", "../lib64", "../lib/x86_64-linux-gnu"];
 /// Each stream socket that PROGRAM makes for IPv4 or IPv6 tries the Sockets Direct
 /// Protocol first and then TCP, and one that listens does so on both, unless
 /// /etc/libsdp.conf has other rules. Where the kernel has no SDP it is a TCP socket.
-/// Statically linked, Go and set-user-ID programs are not reached by this.
+/// Statically linked, Go and set-user-ID programs are reached with --bpf only.
 #[derive(Parser)]
 #[command(version, name = "sdp_run")]
 struct Arguments {
@@ -50,9 +57,17 @@ struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     library: Option<PathBuf>,
 
+    /// Have a BPF program in the kernel do it: reaches every program, knows no rules, needs root
+    #[arg(short, long, conflicts_with_all = ["config", "simple", "library"])]
+    bpf: bool,
+
+    /// With --bpf: switch all processes of this cgroup, and run PROGRAM in it, if there is one
+    #[arg(short = 'g', long, value_name = "DIRECTORY", requires = "bpf")]
+    cgroup: Option<PathBuf>,
+
     /// The program to run, and its arguments
     #[arg(
-        required = true,
+        required_unless_present = "cgroup",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "PROGRAM"
@@ -77,10 +92,21 @@ fn main() -> ExitCode {
             };
         }
     };
-    let (program, rest) = match arguments.program.split_first() {
-        Some(parts) => parts,
-        None => return failure(OWN_FAILURE, "no program to run"),
+    let cgroup = arguments.cgroup.as_deref();
+    let (program, rest) = match (arguments.program.split_first(), cgroup) {
+        (Some(parts), _) => parts,
+        (None, Some(cgroup)) => return switch_others(cgroup, arguments.debug),
+        (None, None) => return failure(OWN_FAILURE, "no program to run"),
     };
+    if arguments.bpf {
+        let switched = switch::this_process(cgroup);
+        if let Err(missing) = &switched {
+            eprintln!("sdp_run: TCP, without --bpf: {missing}");
+        } else if arguments.debug {
+            say_switched();
+        }
+        return become_program(Command::new(program).args(rest));
+    }
     let list = match library(arguments.library).and_then(|library| preload_list(&library)) {
         Ok(list) => list,
         Err(message) => return failure(OWN_FAILURE, &message),
@@ -103,6 +129,11 @@ fn main() -> ExitCode {
             Err(message) => return failure(OWN_FAILURE, &message),
         };
     }
+    become_program(&mut command)
+}
+
+/// Returns only if it could not.
+fn become_program(command: &mut Command) -> ExitCode {
     let error = command.exec();
     let status = if error.kind() == io::ErrorKind::NotFound {
         NOT_FOUND
@@ -111,8 +142,31 @@ fn main() -> ExitCode {
     };
     failure(
         status,
-        &format!("cannot run {}: {error}", program.to_string_lossy()),
+        &format!(
+            "cannot run {}: {error}",
+            command.get_program().to_string_lossy()
+        ),
     )
+}
+
+fn say_switched() {
+    eprintln!("sdp_run: the kernel makes SDP sockets where TCP's are asked for");
+}
+
+/// `--bpf --cgroup` without a program: until a signal ends it.
+fn switch_others(cgroup: &Path, debug: bool) -> ExitCode {
+    match switch::others(cgroup) {
+        Ok(_switch) => {
+            if debug {
+                say_switched();
+            }
+            loop {
+                // SAFETY: It has no arguments.
+                unsafe { libc::pause() };
+            }
+        }
+        Err(missing) => failure(OWN_FAILURE, &missing),
+    }
 }
 
 fn failure(status: u8, message: &str) -> ExitCode {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+
+//! bpf(2): the program loaded, and attached to `update_socket_protocol()`.
+
+use crate::program;
+use aya_obj::btf::{Btf, BtfError, BtfKind};
+use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_type};
+use libc::c_int;
+use std::fs::File;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Called for each socket(2), so that programs may change the protocol.
+const FUNCTION: &str = "update_socket_protocol";
+
+const LICENSE: &[u8] = b"Dual MIT/GPL\0";
+
+/// As the kernel says that it cannot do this at all; no program knows it.
+const ENOTSUPP: c_int = 524;
+
+/// What the program is attached to: the number of the function among the
+/// kernel's types.
+pub(crate) struct Target(u32);
+
+impl Target {
+    /// The error is what is missing.
+    pub(crate) fn find() -> Result<Self, String> {
+        Btf::from_sys_fs()
+            .map_err(|error| match error {
+                BtfError::FileError { error, .. } if error.kind() == io::ErrorKind::NotFound => {
+                    "this kernel does not say what its functions are (CONFIG_DEBUG_INFO_BTF)".into()
+                }
+                other => format!("/sys/kernel/btf/vmlinux: {other}"),
+            })?
+            .id_by_type_name_kind(FUNCTION, BtfKind::Func)
+            .map(Self)
+            .map_err(|_| format!("this kernel has no function {FUNCTION}()"))
+    }
+
+    /// From now on until the descriptor is closed the sockets of the processes in
+    /// `cgroup` and below it are SDP's. The error is what is missing.
+    pub(crate) fn attach(&self, cgroup: &File) -> Result<OwnedFd, String> {
+        let map = cgroup_map(cgroup).map_err(|error| refusal(&error))?;
+        let program = load(&map, self.0).map_err(|error| refusal(&error))?;
+        link(&program).map_err(|error| refusal(&error))
+    }
+}
+
+/// What an error of bpf(2) means here.
+fn refusal(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "not permitted to load BPF programs (root may, or CAP_BPF with CAP_PERFMON)".into()
+        }
+        Some(libc::ENOSYS) => "this kernel has no bpf() (CONFIG_BPF_SYSCALL)".into(),
+        Some(libc::EINVAL) => format!(
+            "this kernel lets no program change {FUNCTION}() (CONFIG_MPTCP, CONFIG_BPF_EVENTS)"
+        ),
+        Some(ENOTSUPP | libc::EOPNOTSUPP) => format!(
+            "this kernel attaches no program to {FUNCTION}() \
+             (CONFIG_BPF_JIT, CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)"
+        ),
+        Some(libc::E2BIG) => format!("too many programs are attached to {FUNCTION}()"),
+        _ => format!("bpf: {error}"),
+    }
+}
+
+fn cgroup_map(cgroup: &File) -> io::Result<OwnedFd> {
+    let mut attributes = nothing();
+    // SAFETY: Of a union of plain numbers every part may be written.
+    let create = unsafe { &mut attributes.__bindgen_anon_1 };
+    create.map_type = bpf_map_type::BPF_MAP_TYPE_CGROUP_ARRAY as u32;
+    create.key_size = 4;
+    create.value_size = 4;
+    create.max_entries = 1;
+    let map = descriptor(bpf_cmd::BPF_MAP_CREATE, &mut attributes)?;
+
+    let (key, value) = (0u32, cgroup.as_raw_fd());
+    let mut attributes = nothing();
+    // SAFETY: As before.
+    let element = unsafe { &mut attributes.__bindgen_anon_2 };
+    element.map_fd = number(&map);
+    element.key = address(&raw const key);
+    element.__bindgen_anon_1.value = address(&raw const value);
+    call(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attributes)?;
+    Ok(map)
+}
+
+fn load(map: &OwnedFd, function: u32) -> io::Result<OwnedFd> {
+    let instructions = program::instructions(map.as_raw_fd());
+    let mut attributes = nothing();
+    // SAFETY: As before.
+    let load = unsafe { &mut attributes.__bindgen_anon_3 };
+    load.prog_type = bpf_prog_type::BPF_PROG_TYPE_TRACING as u32;
+    load.expected_attach_type = bpf_attach_type::BPF_MODIFY_RETURN as u32;
+    load.attach_btf_id = function;
+    load.insns = address(instructions.as_ptr());
+    load.insn_cnt = u32::try_from(instructions.len()).map_err(io::Error::other)?;
+    load.license = address(LICENSE.as_ptr());
+    for (to, from) in load.prog_name.iter_mut().zip(c"sdp_run".to_bytes()) {
+        *to = libc::c_char::from_ne_bytes([*from]);
+    }
+    descriptor(bpf_cmd::BPF_PROG_LOAD, &mut attributes)
+}
+
+fn link(program: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut attributes = nothing();
+    // SAFETY: As before.
+    let create = unsafe { &mut attributes.link_create };
+    create.__bindgen_anon_1.prog_fd = number(program);
+    create.attach_type = bpf_attach_type::BPF_MODIFY_RETURN as u32;
+    descriptor(bpf_cmd::BPF_LINK_CREATE, &mut attributes)
+}
+
+fn nothing() -> bpf_attr {
+    // SAFETY: A union of plain numbers, all of which may be zero.
+    unsafe { zeroed() }
+}
+
+fn address<T>(of: *const T) -> u64 {
+    of.expose_provenance() as u64
+}
+
+fn number(of: &OwnedFd) -> u32 {
+    u32::from_ne_bytes(of.as_raw_fd().to_ne_bytes())
+}
+
+/// A command whose answer is a new descriptor, closed on exec.
+fn descriptor(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<OwnedFd> {
+    let fd = call(command, attributes)?;
+    // SAFETY: The kernel has just given it to us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn call(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<c_int> {
+    // SAFETY: The attributes are those of the command; what they point at
+    // outlives the call and is as long as the command takes it for.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command as c_int,
+            &raw mut *attributes,
+            size_of::<bpf_attr>(),
+        )
+    };
+    match c_int::try_from(result) {
+        Ok(result) if result >= 0 => Ok(result),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

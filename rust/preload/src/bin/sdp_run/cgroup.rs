@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+
+//! The cgroup whose processes are switched: one named by the user, or one of our
+//! own below that in which we are.
+
+use std::ffi::CStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process;
+
+/// A cgroup of version 2.
+pub(crate) struct Cgroup {
+    directory: PathBuf,
+    /// Made by us, and to be removed by us.
+    own: bool,
+    /// What keeps the directory's path right, where it is on a mount of ours.
+    mount: Option<OwnedFd>,
+}
+
+impl Cgroup {
+    /// The one whose directory the user names.
+    pub(crate) fn named(directory: &Path) -> Result<Self, String> {
+        let cgroup = directory
+            .canonicalize()
+            .map(|directory| Self {
+                directory,
+                own: false,
+                mount: None,
+            })
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        if cgroup.directory.join("cgroup.events").exists() {
+            Ok(cgroup)
+        } else {
+            Err(format!("{} is no cgroup", directory.display()))
+        }
+    }
+
+    /// A new one below our own.
+    pub(crate) fn new() -> Result<Self, String> {
+        let said = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let here = path_in(&said).ok_or("this process is in no cgroup of version 2")?;
+        let (top, mount) = match mounted().map(|top| top.join(here)) {
+            Some(directory) if directory.join("cgroup.procs").exists() => (directory, None),
+            // Not in sight, as after `ip netns exec`, which mounts another /sys.
+            _ => {
+                let mount =
+                    mount().map_err(|error| format!("no cgroup file system in sight: {error}"))?;
+                let top = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+                (top.join(here), Some(mount))
+            }
+        };
+        let directory = top.join(format!("sdp_run.{}", process::id()));
+        fs::create_dir(&directory).map_err(|error| format!("cannot make a cgroup: {error}"))?;
+        Ok(Self {
+            directory,
+            own: true,
+            mount,
+        })
+    }
+
+    pub(crate) fn open(&self) -> Result<File, String> {
+        File::open(&self.directory)
+            .map_err(|error| format!("{}: {error}", self.directory.display()))
+    }
+
+    /// Moves this process into it.
+    pub(crate) fn enter(&self) -> Result<(), String> {
+        fs::write(self.directory.join("cgroup.procs"), "0")
+            .map_err(|error| format!("cannot enter {}: {error}", self.directory.display()))
+    }
+
+    /// The file that says whether processes are left in it.
+    pub(crate) fn events(&self) -> io::Result<File> {
+        File::open(self.directory.join("cgroup.events"))
+    }
+
+    /// Descriptors that must stay open for the rest to work.
+    pub(crate) fn descriptor(&self) -> Option<&OwnedFd> {
+        self.mount.as_ref()
+    }
+
+    /// Nobody is left in it.
+    pub(crate) fn remove(&self) {
+        if self.own {
+            // A cgroup that the program made in it and left keeps it.
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+}
+
+/// The path after `0::/` in /proc/self/cgroup.
+fn path_in(said: &str) -> Option<&str> {
+    said.lines().find_map(|line| line.strip_prefix("0::/"))
+}
+
+/// Where cgroups of version 2 are mounted, from their root on.
+fn mounted() -> Option<PathBuf> {
+    mounted_in(&fs::read_to_string("/proc/self/mountinfo").ok()?)
+}
+
+fn mounted_in(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let mut words = place.split(' ').skip(3);
+        let (root, directory) = (words.next()?, words.next()?);
+        (kind.starts_with("cgroup2 ") && root == "/").then(|| directory.into())
+    })
+}
+
+/// Mounts them where only this process sees them.
+fn mount() -> io::Result<OwnedFd> {
+    const FSOPEN_CLOEXEC: u32 = 1;
+    const FSCONFIG_CMD_CREATE: u32 = 6;
+    const FSMOUNT_CLOEXEC: u32 = 1;
+    const NAME: &CStr = c"cgroup2";
+
+    // SAFETY: The name is a string of C.
+    let context = given(unsafe { libc::syscall(libc::SYS_fsopen, NAME.as_ptr(), FSOPEN_CLOEXEC) })?;
+    // SAFETY: The command takes no arguments.
+    let created = unsafe {
+        libc::syscall(
+            libc::SYS_fsconfig,
+            context.as_raw_fd(),
+            FSCONFIG_CMD_CREATE,
+            core::ptr::null::<u8>(),
+            core::ptr::null::<u8>(),
+            0,
+        )
+    };
+    if created != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: Three numbers.
+    given(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, 0) })
+}
+
+/// The new descriptor that a system call has answered with.
+fn given(answer: libc::c_long) -> io::Result<OwnedFd> {
+    match i32::try_from(answer) {
+        // SAFETY: The kernel has just given it to us.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_that_of_version_2() {
+        assert_eq!(path_in("0::/\n"), Some(""));
+        let both = "4:memory:/old\n1:name=systemd:/x\n0::/user.slice/a b\n";
+        assert_eq!(path_in(both), Some("user.slice/a b"));
+        assert_eq!(path_in("4:memory:/old\n"), None);
+    }
+
+    #[test]
+    fn the_mount_is_that_of_version_2_from_its_root_on() {
+        let one = "31 24 0:27 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n";
+        let part = "40 24 0:27 /docker/1 /part rw - cgroup2 cgroup2 rw\n";
+        let old = "33 24 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        assert_eq!(mounted_in(one), Some("/sys/fs/cgroup".into()));
+        assert_eq!(
+            mounted_in(&format!("{part}{old}{one}")),
+            Some("/sys/fs/cgroup".into())
+        );
+        assert_eq!(mounted_in(&format!("{old}{part}")), None);
+    }
+
+    #[test]
+    fn a_directory_of_another_kind_is_no_cgroup() {
+        assert!(Cgroup::named(Path::new("/")).is_err());
+        assert!(Cgroup::named(Path::new("/nonexistent")).is_err());
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+
+//! The BPF program: what socket(2) is asked for, and what becomes of it.
+//!
+//! It is so short that it stands here instruction by instruction: no compiler for
+//! BPF is needed to build `sdp_run`.
+
+use libc::{c_int, AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM};
+
+/// `IPPROTO_SDP` of `include/uapi/linux/sdp.h`: SDP, and TCP where SDP does not lead.
+pub(crate) const IPPROTO_SDP: c_int = 257;
+
+/// The flags that come with the type of a socket are above these bits.
+const SOCK_TYPE_MASK: c_int = 0xf;
+
+/// `bpf_current_task_under_cgroup()`.
+const TASK_UNDER_CGROUP: c_int = 37;
+
+/// In place of a source register: the number is that of a map's descriptor.
+const PSEUDO_MAP_FD: u8 = 1;
+
+/// One instruction as the kernel reads it.
+pub(crate) type Instruction = [u8; 8];
+
+/// `socket` calls of processes in the cgroup that is in the map `map` get
+/// `IPPROTO_SDP` if they ask for a stream of TCP; zero leaves a call as it is.
+pub(crate) fn instructions(map: c_int) -> [Instruction; 18] {
+    /// Argument `n` of the function, eight bytes each.
+    const fn argument(n: i16) -> i16 {
+        8 * n
+    }
+    [
+        load(2, 1, argument(0)),
+        jump_if_equal(2, AF_INET, 1),
+        jump_if_not_equal(2, AF_INET6, 11),
+        load(2, 1, argument(1)),
+        and(2, SOCK_TYPE_MASK),
+        jump_if_not_equal(2, SOCK_STREAM, 8),
+        load(2, 1, argument(2)),
+        jump_if_equal(2, 0, 1),
+        jump_if_not_equal(2, IPPROTO_TCP, 5),
+        // Two instructions long.
+        instruction(0x18, 1, PSEUDO_MAP_FD, 0, map),
+        instruction(0, 0, 0, 0, 0),
+        set(2, 0),
+        instruction(0x85, 0, 0, 0, TASK_UNDER_CGROUP),
+        jump_if_equal(0, 1, 2),
+        set(0, 0),
+        exit(),
+        set(0, IPPROTO_SDP),
+        exit(),
+    ]
+}
+
+fn instruction(code: u8, destination: u8, source: u8, offset: i16, number: c_int) -> Instruction {
+    let registers = if cfg!(target_endian = "little") {
+        destination | (source << 4)
+    } else {
+        (destination << 4) | source
+    };
+    let [o0, o1] = offset.to_ne_bytes();
+    let [n0, n1, n2, n3] = number.to_ne_bytes();
+    [code, registers, o0, o1, n0, n1, n2, n3]
+}
+
+fn load(destination: u8, source: u8, offset: i16) -> Instruction {
+    instruction(0x79, destination, source, offset, 0)
+}
+
+/// Of 32 bits, as all three below: what is above them in an argument is nothing.
+fn and(register: u8, number: c_int) -> Instruction {
+    instruction(0x54, register, 0, 0, number)
+}
+
+fn jump_if_equal(register: u8, number: c_int, distance: i16) -> Instruction {
+    instruction(0x16, register, 0, distance, number)
+}
+
+fn jump_if_not_equal(register: u8, number: c_int, distance: i16) -> Instruction {
+    instruction(0x56, register, 0, distance, number)
+}
+
+fn set(register: u8, number: c_int) -> Instruction {
+    instruction(0xb7, register, 0, 0, number)
+}
+
+fn exit() -> Instruction {
+    instruction(0x95, 0, 0, 0, 0)
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
+mod tests {
+    use super::*;
+    use libc::{AF_UNIX, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW};
+
+    const MAP: c_int = 12;
+    const IPPROTO_MPTCP: c_int = 262;
+
+    /// What a run gives for these arguments; `inside` is what the helper says of
+    /// the process.
+    fn run(family: c_int, kind: c_int, protocol: c_int, inside: bool) -> u64 {
+        // The upper half of an argument's register is whatever was there.
+        let context = [family, kind, protocol, 0].map(|argument| low(argument) | (0x5a5a << 32));
+        let code = instructions(MAP);
+        let mut registers = [0_u64; 11];
+        let mut at = 0;
+        // There is no way back, so that each is run once at most.
+        for _ in &code {
+            let [operation, names, o0, o1, n0, n1, n2, n3] = code[at];
+            let offset = isize::from(i16::from_ne_bytes([o0, o1]));
+            let number = i32::from_ne_bytes([n0, n1, n2, n3]);
+            let (to, from) = (usize::from(names & 0xf), usize::from(names >> 4));
+            let equal = registers[to] & 0xffff_ffff == low(number);
+            let mut distance = 1;
+            match operation {
+                0x79 => {
+                    assert_eq!(from, 1, "the context is in register 1");
+                    registers[to] = context[usize::try_from(offset / 8).expect("forwards")];
+                }
+                0x54 => registers[to] &= low(number),
+                0xb7 => registers[to] = low(number),
+                0x16 if equal => distance += offset,
+                0x56 if !equal => distance += offset,
+                0x16 | 0x56 => {}
+                0x18 => {
+                    assert_eq!((from, number), (1, MAP));
+                    registers[to] = low(number);
+                    distance += 1;
+                }
+                0x85 => {
+                    assert_eq!((number, registers[1], registers[2]), (37, low(MAP), 0));
+                    registers = [0xbad; 11];
+                    registers[0] = u64::from(inside);
+                }
+                0x95 => return registers[0],
+                unknown => panic!("instruction {unknown:#x}"),
+            }
+            at = at.checked_add_signed(distance).expect("forwards");
+        }
+        panic!("no end")
+    }
+
+    fn low(number: c_int) -> u64 {
+        u64::from(u32::from_ne_bytes(number.to_ne_bytes()))
+    }
+
+    #[test]
+    fn streams_of_tcp_become_sdp() {
+        for family in [AF_INET, AF_INET6] {
+            for flags in [0, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_CLOEXEC | SOCK_NONBLOCK] {
+                for protocol in [0, IPPROTO_TCP] {
+                    assert_eq!(run(family, SOCK_STREAM | flags, protocol, true), 257);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_else_is_left_alone() {
+        for (family, kind, protocol) in [
+            (AF_UNIX, SOCK_STREAM, 0),
+            (27, SOCK_STREAM, 0),
+            (-1, SOCK_STREAM, 0),
+            (AF_INET, SOCK_DGRAM, 0),
+            (AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+            (AF_INET, SOCK_RAW, IPPROTO_TCP),
+            (AF_INET, SOCK_STREAM, IPPROTO_MPTCP),
+            (AF_INET, SOCK_STREAM, IPPROTO_SDP),
+            (AF_INET6, SOCK_STREAM, -1),
+        ] {
+            assert_eq!(run(family, kind, protocol, true), 0);
+        }
+    }
+
+    #[test]
+    fn processes_of_other_cgroups_are_left_alone() {
+        for family in [AF_INET, AF_INET6] {
+            assert_eq!(run(family, SOCK_STREAM, 0, false), 0);
+        }
+    }
+
+    #[test]
+    fn the_number_agrees_with_the_header() {
+        let header = include_str!("../../../../../include/uapi/linux/sdp.h");
+        assert!(header.contains("#define IPPROTO_SDP\t\t257\n"));
+        assert_eq!(IPPROTO_SDP, 257);
+    }
+}

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""Programs that no library reaches, by sdp_run --bpf: in Go, static, under a seccomp filter."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import random
+import re
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from twohosts import counters
+from twohosts.failure import Failure, check
+from twohosts.hosts import PATIENCE, Host, Server
+from twohosts.lab import Case, Lab, Measured
+
+PORT = 8082
+SIZE = 300_001
+
+LISTENING = "0A"
+
+EAFNOSUPPORT = 97
+SYS_SOCKET = 41
+
+
+def _content(lab: Lab) -> bytes:
+    content = random.Random("bpf").randbytes(SIZE)
+    directory = lab.directory / "served"
+    directory.mkdir(exist_ok=True)
+    (directory / "content").write_bytes(content)
+    return content
+
+
+def _until(what: str, is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Failure(f"not within {PATIENCE:.0f} s: {what}")
+        time.sleep(0.05)
+
+
+def _listens(host: Host) -> bool:
+    port = f":{PORT:04X}"
+    return any(
+        fields[1].endswith(port) and fields[3] == LISTENING
+        for fields in map(str.split, counters.open_sockets(host))
+    )
+
+
+def _caddy(lab: Lab) -> Server:
+    """A web server in Go."""
+    return lab.b.start(
+        lab.switched("caddy", "file-server", "--root", str(lab.directory / "served"))
+        + ["--listen", f"{lab.b.ipv4}:{PORT}"],
+        ready="serving static files",
+    )
+
+
+def _fetch(lab: Lab, *before: str, host: str = "") -> list[str]:
+    """A web client, statically linked."""
+    url = f"http://{host or lab.b.ipv4}:{PORT}/content"
+    return [*before, "busybox", "wget", "-q", "-O", str(lab.directory / "fetched"), url]
+
+
+def _same(lab: Lab, content: bytes) -> None:
+    fetched = lab.directory / "fetched"
+    same = hashlib.sha256(fetched.read_bytes()).digest() == hashlib.sha256(content).digest()
+    check(same, "another file came")
+    fetched.unlink()
+
+
+def _go(lab: Lab) -> Measured:
+    _content(lab)
+    requests = lab.amount(400, 40)
+    url = f"http://{lab.b.ipv4}:{PORT}/content"
+    with _caddy(lab):
+        done = lab.a.run(lab.switched("hey", "-n", str(requests), "-c", "8", "-t", "0", url))
+    check(f"[200]\t{requests} responses" in done.stdout, done.stdout)
+    check("Error distribution" not in done.stdout, done.stdout)
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
+    return Measured(f"{float(rate[1]) if rate else 0:.0f} per s", requests * SIZE)
+
+
+def _static_client(lab: Lab) -> Measured:
+    content = _content(lab)
+    with _caddy(lab):
+        lab.a.run(lab.switched(*_fetch(lab)))
+    _same(lab, content)
+    return Measured("the same", SIZE)
+
+
+def _static_server(lab: Lab) -> Measured:
+    content = _content(lab)
+    served = str(lab.directory / "served")
+    command = ["busybox", "httpd", "-f", "-p", f"{lab.b.ipv4}:{PORT}", "-h", served]
+    with lab.b.start(lab.switched(*command)):
+        _until("httpd listens over SDP", lambda: _listens(lab.b))
+        lab.a.run(lab.switched(*_fetch(lab)))
+    _same(lab, content)
+    return Measured("the same", SIZE)
+
+
+def _filter() -> bytes:
+    """Refuses sockets of families other than those of TCP, as service managers are told to."""
+    load, equal, answer = 0x20, 0x15, 0x06
+    allowed, refused = 0x7FFF0000, 0x00050000 | EAFNOSUPPORT
+    return b"".join(
+        struct.pack("HBBI", *instruction)
+        for instruction in (
+            (load, 0, 0, 0),
+            (equal, 0, 4, SYS_SOCKET),
+            (load, 0, 0, 16),
+            (equal, 2, 0, 2),
+            (equal, 1, 0, 10),
+            (answer, 0, 0, refused),
+            (answer, 0, 0, allowed),
+        )
+    )
+
+
+def _seccomp(lab: Lab) -> Measured:
+    content = _content(lab)
+    rules = lab.directory / "filter"
+    rules.write_bytes(_filter())
+    confined = ("setpriv", "--no-new-privs", "--seccomp-filter", str(rules))
+    with _caddy(lab):
+        done = lab.a.run(
+            [*confined, "python3", "-c", "import socket; socket.socket(27)"], may_fail=True
+        )
+        check("Address family not supported" in done.stderr, f"no filter: {done.stderr}")
+        lab.a.run(lab.switched(*_fetch(lab, *confined)))
+    _same(lab, content)
+    return Measured("the same", SIZE)
+
+
+def _tcp_peer(lab: Lab) -> Measured:
+    """Whom SDP does not lead to is reached over TCP; the counters show one fallback."""
+    content = _content(lab)
+    served = str(lab.directory / "served")
+    server = ["python3", "-u", "-m", "http.server", "--bind", lab.b.ipv4, "--directory", served]
+    before = counters.read(lab.a)
+    with lab.b.start([*server, str(PORT)], ready="Serving HTTP"):
+        lab.a.run(lab.switched(*_fetch(lab)))
+    changes = counters.difference(before, counters.read(lab.a))
+    _same(lab, content)
+    check(changes.get("tcp_fallbacks") == 1, f"one fallback in {changes}")
+    return Measured("over TCP", 0)
+
+
+@contextlib.contextmanager
+def _cgroup(lab: Lab) -> Iterator[Path]:
+    """One that commands on both hosts see: `ip netns exec` mounts another /sys."""
+    top = lab.directory / "cgroups"
+    top.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "cgroup2", "cgroup2", str(top)], check=True)
+    group = top / "switched"
+    group.mkdir()
+    try:
+        yield group
+    finally:
+        _until("an empty cgroup", lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+        subprocess.run(["umount", str(top)], check=True)
+
+
+def _of_a_cgroup(lab: Lab) -> Measured:
+    """Processes of the cgroup are switched for as long as sdp_run lasts, and no others."""
+    content = _content(lab)
+
+    def opened(*command: str) -> int:
+        before = counters.read(lab.a)
+        lab.a.run(command)
+        _same(lab, content)
+        return counters.difference(before, counters.read(lab.a)).get("active_opens", 0)
+
+    with _cgroup(lab) as group, _caddy(lab):
+        inside = ("sh", "-c", f'echo 0 >{group}/cgroup.procs; exec "$@"', "-")
+        with lab.a.start(
+            lab.switched("--debug", "--cgroup", str(group)), ready="makes SDP sockets"
+        ):
+            check(opened(*_fetch(lab, *inside)) == 1, "a process of the cgroup did not use SDP")
+            check(opened(*_fetch(lab)) == 0, "another process used SDP")
+        check(opened(*_fetch(lab, *inside)) == 0, "SDP was used after the end of the switch")
+    return Measured("the same", SIZE)
+
+
+def _nothing_stays(lab: Lab) -> Measured:
+    """The cgroup and the program in the kernel go when the last process has gone."""
+    top = lab.directory / "cgroups"
+    top.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "cgroup2", "cgroup2", str(top)], check=True)
+    try:
+        status = lab.a.run(lab.switched("sh", "-c", "exit 7"), may_fail=True).returncode
+        check(status == 7, f"status {status} instead of the program's")
+        _until("no cgroup of sdp_run", lambda: not list(top.rglob("sdp_run.*")))
+    finally:
+        subprocess.run(["umount", str(top)], check=True)
+    return Measured("gone", 0)
+
+
+def cases(_lab: Lab) -> list[Case]:
+    """What these programs are run for."""
+    return [
+        Case("Go: caddy, hey", _go),
+        Case("static client: busybox wget", _static_client),
+        Case("static server: busybox httpd", _static_server),
+        Case("seccomp filter on families", _seccomp),
+        Case("a peer without SDP", _tcp_peer),
+        Case("sdp_run --bpf --cgroup", _of_a_cgroup),
+        Case("nothing of sdp_run --bpf stays", _nothing_stays),
+    ]
