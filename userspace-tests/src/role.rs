@@ -6,7 +6,7 @@ use std::fmt::{Debug, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use libc::{c_int, c_short, c_ulong};
+use libc::{c_int, c_short, c_ulong, EAGAIN};
 
 use crate::addr::Addr;
 use crate::control::Control;
@@ -163,6 +163,17 @@ impl Role {
         let listener = self.listener(8);
         self.tell("port", self.port_of(&listener));
         listener.accept().expect("accept")
+    }
+
+    /// Listens and tells the port, which the client tries: nothing may come of that.
+    #[track_caller]
+    pub fn listens_unheard(&self, listener: Sock) {
+        listener.bind(&self.any(0)).expect("bind");
+        listener.listen(4).expect("listen");
+        self.tell("port", self.port_of(&listener));
+        self.wait("tried");
+        listener.set_nonblocking(true).expect("O_NONBLOCK");
+        self.err("accept", listener.accept(), EAGAIN);
     }
 
     #[track_caller]

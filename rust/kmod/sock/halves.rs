@@ -30,6 +30,12 @@ use kernel::{
     prelude::*, //
 };
 
+/// Whether the option is one that TCP has not.
+fn is_own(level: c_int, option: c_int) -> bool {
+    level == ffi::SOL_TCP as c_int
+        && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_TRAFFIC as c_int).contains(&option)
+}
+
 impl Sock {
     /// bind(2) of a socket that may have two halves. The port is chosen by TCP.
     ///
@@ -341,8 +347,7 @@ impl Sock {
         value: ffi::core::sockptr_t,
         len: c_uint,
     ) -> Result {
-        let own = level == ffi::SOL_TCP as c_int
-            && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_TRAFFIC as c_int).contains(&option);
+        let own = is_own(level, option);
         // A companion that has been put aside is told, too: SDP_TRANSPORT may
         // call it back. That it is there is what brings SOL_SOCKET here.
         let general = level == ffi::SOL_SOCKET as c_int;
@@ -373,8 +378,7 @@ impl Sock {
         value: *mut u8,
         len: *mut c_int,
     ) -> Result {
-        let own = level == ffi::SOL_TCP as c_int
-            && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_TRAFFIC as c_int).contains(&option);
+        let own = is_own(level, option);
         match self.tcp() {
             // SAFETY: The companion is there; the callee checks the pointers.
             Some(tcp) if !own => to_result(unsafe {

@@ -243,20 +243,25 @@ impl Sock {
             // It was made with the family of that moment.
             return Err(EINVAL);
         }
-        // SAFETY: A socket's namespace is alive.
-        let v6only = unsafe { ffi::sdp_v6only_by_default(self.net().as_ptr()) };
+        let v6only = self.v6only_of_new(family);
         self.look(|inner| {
             if inner.phase != Phase::Idle || inner.port.is_some() {
                 return Err(EINVAL);
             }
             if inner.family != family {
-                inner.options.v6only = family == Family::V6 && v6only;
+                inner.options.v6only = v6only;
             }
             inner.family = family;
             inner.local = Addr::any(family);
             inner.peer = Addr::any(family);
             Ok(())
         })
+    }
+
+    /// IPV6_V6ONLY of a socket that becomes one of `family`.
+    pub(super) fn v6only_of_new(&self, family: Family) -> bool {
+        // SAFETY: A socket's namespace is alive.
+        family == Family::V6 && unsafe { ffi::sdp_v6only_by_default(self.net().as_ptr()) }
     }
 
     fn set_ipv6(&self, option: u32, value: i32) -> Result {

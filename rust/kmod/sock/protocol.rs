@@ -84,11 +84,8 @@ unsafe extern "C" fn make_cb(
             let net = ffi::sdp_sock_net(shell.as_ptr());
             Sock::create(net, socket.cast(), family)
         }?;
-        if family == Family::V6 {
-            // SAFETY: A socket's namespace is alive.
-            let v6only = unsafe { ffi::sdp_v6only_by_default(sock.net().as_ptr()) };
-            sock.look(|inner| inner.options.v6only = v6only);
-        }
+        let v6only = sock.v6only_of_new(family);
+        sock.look(|inner| inner.options.v6only = v6only);
         let open = {
             let _call = sock.lock();
             sock.set_transport(ffi::SDP_TRANSPORT_BOTH as i32)

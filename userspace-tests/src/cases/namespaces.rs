@@ -10,13 +10,7 @@ pub const CASES: &[Case] = &[
     Case::two(
         "namespace_hides_its_listeners",
         |t| {
-            let listener = t.socket();
-            listener.bind(&t.any(0)).expect("bind");
-            listener.listen(1).expect("listen");
-            t.tell("port", t.port_of(&listener));
-            t.wait("tried");
-            listener.set_nonblocking(true).expect("O_NONBLOCK");
-            t.err("accept", listener.accept(), EAGAIN);
+            t.listens_unheard(t.socket());
         },
         |t| {
             let port = t.hear("port");

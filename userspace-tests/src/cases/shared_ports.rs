@@ -2,8 +2,8 @@
 //! `SO_REUSEPORT` and `SO_BINDTODEVICE`: several sockets on one port, and who of them is meant.
 
 use libc::{
-    c_int, EADDRINUSE, EAGAIN, ECONNREFUSED, EINVAL, POLLIN, SOL_SOCKET, SO_BINDTODEVICE,
-    SO_REUSEADDR, SO_REUSEPORT,
+    c_int, EADDRINUSE, ECONNREFUSED, EINVAL, POLLIN, SOL_SOCKET, SO_BINDTODEVICE, SO_REUSEADDR,
+    SO_REUSEPORT,
 };
 
 use crate::case::{Case, Difference};
@@ -17,6 +17,19 @@ fn sharing(t: &Role) -> Sock {
     let sock = t.socket();
     sock.set(SOL_SOCKET, SO_REUSEPORT, &1).expect("SO_REUSEPORT");
     sock
+}
+
+/// Two that share a port and listen.
+#[track_caller]
+fn two_listeners(t: &Role, backlog: c_int) -> ([Sock; 2], u16) {
+    let first = sharing(t);
+    first.bind(&t.here(0)).expect("bind");
+    let port = t.port_of(&first);
+    let second = sharing(t);
+    second.bind(&t.here(port)).expect("bind");
+    first.listen(backlog).expect("listen");
+    second.listen(backlog).expect("listen");
+    ([first, second], port)
 }
 
 fn set_device(sock: &Sock, name: &str) -> Res<()> {
@@ -86,13 +99,7 @@ pub const CASES: &[Case] = &[
     Case::two(
         "shared_port_spreads_connections_over_its_listeners",
         |t| {
-            let first = sharing(t);
-            first.bind(&t.here(0)).expect("bind");
-            let port = t.port_of(&first);
-            let second = sharing(t);
-            second.bind(&t.here(port)).expect("bind");
-            first.listen(64).expect("listen");
-            second.listen(64).expect("listen");
+            let ([first, second], port) = two_listeners(t, 64);
             t.tell("port", port);
             t.wait("connected");
             let mut counts = [0_usize; 2];
@@ -121,13 +128,7 @@ pub const CASES: &[Case] = &[
     Case::two(
         "shared_port_goes_on_with_who_is_left",
         |t| {
-            let first = sharing(t);
-            first.bind(&t.here(0)).expect("bind");
-            let port = t.port_of(&first);
-            let second = sharing(t);
-            second.bind(&t.here(port)).expect("bind");
-            first.listen(8).expect("listen");
-            second.listen(8).expect("listen");
+            let ([first, second], port) = two_listeners(t, 8);
             first.close().expect("close");
             std::mem::forget(first);
             t.tell("port", port);
@@ -164,13 +165,7 @@ pub const CASES: &[Case] = &[
     Case::two(
         "device_of_a_listener_hides_it_from_others",
         |t| {
-            let listener = on_device(t, "lo");
-            listener.bind(&t.any(0)).expect("bind");
-            listener.listen(4).expect("listen");
-            t.tell("port", t.port_of(&listener));
-            t.wait("tried");
-            listener.set_nonblocking(true).expect("O_NONBLOCK");
-            t.err("accept", listener.accept(), EAGAIN);
+            t.listens_unheard(on_device(t, "lo"));
         },
         |t| {
             let port = t.hear("port");
