@@ -11,29 +11,45 @@ from twohosts.lab import APPS, Case, Lab, Measured, rate
 MIB = 1 << 20
 
 
-def _runtime(lab: Lab, *arguments: str) -> list[str]:
+def options(lab: Lab) -> list[str]:
+    """Options of the runtime."""
     # Without the server compiler: it would take longer to optimise than there is to do.
-    command = ["java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx64m", "-XX:+UseSerialGC"]
+    found = ["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx64m", "-XX:+UseSerialGC"]
     if lab.family == "sdp":
         rules = lab.directory / "sdp.conf"
         rules.write_text("bind * *\nconnect * *\n")
         # Java's SDP is for IPv4 alone, and it has to be told so.
-        command += [f"-Dcom.sun.sdp.conf={rules}", "-Djava.net.preferIPv4Stack=true"]
-    return [*command, "-cp", str(lab.directory), "Echo", *arguments]
+        found += [f"-Dcom.sun.sdp.conf={rules}", "-Djava.net.preferIPv4Stack=true"]
+    return found
+
+
+def runtime(lab: Lab, *arguments: str) -> list[str]:
+    """The command for a class and its arguments."""
+    return ["java", *options(lab), "-cp", str(lab.directory), *arguments]
+
+
+def compiled(lab: Lab, name: str) -> None:
+    """Makes a class."""
+    lab.a.run(
+        ["javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-d"]
+        + [str(lab.directory), str(APPS / "java" / f"{name}.java")]
+    )
+
+
+def comparison(said: str) -> re.Match[str]:
+    """Bytes and nanoseconds, as the clients say them."""
+    return parsed(re.search(r"compared (\d+) nanoseconds (\d+)", said), said, "a result")
 
 
 def _echo(lab: Lab) -> Measured:
-    lab.a.run(
-        ["javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-d"]
-        + [str(lab.directory), str(APPS / "java" / "Echo.java")]
-    )
+    compiled(lab, "Echo")
     total = lab.amount(16, 1) * MIB
-    with lab.b.start(_runtime(lab, "server", lab.b.ipv4), ready=r"listening (\d+)") as server:
-        client = lab.a.run(_runtime(lab, "client", lab.b.ipv4, str(server.number()), str(total)))
+    server_command = runtime(lab, "Echo", "server", lab.b.ipv4)
+    with lab.b.start(server_command, ready=r"listening (\d+)") as server:
+        address = (lab.b.ipv4, str(server.number()))
+        client = lab.a.run(runtime(lab, "Echo", "client", *address, str(total)))
         served = server.finish()
-    compared = parsed(
-        re.search(r"compared (\d+) nanoseconds (\d+)", client.stdout), client.stdout, "a result"
-    )
+    compared = comparison(client.stdout)
     echoed = parsed(re.search(r"echoed (\d+)", served), served, "the server's result")
     check(int(compared[1]) >= total, f"{compared[1]} of {total} bytes were compared")
     check(compared[1] == echoed[1], f"{echoed[1]} bytes echoed, {compared[1]} compared")
