@@ -514,6 +514,22 @@ fn a_connection_that_both_have_closed_wants_no_more_buffers() {
 }
 
 #[test]
+fn nothing_is_timed_and_no_message_exchanged_before_and_after_a_connection() {
+    let observed = |script: &Script| (script.conn.is_established(), script.conn.timer());
+    let mut script = Script::hello_sent();
+    script.conn.set_cork(true);
+    script.queue(10);
+    assert_eq!(observed(&script), (false, None));
+    script.conn.handle_hello_ack(&hello_ack(20)).unwrap();
+    assert_eq!(observed(&script), (true, Some(Timer::Cork)));
+    // Failed, and then ended.
+    script.conn.handle_link_failed();
+    assert_eq!(observed(&script), (true, None));
+    assert_eq!(script.drain(), [Did::Disconnect]);
+    assert_eq!(observed(&script), (false, None));
+}
+
+#[test]
 fn a_timer_that_is_not_wanted_does_nothing() {
     let mut script = Script::established();
     for timer in [Timer::Cork, Timer::PeerClose, Timer::CreditUpdate] {
