@@ -30,6 +30,7 @@ use crate::{
     fifo::Fifo,
     link::{
         Link,
+        Load,
         Sent, //
     },
     net::{
@@ -293,7 +294,7 @@ impl Inner {
         let head_len = head.len().min(done.byte_len as usize);
         let stats = &sock.net().stats;
         let size = engine.rcv_size();
-        let before = engine.stats().answered();
+        let before = link.is_zcopy().then(|| engine.stats().answered());
         let delivery =
             match engine.handle_message(head.get(..head_len).unwrap_or(&[]), done.byte_len) {
                 Ok(delivery) => delivery,
@@ -303,7 +304,7 @@ impl Inner {
                     return;
                 }
             };
-        if link.is_zcopy() {
+        if let Some(before) = before {
             let answered = engine.stats().answered().since(before);
             sock.count(|t| &t.answers_stale, answered.stale);
             sock.count(|t| &t.sinks_received, answered.sinks);
@@ -394,7 +395,7 @@ impl Inner {
                 self.tend_runs();
             }
             Sent::Read => self.on_read(sock),
-            Sent::Message { bytes, pinned } => {
+            Sent::Message(Load { bytes, pinned, .. }) => {
                 engine.handle_send_completed();
                 if bytes > 0 {
                     self.on_progress();
@@ -405,7 +406,7 @@ impl Inner {
                     self.tend_runs();
                 }
             }
-            Sent::Write { bytes, pinned } => {
+            Sent::Write(Load { bytes, pinned, .. }) => {
                 engine.handle_write_completed();
                 self.send.complete(bytes);
                 self.wake.writable = true;
@@ -458,14 +459,15 @@ impl Inner {
                     sock.set_alarm(Alarm::Refill, REFILL_MS);
                 }
             }
+            let mut before = None;
             if let Some(link) = self.link.as_ref() {
                 engine.limit_payload(self.send.gatherable(link.send_pieces()));
+                before = link.is_zcopy().then(|| engine.stats().advertised());
             }
-            let before = engine.stats().advertised();
             let Some(output) = engine.poll_output() else {
                 return;
             };
-            if self.link.as_ref().is_some_and(|link| link.is_zcopy()) {
+            if let Some(before) = before {
                 let advertised = engine.stats().advertised().since(before);
                 sock.count(|t| &t.adverts_sent, advertised.sources);
                 sock.count(|t| &t.sinks_sent, advertised.sinks);

@@ -127,21 +127,20 @@ impl Drop for CmId {
     }
 }
 
+/// Payload of one request.
+pub(crate) struct Load {
+    /// Fragments of the socket that hold it.
+    frags: u8,
+    pub(crate) bytes: u32,
+    /// It lies in a program's memory.
+    pub(crate) pinned: bool,
+}
+
 /// One posted request of the send queue.
 enum Slot {
-    Message {
-        /// Fragments of payload it carries.
-        frags: u8,
-        bytes: u32,
-        /// They lie in a program's memory.
-        pinned: bool,
-    },
-    /// As a message; into the peer's memory.
-    Write {
-        frags: u8,
-        bytes: u32,
-        pinned: bool,
-    },
+    Message(Load),
+    /// Into the peer's memory.
+    Write(Load),
     Probe,
     /// Nobody waits for it.
     Register,
@@ -187,8 +186,8 @@ struct Flying {
 
 /// What a completion of the send queue ended.
 pub(crate) enum Sent {
-    Message { bytes: u32, pinned: bool },
-    Write { bytes: u32, pinned: bool },
+    Message(Load),
+    Write(Load),
     Probe,
     Registered,
     Revoked(u32),
@@ -474,11 +473,11 @@ impl Link {
         self.qp.post_send::<Callbacks>(pieces.as_mut(), solicited)?;
         // Room was reserved.
         self.slots.push(
-            Slot::Message {
+            Slot::Message(Load {
                 frags: pieces.frags,
                 bytes: payload_len,
                 pinned,
-            },
+            }),
             GFP_KERNEL,
         )?;
         self.messages = self.messages.saturating_add(1);
@@ -494,11 +493,11 @@ impl Link {
             .post_write::<Callbacks>(pieces.as_mut(), to.r_key, to.va)?;
         // Room was reserved.
         self.slots.push(
-            Slot::Write {
+            Slot::Write(Load {
                 frags: pieces.frags,
                 bytes: len,
                 pinned,
-            },
+            }),
             GFP_KERNEL,
         )
     }
@@ -649,34 +648,22 @@ impl Link {
     /// The oldest request of the send queue has completed.
     pub(crate) fn take_sent(&mut self) -> Option<Sent> {
         let slot = self.slots.pop()?;
-        match slot {
-            Slot::Message { .. } | Slot::Probe => {
-                self.messages = self.messages.saturating_sub(1);
-            }
+        match &slot {
+            Slot::Message(_) | Slot::Probe => self.messages = self.messages.saturating_sub(1),
             Slot::Register | Slot::Revoke(_) => self.chores = self.chores.saturating_sub(1),
-            Slot::Read | Slot::Write { .. } => {}
+            Slot::Read | Slot::Write(_) => {}
         }
-        if let Slot::Message {
-            frags,
-            bytes,
-            pinned,
-        }
-        | Slot::Write {
-            frags,
-            bytes,
-            pinned,
-        } = slot
-        {
-            for _ in 0..frags {
+        if let Slot::Message(load) | Slot::Write(load) = &slot {
+            for _ in 0..load.frags {
                 self.flying.pop();
             }
-            if pinned {
-                self.source.on_sent(bytes);
+            if load.pinned {
+                self.source.on_sent(load.bytes);
             }
         }
         Some(match slot {
-            Slot::Message { bytes, pinned, .. } => Sent::Message { bytes, pinned },
-            Slot::Write { bytes, pinned, .. } => Sent::Write { bytes, pinned },
+            Slot::Message(load) => Sent::Message(load),
+            Slot::Write(load) => Sent::Write(load),
             Slot::Probe => Sent::Probe,
             Slot::Register => Sent::Registered,
             Slot::Revoke(key) => Sent::Revoked(key),

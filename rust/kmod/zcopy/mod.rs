@@ -7,12 +7,13 @@
 //! recv() reads of the peer's offers, or has offered to be written; both belong
 //! to the link, so that nothing is unpinned while a queue pair or a peer can
 //! still get at it. [`send`], [`recv`] and [`offer`] are the system calls' part:
-//! they pin, wait, and give up.
+//! they pin, wait, and give up; [`room`] is what the latter two share.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 
 pub(crate) mod offer;
 pub(crate) mod recv;
+mod room;
 pub(crate) mod send;
 pub(crate) mod sink;
 pub(crate) mod source;

@@ -31,12 +31,8 @@ use crate::{
     },
     verbs::{
         device::Device,
-        pages::UserPages,
         qp::Access,
-        region::{
-            self,
-            Region, //
-        },
+        region::Region, //
     },
 };
 use kernel::{
@@ -71,14 +67,8 @@ impl Sock {
             return Ok(0);
         };
         let end = self.offer_at(call, &device, addr, len, timeo);
-        self.drive(|inner| {
-            inner.turns.reading = false;
-            inner.wake().readable = true;
-        });
-        let n = end?;
-        // SAFETY: As above; so much of the segment is filled.
-        unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
-        Ok(n)
+        // SAFETY: As above; the turn was taken.
+        unsafe { self.end_reading(msg, end) }
     }
 
     fn is_shut(&self) -> bool {
@@ -94,16 +84,7 @@ impl Sock {
         len: usize,
         timeo: &mut isize,
     ) -> Result<usize> {
-        let len = len.min(region::reach(addr, device.region_pages()));
-        let pinned = UserPages::pin(addr, len, true)
-            .inspect_err(|_| self.count(|t| &t.pin_failures, 1))
-            .and_then(|pages| {
-                Ok((
-                    self.region_of(device, pages.clone(), Access::RemoteWrite)?,
-                    pages,
-                ))
-            });
-        let Ok((region, pages)) = pinned else {
+        let Ok((region, pages)) = self.pin_room(device, addr, len, Access::RemoteWrite) else {
             // Messages do as well.
             return Ok(0);
         };
@@ -150,11 +131,11 @@ impl Inner {
     /// Takes the turn to read for an offer of up to `len` bytes, if one can be
     /// made. If it could but for the mode, the peer is asked for that.
     fn begin_to_offer(&mut self, len: usize) -> Option<Arc<Device>> {
-        let idle = !self.turns.reading && self.turns.sink_pins == 0 && self.recv.is_empty();
+        let ready = !self.turns.reading && self.can_read_on();
         let (Some(link), Some(engine)) = (self.link.as_ref(), self.engine.as_mut()) else {
             return None;
         };
-        if !idle || !link.sink.is_idle() || !link.can_register() || !engine.peer().pipelined {
+        if !ready || !engine.peer().pipelined {
             return None;
         }
         if engine.receive_mode() != Mode::Pipelined {
@@ -172,11 +153,10 @@ impl Inner {
 
     /// Registers `region` and offers it; takes it in the case of success.
     fn offer_buffer(&mut self, region: &mut Option<Region>) -> Result {
-        let idle = self.turns.sink_pins == 0 && self.recv.is_empty();
+        let ready = self.can_read_on();
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
         };
-        let ready = idle && link.can_register() && link.sink.is_idle();
         let mut given = region.take().ok_or(EINVAL)?;
         if !ready || !given.is_on(link.qp().device()) {
             *region = Some(given);

@@ -22,16 +22,10 @@ use crate::{
         Sock, //
     },
     verbs::{
-        buffer::{
-            Page,
-            RxBuffer, //
-        },
+        buffer::RxBuffer,
         pages::UserPages,
         qp::Access,
-        region::{
-            self,
-            Region, //
-        },
+        region::Region, //
     },
     zcopy::sink::Target,
 };
@@ -44,8 +38,8 @@ use kernel::{
 const LEAST: usize = 8 << 10;
 
 /// Bytes that one Read brings into a buffer of the kernel.
-const FETCH_ORDER: u32 = 3;
-const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << FETCH_ORDER) as u32;
+pub(super) const FETCH_ORDER: u32 = 3;
+pub(super) const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << FETCH_ORDER) as u32;
 
 /// How a reader wants its bytes.
 pub(crate) struct Wish {
@@ -162,28 +156,13 @@ impl Sock {
         let Some((device, len)) = begun else {
             return Ok(0);
         };
-        let len = len.min(region::reach(addr, device.region_pages()));
-        let pinned = UserPages::pin(addr, len, true)
-            .inspect_err(|_| self.count(|t| &t.pin_failures, 1))
-            .and_then(|pages| {
-                Ok((
-                    self.region_of(&device, pages.clone(), Access::LocalWrite)?,
-                    pages,
-                ))
-            });
-        let end = match pinned {
+        let end = match self.pin_room(&device, addr, len, Access::LocalWrite) {
             Ok((region, pages)) => self.read_into(call, region, &pages),
             // The kernel's buffers do as well.
             Err(_) => Ok(0),
         };
-        self.drive(|inner| {
-            inner.turns.reading = false;
-            inner.wake().readable = true;
-        });
-        let n = end?;
-        // SAFETY: As above; so much of the segment is filled.
-        unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
-        Ok(n)
+        // SAFETY: By the caller's promise; the turn was taken above.
+        unsafe { self.end_reading(msg, end) }
     }
 
     /// Reads into `region`, waits, and sees to it that the program gets what was
@@ -223,67 +202,9 @@ impl Sock {
         drop(done);
         self.deliver_filled(pages)
     }
-
-    /// What has been filled of `pages` goes to where the program has its memory
-    /// now. Returns how much that is.
-    pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
-        let filled = self.look(|inner| inner.turns.filled) as usize;
-        let delivered = pages.deliver(filled);
-        let changed = u32::try_from(delivered.copied).unwrap_or(u32::MAX);
-        self.count(|t| &t.changed_bytes, changed);
-        if delivered.len < filled {
-            self.put_back(pages, delivered.len, filled);
-            if delivered.len == 0 {
-                return Err(EFAULT);
-            }
-        }
-        Ok(delivered.len)
-    }
-
-    /// The program has no memory any more for the bytes from `from` to `to`: they
-    /// wait for the next reader.
-    fn put_back(&self, pages: &Arc<UserPages>, from: usize, to: usize) {
-        let mut end = to;
-        while end > from {
-            let start = end.saturating_sub(FETCH_LEN as usize).max(from);
-            // SAFETY: A socket of ours.
-            let page = unsafe { Page::alloc(self.sk(), FETCH_ORDER) };
-            let kept = page.and_then(|page| {
-                pages.copy_to(start, end.saturating_sub(start), &page)?;
-                self.look(|inner| {
-                    inner.recv.put_back(Segment {
-                        buffer: RxBuffer::unmapped(page),
-                        offset: 0,
-                        len: end.saturating_sub(start) as u32,
-                        message: false,
-                    })
-                })
-            });
-            if kept.is_err() {
-                // Rather no connection than one that has lost bytes.
-                self.drive(|inner| {
-                    if let Some(engine) = inner.engine.as_mut() {
-                        engine.abort();
-                    }
-                });
-                return;
-            }
-            end = start;
-        }
-    }
 }
 
 impl Inner {
-    /// Whether Reads into a reader's memory can begin: the bytes that they bring
-    /// would be the next ones.
-    fn can_read_on(&self) -> bool {
-        let ready = self
-            .link
-            .as_ref()
-            .is_some_and(|link| link.can_register() && link.sink.is_idle());
-        ready && self.recv.is_empty() && self.turns.sink_pins == 0
-    }
-
     /// Registers `region` and starts to read into it; takes it in the case of
     /// success.
     fn begin_reads(&mut self, region: &mut Option<Region>) -> Result {

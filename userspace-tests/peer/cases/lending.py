@@ -78,6 +78,12 @@ def early_reader(victim: Victim) -> tuple[Reader, Lent]:
     return reader, lent_to_write(victim)
 
 
+def short_of_time(victim: Victim, seconds: int = 1) -> None:
+    """The module's readers wait for so long and no longer."""
+    limit = struct.pack("ll", seconds, 0)
+    victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
+
 def refused(victim: Victim, number: int) -> None:
     """An RDMA operation has been refused by the other side's device."""
     status = victim.peer.completion(number)
@@ -314,8 +320,7 @@ def completed_twice(scene: Scene) -> None:
 def cancel_unanswered(scene: Scene) -> None:
     """The reader's time is over; the silence costs the connection, not the reader."""
     with lending(scene) as victim:
-        limit = struct.pack("ll", 1, 0)
-        victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        short_of_time(victim)
         reader, room = early_reader(victim)
         victim.talk.expect(Mid.SINK_AVAIL_CANCEL)
         # Until the end it may be written to; nobody looks at it.
@@ -328,8 +333,7 @@ def cancel_unanswered(scene: Scene) -> None:
 def cancel_answered(scene: Scene) -> None:
     """A cancel that is answered costs nothing."""
     with lending(scene) as victim:
-        limit = struct.pack("ll", 1, 0)
-        victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        short_of_time(victim)
         reader, room = early_reader(victim)
         victim.talk.expect(Mid.SINK_AVAIL_CANCEL)
         victim.talk.put(Mid.SINK_CANCEL_ACK)
@@ -344,8 +348,7 @@ def cancel_answered(scene: Scene) -> None:
 def vanish_with_room(scene: Scene) -> None:
     """Nothing tells the reader but its own limit."""
     with lending(scene) as victim:
-        limit = struct.pack("ll", 1, 0)
-        victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        short_of_time(victim)
         reader, _room = early_reader(victim)
         victim.peer.vanish()
         reader.fails(errno.EAGAIN, *ENDS)

@@ -76,6 +76,35 @@ fn send_on(t: &Role, s: &Sock, seed: u64, count: usize) {
     t.meet("end");
 }
 
+/// A writer who comes when the memory that the reader has offered is another.
+fn write_to_changed(t: &Role, seed: u64) {
+    let s = client(t);
+    write_late(t, &s);
+    t.wait("changed");
+    send_on(t, &s, seed, MIB / 2);
+}
+
+/// A writer who comes when the reader's offer is over.
+fn write_afterwards(t: &Role, seed: u64) {
+    let s = client(t);
+    write_late(t, &s);
+    t.wait("send");
+    send_on(t, &s, seed, MIB);
+}
+
+/// Has `recv` offer its room and take the offer back, for the reason that `cause` counts.
+fn taken_back(t: &Role, cause: &str, recv: impl FnOnce(&mut [u8])) {
+    let mut room = Room::new(0, MIB);
+    counted(
+        t,
+        || recv(room.bytes()),
+        |of| {
+            assert_eq!((of("sinks_sent"), of("sinks_returned")), (1, 1));
+            assert_eq!(of(cause), 1);
+        },
+    );
+}
+
 /// What getsockopt tells of a socket must be what the host's counters have grown by.
 fn traffic(s: &Sock, at: usize) -> u64 {
     s.get_as(SOL_TCP, uapi::SDP_TRAFFIC, [0u64; 8]).expect("SDP_TRAFFIC")[at]
@@ -205,27 +234,14 @@ pub const CASES: &[Case] = &[
             let s = server(t);
             read_early(t, &s);
             signal::catch(SIGUSR1, false);
-            let mut room = Room::new(0, MIB);
-            counted(
-                t,
-                || {
-                    let poke = |thread| kill_thread(thread, SIGUSR1).expect("tgkill");
-                    t.err("recv", recv_offered(t, &s, room.bytes(), 0, poke), libc::EINTR);
-                },
-                |of| {
-                    assert_eq!((of("sinks_sent"), of("sinks_returned")), (1, 1));
-                    assert_eq!(of("cancels_by_signal"), 1);
-                },
-            );
+            taken_back(t, "cancels_by_signal", |room| {
+                let poke = |thread| kill_thread(thread, SIGUSR1).expect("tgkill");
+                t.err("recv", recv_offered(t, &s, room, 0, poke), libc::EINTR);
+            });
             t.say("send");
             goes_on(t, &s, 11, MIB);
         },
-        |t| {
-            let s = client(t);
-            write_late(t, &s);
-            t.wait("send");
-            send_on(t, &s, 11, MIB);
-        },
+        |t| write_afterwards(t, 11),
     ),
     Case::two(
         "written_reader_runs_out_of_time",
@@ -233,25 +249,14 @@ pub const CASES: &[Case] = &[
             let s = server(t);
             read_early(t, &s);
             s.set_timeout(SO_RCVTIMEO, LIMIT).expect("SO_RCVTIMEO");
-            let mut room = Room::new(0, MIB);
-            counted(
-                t,
-                || t.err("recv", s.recv(room.bytes(), 0), libc::EAGAIN),
-                |of| {
-                    assert_eq!((of("sinks_sent"), of("sinks_returned")), (1, 1));
-                    assert_eq!(of("cancels_by_timeout"), 1);
-                },
-            );
+            taken_back(t, "cancels_by_timeout", |room| {
+                t.err("recv", s.recv(room, 0), libc::EAGAIN);
+            });
             s.set_timeout(SO_RCVTIMEO, 0).expect("SO_RCVTIMEO");
             t.say("send");
             goes_on(t, &s, 12, MIB);
         },
-        |t| {
-            let s = client(t);
-            write_late(t, &s);
-            t.wait("send");
-            send_on(t, &s, 12, MIB);
-        },
+        |t| write_afterwards(t, 12),
     ),
     Case::two(
         "written_reader_is_killed",
@@ -269,12 +274,7 @@ pub const CASES: &[Case] = &[
             t.say("send");
             goes_on(t, &s, 13, MIB);
         },
-        |t| {
-            let s = client(t);
-            write_late(t, &s);
-            t.wait("send");
-            send_on(t, &s, 13, MIB);
-        },
+        |t| write_afterwards(t, 13),
     ),
     Case::two(
         "written_reader_sees_the_end",
@@ -349,13 +349,7 @@ pub const CASES: &[Case] = &[
             t.holds("the bytes", room.bytes() == bytes(14, MIB / 2));
             t.meet("end");
         },
-        |t| {
-            let s = client(t);
-            write_late(t, &s);
-            t.wait("changed");
-            t.send_all(&s, &bytes(14, MIB / 2));
-            t.meet("end");
-        },
+        |t| write_to_changed(t, 14),
     ),
     Case::two(
         "written_into_memory_of_which_a_fork_has_a_copy",
@@ -372,20 +366,14 @@ pub const CASES: &[Case] = &[
                     assert!(copy.iter().all(|&byte| byte == 1), "the child has its own");
                 });
                 child.join();
-                t.say("forked");
+                t.say("changed");
             };
             let got = recv_offered(t, &s, room.bytes(), MSG_WAITALL, fork);
             t.eq("recv", got, Ok(MIB / 2));
             t.holds("the bytes", room.bytes() == bytes(15, MIB / 2));
             t.meet("end");
         },
-        |t| {
-            let s = client(t);
-            write_late(t, &s);
-            t.wait("forked");
-            t.send_all(&s, &bytes(15, MIB / 2));
-            t.meet("end");
-        },
+        |t| write_to_changed(t, 15),
     ),
     Case::two(
         "written_both_ways_at_once",

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory of a reader who waits, whether it is read into or offered to the
+//! peer to be written: pinned at the start of the reader's turn, and given back
+//! to the program at its end, wherever that has its memory then.
+
+use super::recv::{
+    FETCH_LEN,
+    FETCH_ORDER, //
+};
+use crate::{
+    endpoint::Inner,
+    ffi,
+    sock::{
+        queue::Segment,
+        Sock, //
+    },
+    verbs::{
+        buffer::{
+            Page,
+            RxBuffer, //
+        },
+        device::Device,
+        pages::UserPages,
+        qp::Access,
+        region::{
+            self,
+            Region, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+impl Sock {
+    /// Pins the memory from `addr` on, as far as one region reaches, and describes
+    /// it to `device` for `access`.
+    pub(super) fn pin_room(
+        &self,
+        device: &Arc<Device>,
+        addr: usize,
+        len: usize,
+        access: Access,
+    ) -> Result<(Region, Arc<UserPages>)> {
+        let len = len.min(region::reach(addr, device.region_pages()));
+        let pages =
+            UserPages::pin(addr, len, true).inspect_err(|_| self.count(|t| &t.pin_failures, 1))?;
+        Ok((self.region_of(device, pages.clone(), access)?, pages))
+    }
+
+    /// Ends the turn to read, of which `end` has come, and has `msg` continue
+    /// behind the bytes that it brought.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is the caller's message; its segment is filled as far as `end` says.
+    pub(super) unsafe fn end_reading(
+        &self,
+        msg: *mut ffi::core::msghdr,
+        end: Result<usize>,
+    ) -> Result<usize> {
+        self.drive(|inner| {
+            inner.turns.reading = false;
+            inner.wake().readable = true;
+        });
+        let n = end?;
+        // SAFETY: By the caller's promise.
+        unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
+        Ok(n)
+    }
+
+    /// What has been filled of `pages` goes to where the program has its memory
+    /// now. Returns how much that is.
+    pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
+        let filled = self.look(|inner| inner.turns.filled) as usize;
+        let delivered = pages.deliver(filled);
+        let changed = u32::try_from(delivered.copied).unwrap_or(u32::MAX);
+        self.count(|t| &t.changed_bytes, changed);
+        if delivered.len < filled {
+            self.put_back(pages, delivered.len, filled);
+            if delivered.len == 0 {
+                return Err(EFAULT);
+            }
+        }
+        Ok(delivered.len)
+    }
+
+    /// The program has no memory any more for the bytes from `from` to `to`: they
+    /// wait for the next reader.
+    fn put_back(&self, pages: &Arc<UserPages>, from: usize, to: usize) {
+        let mut end = to;
+        while end > from {
+            let start = end.saturating_sub(FETCH_LEN as usize).max(from);
+            // SAFETY: A socket of ours.
+            let page = unsafe { Page::alloc(self.sk(), FETCH_ORDER) };
+            let kept = page.and_then(|page| {
+                pages.copy_to(start, end.saturating_sub(start), &page)?;
+                self.look(|inner| {
+                    inner.recv.put_back(Segment {
+                        buffer: RxBuffer::unmapped(page),
+                        offset: 0,
+                        len: end.saturating_sub(start) as u32,
+                        message: false,
+                    })
+                })
+            });
+            if kept.is_err() {
+                // Rather no connection than one that has lost bytes.
+                self.drive(|inner| {
+                    if let Some(engine) = inner.engine.as_mut() {
+                        engine.abort();
+                    }
+                });
+                return;
+            }
+            end = start;
+        }
+    }
+}
+
+impl Inner {
+    /// Whether the memory of a reader can be put to use: the bytes that come to it
+    /// would be the next ones.
+    pub(super) fn can_read_on(&self) -> bool {
+        let ready = self
+            .link
+            .as_ref()
+            .is_some_and(|link| link.can_register() && link.sink.is_idle());
+        ready && self.recv.is_empty() && self.turns.sink_pins == 0
+    }
+}
