@@ -257,7 +257,8 @@ impl Inner {
         if let Some(mut link) = self.link.take() {
             self.recv.unmap();
             // What was offered and not read is not sent any more.
-            self.turns.dropped = self.turns.dropped.saturating_add(link.source.left());
+            let left = link.source.awaited_left();
+            self.turns.dropped = self.turns.dropped.saturating_add(left);
             link.older = self.retired.take();
             self.retired = Some(link);
             sock.set_alarm(Alarm::Reap, 0);
@@ -502,6 +503,8 @@ impl Inner {
                     sock.count(|t| &t.zcopy_bytes_sent, len);
                     self.send.skip(len);
                     link.source.on_taken(len);
+                    // For who has lent it, and waits for room.
+                    self.wake.writable = true;
                     self.on_progress();
                 }
                 Output::Dropped { run, len } => {

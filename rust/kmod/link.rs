@@ -671,9 +671,9 @@ impl Link {
         })
     }
 
-    /// Runs and regions of programs that this link keeps pinned.
+    /// Runs and regions of calls that wait which this link keeps pinned.
     pub(crate) fn pins(&self) -> (u32, u32) {
-        (self.source.len(), self.sink.pins())
+        (self.source.awaited_len(), self.sink.pins())
     }
 
     /// Ends all transfers and frees everything. Sleeps; without the endpoint's

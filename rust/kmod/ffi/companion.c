@@ -17,6 +17,7 @@
 #include <net/tcp_states.h>
 
 #include "helpers.h"
+#include "zcopy.h"
 
 struct sdp_companion {
 	struct socket *tcp;
@@ -317,6 +318,8 @@ static int set_general(struct sock *sk, int option, sockptr_t value,
 	switch (option) {
 	case SO_REUSEPORT:
 		return sdp_set_reuseport(sk, value, len);
+	case SO_ZEROCOPY:
+		return sdp_set_zerocopy(sk, value, len);
 	case SO_ATTACH_REUSEPORT_CBPF:
 	case SO_ATTACH_REUSEPORT_EBPF:
 	case SO_DETACH_REUSEPORT_BPF:

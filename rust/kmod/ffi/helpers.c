@@ -323,14 +323,17 @@ void sdp_sock_init(struct socket *sock, struct sock *sk,
 	sk->sk_allocation = SDP_GFP_PAYLOAD;
 	sk->sk_use_task_frag = false;
 	/* Options of SOL_SOCKET come here: some the core keeps to others. */
-	if (sock)
+	if (sock) {
 		set_bit(SOCK_CUSTOM_SOCKOPT, &sock->flags);
+		set_bit(SOCK_SUPPORT_ZC, &sock->flags);
+	}
 }
 
 void sdp_sock_graft(struct sock *sk, struct socket *parent)
 {
 	sock_graft(sk, parent);
 	set_bit(SOCK_CUSTOM_SOCKOPT, &parent->flags);
+	set_bit(SOCK_SUPPORT_ZC, &parent->flags);
 }
 
 void sdp_sock_orphan(struct sock *sk)
@@ -342,7 +345,7 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 {
 	static const enum sock_flags inherited[] = {
 		SOCK_KEEPOPEN, SOCK_LINGER, SOCK_URGINLINE, SOCK_BROADCAST,
-		SOCK_LOCALROUTE,
+		SOCK_LOCALROUTE, SOCK_ZEROCOPY,
 	};
 	int i;
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory of programs: where a message's iterator stands in it, pages pinned and
- * mapped for a device, the price of pinning. Wrappers as in helpers.c.
+ * mapped for a device, the price of pinning, and what a program is told of memory
+ * that it has lent. Wrappers as in helpers.c.
  */
+#include <linux/errqueue.h>
+#include <linux/in.h>
+#include <linux/in6.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/scatterlist.h>
 #include <linux/skbuff.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
+#include <net/sock.h>
 
 #include "zcopy.h"
 
@@ -28,11 +33,15 @@ size_t sdp_iter_user_segment(const struct iov_iter *iter, unsigned long *addr)
 
 /* linux/mm.h */
 
-int sdp_pin_user_pages(unsigned long addr, int count, bool write,
+int sdp_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
 		       struct page **pages)
 {
-	/* As long as a system call waits, like direct I/O: not long-term. */
-	return pin_user_pages_fast(addr, count, write ? FOLL_WRITE : 0, pages);
+	unsigned int flags = write ? FOLL_WRITE : 0;
+
+	/* As long as a system call waits it is like direct I/O. */
+	if (lasting)
+		flags |= FOLL_LONGTERM;
+	return pin_user_pages_fast(addr, count, flags, pages);
 }
 
 /* linux/skbuff.h: RLIMIT_MEMLOCK of the user, as MSG_ZEROCOPY charges it */
@@ -53,6 +62,104 @@ void sdp_unaccount_pinned(struct user_struct *user, unsigned int pages)
 	struct mmpin pin = { .user = user, .num_pg = pages };
 
 	mm_unaccount_pinned_pages(&pin);
+}
+
+/* linux/skbuff.h: notifications of MSG_ZEROCOPY and io_uring */
+
+/*
+ * What a call with MSG_ZEROCOPY has asked for, with a reference of ours; NULL
+ * if nothing: the flag alone means nothing, as in TCP. With lock_sock.
+ */
+struct ubuf_info *sdp_notice_begin(struct sock *sk, struct msghdr *msg,
+				   size_t len)
+{
+	struct ubuf_info *uarg;
+
+	if (msg->msg_ubuf) {
+		net_zcopy_get(msg->msg_ubuf);
+		return msg->msg_ubuf;
+	}
+	if (!sock_flag(sk, SOCK_ZEROCOPY))
+		return NULL;
+	uarg = msg_zerocopy_realloc(sk, len, NULL, false);
+	return uarg ?: ERR_PTR(-ENOBUFS);
+}
+
+void sdp_notice_get(struct ubuf_info *uarg)
+{
+	net_zcopy_get(uarg);
+}
+
+/*
+ * io_uring takes for copied what no buffer was sent for. This stands for the
+ * buffers that others have; nobody looks into it.
+ */
+static struct sk_buff lent_memory;
+
+void sdp_notice_put(struct ubuf_info *uarg, bool lent, bool copied)
+{
+	uarg->ops->complete(lent ? &lent_memory : NULL, uarg, !copied);
+}
+
+void sdp_notice_abort(struct ubuf_info *uarg)
+{
+	if (uarg->ops == &msg_zerocopy_ubuf_ops)
+		msg_zerocopy_put_abort(uarg, true);
+	else
+		net_zcopy_put(uarg);
+}
+
+bool sdp_has_notices(const struct sock *sk)
+{
+	return !skb_queue_empty_lockless(&sk->sk_error_queue);
+}
+
+/* As ip_recv_error() and ipv6_recv_error(), which look into a struct inet_sock. */
+int sdp_recv_notice(struct sock *sk, struct msghdr *msg, bool v6)
+{
+	struct {
+		struct sock_extended_err ee;
+		union {
+			struct sockaddr_in v4;
+			struct sockaddr_in6 v6;
+		} offender;
+	} told = {};
+	struct sk_buff *skb = sock_dequeue_err_skb(sk);
+
+	if (!skb)
+		return -EAGAIN;
+	told.ee = SKB_EXT_ERR(skb)->ee;
+	if (v6)
+		put_cmsg(msg, SOL_IPV6, IPV6_RECVERR,
+			 offsetofend(typeof(told), offender.v6), &told);
+	else
+		put_cmsg(msg, SOL_IP, IP_RECVERR,
+			 offsetofend(typeof(told), offender.v4), &told);
+	msg->msg_flags |= MSG_ERRQUEUE;
+	consume_skb(skb);
+	return 0;
+}
+
+void sdp_purge_notices(struct sock *sk)
+{
+	skb_queue_purge(&sk->sk_error_queue);
+}
+
+/* SO_ZEROCOPY, which the core keeps to other families. */
+int sdp_set_zerocopy(struct sock *sk, sockptr_t value, unsigned int len)
+{
+	int on;
+
+	if (len < sizeof(on))
+		return -EINVAL;
+	if (copy_from_sockptr(&on, value, sizeof(on)))
+		return -EFAULT;
+	if (on < 0 || on > 1)
+		return -EINVAL;
+	lock_sock(sk);
+	sock_valbool_flag(sk, SOCK_ZEROCOPY, on);
+	release_sock(sk);
+	return 0;
 }
 
 /* linux/wait.h, linux/sched/signal.h */

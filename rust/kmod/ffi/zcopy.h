@@ -5,10 +5,13 @@
 #ifndef SDP_FFI_ZCOPY_H
 #define SDP_FFI_ZCOPY_H
 
+#include <linux/sockptr.h>
 #include <linux/types.h>
 #include <rdma/ib_verbs.h>
 
 struct iov_iter;
+struct msghdr;
+struct ubuf_info;
 struct page;
 struct scatterlist;
 struct user_struct;
@@ -19,13 +22,24 @@ struct wait_queue_head;
 size_t sdp_iter_user_segment(const struct iov_iter *iter, unsigned long *addr);
 
 /* linux/mm.h */
-int sdp_pin_user_pages(unsigned long addr, int count, bool write,
+int sdp_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
 		       struct page **pages);
 
 /* linux/skbuff.h */
 int sdp_account_pinned(size_t len, struct user_struct **user,
 		       unsigned int *pages);
 void sdp_unaccount_pinned(struct user_struct *user, unsigned int pages);
+
+/* linux/skbuff.h: notifications of MSG_ZEROCOPY and io_uring */
+struct ubuf_info *sdp_notice_begin(struct sock *sk, struct msghdr *msg,
+				   size_t len);
+void sdp_notice_get(struct ubuf_info *uarg);
+void sdp_notice_put(struct ubuf_info *uarg, bool lent, bool copied);
+void sdp_notice_abort(struct ubuf_info *uarg);
+bool sdp_has_notices(const struct sock *sk);
+int sdp_recv_notice(struct sock *sk, struct msghdr *msg, bool v6);
+void sdp_purge_notices(struct sock *sk);
+int sdp_set_zerocopy(struct sock *sk, sockptr_t value, unsigned int len);
 
 /* linux/wait.h, linux/sched/signal.h */
 void sdp_waitqueue_init(struct wait_queue_head *queue);

@@ -379,6 +379,7 @@ unsafe extern "C" fn destruct_cb(sk: *mut ffi::sock) {
     // SAFETY: The memory is still there; the namespace is released later.
     unsafe {
         (*sock).net().delist(&*sock);
+        ffi::sdp_purge_notices(sk);
         core::ptr::drop_in_place(&raw mut (*sock).body);
     }
 }

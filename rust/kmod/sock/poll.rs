@@ -66,7 +66,8 @@ impl Sock {
                 mask |= PRI;
             }
         }
-        if self.err() != 0 {
+        // SAFETY: A plain question about a valid socket.
+        if self.err() != 0 || unsafe { ffi::sdp_has_notices(self.sk()) } {
             mask |= ERR;
         }
         mask

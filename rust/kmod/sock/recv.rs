@@ -7,6 +7,7 @@
 //! bytes are copied: a counted page keeps them.
 
 use crate::{
+    addr::Family,
     endpoint::Inner,
     ffi,
     sock::{
@@ -20,7 +21,10 @@ use crate::{
         Wish, //
     },
 };
-use kernel::prelude::*;
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
 
 /// What a reader finds at its position.
 enum Next {
@@ -45,8 +49,10 @@ impl Sock {
         flags: u32,
     ) -> Result<i32> {
         if flags & ffi::MSG_ERRQUEUE != 0 {
-            // The error queue is empty as long as nothing is sent uncopied.
-            return Err(EAGAIN);
+            let v6 = self.look(|inner| inner.family) == Family::V6;
+            // SAFETY: By the caller's promise.
+            to_result(unsafe { ffi::sdp_recv_notice(self.sk(), msg.cast(), v6) })?;
+            return Ok(0);
         }
         let mut call = Some(self.lock());
         if self.tcp_state() == ffi::TCP_LISTEN {

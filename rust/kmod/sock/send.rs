@@ -15,6 +15,7 @@ use crate::{
         Sock, //
     },
     verbs::buffer::Page,
+    zcopy::notice::Notice,
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -74,19 +75,68 @@ impl Sock {
         if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
             return Err(EPIPE);
         }
+        if flags & ffi::MSG_ZEROCOPY != 0 && len > 0 {
+            // SAFETY: The message is the caller's.
+            let asked = unsafe { Notice::asked(self, msg, len) }?;
+            if let Some(mut asked) = asked {
+                let lent = Some(&mut *asked);
+                // SAFETY: As above.
+                let end = unsafe { self.send_all(call, msg, len, flags, lent, &mut timeo, copied) };
+                if *copied > 0 {
+                    self.tell(asked);
+                } else {
+                    asked.abort();
+                }
+                return end;
+            }
+        }
+        // SAFETY: The message is the caller's.
+        unsafe { self.send_all(call, msg, len, flags, None, &mut timeo, copied) }
+    }
+
+    /// Sends all of `msg`. With `asked` without waiting for the peer: memory is
+    /// lent as long as there is room for offers, and `asked` is told of copies.
+    ///
+    /// # Safety
+    ///
+    /// As for `send`.
+    #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
+    unsafe fn send_all<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        msg: *mut ffi::core::msghdr,
+        len: usize,
+        flags: u32,
+        mut asked: Option<&mut Notice>,
+        timeo: &mut isize,
+        copied: &mut usize,
+    ) -> Result {
         // A call that may not wait never waits for the peer.
-        let plain = flags & (ffi::MSG_DONTWAIT | ffi::MSG_OOB) == 0 && timeo != 0;
+        let may_wait = flags & ffi::MSG_DONTWAIT == 0 && *timeo != 0;
+        let plain = flags & ffi::MSG_OOB == 0 && (may_wait || asked.is_some());
         let least = if plain { self.source_threshold() } else { 0 };
         while *copied < len {
             if least > 0 {
-                // SAFETY: The message is the caller's.
-                if unsafe { self.send_uncopied(call, msg, least, &mut timeo, copied) }? {
+                let before = *copied;
+                if let Some(asked) = asked.as_deref() {
+                    // SAFETY: The message is the caller's.
+                    *copied = before.saturating_add(unsafe { self.send_lent(msg, least, asked) });
+                } else {
+                    // SAFETY: The message is the caller's.
+                    unsafe { self.send_uncopied(call, msg, least, timeo, copied) }?;
+                }
+                if *copied > before {
                     continue;
                 }
             }
             if self.look(|inner| inner.send_room(self)) == 0 {
                 self.net().stats.send_waits.inc();
-                self.wait_for_room(call, &mut timeo)?;
+                self.wait_for_room(call, timeo, least > 0 && asked.is_some())?;
+                // Perhaps what there is room for by now is not copied.
+                continue;
+            }
+            if let Some(asked) = asked.as_deref_mut() {
+                asked.set_copied();
             }
             let want = len.wrapping_sub(*copied);
             // A write may overshoot the limit by one fragment, as in TCP.
@@ -94,7 +144,7 @@ impl Sock {
                 Ok(filled) => filled,
                 Err(e) if e == ENOBUFS => {
                     // No page: wait for our own to come back.
-                    self.wait_for_memory(call, &mut timeo)?;
+                    self.wait_for_memory(call, timeo)?;
                     continue;
                 }
                 Err(e) => return Err(e),
@@ -196,8 +246,14 @@ impl Sock {
     }
 
     /// Waits until a third of the send buffer is free again, so that a writer
-    /// is not woken for every message.
-    fn wait_for_room<'a>(&'a self, call: &mut Option<CallGuard<'a>>, timeo: &mut isize) -> Result {
+    /// is not woken for every message; or, who `lends`, until the peer has read
+    /// an offer.
+    fn wait_for_room<'a>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        timeo: &mut isize,
+        lends: bool,
+    ) -> Result {
         // What is corked must go, or no room would ever come.
         self.drive(|inner| {
             if let Some(engine) = inner.engine.as_mut() {
@@ -210,8 +266,11 @@ impl Sock {
             }
             // SAFETY: The socket is open; sets the flag that completions test.
             unsafe { ffi::sdp_note_no_space(self.sk()) };
-            let room = self.look(|inner| inner.send_room(self));
-            (room > self.sndbuf() / 3).then_some(Ok(()))
+            let ready = self.look(|inner| {
+                let room = inner.send_room(self) > self.sndbuf() / 3;
+                room || lends && inner.can_lend()
+            });
+            ready.then_some(Ok(()))
         })?
     }
 }

@@ -9,6 +9,7 @@ use crate::{
         Sock,
         SockRef, //
     },
+    zcopy::notice::Notices,
 };
 use core::marker::PhantomPinned;
 use kernel::{
@@ -36,6 +37,8 @@ pub(crate) struct Wake {
     pub(crate) urgent: bool,
     /// A writer or a reader whose memory is pinned has something to look at.
     pub(crate) settled: bool,
+    /// Writers who have not waited are to be told.
+    pub(crate) notices: Notices,
     /// The listener that waited for a connection which will not come.
     pub(crate) bereaved: Option<SockRef>,
 }
@@ -71,6 +74,7 @@ impl Wake {
                 ffi::sdp_wake_writable(sk);
             }
         }
+        drop(self.notices);
         if let Some(listener) = self.bereaved {
             listener.look(|inner| {
                 if let Some(l) = inner.listener.as_mut() {

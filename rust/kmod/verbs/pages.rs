@@ -16,6 +16,18 @@ use kernel::{
     sync::Arc, //
 };
 
+/// What pages are pinned for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A device reads them while the system call waits.
+    Read,
+    /// A device writes to them while the system call waits.
+    Write,
+    /// A device reads them, and the system call returns before that: for who
+    /// knows how long. Whoever tells the program of the end accounts for it.
+    Lend,
+}
+
 /// A stretch of a program's memory whose pages are pinned.
 ///
 /// # Invariants
@@ -54,18 +66,24 @@ fn pages_of(addr: usize, len: usize) -> usize {
 }
 
 impl UserPages {
-    /// Pins up to `len` bytes at `addr` of the calling program, to be written by
-    /// a device if `write`. May pin fewer; fails where nothing can be pinned.
-    pub(crate) fn pin(addr: usize, len: usize, write: bool) -> Result<Arc<Self>> {
+    /// Pins up to `len` bytes at `addr` of the calling program. May pin fewer;
+    /// fails where nothing can be pinned.
+    pub(crate) fn pin(addr: usize, len: usize, purpose: Purpose) -> Result<Arc<Self>> {
         let count = pages_of(addr, len);
         let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
         let mut user = core::ptr::null_mut();
         let mut charged = 0;
-        // SAFETY: The places for the results are ours.
-        kernel::error::to_result(unsafe { ffi::sdp_account_pinned(len, &mut user, &mut charged) })?;
+        let lent = purpose == Purpose::Lend;
+        let write = purpose == Purpose::Write;
+        if !lent {
+            // SAFETY: The places for the results are ours.
+            kernel::error::to_result(unsafe {
+                ffi::sdp_account_pinned(len, &mut user, &mut charged)
+            })?;
+        }
         let wanted = c_int::try_from(count).unwrap_or(c_int::MAX);
         // SAFETY: There is room for `count` pointers.
-        let got = unsafe { ffi::sdp_pin_user_pages(addr, wanted, write, pages.as_mut_ptr()) };
+        let got = unsafe { ffi::sdp_pin_user_pages(addr, wanted, write, lent, pages.as_mut_ptr()) };
         let got = usize::try_from(got).unwrap_or(0).min(count);
         // SAFETY: The call has filled in that many.
         unsafe { pages.inc_len(got) };
@@ -190,7 +208,7 @@ impl UserPages {
         let at = (self.addr & !(PAGE_SIZE - 1)).wrapping_add(first.saturating_mul(PAGE_SIZE));
         let wanted = n.min(BATCH) as c_int;
         // SAFETY: There is room for `BATCH` pointers.
-        let got = unsafe { ffi::sdp_pin_user_pages(at, wanted, true, now.as_mut_ptr()) };
+        let got = unsafe { ffi::sdp_pin_user_pages(at, wanted, true, false, now.as_mut_ptr()) };
         let got = usize::try_from(got).unwrap_or(0).min(BATCH);
         let mut same = 0;
         for (i, page) in now.iter().take(got).enumerate() {

@@ -7,10 +7,12 @@
 //! recv() reads of the peer's offers, or has offered to be written; both belong
 //! to the link, so that nothing is unpinned while a queue pair or a peer can
 //! still get at it. [`send`], [`recv`] and [`offer`] are the system calls' part:
-//! they pin, wait, and give up; [`room`] is what the latter two share.
+//! they pin, wait, and give up; [`room`] is what the latter two share. Who does
+//! not wait is told later, by a [`notice`].
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 
+pub(crate) mod notice;
 pub(crate) mod offer;
 pub(crate) mod recv;
 mod room;
@@ -37,7 +39,7 @@ pub(crate) struct Turns {
     pub(crate) sending: bool,
     /// A recv() has pinned memory and waits. Other readers wait for it.
     pub(crate) reading: bool,
-    /// Runs whose memory is not free again.
+    /// Runs of the send() of now whose memory is not free again.
     pub(crate) source_pins: u32,
     /// Regions that Reads write to and that are not free again.
     pub(crate) sink_pins: u32,

@@ -21,7 +21,10 @@ use crate::{
             RxBuffer, //
         },
         device::Device,
-        pages::UserPages,
+        pages::{
+            Purpose,
+            UserPages, //
+        },
         qp::Access,
         region::{
             self,
@@ -45,8 +48,8 @@ impl Sock {
         access: Access,
     ) -> Result<(Region, Arc<UserPages>)> {
         let len = len.min(region::reach(addr, device.region_pages()));
-        let pages =
-            UserPages::pin(addr, len, true).inspect_err(|_| self.count(|t| &t.pin_failures, 1))?;
+        let pages = UserPages::pin(addr, len, Purpose::Write)
+            .inspect_err(|_| self.count(|t| &t.pin_failures, 1))?;
         Ok((self.region_of(device, pages.clone(), access)?, pages))
     }
 

@@ -32,13 +32,17 @@ use crate::{
     verbs::{
         device::Device,
         mr,
-        pages::UserPages,
+        pages::{
+            Purpose,
+            UserPages, //
+        },
         qp::Access,
         region::{
             self,
             Region, //
         },
     },
+    zcopy::notice::Notice,
 };
 use kernel::{
     prelude::*,
@@ -130,7 +134,7 @@ impl Sock {
             let more = !refused && threshold::is_zcopy(left as u64, least);
             if more && self.look(|inner| inner.can_offer()) {
                 // SAFETY: As above.
-                match unsafe { self.offer(msg, least) } {
+                match unsafe { self.offer(msg, least, None) } {
                     Ok(n) => *sent = sent.saturating_add(n),
                     Err(_) => refused = true,
                 }
@@ -162,19 +166,66 @@ impl Sock {
         end
     }
 
-    /// Offers the next piece; returns its length.
+    /// Lends what comes next in `msg` to the peer, as far as it lies in one piece
+    /// and an offer can be made now; `asked` tells of the end. Returns how much
+    /// that is; 0: it is to be copied.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is the caller's message.
+    pub(crate) unsafe fn send_lent(
+        &self,
+        msg: *mut ffi::core::msghdr,
+        least: u32,
+        asked: &Notice,
+    ) -> usize {
+        // SAFETY: By the caller's promise.
+        let (_, len) = unsafe { segment(msg) };
+        if !threshold::is_zcopy(len as u64, least) || !self.look(|inner| inner.can_lend()) {
+            return 0;
+        }
+        // SAFETY: As above.
+        unsafe { self.offer(msg, least, Some(asked)) }.unwrap_or(0)
+    }
+
+    /// What a call has asked for is told: behind what it, or an earlier one, has
+    /// lent.
+    pub(crate) fn tell(&self, asked: KBox<Notice>) {
+        let mut asked = Some(asked);
+        self.look(|inner| {
+            if let Some(link) = inner.link.as_mut() {
+                asked = asked
+                    .take()
+                    .and_then(|asked| link.source.tell_behind(asked));
+            }
+        });
+        // Told now if nothing is lent; without the endpoint's lock.
+        drop(asked);
+    }
+
+    /// Offers the next piece; returns its length. `asked` tells of the end of the
+    /// offer, or the caller waits for it.
     ///
     /// # Safety
     ///
     /// As for `send_uncopied`.
-    unsafe fn offer(&self, msg: *mut ffi::core::msghdr, least: u32) -> Result<usize> {
+    unsafe fn offer(
+        &self,
+        msg: *mut ffi::core::msghdr,
+        least: u32,
+        asked: Option<&Notice>,
+    ) -> Result<usize> {
         // SAFETY: By the caller's promise.
         let (addr, len) = unsafe { segment(msg) };
         let device = self.look(|inner| inner.device()).ok_or(EPIPE)?;
         let most = region::reach(addr, device.region_pages());
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let want = split::next_run(len as u64, most, least) as usize;
-        let made = UserPages::pin(addr, want, false);
+        let purpose = match asked {
+            Some(_) => Purpose::Lend,
+            None => Purpose::Read,
+        };
+        let made = UserPages::pin(addr, want, purpose);
         let pages = made.inspect_err(|_| self.count(|t| &t.pin_failures, 1))?;
         if !threshold::is_zcopy(pages.len() as u64, least) {
             self.count(|t| &t.pin_failures, 1);
@@ -182,9 +233,10 @@ impl Sock {
         }
         let n = pages.len();
         let mut region = Some(self.region_of(&device, pages, Access::RemoteRead)?);
-        let offered = self.drive(|inner| inner.offer(&mut region));
+        let mut notice = asked.map(Notice::part).transpose()?;
+        let offered = self.drive(|inner| inner.offer(&mut region, &mut notice));
         // What is still here is of no use; not under the endpoint's lock.
-        drop(region);
+        drop((region, notice));
         offered?;
         // SAFETY: As above; the segment has this many bytes.
         unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
@@ -223,8 +275,14 @@ impl Inner {
         }
     }
 
-    /// Offers `region` to the peer; takes it in the case of success.
-    fn offer(&mut self, region: &mut Option<Region>) -> Result {
+    /// Whether memory could be lent now.
+    pub(crate) fn can_lend(&self) -> bool {
+        !self.turns.sending && self.can_offer()
+    }
+
+    /// Offers `region` to the peer; `notice` is told of the end, or a call waits
+    /// for it. Takes both in the case of success.
+    fn offer(&mut self, region: &mut Option<Region>, notice: &mut Option<KBox<Notice>>) -> Result {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
         };
@@ -260,8 +318,9 @@ impl Inner {
         }
         // Room was reserved for both.
         self.send.push_pinned(pages, len)?;
-        link.source.push(id, len, given)?;
-        self.turns.source_pins = self.turns.source_pins.saturating_add(1);
+        let awaited = u32::from(notice.is_none());
+        link.source.push(id, len, given, notice.take())?;
+        self.turns.source_pins = self.turns.source_pins.saturating_add(awaited);
         Ok(())
     }
 
@@ -270,9 +329,10 @@ impl Inner {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        let oldest = link.source.oldest();
+        let oldest = link.source.oldest_awaited();
         if oldest.is_some_and(|id| engine.withdraw(id).is_err()) {
-            // Not to be expected: nothing is ever queued behind a run.
+            // Not to be expected: nothing is queued behind a run that a call
+            // waits for.
             engine.abort();
         }
     }
@@ -288,10 +348,13 @@ impl Inner {
                 engine.handle_link_failed();
             }
         }
-        let count = link.source.reap();
-        if count > 0 {
-            self.turns.source_pins = self.turns.source_pins.saturating_sub(count);
-            self.wake().settled = true;
+        while let Some(over) = self.link.as_mut().and_then(|link| link.source.reap()) {
+            let awaited = over.awaited.into();
+            self.turns.source_pins = self.turns.source_pins.saturating_sub(awaited);
+            let wake = self.wake();
+            wake.settled = true;
+            wake.writable = true;
+            wake.notices.append(over.notices);
         }
     }
 }

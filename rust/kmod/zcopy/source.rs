@@ -7,6 +7,9 @@
 //! memory unpinned. Until then what the peer does not read itself is gathered
 //! through the registration.
 //!
+//! Either the call that has offered a run waits until it is over, or the memory
+//! is lent and the program is told of the end.
+//!
 //! Contexts and locks: under the endpoint's lock, in process context.
 
 use crate::{
@@ -15,6 +18,10 @@ use crate::{
     verbs::{
         pages::UserPages,
         region::Region, //
+    },
+    zcopy::notice::{
+        Notice,
+        Notices, //
     },
 };
 use kernel::{
@@ -37,6 +44,17 @@ struct Run {
     returned: bool,
     /// The key is being invalidated, or goes with the queue pair.
     ending: bool,
+    /// A call waits for the end.
+    awaited: bool,
+    /// To be told at the end. The last field: when all else is gone.
+    notices: Notices,
+}
+
+/// A run that is over.
+pub(crate) struct Over {
+    /// A call waits for it.
+    pub(crate) awaited: bool,
+    pub(crate) notices: Notices,
 }
 
 /// The runs of a connection, oldest first.
@@ -54,7 +72,19 @@ impl Source {
         self.runs.reserve(GFP_KERNEL)
     }
 
-    pub(crate) fn push(&mut self, id: RunId, len: u32, region: Region) -> Result {
+    /// A run, of which `notice` is to be told if nobody waits for it.
+    pub(crate) fn push(
+        &mut self,
+        id: RunId,
+        len: u32,
+        region: Region,
+        notice: Option<KBox<Notice>>,
+    ) -> Result {
+        let awaited = notice.is_none();
+        let mut notices = Notices::default();
+        if let Some(notice) = notice {
+            notices.push(notice);
+        }
         self.runs.push(
             Run {
                 id,
@@ -65,13 +95,34 @@ impl Source {
                 region: Some(region),
                 returned: false,
                 ending: false,
+                awaited,
+                notices,
             },
             GFP_KERNEL,
         )
     }
 
-    pub(crate) fn len(&self) -> u32 {
-        u32::try_from(self.runs.len()).unwrap_or(u32::MAX)
+    fn awaited(&self) -> impl Iterator<Item = &Run> {
+        (0..self.runs.len())
+            .filter_map(|i| self.runs.get(i))
+            .filter(|run| run.awaited)
+    }
+
+    /// Runs that a call waits for.
+    pub(crate) fn awaited_len(&self) -> u32 {
+        u32::try_from(self.awaited().count()).unwrap_or(u32::MAX)
+    }
+
+    /// Has `notice` told behind that of the youngest lent run; gives it back if
+    /// there is none.
+    pub(crate) fn tell_behind(&mut self, notice: KBox<Notice>) -> Option<KBox<Notice>> {
+        match self.runs.back_mut().filter(|run| !run.awaited) {
+            Some(run) => {
+                run.notices.push(notice);
+                None
+            }
+            None => Some(notice),
+        }
     }
 
     /// Runs whose key is still to be invalidated.
@@ -82,10 +133,9 @@ impl Source {
             .count()
     }
 
-    /// Bytes that have not left the stream.
-    pub(crate) fn left(&self) -> u32 {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
+    /// Bytes of runs that a call waits for which have not left the stream.
+    pub(crate) fn awaited_left(&self) -> u32 {
+        self.awaited()
             .fold(0, |sum, run| sum.saturating_add(run.left))
     }
 
@@ -94,12 +144,9 @@ impl Source {
         self.runs.get_mut(at)
     }
 
-    /// The oldest run of which bytes are in the stream.
-    pub(crate) fn oldest(&self) -> Option<RunId> {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .find(|run| run.left > 0)
-            .map(|run| run.id)
+    /// The oldest run that a call waits for of which bytes are in the stream.
+    pub(crate) fn oldest_awaited(&self) -> Option<RunId> {
+        self.awaited().find(|run| run.left > 0).map(|run| run.id)
     }
 
     /// The next `len` bytes have left the stream without a SEND.
@@ -170,16 +217,16 @@ impl Source {
         }
     }
 
-    /// Forgets the runs that are over; returns how many.
-    pub(crate) fn reap(&mut self) -> u32 {
-        let mut count = 0u32;
-        while let Some(run) = self.runs.front_mut() {
-            if !run.returned || run.region.is_some() || run.left > 0 || run.flying > 0 {
-                break;
-            }
-            self.runs.pop();
-            count = count.saturating_add(1);
+    /// Forgets the oldest run, if it is over.
+    pub(crate) fn reap(&mut self) -> Option<Over> {
+        let run = self.runs.front_mut()?;
+        if !run.returned || run.region.is_some() || run.left > 0 || run.flying > 0 {
+            return None;
         }
-        count
+        let run = self.runs.pop()?;
+        Some(Over {
+            awaited: run.awaited,
+            notices: run.notices,
+        })
     }
 }

@@ -8,6 +8,7 @@ mod close;
 mod connect;
 mod creation;
 mod iovec;
+mod lent;
 mod names;
 mod namespaces;
 mod oob;
@@ -56,6 +57,7 @@ const TABLES: &[&[Case]] = &[
     transfer::CASES,
     zcopy::CASES,
     written::CASES,
+    lent::CASES,
 ];
 
 pub fn all() -> Vec<Test> {

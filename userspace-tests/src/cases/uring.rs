@@ -4,12 +4,14 @@
 use io_uring::{cqueue, opcode, squeue::Entry, types, IoUring};
 use libc::{ECANCELED, ECONNREFUSED, EPIPE, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLIN, SHUT_WR};
 
+use super::zcopy;
 use crate::addr::Addr;
 use crate::case::Case;
 use crate::errno::{Errno, Res};
 use crate::payload::{bytes, Digest};
 use crate::role::Role;
 use crate::sock::Sock;
+use crate::world::Family;
 
 /// A ring whose entries are named by the case.
 struct Ring(IoUring);
@@ -37,11 +39,16 @@ impl Ring {
     /// The same with the flags of the completion.
     #[track_caller]
     fn next_flagged(&mut self) -> (u64, Res<i32>, u32) {
+        let (name, result, flags) = self.next_raw();
+        (name, if result < 0 { Err(Errno(-result)) } else { Ok(result) }, flags)
+    }
+
+    /// The same as it comes: the result of a notice is no errno.
+    #[track_caller]
+    fn next_raw(&mut self) -> (u64, i32, u32) {
         loop {
             if let Some(entry) = self.0.completion().next() {
-                let result = entry.result();
-                let result = if result < 0 { Err(Errno(-result)) } else { Ok(result) };
-                return (entry.user_data(), result, entry.flags());
+                return (entry.user_data(), entry.result(), entry.flags());
             }
             self.0.submit_and_wait(1).expect("io_uring_enter");
         }
@@ -79,6 +86,16 @@ fn accept(s: &Sock) -> opcode::Accept {
     opcode::Accept::new(fd(s), std::ptr::null_mut(), std::ptr::null_mut())
 }
 
+/// `IORING_SEND_ZC_REPORT_USAGE`, and what it reports.
+const REPORT_USAGE: u16 = 8;
+const USAGE_COPIED: i32 = i32::MIN;
+
+const ZC_LENGTHS: [usize; 4] = [100, 5000, 300_000, 3_000_000];
+
+fn zc_part(len: usize) -> Vec<u8> {
+    bytes(len as u64, len)
+}
+
 fn told_listener(t: &Role) -> Sock {
     let listener = t.listener(8);
     t.tell("port", t.port_of(&listener));
@@ -105,6 +122,36 @@ pub const CASES: &[Case] = &[
             t.holds("data", room == bytes(1, 5000));
             t.eq("send", ring.run(send(s, b"answer").build()), Ok(6));
             t.eq("shutdown", ring.run(opcode::Shutdown::new(fd(s), SHUT_WR).build()), Ok(0));
+        },
+    )
+    .both_versions(),
+    Case::two(
+        "uring_send_zc_says_when_its_memory_is_free",
+        |t| {
+            let s = zcopy::server(t);
+            t.holds("data", t.recv_to_end(&s) == ZC_LENGTHS.map(zc_part).concat());
+        },
+        |t| {
+            let s = zcopy::client(t);
+            let mut ring = Ring::new();
+            for len in ZC_LENGTHS {
+                let data = zc_part(len);
+                let entry = opcode::SendZc::new(fd(&s), data.as_ptr(), len as u32);
+                let entry = entry.flags(MSG_WAITALL | MSG_NOSIGNAL).zc_flags(REPORT_USAGE);
+                ring.submit(entry.build(), 7);
+                let (_, sent, flags) = ring.next_flagged();
+                t.eq("sent", sent, Ok(len as i32));
+                t.holds("a notice will come", cqueue::more(flags));
+                let (name, usage, flags) = ring.next_raw();
+                t.eq("name", name, 7);
+                t.holds("the notice", cqueue::notif(flags) && !cqueue::more(flags));
+                assert!(usage == 0 || usage == USAGE_COPIED, "usage {usage:#x}");
+                // Below the threshold it is copied.
+                let lent = usage == 0;
+                assert!(t.family != Family::Sdp || lent == (len >= 4096), "{len} lent: {lent}");
+            }
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
         },
     )
     .both_versions(),

@@ -2,14 +2,12 @@
 //! Readers who come before the bytes: their memory is offered, and the peer writes to it. On TCP the
 //! same scripts say what has to arrive; on SDP the counters say which way it came.
 
-use std::fs;
-
 use libc::{
     SYS_recvfrom, MSG_NOSIGNAL, MSG_WAITALL, POLLIN, SHUT_RD, SHUT_WR, SIGUSR1, SOL_TCP,
     SO_RCVTIMEO,
 };
 
-use super::zcopy::{anonymous, client, counted, server, Counters, Room, MIB};
+use super::zcopy::{anonymous, client, counted, pins, server, Counters, Room, MIB};
 use crate::blocked::kill_thread;
 use crate::case::Case;
 use crate::child;
@@ -113,17 +111,6 @@ fn traffic(s: &Sock, at: usize) -> u64 {
 /// Places in `struct sdp_traffic`.
 const WRITTEN_BYTES_SENT: usize = 4;
 const WRITTEN_BYTES_RECEIVED: usize = 5;
-
-/// Pages pinned and given back, of the whole machine.
-fn pins() -> (i64, i64) {
-    fs::read_to_string("/proc/sys/vm/stat_refresh").expect("stat_refresh");
-    let text = fs::read_to_string("/proc/vmstat").expect("vmstat");
-    let of = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.expect("a counter of pins").trim().parse().expect("a number")
-    };
-    (of("nr_foll_pin_acquired"), of("nr_foll_pin_released"))
-}
 
 pub const CASES: &[Case] = &[
     Case::two(

@@ -108,6 +108,17 @@ pub(super) fn counted(t: &Role, script: impl FnOnce(), check: impl FnOnce(&dyn F
     }
 }
 
+/// Pages pinned and given back, of the whole machine.
+pub(super) fn pins() -> (i64, i64) {
+    fs::read_to_string("/proc/sys/vm/stat_refresh").expect("stat_refresh");
+    let text = fs::read_to_string("/proc/vmstat").expect("vmstat");
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.expect("a counter of pins").trim().parse().expect("a number")
+    };
+    (of("nr_foll_pin_acquired"), of("nr_foll_pin_released"))
+}
+
 /// Memory whose first byte lies at `place` of a page.
 pub(super) struct Room {
     pub(super) pages: Cliff,

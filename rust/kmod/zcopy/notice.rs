@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a sender learns later: that its memory is its own again, and whether it
+//! was copied after all (MSG_ZEROCOPY, io_uring's SEND_ZC).
+//!
+//! The core counts the users of a notification and delivers it after the last
+//! one: to the socket's error queue, or to the ring. That wakes others and may
+//! drop the last reference to the socket, so it happens without the endpoint's
+//! lock.
+
+use crate::{
+    ffi,
+    sock::Sock, //
+};
+use core::ptr::NonNull;
+use kernel::prelude::*;
+
+/// A part in one notification.
+///
+/// # Invariants
+///
+/// `uarg` is valid and one of its references is this value's.
+pub(crate) struct Notice {
+    uarg: NonNull<ffi::core::ubuf_info>,
+    /// Memory was lent for it.
+    lent: bool,
+    /// Something was copied.
+    copied: bool,
+    /// The next older one of a list.
+    next: Option<KBox<Notice>>,
+}
+
+// SAFETY: Notifications may be completed from any context.
+unsafe impl Send for Notice {}
+
+impl Notice {
+    /// What the call has asked for, if it has: MSG_ZEROCOPY on a socket with
+    /// SO_ZEROCOPY, or a notification of io_uring. With `lock_sock`.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is the caller's message.
+    pub(crate) unsafe fn asked(
+        sock: &Sock,
+        msg: *mut ffi::core::msghdr,
+        len: usize,
+    ) -> Result<Option<KBox<Self>>> {
+        let place = KBox::new_uninit(GFP_KERNEL)?;
+        // SAFETY: By the caller's promise; `lock_sock` is held.
+        let uarg = unsafe { ffi::sdp_notice_begin(sock.sk(), msg.cast(), len) };
+        let uarg = kernel::error::from_err_ptr(uarg)?;
+        Ok(NonNull::new(uarg.cast()).map(|uarg| {
+            // INVARIANT: The call has taken or made a reference.
+            place.write(Self {
+                uarg,
+                lent: false,
+                copied: false,
+                next: None,
+            })
+        }))
+    }
+
+    /// A further part, for memory that is lent.
+    pub(crate) fn part(&self) -> Result<KBox<Self>> {
+        let place = KBox::new_uninit(GFP_KERNEL)?;
+        // SAFETY: Valid by the invariant.
+        unsafe { ffi::sdp_notice_get(self.uarg.as_ptr().cast()) };
+        // INVARIANT: The reference taken above.
+        Ok(place.write(Self {
+            uarg: self.uarg,
+            lent: true,
+            copied: false,
+            next: None,
+        }))
+    }
+
+    pub(crate) fn set_copied(&mut self) {
+        self.copied = true;
+    }
+
+    /// Nothing was sent: there is nothing to tell.
+    pub(crate) fn abort(self: KBox<Self>) {
+        // SAFETY: Valid by the invariant; the reference goes with it.
+        unsafe { ffi::sdp_notice_abort(self.uarg.as_ptr().cast()) };
+        core::mem::forget(KBox::into_inner(self));
+    }
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        // SAFETY: Valid by the invariant; this ends our reference.
+        unsafe { ffi::sdp_notice_put(self.uarg.as_ptr().cast(), self.lent, self.copied) };
+    }
+}
+
+/// Notices that are to be told in their order, when this is dropped: without
+/// the endpoint's lock.
+#[derive(Default)]
+pub(crate) struct Notices {
+    newest: Option<KBox<Notice>>,
+}
+
+impl Notices {
+    pub(crate) fn push(&mut self, mut notice: KBox<Notice>) {
+        notice.next = self.newest.take();
+        self.newest = Some(notice);
+    }
+
+    fn pop(&mut self) -> Option<KBox<Notice>> {
+        let mut notice = self.newest.take()?;
+        self.newest = notice.next.take();
+        Some(notice)
+    }
+
+    /// The oldest is taken first from this.
+    fn turn(&mut self) -> Self {
+        let mut turned = Self::default();
+        while let Some(notice) = self.pop() {
+            turned.push(notice);
+        }
+        turned
+    }
+
+    /// Puts `later` behind these.
+    pub(crate) fn append(&mut self, mut later: Self) {
+        let mut turned = later.turn();
+        while let Some(notice) = turned.pop() {
+            self.push(notice);
+        }
+    }
+}
+
+impl Drop for Notices {
+    fn drop(&mut self) {
+        if self.newest.is_none() {
+            return;
+        }
+        let mut turned = self.turn();
+        // One after the other, and not one inside of the other.
+        while let Some(notice) = turned.pop() {
+            drop(notice);
+        }
+    }
+}

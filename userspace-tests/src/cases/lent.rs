@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT
+//! Memory that is lent: `MSG_ZEROCOPY` sends it and returns, and tells by the error queue when it is
+//! the program's own again. On SDP that is zero copy without waiting for the peer.
+
+use std::collections::HashSet;
+use std::fs;
+
+use libc::{
+    c_int, SYS_sendto, EAGAIN, EINVAL, ENOBUFS, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL,
+    MSG_WAITALL, MSG_ZEROCOPY, POLLERR, POLLIN, POLLOUT, SHUT_WR, SIGUSR1, SOL_SOCKET, SOL_TCP,
+};
+
+use super::zcopy::{client, counted, pins, server, Room, MIB};
+use crate::blocked::kill_thread;
+use crate::case::Case;
+use crate::child;
+use crate::errno::{Errno, Res};
+use crate::message::header;
+use crate::payload::bytes;
+use crate::role::Role;
+use crate::signal;
+use crate::sock::Sock;
+use crate::uapi;
+use crate::world::{Family, Ip};
+
+const SO_ZEROCOPY: c_int = 60;
+const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
+const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
+const LEND: c_int = MSG_ZEROCOPY | MSG_NOSIGNAL;
+
+/// One message of the error queue: calls from `first` to `last` are over.
+#[derive(Clone, Copy)]
+struct Notice {
+    first: u32,
+    last: u32,
+    copied: bool,
+}
+
+/// What `recvmsg` puts into the control buffer.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Told {
+    len: usize,
+    level: c_int,
+    kind: c_int,
+    errno: u32,
+    origin: u8,
+    type_: u8,
+    code: u8,
+    pad: u8,
+    info: u32,
+    data: u32,
+    /// Nobody has offended: all zeroes.
+    offender: [u32; 8],
+}
+
+fn notice(t: &Role, s: &Sock) -> Res<Notice> {
+    let mut told = Told::default();
+    let mut message = header(&mut []);
+    message.msg_control = (&raw mut told).cast();
+    message.msg_controllen = size_of::<Told>();
+    let count = s.recvmsg_header(&raw mut message, MSG_ERRQUEUE)?;
+    let (level, kind, offender) = match t.ip {
+        Ip::V4 => (libc::SOL_IP, libc::IP_RECVERR, 16),
+        Ip::V6 => (libc::SOL_IPV6, libc::IPV6_RECVERR, 28),
+    };
+    assert_eq!((count, message.msg_flags & MSG_ERRQUEUE), (0, MSG_ERRQUEUE));
+    assert_eq!((told.level, told.kind, told.len), (level, kind, 16 + 16 + offender));
+    assert_eq!((told.errno, told.type_, told.pad, told.offender), (0, 0, 0, [0; 8]));
+    assert_eq!(told.origin, SO_EE_ORIGIN_ZEROCOPY);
+    assert_eq!(told.code & !SO_EE_CODE_ZEROCOPY_COPIED, 0);
+    Ok(Notice { first: told.info, last: told.data, copied: told.code != 0 })
+}
+
+/// Waits until all of `calls` calls are over, and each has been told once.
+fn told(t: &Role, s: &Sock, calls: u32) -> Vec<Notice> {
+    let mut open: HashSet<u32> = (0..calls).collect();
+    let mut notices = Vec::new();
+    while !open.is_empty() {
+        t.await_events(s, POLLERR);
+        let notice = notice(t, s).expect("a notice");
+        for call in notice.first..=notice.last {
+            assert!(open.remove(&call), "call {call} of {calls} is told of again");
+        }
+        notices.push(notice);
+    }
+    t.err("no more notices", notice(t, s).map(|_| 0), EAGAIN);
+    t.holds("no more events", s.poll(0, 0).expect("poll").0 & c_int::from(POLLERR) == 0);
+    notices
+}
+
+/// The same, and on SDP in turn and saying honestly whether there was a copy.
+fn told_of(t: &Role, s: &Sock, calls: u32, copied: bool) {
+    let notices = told(t, s, calls);
+    if t.family == Family::Sdp {
+        assert!(notices.is_sorted_by_key(|notice| notice.first), "told in turn");
+        let was = notices.iter().any(|notice| notice.copied);
+        assert_eq!(was, copied, "copied");
+    }
+}
+
+fn lending(t: &Role) -> Sock {
+    let s = client(t);
+    s.set(SOL_SOCKET, SO_ZEROCOPY, &1).expect("SO_ZEROCOPY");
+    s
+}
+
+fn filled(seed: u64, len: usize) -> Room {
+    let mut room = Room::new(0, len);
+    room.bytes().copy_from_slice(&bytes(seed, len));
+    room
+}
+
+/// Lends all of `data`, waiting for room; returns with how many calls.
+fn lend(s: &Sock, mut data: &[u8]) -> u32 {
+    let mut calls = 0;
+    while !data.is_empty() {
+        let sent = s.send(data, LEND).expect("send");
+        data = &data[sent..];
+        calls += 1;
+    }
+    calls
+}
+
+/// Lends what is taken without waiting; returns how much that is, and with how many calls.
+fn lend_at_once(s: &Sock, data: &[u8]) -> (usize, u32) {
+    let (mut sent, mut calls) = (0, 0);
+    while sent < data.len() {
+        match s.send(&data[sent..], LEND | MSG_DONTWAIT) {
+            Ok(count) => sent += count,
+            Err(errno) => {
+                assert_eq!(errno, Errno(EAGAIN));
+                break;
+            }
+        }
+        calls += 1;
+    }
+    assert!(calls > 0, "nothing was taken");
+    (sent, calls)
+}
+
+/// Reads to the end what the other side says it has sent.
+fn read_all(t: &Role, seed: u64) {
+    let s = server(t);
+    let want: usize = t.hear("sent");
+    let got = t.recv_to_end(&s);
+    assert!(got == bytes(seed, want), "{} of {want} bytes came, or others", got.len());
+    t.holds("all came", true);
+}
+
+/// The knob for memory of control messages and notices; put back at the end.
+struct Optmem(String);
+
+impl Optmem {
+    const PATH: &str = "/proc/sys/net/core/optmem_max";
+
+    fn of(bytes: &str) -> Self {
+        let before = fs::read_to_string(Self::PATH).expect("optmem_max");
+        fs::write(Self::PATH, bytes).expect("optmem_max");
+        Optmem(before)
+    }
+}
+
+impl Drop for Optmem {
+    fn drop(&mut self) {
+        fs::write(Self::PATH, &self.0).expect("optmem_max");
+    }
+}
+
+pub const CASES: &[Case] = &[
+    Case::two(
+        "lent_memory_comes_back_with_a_notice",
+        |t| {
+            let s = server(t);
+            for turn in 0..3 {
+                let mut room = Room::new(0, MIB);
+                assert_eq!(s.recv(room.bytes(), MSG_WAITALL), Ok(MIB));
+                t.holds("the bytes", room.bytes() == bytes(turn, MIB));
+            }
+            t.meet("end");
+        },
+        |t| {
+            let s = lending(t);
+            let before = pins();
+            let mut rooms: Vec<_> = (0..3).map(|turn| filled(turn, MIB)).collect();
+            counted(
+                t,
+                || {
+                    let calls = rooms.iter_mut().map(|room| lend(&s, room.bytes())).sum();
+                    told_of(t, &s, calls, false);
+                },
+                |of| {
+                    let uncopied = of("zcopy_bytes_sent") + of("written_bytes_sent");
+                    assert_eq!(uncopied + of("gathered_bytes_sent"), 3 * MIB as i64);
+                    assert_eq!(of("bcopy_bytes_sent") + of("copied_bytes_written"), 0);
+                    assert_eq!(of("pin_failures") + of("region_shortages"), 0);
+                },
+            );
+            // The reader has pinned pages of its own.
+            t.meet("end");
+            let given_back = || {
+                let (acquired, released) = pins();
+                acquired - before.0 == released - before.1
+            };
+            assert!(t.until(given_back), "{before:?}, {:?}", pins());
+        },
+    )
+    .both_versions(),
+    Case::two(
+        "lent_memory_is_told_of_when_it_is_copied",
+        |t| read_all(t, 3),
+        |t| {
+            let s = lending(t);
+            if t.family == Family::Sdp {
+                s.set(SOL_TCP, uapi::SDP_ZCOPY_SOURCE_THRESH, &0).expect("the threshold");
+            }
+            let mut room = filled(3, 5 * 65_536);
+            let data = room.bytes();
+            t.tell("sent", data.len());
+            let calls = data.chunks(65_536).map(|part| lend(&s, part)).sum();
+            told_of(t, &s, calls, true);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    )
+    .both_versions(),
+    Case::two(
+        "lent_memory_of_little_is_copied",
+        |t| read_all(t, 3),
+        |t| {
+            let s = lending(t);
+            let data = bytes(3, 300);
+            t.tell("sent", data.len());
+            let calls = data.chunks(3).map(|part| lend(&s, part)).sum();
+            told_of(t, &s, calls, true);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    ),
+    Case::two(
+        "lent_flag_alone_means_nothing",
+        |t| read_all(t, 4),
+        |t| {
+            let s = client(t);
+            t.tell("sent", MIB);
+            lend(&s, &bytes(4, MIB));
+            t.err("notice", notice(t, &s).map(|_| 0), EAGAIN);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    ),
+    Case::two(
+        "lent_option_keeps_its_setting",
+        |t| {
+            let listener = t.listener(1);
+            t.eq("before", listener.get(SOL_SOCKET, SO_ZEROCOPY), Ok(0));
+            t.err("two", listener.set(SOL_SOCKET, SO_ZEROCOPY, &2), EINVAL);
+            t.err("less than nothing", listener.set(SOL_SOCKET, SO_ZEROCOPY, &-1), EINVAL);
+            t.err("a byte", listener.set(SOL_SOCKET, SO_ZEROCOPY, &1_u8), EINVAL);
+            t.ok("on", listener.set(SOL_SOCKET, SO_ZEROCOPY, &1));
+            t.eq("after", listener.get(SOL_SOCKET, SO_ZEROCOPY), Ok(1));
+            t.tell("port", t.port_of(&listener));
+            let s = listener.accept().expect("accept");
+            t.eq("of the accepted", s.get(SOL_SOCKET, SO_ZEROCOPY), Ok(1));
+            t.ok("off", s.set(SOL_SOCKET, SO_ZEROCOPY, &0));
+            t.eq("at the end", s.get(SOL_SOCKET, SO_ZEROCOPY), Ok(0));
+            t.meet("end");
+        },
+        |t| {
+            let _s = t.connect_told();
+            t.meet("end");
+        },
+    ),
+    Case::two(
+        "lent_without_waiting",
+        |t| read_all(t, 5),
+        |t| {
+            let s = lending(t);
+            let data = bytes(5, 16 * MIB);
+            let (sent, calls) = lend_at_once(&s, &data);
+            assert!(sent < data.len(), "nobody has read");
+            t.tell("sent", sent);
+            told_of(t, &s, calls, false);
+            t.await_events(&s, POLLOUT);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    ),
+    Case::two(
+        "lent_notices_have_a_limit",
+        |t| read_all(t, 6),
+        |t| {
+            let s = lending(t);
+            let data = bytes(6, 65_536);
+            t.tell("sent", 2 * data.len());
+            {
+                let _none = Optmem::of("1");
+                t.err("send", s.send(&data, LEND), ENOBUFS);
+                // Without the flag there is nothing to tell.
+                t.send_all(&s, &data[..65_536 / 2]);
+            }
+            t.send_all(&s, &data[65_536 / 2..]);
+            let calls = lend(&s, &bytes(6, 2 * 65_536)[65_536..]);
+            told(t, &s, calls);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    ),
+    Case::two(
+        "lent_before_and_behind_other_bytes",
+        |t| read_all(t, 7),
+        |t| {
+            let s = lending(t);
+            let mut room = filled(7, 2 * MIB);
+            let (mut rest, mut calls) = (&*room.bytes(), 0);
+            t.tell("sent", rest.len());
+            // Long ones are offered, short ones copied, and with every second the program waits.
+            for (turn, len) in
+                [70_000, 10, 8192, 300_000, 5, 4096, 100_000, 3].iter().cycle().enumerate()
+            {
+                let (part, behind) = rest.split_at(rest.len().min(*len));
+                if turn % 3 == 0 {
+                    t.send_all(&s, part);
+                } else {
+                    calls += lend(&s, part);
+                }
+                rest = behind;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            told(t, &s, calls);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    )
+    .both_versions(),
+    Case::two(
+        "lent_before_a_send_that_is_interrupted",
+        |t| {
+            let s = server(t);
+            let want: usize = t.hear("sent");
+            let got = t.recv_to_end(&s);
+            assert!(got == bytes(8, want), "{} of {want} bytes came, or others", got.len());
+            t.holds("all came", true);
+        },
+        |t| {
+            let s = lending(t);
+            signal::catch(SIGUSR1, false);
+            let data = bytes(8, 16 * MIB);
+            let lent = s.send(&data[..65_536], LEND).expect("send");
+            let poke = |thread| kill_thread(thread, SIGUSR1).expect("tgkill");
+            let rest = &data[lent..];
+            let plain = t.while_asleep(&[SYS_sendto], poke, || s.send(rest, MSG_NOSIGNAL));
+            let plain = plain.unwrap_or_else(|errno| {
+                assert_eq!(errno, Errno(libc::EINTR));
+                0
+            });
+            t.tell("sent", lent + plain);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            told(t, &s, 1);
+            t.await_events(&s, POLLIN);
+        },
+    ),
+    Case::two(
+        "lent_and_closed_at_once",
+        |t| read_all(t, 9),
+        |t| {
+            let s = lending(t);
+            let data = bytes(9, 4 * MIB);
+            let (sent, _calls) = lend_at_once(&s, &data);
+            s.close().expect("close");
+            t.tell("sent", sent);
+        },
+    ),
+    Case::two(
+        "lent_by_a_process_that_is_killed",
+        |t| read_all(t, 10),
+        |t| {
+            let s = lending(t);
+            let mut pipe = [0; 2];
+            // SAFETY: room for two descriptors.
+            assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0, "pipe");
+            let child = child::spawn(|| {
+                let mut room = filled(10, MIB);
+                let (sent, _calls) = lend_at_once(&s, room.bytes());
+                Sock::from_fd(pipe[1]).write(&sent.to_ne_bytes()).expect("write");
+                loop {
+                    // SAFETY: waits for the end.
+                    unsafe { libc::pause() };
+                }
+            });
+            let mut sent = [0; size_of::<usize>()];
+            assert_eq!(Sock::from_fd(pipe[0]).read(&mut sent), Ok(sent.len()));
+            child.kill();
+            drop(Sock::from_fd(pipe[1]));
+            s.close().expect("close");
+            t.tell("sent", usize::from_ne_bytes(sent));
+        },
+    ),
+    Case::two(
+        "lent_memory_comes_back_after_a_reset",
+        |t| {
+            let s = server(t);
+            t.wait("lent");
+            s.set_linger(true, 0).expect("SO_LINGER");
+            s.close().expect("close");
+            t.meet("end");
+        },
+        |t| {
+            let s = lending(t);
+            let data = bytes(11, 16 * MIB);
+            let (_sent, calls) = lend_at_once(&s, &data);
+            t.say("lent");
+            // The error comes first; the notices do not go with it.
+            let ended = t.until(|| s.error().expect("SO_ERROR").is_some());
+            t.holds("it ended", ended);
+            told(t, &s, calls);
+            t.meet("end");
+        },
+    ),
+];
