@@ -56,6 +56,17 @@ pub(crate) struct Delivered {
     /// Of these, bytes that had to be copied, because the program's memory had
     /// changed meanwhile.
     pub(crate) copied: usize,
+    /// Ended where the program has put pages of the stretch to other places of
+    /// it: what is copied there would go over bytes that are not delivered yet.
+    pub(crate) tangled: bool,
+}
+
+/// What a second look at pages has found.
+struct Compared {
+    /// Those that are still mapped where they were, as bits.
+    same: u32,
+    /// One of them is mapped where another one was.
+    tangled: bool,
 }
 
 /// Pages looked at in one go.
@@ -138,24 +149,33 @@ impl UserPages {
     ///
     /// The program may have changed its memory since the pages were pinned
     /// (munmap, fork, MADV_DONTNEED...). Where other pages are mapped by now, the
-    /// bytes are copied to these; where none are, delivery ends.
+    /// bytes are copied to these; where none are, or pages of the stretch itself,
+    /// delivery ends.
     ///
     /// Called by the program that the memory was pinned for, without locks.
     pub(crate) fn deliver(&self, len: usize) -> Delivered {
         let len = len.min(self.len);
         let count = pages_of(self.addr, len);
-        let mut done = Delivered { len: 0, copied: 0 };
+        let mut done = Delivered {
+            len: 0,
+            copied: 0,
+            tangled: false,
+        };
         let mut first = 0usize;
         while first < count {
             let n = count.wrapping_sub(first).min(BATCH);
-            let same = self.compare(first, n);
+            let compared = self.compare(first, n);
+            if compared.tangled {
+                done.tangled = true;
+                return done;
+            }
             for i in 0..n {
                 let Some((page, offset, part)) =
                     self.page_at(done.len as u32, len.saturating_sub(done.len) as u32)
                 else {
                     return done;
                 };
-                if same & (1 << i) == 0 {
+                if compared.same & (1 << i) == 0 {
                     let to = self.addr.wrapping_add(done.len);
                     // SAFETY: The page is pinned and holds these bytes; the
                     // callee checks the user's address.
@@ -202,23 +222,28 @@ impl UserPages {
         Ok(())
     }
 
-    /// Which of `n` pages from `first` on are still mapped, as bits.
-    fn compare(&self, first: usize, n: usize) -> u32 {
+    /// Looks again at `n` pages from `first` on.
+    fn compare(&self, first: usize, n: usize) -> Compared {
         let mut now = [core::ptr::null_mut(); BATCH];
         let at = (self.addr & !(PAGE_SIZE - 1)).wrapping_add(first.saturating_mul(PAGE_SIZE));
         let wanted = n.min(BATCH) as c_int;
         // SAFETY: There is room for `BATCH` pointers.
         let got = unsafe { ffi::sdp_pin_user_pages(at, wanted, true, false, now.as_mut_ptr()) };
         let got = usize::try_from(got).unwrap_or(0).min(BATCH);
-        let mut same = 0;
+        let mut found = Compared {
+            same: 0,
+            tangled: false,
+        };
         for (i, page) in now.iter().take(got).enumerate() {
             if self.pages.get(first.wrapping_add(i)) == Some(page) {
-                same |= 1 << i;
+                found.same |= 1 << i;
+            } else {
+                found.tangled |= self.pages.contains(page);
             }
         }
         // SAFETY: Pinned just above.
         unsafe { ffi::unpin_user_pages(now.as_mut_ptr().cast(), got) };
-        same
+        found
     }
 
     pub(crate) fn is_for_writing(&self) -> bool {

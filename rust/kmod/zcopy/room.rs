@@ -79,19 +79,22 @@ impl Sock {
     pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
         let filled = self.look(|inner| inner.turns.filled) as usize;
         let delivered = pages.deliver(filled);
-        let changed = u32::try_from(delivered.copied).unwrap_or(u32::MAX);
+        let left = filled.saturating_sub(delivered.len);
+        let changed = delivered.copied.saturating_add(left);
+        let changed = u32::try_from(changed).unwrap_or(u32::MAX);
         self.count(|t| &t.changed_bytes, changed);
-        if delivered.len < filled {
+        if left > 0 {
             self.put_back(pages, delivered.len, filled);
-            if delivered.len == 0 {
+            // What is tangled this reader takes from there.
+            if delivered.len == 0 && !delivered.tangled {
                 return Err(EFAULT);
             }
         }
         Ok(delivered.len)
     }
 
-    /// The program has no memory any more for the bytes from `from` to `to`: they
-    /// wait for the next reader.
+    /// The program has no memory any more for the bytes from `from` to `to`, or
+    /// these lie where others are to go: they wait to be read and copied.
     fn put_back(&self, pages: &Arc<UserPages>, from: usize, to: usize) {
         let mut end = to;
         while end > from {

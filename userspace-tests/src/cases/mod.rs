@@ -17,6 +17,7 @@ mod patience;
 mod peeking;
 mod poll;
 mod recv;
+mod remapped;
 mod remembered;
 mod send;
 mod shared_ports;
@@ -58,6 +59,7 @@ const TABLES: &[&[Case]] = &[
     zcopy::CASES,
     written::CASES,
     lent::CASES,
+    remapped::CASES,
 ];
 
 pub fn all() -> Vec<Test> {

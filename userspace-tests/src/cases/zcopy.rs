@@ -235,7 +235,12 @@ fn tc(words: &[&str]) {
 
 /// Receives a mebibyte while `change` is done to the memory it goes to, after the pages have been
 /// pinned and before the bytes have come. The bytes have to be in the memory that is there then.
-fn recv_into_changing(t: &Role, s: &Sock, room: &mut [u8], change: impl FnOnce() + Send) {
+pub(super) fn recv_into_changing(
+    t: &Role,
+    s: &Sock,
+    room: &mut [u8],
+    change: impl FnOnce() + Send,
+) {
     let before = Counters::now(t);
     let delay = Delay::new(t);
     let pinned = || before.since(t, "region_hits") + before.since(t, "region_misses") > 0;
@@ -253,7 +258,7 @@ fn recv_into_changing(t: &Role, s: &Sock, room: &mut [u8], change: impl FnOnce()
     t.holds("the bytes", room == bytes(6, MIB));
 }
 
-fn send_to_changing(t: &Role) {
+pub(super) fn send_to_changing(t: &Role) {
     let s = client(t);
     t.wait("send");
     if t.family != Family::Sdp {
@@ -274,7 +279,7 @@ pub(super) fn anonymous(at: usize, len: usize) {
     assert!(new as usize == at, "mmap");
 }
 
-fn forget(at: usize, len: usize) {
+pub(super) fn forget(at: usize, len: usize) {
     // SAFETY: the pages are of a mapping of ours.
     let result = unsafe { libc::madvise(at as *mut libc::c_void, len, libc::MADV_DONTNEED) };
     assert!(result == 0, "madvise");
