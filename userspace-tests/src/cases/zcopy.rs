@@ -264,7 +264,10 @@ pub(super) fn send_to_changing(t: &Role) {
     if t.family != Family::Sdp {
         t.wait("changed");
     }
-    t.send_all(&s, &bytes(6, MIB));
+    // Pages from end to end: one offer holds them all.
+    let mut room = Room::new(0, MIB);
+    room.bytes().copy_from_slice(&bytes(6, MIB));
+    t.send_all(&s, room.bytes());
     t.meet("end");
 }
 
