@@ -52,7 +52,8 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
     // SAFETY: By the caller's promise; in a handler the device stays.
     let device = unsafe { devices::find((*id).device) }.ok_or(ENODEV)?;
     let device = &device;
-    let shape = shape(&sock.net().knobs(), sock).fit(device);
+    let peer = sock.look(|inner| inner.peer.ip);
+    let shape = shape(&sock.net().knobs(), sock, peer).fit(device);
     let mut link = Link::new(
         device,
         Origin {

@@ -72,7 +72,7 @@ pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 
 /// As in TCP, a receive buffer size that the program has set is a limit; the
 /// default is where growing begins.
-fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
+fn shape(knobs: &Knobs, sock: &Sock, peer: Ip) -> Shape {
     let limit = if sock.has_own_rcvbuf() {
         sock.rcvbuf()
     } else {
@@ -90,7 +90,7 @@ fn shape(knobs: &Knobs, sock: &Sock) -> Shape {
             .unwrap_or(u16::MAX)
             .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),
         send_depth: knobs.send_depth,
-        zcopy: sock.wants_zcopy(),
+        zcopy: sock.wants_zcopy() && !sock.net().is_excepted(peer),
     }
 }
 

@@ -288,7 +288,7 @@ unsafe fn embryo(
         inner.options = options;
         inner.next_generation()
     });
-    let shape = shape(&state.knobs(), &sock).fit(device);
+    let shape = shape(&state.knobs(), &sock, hello.src).fit(device);
     let mut link = Link::new(
         device,
         Origin {

@@ -117,6 +117,7 @@ int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
 u32 sdp_random_u32(void);
 
 /* net/netns, procfs and sysctl of one namespace: see namespace.c */
+#define SDP_PEERS_LEN 256
 struct sdp_knobs {
 	int rcv_size;
 	int rcv_size_initial;
@@ -128,9 +129,13 @@ struct sdp_knobs {
 	int close_timeout_ms;
 	int zcopy_thresh;
 	int zcopy_regions;
+	/* Under the lock of sdp_knob_peers(). */
+	char zcopy_except[SDP_PEERS_LEN];
 };
 struct ctl_table_header *sdp_sysctl_register(struct net *net,
-					     struct sdp_knobs *knobs);
+					     struct sdp_knobs *knobs,
+					     bool (*check)(const char *text));
+void sdp_knob_peers(const struct sdp_knobs *knobs, char *text);
 void sdp_sysctl_unregister(struct ctl_table_header *header);
 int sdp_proc_create(struct net *net,
 		    int (*sockets)(struct seq_file *, void *),

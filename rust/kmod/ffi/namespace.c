@@ -4,9 +4,11 @@
  * /proc/net/sdp, /proc/net/sdpstats. Tables of C structs with C callbacks;
  * what they show is made in Rust.
  */
+#include <linux/mutex.h>
 #include <linux/proc_fs.h>
 #include <linux/sdp.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/sysctl.h>
 #include <net/net_namespace.h>
 
@@ -34,6 +36,38 @@ static int msec_max = 600 * 1000;
 	.extra2 = (high),						\
 }
 
+static DEFINE_MUTEX(peers_lock);
+
+/* A list of peers: taken as a whole, if it can be read, or not at all. */
+static int peers_handler(const struct ctl_table *table, int write,
+			 void *buffer, size_t *len, loff_t *pos)
+{
+	bool (*check)(const char *text) = table->extra1;
+	char text[SDP_PEERS_LEN];
+	struct ctl_table own = *table;
+	int err;
+
+	own.data = text;
+	mutex_lock(&peers_lock);
+	strscpy(text, table->data, sizeof(text));
+	err = proc_dostring(&own, write, buffer, len, pos);
+	if (!err && write) {
+		if (check(text))
+			strscpy(table->data, text, SDP_PEERS_LEN);
+		else
+			err = -EINVAL;
+	}
+	mutex_unlock(&peers_lock);
+	return err;
+}
+
+void sdp_knob_peers(const struct sdp_knobs *knobs, char *text)
+{
+	mutex_lock(&peers_lock);
+	strscpy(text, knobs->zcopy_except, SDP_PEERS_LEN);
+	mutex_unlock(&peers_lock);
+}
+
 static const struct ctl_table knob_table[] = {
 	KNOB(rcv_size, &rcv_size_min, &rcv_size_max),
 	KNOB(rcv_size_initial, &rcv_size_min, &rcv_size_max),
@@ -45,10 +79,18 @@ static const struct ctl_table knob_table[] = {
 	KNOB(close_timeout_ms, &msec_min, &msec_max),
 	KNOB(zcopy_thresh, SYSCTL_ZERO, &thresh_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
+	{
+		.procname = "zcopy_except",
+		.data = (void *)offsetof(struct sdp_knobs, zcopy_except),
+		.maxlen = SDP_PEERS_LEN,
+		.mode = 0644,
+		.proc_handler = peers_handler,
+	},
 };
 
 struct ctl_table_header *sdp_sysctl_register(struct net *net,
-					     struct sdp_knobs *knobs)
+					     struct sdp_knobs *knobs,
+					     bool (*check)(const char *text))
 {
 	struct ctl_table_header *header;
 	struct ctl_table *table;
@@ -57,8 +99,11 @@ struct ctl_table_header *sdp_sysctl_register(struct net *net,
 	table = kmemdup(knob_table, sizeof(knob_table), GFP_KERNEL);
 	if (!table)
 		return NULL;
-	for (i = 0; i < ARRAY_SIZE(knob_table); i++)
+	for (i = 0; i < ARRAY_SIZE(knob_table); i++) {
 		table[i].data = (char *)knobs + (size_t)knob_table[i].data;
+		if (table[i].proc_handler == peers_handler)
+			table[i].extra1 = check;
+	}
 	header = register_net_sysctl_sz(net, SDP_SYSCTL_DIR, table,
 					ARRAY_SIZE(knob_table));
 	if (!header)

@@ -4,11 +4,13 @@
 //!
 //! Contexts: may sleep. Locks: `ports`, `sockets`: innermost, never together.
 
+mod peers;
 pub(crate) mod ports;
 pub(crate) mod proc;
 pub(crate) mod stats;
 
 use crate::{
+    engine::types::Ip,
     ffi,
     net::{
         ports::PortTable,
@@ -88,7 +90,12 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     zcopy_thresh: 0,
     // Of a mebibyte each: what all connections of a device keep pinned.
     zcopy_regions: 64,
+    // Nobody.
+    zcopy_except: [0; PEERS_LEN],
 };
+
+/// Room for the text of a list of peers.
+const PEERS_LEN: usize = ffi::SDP_PEERS_LEN as usize;
 
 /// Sysctl keeps what is written to a knob inside the bounds of its type.
 fn knob<T: TryFrom<c_int> + Default>(value: *const c_int) -> T {
@@ -143,6 +150,14 @@ impl NetState {
                 zcopy_regions: knob(&raw const (*k).zcopy_regions),
             }
         }
+    }
+
+    /// Whether nothing goes to `ip` and comes from there without a copy.
+    pub(crate) fn is_excepted(&self, ip: Ip) -> bool {
+        let mut text = [0u8; PEERS_LEN];
+        // SAFETY: The knobs of a live namespace; there is room for the text.
+        unsafe { ffi::sdp_knob_peers(self.knobs.get(), text.as_mut_ptr().cast()) };
+        peers::has(&text, ip)
     }
 
     /// Enters a socket into the list that `/proc/net/sdp` shows.
@@ -206,7 +221,9 @@ unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
         let net = NonNull::new(net).ok_or(EINVAL)?;
         let state = KBox::pin_init(NetState::new(net), GFP_KERNEL)?;
         // SAFETY: `knobs` stays in place inside the pinned box until exit.
-        let header = unsafe { ffi::sdp_sysctl_register(net.as_ptr(), state.knobs.get()) };
+        let header = unsafe {
+            ffi::sdp_sysctl_register(net.as_ptr(), state.knobs.get(), Some(peers::check_cb))
+        };
         if header.is_null() {
             return Err(ENOMEM);
         }

@@ -21,7 +21,7 @@ use crate::role::{Role, LIMIT};
 use crate::signal;
 use crate::sock::Sock;
 use crate::uapi;
-use crate::world::Family;
+use crate::world::{Family, Ip};
 
 pub(super) const MIB: usize = 1 << 20;
 
@@ -117,6 +117,37 @@ pub(super) fn pins() -> (i64, i64) {
         line.expect("a counter of pins").trim().parse().expect("a number")
     };
     (of("nr_foll_pin_acquired"), of("nr_foll_pin_released"))
+}
+
+/// The other host is in the list of those with whom everything is copied, as long as this lives.
+struct Excepted(bool);
+
+impl Excepted {
+    const PATH: &str = "/proc/sys/net/sdp/zcopy_except";
+
+    fn new(t: &Role) -> Self {
+        if t.family == Family::Sdp {
+            let (ip, network) = match t.ip {
+                Ip::V4 => ("10.9.8.0/33", "192.0.2.1, 10.0.0.0/30\n"),
+                Ip::V6 => ("fd00::/129", "fd01::/16 fd00::/120,2001:db8::1\n"),
+            };
+            for wrong in [ip, "10.0.0", "fd00::1/", "all", "10.0.0.1/x"] {
+                let refused = fs::write(Self::PATH, wrong).map_err(|e| e.raw_os_error());
+                assert_eq!(refused, Err(Some(libc::EINVAL)), "{wrong}");
+            }
+            fs::write(Self::PATH, network).expect("zcopy_except");
+            assert_eq!(fs::read_to_string(Self::PATH).expect("zcopy_except"), network);
+        }
+        Excepted(t.family == Family::Sdp)
+    }
+}
+
+impl Drop for Excepted {
+    fn drop(&mut self) {
+        if self.0 {
+            fs::write(Self::PATH, "\n").expect("zcopy_except");
+        }
+    }
 }
 
 /// Memory whose first byte lies at `place` of a page.
@@ -364,6 +395,32 @@ pub const CASES: &[Case] = &[
             t.meet("end");
         },
     ),
+    Case::two(
+        "zcopy_not_with_a_peer_who_is_excepted",
+        |t| {
+            let s = server(t);
+            let mut room = Room::new(0, MIB);
+            t.eq("recv", s.recv(room.bytes(), MSG_WAITALL), Ok(MIB));
+            t.holds("the bytes", room.bytes() == bytes(2, MIB));
+            t.meet("end");
+        },
+        |t| {
+            let _knob = Excepted::new(t);
+            let s = client(t);
+            let mut room = Room::new(0, MIB);
+            room.bytes().copy_from_slice(&bytes(2, MIB));
+            counted(
+                t,
+                || t.send_all(&s, room.bytes()),
+                |of| {
+                    assert_eq!(of("bcopy_bytes_sent"), MIB as i64);
+                    assert_eq!(of("adverts_sent") + of("sinks_received"), 0);
+                },
+            );
+            t.meet("end");
+        },
+    )
+    .both_versions(),
     Case::two(
         "zcopy_into_small_rooms",
         |t| {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lists of peers, as an administrator writes them: addresses and networks,
+//! separated by spaces or commas.
+//!
+//! Contexts: any. No locks: a text is looked at by who has it.
+
+use crate::engine::types::Ip;
+use core::{
+    ffi::CStr,
+    net::IpAddr, //
+};
+use kernel::{
+    prelude::*,
+    str::CStrExt, //
+};
+
+/// Addresses that begin alike.
+struct Network {
+    ip: IpAddr,
+    bits: u8,
+}
+
+/// What two addresses have in common is looked at in the longer form.
+fn widen(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()) << 96,
+        IpAddr::V6(ip) => ip.to_bits(),
+    }
+}
+
+impl Network {
+    /// "10.0.0.2", "10.1.0.0/16", "fd00::/64".
+    fn parse(word: &str) -> Option<Self> {
+        let (ip, bits) = match word.split_once('/') {
+            Some((ip, bits)) => (ip, Some(bits)),
+            None => (word, None),
+        };
+        let ip: IpAddr = ip.parse().ok()?;
+        let most = if ip.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(most), str::parse).ok()?;
+        (bits <= most).then_some(Self { ip, bits })
+    }
+
+    fn has(&self, ip: IpAddr) -> bool {
+        let differs = widen(self.ip) ^ widen(ip);
+        let rest = 128 - u32::from(self.bits);
+        self.ip.is_ipv4() == ip.is_ipv4() && differs.checked_shr(rest).unwrap_or(0) == 0
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let between = |c: char| c == ',' || c.is_ascii_whitespace();
+    text.split(between).filter(|word| !word.is_empty())
+}
+
+/// Whether `ip` is in the list that `text` holds up to its first zero.
+pub(super) fn has(text: &[u8], ip: Ip) -> bool {
+    let text = CStr::from_bytes_until_nul(text).ok();
+    let text = text.and_then(|text| text.to_str().ok()).unwrap_or("");
+    let ip = match ip {
+        Ip::V4(ip) => IpAddr::from(ip),
+        Ip::V6(ip) => IpAddr::from(ip),
+    };
+    words(text)
+        .filter_map(Network::parse)
+        .any(|network| network.has(ip))
+}
+
+/// Whether a text is a list.
+///
+/// # Safety
+///
+/// `text` ends with a zero.
+pub(super) unsafe extern "C" fn check_cb(text: *const c_char) -> bool {
+    // SAFETY: By the caller's promise.
+    let text = unsafe { CStr::from_char_ptr(text) };
+    text.to_str()
+        .is_ok_and(|text| words(text).all(|word| Network::parse(word).is_some()))
+}
