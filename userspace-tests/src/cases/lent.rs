@@ -10,7 +10,7 @@ use libc::{
     MSG_WAITALL, MSG_ZEROCOPY, POLLERR, POLLIN, POLLOUT, SHUT_WR, SIGUSR1, SOL_SOCKET, SOL_TCP,
 };
 
-use super::zcopy::{client, counted, pins, server, Room, MIB};
+use super::zcopy::{client, counted, pins, recv_sizes, send_sizes, server, Room, MIB, SIZES};
 use crate::blocked::kill_thread;
 use crate::case::Case;
 use crate::child;
@@ -206,6 +206,22 @@ pub const CASES: &[Case] = &[
         },
     )
     .both_versions(),
+    Case::two(
+        "lent_of_every_border_size",
+        |t| {
+            let s = server(t);
+            recv_sizes(SIZES, &s);
+            t.meet("end");
+        },
+        |t| {
+            let s = lending(t);
+            let mut calls = 0;
+            // The program's own mapping is gone by the time that most of it is read.
+            send_sizes(SIZES, |data| calls += lend(&s, data));
+            told(t, &s, calls);
+            t.meet("end");
+        },
+    ),
     Case::two(
         "lent_memory_is_told_of_when_it_is_copied",
         |t| read_all(t, 3),

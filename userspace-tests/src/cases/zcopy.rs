@@ -26,7 +26,7 @@ use crate::world::{Family, Ip};
 pub(super) const MIB: usize = 1 << 20;
 
 /// Sizes around a page, the threshold, one region and several of them.
-const SIZES: &[usize] = &[
+pub(super) const SIZES: &[usize] = &[
     1,
     4095,
     4096,
@@ -44,6 +44,14 @@ const SIZES: &[usize] = &[
     MIB + 4097,
     2 * MIB + 5000,
 ];
+
+/// Sizes of many regions, for longer runs.
+const LONG_SIZES: &[usize] =
+    &[4 * MIB - 1, 4 * MIB, 4 * MIB + 1, 5 * MIB + 4095, 16 * MIB + 4097, 64 * MIB];
+
+/// Pieces of memory of one message; and of another message, which holds as much.
+const PIECES: &[usize] = &[100, 8192, 3, 70_000, 4096, 0, 1, 300_000, 4095, 4097, 65_536];
+const OTHER_PIECES: &[usize] = &[65_536, 1, 0, 200_000, 4096, 12_000, 8192, 166_295];
 
 /// Where in a page the bytes begin, at the sender and at the receiver.
 const PLACES: &[(usize, usize)] = &[(0, 0), (1, 0), (0, 1), (4095, 2048)];
@@ -167,19 +175,19 @@ impl Room {
     }
 }
 
-fn send_sizes(t: &Role, s: &Sock) {
+pub(super) fn send_sizes(sizes: &[usize], mut send: impl FnMut(&[u8])) {
     for (turn, &(place, _)) in PLACES.iter().enumerate() {
-        for &size in SIZES {
+        for &size in sizes {
             let mut room = Room::new(place, size);
             room.bytes().copy_from_slice(&bytes((size + turn) as u64, size));
-            t.send_all(s, room.bytes());
+            send(room.bytes());
         }
     }
 }
 
-fn recv_sizes(s: &Sock) {
+pub(super) fn recv_sizes(sizes: &[usize], s: &Sock) {
     for (turn, &(_, place)) in PLACES.iter().enumerate() {
-        for &size in SIZES {
+        for &size in sizes {
             let mut room = Room::new(place, size);
             let got = s.recv(room.bytes(), MSG_WAITALL).expect("recv");
             assert_eq!(got, size, "received in one go");
@@ -328,7 +336,7 @@ pub const CASES: &[Case] = &[
                 t,
                 || {
                     t.meet("counted");
-                    recv_sizes(&s);
+                    recv_sizes(SIZES, &s);
                 },
                 |of| {
                     assert_eq!(received(of), all_sizes());
@@ -344,7 +352,7 @@ pub const CASES: &[Case] = &[
                 t,
                 || {
                     t.meet("counted");
-                    send_sizes(t, &s);
+                    send_sizes(SIZES, |data| t.send_all(&s, data));
                     t.meet("end");
                 },
                 |of| {
@@ -391,6 +399,57 @@ pub const CASES: &[Case] = &[
                     assert_eq!(of("bcopy_bytes_sent"), 0);
                     assert_eq!(of("gathered_bytes_sent"), 0);
                 },
+            );
+            t.meet("end");
+        },
+    ),
+    Case::two(
+        "zcopy_of_long_sizes",
+        |t| {
+            let s = server(t);
+            recv_sizes(LONG_SIZES, &s);
+            t.meet("end");
+        },
+        |t| {
+            let s = client(t);
+            send_sizes(LONG_SIZES, |data| t.send_all(&s, data));
+            t.meet("end");
+        },
+    )
+    .long(300),
+    Case::two(
+        "zcopy_of_pieces_into_pieces",
+        |t| {
+            let s = server(t);
+            let total = PIECES.iter().sum();
+            for turn in 0..3 {
+                let mut rooms: Vec<_> = OTHER_PIECES.iter().map(|&len| vec![0; len]).collect();
+                let mut parts: Vec<_> = rooms.iter_mut().map(Vec::as_mut_slice).collect();
+                let got = s.recvmsg(&mut parts, MSG_WAITALL).expect("recvmsg");
+                assert_eq!(got.count, total, "received in one go");
+                t.holds("the bytes", rooms.concat() == bytes(turn, total));
+            }
+            t.meet("end");
+        },
+        |t| {
+            let s = client(t);
+            let total = PIECES.iter().sum();
+            assert_eq!(total, OTHER_PIECES.iter().sum::<usize>());
+            counted(
+                t,
+                || {
+                    for turn in 0..3 {
+                        let data = bytes(turn, total);
+                        let (mut parts, mut rest) = (Vec::new(), &data[..]);
+                        for &len in PIECES {
+                            let (part, behind) = rest.split_at(len);
+                            parts.push(part);
+                            rest = behind;
+                        }
+                        t.eq("sendmsg", s.sendmsg(&parts, MSG_NOSIGNAL), Ok(total));
+                    }
+                },
+                |of| assert!(sent_uncopied(of) > total as i64, "not by copies"),
             );
             t.meet("end");
         },
