@@ -25,7 +25,8 @@ size_t sdp_iter_user_segment(const struct iov_iter *iter, unsigned long *addr)
 		*addr = (unsigned long)iter->ubuf + iter->iov_offset;
 		return iov_iter_count(iter);
 	}
-	if (!iter_is_iovec(iter))
+	/* At the end the iterator stands behind the last of its vectors. */
+	if (!iter_is_iovec(iter) || !iov_iter_count(iter))
 		return 0;
 	*addr = (unsigned long)iter_iov_addr(iter);
 	return iov_iter_single_seg_count(iter);
