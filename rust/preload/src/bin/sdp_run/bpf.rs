@@ -2,14 +2,15 @@
 
 //! bpf(2): the program loaded, and attached to `update_socket_protocol()`.
 
+use crate::descriptor::given;
 use crate::program;
 use aya_obj::btf::{Btf, BtfError, BtfKind};
 use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_type};
-use libc::c_int;
+use libc::{c_int, c_long};
 use std::fs::File;
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Called for each socket(2), so that programs may change the protocol.
 const FUNCTION: &str = "update_socket_protocol";
@@ -83,7 +84,9 @@ fn cgroup_map(cgroup: &File) -> io::Result<OwnedFd> {
     element.map_fd = number(&map);
     element.key = address(&raw const key);
     element.__bindgen_anon_1.value = address(&raw const value);
-    call(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attributes)?;
+    if call(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attributes) != 0 {
+        return Err(io::Error::last_os_error());
+    }
     Ok(map)
 }
 
@@ -128,24 +131,20 @@ fn number(of: &OwnedFd) -> u32 {
 
 /// A command whose answer is a new descriptor, closed on exec.
 fn descriptor(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<OwnedFd> {
-    let fd = call(command, attributes)?;
-    // SAFETY: The kernel has just given it to us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let answer = call(command, attributes);
+    // SAFETY: The command's answer is a new descriptor.
+    unsafe { given(answer) }
 }
 
-fn call(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<c_int> {
+fn call(command: bpf_cmd, attributes: &mut bpf_attr) -> c_long {
     // SAFETY: The attributes are those of the command; what they point at
     // outlives the call and is as long as the command takes it for.
-    let result = unsafe {
+    unsafe {
         libc::syscall(
             libc::SYS_bpf,
             command as c_int,
             &raw mut *attributes,
             size_of::<bpf_attr>(),
         )
-    };
-    match c_int::try_from(result) {
-        Ok(result) if result >= 0 => Ok(result),
-        _ => Err(io::Error::last_os_error()),
     }
 }

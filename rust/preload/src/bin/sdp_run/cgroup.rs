@@ -3,10 +3,11 @@
 //! The cgroup whose processes are switched: one named by the user, or one of our
 //! own below that in which we are.
 
+use crate::descriptor::given;
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -116,8 +117,14 @@ fn mount() -> io::Result<OwnedFd> {
     const FSMOUNT_CLOEXEC: u32 = 1;
     const NAME: &CStr = c"cgroup2";
 
-    // SAFETY: The name is a string of C.
-    let context = given(unsafe { libc::syscall(libc::SYS_fsopen, NAME.as_ptr(), FSOPEN_CLOEXEC) })?;
+    // SAFETY: The name is a string of C; the answer is a new descriptor.
+    let context = unsafe {
+        given(libc::syscall(
+            libc::SYS_fsopen,
+            NAME.as_ptr(),
+            FSOPEN_CLOEXEC,
+        ))
+    }?;
     // SAFETY: The command takes no arguments.
     let created = unsafe {
         libc::syscall(
@@ -132,16 +139,14 @@ fn mount() -> io::Result<OwnedFd> {
     if created != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: Three numbers.
-    given(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, 0) })
-}
-
-/// The new descriptor that a system call has answered with.
-fn given(answer: libc::c_long) -> io::Result<OwnedFd> {
-    match i32::try_from(answer) {
-        // SAFETY: The kernel has just given it to us.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
+    // SAFETY: Three numbers; the answer is a new descriptor.
+    unsafe {
+        given(libc::syscall(
+            libc::SYS_fsmount,
+            context.as_raw_fd(),
+            FSMOUNT_CLOEXEC,
+            0,
+        ))
     }
 }
 

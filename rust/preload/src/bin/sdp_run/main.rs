@@ -8,6 +8,7 @@
 
 mod bpf;
 mod cgroup;
+mod descriptor;
 mod keeper;
 mod program;
 mod switch;

@@ -5,9 +5,9 @@
 
 use crate::bpf::Target;
 use crate::cgroup::Cgroup;
+use crate::descriptor::given;
 use crate::{keeper, program};
-use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// What lasts until it is dropped, or until exec().
@@ -49,20 +49,18 @@ pub(crate) fn others(named: &Path) -> Result<Switch, String> {
 /// A socket of SDP. Where there is none the processes would get no socket at
 /// all; while there is one the module stays.
 fn sdp() -> Result<OwnedFd, String> {
-    // SAFETY: Three numbers.
-    let fd = unsafe {
-        libc::socket(
-            libc::AF_INET,
-            libc::SOCK_STREAM | libc::SOCK_CLOEXEC,
-            program::IPPROTO_SDP,
+    // SAFETY: Three numbers; the answer is a new descriptor.
+    let answer = unsafe {
+        given(
+            libc::socket(
+                libc::AF_INET,
+                libc::SOCK_STREAM | libc::SOCK_CLOEXEC,
+                program::IPPROTO_SDP,
+            )
+            .into(),
         )
     };
-    if fd >= 0 {
-        // SAFETY: The kernel has just given it to us.
-        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-    }
-    let error = io::Error::last_os_error();
-    Err(match error.raw_os_error() {
+    answer.map_err(|error| match error.raw_os_error() {
         Some(libc::EPROTONOSUPPORT) => "this kernel has no SDP (sdp_chk says more)".into(),
         _ => format!("no SDP socket: {error}"),
     })
