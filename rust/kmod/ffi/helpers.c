@@ -161,6 +161,14 @@ int sdp_copy_from_sockptr(void *dst, sockptr_t src, size_t size)
 	return copy_from_sockptr(dst, src, size) ? -EFAULT : 0;
 }
 
+/* An option's value, as setsockopt(2) of SOL_SOCKET takes it. */
+int sdp_sockopt_int(sockptr_t value, unsigned int len, int *number)
+{
+	if (len < sizeof(*number))
+		return -EINVAL;
+	return sdp_copy_from_sockptr(number, value, sizeof(*number));
+}
+
 unsigned long sdp_copy_to_user(void __user *to, const void *from, size_t n)
 {
 	return copy_to_user(to, from, n);
@@ -220,12 +228,11 @@ int sdp_sock_device(const struct sock *sk)
 /* SO_REUSEPORT, which the core keeps to other families. */
 int sdp_set_reuseport(struct sock *sk, sockptr_t value, unsigned int len)
 {
-	int on;
+	int on, err;
 
-	if (len < sizeof(on))
-		return -EINVAL;
-	if (copy_from_sockptr(&on, value, sizeof(on)))
-		return -EFAULT;
+	err = sdp_sockopt_int(value, len, &on);
+	if (err)
+		return err;
 	lock_sock(sk);
 	sk->sk_reuseport = !!on;
 	release_sock(sk);

@@ -38,6 +38,7 @@ bool sdp_signal_pending(void);
 
 /* linux/sockptr.h, linux/uaccess.h */
 int sdp_copy_from_sockptr(void *dst, sockptr_t src, size_t size);
+int sdp_sockopt_int(sockptr_t value, unsigned int len, int *number);
 unsigned long sdp_copy_to_user(void __user *to, const void *from, size_t n);
 unsigned long sdp_copy_from_user(void *to, const void __user *from, size_t n);
 

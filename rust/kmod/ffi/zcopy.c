@@ -15,6 +15,7 @@
 #include <linux/wait.h>
 #include <net/sock.h>
 
+#include "helpers.h"
 #include "zcopy.h"
 
 /* linux/uio.h */
@@ -149,12 +150,11 @@ void sdp_purge_notices(struct sock *sk)
 /* SO_ZEROCOPY, which the core keeps to other families. */
 int sdp_set_zerocopy(struct sock *sk, sockptr_t value, unsigned int len)
 {
-	int on;
+	int on, err;
 
-	if (len < sizeof(on))
-		return -EINVAL;
-	if (copy_from_sockptr(&on, value, sizeof(on)))
-		return -EFAULT;
+	err = sdp_sockopt_int(value, len, &on);
+	if (err)
+		return err;
 	if (on < 0 || on > 1)
 		return -EINVAL;
 	lock_sock(sk);
