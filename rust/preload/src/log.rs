@@ -7,9 +7,11 @@
 
 use crate::config::Destination;
 use crate::text::Line;
+use crate::{options, uapi};
 use core::ffi::CStr;
 use core::fmt::{self, Write};
-use core::ptr::from_ref;
+use core::mem::zeroed;
+use core::ptr::{from_ref, null_mut};
 use libc::c_int;
 use std::ffi::CString;
 
@@ -92,6 +94,8 @@ impl Log {
             Sink::File(_) => write!(line, "libsdp[{}]: {message}", std::process::id()),
         };
         match &self.sink {
+            // What a server gives its program for standard error may be a client.
+            Sink::Stderr if is_connection(libc::STDERR_FILENO) => {}
             Sink::Stderr => {
                 line.end();
                 write_all(libc::STDERR_FILENO, line.bytes());
@@ -105,10 +109,50 @@ impl Log {
     }
 }
 
+/// Whether bytes written there would be part of somebody's protocol.
+fn is_connection(fd: c_int) -> bool {
+    matches!(
+        options::get(fd, libc::SOL_SOCKET, libc::SO_DOMAIN),
+        Some(libc::AF_INET | libc::AF_INET6 | uapi::AF_INET_SDP)
+    )
+}
+
+/// Writes, and keeps from the program the signal of a pipe without a reader or of
+/// a file that may not grow: it has written nothing.
 fn write_all(fd: c_int, text: &[u8]) {
+    // SAFETY: All-zero sets are valid ones.
+    let (mut kept, mut pending, mut before): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
+        unsafe { (zeroed(), zeroed(), zeroed()) };
+    // SAFETY: The sets are valid, and signals of these numbers exist.
+    let is_kept = unsafe {
+        libc::sigemptyset(&raw mut kept);
+        libc::sigaddset(&raw mut kept, libc::SIGPIPE);
+        libc::sigaddset(&raw mut kept, libc::SIGXFSZ);
+        libc::sigpending(&raw mut pending);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const kept, &raw mut before) == 0
+    };
+    if !is_kept {
+        return;
+    }
     // SAFETY: `text` is valid for reads of its length. What write() returns is
     // of no use: there is no one left to tell.
     let _ = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        let now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: The sets and the time are valid; this does not wait.
+        unsafe {
+            if libc::sigismember(&raw const pending, signal) == 0 {
+                libc::sigemptyset(&raw mut kept);
+                libc::sigaddset(&raw mut kept, signal);
+                libc::sigtimedwait(&raw const kept, null_mut(), &raw const now);
+            }
+        }
+    }
+    // SAFETY: The set is the one from above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
 }
 
 /// As libsdp places it: root's in /var/log, others' in a directory of their own.
