@@ -16,9 +16,11 @@ K ?= debug
 KDIR ?=
 # Picks from userspace-tests/suite.list, by name.
 T ?=
+# Further arguments of what is picked.
+A ?=
 
 export K
-PICKED := $(foreach name,$(T),-o $(name))
+PICKED := $(foreach name,$(T),-o $(name)) $(if $(A),--arguments='$(A)')
 
 .PHONY: help
 help:
@@ -26,6 +28,7 @@ help:
 	@echo 'make test                all tests, under a kernel that checks memory, locks and references'
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
 	@echo 'make test-apps T="a b"   programs and test suites that others wrote (userspace-tests/apps.list)'
+	@echo '               A="c d"   with T=NAME: only these programs or modules of it'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
 	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
 	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest import mock
 
 from programs import transfer
-from twohosts import counters, proof
+from twohosts import counters, foreign, proof
 from twohosts.failure import Failure
 from twohosts.hosts import Host
 from twohosts.lab import Case, Lab, Measured
@@ -38,6 +38,36 @@ class Counting(unittest.TestCase):
         self.assertEqual(
             counters.difference({"x": 1, "y": 2}, {"x": 1, "y": 5, "z": 1}), {"y": 3, "z": 1}
         )
+
+
+class LeavingOut(unittest.TestCase):
+    """Tests of others that are left out."""
+
+    def read(self, text: str) -> list[foreign.Skip]:
+        """A list of skips that says this."""
+        with tempfile.NamedTemporaryFile("w", suffix=".skips") as file:
+            file.write(text)
+            file.flush()
+            return foreign.skips(Path(file.name))
+
+    def test_a_line_is_a_test_and_its_reason(self) -> None:
+        """Comments and empty lines are none."""
+        found = self.read("# about\n\n*UDP* # not here\ntest_x   # as before\n")
+        self.assertEqual(
+            found, [foreign.Skip("*UDP*", "not here"), foreign.Skip("test_x", "as before")]
+        )
+
+    def test_nothing_is_left_out_without_a_reason(self) -> None:
+        """Nor without a name."""
+        for text in ("test_x\n", "test_x #\n", "  # a reason\n"):
+            with self.assertRaises(SystemExit):
+                self.read(text)
+
+    def test_every_list_here_can_be_read(self) -> None:
+        """Names are there once."""
+        for path in Path(__file__).parent.glob("*.skips"):
+            names = [skip.test for skip in foreign.skips(path)]
+            self.assertEqual(len(names), len(set(names)), path)
 
 
 class Proving(unittest.TestCase):

@@ -21,6 +21,7 @@ def _case(name: str, options: tuple[str, ...]) -> Case:
     def run(lab: Lab) -> Measured:
         seconds = lab.amount(60, 5)
         command = ["stress-ng", *options, "--timeout", f"{seconds}s", "--verify", "--oom-avoid"]
+        command += ["--temp-path", str(lab.directory)]
         lab.a.run(lab.wrapped(*command), timeout=20 * 60)
         return Measured(f"{seconds} s", LEAST)
 
