@@ -13,6 +13,7 @@ from cases import (
     credit,
     transport,
     lending,
+    writing,
     fuzz,
 )
 
@@ -28,4 +29,5 @@ __all__ = [
     "order",
     "tool",
     "transport",
+    "writing",
 ]

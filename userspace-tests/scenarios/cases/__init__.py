@@ -16,6 +16,7 @@ from cases import (
     memory_cgroup,
     module_removal,
     namespace_deletion,
+    region_shortage,
     tight_cgroup,
 )
 
@@ -34,5 +35,6 @@ __all__ = [
     "memory_cgroup",
     "module_removal",
     "namespace_deletion",
+    "region_shortage",
     "tight_cgroup",
 ]
