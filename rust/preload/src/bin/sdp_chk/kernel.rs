@@ -4,6 +4,7 @@
 
 use crate::report::Report;
 use crate::sdp::{Socket, AF_INET_SDP, IPPROTO_SDP, SDP_TRANSPORT};
+use std::fs;
 use std::io::Error;
 
 /// Whether SDP sockets can be made.
@@ -59,16 +60,38 @@ fn refusal(error: &Error) -> (String, &'static str) {
 }
 
 fn limits(report: &Report) {
-    // SAFETY: A place for the answer.
-    let files = unsafe {
-        let mut limit: libc::rlimit = core::mem::zeroed();
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        limit.rlim_cur
-    };
+    let [files, locked] = [libc::RLIMIT_NOFILE, libc::RLIMIT_MEMLOCK].map(|which| {
+        // SAFETY: A place for the answer.
+        unsafe {
+            let mut limit: libc::rlimit = core::mem::zeroed();
+            libc::getrlimit(which, &raw mut limit);
+            limit.rlim_cur
+        }
+    });
     report.note(&format!(
-        "a process may have {files} descriptors; SDP needs one for each socket, as TCP, and no \
-         locked memory for copied data"
+        "a process may have {files} descriptors; SDP needs one for each socket, as TCP"
     ));
+    let threshold = fs::read_to_string("/proc/sys/net/sdp/zcopy_thresh");
+    if let Some(threshold) = threshold.ok().and_then(|text| text.trim().parse().ok()) {
+        report.note(&zero_copy(threshold, locked));
+    }
+}
+
+/// What comes of the threshold and of the memory that a process may lock.
+fn zero_copy(threshold: u32, locked: u64) -> String {
+    if threshold == 0 {
+        return "everything is copied; to send long messages without a copy: \
+                sysctl net.sdp.zcopy_thresh=262144, on both hosts"
+            .into();
+    }
+    let may = if locked == libc::RLIM_INFINITY {
+        "as much memory as there is".into()
+    } else {
+        format!("{} KiB of memory at a time (ulimit -l)", locked / 1024)
+    };
+    format!(
+        "from {threshold} bytes on messages go without a copy, for which a process may lock {may}"
+    )
 }
 
 #[cfg(test)]
@@ -82,5 +105,13 @@ mod tests {
         assert!(of(libc::EPERM).0.contains("forbidden"));
         assert!(of(libc::EMFILE).1.contains("ulimit"));
         assert!(of(libc::ENOMEM).0.contains("memory"));
+    }
+
+    #[test]
+    fn zero_copy_is_off_or_has_limits() {
+        assert!(zero_copy(0, 8 << 20).contains("zcopy_thresh=262144"));
+        assert!(zero_copy(65536, 8 << 20)
+            .ends_with("may lock 8192 KiB of memory at a time (ulimit -l)"));
+        assert!(zero_copy(65536, libc::RLIM_INFINITY).ends_with("as much memory as there is"));
     }
 }
