@@ -200,23 +200,28 @@ def _has_lost_management(end: End) -> bool:
     return any(pair["state"] != "RTS" for pair in mine)
 
 
+def manage(end: End) -> None:
+    """Have a device that makes connections.
+
+    rxe takes whatever the network stack says about a datagram for a fault of the queue pair, that
+    of the device's management included, and the RDMA core does not repair that: after a connection
+    manager had something to say while there was no route, or while the link's queueing discipline
+    was being exchanged, the device makes no connections any more, and only a new one does.
+    """
+    if exists(end.device) and _has_lost_management(end):
+        remove(end.device)
+        add(end)
+
+
 @contextlib.contextmanager
 def unplugged(end: End) -> Iterator[None]:
-    """The link is down.
-
-    rxe takes a datagram without a route for a fault of the queue pair, that of the device's
-    management included, and the RDMA core does not repair that: after a connection manager had
-    something to say while the link was down, the device makes no connections any more, and only a
-    new one does.
-    """
+    """The link is down."""
     take_down(end)
     try:
         yield
     finally:
         bring_up(end, PEER[end.host])
-        if _has_lost_management(end):
-            remove(end.device)
-            add(end)
+        manage(end)
 
 
 @contextlib.contextmanager
@@ -270,7 +275,3 @@ def repair() -> None:
             words = ["rdma", "link", "add", end.device, "type", "rxe", "netdev", end.link]
             command(*words, host=end.host)
     bring_up(A, B)
-    for end in (A, B):
-        if _has_lost_management(end):
-            remove(end.device)
-            add(end)
