@@ -7,10 +7,12 @@
 #include <linux/hex.h>
 #include <linux/inet.h>
 #include <linux/kstrtox.h>
+#include <linux/net.h>
 #include <linux/nsproxy.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <net/sock.h>
 
 #include "peer.h"
 
@@ -250,6 +252,46 @@ static int run_read(struct peer *peer, char **arguments)
 	return err ?: peer_rdma_read(peer, rkey, address, length);
 }
 
+/*
+ * kernel-socket FAMILY PROTOCOL: as who in the kernel transports his data by
+ * streams would make one
+ */
+static int run_kernel_socket(struct peer *peer, char **arguments)
+{
+	u64 family, protocol;
+	struct socket *socket;
+	int err;
+
+	err = next_number(arguments, U16_MAX, &family) ?:
+	      next_number(arguments, U16_MAX, &protocol);
+	if (err)
+		return err;
+	err = sock_create_kern(current->nsproxy->net_ns, family, SOCK_STREAM, protocol, &socket);
+	if (!err)
+		sock_release(socket);
+	return err;
+}
+
+/*
+ * looks-like-tcp FD: what who is given a socket by a program asks before he takes
+ * it for a struct tcp_sock
+ */
+static int run_looks_like_tcp(struct peer *peer, char **arguments)
+{
+	struct socket *socket;
+	u64 fd;
+	int err = next_number(arguments, INT_MAX, &fd);
+
+	if (err)
+		return err;
+	socket = sockfd_lookup(fd, &err);
+	if (!socket)
+		return err;
+	err = sk_is_inet(socket->sk) || sk_is_tcp(socket->sk) ? 0 : -EPROTOTYPE;
+	sockfd_put(socket);
+	return err;
+}
+
 /* vanish: the queue pair is gone, and nobody is told */
 static int run_vanish(struct peer *peer, char **arguments)
 {
@@ -273,6 +315,8 @@ static const struct command commands[] = {
 	{ "read", run_read },
 	{ "memory", run_memory },
 	{ "look", run_look },
+	{ "kernel-socket", run_kernel_socket },
+	{ "looks-like-tcp", run_looks_like_tcp },
 	{ "vanish", run_vanish },
 };
 

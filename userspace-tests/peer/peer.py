@@ -12,7 +12,8 @@ taken them; what comes of them are events, which are asked for by kind:
     peer.send(message)
     answer = peer.expect("message").data
 
-Commands: set connect sidr listen reply reject rtu dreq drep post send write read vanish.
+Commands: set connect sidr listen reply reject rtu dreq drep post send write read memory look
+vanish kernel-socket looks-like-tcp.
 Events: rep, rej REASON, req, sidr STATUS, established, unanswered WHAT, dreq, drep,
 timewait-exit, message, sent NUMBER STATUS, receive-failed STATUS, queue-pair NUMBER TEXT,
 fault, removed.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import select
 import sys
@@ -184,6 +186,20 @@ class Peer:
     def vanish(self) -> None:
         """Destroy the queue pair without a word."""
         self.command("vanish")
+
+    def kernel_socket(self, family: int, protocol: int) -> None:
+        """Make a stream socket as users in the kernel do, and close it."""
+        self.command("kernel-socket", family, protocol)
+
+    def looks_like_tcp(self, fd: int) -> bool:
+        """Whether users in the kernel would take this descriptor for a socket of TCP."""
+        try:
+            self.command("looks-like-tcp", fd)
+        except OSError as error:
+            if error.errno != errno.EPROTOTYPE:
+                raise
+            return False
+        return True
 
     def _posted(self) -> int:
         self.posted_sends += 1

@@ -67,7 +67,7 @@ class Scene:
             self.listener6 = Listener(ADDRESSES[6][1])
         with namespace("a"):
             connecting = Connecting(self.listener.address, self.listener.port)
-        self._bystanders = connecting.stream(), self.listener.accept()
+        self.bystanders = connecting.stream(), self.listener.accept()
         self._calm = self.tables()
         self.before = self.stats()
 
@@ -142,7 +142,7 @@ class Scene:
     def bystanders_talk(self) -> None:
         """The bystanders exchange bytes that they never exchanged before."""
         number = next(self._bystander_round)
-        for source, sink in (self._bystanders, reversed(self._bystanders)):
+        for source, sink in (self.bystanders, reversed(self.bystanders)):
             data = number.to_bytes(4, "big") * 1000
             source.send(data)
             check(sink.receive(len(data)) == data, "the bystanders' bytes are not what was sent")
@@ -162,7 +162,7 @@ class Scene:
 
     def close(self) -> None:
         """Everything that is left."""
-        for thing in (*self._bystanders, self.listener, self.listener6):
+        for thing in (*self.bystanders, self.listener, self.listener6):
             thing.close()
 
     # Attacks on the passive side.

@@ -15,6 +15,7 @@ from cases import (
     lending,
     writing,
     fuzz,
+    kernel_users,
 )
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "fuzz",
     "hello_acks",
     "hellos",
+    "kernel_users",
     "lending",
     "messages",
     "order",

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Users in the kernel, who take every stream socket for a struct tcp_sock and write to it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from register import case
+from scene import Scene
+from twohosts.failure import Failure, check
+
+SDP = 27
+IPPROTO_SDP = 257
+
+
+@case("kernel users: they get no socket of SDP")
+def refused(scene: Scene) -> None:
+    """By family and by protocol, while TCP's are there for them."""
+    peer = scene.peer()
+    for family in (socket.AF_INET, socket.AF_INET6):
+        peer.kernel_socket(family, socket.IPPROTO_TCP)
+    for family, protocol, number in (
+        (SDP, 0, errno.EAFNOSUPPORT),
+        (SDP, socket.IPPROTO_TCP, errno.EAFNOSUPPORT),
+        (socket.AF_INET, IPPROTO_SDP, errno.EPROTONOSUPPORT),
+        (socket.AF_INET6, IPPROTO_SDP, errno.EPROTONOSUPPORT),
+    ):
+        try:
+            peer.kernel_socket(family, protocol)
+        except OSError as error:
+            check(error.errno == number, f"family {family}, protocol {protocol}: {error}")
+        else:
+            raise Failure(f"family {family}, protocol {protocol}: there was one")
+
+
+@case("kernel users: a descriptor of SDP is none of TCP")
+def told_apart(scene: Scene) -> None:
+    """Fresh, of IPPROTO_SDP, listening, and connected, while TCP's is one."""
+    peer = scene.peer()
+    with socket.socket() as tcp:
+        check(peer.looks_like_tcp(tcp.fileno()), "a socket of TCP")
+    kinds = ((SDP, 0), (socket.AF_INET, IPPROTO_SDP), (socket.AF_INET6, IPPROTO_SDP))
+    for family, protocol in kinds:
+        with socket.socket(family, socket.SOCK_STREAM, protocol) as fresh:
+            what = f"family {family}, protocol {protocol}"
+            check(not peer.looks_like_tcp(fresh.fileno()), what)
+    check(not peer.looks_like_tcp(scene.listener.sock.fileno()), "a listener")
+    for stream in scene.bystanders:
+        check(not peer.looks_like_tcp(stream.sock.fileno()), "a connection")
