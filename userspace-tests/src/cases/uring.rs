@@ -2,7 +2,10 @@
 //! The same calls through `io_uring`.
 
 use io_uring::{cqueue, opcode, squeue::Entry, types, IoUring};
-use libc::{ECANCELED, ECONNREFUSED, EPIPE, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLIN, SHUT_WR};
+use libc::{
+    ECANCELED, ECONNREFUSED, EPIPE, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLIN, SHUT_WR,
+    SOL_SOCKET, SOL_TCP,
+};
 
 use super::zcopy;
 use crate::addr::Addr;
@@ -12,6 +15,9 @@ use crate::payload::{bytes, Digest};
 use crate::role::Role;
 use crate::sock::Sock;
 use crate::world::Family;
+
+const SOCKET_URING_OP_SIOCINQ: u32 = 0;
+const SOCKET_URING_OP_SIOCOUTQ: u32 = 1;
 
 /// A ring whose entries are named by the case.
 struct Ring(IoUring);
@@ -444,6 +450,35 @@ pub const CASES: &[Case] = &[
         },
         |t, s| t.send_all(s, b"0123456789"),
     ),
+    Case::connected(
+        "uring_tells_how_much_waits",
+        |t, s| {
+            let mut ring = Ring::new();
+            let unread = || opcode::UringCmd16::new(fd(s), SOCKET_URING_OP_SIOCINQ).build();
+            let unsent = || opcode::UringCmd16::new(fd(s), SOCKET_URING_OP_SIOCOUTQ).build();
+            t.wait("sent");
+            t.holds("unread", t.until(|| ring.run(unread()) == Ok(1000)));
+            t.eq("unsent", ring.run(unsent()), Ok(0));
+            t.recv_exactly(s, 600);
+            t.eq("the rest", ring.run(unread()), Ok(400));
+        },
+        |t, s| {
+            t.send_all(s, &bytes(1, 1000));
+            t.say("sent");
+        },
+    )
+    .both_versions(),
+    Case::alone("uring_sets_an_option", |t| {
+        let mut ring = Ring::new();
+        let sock = t.socket();
+        for (level, option) in [(SOL_SOCKET, libc::SO_KEEPALIVE), (SOL_TCP, libc::TCP_NODELAY)] {
+            let on: libc::c_int = 1;
+            let value = (&raw const on).cast();
+            let set = opcode::SetSockOpt::new(fd(&sock), level as u32, option as u32, value, 4);
+            t.eq("set", ring.run(set.build()), Ok(0));
+            t.eq("is on", sock.get(level, option), Ok(1));
+        }
+    }),
     Case::connected(
         "uring_send_after_shutdown_is_a_broken_pipe",
         |t, s| {
