@@ -282,6 +282,8 @@ impl Inner {
         };
         self.heard = self.heard.wrapping_add(1);
         self.probes = 0;
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_note_processor(sock.sk()) };
         if self.parent.is_some() {
             // Payload before the RTU: the CM may take it for established. Not
             // every driver says so itself.
@@ -563,6 +565,8 @@ impl Inner {
             self.counted = true;
             sock.net().stats.established.inc();
             self.wake.connected = true;
+            // SAFETY: `sk` is valid.
+            unsafe { ffi::sdp_note_processor(sock.sk()) };
         } else {
             // Who lingers in close() waits for this.
             self.wake.state = true;

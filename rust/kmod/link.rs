@@ -15,6 +15,7 @@ use crate::{
             Remote,
             RemoteSink, //
         },
+        policy::round_trip::RoundTrip,
         wire::Header, //
     },
     ffi,
@@ -184,6 +185,14 @@ struct Flying {
     _frag: Frag,
 }
 
+/// The message whose acknowledgement is timed: one at a time, as the clock costs
+/// more than the arithmetic.
+struct Timed {
+    /// Requests before it in the send queue.
+    before: usize,
+    since: Instant<Monotonic>,
+}
+
 /// What a completion of the send queue ended.
 pub(crate) enum Sent {
     Message(Load),
@@ -202,6 +211,8 @@ pub(crate) struct Link {
     pub(crate) cm: Option<CmId>,
     qp: Qp,
     slots: Fifo<Slot>,
+    timed: Option<Timed>,
+    pub(crate) round_trip: RoundTrip,
     /// Of the slots, messages and probes.
     messages: usize,
     /// Of the slots, registrations and their ends.
@@ -301,6 +312,8 @@ impl Link {
                 cm: None,
                 qp,
                 slots: Fifo::new(),
+                timed: None,
+                round_trip: RoundTrip::new(),
                 messages: 0,
                 chores: 0,
                 chores_max: if shape.zcopy { CHORES.into() } else { 0 },
@@ -374,6 +387,16 @@ impl Link {
             self.origin.sock.net().stats.rx_alloc_failures.inc();
         }
         made
+    }
+
+    /// A buffer of `size` bytes in place of one that does not come back. None where
+    /// that would take the last memory of the socket's cgroup. May sleep.
+    pub(crate) fn fresh_buffer(&mut self, size: u16) -> Option<RxBuffer> {
+        if !self.leaves_room() {
+            return None;
+        }
+        // SAFETY: The socket is referenced by the origin.
+        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size.into()) }.ok()
     }
 
     /// Whether `count` receive buffers can be had without taking the last
@@ -470,6 +493,12 @@ impl Link {
         let mut pieces = Pieces::new();
         pieces.push(addr, bytes.len() as u32, lkey)?;
         let pinned = self.gather(queue, payload_len, &mut pieces)?;
+        if self.timed.is_none() {
+            self.timed = Some(Timed {
+                before: self.slots.len(),
+                since: Instant::now(),
+            });
+        }
         self.qp.post_send::<Callbacks>(pieces.as_mut(), solicited)?;
         // Room was reserved.
         self.slots.push(
@@ -648,6 +677,17 @@ impl Link {
     /// The oldest request of the send queue has completed.
     pub(crate) fn take_sent(&mut self) -> Option<Sent> {
         let slot = self.slots.pop()?;
+        if let Some(timed) = self.timed.as_mut() {
+            match timed.before.checked_sub(1) {
+                Some(before) => timed.before = before,
+                None => {
+                    let us = timed.since.elapsed().as_micros_ceil();
+                    self.round_trip
+                        .on_measured(u32::try_from(us).unwrap_or(u32::MAX));
+                    self.timed = None;
+                }
+            }
+        }
         match &slot {
             Slot::Message(_) | Slot::Probe => self.messages = self.messages.saturating_sub(1),
             Slot::Register | Slot::Revoke(_) => self.chores = self.chores.saturating_sub(1),

@@ -351,12 +351,17 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 	return own;
 }
 
-/* SO_PEEK_OFF is read from the owner, and moved by the companion's reads. */
-void sdp_companion_show_peek(struct sock *sk)
+/*
+ * SO_PEEK_OFF and SO_INCOMING_CPU are read from the owner; what the companion
+ * receives moves them.
+ */
+void sdp_companion_show_received(struct sock *sk)
 {
+	const struct sock *tcp = companion(sk)->tcp->sk;
+
 	if (READ_ONCE(sk->sk_peek_off) >= 0)
-		WRITE_ONCE(sk->sk_peek_off,
-			   READ_ONCE(companion(sk)->tcp->sk->sk_peek_off));
+		WRITE_ONCE(sk->sk_peek_off, READ_ONCE(tcp->sk_peek_off));
+	WRITE_ONCE(sk->sk_incoming_cpu, READ_ONCE(tcp->sk_incoming_cpu));
 }
 
 int sdp_companion_getsockopt(struct socket *tcp, int level, int option,

@@ -9,12 +9,14 @@
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/net.h>
+#include <linux/pipe_fs_i.h>
 #include <linux/poll.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/security.h>
 #include <linux/seq_file_net.h>
+#include <linux/splice.h>
 #include <linux/tcp.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
@@ -115,6 +117,69 @@ size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
 	*offset += (page_to_pfn(found) - page_to_pfn(head)) << PAGE_SHIFT;
 	*page = head;
 	return n;
+}
+
+/* linux/pipe_fs_i.h, linux/splice.h: a pipe that is locked */
+
+bool sdp_pipe_has_room(const struct pipe_inode_info *pipe)
+{
+	return !pipe_is_full(pipe);
+}
+
+/*
+ * Adds a stretch of a page, and takes over the caller's reference. Nobody who
+ * gets the page from the pipe may take it for his own and write to it: the
+ * operations are those of TCP's pages.
+ */
+void sdp_pipe_give(struct pipe_inode_info *pipe, struct page *page,
+		   unsigned int offset, unsigned int len)
+{
+	*pipe_head_buf(pipe) = (struct pipe_buffer) {
+		.ops	= &nosteal_pipe_buf_ops,
+		.page	= page,
+		.offset	= offset,
+		.len	= len,
+	};
+	pipe->head++;
+}
+
+/*
+ * Adds a copy of up to @n bytes, in the page of the copy before if there is one
+ * (@behind) with room. Returns how many, 0 if the pipe is full.
+ */
+ssize_t sdp_pipe_copy(struct pipe_inode_info *pipe, const void *from, size_t n,
+		      bool behind)
+{
+	struct pipe_buffer *buf = pipe_buf(pipe, pipe->head - 1);
+
+	if (!behind || buf->len == PAGE_SIZE) {
+		struct page *page;
+
+		if (pipe_is_full(pipe))
+			return 0;
+		page = alloc_page(GFP_USER);
+		if (!page)
+			return -ENOMEM;
+		buf = pipe_head_buf(pipe);
+		sdp_pipe_give(pipe, page, 0, 0);
+	}
+	n = min_t(size_t, n, PAGE_SIZE - buf->len);
+	memcpy(page_address(buf->page) + buf->len, from, n);
+	buf->len += n;
+	return n;
+}
+
+bool sdp_is_nonblocking(const struct socket *sock)
+{
+	return sock->file->f_flags & O_NONBLOCK;
+}
+
+/* What the core does for sockets that cannot splice: by way of recvmsg(2). */
+ssize_t sdp_splice_copies(struct socket *sock, loff_t *position,
+			  struct pipe_inode_info *pipe, size_t n,
+			  unsigned int flags)
+{
+	return copy_splice_read(sock->file, position, pipe, n, flags);
 }
 
 /* linux/poll.h, net/sock.h: waiting */
@@ -346,6 +411,12 @@ void sdp_sock_graft(struct sock *sk, struct socket *parent)
 void sdp_sock_orphan(struct sock *sk)
 {
 	sock_orphan(sk);
+}
+
+/* SO_INCOMING_CPU: where the last message was dealt with. */
+void sdp_note_processor(struct sock *sk)
+{
+	sk_incoming_cpu_update(sk);
 }
 
 void sdp_sock_inherit(struct sock *child, struct sock *parent)

@@ -15,6 +15,7 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
+struct pipe_inode_info;
 struct seq_file;
 
 /* linux/mm.h, linux/gfp.h */
@@ -26,6 +27,17 @@ void sdp_put_page(struct page *page);
 void *sdp_page_address(struct page *page);
 size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
 			size_t *offset);
+
+/* linux/pipe_fs_i.h, linux/splice.h: a pipe that is locked */
+bool sdp_pipe_has_room(const struct pipe_inode_info *pipe);
+void sdp_pipe_give(struct pipe_inode_info *pipe, struct page *page,
+		   unsigned int offset, unsigned int len);
+ssize_t sdp_pipe_copy(struct pipe_inode_info *pipe, const void *from, size_t n,
+		      bool behind);
+bool sdp_is_nonblocking(const struct socket *sock);
+ssize_t sdp_splice_copies(struct socket *sock, loff_t *position,
+			  struct pipe_inode_info *pipe, size_t n,
+			  unsigned int flags);
 
 /* linux/poll.h, net/sock.h: waiting */
 void sdp_sock_poll_wait(struct file *file, struct socket *sock,
@@ -73,6 +85,7 @@ void sdp_sock_init(struct socket *sock, struct sock *sk,
 struct page_frag *sdp_sk_frag(struct sock *sk);
 void sdp_sock_graft(struct sock *sk, struct socket *parent);
 void sdp_sock_orphan(struct sock *sk);
+void sdp_note_processor(struct sock *sk);
 void sdp_sock_inherit(struct sock *child, struct sock *parent);
 int sdp_sock_error(struct sock *sk);
 int sdp_sock_cmsg_check(struct sock *sk, struct msghdr *msg);
@@ -170,7 +183,7 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 			     sockptr_t value, unsigned int len, int own);
 int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
 			     char __user *value, int __user *len);
-void sdp_companion_show_peek(struct sock *sk);
+void sdp_companion_show_received(struct sock *sk);
 int sdp_companion_ioctl(struct sock *sk, int command, int *result);
 
 /* IPPROTO_SDP: see protocol.c */

@@ -103,6 +103,8 @@ counters! {
         control_msgs_received,
         /// Stream bytes taken over in the pages they lay in: sendfile, splice.
         spliced_bytes,
+        /// Stream bytes given to pipes in the pages they were received in: splice.
+        given_bytes,
         /// Times a sender had to wait for room.
         send_waits,
         /// Times a receiver had to wait for data.

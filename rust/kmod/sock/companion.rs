@@ -90,7 +90,7 @@ impl Tcp {
             sock.settle_tcp_error();
         }
         // SAFETY: The companion is there.
-        unsafe { ffi::sdp_companion_show_peek(sock.sk()) };
+        unsafe { ffi::sdp_companion_show_received(sock.sk()) };
         result
     }
 

@@ -72,6 +72,7 @@ static OPS: Operations = Operations(ffi::core::proto_ops {
     sendmsg: Some(sendmsg_cb),
     recvmsg: Some(recvmsg_cb),
     mmap: Some(sock_no_mmap_cb),
+    splice_read: Some(splice_read_cb),
     set_peek_off: Some(set_peek_off_cb),
     ..pin_init::zeroed()
 });
@@ -433,6 +434,34 @@ unsafe extern "C" fn recvmsg_cb(
     }
     // SAFETY: The message is ours for the call.
     from_result(|| unsafe { sock.receive(msg, len, flags as u32) })
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn splice_read_cb(
+    socket: *mut ffi::core::socket,
+    position: *mut ffi::core::loff_t,
+    pipe: *mut ffi::core::pipe_inode_info,
+    len: usize,
+    flags: c_uint,
+) -> isize {
+    // SAFETY: See `bind_cb`; the position is the caller's.
+    let (sock, begins) = unsafe { (of(socket), *position == 0) };
+    if !begins {
+        return ESPIPE.to_errno() as isize;
+    }
+    if sock.tcp_after_connect().is_some() {
+        // TCP asks the file of its socket, and the companion has none.
+        // SAFETY: As above.
+        return unsafe { ffi::sdp_splice_copies(socket.cast(), position, pipe.cast(), len, flags) };
+    }
+    // SAFETY: As above; whoever splices has locked the pipe, and waited for room.
+    let moved = unsafe { sock.splice(pipe, len, ffi::sdp_is_nonblocking(socket.cast())) };
+    moved.map_or_else(
+        |e| e.to_errno() as isize,
+        |n| isize::try_from(n).unwrap_or(isize::MAX),
+    )
 }
 
 /// # Safety

@@ -23,6 +23,7 @@ pub(crate) mod queue;
 pub(crate) mod recv;
 pub(crate) mod remembered;
 pub(crate) mod send;
+pub(crate) mod splice;
 pub(crate) mod wait;
 
 use crate::{

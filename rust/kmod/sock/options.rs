@@ -425,6 +425,13 @@ impl Sock {
                     .messages_received
                     .wrapping_sub(stats.credit_updates_received);
             }
+            if let Some(link) = inner.link.as_ref() {
+                let trip = &link.round_trip;
+                info.tcpi_rtt = trip.smoothed_us();
+                info.tcpi_rttvar = trip.variation_us();
+                // As TCP before the first.
+                info.tcpi_min_rtt = trip.shortest_us().unwrap_or(u32::MAX);
+            }
             info.tcpi_probes = u8::try_from(inner.probes).unwrap_or(u8::MAX);
             info.tcpi_rcv_space = self.rcvbuf();
         });

@@ -215,6 +215,13 @@ pub(crate) struct Segment {
     pub(crate) message: bool,
 }
 
+impl Segment {
+    /// Whether the link counts on the buffer.
+    pub(crate) fn is_of_link(&self) -> bool {
+        self.message && self.buffer.mapping().is_some()
+    }
+}
+
 /// The urgent byte, as TCP keeps it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgent {
@@ -364,13 +371,29 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// The application is done with `n` bytes; returns a message's buffer that
-    /// became free. Called with at most what `peek(0)` offered.
-    pub(crate) fn consume(&mut self, n: u32) -> Option<RxBuffer> {
+    /// What the next bytes lie in.
+    pub(crate) fn front(&self) -> Option<&Segment> {
+        self.segments.get(0)
+    }
+
+    /// The application gets the rest of the first segment, and its buffer.
+    pub(crate) fn take_front(&mut self) -> Option<Segment> {
+        let segment = self.segments.pop()?;
+        self.advance(segment.len);
+        Some(segment)
+    }
+
+    fn advance(&mut self, n: u32) {
         self.copied = self.copied.wrapping_add(n.into());
         if self.has_mark() && self.copied > self.mark {
             self.urgent = Urgent::None;
         }
+    }
+
+    /// The application is done with `n` bytes; returns a message's buffer that
+    /// became free. Called with at most what `peek(0)` offered.
+    pub(crate) fn consume(&mut self, n: u32) -> Option<RxBuffer> {
+        self.advance(n);
         let front = self.segments.front_mut()?;
         front.offset = front.offset.saturating_add(n);
         front.len = front.len.saturating_sub(n);

@@ -27,7 +27,7 @@ use kernel::{
 };
 
 /// What a reader finds at its position.
-enum Next {
+pub(super) enum Next {
     Bytes(Page, u32, u32),
     /// The urgent byte, which is not part of the stream.
     SkipUrgent,
@@ -200,12 +200,12 @@ impl Sock {
         u64::try_from(offset).unwrap_or(0)
     }
 
-    fn consume(&self, n: u32) {
+    pub(super) fn consume(&self, n: u32) {
         self.drive(|inner| inner.consume(n));
     }
 
     /// Waits for more than `ahead` bytes. `Ok(false)`: there will be none.
-    fn wait_for_data<'a>(
+    pub(super) fn wait_for_data<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
         timeo: &mut isize,
@@ -307,7 +307,7 @@ impl Inner {
     }
 
     /// What lies `ahead` bytes after the reader.
-    fn next_bytes(&mut self, ahead: u64, started: bool, inline: bool) -> Next {
+    pub(super) fn next_bytes(&mut self, ahead: u64, started: bool, inline: bool) -> Next {
         if self.turns.reading {
             // It lies behind what another reader waits for.
             return Next::Nothing;

@@ -58,6 +58,11 @@ impl Page {
         self.page.as_ptr()
     }
 
+    /// The page, with the reference: the caller puts it.
+    pub(crate) fn into_raw(self) -> *mut ffi::page {
+        core::mem::ManuallyDrop::new(self).as_ptr()
+    }
+
     /// Start of the memory.
     pub(crate) fn address(&self) -> *mut u8 {
         // SAFETY: The page is valid by the invariant, and not in high memory.
@@ -282,6 +287,12 @@ impl RxBuffer {
     /// How many bytes the device may write.
     pub(crate) fn size(&self) -> usize {
         self.mapping.as_ref().map_or(0, |mapping| mapping.len)
+    }
+
+    /// Ends the mapping and gives the page away: no device will write to it again.
+    pub(crate) fn into_page(self) -> Page {
+        drop(self.mapping);
+        self.page
     }
 
     /// Ends the mapping; the bytes stay readable.

@@ -129,6 +129,13 @@ impl Sock {
         Ok(0)
     }
 
+    /// Has some of what the peer offers come into buffers of the kernel.
+    pub(crate) fn fetch_remote(&self, blocking: bool) {
+        if self.look(|inner| inner.remote_len()) > 0 {
+            self.drive(|inner| inner.fetch(self, blocking));
+        }
+    }
+
     /// # Safety
     ///
     /// As for `receive_remote`.

@@ -9,10 +9,12 @@ use libc::{
 };
 
 use crate::case::{Case, Difference};
+use crate::errno::Errno;
 use crate::netns::Sysctl;
 use crate::role::{Role, SIOCATMARK, SIOCINQ, SIOCOUTQ};
 use crate::sock::{Sock, TCP_CLOSE, TCP_CLOSE_WAIT, TCP_ESTABLISHED, TCP_FIN_WAIT2, TCP_LISTEN};
 use crate::uapi;
+use crate::world::Family;
 
 const OWN_OPTION: &str = "the option belongs to the family";
 
@@ -22,6 +24,11 @@ fn switch(t: &Role, name: &str, sock: &Sock, level: c_int, option: c_int) {
     t.eq(&format!("{name} is on"), sock.get(level, option), Ok(1));
     t.ok(&format!("{name} off"), sock.set(level, option, &0));
     t.eq(&format!("{name} is off"), sock.get(level, option), Ok(0));
+}
+
+fn processors() -> c_int {
+    // SAFETY: no memory is involved.
+    unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) as c_int }
 }
 
 pub const CASES: &[Case] = &[
@@ -167,6 +174,42 @@ pub const CASES: &[Case] = &[
         t.err("set at no level", sock.set(9999, 1, &1), ENOPROTOOPT);
         t.see("get at no level", sock.get(9999, 1));
     }),
+    Case::alone("option_that_only_tcp_can_keep_is_refused", |t| {
+        if t.family == Family::Sdp {
+            let sock = t.socket();
+            for (name, option) in [
+                ("TCP_MD5SIG", 14),
+                ("TCP_REPAIR", 19),
+                ("TCP_FASTOPEN", 23),
+                ("TCP_FASTOPEN_CONNECT", 30),
+                ("TCP_ULP", 31),
+                ("TCP_FASTOPEN_KEY", 33),
+                ("TCP_ZEROCOPY_RECEIVE", 35),
+                ("TCP_AO_ADD_KEY", 38),
+            ] {
+                let set = sock.set(SOL_TCP, option, b"tls\0");
+                assert_eq!(set, Err(Errno(ENOPROTOOPT)), "set {name}");
+                let get = sock.get(SOL_TCP, option);
+                assert_eq!(get, Err(Errno(ENOPROTOOPT)), "get {name}");
+            }
+        }
+    }),
+    Case::connected(
+        "option_incoming_cpu_names_a_processor",
+        |t, s| {
+            t.eq("fresh", t.socket().get(SOL_SOCKET, libc::SO_INCOMING_CPU), Ok(-1));
+            let is_one = || {
+                let number = s.get(SOL_SOCKET, libc::SO_INCOMING_CPU).expect("SO_INCOMING_CPU");
+                (0..processors()).contains(&number)
+            };
+            // To a socket that passes its calls on to TCP it is told with the first bytes.
+            assert!(t.family == Family::Companion || is_one(), "connected");
+            t.recv_exactly(s, 1);
+            t.holds("received", is_one());
+        },
+        |t, s| t.send_all(s, b"x"),
+    )
+    .both_versions(),
     Case::alone("option_memory_is_checked", |t| {
         let sock = t.socket();
         let mut len: socklen_t = 4;

@@ -22,10 +22,28 @@ fn walk(t: &Role, sock: &Sock, level: c_int, option: c_int, values: &[c_int]) {
 }
 
 /// Offsets in `struct tcp_info`.
+const RTT: usize = 68;
+const RTT_VARIATION: usize = 72;
+const RTT_SHORTEST: usize = 148;
 const BYTES_RECEIVED: usize = 128;
 /// Two numbers of 32 bits: sent and received.
 const SEGMENTS: usize = 136;
 const BYTES_SENT: usize = 200;
+
+/// Whether `TCP_INFO` tells of round trips that can be.
+fn measured(sock: &Sock) -> bool {
+    let most = 60_000_000;
+    let (smoothed, shortest) = (info_u32(sock, RTT), info_u32(sock, RTT_SHORTEST));
+    (1..most).contains(&smoothed)
+        && (1..most).contains(&shortest)
+        && info_u32(sock, RTT_VARIATION) < most
+}
+
+fn info_u32(sock: &Sock, offset: usize) -> u32 {
+    let both = info_u64(sock, offset).expect("TCP_INFO");
+    // The first of the two.
+    u32::from_ne_bytes(both.to_ne_bytes()[..4].try_into().expect("four of eight bytes"))
+}
 
 fn info_u64(sock: &Sock, offset: usize) -> Option<u64> {
     let mut info = [0_u8; 256];
@@ -172,6 +190,26 @@ pub const CASES: &[Case] = &[
             t.see(&format!("{name} of nothing"), nothing(SOL_TCP, option));
         }
     })
+    .both_versions(),
+    Case::connected(
+        "remembered_round_trips_are_told_by_tcp_info",
+        |t, s| {
+            for _ in 0..20 {
+                let asked = t.recv_exactly(s, 100);
+                t.send_all(s, &asked);
+            }
+            t.meet("both have sent");
+            t.holds("measured", t.until(|| measured(s)));
+        },
+        |t, s| {
+            for _ in 0..20 {
+                t.send_all(s, &[7; 100]);
+                t.recv_exactly(s, 100);
+            }
+            t.meet("both have sent");
+            t.holds("measured", t.until(|| measured(s)));
+        },
+    )
     .both_versions(),
     Case::connected(
         "remembered_bytes_are_told_by_tcp_info",

@@ -3,15 +3,18 @@
 
 use std::os::fd::AsRawFd;
 
-use libc::{EAGAIN, EPIPE, SHUT_WR, SPLICE_F_MORE, SPLICE_F_NONBLOCK};
+use libc::{
+    EAGAIN, ECONNRESET, EPIPE, MSG_OOB, POLLERR, POLLHUP, SHUT_WR, SPLICE_F_MORE, SPLICE_F_NONBLOCK,
+};
 
-use crate::case::Case;
-use crate::cases::zcopy::counted;
+use crate::case::{Case, Difference};
+use crate::cases::zcopy::{self, counted};
 use crate::errno::{checked, Errno};
 use crate::payload::{bytes, Digest};
 use crate::pipes::{file_with, sendfile, splice, tee, Pipe};
 use crate::role::{Role, SIOCINQ};
 use crate::sock::Sock;
+use crate::world::Family;
 
 /// Splices from the socket into a pipe and reads the pipe, to the end of the stream.
 fn splice_to_end(s: &Sock) -> Vec<u8> {
@@ -22,6 +25,17 @@ fn splice_to_end(s: &Sock) -> Vec<u8> {
             0 => return data,
             count => data.extend(pipe.take(count)),
         }
+    }
+}
+
+/// Splices so many bytes into the pipe, which has room for them.
+#[track_caller]
+fn fill(s: &Sock, pipe: &Pipe, len: usize) {
+    let mut left = len;
+    while left > 0 {
+        let moved = splice(s.fd(), pipe.into.as_raw_fd(), left, 0).expect("splice");
+        assert!(moved > 0, "{left} bytes are missing");
+        left -= moved;
     }
 }
 
@@ -258,6 +272,159 @@ pub const CASES: &[Case] = &[
             t.send_all(s, &bytes(1, 5000));
             t.wait("more");
             t.send_all(s, &bytes(2, 60_000));
+        },
+    ),
+    Case::connected(
+        "splice_into_a_pipe_does_not_copy",
+        |t, s| {
+            let pipe = Pipe::new();
+            assert!(t.until(|| s.ioctl(SIOCINQ) == Ok(40_000)), "data");
+            // Of some messages only a part may be wanted, or little.
+            let most = |of: &dyn Fn(&str) -> i64| {
+                let given = of("given_bytes");
+                assert!((32_000..=40_000).contains(&given), "{given} bytes of 40000 were given");
+            };
+            counted(t, || fill(s, &pipe, 40_000), most);
+            t.holds("data", pipe.take(40_000) == bytes(1, 40_000));
+        },
+        |t, s| t.send_all(s, &bytes(1, 40_000)),
+    ),
+    Case::connected(
+        "splice_of_many_small_messages_takes_few_pages",
+        |t, s| {
+            let pipe = Pipe::new();
+            assert!(t.until(|| s.ioctl(SIOCINQ) == Ok(4000)), "data");
+            if t.family == Family::Sdp {
+                // A page of a pipe, of which there are 16, is not for one message.
+                let count = splice(s.fd(), pipe.into.as_raw_fd(), 65_536, 0);
+                assert_eq!(count, Ok(4000));
+                assert!(pipe.take(4000) == bytes(1, 4000), "other bytes");
+                return;
+            }
+            let mut came = Vec::new();
+            while came.len() < 4000 {
+                let count = splice(s.fd(), pipe.into.as_raw_fd(), 4000 - came.len(), 0);
+                came.extend(pipe.take(count.expect("splice")));
+            }
+            assert!(came == bytes(1, 4000), "other bytes");
+        },
+        |t, s| {
+            s.set(libc::SOL_TCP, libc::TCP_NODELAY, &1).expect("TCP_NODELAY");
+            for part in bytes(1, 4000).chunks(200) {
+                t.send_all(s, part);
+            }
+        },
+    ),
+    Case::connected(
+        "splice_of_odd_parts_loses_nothing",
+        |t, s| {
+            let pipe = Pipe::new();
+            let mut came = Vec::new();
+            for len in [1, 4095, 4096, 4097, 8191, 60_000, 5000, 2].into_iter().cycle() {
+                match splice(s.fd(), pipe.into.as_raw_fd(), len, 0).expect("splice") {
+                    0 => break,
+                    count => came.extend(pipe.take(count)),
+                }
+            }
+            t.see("data", Digest::of(&came));
+        },
+        |t, s| {
+            let data = bytes(4, 400_003);
+            for part in data.chunks(9001) {
+                t.send_all(s, part);
+            }
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.see("data", Digest::of(&data));
+        },
+    ),
+    Case::connected(
+        "splice_into_a_pipe_that_nobody_reads",
+        |t, s| {
+            let pipe = Pipe::new();
+            let mut held = 0;
+            let last = loop {
+                let into = pipe.into.as_raw_fd();
+                match splice(s.fd(), into, 65_536, SPLICE_F_NONBLOCK) {
+                    Ok(count) if count > 0 => held += count,
+                    other => break other,
+                }
+            };
+            t.eq("full", last, Err(Errno(EAGAIN)));
+            // The connection goes on with buffers of its own.
+            let rest = t.recv_exactly(s, (2 << 20) - held);
+            let spliced = pipe.take(held);
+            t.holds("data", [spliced, rest].concat() == bytes(8, 2 << 20));
+        },
+        |t, s| t.send_all(s, &bytes(8, 2 << 20)),
+    ),
+    Case::connected(
+        "splice_after_a_reset_gives_what_came_before",
+        |t, s| {
+            assert!(t.until(|| s.ioctl(SIOCINQ) == Ok(20_000)), "data");
+            t.say("reset");
+            t.see("events", t.await_events(s, POLLERR | POLLHUP));
+            let pipe = Pipe::new();
+            fill(s, &pipe, 20_000);
+            t.holds("data", pipe.take(20_000) == bytes(1, 20_000));
+            t.err("error", splice(s.fd(), pipe.into.as_raw_fd(), 100, 0), ECONNRESET);
+            t.eq("then", splice(s.fd(), pipe.into.as_raw_fd(), 100, 0), Ok(0));
+        },
+        |t, s| {
+            t.send_all(s, &bytes(1, 20_000));
+            t.wait("reset");
+            s.set_linger(true, 0).expect("SO_LINGER");
+            s.close().expect("close");
+        },
+    ),
+    Case::connected(
+        "splice_outlives_its_socket",
+        |t, s| {
+            let pipe = Pipe::new();
+            fill(s, &pipe, 30_000);
+            s.close().expect("close");
+            t.meet("closed");
+            t.holds("data", pipe.take(30_000) == bytes(1, 30_000));
+        },
+        |t, s| {
+            t.send_all(s, &bytes(1, 30_000));
+            t.meet("closed");
+        },
+    ),
+    Case::connected(
+        "splice_and_the_urgent_byte",
+        |t, s| {
+            assert!(t.until(|| s.ioctl(SIOCINQ) == Ok(2)), "data");
+            t.wait("all");
+            let pipe = Pipe::new();
+            t.eq("to the mark", splice(s.fd(), pipe.into.as_raw_fd(), 100, 0), Ok(2));
+            t.see("at the mark", splice(s.fd(), pipe.into.as_raw_fd(), 100, 0));
+            t.eq("before it", pipe.take(2), b"ab".to_vec());
+        },
+        |t, s| {
+            t.eq("urgent", s.send(b"abc", MSG_OOB), Ok(3));
+            t.send_all(s, b"def");
+            assert!(t.until(|| s.ioctl(crate::role::SIOCOUTQ) == Ok(0)), "delivery");
+            t.say("all");
+        },
+    )
+    .differs(&[Difference {
+        label: "at the mark",
+        tcp: "0",
+        sdp: "3",
+        reason: "a read goes on behind the mark, and 0 would be the end",
+    }]),
+    Case::two(
+        "splice_of_what_the_peer_offers",
+        |t| {
+            let s = zcopy::server(t);
+            let data = splice_to_end(&s);
+            t.see("data", Digest::of(&data));
+        },
+        |t| {
+            let s = zcopy::client(t);
+            t.send_all(&s, &bytes(3, 300_001));
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.see("data", Digest::of(&bytes(3, 300_001)));
         },
     ),
     Case::connected(

@@ -18,5 +18,6 @@ pub mod chunk;
 pub mod offering;
 pub mod patience;
 pub mod pipeline;
+pub mod round_trip;
 pub mod split;
 pub mod threshold;
