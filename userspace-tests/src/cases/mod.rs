@@ -9,6 +9,7 @@ mod connect;
 mod creation;
 mod iovec;
 mod lent;
+mod mapped;
 mod names;
 mod namespaces;
 mod oob;
@@ -60,6 +61,7 @@ const TABLES: &[&[Case]] = &[
     written::CASES,
     lent::CASES,
     remapped::CASES,
+    mapped::CASES,
 ];
 
 pub fn all() -> Vec<Test> {

@@ -17,7 +17,7 @@ use crate::payload::bytes;
 use crate::role::Role;
 
 /// A mapping of a mebibyte, or of the huge page that holds it.
-struct Mapping {
+pub(super) struct Mapping {
     at: *mut u8,
     len: usize,
 }
@@ -25,7 +25,7 @@ struct Mapping {
 impl Mapping {
     const HUGE: usize = 2 * MIB;
 
-    fn new(flags: c_int, fd: c_int) -> Self {
+    pub(super) fn new(flags: c_int, fd: c_int) -> Self {
         let len = if flags & MAP_HUGETLB == 0 { MIB } else { Self::HUGE };
         Mapping { at: map(ptr::null_mut(), len, flags, fd), len }
     }
@@ -40,7 +40,7 @@ impl Mapping {
         self.at as usize
     }
 
-    fn room(&mut self) -> &mut [u8] {
+    pub(super) fn room(&mut self) -> &mut [u8] {
         // SAFETY: the mapping has at least so many bytes, readable and writable.
         unsafe { slice::from_raw_parts_mut(self.at, MIB) }
     }
@@ -61,10 +61,10 @@ fn map(at: *mut c_void, len: usize, flags: c_int, fd: c_int) -> *mut u8 {
 }
 
 /// A file in memory, of a mebibyte.
-struct MemoryFile(c_int);
+pub(super) struct MemoryFile(pub(super) c_int);
 
 impl MemoryFile {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         // SAFETY: the name is a string that ends.
         let fd = checked_int(unsafe { libc::memfd_create(c"room".as_ptr(), 0) });
         let file = MemoryFile(fd.expect("memfd_create"));
@@ -72,13 +72,13 @@ impl MemoryFile {
         file
     }
 
-    fn write(&self, data: &[u8]) {
+    pub(super) fn write(&self, data: &[u8]) {
         // SAFETY: reads from the slice.
         let n = unsafe { libc::pwrite(self.0, data.as_ptr().cast(), data.len(), 0) };
         assert_eq!(n, data.len() as isize, "pwrite");
     }
 
-    fn content(&self) -> Vec<u8> {
+    pub(super) fn content(&self) -> Vec<u8> {
         let mut data = vec![0; MIB];
         // SAFETY: writes to the vector.
         let n = unsafe { libc::pread(self.0, data.as_mut_ptr().cast(), MIB, 0) };
@@ -105,12 +105,12 @@ impl Drop for MemoryFile {
 }
 
 /// Huge pages, for as long as this lives.
-struct HugePages(String);
+pub(super) struct HugePages(String);
 
 impl HugePages {
     const PATH: &str = "/proc/sys/vm/nr_hugepages";
 
-    fn new(t: &Role, count: usize) -> Self {
+    pub(super) fn new(t: &Role, count: usize) -> Self {
         let before = HugePages(fs::read_to_string(Self::PATH).expect("nr_hugepages"));
         // The kernel makes room for them, and may need more than one try.
         let there = t.until(|| {
