@@ -30,6 +30,8 @@ pub(crate) enum Alarm {
     Engine,
     /// The next keepalive probe.
     Keepalive,
+    /// Memory was kept registered for long enough.
+    Kept,
     /// The transport says that the peer has begun to send.
     Notify,
     /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
@@ -47,6 +49,8 @@ pub(crate) struct Alarms {
     engine: Opaque<ffi::core::delayed_work>,
     #[pin]
     keepalive: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    kept: Opaque<ffi::core::delayed_work>,
     #[pin]
     notify: Opaque<ffi::core::delayed_work>,
     #[pin]
@@ -72,6 +76,7 @@ impl Alarms {
         pin_init!(Self {
             engine <- work(Some(engine_cb)),
             keepalive <- work(Some(keepalive_cb)),
+            kept <- work(Some(kept_cb)),
             notify <- work(Some(notify_cb)),
             patience <- work(Some(patience_cb)),
             reap <- work(Some(reap_cb)),
@@ -83,6 +88,7 @@ impl Alarms {
         match alarm {
             Alarm::Engine => self.engine.get(),
             Alarm::Keepalive => self.keepalive.get(),
+            Alarm::Kept => self.kept.get(),
             Alarm::Notify => self.notify.get(),
             Alarm::Patience => self.patience.get(),
             Alarm::Reap => self.reap.get(),
@@ -145,6 +151,14 @@ unsafe extern "C" fn engine_cb(work: *mut ffi::core::work_struct) {
 unsafe extern "C" fn keepalive_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, keepalive)) }.alarm_keepalive();
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn kept_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, kept)) }.alarm_kept();
 }
 
 /// # Safety

@@ -395,7 +395,7 @@ impl Inner {
                 link.source.on_revoked(key);
                 link.sink.on_revoked(key);
                 self.wake.settled = true;
-                self.tend_runs();
+                self.tend_runs(sock);
             }
             Sent::Read => self.on_read(sock),
             Sent::Message(Load { bytes, pinned, .. }) => {
@@ -406,7 +406,7 @@ impl Inner {
                     self.wake.writable = true;
                 }
                 if pinned {
-                    self.tend_runs();
+                    self.tend_runs(sock);
                 }
             }
             Sent::Write(Load { bytes, pinned, .. }) => {
@@ -414,7 +414,7 @@ impl Inner {
                 self.send.complete(bytes);
                 self.wake.writable = true;
                 if pinned {
-                    self.tend_runs();
+                    self.tend_runs(sock);
                 }
             }
         }
@@ -514,13 +514,13 @@ impl Inner {
                     if let Some(pages) = link.source.on_dropped(run) {
                         self.send.drop_pinned(pages);
                     }
-                    self.tend_runs();
+                    self.tend_runs(sock);
                 }
                 Output::Returned { run, why } => {
                     // At the end of the connection the key stays until the
                     // queue pair is gone, and so does the memory.
                     link.source.on_returned(run, why == Why::Over);
-                    self.tend_runs();
+                    self.tend_runs(sock);
                     sock.count_return(why);
                     self.wake.settled = true;
                 }
@@ -629,6 +629,7 @@ impl Inner {
         self.timer = None;
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
+        sock.clear_alarm(Alarm::Kept);
         self.stall_watched = false;
         self.deferred = false;
         sock.clear_alarm(Alarm::Patience);

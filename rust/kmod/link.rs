@@ -39,6 +39,10 @@ use crate::{
             Device,
             Lease, //
         },
+        kept::{
+            self,
+            Keeper, //
+        },
         qp::{
             Capacity,
             Completions,
@@ -217,6 +221,8 @@ pub(crate) struct Link {
     messages: usize,
     /// Of the slots, registrations and their ends.
     chores: usize,
+    /// All of these that were ever posted.
+    chores_begun: u64,
     /// The most of these.
     chores_max: usize,
     flying: Fifo<Flying>,
@@ -230,6 +236,7 @@ pub(crate) struct Link {
     /// Behind the queue pair, which may still write to this memory or read it.
     pub(crate) source: Source,
     pub(crate) sink: Sink,
+    pub(crate) keeper: Keeper,
     /// Behind everything that the device knows of.
     _lease: Lease,
     /// The peer has disconnected: what the queue pair still holds is delivered,
@@ -316,6 +323,7 @@ impl Link {
                 round_trip: RoundTrip::new(),
                 messages: 0,
                 chores: 0,
+                chores_begun: 0,
                 chores_max: if shape.zcopy { CHORES.into() } else { 0 },
                 flying: Fifo::new(),
                 posted: Fifo::new(),
@@ -326,6 +334,7 @@ impl Link {
                 send_pieces: send_sges(device).saturating_sub(1) as usize,
                 source: Source::new(),
                 sink: Sink::new(),
+                keeper: Keeper::new(),
                 _lease: lease,
                 draining: false,
                 origin,
@@ -589,11 +598,16 @@ impl Link {
     }
 
     /// Registers `region` under the key that it has from `Pooled::begin` on;
-    /// `stale` is what that returned.
+    /// `stale` is what that returned. One that is registered is used again.
     pub(crate) fn register(&mut self, region: &mut Region, stale: Option<u32>) -> Result {
         let access = region.access();
+        let registered = region.is_registered();
         let pooled = region.pooled().ok_or(EINVAL)?;
         pooled.set_posted();
+        if registered {
+            region.sync_for_device();
+            return Ok(());
+        }
         if let Some(key) = stale {
             self.slots.reserve(GFP_KERNEL)?;
             self.qp.post_invalidate::<Callbacks>(key)?;
@@ -603,6 +617,7 @@ impl Link {
         self.qp
             .post_register::<Callbacks>(pooled.mr().ok_or(EINVAL)?, access)?;
         self.note_chore(Slot::Register);
+        region.set_registered(self.chores_begun);
         Ok(())
     }
 
@@ -618,6 +633,13 @@ impl Link {
     fn note_chore(&mut self, slot: Slot) {
         let _ = self.slots.push(slot, GFP_KERNEL);
         self.chores = self.chores.saturating_add(1);
+        self.chores_begun = self.chores_begun.wrapping_add(1);
+    }
+
+    /// How many registrations and invalidations have completed; they do so in
+    /// order.
+    pub(crate) fn chores_done(&self) -> u64 {
+        self.chores_begun.wrapping_sub(self.chores as u64)
     }
 
     /// Reads what the peer offers into the reader's memory.
@@ -806,6 +828,7 @@ impl Sock {
         while let Some(mut link) = retired {
             retired = link.older.take();
             let (source, sink) = link.pins();
+            self.count(|t| &t.kept_expirations, kept::clear(link.keeper.owner()));
             link.destroy();
             if source > 0 || sink > 0 {
                 self.drive(|inner| inner.on_unpinned(source, sink));

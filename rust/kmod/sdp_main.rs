@@ -50,6 +50,7 @@ struct Sdp {
     _protocol: sock::protocol::Registration,
     _family: sock::family::Registration,
     _devices: devices::Registration,
+    _kept: verbs::kept::List,
     _net: net::Registration,
     _queue: alarm::Workqueue,
     _proto: sock::family::ProtoRegistration,
@@ -59,6 +60,8 @@ impl kernel::Module for Sdp {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         // SAFETY: Called once, before anything locks it.
         unsafe { devices::REGISTRY.init() };
+        // SAFETY: Called once, before any socket.
+        let kept = unsafe { verbs::kept::List::new() };
         let proto = sock::family::ProtoRegistration::new()?;
         let queue = alarm::Workqueue::new()?;
         let net = net::Registration::new()?;
@@ -69,6 +72,7 @@ impl kernel::Module for Sdp {
             _protocol: protocol,
             _family: family,
             _devices: devices,
+            _kept: kept,
             _net: net,
             _queue: queue,
             _proto: proto,

@@ -108,9 +108,25 @@ pub fn impatient_neighbours(version: &str) -> Vec<Sysctl> {
 }
 
 const CAP_NET_BIND_SERVICE: u32 = 10;
+const CAP_IPC_LOCK: u32 = 14;
 
 /// Gives up the right to bind ports below `ip_unprivileged_port_start`, for this thread.
 pub fn drop_bind_privilege() -> Res<()> {
+    drop_privilege(CAP_NET_BIND_SERVICE)
+}
+
+/// Gives up the right to lock more memory than `RLIMIT_MEMLOCK` says, for this thread, and makes
+/// that `bytes`.
+pub fn limit_locked_memory(bytes: u64) -> Res<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the limit lives through the call.
+    if unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) } != 0 {
+        return Err(Errno::last());
+    }
+    drop_privilege(CAP_IPC_LOCK)
+}
+
+fn drop_privilege(privilege: u32) -> Res<()> {
     #[repr(C)]
     struct Header {
         version: u32,
@@ -131,7 +147,7 @@ pub fn drop_bind_privilege() -> Res<()> {
         if libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) != 0 {
             return Err(Errno::last());
         }
-        sets[0].effective &= !(1 << CAP_NET_BIND_SERVICE);
+        sets[0].effective &= !(1 << privilege);
         if libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()) != 0 {
             return Err(Errno::last());
         }

@@ -147,6 +147,17 @@ struct sdp_traffic {
 	__u64 pin_failures;
 	/* microseconds that calls waited for the peer with their memory pinned */
 	__u64 peer_wait_us;
+	/* stretches of memory that were found pinned and registered */
+	__u64 kept_hits;
+	/* stretches of memory that could have been, and were not */
+	__u64 kept_misses;
+	/*
+	 * of those kept, given up for others: regions or lockable memory ran
+	 * out
+	 */
+	__u64 kept_evictions;
+	/* of those kept, given up after their time or with the connection */
+	__u64 kept_expirations;
 };
 
 /* Directories of the knobs and names of the files under /proc. */

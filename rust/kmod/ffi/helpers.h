@@ -143,6 +143,7 @@ struct sdp_knobs {
 	int close_timeout_ms;
 	int zcopy_thresh;
 	int zcopy_regions;
+	int zcopy_keep_ms;
 	/* Under the lock of sdp_knob_peers(). */
 	char zcopy_except[SDP_PEERS_LEN];
 };

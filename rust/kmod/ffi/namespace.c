@@ -79,6 +79,7 @@ static const struct ctl_table knob_table[] = {
 	KNOB(close_timeout_ms, &msec_min, &msec_max),
 	KNOB(zcopy_thresh, SYSCTL_ZERO, &thresh_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
+	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),
 	{
 		.procname = "zcopy_except",
 		.data = (void *)offsetof(struct sdp_knobs, zcopy_except),

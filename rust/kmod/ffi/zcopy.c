@@ -4,6 +4,8 @@
  * mapped for a device, the price of pinning, and what a program is told of memory
  * that it has lent. Wrappers as in helpers.c.
  */
+#include <linux/cred.h>
+#include <linux/dma-mapping.h>
 #include <linux/errqueue.h>
 #include <linux/in.h>
 #include <linux/in6.h>
@@ -64,6 +66,12 @@ void sdp_unaccount_pinned(struct user_struct *user, unsigned int pages)
 	struct mmpin pin = { .user = user, .num_pg = pages };
 
 	mm_unaccount_pinned_pages(&pin);
+}
+
+/* Whom that would charge now; to be compared, not to be looked at. */
+const struct user_struct *sdp_current_user(void)
+{
+	return current_user();
 }
 
 /* linux/skbuff.h: notifications of MSG_ZEROCOPY and io_uring */
@@ -231,6 +239,19 @@ void sdp_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
 			 unsigned int count, int direction)
 {
 	ib_dma_unmap_sg(device, sgl, count, direction);
+}
+
+/* The other half of ib_dma_map_sg(), which ib_core has none of. */
+void sdp_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
+			unsigned int count, int direction, bool for_device)
+{
+	if (ib_uses_virt_dma(device))
+		return;
+	if (for_device)
+		dma_sync_sg_for_device(device->dma_device, sgl, count,
+				       direction);
+	else
+		dma_sync_sg_for_cpu(device->dma_device, sgl, count, direction);
 }
 
 bool sdp_ib_can_register(struct ib_device *device)

@@ -29,6 +29,7 @@ int sdp_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
 int sdp_account_pinned(size_t len, struct user_struct **user,
 		       unsigned int *pages);
 void sdp_unaccount_pinned(struct user_struct *user, unsigned int pages);
+const struct user_struct *sdp_current_user(void);
 
 /* linux/skbuff.h: notifications of MSG_ZEROCOPY and io_uring */
 struct ubuf_info *sdp_notice_begin(struct sock *sk, struct msghdr *msg,
@@ -59,6 +60,8 @@ int sdp_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
 			 unsigned int offset, size_t len, int direction);
 void sdp_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
 			 unsigned int count, int direction);
+void sdp_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
+			unsigned int count, int direction, bool for_device);
 bool sdp_ib_can_register(struct ib_device *device);
 void sdp_ib_next_key(struct ib_mr *mr);
 void sdp_ib_dereg_mr(struct ib_mr *mr);

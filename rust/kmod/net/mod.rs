@@ -69,6 +69,7 @@ pub(crate) struct Knobs {
     pub(crate) close_timeout_ms: u32,
     pub(crate) zcopy_thresh: u32,
     pub(crate) zcopy_regions: u32,
+    pub(crate) zcopy_keep_ms: u32,
 }
 
 const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
@@ -90,6 +91,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     zcopy_thresh: 0,
     // Of a mebibyte each: what all connections of a device keep pinned.
     zcopy_regions: 64,
+    // Keys are invalidated when their use is over.
+    zcopy_keep_ms: 0,
     // Nobody.
     zcopy_except: [0; PEERS_LEN],
 };
@@ -148,6 +151,7 @@ impl NetState {
                 close_timeout_ms: knob(&raw const (*k).close_timeout_ms),
                 zcopy_thresh: knob(&raw const (*k).zcopy_thresh),
                 zcopy_regions: knob(&raw const (*k).zcopy_regions),
+                zcopy_keep_ms: knob(&raw const (*k).zcopy_keep_ms),
             }
         }
     }

@@ -182,6 +182,14 @@ reported! {
         pin_failures,
         /// Microseconds that calls waited for the peer with their memory pinned.
         peer_wait_us,
+        /// Stretches of memory that were found pinned and registered.
+        kept_hits,
+        /// Stretches of memory that could have been, and were not.
+        kept_misses,
+        /// Of those kept, given up for others: regions or lockable memory ran out.
+        kept_evictions,
+        /// Of those kept, given up after their time or with the connection.
+        kept_expirations,
     }
 }
 

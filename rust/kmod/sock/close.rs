@@ -125,6 +125,7 @@ impl Sock {
                 inner.port = None;
             }
         });
+        self.keep_no_more();
         drop(call);
     }
 }

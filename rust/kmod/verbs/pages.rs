@@ -19,10 +19,11 @@ use kernel::{
 /// What pages are pinned for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A device reads them while the system call waits.
-    Read,
-    /// A device writes to them while the system call waits.
-    Write,
+    /// A device reads them while the system call waits, and may go on describing
+    /// them after it, where they can `stay` pinned.
+    Read { stay: bool },
+    /// A device writes to them; as above.
+    Write { stay: bool },
     /// A device reads them, and the system call returns before that: for who
     /// knows how long. Whoever tells the program of the end accounts for it.
     Lend,
@@ -34,12 +35,14 @@ pub(crate) enum Purpose {
 ///
 /// Each of `pages` is pinned once by this value; they hold, in order, the bytes
 /// that lay at `[addr, addr + len)` when they were pinned. `user` and `charged`
-/// are what the pinning was accounted to.
+/// are what the pinning was accounted to. With `stay` they may remain pinned when
+/// the system call is over.
 pub(crate) struct UserPages {
     pages: KVVec<*mut ffi::page>,
     addr: usize,
     len: usize,
     write: bool,
+    stay: bool,
     user: *mut ffi::user_struct,
     charged: c_uint,
 }
@@ -85,7 +88,11 @@ impl UserPages {
         let mut user = core::ptr::null_mut();
         let mut charged = 0;
         let lent = purpose == Purpose::Lend;
-        let write = purpose == Purpose::Write;
+        let write = matches!(purpose, Purpose::Write { .. });
+        let mut stay = matches!(
+            purpose,
+            Purpose::Read { stay: true } | Purpose::Write { stay: true }
+        );
         if !lent {
             // SAFETY: The places for the results are ours.
             kernel::error::to_result(unsafe {
@@ -93,9 +100,21 @@ impl UserPages {
             })?;
         }
         let wanted = c_int::try_from(count).unwrap_or(c_int::MAX);
-        // SAFETY: There is room for `count` pointers.
-        let got = unsafe { ffi::sdp_pin_user_pages(addr, wanted, write, lent, pages.as_mut_ptr()) };
-        let got = usize::try_from(got).unwrap_or(0).min(count);
+        let got = loop {
+            let lasting = lent || stay;
+            // SAFETY: There is room for `count` pointers.
+            let got = unsafe {
+                ffi::sdp_pin_user_pages(addr, wanted, write, lasting, pages.as_mut_ptr())
+            };
+            let got = usize::try_from(got).unwrap_or(0).min(count);
+            if got == count || !stay {
+                break got;
+            }
+            // Not all memory can be pinned for long: for the call alone, then.
+            stay = false;
+            // SAFETY: Pinned just above.
+            unsafe { ffi::unpin_user_pages(pages.as_mut_ptr().cast(), got) };
+        };
         // SAFETY: The call has filled in that many.
         unsafe { pages.inc_len(got) };
         let there = got
@@ -107,6 +126,7 @@ impl UserPages {
             addr,
             len: len.min(there),
             write,
+            stay,
             user,
             charged,
         };
@@ -248,6 +268,23 @@ impl UserPages {
 
     pub(crate) fn is_for_writing(&self) -> bool {
         self.write
+    }
+
+    /// Whether they may remain pinned after the system call.
+    pub(crate) fn can_stay(&self) -> bool {
+        self.stay
+    }
+
+    /// Whether these are the same bytes of the same pages, pinned for the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.offset() == other.offset()
+            && self.len == other.len
+            && self.write == other.write
+            && self.as_slice() == other.as_slice()
+    }
+
+    pub(crate) fn is_charged_to(&self, user: *const ffi::user_struct) -> bool {
+        !self.user.is_null() && self.user.cast_const() == user
     }
 }
 

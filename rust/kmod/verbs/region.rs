@@ -33,13 +33,16 @@ use kernel::{
 /// `direction` and describe `pages`; who may write to these has them pinned for
 /// writing. Once a work request for the region was
 /// posted, the value lives until the region was invalidated, until all requests
-/// that use its local key have completed, or until the queue pair is gone.
+/// that use its local key have completed, or until the queue pair is gone: dropping
+/// it ends a registration that may be left before the pages are unpinned.
 pub(crate) struct Region {
     region: Option<Pooled>,
     sgl: KVVec<ffi::scatterlist>,
     direction: Direction,
     pages: Arc<UserPages>,
     access: Access,
+    /// Registered, by the request of that number of its queue pair.
+    registered: Option<u64>,
 }
 
 // SAFETY: The scatterlist belongs to this value alone.
@@ -94,6 +97,7 @@ impl Region {
             sgl,
             direction,
             pages,
+            registered: None,
         };
         // SAFETY: The region is idle and the list is mapped.
         let mapped = unsafe {
@@ -128,13 +132,58 @@ impl Region {
             .is_some_and(|region| Arc::ptr_eq(region.device(), device))
     }
 
-    /// Begins a registration under a new key. Returns the key of an older one
-    /// that has to be invalidated first.
+    /// Begins a registration under a new key, unless it is registered. Returns the
+    /// key of an older one that has to be invalidated first.
     pub(crate) fn begin(&mut self) -> Option<u32> {
+        if self.registered.is_some() {
+            return None;
+        }
         let region = self.region.as_mut()?;
         let stale = region.stale_key();
         region.begin();
         stale
+    }
+
+    /// Whether it was registered and is to be used again.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.registered.is_some()
+    }
+
+    /// Its registration was posted as that request.
+    pub(crate) fn set_registered(&mut self, request: u64) {
+        self.registered = Some(request);
+    }
+
+    /// Whether it may remain registered after its use: such requests up to the
+    /// number `done` have been carried out.
+    pub(crate) fn can_stay(&self, done: u64) -> bool {
+        self.pages.can_stay() && self.registered.is_some_and(|request| request <= done)
+    }
+
+    /// The program looks at the bytes; the region is not used meanwhile.
+    pub(crate) fn sync_for_cpu(&self) {
+        self.sync(false);
+    }
+
+    /// The region is used again.
+    pub(crate) fn sync_for_device(&self) {
+        self.sync(true);
+    }
+
+    fn sync(&self, for_device: bool) {
+        let Some(region) = self.region.as_ref() else {
+            return;
+        };
+        // SAFETY: Mapped by the invariant; the device waits for its regions.
+        unsafe {
+            ffi::sdp_ib_dma_sync_sg(
+                region.device().as_ptr(),
+                self.sgl.as_ptr().cast_mut(),
+                self.sgl.len() as c_uint,
+                self.direction.raw(),
+                for_device,
+            )
+        };
     }
 
     pub(crate) fn pooled(&mut self) -> Option<&mut Pooled> {

@@ -8,10 +8,12 @@
 //! to the link, so that nothing is unpinned while a queue pair or a peer can
 //! still get at it. [`send`], [`recv`] and [`offer`] are the system calls' part:
 //! they pin, wait, and give up; [`room`] is what the latter two share. Who does
-//! not wait is told later, by a [`notice`].
+//! not wait is told later, by a [`notice`]. What [`keep`] keeps registered after
+//! its use is the exception: not by default.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 
+mod keep;
 pub(crate) mod notice;
 pub(crate) mod offer;
 pub(crate) mod recv;

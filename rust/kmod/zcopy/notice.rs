@@ -46,9 +46,15 @@ impl Notice {
         len: usize,
     ) -> Result<Option<KBox<Self>>> {
         let place = KBox::new_uninit(GFP_KERNEL)?;
-        // SAFETY: By the caller's promise; `lock_sock` is held.
-        let uarg = unsafe { ffi::sdp_notice_begin(sock.sk(), msg.cast(), len) };
-        let uarg = kernel::error::from_err_ptr(uarg)?;
+        let uarg = loop {
+            // SAFETY: By the caller's promise; `lock_sock` is held.
+            let uarg = unsafe { ffi::sdp_notice_begin(sock.sk(), msg.cast(), len) };
+            match kernel::error::from_err_ptr(uarg) {
+                // It charges the user for the memory.
+                Err(e) if e == ENOBUFS && sock.evict_for_user() => {}
+                uarg => break uarg?,
+            }
+        };
         Ok(NonNull::new(uarg.cast()).map(|uarg| {
             // INVARIANT: The call has taken or made a reference.
             place.write(Self {

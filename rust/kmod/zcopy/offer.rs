@@ -31,6 +31,7 @@ use crate::{
     },
     verbs::{
         device::Device,
+        kept::Owner,
         qp::Access,
         region::Region, //
     },
@@ -79,7 +80,7 @@ impl Sock {
     fn offer_at<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
-        device: &Arc<Device>,
+        device: &(Arc<Device>, Owner),
         addr: usize,
         len: usize,
         timeo: &mut isize,
@@ -130,11 +131,10 @@ impl Sock {
 impl Inner {
     /// Takes the turn to read for an offer of up to `len` bytes, if one can be
     /// made. If it could but for the mode, the peer is asked for that.
-    fn begin_to_offer(&mut self, len: usize) -> Option<Arc<Device>> {
+    fn begin_to_offer(&mut self, len: usize) -> Option<(Arc<Device>, Owner)> {
         let ready = !self.turns.reading && self.can_read_on();
-        let (Some(link), Some(engine)) = (self.link.as_ref(), self.engine.as_mut()) else {
-            return None;
-        };
+        let device = self.device()?;
+        let engine = self.engine.as_mut()?;
         if !ready || !engine.peer().pipelined {
             return None;
         }
@@ -148,7 +148,7 @@ impl Inner {
         }
         self.turns.reading = true;
         self.turns.filled = 0;
-        Some(link.qp().device().clone())
+        Some(device)
     }
 
     /// Registers `region` and offers it; takes it in the case of success.

@@ -206,7 +206,9 @@ impl Sock {
             })?;
         }
         // Back from the device, before the bytes are looked at.
-        drop(done);
+        if let Some(region) = done {
+            self.give_back(region);
+        }
         self.deliver_filled(pages)
     }
 }

@@ -21,6 +21,7 @@ use crate::{
             RxBuffer, //
         },
         device::Device,
+        kept::Owner,
         pages::{
             Purpose,
             UserPages, //
@@ -42,15 +43,17 @@ impl Sock {
     /// it to `device` for `access`.
     pub(super) fn pin_room(
         &self,
-        device: &Arc<Device>,
+        (device, owner): &(Arc<Device>, Owner),
         addr: usize,
         len: usize,
         access: Access,
     ) -> Result<(Region, Arc<UserPages>)> {
         let len = len.min(region::reach(addr, device.region_pages()));
-        let pages = UserPages::pin(addr, len, Purpose::Write)
-            .inspect_err(|_| self.count(|t| &t.pin_failures, 1))?;
-        Ok((self.region_of(device, pages.clone(), access)?, pages))
+        // A peer that could write to it after the call could do harm.
+        let stay = access == Access::LocalWrite && self.keeps();
+        let pages = self.pin(addr, len, Purpose::Write { stay })?;
+        let region = self.region_of(device, *owner, pages.clone(), access)?;
+        Ok((region, pages))
     }
 
     /// Ends the turn to read, of which `end` has come, and has `msg` continue

@@ -31,6 +31,10 @@ use crate::{
     },
     verbs::{
         device::Device,
+        kept::{
+            self,
+            Owner, //
+        },
         mr,
         pages::{
             Purpose,
@@ -42,7 +46,10 @@ use crate::{
             Region, //
         },
     },
-    zcopy::notice::Notice,
+    zcopy::{
+        notice::Notice,
+        source::Useless, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -217,22 +224,21 @@ impl Sock {
     ) -> Result<usize> {
         // SAFETY: By the caller's promise.
         let (addr, len) = unsafe { segment(msg) };
-        let device = self.look(|inner| inner.device()).ok_or(EPIPE)?;
+        let (device, owner) = self.look(|inner| inner.device()).ok_or(EPIPE)?;
         let most = region::reach(addr, device.region_pages());
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let want = split::next_run(len as u64, most, least) as usize;
         let purpose = match asked {
             Some(_) => Purpose::Lend,
-            None => Purpose::Read,
+            None => Purpose::Read { stay: self.keeps() },
         };
-        let made = UserPages::pin(addr, want, purpose);
-        let pages = made.inspect_err(|_| self.count(|t| &t.pin_failures, 1))?;
+        let pages = self.pin(addr, want, purpose)?;
         if !threshold::is_zcopy(pages.len() as u64, least) {
             self.count(|t| &t.pin_failures, 1);
             return Err(EFAULT);
         }
         let n = pages.len();
-        let mut region = Some(self.region_of(&device, pages, Access::RemoteRead)?);
+        let mut region = Some(self.region_of(&device, owner, pages, Access::RemoteRead)?);
         let mut notice = asked.map(Notice::part).transpose()?;
         let offered = self.drive(|inner| inner.offer(&mut region, &mut notice));
         // What is still here is of no use; not under the endpoint's lock.
@@ -247,12 +253,20 @@ impl Sock {
     pub(super) fn region_of(
         &self,
         device: &Arc<Device>,
+        owner: Owner,
         pages: Arc<UserPages>,
         access: Access,
     ) -> Result<Region> {
-        let (region, origin) = device
-            .take_region(self.net().knobs().zcopy_regions)
-            .inspect_err(|_| self.count(|t| &t.region_shortages, 1))?;
+        if let Some(region) = self.find_kept(owner, &pages, access) {
+            return Ok(region);
+        }
+        let most = self.net().knobs().zcopy_regions;
+        let (region, origin) = loop {
+            match device.take_region(most) {
+                Err(_) if self.evict(kept::evict_of_device(device)) => {}
+                taken => break taken.inspect_err(|_| self.count(|t| &t.region_shortages, 1))?,
+            }
+        };
         match origin {
             mr::Origin::Kept => self.count(|t| &t.region_hits, 1),
             mr::Origin::Made => self.count(|t| &t.region_misses, 1),
@@ -262,9 +276,10 @@ impl Sock {
 }
 
 impl Inner {
-    /// The device of the connection.
-    pub(super) fn device(&self) -> Option<Arc<Device>> {
-        self.link.as_ref().map(|link| link.qp().device().clone())
+    /// The device of the connection, and as who it keeps regions.
+    pub(super) fn device(&self) -> Option<(Arc<Device>, Owner)> {
+        let link = self.link.as_ref()?;
+        Some((link.qp().device().clone(), link.keeper.owner()))
     }
 
     /// Whether a run could be offered now.
@@ -337,15 +352,19 @@ impl Inner {
         }
     }
 
-    /// Invalidates the keys of runs that are of no use any more, and forgets the
+    /// Invalidates the keys of runs that are of no use any more, or keeps what they
+    /// describe, and forgets the
     /// runs that are over.
-    pub(crate) fn tend_runs(&mut self) {
+    pub(crate) fn tend_runs(&mut self, sock: &Sock) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        while let Some(key) = link.source.take_useless() {
-            if link.revoke(key).is_err() {
-                engine.handle_link_failed();
+        let done = link.chores_done();
+        while let Some(useless) = link.source.take_useless(done) {
+            match useless {
+                Useless::Key(key) if link.revoke(key).is_err() => engine.handle_link_failed(),
+                Useless::Key(_) => {}
+                Useless::Kept(region) => link.keep(sock, region),
             }
         }
         while let Some(over) = self.link.as_mut().and_then(|link| link.source.reap()) {

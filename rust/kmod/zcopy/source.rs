@@ -57,6 +57,14 @@ pub(crate) struct Over {
     pub(crate) notices: Notices,
 }
 
+/// What is left of a run at its end.
+pub(crate) enum Useless {
+    /// To be invalidated now.
+    Key(u32),
+    /// To be kept for the next call.
+    Kept(Region),
+}
+
 /// The runs of a connection, oldest first.
 pub(crate) struct Source {
     runs: Fifo<Run>,
@@ -198,12 +206,16 @@ impl Source {
         }
     }
 
-    /// The key of a run that nothing needs any more, to be invalidated now.
-    pub(crate) fn take_useless(&mut self) -> Option<u32> {
+    /// What describes a run that nothing needs any more. Registrations up to number
+    /// `done` have been carried out.
+    pub(crate) fn take_useless(&mut self, done: u64) -> Option<Useless> {
         let run =
             self.find(|run| run.returned && !run.ending && run.left == 0 && run.flying == 0)?;
         run.ending = true;
-        run.region.as_ref().map(Region::key)
+        match run.region.take_if(|region| region.can_stay(done)) {
+            Some(region) => Some(Useless::Kept(region)),
+            None => run.region.as_ref().map(|r| Useless::Key(r.key())),
+        }
     }
 
     /// The invalidation of `key` has completed.

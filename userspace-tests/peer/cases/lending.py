@@ -181,6 +181,49 @@ def lend(scene: Scene) -> None:
         refused(victim, victim.peer.read(lent.key, lent.address, 1000))
 
 
+def _lent_and_kept(scene: Scene, victim: Victim) -> Lent:
+    """Memory of which the peer has read all that it was offered, and which stays registered."""
+    writer = Writer(victim.stream, PATTERN)
+    lent, inline = lent_to_read(victim)
+    number = victim.peer.read(lent.key, lent.address + inline, 1000)
+    check(victim.peer.completion(number) == Status.SUCCESS, "what is lent can be read")
+    complete(victim, Mid.RDMA_RD_COMPL, lent.length - inline)
+    writer.returns(len(PATTERN))
+    return lent
+
+
+@case("lending: kept memory is read until its time is over, and never again")
+def lend_for_longer(scene: Scene) -> None:
+    """Where keeping was asked for; by default it is not."""
+    with scene.knob("zcopy_keep_ms", 5000), lending(scene) as victim:
+        lent = _lent_and_kept(scene, victim)
+        number = victim.peer.read(lent.key, lent.address, 1000)
+        check(victim.peer.completion(number) == Status.SUCCESS, "it can be read again")
+        scene.moved(kept_expirations=1)
+        refused(victim, victim.peer.read(lent.key, lent.address, 1000))
+
+
+@case("lending: kept memory cannot be written")
+def kept_is_no_gift(scene: Scene) -> None:
+    """What was offered to be read stays so."""
+    with scene.knob("zcopy_keep_ms", 600_000), lending(scene) as victim:
+        lent = _lent_and_kept(scene, victim)
+        refused(victim, victim.peer.write(lent.key, lent.address, b"graffiti"))
+
+
+@case("lending: room is not kept for the peer to write")
+def room_is_not_kept(scene: Scene) -> None:
+    """Whatever is kept."""
+    with scene.knob("zcopy_keep_ms", 600_000), lending(scene) as victim:
+        reader, room = early_reader(victim)
+        number = victim.peer.write(room.key, room.address, PATTERN[:5000])
+        check(victim.peer.completion(number) == Status.SUCCESS, "room can be written")
+        complete(victim, Mid.RDMA_WR_COMPL, 5000)
+        reader.returns(5000)
+        refused(victim, victim.peer.write(room.key, room.address, b"graffiti"))
+        scene.moved(kept_hits=0, kept_misses=0)
+
+
 @case("lending: memory that is offered to be read cannot be written")
 def lend_is_no_gift(scene: Scene) -> None:
     """It may be a program's text."""

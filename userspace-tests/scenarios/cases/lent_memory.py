@@ -23,25 +23,29 @@ from twohosts.failure import check
 
 MIB = 1 << 20
 THRESHOLD = 4096
-KNOB = Path("/proc/sys/net/sdp/zcopy_thresh")
+KNOBS = Path("/proc/sys/net/sdp")
+# Longer than any scenario.
+FOR_EVER = 600_000
 # The transport's retries, and then some.
 RETRIES = 15
 
 
 @contextlib.contextmanager
-def lending() -> Iterator[None]:
-    """Both hosts go without copies."""
-    _set(THRESHOLD)
+def lending(keep_ms: int = 0) -> Iterator[None]:
+    """Both hosts go without copies, and keep memory registered for so long."""
+    _set("zcopy_thresh", THRESHOLD)
+    _set("zcopy_keep_ms", keep_ms)
     try:
         yield
     finally:
-        _set(0)
+        _set("zcopy_thresh", 0)
+        _set("zcopy_keep_ms", 0)
 
 
-def _set(value: int) -> None:
+def _set(knob: str, value: int) -> None:
     for host in ("a", "b"):
         with namespace(host):
-            KNOB.write_text(str(value))
+            (KNOBS / knob).write_text(str(value))
 
 
 def _pins() -> int:
@@ -51,10 +55,19 @@ def _pins() -> int:
     return int(found["nr_foll_pin_acquired"]) - int(found["nr_foll_pin_released"])
 
 
+def _stats(host: str) -> counters.Counters:
+    with namespace(host):
+        return counters.parse(Path("/proc/self/net/sdpstats").read_text())
+
+
+def _kept() -> int:
+    """Stretches of memory that were found registered."""
+    return sum(_stats(host)["kept_hits"] for host in ("a", "b"))
+
+
 def _uncopied(host: str) -> int:
     """Bytes that came without a copy, read or written."""
-    with namespace(host):
-        found = counters.parse(Path("/proc/self/net/sdpstats").read_text())
+    found = _stats(host)
     return found["zcopy_bytes_received"] + found["written_bytes_received"]
 
 
@@ -132,10 +145,8 @@ def _given_back() -> None:
     limits.until("no page pinned", limits.seconds(20), lambda: _pins() == 0)
 
 
-@scenario
-def device_removal_amid_reads_and_writes() -> None:
-    """Those on the device get an error at once, their peers when they next need them."""
-    with lending():
+def _device_removal(keep_ms: int) -> None:
+    with lending(keep_ms):
         flows = Flows()
         try:
             with network.device_gone(A):
@@ -159,9 +170,35 @@ def device_removal_amid_reads_and_writes() -> None:
 
 
 @scenario
+def device_removal_amid_reads_and_writes() -> None:
+    """Those on the device get an error at once, their peers when they next need them."""
+    _device_removal(0)
+
+
+@scenario
+def device_removal_with_memory_kept() -> None:
+    """What is kept does not hold the device, nor the device it."""
+    before = _kept()
+    _device_removal(FOR_EVER)
+    check(_kept() > before, "nothing was kept")
+
+
+@scenario
+def processes_are_killed_with_memory_kept() -> None:
+    """Each in turn, and the memory of both ends goes with the connection."""
+    before = _kept()
+    _kills(FOR_EVER)
+    check(_kept() > before, "nothing was kept")
+
+
+@scenario
 def processes_are_killed_amid_reads_and_writes() -> None:
     """Each in turn: its peer goes on or ends, and no page stays pinned."""
-    with lending():
+    _kills(0)
+
+
+def _kills(keep_ms: int) -> None:
+    with lending(keep_ms):
         for name in ("reader_a", "writer_a", "reader_b", "writer_b"):
             flows = Flows()
             try:

@@ -8,6 +8,7 @@ mod close;
 mod connect;
 mod creation;
 mod iovec;
+mod kept;
 mod lent;
 mod mapped;
 mod names;
@@ -57,6 +58,7 @@ const TABLES: &[&[Case]] = &[
     uring::CASES,
     namespaces::CASES,
     transfer::CASES,
+    kept::CASES,
     zcopy::CASES,
     written::CASES,
     lent::CASES,

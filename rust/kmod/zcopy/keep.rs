@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that stays pinned and registered after its use, for `zcopy_keep_ms`:
+//! the next call with the same pages need not describe them to the device again.
+//!
+//! What the peer was allowed to read it can read for so long. What it was allowed
+//! to write to is never kept.
+
+use crate::{
+    alarm::Alarm,
+    link::Link,
+    sock::Sock,
+    verbs::{
+        kept::{
+            self,
+            Due,
+            Owner, //
+        },
+        pages::{
+            Purpose,
+            UserPages, //
+        },
+        qp::Access,
+        region::Region, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+impl Sock {
+    /// Whether memory is kept at all.
+    pub(super) fn keeps(&self) -> bool {
+        self.net().knobs().zcopy_keep_ms > 0
+    }
+
+    /// Pins the caller's memory. Where it may lock no more of it, kept memory
+    /// gives way.
+    pub(super) fn pin(&self, addr: usize, len: usize, purpose: Purpose) -> Result<Arc<UserPages>> {
+        loop {
+            match UserPages::pin(addr, len, purpose) {
+                Err(e) if e == ENOBUFS && self.evict_for_user() => {}
+                pages => return pages.inspect_err(|_| self.count(|t| &t.pin_failures, 1)),
+            }
+        }
+    }
+
+    /// What is kept that describes `pages`.
+    pub(super) fn find_kept(
+        &self,
+        owner: Owner,
+        pages: &UserPages,
+        access: Access,
+    ) -> Option<Region> {
+        if !pages.can_stay() {
+            return None;
+        }
+        let found = kept::find(owner, pages, access);
+        match found {
+            Some(_) => self.count(|t| &t.kept_hits, 1),
+            None => self.count(|t| &t.kept_misses, 1),
+        }
+        found
+    }
+
+    /// Something kept was given up for this socket, or nothing was left.
+    pub(super) fn evict(&self, evicted: bool) -> bool {
+        if evicted {
+            self.count(|t| &t.kept_evictions, 1);
+        }
+        evicted
+    }
+
+    pub(super) fn evict_for_user(&self) -> bool {
+        self.evict(kept::evict_of_user())
+    }
+
+    /// The reader is done with `region`: it is kept, or gone from the device.
+    pub(super) fn give_back(&self, region: Region) {
+        let mut left = Some(region);
+        self.look(|inner| {
+            if let Some(link) = inner.link.as_ref() {
+                if let Some(region) = left.take_if(|region| region.can_stay(link.chores_done())) {
+                    link.keep(self, region);
+                }
+            }
+        });
+        drop(left);
+    }
+
+    /// Nobody can send or receive any more: gives up everything.
+    pub(crate) fn keep_no_more(&self) {
+        let owner = self.look(|inner| inner.link.as_ref().map(|link| link.keeper.owner()));
+        if let Some(owner) = owner {
+            self.count(|t| &t.kept_expirations, kept::clear(owner));
+        }
+        // With the endpoint's lock, and behind that: nobody sets it again.
+        self.look(|_| self.clear_alarm(Alarm::Kept));
+    }
+
+    /// The alarm behind [`Alarm::Kept`].
+    pub(crate) fn alarm_kept(&self) {
+        let keep_ms = self.net().knobs().zcopy_keep_ms;
+        // Regions are given up without the endpoint's lock; the alarm is set with
+        // it, as when they are kept.
+        while let Some(region) =
+            self.look(|inner| match inner.link.as_ref()?.keeper.due(keep_ms)? {
+                Due::Now(region) => Some(region),
+                Due::Later(ms) => {
+                    self.set_alarm(Alarm::Kept, ms);
+                    None
+                }
+            })
+        {
+            drop(region);
+            self.count(|t| &t.kept_expirations, 1);
+        }
+    }
+}
+
+impl Link {
+    /// Keeps `region`, which can stay, for the next call with the same memory.
+    pub(super) fn keep(&self, sock: &Sock, region: Region) {
+        // Where memory is short it is not kept.
+        if self.keeper.keep(region) == Ok(true) {
+            sock.set_alarm(Alarm::Kept, sock.net().knobs().zcopy_keep_ms);
+        }
+    }
+}
