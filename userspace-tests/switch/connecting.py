@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
+import gc
 import os
 import select
 import socket
+import sys
 import threading
 
 import kinds
@@ -20,6 +23,7 @@ from kinds import (
     equal,
     fails,
     fallbacks,
+    libc,
     listener_of,
     raw_tcp,
     reason,
@@ -124,6 +128,76 @@ def descriptors_made_before_the_decision_are_the_same_socket() -> None:
             for copy in copies:
                 copy.close()
             equal(server.recv(1), b"")
+
+
+@case
+def copies_of_every_kind_are_the_same_socket() -> None:
+    for make, wanted in ((raw_tcp, TCP), (switched, SDP)):
+        with listener_of(make()) as listener:
+            client = switched()
+            client.settimeout(None)
+            number = client.detach()
+            copies = [
+                fcntl.fcntl(number, fcntl.F_DUPFD, 100),
+                fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 100),
+                libc.dup3(number, 150, os.O_CLOEXEC),
+            ]
+            equal([os.get_inheritable(copy) for copy in copies], [True, False, False])
+            equal(libc.close_range(number, number, 0), 0)
+            socks = [socket.socket(fileno=copy) for copy in copies]
+            socks[1].connect(listener.getsockname())
+            with accepted(listener) as server:
+                for sock in socks:
+                    sock.settimeout(PATIENCE)
+                    equal((transport(sock), sock.getpeername()), (wanted, listener.getsockname()))
+                    talk(sock, server)
+                    sock.close()
+                equal(server.recv(1), b"")
+
+
+@case
+def a_child_may_decide_and_so_may_a_program_that_it_starts() -> None:
+    program = (
+        "import socket, sys\n"
+        "socket.socket(fileno=int(sys.argv[1])).connect((sys.argv[2], int(sys.argv[3])))\n"
+    )
+
+    def by_fork(client: socket.socket, name: tuple[str, int]) -> int:
+        child = os.fork()
+        if child == 0:
+            os._exit(client.connect_ex(name))
+        return child
+
+    def by_exec(client: socket.socket, name: tuple[str, int]) -> int:
+        client.set_inheritable(True)
+        words = [sys.executable, "-c", program, str(client.fileno()), name[0], str(name[1])]
+        return os.posix_spawn(sys.executable, words, dict(os.environ))
+
+    for decide in (by_fork, by_exec):
+        for make, wanted in ((raw_tcp, TCP), (switched, SDP)):
+            with listener_of(make()) as listener, switched() as client:
+                client.settimeout(None)
+                child = decide(client, listener.getsockname())
+                equal(os.waitpid(child, 0)[1], 0)
+                equal((transport(client), client.getpeername()), (wanted, listener.getsockname()))
+                with accepted(listener) as server:
+                    talk(client, server)
+
+
+@case
+def a_socket_is_one_descriptor() -> None:
+    def numbers() -> set[str]:
+        return set(os.listdir("/proc/self/fd"))
+
+    gc.collect()
+    before = numbers()
+    with listener_of(switched()) as listener, switched() as client:
+        client.connect(listener.getsockname())
+        with accepted(listener) as server:
+            ours = {str(sock.fileno()) for sock in (listener, client, server)}
+            # The directory itself has one while it is read.
+            equal(ours <= numbers() and len(numbers()) == len(before) + 3, True)
+    equal(len(numbers()), len(before))
 
 
 @case

@@ -29,6 +29,7 @@ EXPECTED = {
     SINK_AVAIL: "SinkAvail",
     WR_COMPL: "RdmaWrCompl",
     MODE_CHANGE: "ModeChange",
+    SEND_SM: "SendSm",
     SRC_CANCEL: "SrcAvailCancel",
     SINK_CANCEL: "SinkAvailCancel",
     SINK_CANCEL_ACK: "SinkAvailCancelAck",

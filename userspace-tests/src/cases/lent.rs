@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::ops::Range;
 
 use libc::{
     c_int, SYS_sendto, EAGAIN, EINVAL, ENOBUFS, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL,
@@ -23,14 +24,14 @@ use crate::sock::Sock;
 use crate::uapi;
 use crate::world::{Family, Ip};
 
-const SO_ZEROCOPY: c_int = 60;
+pub(super) const SO_ZEROCOPY: c_int = 60;
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 const LEND: c_int = MSG_ZEROCOPY | MSG_NOSIGNAL;
 
 /// One message of the error queue: calls from `first` to `last` are over.
 #[derive(Clone, Copy)]
-struct Notice {
+pub(super) struct Notice {
     first: u32,
     last: u32,
     copied: bool,
@@ -72,15 +73,21 @@ fn notice(t: &Role, s: &Sock) -> Res<Notice> {
     Ok(Notice { first: told.info, last: told.data, copied: told.code != 0 })
 }
 
-/// Waits until all of `calls` calls are over, and each has been told once.
+/// Waits until all of the first `calls` calls are over, and each has been told once.
 fn told(t: &Role, s: &Sock, calls: u32) -> Vec<Notice> {
-    let mut open: HashSet<u32> = (0..calls).collect();
+    told_since(t, s, 0..calls)
+}
+
+/// The same of some calls, those before them having been told.
+pub(super) fn told_since(t: &Role, s: &Sock, calls: Range<u32>) -> Vec<Notice> {
+    let last = calls.end;
+    let mut open: HashSet<u32> = calls.collect();
     let mut notices = Vec::new();
     while !open.is_empty() {
         t.await_events(s, POLLERR);
         let notice = notice(t, s).expect("a notice");
         for call in notice.first..=notice.last {
-            assert!(open.remove(&call), "call {call} of {calls} is told of again");
+            assert!(open.remove(&call), "call {call} of {last} is told of again");
         }
         notices.push(notice);
     }
@@ -112,7 +119,7 @@ fn filled(seed: u64, len: usize) -> Room {
 }
 
 /// Lends all of `data`, waiting for room; returns with how many calls.
-fn lend(s: &Sock, mut data: &[u8]) -> u32 {
+pub(super) fn lend(s: &Sock, mut data: &[u8]) -> u32 {
     let mut calls = 0;
     while !data.is_empty() {
         let sent = s.send(data, LEND).expect("send");

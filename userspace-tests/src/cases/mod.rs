@@ -7,10 +7,12 @@ mod broken;
 mod close;
 mod connect;
 mod creation;
+mod departed;
 mod iovec;
 mod kept;
 mod lent;
 mod mapped;
+mod matrix;
 mod names;
 mod namespaces;
 mod oob;
@@ -27,6 +29,7 @@ mod sharing;
 mod signals;
 mod splice;
 mod threads;
+mod thresholds;
 mod transfer;
 mod uring;
 mod written;
@@ -64,6 +67,9 @@ const TABLES: &[&[Case]] = &[
     lent::CASES,
     remapped::CASES,
     mapped::CASES,
+    departed::CASES,
+    thresholds::CASES,
+    matrix::CASES,
 ];
 
 pub fn all() -> Vec<Test> {

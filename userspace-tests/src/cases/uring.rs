@@ -20,16 +20,16 @@ const SOCKET_URING_OP_SIOCINQ: u32 = 0;
 const SOCKET_URING_OP_SIOCOUTQ: u32 = 1;
 
 /// A ring whose entries are named by the case.
-struct Ring(IoUring);
+pub(super) struct Ring(IoUring);
 
 impl Ring {
     #[track_caller]
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Ring(IoUring::new(16).expect("io_uring"))
     }
 
     #[track_caller]
-    fn submit(&mut self, entry: Entry, name: u64) {
+    pub(super) fn submit(&mut self, entry: Entry, name: u64) {
         // SAFETY: every case keeps its buffers alive until the entry has completed.
         unsafe { self.0.submission().push(&entry.user_data(name)).expect("room in the ring") };
         self.0.submit().expect("io_uring_enter");
@@ -44,14 +44,14 @@ impl Ring {
 
     /// The same with the flags of the completion.
     #[track_caller]
-    fn next_flagged(&mut self) -> (u64, Res<i32>, u32) {
+    pub(super) fn next_flagged(&mut self) -> (u64, Res<i32>, u32) {
         let (name, result, flags) = self.next_raw();
         (name, if result < 0 { Err(Errno(-result)) } else { Ok(result) }, flags)
     }
 
     /// The same as it comes: the result of a notice is no errno.
     #[track_caller]
-    fn next_raw(&mut self) -> (u64, i32, u32) {
+    pub(super) fn next_raw(&mut self) -> (u64, i32, u32) {
         loop {
             if let Some(entry) = self.0.completion().next() {
                 return (entry.user_data(), entry.result(), entry.flags());
@@ -61,7 +61,7 @@ impl Ring {
     }
 
     #[track_caller]
-    fn run(&mut self, entry: Entry) -> Res<i32> {
+    pub(super) fn run(&mut self, entry: Entry) -> Res<i32> {
         self.submit(entry, 1);
         self.next().1
     }
@@ -72,7 +72,7 @@ impl Ring {
     }
 }
 
-fn fd(s: &Sock) -> types::Fd {
+pub(super) fn fd(s: &Sock) -> types::Fd {
     types::Fd(s.fd())
 }
 
@@ -80,7 +80,7 @@ fn send(s: &Sock, data: &[u8]) -> opcode::Send {
     opcode::Send::new(fd(s), data.as_ptr(), data.len() as u32).flags(MSG_NOSIGNAL)
 }
 
-fn recv(s: &Sock, room: &mut [u8]) -> opcode::Recv {
+pub(super) fn recv(s: &Sock, room: &mut [u8]) -> opcode::Recv {
     opcode::Recv::new(fd(s), room.as_mut_ptr(), room.len() as u32)
 }
 

@@ -21,7 +21,7 @@ use crate::world::Family;
 
 /// A writer and an early reader come to know each other: after this both are in Pipelined mode,
 /// and a reader who waits offers its memory.
-fn read_early(t: &Role, s: &Sock) {
+pub(super) fn read_early(t: &Role, s: &Sock) {
     for turn in 0..2 {
         let mut room = Room::new(0, MIB);
         let wake = |_| t.say("early");
@@ -39,7 +39,7 @@ fn write_late(t: &Role, s: &Sock) {
 }
 
 /// The offer that is made after `before` is out.
-fn await_offer(t: &Role, before: &Counters) {
+pub(super) fn await_offer(t: &Role, before: &Counters) {
     if t.family == Family::Sdp {
         let out = t.until(|| before.since(t, "sinks_sent") > 0);
         assert!(out, "the memory is offered");
@@ -63,7 +63,7 @@ fn recv_offered(
 }
 
 /// The rest of a case: `count` bytes come to a reader as if nothing had been.
-fn goes_on(t: &Role, s: &Sock, seed: u64, count: usize) {
+pub(super) fn goes_on(t: &Role, s: &Sock, seed: u64, count: usize) {
     let came = t.recv_exactly(s, count);
     t.holds("it goes on", came == bytes(seed, count));
     t.meet("end");
@@ -83,7 +83,7 @@ fn write_to_changed(t: &Role, seed: u64) {
 }
 
 /// A writer who comes when the reader's offer is over.
-fn write_afterwards(t: &Role, seed: u64) {
+pub(super) fn write_afterwards(t: &Role, seed: u64) {
     let s = client(t);
     write_late(t, &s);
     t.wait("send");

@@ -54,10 +54,10 @@ const PIECES: &[usize] = &[100, 8192, 3, 70_000, 4096, 0, 1, 300_000, 4095, 4097
 const OTHER_PIECES: &[usize] = &[65_536, 1, 0, 200_000, 4096, 12_000, 8192, 166_295];
 
 /// Where in a page the bytes begin, at the sender and at the receiver.
-const PLACES: &[(usize, usize)] = &[(0, 0), (1, 0), (0, 1), (4095, 2048)];
+pub(super) const PLACES: &[(usize, usize)] = &[(0, 0), (1, 0), (0, 1), (4095, 2048)];
 
 /// A socket of which everything from a page on goes without a copy, where it can.
-fn socket(t: &Role) -> Sock {
+pub(super) fn socket(t: &Role) -> Sock {
     let sock = t.socket();
     if t.family == Family::Sdp {
         sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &4096).expect("SDP_ZCOPY_THRESH");
@@ -202,20 +202,20 @@ fn all_sizes() -> i64 {
 }
 
 /// Received bytes that nobody has copied, as the counters have them.
-fn received_uncopied(of: &dyn Fn(&str) -> i64) -> i64 {
+pub(super) fn received_uncopied(of: &dyn Fn(&str) -> i64) -> i64 {
     of("zcopy_bytes_received") + of("written_bytes_received")
 }
 
 /// All received bytes.
-fn received(of: &dyn Fn(&str) -> i64) -> i64 {
+pub(super) fn received(of: &dyn Fn(&str) -> i64) -> i64 {
     received_uncopied(of) + of("fetched_bytes_received") + of("bcopy_bytes_received")
 }
 
-fn sent_uncopied(of: &dyn Fn(&str) -> i64) -> i64 {
+pub(super) fn sent_uncopied(of: &dyn Fn(&str) -> i64) -> i64 {
     of("zcopy_bytes_sent") + of("written_bytes_sent")
 }
 
-fn sent(of: &dyn Fn(&str) -> i64) -> i64 {
+pub(super) fn sent(of: &dyn Fn(&str) -> i64) -> i64 {
     let copied = of("bcopy_bytes_sent") + of("copied_bytes_written");
     sent_uncopied(of) + of("gathered_bytes_sent") + copied
 }
@@ -228,7 +228,7 @@ fn stuck(t: &Role, s: &Sock, len: usize, poke: impl FnOnce(i32) + Send) -> Resul
 }
 
 /// Reads to the end; what came must be the front of the pattern.
-fn drain(t: &Role, s: &Sock, seed: u64, len: usize) {
+pub(super) fn drain(t: &Role, s: &Sock, seed: u64, len: usize) {
     let got = t.recv_to_end(s);
     assert!(got.len() <= len, "{} of {len} bytes came", got.len());
     assert!(got[..] == bytes(seed, len)[..got.len()], "the bytes differ");
@@ -236,14 +236,14 @@ fn drain(t: &Role, s: &Sock, seed: u64, len: usize) {
 }
 
 /// Packets of this host leave late, so that a Read lasts at least as long.
-struct Delay {
+pub(super) struct Delay {
     device: String,
 }
 
 impl Delay {
     const MILLIS: &str = "300ms";
 
-    fn new(t: &Role) -> Option<Self> {
+    pub(super) fn new(t: &Role) -> Option<Self> {
         if t.family != Family::Sdp {
             return None;
         }
