@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Memory of every kind as the place that bytes come from, without a copy. And the one kind that no
-//! bytes can go to.
+//! Memory of every kind as the place that bytes come from: without a copy where a device can read
+//! it, and copied where it cannot. And the one kind that no bytes can go to.
 
 use std::ptr;
 
@@ -10,6 +10,7 @@ use libc::{c_int, c_void, EFAULT, MAP_ANONYMOUS, MAP_HUGETLB, MAP_PRIVATE, MAP_S
 use super::remapped::{HugePages, Mapping, MemoryFile};
 use super::zcopy::{client, counted, server, MIB};
 use crate::case::Case;
+use crate::pages::PAGE;
 use crate::payload::bytes;
 use crate::role::Role;
 
@@ -34,6 +35,63 @@ impl Drop for ReadOnly {
     fn drop(&mut self) {
         // SAFETY: ours, and not used any more.
         unsafe { libc::munmap(self.0.cast::<c_void>(), MIB) };
+    }
+}
+
+/// The buffer of an event that never happens, mapped as memory of a device is: no program's, nor
+/// a file's. Its first page says how large it is, all others are zero.
+struct DeviceMemory {
+    at: *mut u8,
+    event: c_int,
+}
+
+/// The beginning of `struct perf_event_attr`.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    rest: [u64; 6],
+}
+
+const PERF_TYPE_SOFTWARE: u32 = 1;
+const PERF_COUNT_SW_DUMMY: u64 = 9;
+
+impl DeviceMemory {
+    const LEN: usize = 17 * PAGE;
+
+    fn new() -> Self {
+        let size = size_of::<Attributes>();
+        let size = u32::try_from(size).expect("a small number");
+        let (kind, config) = (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
+        let attributes = Attributes { kind, size, config, ..Attributes::default() };
+        let call = libc::SYS_perf_event_open;
+        // SAFETY: the attributes live through the call.
+        let event = unsafe { libc::syscall(call, &raw const attributes, 0, -1, -1, 0) };
+        let event = c_int::try_from(event).expect("a descriptor");
+        assert!(event >= 0, "perf_event_open: {}", std::io::Error::last_os_error());
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping.
+        let at = unsafe { libc::mmap(ptr::null_mut(), Self::LEN, access, MAP_SHARED, event, 0) };
+        assert!(at != libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
+        DeviceMemory { at: at.cast(), event }
+    }
+
+    /// All pages but the first, which the kernel writes to.
+    fn zeroes(&self) -> &[u8] {
+        // SAFETY: inside of the mapping, and nobody writes there.
+        unsafe { std::slice::from_raw_parts(self.at.add(PAGE), Self::LEN - PAGE) }
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // SAFETY: ours, and not used any more.
+        unsafe {
+            libc::munmap(self.at.cast::<c_void>(), Self::LEN);
+            libc::close(self.event);
+        }
     }
 }
 
@@ -104,6 +162,33 @@ pub const CASES: &[Case] = &[
             memory.room().copy_from_slice(&bytes(0, MIB));
             counted(t, || t.send_all(&s, memory.room()), |of| uncopied(of, MIB));
             t.meet("end");
+        },
+    ),
+    Case::two(
+        "mapped_like_a_device_and_sent",
+        |t| {
+            let s = server(t);
+            let came = t.recv_exactly(&s, 16 * PAGE);
+            t.holds("the bytes", came == vec![0; 16 * PAGE]);
+            t.meet("end");
+        },
+        |t| {
+            let s = client(t);
+            let memory = DeviceMemory::new();
+            counted(
+                t,
+                || {
+                    t.send_all(&s, memory.zeroes());
+                    // Bytes that were copied are counted when they leave.
+                    t.meet("end");
+                },
+                |of| {
+                    // No device can be told to read there.
+                    assert!(of("pin_failures") > 0, "it was pinned");
+                    let copied = of("bcopy_bytes_sent") + of("copied_bytes_written");
+                    assert_eq!(copied, 16 * PAGE as i64);
+                },
+            );
         },
     ),
     Case::two(
