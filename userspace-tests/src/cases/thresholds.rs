@@ -142,6 +142,10 @@ const TRAFFIC: &[&str] = &[
     "region_shortages",
     "pin_failures",
     "peer_wait_us",
+    "kept_hits",
+    "kept_misses",
+    "kept_evictions",
+    "kept_expirations",
 ];
 
 /// What the socket says of itself, as the host's counters do.
