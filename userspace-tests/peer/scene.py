@@ -11,7 +11,7 @@ import contextlib
 import errno
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from conversation import Conversation
@@ -100,6 +100,16 @@ class Scene:
             if time.monotonic() > deadline or any(changes[n] > least[n] for n in least):
                 raise Failure(f"counters have moved by {changes}, not by {least}")
             time.sleep(0.01)
+
+    @staticmethod
+    def comes(what: Callable[[], bool], seconds: float) -> bool:
+        """Whether it happens within that time."""
+        deadline = time.monotonic() + seconds
+        while not what():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
 
     def before_of(self, host: str) -> counters.Counters:
         """The counters when the case began."""
