@@ -29,14 +29,14 @@ import select
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "apps"))
 
-from twohosts.failure import Failure
+from twohosts.failure import Failure, check
 
 DEVICE = "/dev/sdp_peer"
 # One line: a message of 128 KiB in hexadecimal and the word before it.
@@ -245,6 +245,16 @@ class Peer:
             event = self.expect("sent", timeout=timeout)
             if int(event.words[0]) == number:
                 return Status(event.number)
+
+
+def refuses(number: int, command: Callable[..., object], *arguments: object) -> None:
+    """The command must fail with this errno."""
+    try:
+        command(*arguments)
+    except OSError as error:
+        check(error.errno == number, f"{command.__name__}{arguments}: {error}")
+    else:
+        raise Failure(f"{command.__name__}{arguments} was taken")
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

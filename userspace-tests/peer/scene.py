@@ -142,12 +142,9 @@ class Scene:
     def settle(self, tables: dict[str, int] | None = None, timeout: float = PATIENCE) -> None:
         """Wait until there are as many sockets as there were, before any attack unless said."""
         tables = tables or self._calm
-        deadline = time.monotonic() + timeout
-        while self.tables() != tables:
-            if time.monotonic() > deadline:
-                left = [f"{host}: {line}" for host in ("a", "b") for line in self.table(host)]
-                raise Failure("\n".join(["sockets have stayed or gone:", *left]))
-            time.sleep(0.01)
+        if not self.comes(lambda: self.tables() == tables, timeout):
+            left = [f"{host}: {line}" for host in ("a", "b") for line in self.table(host)]
+            raise Failure("\n".join(["sockets have stayed or gone:", *left]))
 
     def bystanders_talk(self) -> None:
         """The bystanders exchange bytes that they never exchanged before."""

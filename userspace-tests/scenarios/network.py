@@ -205,8 +205,8 @@ def manage(end: End) -> None:
 
     rxe takes whatever the network stack says about a datagram for a fault of the queue pair, that
     of the device's management included, and the RDMA core does not repair that: after a connection
-    manager had something to say while there was no route, or while the link's queueing discipline
-    was being exchanged, the device makes no connections any more, and only a new one does.
+    manager had something to say while there was no route, the device makes no connections any more,
+    and only a new one does.
     """
     if exists(end.device) and _has_lost_management(end):
         remove(end.device)
@@ -224,28 +224,41 @@ def unplugged(end: End) -> Iterator[None]:
         manage(end)
 
 
+# More packets than are ever on their way.
+_QUEUE = "1000000"
+
+
+def emulate(end: End, *netem: str) -> None:
+    """Have the packets that the host sends suffer from what is named, and from nothing else.
+
+    The link has the same queueing discipline from the start. While one is being exchanged packets
+    are dropped with a notice, which rxe takes for a fault of the queue pair (see `manage`), and it
+    takes the one of a queue that is full for that as well.
+    """
+    words = ("qdisc", "replace", "dev", end.link, "root", "netem", "limit", _QUEUE)
+    command("tc", "-n", end.host, *words, *netem)
+
+
 @contextlib.contextmanager
 def silent(end: End) -> Iterator[None]:
     """Whatever the host sends gets lost, and it does not know."""
-    command(
-        "tc", "-n", end.host, "qdisc", "replace", "dev", end.link, "root", "netem", "loss", "100%"
-    )
+    emulate(end, "loss", "100%")
     try:
         yield
     finally:
-        command("tc", "-n", end.host, "qdisc", "del", "dev", end.link, "root")
+        emulate(end)
 
 
 @contextlib.contextmanager
 def disturbed(*netem: str) -> Iterator[None]:
     """Packets suffer on their way, in both directions."""
-    for end in (A, B):
-        command("tc", "-n", end.host, "qdisc", "replace", "dev", end.link, "root", "netem", *netem)
     try:
+        for end in (A, B):
+            emulate(end, *netem)
         yield
     finally:
         for end in (A, B):
-            command("tc", "-n", end.host, "qdisc", "del", "dev", end.link, "root")
+            emulate(end)
 
 
 def make_hosts(left: End, right: End) -> None:
@@ -262,6 +275,7 @@ def make_hosts(left: End, right: End) -> None:
         lines = "link set lo up\n" + _address_lines(end, peer)
         command("ip", "-n", end.host, "-batch", "-", text=lines)
     for end in (left, right):
+        emulate(end)
         add(end)
 
 
@@ -269,8 +283,7 @@ def repair() -> None:
     """Bring hosts a and b back to what they are to be, whatever was done to them."""
     check(Path("/run/netns/a").exists(), "host a is gone")
     for end in (A, B):
-        with contextlib.suppress(Failure):
-            command("tc", "-n", end.host, "qdisc", "del", "dev", end.link, "root")
+        emulate(end)
         if not exists(end.device):
             words = ["rdma", "link", "add", end.device, "type", "rxe", "netdev", end.link]
             command(*words, host=end.host)

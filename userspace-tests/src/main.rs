@@ -10,6 +10,7 @@ mod child;
 mod control;
 mod errno;
 mod ktap;
+mod link;
 mod message;
 mod netns;
 mod observe;
@@ -94,6 +95,8 @@ fn stage(args: &Args) -> io::Result<Stage> {
         (Hosts::Loopback, None)
     } else {
         let namespaces = (Netns::named(&args.server_ns)?, Netns::named(&args.client_ns)?);
+        link::prepare(&namespaces.0)?;
+        link::prepare(&namespaces.1)?;
         (Hosts::Namespaces, Some(namespaces))
     };
     Ok(Stage { hosts, namespaces, slowness: args.slowness, limit: args.timeout })

@@ -6,11 +6,12 @@ from __future__ import annotations
 import errno
 import socket
 
+from peer import refuses
 from register import case
 from scene import Scene
-from twohosts.failure import Failure, check
+from twohosts.failure import check
+from twohosts.native import AF_INET_SDP
 
-SDP = 27
 IPPROTO_SDP = 257
 
 
@@ -21,17 +22,12 @@ def refused(scene: Scene) -> None:
     for family in (socket.AF_INET, socket.AF_INET6):
         peer.kernel_socket(family, socket.IPPROTO_TCP)
     for family, protocol, number in (
-        (SDP, 0, errno.EAFNOSUPPORT),
-        (SDP, socket.IPPROTO_TCP, errno.EAFNOSUPPORT),
+        (AF_INET_SDP, 0, errno.EAFNOSUPPORT),
+        (AF_INET_SDP, socket.IPPROTO_TCP, errno.EAFNOSUPPORT),
         (socket.AF_INET, IPPROTO_SDP, errno.EPROTONOSUPPORT),
         (socket.AF_INET6, IPPROTO_SDP, errno.EPROTONOSUPPORT),
     ):
-        try:
-            peer.kernel_socket(family, protocol)
-        except OSError as error:
-            check(error.errno == number, f"family {family}, protocol {protocol}: {error}")
-        else:
-            raise Failure(f"family {family}, protocol {protocol}: there was one")
+        refuses(number, peer.kernel_socket, family, protocol)
 
 
 @case("kernel users: a descriptor of SDP is none of TCP")
@@ -40,7 +36,7 @@ def told_apart(scene: Scene) -> None:
     peer = scene.peer()
     with socket.socket() as tcp:
         check(peer.looks_like_tcp(tcp.fileno()), "a socket of TCP")
-    kinds = ((SDP, 0), (socket.AF_INET, IPPROTO_SDP), (socket.AF_INET6, IPPROTO_SDP))
+    kinds = ((AF_INET_SDP, 0), (socket.AF_INET, IPPROTO_SDP), (socket.AF_INET6, IPPROTO_SDP))
     for family, protocol in kinds:
         with socket.socket(family, socket.SOCK_STREAM, protocol) as fresh:
             what = f"family {family}, protocol {protocol}"

@@ -252,13 +252,15 @@ def lend_ends(scene: Scene) -> None:
         writer.end()
 
 
-def _wrong_report(name: str, length: Callable[[int], int]) -> None:
+def _wrong_report(name: str, *lengths: Callable[[int], int]) -> None:
     @case(f"lending: RdmaRdCompl {name}")
     def run(scene: Scene) -> None:
         with lending(scene) as victim:
             writer = Writer(victim.stream, PATTERN)
             lent, inline = lent_to_read(victim)
-            victim.talk.send(Mid.RDMA_RD_COMPL, length(lent.length - inline).to_bytes(4, "big"))
+            for length in lengths:
+                report = length(lent.length - inline).to_bytes(4, "big")
+                victim.talk.send(Mid.RDMA_RD_COMPL, report)
             victim.peer.expect("dreq")
             victim.peer.drep()
             writer.end()
@@ -268,6 +270,7 @@ def _wrong_report(name: str, length: Callable[[int], int]) -> None:
 _wrong_report("of nothing", lambda _left: 0)
 _wrong_report("of one byte more", lambda left: left + 1)
 _wrong_report("of 2^32-1 bytes", lambda _left: 2**32 - 1)
+_wrong_report("in parts that overlap", lambda left: left - 10, lambda _left: 11)
 
 
 @case("lending: RdmaRdCompl twice for the same bytes")

@@ -6,12 +6,11 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable
 
-from peer import Peer, Rejected, Status, namespace
+from peer import Peer, Rejected, Status, namespace, refuses
 from register import case
 from scene import ADDRESSES, Scene
-from twohosts.failure import Failure, check
+from twohosts.failure import check
 
 HERE, THERE = ADDRESSES[4]
 PORT = 6999
@@ -79,15 +78,6 @@ def rejections(scene: Scene) -> None:
     check(active.expect("rej").number == Rejected.INVALID_SERVICE_ID, "the reason without anybody")
 
 
-def _refuses(number: int, command: Callable[..., object], *arguments: object) -> None:
-    try:
-        command(*arguments)
-    except OSError as error:
-        check(error.errno == number, f"{command.__name__}{arguments}: {error}")
-    else:
-        raise Failure(f"{command.__name__}{arguments} was taken")
-
-
 @case("tool: nonsense is refused")
 def nonsense(scene: Scene) -> None:
     """Each with an error, and the peer can still be used."""
@@ -114,12 +104,12 @@ def nonsense(scene: Scene) -> None:
         ("reject 1", errno.ENOTCONN),
         ("x" * 300000, errno.EMSGSIZE),
     ):
-        _refuses(number, peer.command, line)
+        refuses(number, peer.command, line)
     with namespace("a"):
-        _refuses(errno.EMSGSIZE, peer.connect, HERE, THERE, 1, bytes(93))
+        refuses(errno.EMSGSIZE, peer.connect, HERE, THERE, 1, bytes(93))
         peer.listen(HERE, PORT)
-        _refuses(errno.EISCONN, peer.connect, HERE, THERE, 1, b"")
-        _refuses(errno.EBUSY, scene.peer().listen, HERE, PORT)
+        refuses(errno.EISCONN, peer.connect, HERE, THERE, 1, b"")
+        refuses(errno.EBUSY, scene.peer().listen, HERE, PORT)
 
 
 @case("tool: a script is killed in the middle of everything")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 
 from cases.lending import (
@@ -58,16 +57,21 @@ def written(victim: Victim) -> int:
     return int.from_bytes(victim.talk.expect(Mid.RDMA_WR_COMPL).rest, "big")
 
 
+def fills(victim: Victim, address: int) -> None:
+    """The module's program writes, and all of it goes to that room."""
+    writer = Writer(victim.stream, PATTERN[:ROOM])
+    check(written(victim) == ROOM, "all of it is reported")
+    check(victim.peer.look(address, ROOM) == PATTERN[:ROOM], "the bytes")
+    writer.returns(ROOM)
+
+
 @case("writing: bytes are written to the peer's room")
 def write(scene: Scene) -> None:
     """What all others are measured by."""
     with lending(scene) as victim:
         wants_room(victim)
         address = offer(victim)
-        writer = Writer(victim.stream, PATTERN[:ROOM])
-        check(written(victim) == ROOM, "all of it is reported")
-        check(victim.peer.look(address, ROOM) == PATTERN[:ROOM], "the bytes")
-        writer.returns(ROOM)
+        fills(victim, address)
         scene.moved(sinks_received=1, written_bytes_sent=ROOM, violations=0)
 
 
@@ -168,10 +172,7 @@ def room_and_end(scene: Scene) -> None:
         address = offer(victim)
         victim.talk.put(Mid.DIS_CONN)
         scene.ends_with(victim, 0)
-        writer = Writer(victim.stream, PATTERN[:ROOM])
-        check(written(victim) == ROOM, "all of it is reported")
-        check(victim.peer.look(address, ROOM) == PATTERN[:ROOM], "the bytes")
-        writer.returns(ROOM)
+        fills(victim, address)
 
 
 @case("writing: the peer asks for the end while it owes an answer")
@@ -202,21 +203,6 @@ def parts(scene: Scene) -> None:
         scene.moved(answers_stale=0, violations=0)
 
 
-@case("lending: RdmaRdCompl in parts that overlap")
-def parts_that_overlap(scene: Scene) -> None:
-    """Their sum is more than was offered."""
-    with lending(scene) as victim:
-        writer = Writer(victim.stream, PATTERN)
-        lent, inline = lent_to_read(victim)
-        left = lent.length - inline
-        victim.talk.send(Mid.RDMA_RD_COMPL, (left - 10).to_bytes(4, "big"))
-        victim.talk.send(Mid.RDMA_RD_COMPL, (11).to_bytes(4, "big"))
-        victim.peer.expect("dreq")
-        victim.peer.drep()
-        writer.end()
-        scene.moved(violations=1, resets_sent=1)
-
-
 # Programs that are killed with something offered, and a peer who is silent about it.
 
 
@@ -231,11 +217,8 @@ def _killed(victim: Victim, call: Callable[[], object], offered: Callable[[], ob
         offered()
     finally:
         os.kill(child, signal.SIGKILL)
-
-        deadline = time.monotonic() + PATIENCE
-        while os.waitpid(child, os.WNOHANG)[0] != child:
-            check(time.monotonic() < deadline, "the killed process is still there")
-            time.sleep(0.02)
+        gone = Scene.comes(lambda: os.waitpid(child, os.WNOHANG)[0] == child, PATIENCE)
+        check(gone, "the killed process is still there")
         victim.stream.sock.setblocking(False)
 
 

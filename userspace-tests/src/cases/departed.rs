@@ -8,15 +8,16 @@ use libc::{
 };
 
 use super::written::{await_offer, goes_on, read_early, write_afterwards};
-use super::zcopy::{client, drain, pins, send_to_changing, server, Counters, Delay, MIB};
+use super::zcopy::{
+    client, drain, given_back, pins, recv_amid, send_to_changing, server, Counters, MIB,
+};
 use crate::blocked::{pid, tid};
 use crate::case::Case;
 use crate::child;
-use crate::errno::{Errno, Res};
+use crate::errno::Errno;
 use crate::pages::{Cliff, PAGE};
 use crate::payload::bytes;
 use crate::role::Role;
-use crate::sock::Sock;
 use crate::world::Family;
 
 /// As long as nobody reads it does not leave as a whole, on TCP either.
@@ -33,32 +34,14 @@ fn protect(at: usize, len: usize, access: c_int) {
     assert_eq!(done, 0, "mprotect");
 }
 
-/// Receives a mebibyte to `at`, while `change` is done to the memory before the bytes have come.
-fn recv_departing(t: &Role, s: &Sock, at: usize, change: impl FnOnce() + Send) -> Res<usize> {
-    let before = Counters::now(t);
-    let delay = Delay::new(t);
-    let pinned = || before.since(t, "region_hits") + before.since(t, "region_misses") > 0;
-    let then = move |_| {
-        t.say("send");
-        assert!(t.family != Family::Sdp || t.until(pinned), "the room is pinned");
-        change();
-        if t.family != Family::Sdp {
-            t.say("changed");
-        }
-    };
-    let recv = || s.recv_raw(at as *mut u8, MIB, MSG_WAITALL);
-    let got = t.while_asleep(&[SYS_recvfrom], then, recv);
-    drop(delay);
-    got
-}
-
 /// A reader whose memory is gone from `hole` on has what came before it, and the rest by another
 /// call.
 fn cut_off(t: &Role, hole: usize, change: impl FnOnce(usize) + Send) {
     let s = server(t);
     let memory = Cliff::new(MIB / PAGE);
     let at = memory.as_mut_ptr() as usize;
-    let got = recv_departing(t, &s, at, || change(at));
+    let recv = || s.recv_raw(at as *mut u8, MIB, MSG_WAITALL);
+    let got = recv_amid(t, recv, || change(at));
     let got = got.unwrap_or_else(|errno| {
         assert_eq!(errno, Errno(EFAULT));
         0
@@ -121,15 +104,6 @@ fn replaced(t: &Role, calls: &[libc::c_long], then: impl FnOnce(), call: impl Fn
         });
     });
     child.join();
-}
-
-/// All pages that were pinned since have been given back.
-fn given_back(t: &Role, before: (i64, i64)) {
-    let back = || {
-        let (acquired, released) = pins();
-        acquired - before.0 == released - before.1
-    };
-    assert!(t.until(back), "pinned and given back: {before:?}, {:?}", pins());
 }
 
 pub const CASES: &[Case] = &[

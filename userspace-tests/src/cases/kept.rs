@@ -5,7 +5,9 @@
 
 use libc::{MSG_NOSIGNAL, MSG_WAITALL, MSG_ZEROCOPY, SHUT_WR, SOL_SOCKET};
 
-use super::zcopy::{anonymous, client, counted, forget, pins, server, Counters, Room, MIB};
+use super::zcopy::{
+    anonymous, client, counted, forget, given_back, pins, server, Counters, Room, MIB,
+};
 use crate::case::Case;
 use crate::child;
 use crate::netns::{limit_locked_memory, Sysctl};
@@ -89,15 +91,6 @@ fn send_when_told(t: &Role, turns: u64) {
         send(t, &s, &mut room, seed);
     }
     t.meet("end");
-}
-
-/// Every page that was pinned is free again.
-fn await_unpinned(t: &Role, before: (i64, i64)) {
-    let given_back = || {
-        let (acquired, released) = pins();
-        acquired - before.0 == released - before.1
-    };
-    assert!(t.until(given_back), "{before:?}, {:?}", pins());
 }
 
 /// What was not kept was registered with a region of the pool, and nothing was copied for want of
@@ -245,7 +238,7 @@ pub const CASES: &[Case] = &[
         send(t, &s, &mut room, sent);
         s.shutdown(SHUT_WR).expect("shutdown");
         t.meet("end");
-        await_unpinned(t, before);
+        given_back(t, before);
     })
     .two_hosts(),
     Case::two("kept_no_longer_than_the_connection", read_until_kept, |t| {
@@ -262,7 +255,7 @@ pub const CASES: &[Case] = &[
             },
             |of| assert!(of("kept_expirations") > 0, "something was kept"),
         );
-        await_unpinned(t, before);
+        given_back(t, before);
     })
     .two_hosts(),
     Case::two(

@@ -11,7 +11,9 @@ use libc::{
     MSG_WAITALL, MSG_ZEROCOPY, POLLERR, POLLIN, POLLOUT, SHUT_WR, SIGUSR1, SOL_SOCKET, SOL_TCP,
 };
 
-use super::zcopy::{client, counted, pins, recv_sizes, send_sizes, server, Room, MIB, SIZES};
+use super::zcopy::{
+    client, counted, given_back, pins, recv_sizes, send_sizes, server, Room, MIB, SIZES,
+};
 use crate::blocked::kill_thread;
 use crate::case::Case;
 use crate::child;
@@ -205,11 +207,7 @@ pub const CASES: &[Case] = &[
             );
             // The reader has pinned pages of its own.
             t.meet("end");
-            let given_back = || {
-                let (acquired, released) = pins();
-                acquired - before.0 == released - before.1
-            };
-            assert!(t.until(given_back), "{before:?}, {:?}", pins());
+            given_back(t, before);
         },
     )
     .both_versions(),

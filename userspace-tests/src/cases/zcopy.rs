@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::process::Command;
 
 use libc::{
     SYS_recvfrom, SYS_sendto, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLIN, SHUT_WR,
@@ -14,7 +13,8 @@ use libc::{
 use crate::blocked::kill_thread;
 use crate::case::Case;
 use crate::child;
-use crate::errno::Errno;
+use crate::errno::{Errno, Res};
+use crate::link::Delay;
 use crate::pages::{Cliff, PAGE};
 use crate::payload::{bytes, Digest};
 use crate::role::{Role, LIMIT};
@@ -127,6 +127,15 @@ pub(super) fn pins() -> (i64, i64) {
     (of("nr_foll_pin_acquired"), of("nr_foll_pin_released"))
 }
 
+/// All pages that were pinned since `before`, by [`pins`], have been given back.
+pub(super) fn given_back(t: &Role, before: (i64, i64)) {
+    let back = || {
+        let (acquired, released) = pins();
+        acquired - before.0 == released - before.1
+    };
+    assert!(t.until(back), "pinned and given back: {before:?}, {:?}", pins());
+}
+
 /// The other host is in the list of those with whom everything is copied, as long as this lives.
 struct Excepted(bool);
 
@@ -235,53 +244,15 @@ pub(super) fn drain(t: &Role, s: &Sock, seed: u64, len: usize) {
     t.tell("came", got.len());
 }
 
-/// Packets of this host leave late, so that a Read lasts at least as long.
-pub(super) struct Delay {
-    device: String,
-}
-
-impl Delay {
-    const MILLIS: &str = "300ms";
-
-    pub(super) fn new(t: &Role) -> Option<Self> {
-        if t.family != Family::Sdp {
-            return None;
-        }
-        let devices = fs::read_to_string("/proc/thread-self/net/dev").expect("net/dev");
-        let names = devices.lines().skip(2).filter_map(|line| line.split_once(':'));
-        let mut names = names.map(|(name, _)| name.trim().to_string());
-        let device = names.find(|name| name != "lo" && has_an_address(name)).expect("a device");
-        tc(&["qdisc", "add", "dev", &device, "root", "netem", "delay", Self::MILLIS]);
-        Some(Delay { device })
-    }
-}
-
-impl Drop for Delay {
-    fn drop(&mut self) {
-        tc(&["qdisc", "del", "dev", &self.device, "root"]);
-    }
-}
-
-fn has_an_address(device: &str) -> bool {
-    let shown = Command::new("ip").args(["-o", "-4", "address", "show", "dev", device]).output();
-    !shown.expect("ip").stdout.is_empty()
-}
-
-fn tc(words: &[&str]) {
-    let status = Command::new("tc").args(words).status().expect("tc");
-    assert!(status.success(), "tc {words:?}");
-}
-
-/// Receives a mebibyte while `change` is done to the memory it goes to, after the pages have been
-/// pinned and before the bytes have come. The bytes have to be in the memory that is there then.
-pub(super) fn recv_into_changing(
+/// Has `recv` receive what [`send_to_changing`] sends while `change` is done to the memory it goes
+/// to, after the pages have been pinned and before the bytes have come.
+pub(super) fn recv_amid(
     t: &Role,
-    s: &Sock,
-    room: &mut [u8],
+    recv: impl FnOnce() -> Res<usize>,
     change: impl FnOnce() + Send,
-) {
+) -> Res<usize> {
     let before = Counters::now(t);
-    let delay = Delay::new(t);
+    let delay = (t.family == Family::Sdp).then(Delay::start);
     let pinned = || before.since(t, "region_hits") + before.since(t, "region_misses") > 0;
     let then = move |_| {
         t.say("send");
@@ -291,9 +262,19 @@ pub(super) fn recv_into_changing(
             t.say("changed");
         }
     };
-    let got = t.while_asleep(&[SYS_recvfrom], then, || s.recv(room, MSG_WAITALL));
+    let got = t.while_asleep(&[SYS_recvfrom], then, recv);
     drop(delay);
-    t.eq("recv", got, Ok(MIB));
+    got
+}
+
+/// Receives a mebibyte so. The bytes have to be in the memory that is there then.
+pub(super) fn recv_into_changing(
+    t: &Role,
+    s: &Sock,
+    room: &mut [u8],
+    change: impl FnOnce() + Send,
+) {
+    t.eq("recv", recv_amid(t, || s.recv(room, MSG_WAITALL), change), Ok(MIB));
     t.holds("the bytes", room == bytes(6, MIB));
 }
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+//! The links of a host, whose packets can be made late.
+//!
+//! They have a queueing discipline that allows it from the start, and only its delay is changed.
+//! While a discipline is being exchanged the network stack drops what is sent and says so, which
+//! rxe takes for a fault of the queue pair: where it is that of the device's management, no
+//! connection can be made from there any more.
+
+use std::fs;
+use std::io;
+use std::process::Command;
+use std::thread;
+
+use crate::netns::Netns;
+
+/// More packets than are ever on their way; one too many would be dropped with the same notice.
+const QUEUE: &str = "1000000";
+
+/// Lets the packets of a host be late later. Nothing may be sent from there meanwhile.
+pub fn prepare(host: &Netns) -> io::Result<()> {
+    let prepare = || {
+        host.enter().map_err(|errno| io::Error::other(format!("setns: {errno}")))?;
+        names()?.iter().try_for_each(|name| discipline(name, &[]))
+    };
+    thread::scope(|scope| scope.spawn(prepare).join().expect("a thread"))
+}
+
+/// The packets of this host leave late, so that a Read lasts at least as long.
+pub struct Delay(Vec<String>);
+
+impl Delay {
+    const TIME: &str = "300ms";
+
+    #[track_caller]
+    pub fn start() -> Self {
+        let names = names().expect("the links of this host");
+        for name in &names {
+            discipline(name, &["delay", Self::TIME]).expect("a delay");
+        }
+        Delay(names)
+    }
+}
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            if let Err(error) = discipline(name, &[]) {
+                eprintln!("# taking the delay from {name}: {error}");
+            }
+        }
+    }
+}
+
+/// The links of the namespace this thread is in.
+fn names() -> io::Result<Vec<String>> {
+    let text = fs::read_to_string("/proc/thread-self/net/dev")?;
+    let names = text.lines().skip(2).filter_map(|line| line.split_once(':'));
+    Ok(names.map(|(name, _)| name.trim().to_string()).filter(|name| name != "lo").collect())
+}
+
+fn discipline(device: &str, delay: &[&str]) -> io::Result<()> {
+    let words = ["qdisc", "replace", "dev", device, "root", "netem", "limit", QUEUE];
+    let status = Command::new("tc").args(words).args(delay).status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("tc for {device}: {status}")))
+    }
+}
