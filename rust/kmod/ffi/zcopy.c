@@ -259,6 +259,12 @@ bool sdp_ib_can_register(struct ib_device *device)
 	return device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;
 }
 
+/* Whether it may carry out a registration twice. */
+bool sdp_ib_repeats_registrations(struct ib_device *device)
+{
+	return device->ops.driver_id == RDMA_DRIVER_RXE;
+}
+
 void sdp_ib_next_key(struct ib_mr *mr)
 {
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));

@@ -63,6 +63,7 @@ void sdp_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
 void sdp_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
 			unsigned int count, int direction, bool for_device);
 bool sdp_ib_can_register(struct ib_device *device);
+bool sdp_ib_repeats_registrations(struct ib_device *device);
 void sdp_ib_next_key(struct ib_mr *mr);
 void sdp_ib_dereg_mr(struct ib_mr *mr);
 

@@ -33,9 +33,13 @@ const PAGES_MAX: u32 = 256;
 /// released before it.
 pub(crate) struct Mr {
     mr: NonNull<ffi::ib_mr>,
-    /// The key it was registered under by an earlier user who did not invalidate
-    /// it: that has to be done before it can be registered again.
-    valid: Option<u32>,
+    /// The key that the device has it under, valid or not.
+    known: u32,
+    /// An earlier user did not invalidate it: that has to be done before it can be
+    /// registered again.
+    valid: bool,
+    /// It is to be invalidated in any case: see [`Mr::stale_key`].
+    always: bool,
 }
 
 // SAFETY: ib_core objects may be used from any thread.
@@ -47,8 +51,20 @@ impl Mr {
         let mr =
             unsafe { ffi::ib_alloc_mr(device.pd(), ffi::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) };
         let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(ENOMEM)?;
+        // SAFETY: Just made, on a device that is valid.
+        let (known, always) = unsafe {
+            (
+                (*mr.as_ptr()).rkey,
+                ffi::sdp_ib_repeats_registrations(device.as_ptr()),
+            )
+        };
         // INVARIANT: just made; the pool waits for it.
-        Ok(Self { mr, valid: None })
+        Ok(Self {
+            mr,
+            known,
+            valid: false,
+            always,
+        })
     }
 
     pub(crate) fn as_ptr(&self) -> *mut ffi::ib_mr {
@@ -65,6 +81,17 @@ impl Mr {
     pub(crate) fn start(&self) -> u64 {
         // SAFETY: Valid by the invariant.
         unsafe { (*self.mr.as_ptr()).iova }
+    }
+
+    /// The key that has to be invalidated before the region can be registered.
+    ///
+    /// rxe carries out a registration that stands behind a request without its
+    /// answer a second time when it repeats that request, and takes that for a
+    /// fault of the queue pair. An invalidation it carries out when nothing stands
+    /// before it, whatever the key is worth: then this holds for the registration
+    /// behind it as well.
+    fn stale_key(&self) -> Option<u32> {
+        (self.valid || self.always).then_some(self.known)
     }
 
     /// Changes the key, so that the one of an earlier registration is worth
@@ -232,7 +259,7 @@ impl Pooled {
 
     /// The key that has to be invalidated before the region can be registered.
     pub(crate) fn stale_key(&self) -> Option<u32> {
-        self.mr.as_ref().and_then(|mr| mr.valid)
+        self.mr.as_ref().and_then(Mr::stale_key)
     }
 
     /// Begins a new registration under a new key.
@@ -242,9 +269,12 @@ impl Pooled {
         }
     }
 
-    /// A work request for it was posted.
+    /// A work request for it, under its key, is posted.
     pub(crate) fn set_posted(&mut self) {
         self.posted = true;
+        if let Some(mr) = self.mr.as_mut() {
+            mr.known = mr.key();
+        }
     }
 
     /// All work requests for it have succeeded, the last of them an
@@ -252,7 +282,7 @@ impl Pooled {
     pub(crate) fn set_settled(&mut self, valid: bool) {
         self.posted = false;
         if let Some(mr) = self.mr.as_mut() {
-            mr.valid = valid.then(|| mr.key());
+            mr.valid = valid;
         }
     }
 }

@@ -9,6 +9,8 @@ import limits
 import network
 import traffic
 from register import long_scenario, scenario
+from twohosts.failure import check
+from uncopied import MIB, lending, received, regions, transfer
 
 
 def _carried(*netem: str) -> str:
@@ -47,3 +49,19 @@ def streams_are_right_with_packets_doubled() -> str:
 def streams_are_right_with_packets_out_of_order() -> str:
     """One in a hundred overtakes the others."""
     return _carried("delay", "1ms", "reorder", "1%")
+
+
+@scenario
+def memory_is_lent_with_packets_lost() -> str:
+    """A request is repeated; what was registered behind it is not registered again."""
+    data = bytes(range(256)) * (limits.amount(16, 4) * MIB // 256)
+    before = received("b")
+    begin = time.monotonic()
+    with lending(), network.disturbed("loss", "1%"):
+        transfer(data, len(data), 90)
+    # A new region for each call, which nothing of an earlier use stands before.
+    with lending(keep_ms=600_000), regions(1), network.disturbed("loss", "1%"):
+        transfer(data, 32 << 10, 90)
+    took = time.monotonic() - begin
+    check(received("b") > before, "nothing came without a copy")
+    return f"{2 * len(data) / took / 1e6:.1f} MB/s"

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import mmap
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import limits
@@ -18,34 +17,14 @@ from network import A, B
 from peer import namespace
 from register import scenario
 from stream import Listener
-from twohosts import counters, native
+from twohosts import native
 from twohosts.failure import check
+from uncopied import MIB, lending, received, stats
 
-MIB = 1 << 20
-THRESHOLD = 4096
-KNOBS = Path("/proc/sys/net/sdp")
 # Longer than any scenario.
 FOR_EVER = 600_000
 # The transport's retries, and then some.
 RETRIES = 15
-
-
-@contextlib.contextmanager
-def lending(keep_ms: int = 0) -> Iterator[None]:
-    """Both hosts go without copies, and keep memory registered for so long."""
-    _set("zcopy_thresh", THRESHOLD)
-    _set("zcopy_keep_ms", keep_ms)
-    try:
-        yield
-    finally:
-        _set("zcopy_thresh", 0)
-        _set("zcopy_keep_ms", 0)
-
-
-def _set(knob: str, value: int) -> None:
-    for host in ("a", "b"):
-        with namespace(host):
-            (KNOBS / knob).write_text(str(value))
 
 
 def _pins() -> int:
@@ -55,20 +34,9 @@ def _pins() -> int:
     return int(found["nr_foll_pin_acquired"]) - int(found["nr_foll_pin_released"])
 
 
-def _stats(host: str) -> counters.Counters:
-    with namespace(host):
-        return counters.parse(Path("/proc/self/net/sdpstats").read_text())
-
-
 def _kept() -> int:
     """Stretches of memory that were found registered."""
-    return sum(_stats(host)["kept_hits"] for host in ("a", "b"))
-
-
-def _uncopied(host: str) -> int:
-    """Bytes that came without a copy, read or written."""
-    found = _stats(host)
-    return found["zcopy_bytes_received"] + found["written_bytes_received"]
+    return sum(stats(host)["kept_hits"] for host in ("a", "b"))
 
 
 def _memory() -> memoryview:
@@ -113,7 +81,7 @@ class Flows:
     """A writer on a with its reader on b, and a writer on b with its reader on a."""
 
     def __init__(self) -> None:
-        self.before = {host: _uncopied(host) for host in ("a", "b")}
+        self.before = {host: received(host) for host in ("a", "b")}
         with namespace("b"):
             first, second = Listener(B.address(4)), Listener(B.address(4))
         self.reader_b = Actor("b", _accepted, first, False)
@@ -128,7 +96,7 @@ class Flows:
             limits.until(
                 f"bytes without copies on {host}",
                 limits.seconds(20),
-                lambda host=host: _uncopied(host) - self.before[host] > 4 * MIB,
+                lambda host=host: received(host) - self.before[host] > 4 * MIB,
             )
 
     def all(self) -> tuple[Actor, ...]:

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Hosts that go without copies, and a stream between them by calls that wait."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import limits
+from actor import Actor, Line
+from network import B
+from peer import namespace
+from stream import Listener
+from twohosts import counters, native
+from twohosts.failure import check
+
+MIB = 1 << 20
+THRESHOLD = 4096
+KNOBS = Path("/proc/sys/net/sdp")
+# Regions of a device, if nothing else is said.
+REGIONS = 64
+
+
+def adjust(knob: str, value: int) -> None:
+    """Set a limit of both hosts."""
+    for host in ("a", "b"):
+        with namespace(host):
+            (KNOBS / knob).write_text(str(value))
+
+
+@contextlib.contextmanager
+def regions(most: int) -> Iterator[None]:
+    """No device has more of them."""
+    adjust("zcopy_regions", most)
+    try:
+        yield
+    finally:
+        adjust("zcopy_regions", REGIONS)
+
+
+@contextlib.contextmanager
+def lending(keep_ms: int = 0) -> Iterator[None]:
+    """Both hosts go without copies, and keep memory registered for so long."""
+    adjust("zcopy_thresh", THRESHOLD)
+    adjust("zcopy_keep_ms", keep_ms)
+    try:
+        yield
+    finally:
+        adjust("zcopy_thresh", 0)
+        adjust("zcopy_keep_ms", 0)
+
+
+def stats(host: str) -> counters.Counters:
+    """The counters of a host."""
+    with namespace(host):
+        return counters.parse(Path("/proc/self/net/sdpstats").read_text())
+
+
+def received(host: str) -> int:
+    """Bytes that came without a copy, read or written."""
+    found = stats(host)
+    return found["zcopy_bytes_received"] + found["written_bytes_received"]
+
+
+def _write(line: Line, port: int, data: bytes, piece: int) -> None:
+    sock = native.make("sdp", B.address(4))
+    native.connect(sock, B.address(4), port)
+    view = memoryview(data)
+    for start in range(0, len(data), piece):
+        sock.sendall(view[start : start + piece])
+    line.say("sent")
+    # Until the reader has had it all.
+    sock.recv(1)
+
+
+def _read(_line: Line, listener: Listener, total: int, piece: int) -> str:
+    listener.sock.setblocking(True)
+    sock = native.accept(listener.sock)
+    room = bytearray(piece)
+    digest = hashlib.sha256()
+    for start in range(0, total, piece):
+        wanted = min(piece, total - start)
+        got = sock.recv_into(room, wanted, socket.MSG_WAITALL)
+        check(got == wanted, f"{got} of {wanted} bytes came")
+        digest.update(memoryview(room)[:got])
+    return digest.hexdigest()
+
+
+def transfer(data: bytes, piece: int, limit: float) -> None:
+    """Have all of `data` go from a to b, so much of it with each call, within `limit` seconds."""
+    with namespace("b"):
+        listener = Listener(B.address(4))
+    reader = Actor("b", _read, listener, len(data), piece)
+    writer = Actor("a", _write, listener.port, data, piece)
+    try:
+        check(writer.word(limits.seconds(limit)) == "sent", "the bytes are sent")
+        wanted = ("result", hashlib.sha256(data).hexdigest())
+        check(reader.word(limits.seconds(20)) == wanted, "the bytes differ")
+    finally:
+        for actor in (reader, writer):
+            actor.end()
+        listener.close()
