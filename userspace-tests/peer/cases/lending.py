@@ -27,6 +27,8 @@ SINK = struct.Struct(">IIQI")
 PIPELINED = bytes([0x20, 0, 0, 0])
 PATTERN = bytes(range(251)) * 400
 ROOM = 64 << 10
+# Those of a device, if nothing else is said.
+REGIONS = 64
 # What a connection that has ended by force says to its program.
 ENDS = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE)
 
@@ -189,14 +191,14 @@ def lend(scene: Scene) -> None:
         refused(victim, victim.peer.read(lent.key, lent.address, 1000))
 
 
-def _lent_and_kept(scene: Scene, victim: Victim) -> Lent:
+def _lent_and_kept(victim: Victim, data: bytes = PATTERN) -> Lent:
     """Memory of which the peer has read all that it was offered, and which stays registered."""
-    writer = Writer(victim.stream, PATTERN)
+    writer = Writer(victim.stream, data)
     lent, inline = lent_to_read(victim)
     number = victim.peer.read(lent.key, lent.address + inline, 1000)
     check(victim.peer.completion(number) == Status.SUCCESS, "what is lent can be read")
     complete(victim, Mid.RDMA_RD_COMPL, lent.length - inline)
-    writer.returns(len(PATTERN))
+    writer.returns(len(data))
     return lent
 
 
@@ -204,10 +206,25 @@ def _lent_and_kept(scene: Scene, victim: Victim) -> Lent:
 def lend_for_longer(scene: Scene) -> None:
     """Where keeping was asked for; by default it is not."""
     with scene.knob("zcopy_keep_ms", 5000), lending(scene) as victim:
-        lent = _lent_and_kept(scene, victim)
+        lent = _lent_and_kept(victim)
         number = victim.peer.read(lent.key, lent.address, 1000)
         check(victim.peer.completion(number) == Status.SUCCESS, "it can be read again")
         scene.moved(kept_expirations=1)
+        refused(victim, victim.peer.read(lent.key, lent.address, 1000))
+
+
+@case("lending: kept memory is never read again when it has given way")
+def lend_until_evicted(scene: Scene) -> None:
+    """Its region was of use for other memory."""
+    forever = scene.knob("zcopy_keep_ms", 600_000)
+    with forever, scene.knob("zcopy_regions", 1), lending(scene) as victim:
+        lent = _lent_and_kept(victim)
+        others = []
+        while scene.stats()["kept_evictions"] == scene.before_of("b")["kept_evictions"]:
+            # The device has regions of earlier connections.
+            check(len(others) < 2 * REGIONS, "nothing gives way")
+            others.append(bytes(bytearray(PATTERN)))
+            _lent_and_kept(victim, others[-1])
         refused(victim, victim.peer.read(lent.key, lent.address, 1000))
 
 
@@ -215,7 +232,7 @@ def lend_for_longer(scene: Scene) -> None:
 def kept_is_no_gift(scene: Scene) -> None:
     """What was offered to be read stays so."""
     with scene.knob("zcopy_keep_ms", 600_000), lending(scene) as victim:
-        lent = _lent_and_kept(scene, victim)
+        lent = _lent_and_kept(victim)
         refused(victim, victim.peer.write(lent.key, lent.address, b"graffiti"))
 
 

@@ -159,6 +159,18 @@ impl Drop for Merging {
     }
 }
 
+/// Has the kernel move pages together, those of this memory as well if it may.
+fn compact() {
+    let scanned = || {
+        let text = fs::read_to_string("/proc/vmstat").expect("vmstat");
+        let line = text.lines().find_map(|line| line.strip_prefix("compact_migrate_scanned "));
+        line.expect("a counter of compaction").parse::<u64>().expect("a number")
+    };
+    let before = scanned();
+    fs::write("/proc/sys/vm/compact_memory", "1").expect("compact_memory");
+    assert!(scanned() > before, "nothing was looked at");
+}
+
 /// Moves mapped pages to `to`, whatever is there.
 fn relocate(from: usize, len: usize, to: usize) {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -359,6 +371,14 @@ pub const CASES: &[Case] = &[
                 handler.join().expect("the handler")
             });
             t.eq("faults", served, 8);
+        },
+        send_to_changing,
+    ),
+    Case::two(
+        "remapped_pages_could_be_migrated",
+        |t| {
+            let mut memory = Mapping::new(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+            recv_changed(t, memory.room(), 0, compact);
         },
         send_to_changing,
     ),
