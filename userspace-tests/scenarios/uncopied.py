@@ -19,6 +19,8 @@ from twohosts.failure import check
 
 MIB = 1 << 20
 THRESHOLD = 4096
+# Milliseconds; longer than any scenario.
+FOR_EVER = 600_000
 KNOBS = Path("/proc/sys/net/sdp")
 # Regions of a device, if nothing else is said.
 REGIONS = 64

@@ -10,7 +10,7 @@ import network
 import traffic
 from register import long_scenario, scenario
 from twohosts.failure import check
-from uncopied import MIB, lending, received, regions, transfer
+from uncopied import FOR_EVER, MIB, lending, received, regions, transfer
 
 
 def _carried(*netem: str) -> str:
@@ -60,7 +60,7 @@ def memory_is_lent_with_packets_lost() -> str:
     with lending(), network.disturbed("loss", "1%"):
         transfer(data, len(data), 90)
     # A new region for each call, which nothing of an earlier use stands before.
-    with lending(keep_ms=600_000), regions(1), network.disturbed("loss", "1%"):
+    with lending(keep_ms=FOR_EVER), regions(1), network.disturbed("loss", "1%"):
         transfer(data, 32 << 10, 90)
     took = time.monotonic() - begin
     check(received("b") > before, "nothing came without a copy")

@@ -18,10 +18,8 @@ from register import scenario
 from stream import Listener
 from twohosts import native
 from twohosts.failure import check
-from uncopied import MIB, lending, received, stats
+from uncopied import FOR_EVER, MIB, lending, received, stats
 
-# Longer than any scenario.
-FOR_EVER = 600_000
 # The transport's retries, and then some.
 RETRIES = 15
 
