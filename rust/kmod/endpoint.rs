@@ -166,7 +166,7 @@ pub(crate) struct Inner {
     /// Counted in `Stats::established`.
     counted: bool,
     /// The engine's timer and when it is due.
-    timer: Option<(Timer, Instant<Monotonic>)>,
+    pub(crate) timer: Option<(Timer, Instant<Monotonic>)>,
     /// Keepalive probes since the peer was last heard.
     pub(crate) probes: u32,
     /// Messages received, to see whether the peer was heard.
@@ -180,6 +180,10 @@ pub(crate) struct Inner {
     pub(crate) deferred: bool,
     /// Tries that the resolution of the peer has used.
     pub(crate) resolve_tries: u32,
+    /// What connect() does here may be done over TCP as well.
+    pub(crate) has_way_out: bool,
+    /// Why it has failed here, until TCP's takes its place.
+    pub(crate) failure: Option<Error>,
     wake: Wake,
     pub(crate) turns: Turns,
 }
@@ -217,6 +221,8 @@ impl Inner {
             patience: Patience::default(),
             deferred: false,
             resolve_tries: 0,
+            has_way_out: false,
+            failure: None,
             wake: Wake::default(),
             turns: Turns::default(),
         }
@@ -622,6 +628,8 @@ impl Inner {
     /// Takes the connection down locally: no more transfers, waiters woken.
     pub(crate) fn finish(&mut self, sock: &Sock) {
         self.phase = Phase::Over;
+        self.has_way_out = false;
+        self.failure = None;
         if self.counted {
             self.counted = false;
             sock.net().stats.established.dec();
@@ -716,8 +724,13 @@ fn timer_millis(timer: Timer, knobs: &Knobs) -> u32 {
 impl Sock {
     /// The alarm behind [`Alarm::Engine`].
     pub(crate) fn alarm_engine(&self) {
-        let resolving = self.look(|inner| inner.phase == Phase::Connecting && inner.link.is_none());
-        if resolving {
+        let (failed, resolving) = self.look(|inner| {
+            let resolving = inner.phase == Phase::Connecting && inner.link.is_none();
+            (inner.failure.is_some(), resolving)
+        });
+        if failed {
+            self.give_way();
+        } else if resolving {
             crate::cm::resolve::again(self);
         } else {
             self.drive(|inner| inner.on_timeout(self));

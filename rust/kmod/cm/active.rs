@@ -3,6 +3,7 @@
 //! The active side: Hello out, HelloAck in.
 
 use crate::{
+    alarm::Alarm,
     cm::{
         config,
         connection_cb,
@@ -29,6 +30,7 @@ use crate::{
         Origin, //
     },
     sock::{
+        companion::is_worth_tcp,
         Sock,
         SockRef, //
     },
@@ -194,14 +196,27 @@ impl Inner {
         }
     }
 
-    /// connect() has failed; the socket can try again.
+    /// connect() has failed. Where TCP may take its place nobody is told: until
+    /// that one is under way, who looks sees this one.
     pub(crate) fn fail_connect(&mut self, sock: &Sock, error: Error) {
         sock.net().stats.failed_opens.inc();
-        sock.set_err(error);
         self.retire_link(sock);
         self.engine = None;
-        self.phase = Phase::Idle;
         self.next_generation();
+        if self.has_way_out && is_worth_tcp(error) {
+            self.failure = Some(error);
+            self.timer = None;
+            sock.set_alarm(Alarm::Engine, 0);
+        } else {
+            self.tell_failure(sock, error);
+        }
+    }
+
+    /// connect() has failed; the socket can try again.
+    pub(crate) fn tell_failure(&mut self, sock: &Sock, error: Error) {
+        sock.set_err(error);
+        self.phase = Phase::Idle;
+        self.has_way_out = false;
         sock.set_tcp_state(ffi::TCP_CLOSE);
         // Until the next connect() there is nothing to read or to write.
         sock.add_shutdown(ffi::SHUTDOWN_MASK);

@@ -150,13 +150,16 @@ unsafe fn query(
     .map_err(|e| if e == EINVAL { ENODEV } else { e })
 }
 
-/// What TCP says when there is no way to the peer.
+/// What TCP says when there is no way to the peer, or nothing to go it with.
 fn unresolved_errno(error: Error) -> Error {
     if error == ENODEV || error == EADDRNOTAVAIL || error == ENOENT {
         // A route, but not over an RDMA device.
         ENETUNREACH
     } else if error == ETIMEDOUT || error == EHOSTUNREACH {
         EHOSTUNREACH
+    } else if error == EINVAL || error == EBUSY || error == ENOSPC {
+        // What drivers say when the device has no more queue pairs.
+        ENOBUFS
     } else {
         error
     }

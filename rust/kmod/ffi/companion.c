@@ -29,7 +29,7 @@ struct sdp_companion {
 	bool in_use;
 	/* A connect() of the owner is under way, to this address. */
 	bool attempt;
-	/* The owner shows an error that the companion has. */
+	/* The owner shows TCP's error. With the lock of TCP's wait queue. */
 	bool error_shown;
 	/* Whose turn it is to be accepted from. */
 	bool turn;
@@ -41,10 +41,60 @@ struct sdp_companion {
 
 static struct lock_class_key companion_queue_key;
 
+/*
+ * Stands for none. In-kernel users that take a socket over by its protocol,
+ * which is TCP's here, ask whether sk_user_data is free: it never is.
+ */
+static struct sdp_companion none;
+
+void sdp_companion_init(struct sock *sk)
+{
+	sk->sk_user_data = &none;
+}
+
 static struct sdp_companion *companion(const struct sock *sk)
 {
 	/* Pairs with the release in sdp_companion_make(). */
-	return smp_load_acquire(&sk->sk_user_data);
+	struct sdp_companion *c = smp_load_acquire(&sk->sk_user_data);
+
+	return c == &none ? NULL : c;
+}
+
+/*
+ * An error of the companion shows in the owner's sk_err, where SO_ERROR looks
+ * and takes it away. Whoever saw it first, it is seen once. With the lock of
+ * the companion's wait queue.
+ */
+static void show_error_locked(struct sdp_companion *c)
+{
+	struct sock *tcp = c->tcp->sk;
+	int err;
+
+	if (c->error_shown) {
+		if (!READ_ONCE(c->owner->sk_err)) {
+			xchg(&tcp->sk_err, 0);
+			WRITE_ONCE(c->error_shown, false);
+		} else if (!READ_ONCE(tcp->sk_err)) {
+			xchg(&c->owner->sk_err, 0);
+			WRITE_ONCE(c->error_shown, false);
+		}
+	}
+	err = READ_ONCE(tcp->sk_err);
+	if (err) {
+		WRITE_ONCE(c->owner->sk_err, err);
+		WRITE_ONCE(c->error_shown, true);
+	}
+}
+
+static void show_error(struct sdp_companion *c)
+{
+	unsigned long flags;
+
+	if (!READ_ONCE(c->error_shown) && !READ_ONCE(c->tcp->sk->sk_err))
+		return;
+	spin_lock_irqsave(&c->tcp->wq.wait.lock, flags);
+	show_error_locked(c);
+	spin_unlock_irqrestore(&c->tcp->wq.wait.lock, flags);
 }
 
 /* Whatever wakes the companion's waiters wakes the owner's. */
@@ -58,6 +108,15 @@ static int forward_event(wait_queue_entry_t *entry, unsigned int mode, int sync,
 
 	if (READ_ONCE(c->idle))
 		return 0;
+	if (READ_ONCE(c->attempt)) {
+		/* Not to be told yet. Pairs with sdp_companion_catch_up(). */
+		smp_mb();
+		if (!READ_ONCE(c->in_use))
+			return 0;
+	}
+	/* SO_ERROR asks neither of them anything. */
+	if (READ_ONCE(c->in_use))
+		show_error_locked(c);
 	rcu_read_lock();
 	wq = rcu_dereference(c->owner->sk_wq);
 	if (skwq_has_sleeper(wq)) {
@@ -120,7 +179,7 @@ struct sdp_companion *sdp_companion_detach(struct sock *sk)
 	if (c->in_use)
 		smp_store_release(&sk->sk_state, TCP_CLOSE);
 	WRITE_ONCE(c->idle, true);
-	sk->sk_user_data = NULL;
+	sdp_companion_init(sk);
 	return c;
 }
 
@@ -151,9 +210,9 @@ void sdp_companion_use(struct sock *sk, int reason)
 	struct sdp_companion *c = companion(sk);
 
 	c->reason = reason;
-	WRITE_ONCE(c->attempt, false);
 	WRITE_ONCE(c->idle, false);
 	smp_store_release(&c->in_use, true);
+	WRITE_ONCE(c->attempt, false);
 }
 
 int sdp_companion_reason(struct sock *sk)
@@ -201,23 +260,16 @@ void sdp_companion_retry(struct sock *sk)
 		sk->sk_err = -err;
 }
 
-/*
- * An error of the companion shows in the owner's sk_err, where SO_ERROR looks
- * and takes it away. Whoever saw it first, it is seen once.
- */
-static void settle_error(struct sdp_companion *c)
+/* After that, once it is in use: what has come meanwhile nobody was told of. */
+void sdp_companion_catch_up(struct sock *sk)
 {
-	struct sock *tcp = c->tcp->sk;
+	struct sdp_companion *c = companion(sk);
 
-	if (!c->error_shown)
-		return;
-	if (!READ_ONCE(c->owner->sk_err)) {
-		xchg(&tcp->sk_err, 0);
-		c->error_shown = false;
-	} else if (!READ_ONCE(tcp->sk_err)) {
-		xchg(&c->owner->sk_err, 0);
-		c->error_shown = false;
-	}
+	/* Pairs with forward_event(). */
+	smp_mb();
+	show_error(c);
+	if (inet_sk_state_load(c->tcp->sk) != TCP_SYN_SENT)
+		sk->sk_state_change(sk);
 }
 
 /* Before a call that goes to the companion. */
@@ -227,7 +279,7 @@ struct socket *sdp_companion_enter(struct sock *sk)
 
 	if (!c || !smp_load_acquire(&c->in_use))
 		return NULL;
-	settle_error(c);
+	show_error(c);
 	return c->tcp;
 }
 
@@ -235,16 +287,10 @@ __poll_t sdp_companion_poll(struct sock *sk, struct file *file)
 {
 	struct sdp_companion *c = companion(sk);
 	__poll_t mask = READ_ONCE(c->tcp->ops)->poll(file, c->tcp, NULL);
-	int err;
 
 	if (!READ_ONCE(c->in_use))
 		return mask;
-	settle_error(c);
-	err = READ_ONCE(c->tcp->sk->sk_err);
-	if (err) {
-		WRITE_ONCE(sk->sk_err, err);
-		c->error_shown = true;
-	}
+	show_error(c);
 	if (READ_ONCE(sk->sk_err))
 		mask |= EPOLLERR;
 	return mask;
@@ -353,9 +399,9 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 
 /*
  * SO_PEEK_OFF and SO_INCOMING_CPU are read from the owner; what the companion
- * receives moves them.
+ * receives moves them, and with the peer it forgets the first.
  */
-void sdp_companion_show_received(struct sock *sk)
+void sdp_companion_show_moved(struct sock *sk)
 {
 	const struct sock *tcp = companion(sk)->tcp->sk;
 

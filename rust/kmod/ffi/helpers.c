@@ -234,6 +234,38 @@ int sdp_sockopt_int(sockptr_t value, unsigned int len, int *number)
 	return sdp_copy_from_sockptr(number, value, sizeof(*number));
 }
 
+/*
+ * The name of a congestion control, as a program gives it to TCP_CONGESTION;
+ * whether it is one is TCP's to say, and asked of a TCP socket for that alone.
+ * `name` has SDP_CONGESTION_LEN zeros. The socket is the caller's alone: its
+ * lock is not held.
+ */
+int sdp_congestion_name(struct net *net, sockptr_t value, unsigned int len,
+			char *name)
+{
+	struct socket *tcp;
+	long n;
+	int err;
+
+	if (len < 1)
+		return -EINVAL;
+	n = strncpy_from_sockptr(name, value,
+				 min_t(long, SDP_CONGESTION_LEN - 1, len));
+	if (n < 0)
+		return -EFAULT;
+	name[n] = 0;
+	if (!strcmp(name, "rdma"))
+		/* What it is at first, so that a program may put it back. */
+		return 0;
+	err = sock_create_kern(net, AF_INET, SOCK_STREAM, IPPROTO_TCP, &tcp);
+	if (err)
+		return err;
+	err = do_sock_setsockopt(tcp, false, SOL_TCP, TCP_CONGESTION,
+				 KERNEL_SOCKPTR(name), SDP_CONGESTION_LEN);
+	sock_release(tcp);
+	return err;
+}
+
 unsigned long sdp_copy_to_user(void __user *to, const void *from, size_t n)
 {
 	return copy_to_user(to, from, n);
@@ -389,6 +421,7 @@ void sdp_sock_init(struct socket *sock, struct sock *sk,
 	sk->sk_destruct = destruct;
 	sk->sk_type = SOCK_STREAM;
 	sk->sk_protocol = IPPROTO_TCP;
+	sdp_companion_init(sk);
 	/* Data pages are charged to the cgroup of the sender and stay with
 	 * this socket, so the per-task fragment must not be used.
 	 */
@@ -423,7 +456,9 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 {
 	static const enum sock_flags inherited[] = {
 		SOCK_KEEPOPEN, SOCK_LINGER, SOCK_URGINLINE, SOCK_BROADCAST,
-		SOCK_LOCALROUTE, SOCK_ZEROCOPY,
+		SOCK_LOCALROUTE, SOCK_ZEROCOPY, SOCK_RCVTSTAMP,
+		SOCK_RCVTSTAMPNS, SOCK_TSTAMP_NEW, SOCK_RXQ_OVFL,
+		SOCK_SELECT_ERR_QUEUE, SOCK_RCVMARK,
 	};
 	int i;
 
@@ -436,8 +471,15 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 	child->sk_rcvtimeo = READ_ONCE(parent->sk_rcvtimeo);
 	child->sk_sndtimeo = READ_ONCE(parent->sk_sndtimeo);
 	child->sk_lingertime = READ_ONCE(parent->sk_lingertime);
-	child->sk_priority = READ_ONCE(parent->sk_priority);
+	/* SO_PRIORITY begins anew, as with TCP. */
 	child->sk_mark = READ_ONCE(parent->sk_mark);
+	WRITE_ONCE(child->sk_uid, sk_uid(parent));
+	child->sk_max_pacing_rate = READ_ONCE(parent->sk_max_pacing_rate);
+#ifdef CONFIG_NET_RX_BUSY_POLL
+	child->sk_ll_usec = READ_ONCE(parent->sk_ll_usec);
+	child->sk_prefer_busy_poll = READ_ONCE(parent->sk_prefer_busy_poll);
+	child->sk_busy_poll_budget = READ_ONCE(parent->sk_busy_poll_budget);
+#endif
 	child->sk_reuse = parent->sk_reuse;
 	child->sk_reuseport = parent->sk_reuseport;
 	child->sk_peek_off = READ_ONCE(parent->sk_peek_off);
@@ -578,6 +620,23 @@ void sdp_wake_writable(struct sock *sk)
 void sdp_wake_state(struct sock *sk)
 {
 	sk->sk_state_change(sk);
+}
+
+/*
+ * Those who sleep in a call of ours, and nobody who polls: io_uring makes a
+ * connect() again whenever it is woken, and takes EALREADY for its end. The event
+ * is one that nobody polls for.
+ */
+void sdp_wake_sleepers(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	if (skwq_has_sleeper(wq))
+		__wake_up(&wq->wait, TASK_INTERRUPTIBLE, 0,
+			  poll_to_key(EPOLLMSG));
+	rcu_read_unlock();
 }
 
 void sdp_wake_connected(struct sock *sk)

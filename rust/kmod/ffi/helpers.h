@@ -50,6 +50,10 @@ bool sdp_signal_pending(void);
 
 /* linux/sockptr.h, linux/uaccess.h */
 int sdp_copy_from_sockptr(void *dst, sockptr_t src, size_t size);
+/* TCP_CA_NAME_MAX */
+#define SDP_CONGESTION_LEN 16
+int sdp_congestion_name(struct net *net, sockptr_t value, unsigned int len,
+			char *name);
 int sdp_sockopt_int(sockptr_t value, unsigned int len, int *number);
 unsigned long sdp_copy_to_user(void __user *to, const void *from, size_t n);
 unsigned long sdp_copy_from_user(void *to, const void __user *from, size_t n);
@@ -108,6 +112,7 @@ bool sdp_sock_linger(const struct sock *sk, unsigned long *jiffies);
 void sdp_wake_readable(struct sock *sk);
 void sdp_wake_writable(struct sock *sk);
 void sdp_wake_state(struct sock *sk);
+void sdp_wake_sleepers(struct sock *sk);
 void sdp_wake_connected(struct sock *sk);
 void sdp_wake_hangup(struct sock *sk);
 void sdp_wake_urgent(struct sock *sk);
@@ -161,6 +166,7 @@ struct net *sdp_seq_net(struct seq_file *m);
 /* The TCP socket beside an SDP one: see companion.c */
 struct sdp_companion;
 int sdp_companion_make(struct sock *sk, int family);
+void sdp_companion_init(struct sock *sk);
 struct sdp_companion *sdp_companion_detach(struct sock *sk);
 void sdp_companion_free(struct sdp_companion *c);
 struct socket *sdp_companion_in_use(struct sock *sk);
@@ -173,6 +179,7 @@ void sdp_companion_begin(struct sock *sk, const void *addr, int len);
 bool sdp_companion_attempt(struct sock *sk);
 void sdp_companion_end(struct sock *sk);
 void sdp_companion_retry(struct sock *sk);
+void sdp_companion_catch_up(struct sock *sk);
 __poll_t sdp_companion_poll(struct sock *sk, struct file *file);
 int sdp_companion_listen(struct sock *sk, int backlog);
 int sdp_companion_shutdown(struct sock *sk, int how);
@@ -184,7 +191,7 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 			     sockptr_t value, unsigned int len, int own);
 int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
 			     char __user *value, int __user *len);
-void sdp_companion_show_received(struct sock *sk);
+void sdp_companion_show_moved(struct sock *sk);
 int sdp_companion_ioctl(struct sock *sk, int command, int *result);
 
 /* IPPROTO_SDP: see protocol.c */

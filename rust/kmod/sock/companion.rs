@@ -25,6 +25,10 @@ use kernel::{
     prelude::*, //
 };
 
+/// The end of a wait on the SDP half when TCP has taken its place: the call is to
+/// be made again there. No program sees it.
+pub(crate) const MOVED: Error = EOPENSTALE;
+
 /// Largest name of an Internet socket.
 pub(super) const NAME_LEN: usize = 28;
 
@@ -66,6 +70,11 @@ impl Tcp {
         // SAFETY: By the caller's promise.
         let result = unsafe { connect(self.0, addr.cast(), len as c_int, flags as c_int) };
         sock.settle_tcp_error();
+        // SAFETY: The companion is there.
+        unsafe {
+            ffi::sdp_companion_show_moved(sock.sk());
+            ffi::sdp_companion_show_state(sock.sk());
+        }
         to_result(result)
     }
 
@@ -90,7 +99,7 @@ impl Tcp {
             sock.settle_tcp_error();
         }
         // SAFETY: The companion is there.
-        unsafe { ffi::sdp_companion_show_received(sock.sk()) };
+        unsafe { ffi::sdp_companion_show_moved(sock.sk()) };
         result
     }
 
@@ -125,7 +134,7 @@ impl Tcp {
 }
 
 /// Whether a connection that failed like this may still come about over TCP.
-pub(super) fn is_worth_tcp(error: Error) -> bool {
+pub(crate) fn is_worth_tcp(error: Error) -> bool {
     [
         ECONNREFUSED,
         ECONNRESET,
@@ -233,11 +242,31 @@ impl Sock {
                 to_result(ffi::sdp_companion_make(self.sk(), family as c_int))?;
                 ffi::sdp_companion_set_idle(self.sk(), false);
             }
+            if let Err(e) = self.bind_companion() {
+                // SAFETY: As above.
+                unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
+                return Err(e);
+            }
         }
         if value == ffi::SDP_TRANSPORT_TCP {
             self.fall_back(0);
         }
         Ok(())
+    }
+
+    /// What bind() did while there was no companion holds for it as well.
+    fn bind_companion(&self) -> Result {
+        let (bound, local, family) =
+            self.look(|inner| (inner.port.is_some(), inner.local, inner.family));
+        let Some(tcp) = self.companion().filter(|_| bound) else {
+            return Ok(());
+        };
+        if tcp.port()? != 0 {
+            return Ok(());
+        }
+        let mut name = [0u8; NAME_LEN];
+        let len = local.emit(family, &mut name);
+        tcp.bind(&mut name, len)
     }
 
     pub(crate) fn transport(&self) -> u32 {

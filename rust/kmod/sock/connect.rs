@@ -13,6 +13,7 @@ use crate::{
     engine::types::Ip,
     ffi,
     sock::{
+        companion::MOVED,
         CallGuard,
         Sock, //
     },
@@ -87,6 +88,9 @@ impl Sock {
                 Err(e) => return Err(e),
             }
         }
+        if self.tcp().is_some() {
+            return Err(MOVED);
+        }
         // Another thread may have reset the state while this one waited.
         // SAFETY: As above.
         let state = unsafe { &mut (*socket).state };
@@ -105,6 +109,8 @@ impl Sock {
         let family = match (own.0, family) {
             (Family::V4, Family::V4) => Family::V4,
             (Family::V6, Family::V4) => return Err(EAFNOSUPPORT),
+            // The other half is an IPv4 socket for good.
+            (Family::V4, Family::V6) if self.has_companion() => return Err(EAFNOSUPPORT),
             (_, Family::V6) => Family::V6,
         };
         if Addr::is_any(peer.ip) {
@@ -181,6 +187,18 @@ impl Sock {
     /// connect(), shutdown() of one that is not connected yet. With
     /// `lock_sock`.
     pub(crate) fn disconnect(&self) {
+        self.forget_peer(false);
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_set_peek_off(self.sk(), -1) };
+    }
+
+    /// The same without a word of an end to those who poll; who sleeps in a call
+    /// looks again. With `lock_sock`.
+    pub(super) fn leave_peer(&self) {
+        self.forget_peer(true);
+    }
+
+    fn forget_peer(&self, quietly: bool) {
         let mut dead = (None, None);
         self.drive(|inner| {
             dead = (inner.listener.take(), inner.resolver.take());
@@ -190,6 +208,10 @@ impl Sock {
                 }
             }
             inner.forget_connection(self);
+            if quietly {
+                let wake = inner.wake();
+                (wake.hangup, wake.writable, wake.sleepers) = (false, false, true);
+            }
         });
         // Without the endpoint's lock: both wait for handlers that take it.
         if let Some(listener) = dead.0 {
@@ -197,8 +219,6 @@ impl Sock {
         }
         drop(dead.1);
         self.reset_flags();
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_set_peek_off(self.sk(), -1) };
     }
 
     /// Waits until a connection under way is there, for send(): as
@@ -216,6 +236,9 @@ impl Sock {
             return Ok(());
         }
         self.wait(call, timeo, || {
+            if self.tcp().is_some() {
+                return Some(Err(MOVED));
+            }
             if let Err(e) = self.take_err() {
                 return Some(Err(e));
             }

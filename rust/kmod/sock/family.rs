@@ -10,7 +10,10 @@
 use crate::{
     addr::Family,
     ffi,
-    sock::Sock, //
+    sock::{
+        companion::MOVED,
+        Sock, //
+    },
 };
 use core::cell::UnsafeCell;
 use kernel::{
@@ -214,8 +217,12 @@ unsafe extern "C" fn release_cb(socket: *mut ffi::core::socket) -> c_int {
         if sk.is_null() {
             return 0;
         }
-        let companion = ffi::sdp_companion_detach(sk);
         let sock = crate::sock::SockRef::from_owned(core::ptr::NonNull::new_unchecked(sk.cast()));
+        let companion = {
+            // A worker may be about to fall back to it.
+            let _call = sock.lock();
+            ffi::sdp_companion_detach(sk)
+        };
         sock.release();
         (*socket).sk = core::ptr::null_mut();
         if !companion.is_null() {
@@ -414,7 +421,11 @@ unsafe extern "C" fn sendmsg_cb(
     let sock = unsafe { of(socket) };
     delegate!(sock, sendmsg(msg, len));
     // SAFETY: The message is ours for the call.
-    from_result(|| unsafe { sock.send(msg, len) })
+    let result = from_result(|| unsafe { sock.send(msg, len) });
+    if result == MOVED.to_errno() {
+        delegate!(sock, sendmsg(msg, len));
+    }
+    result
 }
 
 /// # Safety
@@ -428,12 +439,16 @@ unsafe extern "C" fn recvmsg_cb(
 ) -> c_int {
     // SAFETY: See `bind_cb`.
     let sock = unsafe { of(socket) };
-    if let Some(tcp) = sock.tcp_after_connect() {
+    let result = match sock.tcp_after_connect() {
+        Some(_) => MOVED.to_errno(),
+        // SAFETY: The message is ours for the call.
+        None => from_result(|| unsafe { sock.receive(msg, len, flags as u32) }),
+    };
+    match sock.tcp() {
         // SAFETY: The companion is there; the message is ours for the call.
-        return unsafe { tcp.receive(sock, msg, len, flags) };
+        Some(tcp) if result == MOVED.to_errno() => unsafe { tcp.receive(sock, msg, len, flags) },
+        _ => result,
     }
-    // SAFETY: The message is ours for the call.
-    from_result(|| unsafe { sock.receive(msg, len, flags as u32) })
 }
 
 /// # Safety
@@ -451,13 +466,16 @@ unsafe extern "C" fn splice_read_cb(
     if !begins {
         return ESPIPE.to_errno() as isize;
     }
-    if sock.tcp_after_connect().is_some() {
+    let moved = match sock.tcp_after_connect() {
+        Some(_) => Err(MOVED),
+        // SAFETY: As above; whoever splices has locked the pipe, and waited for room.
+        None => unsafe { sock.splice(pipe, len, ffi::sdp_is_nonblocking(socket.cast())) },
+    };
+    if moved == Err(MOVED) {
         // TCP asks the file of its socket, and the companion has none.
         // SAFETY: As above.
         return unsafe { ffi::sdp_splice_copies(socket.cast(), position, pipe.cast(), len, flags) };
     }
-    // SAFETY: As above; whoever splices has locked the pipe, and waited for room.
-    let moved = unsafe { sock.splice(pipe, len, ffi::sdp_is_nonblocking(socket.cast())) };
     moved.map_or_else(
         |e| e.to_errno() as isize,
         |n| isize::try_from(n).unwrap_or(isize::MAX),

@@ -2,9 +2,9 @@
 
 //! The calls of a socket that may use SDP or TCP.
 //!
-//! A connect() that does not wait ends unseen. Its failure is found by the
-//! first call that looks: poll, which every kind of waiting asks again after a
-//! wake-up, then starts TCP's attempt in its place and reports nothing yet.
+//! A connect() that does not wait ends unseen. Where it fails TCP's attempt takes
+//! its place, in a worker, and nobody is told: neither who polls, in whatever
+//! way, nor who waits in send() or recv() for the connection to be there.
 //!
 //! Contexts: process context, may sleep, no lock held.
 
@@ -100,8 +100,10 @@ impl Sock {
         let began = unsafe { self.begin_attempt(addr, len) };
         // SAFETY: By the caller's promise.
         let result = unsafe { self.connect(socket, addr, len, flags) };
+        // Those of SDP may all be taken while TCP has some.
+        let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
         match result {
-            Err(e) if is_worth_tcp(e) => {
+            Err(e) if is_worth_tcp(e) || portless(e) => {
                 {
                     let _call = self.lock();
                     self.fall_back(-e.to_errno());
@@ -115,6 +117,12 @@ impl Sock {
                 unsafe { tcp.connect(self, addr, len, flags) }
             }
             _ => {
+                // SAFETY: By the caller's promise.
+                let parsed = unsafe { Addr::parse(addr, len) };
+                if matches!((parsed, result), (Ok(Parsed::Unspec), Ok(()))) {
+                    // SAFETY: As above. It may have been listening, too.
+                    unsafe { tcp.connect(self, addr, len, flags) }?;
+                }
                 if result.is_ok() || began && !is_under_way(result) {
                     // SAFETY: `sk` is valid.
                     unsafe { ffi::sdp_companion_end(self.sk()) };
@@ -137,43 +145,47 @@ impl Sock {
         let _call = self.lock();
         let begins = self.tcp_state() == ffi::TCP_CLOSE && self.err() == 0;
         if begins {
+            self.look(|inner| inner.has_way_out = true);
             // SAFETY: `lock_sock` is held; `addr` by the caller's promise.
             unsafe { ffi::sdp_companion_begin(self.sk(), addr.cast(), len as c_int) };
         }
         begins
     }
 
-    /// Whether the attempt of an earlier connect() has failed; then it is made
-    /// again over TCP.
+    /// The attempt of an earlier connect() is over when there is a connection.
     pub(super) fn look_after_attempt(&self) {
-        let state = self.tcp_state();
-        if state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV {
+        let begun = |state| {
+            state == ffi::TCP_CLOSE || state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV
+        };
+        if begun(self.tcp_state()) {
             return;
         }
         let _call = self.lock();
-        // SAFETY: `sk` is valid.
-        if self.tcp().is_some() || !unsafe { ffi::sdp_companion_attempt(self.sk()) } {
-            return;
-        }
-        let state = self.tcp_state();
-        if state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV {
-            return;
-        }
-        let pending = self.err();
-        // A reset is that of a connection which had been there.
-        let error = (pending != 0)
-            .then(|| Error::from_errno(-pending))
-            .filter(|error| *error != ECONNRESET && is_worth_tcp(*error));
-        if let (ffi::TCP_CLOSE, Some(error), Some(_)) = (state, error, self.companion()) {
-            let _ = self.take_err();
-            self.disconnect();
-            self.fall_back(-error.to_errno());
-            // SAFETY: The attempt's address was kept.
-            unsafe { ffi::sdp_companion_retry(self.sk()) };
-        } else if state != ffi::TCP_CLOSE {
+        if !begun(self.tcp_state()) {
             // SAFETY: `sk` is valid.
             unsafe { ffi::sdp_companion_end(self.sk()) };
         }
+    }
+
+    /// What [`Alarm::Engine`](crate::alarm::Alarm) does about a connect() that has
+    /// failed: makes it again over TCP.
+    pub(crate) fn give_way(&self) {
+        let _call = self.lock();
+        let Some(error) = self.look(|inner| inner.failure.take()) else {
+            return;
+        };
+        // SAFETY: `sk` is valid.
+        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
+        if !attempt || self.other_half().is_none() {
+            return self.drive(|inner| inner.tell_failure(self, error));
+        }
+        // In this order, so that whoever looks meanwhile sees a connect() under way.
+        // SAFETY: The companion is there, and the attempt's address was kept.
+        unsafe { ffi::sdp_companion_retry(self.sk()) };
+        self.fall_back(-error.to_errno());
+        self.leave_peer();
+        // SAFETY: The companion is there.
+        unsafe { ffi::sdp_companion_catch_up(self.sk()) };
     }
 
     /// listen(2) of a socket that may have two halves.
@@ -215,14 +227,20 @@ impl Sock {
 
     /// listen() without bind() has given TCP a port; SDP takes the same.
     fn bind_where_tcp_is(&self, tcp: Tcp) -> Result {
-        let (bound, family) = self.look(|inner| (inner.port.is_some(), inner.family));
+        let (bound, local, family) = self.look(|inner| {
+            let any = Addr::any(inner.family);
+            let local = if inner.bound_ip { inner.local } else { any };
+            (inner.port.is_some(), local, inner.family)
+        });
         if bound {
             return Ok(());
         }
-        let mut any = Addr::any(family);
-        any.port = tcp.port()?;
+        let local = Addr {
+            port: tcp.port()?,
+            ..local
+        };
         let mut name = [0u8; NAME_LEN];
-        let len = any.emit(family, &mut name);
+        let len = local.emit(family, &mut name);
         // SAFETY: A name of ours.
         unsafe { self.bind(name.as_ptr(), len) }
     }
@@ -348,12 +366,12 @@ impl Sock {
         len: c_uint,
     ) -> Result {
         let own = is_own(level, option);
-        // A companion that has been put aside is told, too: SDP_TRANSPORT may
-        // call it back. That it is there is what brings SOL_SOCKET here.
-        let general = level == ffi::SOL_SOCKET as c_int;
-        if own || (!general && self.companion().is_none()) {
+        if own {
             return self.set_option(level, option, value, len);
         }
+        // A companion that has been put aside is told, too: SDP_TRANSPORT may
+        // call it back.
+        let general = level == ffi::SOL_SOCKET as c_int;
         let result = if general || self.tcp().is_some() {
             Ok(())
         } else {

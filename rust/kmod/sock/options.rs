@@ -42,6 +42,9 @@ pub(crate) struct Options {
     pub(crate) keep_count: Option<u32>,
     /// TCP_MAXSEG as it was set, or 0.
     pub(crate) max_segment: i32,
+    /// TCP_CONGESTION, with zeros behind it. Without effect: what regulates the
+    /// flow is the transport of the device.
+    pub(crate) congestion: [u8; CONGESTION_LEN],
     pub(crate) remembered: Remembered,
     /// Thresholds of writers and readers; `None`: the namespace's.
     pub(crate) zcopy_source: Option<u32>,
@@ -61,6 +64,7 @@ impl Options {
             keep_interval: None,
             keep_count: None,
             max_segment: 0,
+            congestion: *b"rdma\0\0\0\0\0\0\0\0\0\0\0\0",
             remembered: Remembered::new(),
             zcopy_source: None,
             zcopy_sink: None,
@@ -84,7 +88,7 @@ impl Options {
 const ZCOPY_THRESH_MAX: u32 = 1 << 20;
 
 /// Length of the name of a congestion control.
-const TCP_CA_NAME_MAX: usize = 16;
+const CONGESTION_LEN: usize = ffi::SDP_CONGESTION_LEN as usize;
 
 /// Limits of TCP's keepalive options.
 const KEEP_SECONDS_MAX: u32 = 32767;
@@ -102,6 +106,10 @@ const UNMEASURED_IP: [u32; 4] = [
     ffi::IP_BIND_ADDRESS_NO_PORT,
 ];
 const UNMEASURED_IPV6: [u32; 2] = [ffi::IPV6_DONTFRAG, ffi::IPV6_AUTOFLOWLABEL];
+
+fn is_v6only(level: u32, option: u32) -> bool {
+    level == ffi::SOL_IPV6 && option == ffi::IPV6_V6ONLY
+}
 
 /// A value between 1 and `max`, or EINVAL.
 fn within(value: i32, max: u32) -> Result<u32> {
@@ -128,6 +136,13 @@ impl Sock {
             ffi::SOL_IPV6 if is_v6 => {}
             _ => return Err(ENOPROTOOPT),
         }
+        if level == ffi::SOL_TCP && option == ffi::TCP_CONGESTION {
+            return self.set_congestion(value, len);
+        }
+        // TCP asks for the length only of what it knows, but for its own level.
+        if level != ffi::SOL_TCP && !Remembered::has(level, option) && !is_v6only(level, option) {
+            return Err(ENOPROTOOPT);
+        }
         let mut raw = [0u8; 4];
         let size = match len as usize {
             // To TCP nothing is a zero, where it does not ask for the length.
@@ -148,6 +163,19 @@ impl Sock {
             ffi::SOL_IPV6 => self.set_ipv6(option, value),
             _ => Err(ENOPROTOOPT),
         }
+    }
+
+    /// TCP_CONGESTION: any name that TCP would take.
+    fn set_congestion(&self, value: ffi::core::sockptr_t, len: c_uint) -> Result {
+        let mut name = [0u8; CONGESTION_LEN];
+        // SAFETY: A socket's namespace is alive; the callee checks a user
+        // pointer, and the name has the length that it expects.
+        to_result(unsafe {
+            ffi::sdp_congestion_name(self.net().as_ptr(), value, len, name.as_mut_ptr().cast())
+        })?;
+        let _call = self.lock();
+        self.look(|inner| inner.options.congestion = name);
+        Ok(())
     }
 
     fn set_tcp(&self, option: u32, value: i32) -> Result {
@@ -327,11 +355,7 @@ impl Sock {
             return unsafe { answer(value, len, room, bytes) };
         }
         if level == ffi::SOL_TCP && option == ffi::TCP_CONGESTION {
-            // What regulates the flow: the transport of the device.
-            let mut name = [0u8; TCP_CA_NAME_MAX];
-            for (to, from) in name.iter_mut().zip(b"rdma") {
-                *to = *from;
-            }
+            let name = self.look(|inner| inner.options.congestion);
             // SAFETY: As above.
             return unsafe { answer(value, len, room, &name) };
         }

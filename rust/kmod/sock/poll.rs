@@ -4,6 +4,7 @@
 
 use crate::{
     endpoint::Inner,
+    engine::conn::Connection,
     ffi,
     sock::{
         queue::Urgent,
@@ -25,6 +26,8 @@ const RDHUP: u32 = 0x2000;
 struct View {
     listening: Option<bool>,
     waiting: u64,
+    /// No more can come before somebody reads.
+    full: bool,
     urgent: bool,
     held: u32,
 }
@@ -49,7 +52,8 @@ impl Sock {
         if state != ffi::TCP_SYN_SENT && state != ffi::TCP_SYN_RECV {
             // SAFETY: Plain computation on a valid socket.
             let target = unsafe { ffi::sdp_sock_rcvlowat(self.sk(), false, c_int::MAX) };
-            if view.waiting > 0 && view.waiting >= u64::try_from(target).unwrap_or(1) {
+            let enough = view.waiting >= u64::try_from(target).unwrap_or(1);
+            if view.waiting > 0 && (enough || view.full) {
                 mask |= IN | RDNORM;
             }
             if shutdown & ffi::SEND_SHUTDOWN != 0 || self.is_writable(view.held) {
@@ -78,6 +82,7 @@ impl Sock {
         self.look(|inner| View {
             listening: inner.listener.as_ref().map(|l| l.ready() > 0),
             waiting: inner.waiting(inline),
+            full: inner.is_full(),
             urgent: matches!(inner.recv.urgent(), Urgent::Byte(_)),
             held: inner.held(),
         })
@@ -130,6 +135,12 @@ impl Inner {
         self.recv
             .beyond_urgent(inline)
             .saturating_add(self.remote_len())
+    }
+
+    /// Whether no more can come before somebody reads.
+    pub(super) fn is_full(&self) -> bool {
+        let shut = |engine: &Connection| engine.is_receive_shut();
+        self.engine.as_ref().is_some_and(shut)
     }
 
     /// Bytes that SIOCINQ counts.

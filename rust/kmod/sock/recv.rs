@@ -11,6 +11,7 @@ use crate::{
     endpoint::Inner,
     ffi,
     sock::{
+        companion::MOVED,
         queue::Urgent,
         CallGuard,
         Sock, //
@@ -204,7 +205,8 @@ impl Sock {
         self.drive(|inner| inner.consume(n));
     }
 
-    /// Waits for more than `ahead` bytes. `Ok(false)`: there will be none.
+    /// Waits for more than `ahead` bytes. `Ok(false)`: there will be none, or none
+    /// before somebody reads, which who peeks does not.
     pub(super) fn wait_for_data<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -225,7 +227,10 @@ impl Sock {
             if self.look(|inner| inner.has_more(ahead, blocking)) {
                 return Some(Ok(true));
             }
-            if done {
+            if self.tcp().is_some() {
+                return Some(Err(MOVED));
+            }
+            if done || partial && ahead > 0 && self.look(|inner| inner.is_full()) {
                 return Some(Ok(false));
             }
             if failed {

@@ -40,6 +40,7 @@ const SYN_RETRIES: i32 = 6;
 const SOCK_MIN_RCVBUF_HALF: i32 = 1152;
 const PMTUDISC_WANT: i32 = 1;
 const PMTUDISC_OMIT: i32 = 5;
+const AUTO_FLOW_LABEL: i32 = 1;
 
 /// TCP_LINGER2: never, the default, or so many seconds.
 fn as_linger2(value: i32) -> i32 {
@@ -161,7 +162,10 @@ const TABLE: [Entry; COUNT] = [
     switch(IPV6, ffi::IPV6_RECVERR),
     switch(IPV6, ffi::IPV6_DONTFRAG),
     switch(IPV6, ffi::IPV6_FREEBIND),
-    switch(IPV6, ffi::IPV6_AUTOFLOWLABEL),
+    kept(
+        as_switch,
+        entry(IPV6, ffi::IPV6_AUTOFLOWLABEL, ANY, AUTO_FLOW_LABEL),
+    ),
 ];
 
 /// The values of one socket.
@@ -177,6 +181,13 @@ impl Remembered {
             i += 1;
         }
         Self(values)
+    }
+
+    /// Whether the table has the option.
+    pub(crate) fn has(level: u32, option: u32) -> bool {
+        TABLE
+            .iter()
+            .any(|entry| entry.level == level && entry.option == option)
     }
 
     /// Keeps a value, or says what TCP says; `None` for an option that is not

@@ -33,6 +33,8 @@ pub(crate) struct Wake {
     pub(crate) connected: bool,
     pub(crate) hangup: bool,
     pub(crate) state: bool,
+    /// Those who sleep in a call, and nobody who polls.
+    pub(crate) sleepers: bool,
     pub(crate) error: bool,
     pub(crate) urgent: bool,
     /// A writer or a reader whose memory is pinned has something to look at.
@@ -66,6 +68,9 @@ impl Wake {
                 ffi::sdp_wake_hangup(sk);
             } else if self.state {
                 ffi::sdp_wake_state(sk);
+            }
+            if self.sleepers {
+                ffi::sdp_wake_sleepers(sk);
             }
             if self.readable && !self.hangup {
                 ffi::sdp_wake_readable(sk);

@@ -38,8 +38,6 @@ pub(crate) struct Mr {
     /// An earlier user did not invalidate it: that has to be done before it can be
     /// registered again.
     valid: bool,
-    /// It is to be invalidated in any case: see [`Mr::stale_key`].
-    always: bool,
 }
 
 // SAFETY: ib_core objects may be used from any thread.
@@ -51,19 +49,13 @@ impl Mr {
         let mr =
             unsafe { ffi::ib_alloc_mr(device.pd(), ffi::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) };
         let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(ENOMEM)?;
-        // SAFETY: Just made, on a device that is valid.
-        let (known, always) = unsafe {
-            (
-                (*mr.as_ptr()).rkey,
-                ffi::sdp_ib_repeats_registrations(device.as_ptr()),
-            )
-        };
+        // SAFETY: Just made.
+        let known = unsafe { (*mr.as_ptr()).rkey };
         // INVARIANT: just made; the pool waits for it.
         Ok(Self {
             mr,
             known,
             valid: false,
-            always,
         })
     }
 
@@ -81,17 +73,6 @@ impl Mr {
     pub(crate) fn start(&self) -> u64 {
         // SAFETY: Valid by the invariant.
         unsafe { (*self.mr.as_ptr()).iova }
-    }
-
-    /// The key that has to be invalidated before the region can be registered.
-    ///
-    /// rxe carries out a registration that stands behind a request without its
-    /// answer a second time when it repeats that request, and takes that for a
-    /// fault of the queue pair. An invalidation it carries out when nothing stands
-    /// before it, whatever the key is worth: then this holds for the registration
-    /// behind it as well.
-    fn stale_key(&self) -> Option<u32> {
-        (self.valid || self.always).then_some(self.known)
     }
 
     /// Changes the key, so that the one of an earlier registration is worth
@@ -258,8 +239,17 @@ impl Pooled {
     }
 
     /// The key that has to be invalidated before the region can be registered.
+    ///
+    /// rxe carries out a registration that stands behind a request without its
+    /// answer a second time when it repeats that request, and takes that for a
+    /// fault of the queue pair. An invalidation it carries out when nothing stands
+    /// before it, whatever the key is worth: then this holds for the registration
+    /// behind it as well.
     pub(crate) fn stale_key(&self) -> Option<u32> {
-        self.mr.as_ref().and_then(Mr::stale_key)
+        let mr = self.mr.as_ref()?;
+        // SAFETY: Valid by the device's invariant.
+        let always = unsafe { ffi::sdp_ib_repeats_registrations(self.device.as_ptr()) };
+        (mr.valid || always).then_some(mr.known)
     }
 
     /// Begins a new registration under a new key.

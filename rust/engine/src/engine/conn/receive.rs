@@ -201,6 +201,12 @@ impl Connection {
         self.window.on_consumed();
     }
 
+    /// Whether the peer may send no payload until the application reads. Who waits
+    /// for more than is here would wait for ever.
+    pub fn is_receive_shut(&self) -> bool {
+        self.window.is_shut()
+    }
+
     /// How many more receive buffers to post now.
     pub fn receives_wanted(&self) -> u16 {
         if self.close.has_failed() || self.is_over() || self.state == State::BothClosed {

@@ -152,6 +152,12 @@ impl Window {
         self.granted
     }
 
+    /// Whether no more payload may come before the application reads.
+    pub(crate) fn is_shut(&self) -> bool {
+        let free = self.depth.saturating_sub(self.held);
+        free < PAYLOAD_LEAST && self.granted < PAYLOAD_LEAST
+    }
+
     /// How many more buffers to post.
     pub(crate) fn wanted(&self) -> u16 {
         self.lacking(self.depth)
@@ -481,14 +487,17 @@ mod tests {
         let mut window = window(6, 4);
         while window.posted() >= 3 {
             window.on_sent();
+            assert!(!window.is_shut());
             receive(&mut window, Arrival::Payload);
         }
         window.on_sent();
         while window.held() > 3 {
+            assert!(window.is_shut());
             assert_eq!(window.update_due(), UpdateDue::Not);
             window.on_consumed();
             window.on_posted(window.wanted());
         }
+        assert!(!window.is_shut());
         assert_eq!(window.posted(), 4);
         assert_eq!(window.update_due(), UpdateDue::Now);
     }
