@@ -6,7 +6,8 @@
 //!
 //! `FAKE_SDP_SOCKET_ERRNO`, `FAKE_SDP_FAMILY_ERRNO` and `FAKE_SDP_TRANSPORT_ERRNO`
 //! make `socket(27)` and the setting of an option fail with that number;
-//! `FAKE_SDP_REASON` makes connect() and listen() give SDP up for that errno.
+//! `FAKE_SDP_REASON` makes connect() and listen() give SDP up for that errno, and
+//! `FAKE_SDP_BIND_ERRNO` bind() give it up, or fail for a socket that is SDP's alone.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -15,6 +16,7 @@ use libc::{c_int, c_long, c_void, sockaddr, socklen_t};
 const AF_INET_SDP: c_int = 27;
 const SDP_SOCK_FAMILY: c_int = 82;
 const SDP_TRANSPORT: c_int = 83;
+const SDP_TRANSPORT_SDP: c_int = 0;
 const SDP_TRANSPORT_BOTH: c_int = 1;
 const SDP_TRANSPORT_TCP: c_int = 2;
 const SDP_FALLBACK_REASON: c_int = 84;
@@ -152,6 +154,10 @@ pub unsafe extern "C" fn setsockopt(
     }
     // SAFETY: the caller vouches for `value`.
     let value = unsafe { value.cast::<c_int>().read() };
+    let is_tcp = slot.load(Relaxed) == SDP_TRANSPORT_TCP;
+    if name == SDP_TRANSPORT && is_tcp && value != SDP_TRANSPORT_TCP {
+        return fail(libc::EINVAL);
+    }
     if name == SDP_SOCK_FAMILY {
         change_family(fd, value);
     }
@@ -194,14 +200,33 @@ pub unsafe extern "C" fn getsockopt(
     0
 }
 
-/// What gives SDP up in this world.
-fn give_up(fd: c_int) {
-    if let (Some(slot), Some(reason)) = (sdp(fd), wanted(c"FAKE_SDP_REASON")) {
+/// What gives SDP up in this world, if it is to be given up.
+fn give_up(fd: c_int, reason: Option<c_int>) {
+    if let (Some(slot), Some(reason)) = (sdp(fd), reason) {
         if slot.transport.load(Relaxed) == SDP_TRANSPORT_BOTH {
             slot.transport.store(SDP_TRANSPORT_TCP, Relaxed);
             slot.reason.store(reason, Relaxed);
         }
     }
+}
+
+/// bind(2) of a kernel with SDP.
+///
+/// # Safety
+///
+/// `address` must be valid for reads of `len` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    let reason = wanted(c"FAKE_SDP_BIND_ERRNO");
+    let is_sdp = sdp(fd).is_some_and(|slot| slot.transport.load(Relaxed) == SDP_TRANSPORT_SDP);
+    if let Some(errno) = reason.filter(|_| is_sdp) {
+        return fail(errno);
+    }
+    give_up(fd, reason);
+    call(
+        libc::SYS_bind,
+        [word(fd), address.addr(), len as usize, 0, 0],
+    )
 }
 
 /// connect(2) of a kernel with SDP.
@@ -211,7 +236,7 @@ fn give_up(fd: c_int) {
 /// `address` must be valid for reads of `len` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
-    give_up(fd);
+    give_up(fd, wanted(c"FAKE_SDP_REASON"));
     call(
         libc::SYS_connect,
         [word(fd), address.addr(), len as usize, 0, 0],
@@ -221,7 +246,7 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
 /// listen(2) of a kernel with SDP.
 #[no_mangle]
 pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    give_up(fd);
+    give_up(fd, wanted(c"FAKE_SDP_REASON"));
     call(libc::SYS_listen, [word(fd), word(backlog), 0, 0, 0])
 }
 

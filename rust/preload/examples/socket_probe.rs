@@ -6,8 +6,15 @@
 //! - `DOMAIN,TYPE,PROTOCOL` makes a socket; `kind` is what the kernel really made.
 //! - `connect@ADDRESS:PORT` and `listen@ADDRESS:PORT` make a socket, bind it if it is to
 //!   listen, and make that call; `transport` is what the socket may use then.
+//! - `bindconnect@ADDRESS:PORT` binds a socket to a free port of that address, and connects it
+//!   to ADDRESS:PORT if that went well; `bound` is the first result and errno.
+//! - `laterconnect@ADDRESS:PORT` does not wait, and asks twice for the error when the socket
+//!   says that it is over; `againconnect@ADDRESS:PORT` connects again instead.
+//! - `wildconnect@ADDRESS:PORT` and `wildbind@ADDRESS:PORT` give the call an address of that
+//!   length at 1, where nothing is.
 //! - `accept@ADDRESS:PORT` listens, says where, and serves one connection.
 
+use core::ptr::without_provenance;
 use libc::{c_int, c_void, socklen_t};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::FromRawFd;
@@ -118,6 +125,43 @@ fn listen(fd: c_int, address: SocketAddr) -> (c_int, (c_int, c_int)) {
     }
 }
 
+/// The results of bind() to any port, and of the call that failed or came last.
+fn bind_and_connect(fd: c_int, address: SocketAddr) -> (c_int, c_int) {
+    let (mut name, len) = raw(address);
+    let port = core::mem::take(&mut name.sin6_port);
+    // SAFETY: `name` is an address of `len` bytes.
+    let (bound, errno) = observe(|| unsafe { libc::bind(fd, (&raw const name).cast(), len) });
+    print!("bound={bound},{errno} ");
+    if bound != 0 {
+        return (bound, errno);
+    }
+    // The port of either family is in the same place.
+    name.sin6_port = port;
+    // SAFETY: As above.
+    observe(|| unsafe { libc::connect(fd, (&raw const name).cast(), len) })
+}
+
+/// connect() that does not wait, and the end of waiting for it.
+fn begin(fd: c_int, address: SocketAddr) {
+    let (name, len) = raw(address);
+    let mut waiting = libc::pollfd {
+        fd,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: `name` is an address of `len` bytes, and there is one element.
+    unsafe {
+        libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
+        libc::connect(fd, (&raw const name).cast(), len);
+        libc::poll(&raw mut waiting, 1, -1);
+    }
+}
+
+/// The error that connect() ended with.
+fn ask(fd: c_int) -> c_int {
+    option(fd, libc::SOL_SOCKET, libc::SO_ERROR, 4).unwrap_or(-1)
+}
+
 fn perform(action: &str, address: SocketAddr) -> bool {
     let fd = socket_for(address);
     let (name, len) = raw(address);
@@ -125,6 +169,20 @@ fn perform(action: &str, address: SocketAddr) -> bool {
         // SAFETY: `name` is an address of `len` bytes.
         "connect" => observe(|| unsafe { libc::connect(fd, (&raw const name).cast(), len) }),
         "listen" => listen(fd, address).1,
+        "bindconnect" => bind_and_connect(fd, address),
+        "laterconnect" => {
+            begin(fd, address);
+            (ask(fd), ask(fd))
+        }
+        "againconnect" => {
+            begin(fd, address);
+            // SAFETY: `name` is an address of `len` bytes.
+            observe(|| unsafe { libc::connect(fd, (&raw const name).cast(), len) })
+        }
+        // SAFETY: the kernel looks whether there is anything.
+        "wildconnect" => observe(|| unsafe { libc::connect(fd, without_provenance(1), len) }),
+        // SAFETY: as above.
+        "wildbind" => observe(|| unsafe { libc::bind(fd, without_provenance(1), len) }),
         "accept" => {
             listen(fd, address);
             // SAFETY: nobody else has the descriptor.

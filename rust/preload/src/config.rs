@@ -10,7 +10,8 @@
 //!
 //! One statement a line, keywords in lower case. PROGRAM is a shell pattern,
 //! ADDRESS is `*` or an address with an optional prefix length, PORTS is `*`,
-//! a number or a range. What looks like an error is one, with its place.
+//! a number or a range; blanks may stand around `.`, `/`, `:` and `-`. What looks
+//! like an error is one, with its place.
 
 use std::ffi::CString;
 use std::fmt;
@@ -129,6 +130,23 @@ const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
+/// Without the blanks at both ends.
+fn trimmed(mut bytes: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = bytes {
+        if !is_blank(*first) {
+            break;
+        }
+        bytes = rest;
+    }
+    while let [rest @ .., last] = bytes {
+        if !is_blank(*last) {
+            break;
+        }
+        bytes = rest;
+    }
+    bytes
+}
+
 impl<'a> Line<'a> {
     fn error<T>(&self, at: usize, message: impl Into<String>) -> Result<T, SyntaxError> {
         Err(SyntaxError {
@@ -141,10 +159,8 @@ impl<'a> Line<'a> {
     /// The next word up to white space, and unless it is a pattern also up to a
     /// comment; `None` at the end of the line.
     fn word(&mut self, is_pattern: bool) -> Option<Word<'a>> {
+        self.skip_blanks();
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
-        self.at = self.at.saturating_add(blanks);
-        let rest = rest.get(blanks..).unwrap_or_default();
         if matches!(rest.first(), None | Some(b'#')) {
             return None;
         }
@@ -257,8 +273,7 @@ impl<'a> Line<'a> {
         };
         let word = self.expect("the program", true)?;
         let program = self.c_string(&word)?;
-        let word = self.expect("the address and ports", false)?;
-        let (addresses, ports) = self.addresses_and_ports(&word)?;
+        let (addresses, ports) = self.addresses_and_ports()?;
         Ok(Rule {
             line: self.number,
             transport,
@@ -269,17 +284,22 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// `ADDRESS[/PREFIX]:PORTS`; the last colon is the one before the ports.
-    fn addresses_and_ports(&self, word: &Word<'_>) -> Result<(Addresses, (u32, u32)), SyntaxError> {
-        let Some(colon) = word.bytes.iter().rposition(|byte| *byte == b':') else {
-            let end = word.at.saturating_add(word.bytes.len());
+    /// `ADDRESS[/PREFIX]:PORTS`, with blanks before and behind each sign; the last
+    /// colon is the one before the ports.
+    fn addresses_and_ports(&mut self) -> Result<(Addresses, (u32, u32)), SyntaxError> {
+        self.skip_blanks();
+        let rest = self.before_comment();
+        if rest.is_empty() {
+            return self.error(self.at, "the address and ports are missing");
+        }
+        let Some(colon) = rest.iter().rposition(|byte| *byte == b':') else {
+            let end = self.at.saturating_add(trimmed(rest).len());
             return self.error(end, "':' and the ports are missing");
         };
-        let (address, ports) = word.bytes.split_at(colon);
-        let addresses = self.addresses(address, word.at)?;
-        let ports = ports.get(1..).unwrap_or_default();
-        let at = word.at.saturating_add(colon).saturating_add(1);
-        Ok((addresses, self.ports(ports, at)?))
+        let address = rest.get(..colon).unwrap_or_default();
+        let addresses = self.addresses(trimmed(address), self.at)?;
+        self.at = self.at.saturating_add(colon).saturating_add(1);
+        Ok((addresses, self.ports()?))
     }
 
     fn addresses(&self, bytes: &[u8], at: usize) -> Result<Addresses, SyntaxError> {
@@ -288,10 +308,7 @@ impl<'a> Line<'a> {
         }
         let slash = bytes.iter().position(|byte| *byte == b'/');
         let (address, prefix) = bytes.split_at(slash.unwrap_or(bytes.len()));
-        let parsed = std::str::from_utf8(address)
-            .ok()
-            .and_then(|text| text.parse::<IpAddr>().ok());
-        let Some(address) = parsed else {
+        let Some(address) = address_of(trimmed(address)) else {
             return self.error(
                 at,
                 format!("'{}' is no address", String::from_utf8_lossy(address)),
@@ -301,10 +318,9 @@ impl<'a> Line<'a> {
         let Some(digits) = prefix.get(1..) else {
             return Ok(Addresses::Prefix(address, longest));
         };
-        let at = at
-            .saturating_add(slash.unwrap_or_default())
-            .saturating_add(1);
-        let prefix = self.number(digits, at)?;
+        let behind = trimmed(digits);
+        let at = at.saturating_add(bytes.len().saturating_sub(behind.len()));
+        let prefix = self.number(behind, at)?;
         match u8::try_from(prefix) {
             // libsdp takes 0 for a prefix that was not given.
             Ok(0) => Ok(Addresses::Prefix(address, longest)),
@@ -313,20 +329,42 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn ports(&self, bytes: &[u8], at: usize) -> Result<(u32, u32), SyntaxError> {
-        if bytes == b"*" {
+    fn ports(&mut self) -> Result<(u32, u32), SyntaxError> {
+        let (first, at) = self.up_to_dash();
+        if first == b"*" {
             return Ok(ANY_PORT);
         }
-        let dash = bytes.iter().position(|byte| *byte == b'-');
-        let (first, last) = bytes.split_at(dash.unwrap_or(bytes.len()));
         let first = self.number(first, at)?;
-        let Some(digits) = last.get(1..) else {
+        self.skip_blanks();
+        if self.before_comment().first() != Some(&b'-') {
             return Ok((first, first));
-        };
-        let at = at
-            .saturating_add(dash.unwrap_or_default())
-            .saturating_add(1);
-        Ok((first, self.number(digits, at)?))
+        }
+        self.at = self.at.saturating_add(1);
+        let (last, at) = self.up_to_dash();
+        Ok((first, self.number(last, at)?))
+    }
+
+    fn skip_blanks(&mut self) {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
+        self.at = self.at.saturating_add(blanks);
+    }
+
+    /// What is left of the line, without a comment.
+    fn before_comment(&self) -> &'a [u8] {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        rest.split(|byte| *byte == b'#').next().unwrap_or_default()
+    }
+
+    /// The next bytes up to a blank or a dash, and where they begin.
+    fn up_to_dash(&mut self) -> (&'a [u8], usize) {
+        self.skip_blanks();
+        let at = self.at;
+        let rest = self.before_comment();
+        let ends = |byte: u8| is_blank(byte) || byte == b'-';
+        let len = rest.iter().take_while(|byte| !ends(**byte)).count();
+        self.at = at.saturating_add(len);
+        (rest.get(..len).unwrap_or_default(), at)
     }
 
     /// Decimal digits, and nothing else.
@@ -351,6 +389,19 @@ impl<'a> Line<'a> {
             Err(error) => self.error(word.at.saturating_add(error.nul_position()), "a null byte"),
         }
     }
+}
+
+/// An address; blanks may stand beside the dots of one of IPv4.
+fn address_of(bytes: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    if !text.contains('.') || text.contains(':') {
+        return text.parse().ok();
+    }
+    let parts: Vec<_> = text
+        .split('.')
+        .map(|part| part.trim_matches([' ', '\t']))
+        .collect();
+    parts.join(".").parse().ok()
 }
 
 /// Every port.

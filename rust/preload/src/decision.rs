@@ -7,26 +7,36 @@
 
 use crate::birth::count_fallback;
 use crate::config::{Role, Transport};
+use crate::descriptors::Descriptors;
 use crate::log::level;
 use crate::rules::Decision;
 use crate::settings::{self, Settings};
 use crate::text::Errno;
-use crate::{errno, options, uapi};
+use crate::{errno, memory, options, uapi};
 use core::ptr::from_mut;
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 use std::net::{IpAddr, SocketAddr};
 
-/// The Internet address in a `sockaddr`; `None` for anything else.
+/// While what becomes of sockets is logged: those of which connect() has said
+/// that it is under way, and nothing was said since.
+static UNDER_WAY: Descriptors = Descriptors::new();
+
+/// getsockname(2) or getpeername(2).
+type Naming = unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int;
+
+/// The Internet address in a `sockaddr`; `None` for anything else, memory that cannot be
+/// read included.
 ///
 /// # Safety
 ///
-/// `address` is null or readable for `len` bytes.
+/// What can be read of the `len` bytes at `address` stays so for the call.
 unsafe fn parse(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
     let len = usize::try_from(len).ok()?;
-    if address.is_null() || len < size_of::<sockaddr_in>() {
+    let is_readable = |len| memory::is_readable(address.addr(), len);
+    if len < size_of::<sockaddr_in>() || !is_readable(size_of::<sockaddr_in>()) {
         return None;
     }
-    // SAFETY: By the caller's promise; it may stand anywhere.
+    // SAFETY: It has been looked at, and stays by the caller's promise; it may stand anywhere.
     let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
     match c_int::from(family) {
         libc::AF_INET => {
@@ -35,7 +45,9 @@ unsafe fn parse(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> 
             let ip = IpAddr::from(name.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddr::new(ip, u16::from_be(name.sin_port)))
         }
-        libc::AF_INET6 if len >= size_of::<sockaddr_in6>() => {
+        libc::AF_INET6
+            if len >= size_of::<sockaddr_in6>() && is_readable(size_of::<sockaddr_in6>()) =>
+        {
             // SAFETY: As above, and it is long enough.
             let name = unsafe { address.cast::<sockaddr_in6>().read_unaligned() };
             let ip = IpAddr::from(name.sin6_addr.s6_addr);
@@ -45,13 +57,13 @@ unsafe fn parse(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> 
     }
 }
 
-/// The socket's own address.
-fn own_address(fd: c_int) -> Option<SocketAddr> {
+/// An address of the socket.
+fn address_of(fd: c_int, naming: Naming) -> Option<SocketAddr> {
     // SAFETY: An all-zero address is a valid one.
     let mut name: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
     let mut len = socklen_t::try_from(size_of_val(&name)).ok()?;
     // SAFETY: `name` is valid for writes of `len` bytes.
-    let result = unsafe { libc::getsockname(fd, from_mut(&mut name).cast(), &raw mut len) };
+    let result = unsafe { naming(fd, from_mut(&mut name).cast(), &raw mut len) };
     if result != 0 {
         return None;
     }
@@ -59,14 +71,32 @@ fn own_address(fd: c_int) -> Option<SocketAddr> {
     unsafe { parse(from_mut(&mut name).cast(), len) }
 }
 
-/// Tells the kernel. A socket that is no longer open to it stays what it is.
-fn tell(fd: c_int, transport: Transport) {
+/// Tells the kernel; whether it took it. A socket that is no longer open to it stays what
+/// it is.
+fn tell(fd: c_int, transport: Transport) -> bool {
     let value = match transport {
         Transport::Sdp => uapi::SDP_TRANSPORT_SDP,
         Transport::Tcp => uapi::SDP_TRANSPORT_TCP,
         Transport::Both => uapi::SDP_TRANSPORT_BOTH,
     };
-    options::set_tcp(fd, uapi::SDP_TRANSPORT, value);
+    options::set_tcp(fd, uapi::SDP_TRANSPORT, value)
+}
+
+/// Tells the kernel what the call that follows is to use. The error is that of a call which
+/// is to use SDP alone, on a socket that bind() or an earlier connect() has made TCP's.
+fn settle(fd: c_int, transport: Transport) -> Result<(), c_int> {
+    if tell(fd, transport)
+        || transport != Transport::Sdp
+        || options::transport(fd) != Some(uapi::SDP_TRANSPORT_TCP)
+        || options::get(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0)
+        || address_of(fd, libc::getpeername).is_some()
+    {
+        return Ok(());
+    }
+    match options::get(fd, libc::IPPROTO_TCP, uapi::SDP_FALLBACK_REASON) {
+        Some(libc::EADDRINUSE) => Err(libc::EADDRINUSE),
+        _ => Err(libc::EADDRNOTAVAIL),
+    }
 }
 
 fn decide(settings: &Settings, role: Role, address: SocketAddr) -> Decision {
@@ -97,64 +127,77 @@ fn is_settled(settings: &Settings, role: Option<Transport>) -> bool {
 
 /// SDP alone is settled before bind(), so that a port which is taken in TCP is
 /// no obstacle. TCP alone is left for listen(): the socket may yet connect.
+/// Whether the socket is SDP's now and would be less as a client.
 ///
 /// # Safety
 ///
-/// `address` is null or readable for `len` bytes.
-pub(crate) unsafe fn before_bind(fd: c_int, address: *const sockaddr, len: socklen_t) {
+/// As for `parse()`.
+pub(crate) unsafe fn before_bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> bool {
     let settings = settings::get();
     if is_settled(settings, settings.server) {
-        return;
+        return false;
     }
     // SAFETY: By the caller's promise.
     let Some(address) = (unsafe { parse(address, len) }) else {
-        return;
+        return false;
     };
     let is_known = settings.server.is_some() || address.port() != 0;
-    if is_known && options::is_sdp(fd) {
-        let decision = decide(settings, Role::Server, address);
-        if decision.transport == Transport::Sdp {
-            tell(fd, Transport::Sdp);
-        }
-    }
+    is_known
+        && options::is_sdp(fd)
+        && decide(settings, Role::Server, address).transport == Transport::Sdp
+        && tell(fd, Transport::Sdp)
+        && settings.client != Some(Transport::Sdp)
 }
 
+/// The address is not SDP's: the socket may have it as a client, and becomes TCP's there.
+/// Whether bind() is to be tried again.
+pub(crate) fn open_again(fd: c_int) -> bool {
+    tell(fd, Transport::Both)
+}
+
+/// The error is that of the call.
+///
 /// # Safety
 ///
-/// `address` is null or readable for `len` bytes.
-pub(crate) unsafe fn before_connect(fd: c_int, address: *const sockaddr, len: socklen_t) {
+/// As for `parse()`.
+pub(crate) unsafe fn before_connect(
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Result<(), c_int> {
     let settings = settings::get();
     // bind() may have settled it for a server.
     if settings.certain().is_some()
         || is_settled(settings, settings.client) && is_settled(settings, settings.server)
     {
-        return;
+        return Ok(());
     }
     // SAFETY: By the caller's promise.
-    if let Some(address) = unsafe { parse(address, len) } {
-        if options::is_sdp(fd) {
-            tell(fd, decide(settings, Role::Client, address).transport);
+    match unsafe { parse(address, len) } {
+        Some(address) if options::is_sdp(fd) => {
+            settle(fd, decide(settings, Role::Client, address).transport)
         }
+        _ => Ok(()),
     }
 }
 
-pub(crate) fn before_listen(fd: c_int) {
+/// The error is that of the call.
+pub(crate) fn before_listen(fd: c_int) -> Result<(), c_int> {
     let settings = settings::get();
     if is_settled(settings, settings.server) || !options::is_sdp(fd) {
-        return;
+        return Ok(());
     }
     let transport = match settings.server {
         Some(transport) => Some(transport),
-        None => own_address(fd).map(|address| decide(settings, Role::Server, address).transport),
+        None => address_of(fd, libc::getsockname)
+            .map(|address| decide(settings, Role::Server, address).transport),
     };
-    if let Some(transport) = transport {
-        tell(fd, transport);
-    }
+    transport.map_or(Ok(()), |transport| settle(fd, transport))
 }
 
 /// # Safety
 ///
-/// `address` is null or readable for `len` bytes.
+/// As for `parse()`.
 pub(crate) unsafe fn after_connect(
     fd: c_int,
     address: *const sockaddr,
@@ -174,18 +217,23 @@ pub(crate) unsafe fn after_connect(
         return;
     };
     match outcome {
-        0 => report(
-            settings,
-            fd,
-            transport,
-            format_args!("connect to {address}"),
-        ),
-        libc::EINPROGRESS => report(
-            settings,
-            fd,
-            transport,
-            format_args!("connect to {address} (under way)"),
-        ),
+        0 => {
+            UNDER_WAY.remove(fd);
+            report(
+                settings,
+                fd,
+                transport,
+                format_args!("connect to {address}"),
+            );
+        }
+        libc::EINPROGRESS => {
+            UNDER_WAY.insert(fd);
+            settings
+                .log
+                .say(level::CALL, format_args!("connect to {address}: under way"));
+        }
+        // The other way to ask whether one that was under way has succeeded.
+        libc::EISCONN => after_error(fd, 0),
         errno => settings.log.say(
             level::CALL,
             format_args!("connect to {address}: errno {errno}"),
@@ -193,12 +241,43 @@ pub(crate) unsafe fn after_connect(
     }
 }
 
+/// The program has asked how its connect() ended: with `error`, or as far as is
+/// known well.
+pub(crate) fn after_error(fd: c_int, error: c_int) {
+    if !UNDER_WAY.contains(fd) {
+        return;
+    }
+    let settings = settings::get();
+    if error != 0 {
+        UNDER_WAY.remove(fd);
+        settings.log.say(
+            level::CALL,
+            format_args!("connect (fd {fd}): errno {error}"),
+        );
+        return;
+    }
+    // Without a peer it is not over yet.
+    let Some(peer) = address_of(fd, libc::getpeername) else {
+        return;
+    };
+    if let (true, Some(transport)) = (UNDER_WAY.remove(fd), options::transport(fd)) {
+        report(settings, fd, transport, format_args!("connect to {peer}"));
+    }
+}
+
+/// The descriptor is one of a new socket.
+pub(crate) fn after_socket(fd: c_int) {
+    UNDER_WAY.remove(fd);
+}
+
 pub(crate) fn after_listen(fd: c_int, result: c_int) {
     let settings = settings::get();
     if result != 0 || !settings.log.wants(level::SUMMARY) {
         return;
     }
-    if let (Some(transport), Some(address)) = (options::transport(fd), own_address(fd)) {
+    if let (Some(transport), Some(address)) =
+        (options::transport(fd), address_of(fd, libc::getsockname))
+    {
         report(settings, fd, transport, format_args!("listen on {address}"));
     }
 }
@@ -259,7 +338,10 @@ mod tests {
         assert_eq!(parsed(&v6, 27), None);
         v4.sin_family = 1;
         assert_eq!(parsed(&v4, 16), None);
-        // SAFETY: Null is allowed.
-        assert_eq!(unsafe { parse(core::ptr::null(), 16) }, None);
+        for nowhere in [0, 1, usize::MAX - 15] {
+            let nowhere = core::ptr::without_provenance(nowhere);
+            // SAFETY: Nothing there can be read.
+            assert_eq!(unsafe { parse(nowhere, 28) }, None);
+        }
     }
 }

@@ -10,13 +10,24 @@ pub(crate) fn get() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
+/// It is this now.
+pub(crate) fn set(errno: c_int) {
+    // SAFETY: As above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
 /// Does something that must not show in errno.
 pub(crate) fn keep<R>(f: impl FnOnce() -> R) -> R {
     let before = get();
     let result = f();
-    // SAFETY: As above.
-    unsafe { *libc::__errno_location() = before };
+    set(before);
     result
+}
+
+/// The result of a system call that fails like this.
+pub(crate) fn fail(errno: c_int) -> c_int {
+    set(errno);
+    -1
 }
 
 #[cfg(test)]

@@ -17,16 +17,19 @@
 //! which are `AF_INET` or `AF_INET6`; so `getsockopt()` answers this as TCP
 //! would.
 //!
-//! The library keeps no table of sockets, allocates nothing once it is loaded,
+//! The library keeps no table of sockets (while it logs, it notes which ones are
+//! connecting, for a line about what they become), allocates nothing once it is loaded,
 //! never prints to stdout, and leaves `errno` as the C library would have.
 
 mod absence;
 mod birth;
 mod config;
 mod decision;
+mod descriptors;
 mod errno;
 mod family;
 mod log;
+mod memory;
 mod next;
 mod options;
 mod rules;
@@ -54,34 +57,49 @@ pub extern "C" fn socket(domain: c_int, type_and_flags: c_int, protocol: c_int) 
     if let Some(family) = family::tcp_family(domain, type_and_flags, protocol) {
         let made = errno::keep(|| birth::socket(family, type_and_flags, protocol));
         if let Some(fd) = made {
+            decision::after_socket(fd);
             return fd;
         }
     }
     next::socket(domain, type_and_flags, protocol)
 }
 
-/// bind(2), after the decision of a rule about the address.
+/// bind(2), after the decision of a rule about the address. What only a rule for servers
+/// keeps from an address that SDP has not may still be a client's.
 ///
 /// # Safety
 ///
-/// As for bind(2): `address` must be readable for `len` bytes.
+/// As for bind(2): of the `len` bytes at `address` what can be read stays so.
 #[cfg_attr(not(test), no_mangle)]
 pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: The caller vouches for the address.
-    errno::keep(|| unsafe { decision::before_bind(fd, address, len) });
+    let is_servers = errno::keep(|| unsafe { decision::before_bind(fd, address, len) });
     // SAFETY: As above.
-    unsafe { next::bind(fd, address, len) }
+    let bind = || unsafe { next::bind(fd, address, len) };
+    let before = errno::get();
+    let result = bind();
+    let is_tried_again = result != 0
+        && is_servers
+        && errno::get() == libc::EADDRNOTAVAIL
+        && errno::keep(|| decision::open_again(fd));
+    if is_tried_again {
+        errno::set(before);
+        return bind();
+    }
+    result
 }
 
 /// connect(2), after the decision of a rule about the address.
 ///
 /// # Safety
 ///
-/// As for connect(2): `address` must be readable for `len` bytes.
+/// As for connect(2): of the `len` bytes at `address` what can be read stays so.
 #[cfg_attr(not(test), no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: The caller vouches for the address.
-    errno::keep(|| unsafe { decision::before_connect(fd, address, len) });
+    if let Err(errno) = errno::keep(|| unsafe { decision::before_connect(fd, address, len) }) {
+        return errno::fail(errno);
+    }
     // SAFETY: As above.
     let result = unsafe { next::connect(fd, address, len) };
     // SAFETY: As above.
@@ -92,13 +110,16 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
 /// listen(2), after the decision of a rule about the socket's address.
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    errno::keep(|| decision::before_listen(fd));
+    if let Err(errno) = errno::keep(|| decision::before_listen(fd)) {
+        return errno::fail(errno);
+    }
     let result = next::listen(fd, backlog);
     errno::keep(|| decision::after_listen(fd, result));
     result
 }
 
-/// getsockopt(2), with TCP's answer to the question about a socket's origin.
+/// getsockopt(2), with TCP's answer to the question about a socket's origin. Who
+/// asks for the error is often asking how a connect() has ended, which is logged.
 ///
 /// # Safety
 ///
@@ -131,6 +152,17 @@ pub unsafe extern "C" fn getsockopt(
             let written = usize::try_from(*len).unwrap_or(0).min(bytes.len());
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast::<u8>(), written);
         }
+    }
+    if (result, level, name) == (0, libc::SOL_SOCKET, libc::SO_ERROR) {
+        // SAFETY: The kernel has just written both; the error, an int, where there
+        // was room for one.
+        let error = unsafe {
+            if usize::try_from(*len) != Ok(size_of::<c_int>()) {
+                return result;
+            }
+            value.cast::<c_int>().read_unaligned()
+        };
+        errno::keep(|| decision::after_error(fd, error));
     }
     result
 }

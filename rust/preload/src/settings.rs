@@ -8,12 +8,14 @@
 //! | `LIBSDP_CONFIG_FILE` | the file of rules instead of `/etc/libsdp.conf` |
 //! | `SIMPLE_LIBSDP`, `ALWAYS_USE_SDP` | set: all sockets are SDP, no file is read |
 //! | `SDP_DEBUG` | not empty: say on stderr what becomes of each socket |
+//!
+//! A set-user-ID program is not asked by the user who started it: none of them counts.
 
 use crate::config::{self, Role, Statement, Transport};
 use crate::log::{level, Log};
 use crate::rules::Rules;
 use std::env;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +38,19 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 /// The settings, read at the first call.
 pub(crate) fn get() -> &'static Settings {
-    SETTINGS.get_or_init(|| Settings::read(&program_name()))
+    SETTINGS.get_or_init(|| Settings::read(&program_name(), environment(is_secure())))
+}
+
+/// Whether the program has rights that the user who started it has not: set-user-ID,
+/// set-group-ID or capabilities.
+fn is_secure() -> bool {
+    // SAFETY: It takes an integer.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// What the user who started the program asks for.
+fn environment(is_secure: bool) -> impl Fn(&str) -> Option<OsString> {
+    move |name| if is_secure { None } else { env::var_os(name) }
 }
 
 /// The name of the program without its path.
@@ -72,14 +86,14 @@ impl Settings {
         self.server.filter(|server| Some(*server) == self.client)
     }
 
-    fn read(program: &CStr) -> Self {
-        let debug = env::var_os("SDP_DEBUG").is_some_and(|value| !value.is_empty());
+    fn read(program: &CStr, environment: impl Fn(&str) -> Option<OsString>) -> Self {
+        let debug = environment("SDP_DEBUG").is_some_and(|value| !value.is_empty());
         let log = Log::to_stderr(if debug { level::SUMMARY } else { level::ERROR });
-        let is_set = |name| env::var_os(name).is_some();
+        let is_set = |name| environment(name).is_some();
         if is_set("SIMPLE_LIBSDP") || is_set("ALWAYS_USE_SDP") {
             return Self::new(Rules::all(Transport::Sdp), log);
         }
-        let named = env::var_os("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
+        let named = environment("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
         let path = named.as_deref().unwrap_or(CONFIG_FILE.as_ref());
         let text = match fs::read(Path::new(path)) {
             Ok(text) => text,
@@ -193,6 +207,30 @@ mod tests {
             None
         );
         assert_eq!(settings("use sdp client * 10.0.0.0/8:*\n").certain(), None);
+    }
+
+    #[test]
+    fn the_environment_of_a_set_user_id_program_counts_for_nothing() {
+        assert!(!is_secure());
+        assert!(environment(false)("PATH").is_some());
+        assert_eq!(environment(true)("PATH"), None);
+        // All of it is asked for there, and by its name.
+        let asked = std::cell::RefCell::new(Vec::new());
+        let nothing = |name: &str| {
+            asked.borrow_mut().push(String::from(name));
+            None
+        };
+        Settings::read(c"prog", nothing);
+        asked.borrow_mut().sort_unstable();
+        assert_eq!(
+            *asked.borrow(),
+            [
+                "ALWAYS_USE_SDP",
+                "LIBSDP_CONFIG_FILE",
+                "SDP_DEBUG",
+                "SIMPLE_LIBSDP"
+            ]
+        );
     }
 
     #[test]

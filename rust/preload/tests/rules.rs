@@ -15,6 +15,7 @@ mod built;
 use built::{built, SDP_RUN};
 use std::collections::HashMap;
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -272,6 +273,92 @@ fn without_sdp_rules_change_nothing() {
     }
 }
 
+/// What becomes of calls at an address that SDP has not: result, errno and transport.
+fn without_device(rules: &str, bind_errno: i32, calls: &[&str]) -> Vec<[String; 4]> {
+    let scratch = Scratch::new();
+    let config = scratch.file("conf", rules);
+    let mut command = probe(&config, true);
+    command
+        .env("FAKE_SDP_BIND_ERRNO", bind_errno.to_string())
+        .args(calls);
+    lines(&mut command)
+        .into_iter()
+        .map(|mut line| {
+            ["bound", "result", "errno", "transport"]
+                .map(|name| line.remove(name).unwrap_or_default())
+        })
+        .collect()
+}
+
+#[test]
+fn a_rule_for_servers_does_not_keep_a_client_from_an_address() {
+    let (calls, none) = (["bindconnect@127.0.0.1:9", "bindconnect@[::1]:9"], "99");
+    let refused = |client: &str| {
+        let rules = format!("use sdp server * *:*\n{client}");
+        without_device(&rules, libc::EADDRNOTAVAIL, &calls)
+    };
+    for client in ["", "use tcp client * *:*\n", "use both client * *:*\n"] {
+        for line in refused(client) {
+            // errno is what it was before; then TCP finds nobody.
+            assert_eq!(line, ["0,4242", "-1", "111", "2"], "{client}");
+        }
+    }
+    // SDP alone also where it fails.
+    for line in refused("use sdp client * *:*\n") {
+        assert_eq!(line, ["-1,99", "-1", none, "0"]);
+    }
+    // By the peer: that is not known before connect().
+    let tcp = ["0,4242", "-1", "111", "2"];
+    let not_sdp = ["0,4242", "-1", none, "2"];
+    assert_eq!(refused("use sdp client * 127.0.0.0/8:*\n"), [not_sdp, tcp]);
+    // Another error is one.
+    for line in without_device("use sdp server * *:*\n", libc::EADDRINUSE, &calls) {
+        assert_eq!(line, ["-1,98", "-1", "98", "0"]);
+    }
+}
+
+#[test]
+fn a_server_of_sdp_alone_does_not_listen_over_tcp() {
+    let calls = ["listen@127.0.0.1:0"];
+    for rules in [
+        "use sdp server * *:*\n",
+        "use sdp server * *:1-65535\nuse tcp client * *:*\n",
+    ] {
+        let [_, result, errno, _] = &without_device(rules, libc::EADDRNOTAVAIL, &calls)[0];
+        assert_eq!((&result[..], &errno[..]), ("-1", "99"), "{rules}");
+    }
+    // The port is taken in SDP.
+    let rules = "use sdp server * *:1-65535\n";
+    let [_, result, errno, _] = &without_device(rules, libc::EADDRINUSE, &calls)[0];
+    assert_eq!((&result[..], &errno[..]), ("-1", "98"));
+    // Where TCP is allowed it is used.
+    let [_, result, errno, transport] =
+        &without_device("use both server * *:1-65535\n", 99, &calls)[0];
+    assert_eq!(
+        (&result[..], &errno[..], &transport[..]),
+        ("0", "4242", "2")
+    );
+}
+
+#[test]
+fn an_address_that_cannot_be_read_is_the_kernels_to_refuse() {
+    let scratch = Scratch::new();
+    let config = scratch.file(
+        "conf",
+        "use sdp client * 10.0.0.0/8:*\nuse sdp server * 10.0.0.0/8:*\n",
+    );
+    let calls = ["connect", "bind"]
+        .iter()
+        .flat_map(|call| ["127.0.0.1:9", "[::1]:9"].map(|name| format!("wild{call}@{name}")));
+    let calls: Vec<_> = calls.collect();
+    for with_sdp in [false, true] {
+        let mut command = probe(&config, with_sdp);
+        for line in lines(command.env("SDP_DEBUG", "1").args(&calls)) {
+            assert_eq!(line["errno"], libc::EFAULT.to_string());
+        }
+    }
+}
+
 #[test]
 fn the_log_says_what_was_used_and_why_and_counts() {
     let scratch = Scratch::new();
@@ -293,6 +380,44 @@ fn the_log_says_what_was_used_and_why_and_counts() {
     assert!(said[0].ends_with(": TCP (nobody listens with SDP there) [fallback 1]"));
     assert!(said[1].ends_with(": rule in line 3: Sdp"), "{said:?}");
     assert!(said[2].ends_with(": SDP"), "{said:?}");
+}
+
+#[test]
+fn the_log_says_how_a_connect_ended_that_did_not_wait() {
+    let scratch = Scratch::new();
+    let config = scratch.file(
+        "conf",
+        "log min-level 7\nuse sdp client * 127.0.0.2:*\nuse both client * *:*\n",
+    );
+    let [both, sdp] = ["127.0.0.1:0", "127.0.0.2:0"].map(|name| {
+        let listener = TcpListener::bind(name).expect("a listener");
+        (listener.local_addr().expect("it has a name"), listener)
+    });
+    for how in ["laterconnect", "againconnect", "connect"] {
+        let call = |address| format!("{how}@{address}");
+        let output = succeed(
+            probe(&config, true)
+                .env("FAKE_SDP_REASON", libc::ECONNREFUSED.to_string())
+                .args([
+                    call(both.0),
+                    call(sdp.0),
+                    format!("{how}@127.0.0.1:9"),
+                    call(both.0),
+                ]),
+        );
+        let over_tcp = format!(
+            "libsdp: connect to {}: TCP (nobody listens with SDP there) [fallback",
+            both.0
+        );
+        assert_eq!(
+            text(&output.stderr),
+            format!(
+                "{over_tcp} 1]\nlibsdp: connect to {}: SDP\n{over_tcp} 2]\n",
+                sdp.0
+            ),
+            "{how}"
+        );
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use libc::{
 };
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -241,6 +242,78 @@ fn the_program_keeps_its_arguments_and_exit_status() {
         .status()
         .expect("sdp_run starts");
     assert_eq!(status.code(), Some(7));
+}
+
+/// The command begins with signals ignored and blocked, and with those of the first
+/// three descriptors closed whose bit is set.
+fn given(command: &mut Command, closed: i32) -> &mut Command {
+    let begin = move || {
+        // SAFETY: all-zero sets are valid; signals and descriptors of these numbers may be.
+        unsafe {
+            let mut blocked: libc::sigset_t = core::mem::zeroed();
+            libc::sigaddset(&raw mut blocked, libc::SIGUSR1);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const blocked, core::ptr::null_mut());
+            for signal in 1..32 {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            libc::signal(libc::SIGUSR2, libc::SIG_IGN);
+            for fd in 0..3 {
+                if closed & (1 << fd) != 0 {
+                    libc::close(fd);
+                }
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: these are system calls and nothing else.
+    unsafe { command.pre_exec(begin) }
+}
+
+/// Without `sdp_run` and with it, in both of its ways.
+fn runs(program: &[&str]) -> [Command; 3] {
+    let mut by_library = sdp_run();
+    let mut by_bpf = Command::new(SDP_RUN);
+    let mut plain = Command::new(program[0]);
+    plain.args(&program[1..]);
+    by_library.args(program);
+    by_bpf.arg("--bpf").args(program);
+    [plain, by_library, by_bpf]
+}
+
+#[test]
+fn the_program_is_given_the_signals_that_sdp_run_was_given() {
+    let signals = ["sed", "-n", "/^Sig[BI]/p", "/proc/self/status"];
+    let said = runs(&signals).map(|mut command| text(&succeed(given(&mut command, 0)).stdout));
+    // Whoever tests may ignore signals that no program can name.
+    assert!(
+        said[0].starts_with("SigBlk:\t0000000000000200\nSigIgn:\t") && said[0].ends_with("1800\n"),
+        "{}",
+        said[0]
+    );
+    assert_eq!((&said[1], &said[2]), (&said[0], &said[0]));
+    // And nothing is ignored that was not.
+    let said = runs(&signals).map(|mut command| text(&succeed(&mut command).stdout));
+    assert_eq!((&said[1], &said[2]), (&said[0], &said[0]));
+}
+
+#[test]
+fn the_program_is_given_the_descriptors_that_sdp_run_was_given() {
+    let open = "sum=0; bit=1; for fd in 0 1 2 3 4 5 6; do \
+                [ ! -e /proc/$$/fd/$fd ] || sum=$((sum + bit)); bit=$((bit * 2)); done; exit $sum";
+    for closed in 0..8 {
+        for mut command in runs(&["sh", "-c", open]) {
+            command.stdin(Stdio::null());
+            let output = given(&mut command, closed).output().expect("it starts");
+            assert_eq!(output.status.code(), Some(7 & !closed), "{command:?}");
+        }
+    }
+}
+
+#[test]
+fn the_program_is_given_the_environment_in_its_order() {
+    let output = succeed(Command::new("env").args(["-i", "Z=1", "A=2", SDP_RUN, "--bpf", "env"]));
+    assert_eq!(text(&output.stdout), "Z=1\nA=2\n");
 }
 
 #[test]

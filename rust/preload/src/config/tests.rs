@@ -105,6 +105,18 @@ fn addresses_prefixes_and_ports() {
             (7, 9),
         ),
         (
+            "10 . 1. 2 .3 / 16 : 5000 - 6000",
+            Addresses::Prefix("10.1.2.3".parse().expect("v4"), 16),
+            (5000, 6000),
+        ),
+        (
+            "fd00::1 / 8\t:\t*",
+            Addresses::Prefix("fd00::1".parse().expect("v6"), 8),
+            ANY_PORT,
+        ),
+        ("* : *", Addresses::Any, ANY_PORT),
+        ("* :7#-9", Addresses::Any, (7, 7)),
+        (
             "10.1.2.3/0:*",
             Addresses::Prefix("10.1.2.3".parse().expect("v4"), 32),
             ANY_PORT,
@@ -164,7 +176,7 @@ fn errors_have_a_line_and_a_column() {
             "use sdp client *",
             1,
             17,
-            "the address and ports is missing",
+            "the address and ports are missing",
         ),
         ("use sdp client * *", 1, 19, "':' and the ports are missing"),
         ("use sdp client * 10.0.0:1", 1, 18, "'10.0.0' is no address"),
@@ -188,6 +200,22 @@ fn errors_have_a_line_and_a_column() {
         ),
         ("use sdp client * 1.2.3.4/x:1", 1, 26, "'x' is no number"),
         ("use sdp client * *:1-", 1, 22, "'' is no number"),
+        ("use sdp client * *:1 - #", 1, 24, "'' is no number"),
+        ("use sdp client * *:", 1, 20, "'' is no number"),
+        (
+            "use sdp client * 1 2.3.4.5:1",
+            1,
+            18,
+            "'1 2.3.4.5' is no address",
+        ),
+        ("use sdp client * : 1:1", 1, 18, "': 1' is no address"),
+        ("use sdp client * 1.2.3.4 / : 1", 1, 27, "'' is no number"),
+        (
+            "use sdp client * *:1-2-3",
+            1,
+            23,
+            "'-3' behind a complete statement",
+        ),
         ("use sdp client * *:http", 1, 20, "'http' is no number"),
         ("use sdp client * *:+1", 1, 20, "'+1' is no number"),
         (
@@ -228,6 +256,11 @@ fn the_last_line_may_lack_its_end() {
     assert_eq!(rules("use sdp client * *:*").len(), 1);
 }
 
+/// A sign with what may stand around it.
+fn sign(sign: char) -> impl Strategy<Value = String> {
+    ("[ \t]{0,2}", "[ \t]{0,2}").prop_map(move |(before, behind)| format!("{before}{sign}{behind}"))
+}
+
 /// A rule, and one of the ways to write it.
 fn written_rule() -> impl Strategy<Value = (Rule, String)> {
     let transport = prop::sample::select(vec![
@@ -265,18 +298,19 @@ fn written_rule() -> impl Strategy<Value = (Rule, String)> {
     let ports = prop_oneof![
         Just((ANY_PORT, String::from("*"))),
         any::<u16>().prop_map(|port| ((port.into(), port.into()), port.to_string())),
-        any::<(u16, u16)>().prop_map(|(a, b)| ((a.into(), b.into()), format!("{a}-{b}"))),
+        (any::<(u16, u16)>(), sign('-'))
+            .prop_map(|((a, b), dash)| ((a.into(), b.into()), format!("{a}{dash}{b}"))),
     ];
     let blank = "[ \t]{1,3}";
     let end = "[ \t]{0,2}(#[ -~]{0,9})?";
     let program = "[!-\"$-~][!-~]{0,9}";
     (
         (transport, role, program, address, ports),
-        (blank, blank, blank, blank, end),
+        (blank, blank, blank, blank, sign(':'), end),
     )
         .prop_map(|((transport, role, program, address, ports), blanks)| {
             let text = format!(
-                "use{}{}{}{}{}{program}{}{}:{}{}",
+                "use{}{}{}{}{}{program}{}{}{}{}{}",
                 blanks.0,
                 transport.1,
                 blanks.1,
@@ -284,8 +318,9 @@ fn written_rule() -> impl Strategy<Value = (Rule, String)> {
                 blanks.2,
                 blanks.3,
                 address.1,
-                ports.1,
                 blanks.4,
+                ports.1,
+                blanks.5,
             );
             let rule = Rule {
                 line: 1,

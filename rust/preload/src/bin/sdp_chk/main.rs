@@ -25,14 +25,15 @@ use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// SDP cannot work.
+/// SDP cannot work, or not as asked for.
 const UNUSABLE: u8 = 1;
 /// The question was not understood.
 const MISUSE: u8 = 125;
 
 /// Say whether SDP can work here, and what to do if not
 ///
-/// Exit status: 0 if SDP works, 1 if not, 125 if the arguments make no sense.
+/// Exit status: 0 if nothing is BAD, 1 if something is (the rules and HOST included), 125 if
+/// the arguments make no sense.
 #[derive(Parser)]
 #[command(version, name = "sdp_chk")]
 struct Arguments {
@@ -90,6 +91,6 @@ fn main() -> ExitCode {
             peer::check(&mut report, host, arguments.port);
         }
     }
-    report.end();
+    report.end(has_sdp);
     ExitCode::from(if report.is_good() { 0 } else { UNUSABLE })
 }

@@ -51,7 +51,7 @@ pub(crate) fn check(report: &mut Report, host: &str, port: u16) {
     let addresses = match (host, port).to_socket_addrs() {
         Ok(addresses) => addresses,
         Err(error) => {
-            report.bad(
+            report.bad_apart(
                 &format!("{host} has no address: {error}"),
                 "check the name and the resolver",
             );
@@ -62,7 +62,7 @@ pub(crate) fn check(report: &mut Report, host: &str, port: u16) {
         let result = Socket::for_address(address).and_then(|socket| socket.connect(address));
         match meaning(&result) {
             (true, text, _) => report.good(&format!("{address}: {text}")),
-            (false, text, advice) => report.bad(&format!("{address}: {text}"), advice),
+            (false, text, advice) => report.bad_apart(&format!("{address}: {text}"), advice),
         }
     }
 }

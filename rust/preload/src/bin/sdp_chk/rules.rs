@@ -22,7 +22,7 @@ pub(crate) fn check(report: &mut Report, named: Option<&Path>) {
         Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
             report.good("no rules: every socket tries SDP and then TCP");
         }
-        Err(error) => report.bad(
+        Err(error) => report.bad_apart(
             &format!("{}: {error}", path.display()),
             "programs run without rules: every socket tries SDP and then TCP",
         ),
@@ -38,7 +38,7 @@ pub(crate) fn check(report: &mut Report, named: Option<&Path>) {
                     _ => format!("{}: {rules} rules", path.display()),
                 });
             }
-            Err(error) => report.bad(
+            Err(error) => report.bad_apart(
                 &format!("{}: {error}", path.display()),
                 "until it is put right none of its rules counts: every socket tries SDP and \
                  then TCP",

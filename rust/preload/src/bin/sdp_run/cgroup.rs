@@ -11,6 +11,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process;
 
+/// The file of a cgroup that names its processes, and takes new ones.
+const PROCESSES: &str = "cgroup.procs";
+
 /// A cgroup of version 2.
 pub(crate) struct Cgroup {
     directory: PathBuf,
@@ -43,7 +46,7 @@ impl Cgroup {
         let said = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let here = path_in(&said).ok_or("this process is in no cgroup of version 2")?;
         let (top, mount) = match mounted().map(|top| top.join(here)) {
-            Some(directory) if directory.join("cgroup.procs").exists() => (directory, None),
+            Some(directory) if directory.join(PROCESSES).exists() => (directory, None),
             // Not in sight, as after `ip netns exec`, which mounts another /sys.
             _ => {
                 let mount =
@@ -68,7 +71,7 @@ impl Cgroup {
 
     /// Moves this process into it.
     pub(crate) fn enter(&self) -> Result<(), String> {
-        fs::write(self.directory.join("cgroup.procs"), "0")
+        fs::write(self.directory.join(PROCESSES), "0")
             .map_err(|error| format!("cannot enter {}: {error}", self.directory.display()))
     }
 
@@ -80,6 +83,47 @@ impl Cgroup {
     /// Descriptors that must stay open for the rest to work.
     pub(crate) fn descriptor(&self) -> Option<&OwnedFd> {
         self.mount.as_ref()
+    }
+
+    /// It is ours, and goes when nobody is left in it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    /// Moves this process out of the cgroup that the user has named, if it is in it or
+    /// below it, up to where no other begins. Whether it is out.
+    pub(crate) fn leave(&self) -> bool {
+        if self.own || !self.has(|pid| pid == process::id()) {
+            return true;
+        }
+        let tops = self.directory.ancestors();
+        tops.take_while(|top| top.join(PROCESSES).exists())
+            .last()
+            .is_some_and(|top| fs::write(top.join(PROCESSES), "0").is_ok())
+            && !self.has(|pid| pid == process::id())
+    }
+
+    /// Whether a process other than this one is in it or below it.
+    pub(crate) fn has_others(&self) -> bool {
+        self.has(|pid| pid != process::id())
+    }
+
+    fn has(&self, what: impl Fn(u32) -> bool) -> bool {
+        let mut directories = vec![self.directory.clone()];
+        while let Some(directory) = directories.pop() {
+            let processes = fs::read_to_string(directory.join(PROCESSES)).unwrap_or_default();
+            // Those of another PID namespace are 0.
+            if processes.lines().flat_map(str::parse).any(&what) {
+                return true;
+            }
+            let below = fs::read_dir(&directory).into_iter().flatten().flatten();
+            directories.extend(
+                below
+                    .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                    .map(|entry| entry.path()),
+            );
+        }
+        false
     }
 
     /// Nobody is left in it.

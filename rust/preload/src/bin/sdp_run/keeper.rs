@@ -11,25 +11,30 @@ use crate::cgroup::Cgroup;
 use libc::c_int;
 use std::ffi::c_uint;
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+
+/// The keeper, as long as this process has not become the program. Dropping it takes the
+/// switch away, and returns when that is done.
+pub(crate) struct Keeper(UnixStream);
 
 /// Makes the keeper of `held`. It begins to look into the cgroup when the
-/// descriptor that this gives is closed, as exec() does.
-pub(crate) fn leave(cgroup: &Cgroup, held: &[OwnedFd]) -> io::Result<OwnedFd> {
-    let (started, starting) = pipe()?;
+/// connection to it is closed, as exec() does.
+pub(crate) fn leave(cgroup: &Cgroup, held: Vec<OwnedFd>) -> io::Result<Keeper> {
+    let (keeper, here) = UnixStream::pair()?;
     // SAFETY: There is but one thread.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            drop(starting);
+            drop(here);
             // SAFETY: As before; the first child ends at once, so that the keeper
             // is no child of the program.
             unsafe {
                 libc::setsid();
                 if libc::fork() == 0 {
-                    keep(cgroup, held, started);
+                    keep(cgroup, held, keeper);
                 }
                 libc::_exit(0)
             }
@@ -37,33 +42,53 @@ pub(crate) fn leave(cgroup: &Cgroup, held: &[OwnedFd]) -> io::Result<OwnedFd> {
         child => {
             // SAFETY: The status is not asked for.
             unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
-            Ok(starting)
+            Ok(Keeper(here))
         }
     }
 }
 
-fn keep(cgroup: &Cgroup, held: &[OwnedFd], started: OwnedFd) {
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if self.0.write_all(b"-").is_ok() {
+            let _ = self.0.read(&mut [0]);
+        }
+    }
+}
+
+fn keep(cgroup: &Cgroup, held: Vec<OwnedFd>, mut program: UnixStream) {
     let _ = std::env::set_current_dir("/");
-    let mut keep: Vec<RawFd> = held.iter().map(AsRawFd::as_raw_fd).collect();
-    keep.push(started.as_raw_fd());
-    keep.extend(cgroup.descriptor().map(AsRawFd::as_raw_fd));
-    close_all_but(keep);
-    // It ends where it is closed everywhere.
-    let _ = File::from(started).read(&mut [0]);
+    let mut kept: Vec<RawFd> = held.iter().map(AsRawFd::as_raw_fd).collect();
+    kept.push(program.as_raw_fd());
+    kept.extend(cgroup.descriptor().map(AsRawFd::as_raw_fd));
+    close_all_but(kept);
+    let is_out = cgroup.leave();
+    // A byte, or the end where it is closed everywhere.
+    let is_running = !matches!(program.read(&mut [0]), Ok(1));
+    if !is_running {
+        drop(held);
+        if !cgroup.is_own() {
+            return;
+        }
+    }
+    drop(program);
     if let Ok(events) = cgroup.events() {
-        wait_until_empty(&events);
+        wait_until_empty(&events, (!is_out).then_some(cgroup));
     }
     cgroup.remove();
 }
 
-fn wait_until_empty(events: &File) {
+/// Until no process is in the cgroup, or in `around` no other than this one: then nobody
+/// tells, so that it is looked for.
+fn wait_until_empty(events: &File, around: Option<&Cgroup>) {
+    const LOOK_AGAIN_MS: c_int = 1000;
+
     let mut text = [0; 256];
     while let Ok(length) = events.read_at(&mut text, 0) {
         let said = text.get(..length).unwrap_or_default();
-        if !said
+        let is_empty = !said
             .split(|byte| *byte == b'\n')
-            .any(|line| line == b"populated 1")
-        {
+            .any(|line| line == b"populated 1");
+        if is_empty || around.is_some_and(|around| !around.has_others()) {
             return;
         }
         let mut change = libc::pollfd {
@@ -71,8 +96,9 @@ fn wait_until_empty(events: &File) {
             events: libc::POLLPRI,
             revents: 0,
         };
+        let patience = if around.is_some() { LOOK_AGAIN_MS } else { -1 };
         // SAFETY: One valid element; an interruption makes the loop look again.
-        unsafe { libc::poll(&raw mut change, 1, -1) };
+        unsafe { libc::poll(&raw mut change, 1, patience) };
     }
 }
 
@@ -95,14 +121,4 @@ fn close_range(first: c_int, last: c_int) {
     };
     // SAFETY: Nothing in this process uses these.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-}
-
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: Room for two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: The kernel has just given them to us.
-    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }

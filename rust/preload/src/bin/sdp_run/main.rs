@@ -9,6 +9,7 @@
 mod bpf;
 mod cgroup;
 mod descriptor;
+mod inherited;
 mod keeper;
 mod program;
 mod switch;
@@ -19,9 +20,8 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Exit statuses of programs that run another one, as env(1) and nice(1) have them.
 const OWN_FAILURE: u8 = 125;
@@ -106,36 +106,36 @@ fn main() -> ExitCode {
         } else if arguments.debug {
             say_switched();
         }
-        return become_program(Command::new(program).args(rest));
+        return become_program(program, rest);
     }
     let list = match library(arguments.library).and_then(|library| preload_list(&library)) {
         Ok(list) => list,
         Err(message) => return failure(OWN_FAILURE, &message),
     };
 
-    let mut command = Command::new(program);
-    command.args(rest).env("LD_PRELOAD", list);
+    env::set_var("LD_PRELOAD", list);
     if arguments.debug {
-        command.env("SDP_DEBUG", "1");
+        env::set_var("SDP_DEBUG", "1");
     }
     if arguments.simple {
-        command.env("SIMPLE_LIBSDP", "1");
+        env::set_var("SIMPLE_LIBSDP", "1");
     }
     if let Some(file) = arguments.config {
         match absolute(&file) {
-            Ok(file) => command
-                .env("LIBSDP_CONFIG_FILE", file)
-                .env_remove("SIMPLE_LIBSDP")
-                .env_remove("ALWAYS_USE_SDP"),
+            Ok(file) => {
+                env::set_var("LIBSDP_CONFIG_FILE", file);
+                env::remove_var("SIMPLE_LIBSDP");
+                env::remove_var("ALWAYS_USE_SDP");
+            }
             Err(message) => return failure(OWN_FAILURE, &message),
-        };
+        }
     }
-    become_program(&mut command)
+    become_program(program, rest)
 }
 
 /// Returns only if it could not.
-fn become_program(command: &mut Command) -> ExitCode {
-    let error = command.exec();
+fn become_program(program: &OsStr, rest: &[OsString]) -> ExitCode {
+    let error = inherited::become_program(program, rest);
     let status = if error.kind() == io::ErrorKind::NotFound {
         NOT_FOUND
     } else {
@@ -143,10 +143,7 @@ fn become_program(command: &mut Command) -> ExitCode {
     };
     failure(
         status,
-        &format!(
-            "cannot run {}: {error}",
-            command.get_program().to_string_lossy()
-        ),
+        &format!("cannot run {}: {error}", program.to_string_lossy()),
     )
 }
 

@@ -6,19 +6,15 @@
 use crate::bpf::Target;
 use crate::cgroup::Cgroup;
 use crate::descriptor::given;
-use crate::{keeper, program};
+use crate::keeper::{self, Keeper};
+use crate::program;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// What lasts until it is dropped, or until exec().
-pub(crate) struct Switch {
-    _held: Vec<OwnedFd>,
-}
-
 /// Switches this process, what it becomes, and its children. Without a cgroup
 /// that the user names they are in one of their own. The error is what is
-/// missing; then nothing has changed.
-pub(crate) fn this_process(named: Option<&Path>) -> Result<Switch, String> {
+/// missing; then nothing has changed. Dropped, it is taken away; exec() leaves it.
+pub(crate) fn this_process(named: Option<&Path>) -> Result<Keeper, String> {
     let (sdp, target) = (sdp()?, Target::find()?);
     let cgroup = match named {
         Some(directory) => Cgroup::named(directory)?,
@@ -27,23 +23,24 @@ pub(crate) fn this_process(named: Option<&Path>) -> Result<Switch, String> {
     entered(&cgroup, &target, sdp).inspect_err(|_| cgroup.remove())
 }
 
-fn entered(cgroup: &Cgroup, target: &Target, sdp: OwnedFd) -> Result<Switch, String> {
-    let held = [target.attach(&cgroup.open()?)?, sdp];
-    let starting = keeper::leave(cgroup, &held)
+fn entered(cgroup: &Cgroup, target: &Target, sdp: OwnedFd) -> Result<Keeper, String> {
+    let held = vec![target.attach(&cgroup.open()?)?, sdp];
+    let keeper = keeper::leave(cgroup, held)
         .map_err(|error| format!("cannot make another process: {error}"))?;
     cgroup.enter()?;
-    Ok(Switch {
-        _held: vec![starting],
-    })
+    Ok(keeper)
+}
+
+/// What lasts until it is dropped.
+pub(crate) struct Switch {
+    _held: [OwnedFd; 2],
 }
 
 /// Switches the processes of a cgroup, for as long as this one lasts.
 pub(crate) fn others(named: &Path) -> Result<Switch, String> {
     let (sdp, target) = (sdp()?, Target::find()?);
     let link = target.attach(&Cgroup::named(named)?.open()?)?;
-    Ok(Switch {
-        _held: vec![link, sdp],
-    })
+    Ok(Switch { _held: [link, sdp] })
 }
 
 /// A socket of SDP. Where there is none the processes would get no socket at
