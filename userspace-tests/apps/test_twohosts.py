@@ -63,9 +63,21 @@ class LeavingOut(unittest.TestCase):
             with self.assertRaises(SystemExit):
                 self.read(text)
 
+    def test_tests_leave_themselves_out_with_words_that_are_expected(self) -> None:
+        """All of the words count, and are no names of tests."""
+        with tempfile.NamedTemporaryFile("w", suffix=".skips") as file:
+            file.write("test_x # not here\nsays 'no (ifs|buts) \\(issue #1\\)' # other systems\n")
+            file.flush()
+            said = foreign.declines(Path(file.name))
+            self.assertEqual([skip.test for skip in foreign.skips(Path(file.name))], ["test_x"])
+        self.assertTrue(said.has("'no buts (issue #1)'"))
+        for other in ("", "no buts", "test_x", "'no buts (issue #1)' and more"):
+            self.assertFalse(said.has(other), other)
+
     def test_every_list_here_can_be_read(self) -> None:
         """Names are there once."""
         for path in Path(__file__).parent.glob("*.skips"):
+            foreign.declines(path)
             names = [skip.test for skip in foreign.skips(path)]
             self.assertEqual(len(names), len(set(names)), path)
 

@@ -287,7 +287,10 @@ static int run_looks_like_tcp(struct peer *peer, char **arguments)
 	socket = sockfd_lookup(fd, &err);
 	if (!socket)
 		return err;
-	err = sk_is_inet(socket->sk) || sk_is_tcp(socket->sk) ? 0 : -EPROTOTYPE;
+	/* The last as ovpn asks. */
+	err = sk_is_inet(socket->sk) || sk_is_tcp(socket->sk) ||
+	      (socket->sk->sk_protocol == IPPROTO_TCP &&
+	       !socket->sk->sk_user_data) ? 0 : -EPROTOTYPE;
 	sockfd_put(socket);
 	return err;
 }

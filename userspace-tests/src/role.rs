@@ -162,7 +162,18 @@ impl Role {
     pub fn accept_one(&self) -> Sock {
         let listener = self.listener(8);
         self.tell("port", self.port_of(&listener));
-        listener.accept().expect("accept")
+        let sock = listener.accept().expect("accept");
+        self.must_be_sdp(&sock);
+        sock
+    }
+
+    /// A socket that may turn to TCP has not done so: else the case would compare TCP with itself.
+    #[track_caller]
+    fn must_be_sdp(&self, sock: &Sock) {
+        if self.family == Family::Protocol {
+            let transport = sock.get(libc::SOL_TCP, uapi::SDP_TRANSPORT);
+            assert!(transport == Ok(uapi::SDP_TRANSPORT_SDP), "SDP_TRANSPORT is {transport:?}");
+        }
     }
 
     /// Listens and tells the port, which the client tries: nothing may come of that.
@@ -186,6 +197,7 @@ impl Role {
     pub fn connected(&self, port: u16) -> Sock {
         let sock = self.socket();
         sock.connect(&self.there(port)).expect("connect");
+        self.must_be_sdp(&sock);
         sock
     }
 
@@ -195,7 +207,10 @@ impl Role {
         let listener = self.listener(1);
         let client = self.socket();
         client.connect(&self.here(self.port_of(&listener))).expect("connect");
-        (listener.accept().expect("accept"), client)
+        let server = listener.accept().expect("accept");
+        self.must_be_sdp(&client);
+        self.must_be_sdp(&server);
+        (server, client)
     }
 }
 

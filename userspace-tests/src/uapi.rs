@@ -15,6 +15,7 @@ pub const SDP_LAST_BIND_ERR: c_int = 81;
 pub const SDP_SOCK_FAMILY: c_int = 82;
 /// `SOL_TCP`: what a socket may use, SDP, TCP or both.
 pub const SDP_TRANSPORT: c_int = 83;
+pub const SDP_TRANSPORT_SDP: c_int = 0;
 pub const SDP_TRANSPORT_TCP: c_int = 2;
 /// `SOL_TCP`: the thresholds of writers and readers alone.
 pub const SDP_ZCOPY_SOURCE_THRESH: c_int = 85;
@@ -54,6 +55,7 @@ mod tests {
             ("SDP_LAST_BIND_ERR", SDP_LAST_BIND_ERR),
             ("SDP_SOCK_FAMILY", SDP_SOCK_FAMILY),
             ("SDP_TRANSPORT", SDP_TRANSPORT),
+            ("SDP_TRANSPORT_SDP", SDP_TRANSPORT_SDP),
             ("SDP_TRANSPORT_TCP", SDP_TRANSPORT_TCP),
             ("SDP_ZCOPY_SOURCE_THRESH", SDP_ZCOPY_SOURCE_THRESH),
             ("SDP_ZCOPY_SINK_THRESH", SDP_ZCOPY_SINK_THRESH),

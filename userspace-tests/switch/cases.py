@@ -17,11 +17,12 @@ import checking
 import connecting
 import kinds
 import listening
+import ruling
 import using
 from kinds import CASES
 
 # The modules register their cases.
-__all__ = ["checking", "connecting", "listening", "using"]
+__all__ = ["checking", "connecting", "listening", "ruling", "using"]
 
 
 def _too_late(_number: int, _frame: object) -> None:

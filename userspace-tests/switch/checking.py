@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
+import tempfile
 
 from kinds import BOTH, HOST, PATIENCE, SDP_TRANSPORT, case, equal
 
@@ -13,12 +13,16 @@ from kinds import BOTH, HOST, PATIENCE, SDP_TRANSPORT, case, equal
 OTHER = "10.0.0.2"
 
 
+def _without_library() -> dict[str, str]:
+    """The environment of a program that no library changes."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
 def _check(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, list[str]]:
     """Status and lines of a run that no library has changed."""
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(
         [*before, "sdp_chk", *arguments],
-        env=environment,
+        env=_without_library(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -59,6 +63,7 @@ def sdp_chk_says_what_to_do_about_a_host_that_is_not_there() -> None:
     equal(status, 1)
     assert _bad(lines), lines
     assert any(line.lstrip().startswith("->") for line in lines), lines
+    equal(lines[-1], "note  apart from that SDP works here")
 
 
 @case
@@ -67,6 +72,7 @@ def sdp_chk_says_what_to_do_where_there_is_no_device() -> None:
     equal(status, 1)
     assert _bad(lines), lines
     assert any(line.lstrip().startswith("->") for line in lines), lines
+    assert "use TCP" in lines[-1], lines
 
 
 @case
@@ -85,21 +91,80 @@ except OSError:
 """
 
 
-@case
-def sdp_run_bpf_does_it_or_says_what_the_kernel_lacks() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+def _by_bpf(*before: str) -> tuple[str, str]:
+    """What a program under sdp_run --bpf finds, and what sdp_run says."""
     done = subprocess.run(
-        [os.environ.get("SDP_RUN", "sdp_run"), "--bpf", "python3", "-c", SOCKET],
-        env=environment,
+        [*before, os.environ.get("SDP_RUN", "sdp_run"), "--bpf", "python3", "-c", SOCKET],
+        env=_without_library(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         check=True,
     )
-    if Path("/sys/kernel/btf/vmlinux").exists():
-        equal((done.stdout, done.stderr), (f"{BOTH}\n", ""))
-    else:
-        lacks = "this kernel does not say what its functions are (CONFIG_DEBUG_INFO_BTF)"
-        wanted = ("TCP\n", f"sdp_run: TCP, without --bpf: {lacks}\n")
-        equal((done.stdout, done.stderr), wanted)
+    return done.stdout, done.stderr
+
+
+@case
+def sdp_run_bpf_opens_sockets_to_both() -> None:
+    equal(_by_bpf(), (f"{BOTH}\n", ""))
+
+
+# What a program is given besides its arguments: ignored signals, and that input is closed.
+GIVEN = "sed -n /^SigIgn/p /proc/self/status; [ -e /proc/$$/fd/0 ] || echo closed"
+
+
+@case
+def sdp_run_bpf_hands_on_what_it_was_given() -> None:
+    plain, switched = (
+        subprocess.run(
+            ["sh", "-c", 'trap "" PIPE; exec "$@" <&-', "sh", *way, "sh", "-c", GIVEN],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+        for way in ((), (os.environ.get("SDP_RUN", "sdp_run"), "--bpf"))
+    )
+    assert plain.stdout.endswith("\nclosed\n"), plain.stdout
+    equal((switched.stdout, switched.stderr), (plain.stdout, ""))
+
+
+# In mounts of its own: the library is loaded into every program, those included whose
+# environment the dynamic linker does not trust.
+EVERYWHERE = """
+set -e
+mount -t tmpfs none "$1"
+cp "$2" "$1/libsdp.so"
+cp "$(readlink -f "$(command -v python3)")" "$1/python3"
+chown 65534 "$1/python3"
+chmod 4755 "$1/python3"
+chmod 755 "$1/libsdp.so"
+mount -t tmpfs none /etc
+echo "$1/libsdp.so" >/etc/ld.so.preload
+SIMPLE_LIBSDP=1 SDP_DEBUG=1 exec "$1/python3" -c "$3"
+"""
+
+
+@case
+def a_set_user_id_program_does_not_go_by_the_environment() -> None:
+    library = os.environ["LD_PRELOAD"].rpartition(":")[2]
+    with tempfile.TemporaryDirectory() as place:
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", EVERYWHERE, "sh", place, library, SOCKET],
+            env=_without_library(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    equal((done.stdout, done.stderr), (f"{BOTH}\n", ""))
+
+
+@case
+def sdp_run_bpf_says_what_the_kernel_lacks() -> None:
+    hide = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
+    hidden = ("unshare", "--mount", "sh", "-c", hide, "sh")
+    lacks = "this kernel does not say what its functions are (CONFIG_DEBUG_INFO_BTF)"
+    equal(_by_bpf(*hidden), ("TCP\n", f"sdp_run: TCP, without --bpf: {lacks}\n"))

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import gc
 import os
 import select
 import socket
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import kinds
 from kinds import (
@@ -23,8 +26,10 @@ from kinds import (
     equal,
     fails,
     fallbacks,
+    in_thread,
     libc,
     listener_of,
+    raw_sdp,
     raw_tcp,
     reason,
     switched,
@@ -80,6 +85,53 @@ def connect_without_waiting_turns_to_tcp_unseen() -> None:
             equal(epoll.poll(PATIENCE)[0][1] & select.EPOLLIN, select.EPOLLIN)
             equal(client.recv(10), b"x")
             fails(errno.EAGAIN, client.recv, 10)
+
+
+@case
+def connect_turns_to_tcp_where_sdp_has_no_port_left() -> None:
+    ports = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    before = ports.read_text()
+    with listener_of(raw_tcp()) as listener, contextlib.ExitStack() as taken:
+        ports.write_text("40000 40003")
+        try:
+            for _ in range(4):
+                taken.enter_context(raw_sdp()).bind((kinds.HOST, 0))
+            with switched() as client:
+                client.connect(listener.getsockname())
+                equal((transport(client), reason(client)), (TCP, errno.EADDRNOTAVAIL))
+                with accepted(listener) as server:
+                    talk(client, server)
+        finally:
+            ports.write_text(before)
+
+
+@case
+def who_waits_for_the_connection_goes_over_tcp_with_it() -> None:
+    def send(sock: socket.socket) -> bytes:
+        sock.sendall(b"some bytes")
+        return b""
+
+    def receive(sock: socket.socket) -> bytes:
+        return sock.recv(10, socket.MSG_WAITALL)
+
+    def splice(sock: socket.socket) -> bytes:
+        read, write = os.pipe()
+        moved = os.splice(sock.fileno(), write, 10)
+        with os.fdopen(read, "rb") as piped, os.fdopen(write, "wb"):
+            return piped.read(moved)
+
+    for wait in (send, receive, splice):
+        with listener_of(raw_tcp()) as listener, switched() as client:
+            client.setblocking(False)
+            fails(errno.EINPROGRESS, client.connect, listener.getsockname())
+            client.setblocking(True)
+            with in_thread(lambda: wait(client)) as results, accepted(listener) as server:  # noqa: B023
+                if wait is send:
+                    equal(server.recv(10, socket.MSG_WAITALL), b"some bytes")
+                else:
+                    server.sendall(b"some bytes")
+            equal(results, [b"" if wait is send else b"some bytes"])
+            equal(transport(client), TCP)
 
 
 @case
@@ -252,3 +304,30 @@ def threads_that_connect_at_once() -> None:
         for thread in threads:
             thread.join(PATIENCE)
         equal(sorted(str(one) for one in found), ["0"] * 16 + ["2"] * 16)
+
+
+def _without_a_device() -> None:
+    os.unshare(os.CLONE_NEWNET)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    here = "127.0.0.1"
+    with raw_tcp() as listener, switched() as client:
+        listener.bind((here, 0))
+        listener.listen()
+        client.connect(listener.getsockname())
+        equal((transport(client), reason(client)), (TCP, errno.ENETUNREACH))
+        with accepted(listener) as server:
+            talk(client, server)
+    with switched() as listener, raw_tcp() as client:
+        listener.bind((here, 0))
+        equal((transport(listener), reason(listener)), (TCP, errno.ENOENT))
+        listener.listen()
+        client.connect(listener.getsockname())
+        with accepted(listener) as server:
+            talk(client, server)
+
+
+@case
+def a_host_without_a_device_is_on_tcp() -> None:
+    # The namespace is that of a thread, and goes with it.
+    with in_thread(_without_a_device):
+        pass

@@ -109,6 +109,11 @@ def talk(one: socket.socket, other: socket.socket) -> None:
         equal(sink.recv(10, socket.MSG_WAITALL), b"some bytes")
 
 
+def forget_peer(sock: socket.socket) -> None:
+    """connect(2) to AF_UNSPEC."""
+    equal(libc.connect(sock.fileno(), bytes(16), 16), 0)
+
+
 def accepted(listener: socket.socket) -> socket.socket:
     """The next connection, waiting for it."""
     sock, _ = listener.accept()

@@ -21,6 +21,7 @@ from kinds import (
     case,
     equal,
     fails,
+    forget_peer,
     in_thread,
     libc,
     listener_of,
@@ -178,6 +179,33 @@ def shutdown_of_a_listener_ends_accept() -> None:
             # Either order is right: accept() fails at once or is woken.
             listener.shutdown(socket.SHUT_RDWR)
         equal(results[0], errno.EINVAL)
+
+
+@case
+def a_listener_that_forgets_its_peers_stops_and_can_go_on() -> None:
+    for told, clients in ((BOTH, (raw_tcp, raw_sdp)), (TCP, (raw_tcp,))):
+        with raw_tcp() as probe, switched() as listener:
+            probe.bind((kinds.HOST, 0))
+            name = probe.getsockname()
+            probe.close()
+            listener.setsockopt(socket.IPPROTO_TCP, kinds.SDP_TRANSPORT, told)
+            # To a port by its number, which is kept.
+            listener.bind(name)
+            listener.listen(8)
+            accepts = lambda: listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)  # noqa: E731
+            equal(accepts(), 1)
+            forget_peer(listener)
+            equal(accepts(), 0)
+            for make in clients:
+                with make() as client:
+                    fails(errno.ECONNREFUSED, client.connect, name)
+            listener.listen(8)
+            equal(accepts(), 1)
+            for make in clients:
+                with make() as client:
+                    client.connect(name)
+                    with accepted(listener) as server:
+                        talk(client, server)
 
 
 @case

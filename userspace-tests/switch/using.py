@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import select
 import socket
+import struct
 import tempfile
+import time
 
+import kinds
 from kinds import (
     BOTH,
     CLIENTS,
@@ -23,7 +27,9 @@ from kinds import (
     case,
     equal,
     fails,
+    forget_peer,
     in_thread,
+    libc,
     listener_of,
     raw,
     raw_sdp,
@@ -33,6 +39,8 @@ from kinds import (
     talk,
     transport,
 )
+
+SO_PEEK_OFF = 42
 
 
 @case
@@ -108,6 +116,32 @@ def data_of_every_kind_over_the_companion() -> None:
 
 
 @case
+def a_reset_of_the_companion_shows_without_a_wait() -> None:
+    with listener_of(raw_tcp()) as listener, switched() as client:
+        client.connect(listener.getsockname())
+        with accepted(listener) as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        equal(transport(client), TCP)
+        limit = time.monotonic() + PATIENCE
+        error = 0
+        while error == 0 and time.monotonic() < limit:
+            error = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        equal(error, errno.ECONNRESET)
+        equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0)
+        equal(client.recv(1), b"")
+
+
+@case
+def a_peek_offset_of_the_companion_goes_with_its_peer() -> None:
+    with listener_of(raw_tcp()) as listener, switched() as client:
+        client.connect(listener.getsockname())
+        client.setsockopt(socket.SOL_SOCKET, SO_PEEK_OFF, 4)
+        equal(client.getsockopt(socket.SOL_SOCKET, SO_PEEK_OFF), 4)
+        forget_peer(client)
+        equal(client.getsockopt(socket.SOL_SOCKET, SO_PEEK_OFF), -1)
+
+
+@case
 def the_protocol_is_another_way_in() -> None:
     for family in (socket.AF_INET, socket.AF_INET6):
         with raw(family, IPPROTO_SDP) as sock:
@@ -126,6 +160,49 @@ def the_protocol_is_another_way_in() -> None:
                 client.connect(listener.getsockname())
                 with accepted(listener) as server:
                     equal(transport(server), wanted)
+
+
+@case
+def what_is_bound_stays_bound_whatever_it_becomes() -> None:
+    for wanted in (BOTH, TCP):
+        with listener_of(raw_tcp()) as listener, switched() as client:
+            client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, SDP)
+            client.bind((kinds.HOST, 0))
+            name = client.getsockname()
+            client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, wanted)
+            client.connect(listener.getsockname())
+            with accepted(listener) as server:
+                equal((transport(client), server.getpeername()), (TCP, name))
+    with raw_tcp() as taken, switched() as client:
+        taken.bind((kinds.HOST, 0))
+        client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, SDP)
+        client.bind(taken.getsockname())
+        for wanted in (BOTH, TCP):
+            fails(errno.EADDRINUSE, client.setsockopt, socket.IPPROTO_TCP, SDP_TRANSPORT, wanted)
+            equal((transport(client), client.getsockname()), (SDP, taken.getsockname()))
+
+
+@case
+def an_ipv4_socket_goes_to_no_ipv6_address() -> None:
+    for make in (raw_tcp, switched, lambda: raw(socket.AF_INET, IPPROTO_SDP)):
+        with make() as sock:
+            address = struct.pack("=HH4x16s4x", socket.AF_INET6, 0x0100, bytes(15) + b"\1")
+            equal(libc.connect(sock.fileno(), address, 28), -1)
+            equal(ctypes.get_errno(), errno.EAFNOSUPPORT)
+            equal(transport(sock), None if make is raw_tcp else BOTH)
+
+
+@case
+def options_reach_a_companion_that_is_put_aside() -> None:
+    with listener_of(raw_tcp()) as listener, switched() as client:
+        client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, SDP)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 123)
+        client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 16)
+        client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, BOTH)
+        client.connect(listener.getsockname())
+        equal(transport(client), TCP)
+        equal(client.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), 123)
+        equal(client.getsockopt(socket.IPPROTO_IP, socket.IP_TOS), 16)
 
 
 @case

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from twohosts import counters
+from twohosts import counters, loaded
 from twohosts.failure import Failure, check
 from twohosts.hosts import PATIENCE, Host, Server
 from twohosts.lab import Case, Lab, Measured
@@ -152,19 +152,41 @@ def _tcp_peer(lab: Lab) -> Measured:
 
 
 @contextlib.contextmanager
-def _cgroup(lab: Lab) -> Iterator[Path]:
-    """One that commands on both hosts see: `ip netns exec` mounts another /sys."""
-    top = lab.directory / "cgroups"
+def _mounted(lab: Lab, name: str, *how: str) -> Iterator[Path]:
+    """Cgroups where commands on both hosts see them: `ip netns exec` mounts another /sys."""
+    top = lab.directory / name
     top.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "cgroup2", "cgroup2", str(top)], check=True)
-    group = top / "switched"
-    group.mkdir()
+    subprocess.run(["mount", *how, str(top)], check=True)
     try:
-        yield group
+        yield top
     finally:
-        _until("an empty cgroup", lambda: not (group / "cgroup.procs").read_text())
-        group.rmdir()
         subprocess.run(["umount", str(top)], check=True)
+
+
+_CGROUPS = ("cgroups", "-t", "cgroup2", "cgroup2")
+
+
+@contextlib.contextmanager
+def _cgroup(lab: Lab) -> Iterator[Path]:
+    """One of our own."""
+    with _mounted(lab, *_CGROUPS) as top:
+        group = top / "switched"
+        group.mkdir()
+        try:
+            yield group
+        finally:
+            _until("an empty cgroup", lambda: not (group / "cgroup.procs").read_text())
+            group.rmdir()
+
+
+def _within(group: Path) -> tuple[str, ...]:
+    """What makes a command run in a cgroup."""
+    return ("sh", "-c", f'echo 0 >{group}/cgroup.procs && exec "$@"', "-")
+
+
+def _is_switched() -> bool:
+    """Whether a switch is in the kernel."""
+    return "sdp_run" in loaded.programs()
 
 
 def _of_a_cgroup(lab: Lab) -> Measured:
@@ -178,10 +200,11 @@ def _of_a_cgroup(lab: Lab) -> Measured:
         return counters.difference(before, counters.read(lab.a)).get("active_opens", 0)
 
     with _cgroup(lab) as group, _caddy(lab):
-        inside = ("sh", "-c", f'echo 0 >{group}/cgroup.procs; exec "$@"', "-")
+        inside = _within(group)
         with lab.a.start(
             lab.switched("--debug", "--cgroup", str(group)), ready="makes SDP sockets"
         ):
+            check(_is_switched(), "the program of the switch is not found")
             check(opened(*_fetch(lab, *inside)) == 1, "a process of the cgroup did not use SDP")
             check(opened(*_fetch(lab)) == 0, "another process used SDP")
         check(opened(*_fetch(lab, *inside)) == 0, "SDP was used after the end of the switch")
@@ -190,15 +213,47 @@ def _of_a_cgroup(lab: Lab) -> Measured:
 
 def _nothing_stays(lab: Lab) -> Measured:
     """The cgroup and the program in the kernel go when the last process has gone."""
-    top = lab.directory / "cgroups"
-    top.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "cgroup2", "cgroup2", str(top)], check=True)
-    try:
+    with _mounted(lab, *_CGROUPS) as top:
         status = lab.a.run(lab.switched("sh", "-c", "exit 7"), may_fail=True).returncode
         check(status == 7, f"status {status} instead of the program's")
         _until("no cgroup of sdp_run", lambda: not list(top.rglob("sdp_run.*")))
-    finally:
-        subprocess.run(["umount", str(top)], check=True)
+        _until("no program of sdp_run", lambda: not _is_switched())
+    return Measured("gone", 0)
+
+
+def _nothing_stays_of_what_failed(lab: Lab) -> Measured:
+    """Others are in the cgroup; it is not switched where the program does not run in it."""
+    _until("no program of sdp_run", lambda: not _is_switched())
+    with _cgroup(lab) as group:
+        sleep = ("sh", "-c", "echo here; exec sleep 100000")
+        with (
+            lab.a.start([*_within(group), *sleep], ready="here"),
+            _mounted(lab, "unwritable", "--bind", str(group)) as unwritable,
+        ):
+            subprocess.run(["mount", "-o", "remount,bind,ro", str(unwritable)], check=True)
+            done = lab.a.run(lab.switched("--cgroup", str(unwritable), "true"))
+            check("TCP, without --bpf: cannot enter" in done.stderr, done.stderr)
+            check(not _is_switched(), "switched, although the cgroup could not be entered")
+            missing = lab.switched("--cgroup", str(group), "/nonexistent/program")
+            status = lab.a.run(missing, may_fail=True).returncode
+            check(status == 127, f"status {status} for a program that is not there")
+            check(not _is_switched(), "switched, although there was no program")
+    return Measured("gone", 0)
+
+
+def _nothing_stays_from_within(lab: Lab) -> Measured:
+    """Who waits for the end of the cgroup's processes is none of them."""
+    with _cgroup(lab) as group, _mounted(lab, "part", "--bind", str(group)) as part:
+        inner = group / "inner"
+        inner.mkdir()
+        # From the second there is no way out.
+        for directory in (group, part):
+            exits = lab.switched("--cgroup", str(directory), "sh", "-c", "exit 7")
+            status = lab.a.run([*_within(inner), *exits], may_fail=True).returncode
+            check(status == 7, f"status {status} instead of the program's")
+            _until("no program of sdp_run", lambda: not _is_switched())
+        _until("an empty cgroup", lambda: not (inner / "cgroup.procs").read_text())
+        inner.rmdir()
     return Measured("gone", 0)
 
 
@@ -212,4 +267,6 @@ def cases(_lab: Lab) -> list[Case]:
         Case("a peer without SDP", _tcp_peer),
         Case("sdp_run --bpf --cgroup", _of_a_cgroup),
         Case("nothing of sdp_run --bpf stays", _nothing_stays),
+        Case("nothing of a switch that failed stays", _nothing_stays_of_what_failed),
+        Case("nothing of a switch from within stays", _nothing_stays_from_within),
     ]

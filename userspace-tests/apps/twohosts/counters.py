@@ -38,6 +38,13 @@ def read(host: Host) -> Counters:
     return parse(text)
 
 
+def accepted_by_tcp(host: Host) -> int:
+    """How many connections TCP's listeners of a host have had."""
+    lines = [line.split() for line in (host.file("/proc/net/snmp") or "").splitlines()]
+    names, values = (line for line in lines if line and line[0] == "Tcp:")
+    return int(values[names.index("PassiveOpens")])
+
+
 def difference(before: Counters, after: Counters) -> Counters:
     """What changed, by how much."""
     return {

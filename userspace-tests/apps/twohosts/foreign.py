@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +19,42 @@ class Skip:
     reason: str
 
 
-def skips(path: Path) -> list[Skip]:
-    """What a list of skips says: `test  # reason` on each line, and comments."""
+@dataclass
+class Declines:
+    """With which words tests may leave themselves out; with others they fail."""
+
+    patterns: list[re.Pattern[str]]
+
+    def has(self, said: str) -> bool:
+        """Whether a test may be left out with these words."""
+        return any(pattern.fullmatch(said) for pattern in self.patterns)
+
+
+# How a line begins that is about words of the tests themselves.
+SAID = "says "
+
+
+def _lines(path: Path) -> list[Skip]:
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        test, mark, reason = line.partition("#")
+        test, mark, reason = line.partition(" # ")
         if not mark or not test.strip() or not reason.strip():
             sys.exit(f"{path}:{number}: a test, then `# reason`")
         found.append(Skip(test.strip(), reason.strip()))
     return found
+
+
+def skips(path: Path) -> list[Skip]:
+    """The tests that a list says are left out: `test  # reason` on each line, and comments."""
+    return [line for line in _lines(path) if not line.test.startswith(SAID)]
+
+
+def declines(path: Path) -> Declines:
+    """The words with which tests may leave themselves out: `says pattern  # reason`."""
+    said = [line.test.removeprefix(SAID) for line in _lines(path) if line.test.startswith(SAID)]
+    return Declines([re.compile(pattern) for pattern in said])
 
 
 class Report:
@@ -48,6 +74,14 @@ class Report:
     def skip(self, name: str, reason: str) -> None:
         """A test that was not run."""
         self.add(name, True, f" # SKIP {reason}")
+
+    def declined(self, name: str, said: str, may_say: Declines) -> None:
+        """A test that has left itself out."""
+        if may_say.has(said):
+            self.skip(name, said)
+        else:
+            say(f"# left itself out, which nobody expected: {said}")
+            self.add(name, False)
 
     def end(self) -> None:
         """The plan; and the end of the program, with 1 if something failed."""

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable
 
 AF_INET_SDP = 27
+IPPROTO_SDP = 257
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -3,16 +3,29 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import os
 import socket
 
 from peer import refuses
 from register import case
 from scene import Scene
 from twohosts.failure import check
-from twohosts.native import AF_INET_SDP
+from twohosts.loaded import attributes, bpf
+from twohosts.native import AF_INET_SDP, IPPROTO_SDP
 
-IPPROTO_SDP = 257
+BPF_MAP_CREATE = 0
+BPF_MAP_UPDATE_ELEM = 2
+BPF_MAP_TYPE_SOCKMAP = 15
+
+
+def put(sockmap: int, sock: socket.socket) -> None:
+    """Has BPF take over what the socket does."""
+    key = ctypes.c_uint32(0)
+    value = ctypes.c_uint32(sock.fileno())
+    where = (ctypes.addressof(key), ctypes.addressof(value))
+    bpf(BPF_MAP_UPDATE_ELEM, attributes("=IxxxxQQQ", sockmap, *where, 0))
 
 
 @case("kernel users: they get no socket of SDP")
@@ -44,3 +57,19 @@ def told_apart(scene: Scene) -> None:
     check(not peer.looks_like_tcp(scene.listener.sock.fileno()), "a listener")
     for stream in scene.bystanders:
         check(not peer.looks_like_tcp(stream.sock.fileno()), "a connection")
+
+
+@case("kernel users: no sockmap takes a socket of SDP")
+def out_of_sockmaps(scene: Scene) -> None:
+    """Whose entries have the operations of TCP."""
+    sockmap = bpf(BPF_MAP_CREATE, attributes("=IIII", BPF_MAP_TYPE_SOCKMAP, 4, 4, 1))
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as tcp:
+            put(sockmap, tcp)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_SDP) as fresh:
+            refuses(errno.EOPNOTSUPP, put, sockmap, fresh)
+        refuses(errno.EOPNOTSUPP, put, sockmap, scene.listener.sock)
+        for stream in scene.bystanders:
+            refuses(errno.EOPNOTSUPP, put, sockmap, stream.sock)
+    finally:
+        os.close(sockmap)

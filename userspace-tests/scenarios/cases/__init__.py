@@ -6,6 +6,7 @@ from cases import (
     connects_during_removal,
     device_addition,
     device_removal,
+    failing_both,
     failing_calls,
     failing_load,
     idle_connections,
@@ -17,6 +18,7 @@ from cases import (
     module_removal,
     namespace_deletion,
     region_shortage,
+    taking_over,
     tight_cgroup,
 )
 
@@ -25,6 +27,7 @@ __all__ = [
     "connects_during_removal",
     "device_addition",
     "device_removal",
+    "failing_both",
     "failing_calls",
     "failing_load",
     "idle_connections",
@@ -36,5 +39,6 @@ __all__ = [
     "module_removal",
     "namespace_deletion",
     "region_shortage",
+    "taking_over",
     "tight_cgroup",
 ]

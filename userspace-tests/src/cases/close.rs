@@ -370,6 +370,20 @@ pub const CASES: &[Case] = &[
         },
     ),
     Case::connected(
+        "reset_shows_in_so_error_without_a_wait",
+        |_, s| reset(s),
+        |t, s| {
+            let mut error = None;
+            t.until(|| {
+                error = s.error().expect("SO_ERROR");
+                error.is_some()
+            });
+            t.eq("the first time", error, Some(Errno(ECONNRESET)));
+            t.eq("the second time", s.error(), Ok(None));
+            t.eq("recv", s.recv(&mut [0; 8], 0), Ok(0));
+        },
+    ),
+    Case::connected(
         "exit_of_a_process_closes_its_connection",
         |t, s| {
             let (fd, copy) = (s.fd(), s.dup().expect("dup"));

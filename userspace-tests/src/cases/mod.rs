@@ -16,6 +16,7 @@ mod matrix;
 mod names;
 mod namespaces;
 mod oob;
+mod option_sweep;
 mod options;
 mod patience;
 mod peeking;
@@ -44,6 +45,7 @@ const TABLES: &[&[Case]] = &[
     accept::CASES,
     names::CASES,
     options::CASES,
+    option_sweep::CASES,
     remembered::CASES,
     shared_ports::CASES,
     peeking::CASES,

@@ -16,6 +16,7 @@ use crate::sock::{Sock, TCP_CLOSE, TCP_CLOSE_WAIT, TCP_ESTABLISHED, TCP_FIN_WAIT
 use crate::uapi;
 use crate::world::Family;
 
+const NO_FASTOPEN: &str = "no data goes with the first message of an SDP connection";
 const OWN_OPTION: &str = "the option belongs to the family";
 
 fn switch(t: &Role, name: &str, sock: &Sock, level: c_int, option: c_int) {
@@ -194,6 +195,26 @@ pub const CASES: &[Case] = &[
             }
         }
     }),
+    Case::alone("option_msg_fastopen_is_not_for_sdp", |t| {
+        let listener = t.listener(1);
+        let sock = t.socket();
+        let there = t.here(t.port_of(&listener));
+        let sent = sock.send_to(b"x", libc::MSG_FASTOPEN, &there);
+        t.see("send", sent);
+        if sent.is_err() {
+            // The socket is as it was.
+            sock.connect(&there).expect("connect");
+            t.send_all(&sock, b"x");
+        }
+        let other = listener.accept().expect("accept");
+        t.eq("data", t.recv_exactly(&other, 1), b"x".to_vec());
+        t.see("once more", sock.send_to(b"y", libc::MSG_FASTOPEN, &there));
+    })
+    .both_versions()
+    .differs(&[
+        Difference { label: "send", tcp: "1", sdp: "EOPNOTSUPP", reason: NO_FASTOPEN },
+        Difference { label: "once more", tcp: "EISCONN", sdp: "EOPNOTSUPP", reason: NO_FASTOPEN },
+    ]),
     Case::connected(
         "option_incoming_cpu_names_a_processor",
         |t, s| {

@@ -322,6 +322,34 @@ pub const CASES: &[Case] = &[
         keep_open,
     ),
     Case::connected(
+        "recv_lowat_is_content_with_all_that_can_come",
+        |t, s| {
+            let many = 100;
+            s.set(SOL_SOCKET, libc::SO_RCVLOWAT, &many).expect("SO_RCVLOWAT");
+            t.say("send");
+            let mut left = many as usize;
+            while left > 0 {
+                t.await_events(s, POLLIN);
+                left -= s.recv(&mut vec![0; left], libc::MSG_DONTWAIT).expect("recv");
+                let mark = left.max(1) as libc::c_int;
+                s.set(SOL_SOCKET, libc::SO_RCVLOWAT, &mark).expect("SO_RCVLOWAT");
+            }
+            t.say("send");
+            let peeked = s.recv(&mut [0; 100], MSG_PEEK | MSG_WAITALL).expect("recv");
+            t.holds("peek", peeked > 0);
+            t.recv_exactly(s, 100);
+        },
+        |t, s| {
+            s.set(libc::SOL_TCP, libc::TCP_NODELAY, &1).expect("TCP_NODELAY");
+            for _ in 0..2 {
+                t.wait("send");
+                for _ in 0..100 {
+                    t.send_all(s, b"x");
+                }
+            }
+        },
+    ),
+    Case::connected(
         "recv_lowat_holds_poll_back",
         |t, s| {
             s.set(SOL_SOCKET, libc::SO_RCVLOWAT, &500).expect("SO_RCVLOWAT");

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! Options that change nothing on SDP, and are kept all the same as TCP keeps them.
 
-use libc::{c_int, SOL_TCP};
+use libc::{c_int, SOL_SOCKET, SOL_TCP};
 
-use crate::case::Case;
+use crate::case::{Case, Difference};
+use crate::errno::Res;
 use crate::role::Role;
 use crate::sock::Sock;
 use crate::world::Ip;
 
+const SO_RCVMARK: c_int = 75;
 const TCP_NOTSENT_LOWAT: c_int = 25;
 const TCP_SAVE_SYN: c_int = 27;
 const IPV6_AUTOFLOWLABEL: c_int = 70;
@@ -19,6 +21,64 @@ fn walk(t: &Role, sock: &Sock, level: c_int, option: c_int, values: &[c_int]) {
         t.see(&format!("set {value}"), sock.set(level, option, value));
         t.see(&format!("after {value}"), sock.get(level, option));
     }
+}
+
+/// The name in `TCP_CONGESTION`.
+fn congestion(sock: &Sock) -> Res<String> {
+    let name = sock.get_as(SOL_TCP, libc::TCP_CONGESTION, [0xff_u8; 16])?;
+    let text = name.split(|byte| *byte == 0).next().unwrap_or(&name);
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+/// What a listener has, so that a connection of it may have it.
+fn furnish(listener: &Sock) {
+    for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        listener.set_timeout(option, 77_500).expect("a limit");
+    }
+    listener.set_linger(true, 7).expect("SO_LINGER");
+    for (level, option, value) in INHERITED {
+        listener.set(*level, *option, value).expect("an option");
+    }
+    listener.set(SOL_TCP, libc::TCP_CONGESTION, b"reno").expect("TCP_CONGESTION");
+}
+
+const INHERITED: &[(c_int, c_int, c_int)] = &[
+    (SOL_SOCKET, libc::SO_PRIORITY, 6),
+    (SOL_SOCKET, libc::SO_MARK, 5),
+    (SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+    (SOL_SOCKET, libc::SO_OOBINLINE, 1),
+    (SOL_SOCKET, libc::SO_RCVLOWAT, 3),
+    (SOL_SOCKET, libc::SO_BUSY_POLL, 9),
+    (SOL_SOCKET, libc::SO_MAX_PACING_RATE, 100_000_000),
+    (SOL_SOCKET, libc::SO_TIMESTAMP, 1),
+    (SOL_SOCKET, libc::SO_RXQ_OVFL, 1),
+    (SOL_SOCKET, libc::SO_SELECT_ERR_QUEUE, 1),
+    (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, 1),
+    (SOL_SOCKET, SO_RCVMARK, 1),
+    (SOL_TCP, libc::TCP_NODELAY, 1),
+    (SOL_TCP, libc::TCP_CORK, 1),
+    (SOL_TCP, libc::TCP_KEEPIDLE, 777),
+    (SOL_TCP, libc::TCP_KEEPINTVL, 111),
+    (SOL_TCP, libc::TCP_KEEPCNT, 4),
+    (SOL_TCP, libc::TCP_SYNCNT, 3),
+    (SOL_TCP, libc::TCP_LINGER2, 30),
+    (libc::SOL_IP, libc::IP_TOS, 0x10),
+    (libc::SOL_IP, libc::IP_TTL, 33),
+];
+
+fn see_inherited(t: &Role, sock: &Sock) {
+    let zero = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        let limit = sock.get_as(SOL_SOCKET, option, zero).expect("a limit");
+        t.see(&format!("limit {option}"), (limit.tv_sec, limit.tv_usec));
+    }
+    let off = libc::linger { l_onoff: -1, l_linger: -1 };
+    let linger = sock.get_as(SOL_SOCKET, libc::SO_LINGER, off).expect("SO_LINGER");
+    t.see("linger", (linger.l_onoff, linger.l_linger));
+    for (level, option, _) in INHERITED {
+        t.see(&format!("option {option} of level {level}"), sock.get(*level, *option));
+    }
+    t.see("congestion", congestion(sock));
 }
 
 /// Offsets in `struct tcp_info`.
@@ -154,6 +214,45 @@ pub const CASES: &[Case] = &[
         }
     })
     .both_versions(),
+    Case::alone("remembered_options_of_the_ip_stack", |t| {
+        for (name, option, values) in [
+            ("SO_PRIORITY", libc::SO_PRIORITY, [6, 7, 0]),
+            ("SO_MARK", libc::SO_MARK, [5, -1, 0]),
+            ("SO_MAX_PACING_RATE", libc::SO_MAX_PACING_RATE, [100_000, 0, -1]),
+            ("SO_BUSY_POLL", libc::SO_BUSY_POLL, [50, 0, -1]),
+            ("SO_TIMESTAMP", libc::SO_TIMESTAMP, [1, 5, 0]),
+            ("SO_TIMESTAMPNS", libc::SO_TIMESTAMPNS, [1, 5, 0]),
+            ("SO_INCOMING_NAPI_ID", libc::SO_INCOMING_NAPI_ID, [1, 0, -1]),
+        ] {
+            t.see("of", name);
+            walk(t, &t.socket(), SOL_SOCKET, option, &values);
+        }
+    })
+    .both_versions(),
+    Case::alone("remembered_tcp_congestion", |t| {
+        let sock = t.socket();
+        t.see("at first", congestion(&sock));
+        for name in [&b"cubic"[..], b"reno\0and more", b"no such name", b"", b"cubic\0"] {
+            let set = sock.set_raw(
+                SOL_TCP,
+                libc::TCP_CONGESTION,
+                name.as_ptr().cast(),
+                name.len() as libc::socklen_t,
+            );
+            t.see(&format!("set {name:?}"), set);
+            t.see(&format!("after {name:?}"), congestion(&sock));
+        }
+        let nowhere = sock.set_raw(SOL_TCP, libc::TCP_CONGESTION, std::ptr::null(), 5);
+        t.err("set from null", nowhere, libc::EFAULT);
+        t.see("cut", sock.get_as(SOL_TCP, libc::TCP_CONGESTION, [0_u8; 3]).map(|n| n.to_vec()));
+    })
+    .both_versions()
+    .differs(&[Difference {
+        label: "at first",
+        tcp: "cubic",
+        sdp: "rdma",
+        reason: "the transport of the device regulates the flow",
+    }]),
     Case::alone("remembered_options_without_a_value", |t| {
         let sock = t.socket();
         let nothing = |level, option| sock.set_raw(level, option, std::ptr::null(), 0);
@@ -244,6 +343,23 @@ pub const CASES: &[Case] = &[
             t.send_all(&sock, b"x");
         },
     ),
+    Case::two(
+        "remembered_options_are_inherited_from_every_level",
+        |t| {
+            let listener = t.bound();
+            furnish(&listener);
+            listener.listen(1).expect("listen");
+            t.tell("port", t.port_of(&listener));
+            let sock = listener.accept().expect("accept");
+            see_inherited(t, &sock);
+            t.eq("data", t.recv_exactly(&sock, 3), b"xyz".to_vec());
+        },
+        |t| {
+            let sock = t.connect_told();
+            t.send_all(&sock, b"xyz");
+        },
+    )
+    .both_versions(),
     Case::connected(
         "remembered_options_can_be_set_on_a_connection",
         |t, s| {
@@ -251,6 +367,8 @@ pub const CASES: &[Case] = &[
                 t.ok("set", s.set(SOL_TCP, option, &77));
                 t.eq("get", s.get(SOL_TCP, option), Ok(77));
             }
+            t.ok("set congestion", s.set(SOL_TCP, libc::TCP_CONGESTION, b"cubic"));
+            t.eq("congestion", congestion(s), Ok("cubic".to_string()));
             t.send_all(s, b"x");
         },
         |t, s| t.eq("data", t.recv_exactly(s, 1), b"x".to_vec()),

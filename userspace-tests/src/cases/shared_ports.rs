@@ -77,6 +77,27 @@ pub const CASES: &[Case] = &[
         assert_eq!(unsafe { libc::setresuid(1000, 1000, 0) }, 0);
         t.err("bind", sharing(t).bind(&t.here(port)), EADDRINUSE);
     }),
+    Case::two(
+        "shared_port_of_a_user_stays_the_users_with_connections_waiting",
+        |t| {
+            // SAFETY: a plain call; this process belongs to the case.
+            assert_eq!(unsafe { libc::setresuid(1000, 1000, 0) }, 0);
+            let first = sharing(t);
+            first.bind(&t.here(0)).expect("bind");
+            first.listen(4).expect("listen");
+            let port = t.port_of(&first);
+            t.tell("port", port);
+            t.wait("connected");
+            t.ok("a second", sharing(t).bind(&t.here(port)));
+            t.ok("accept", first.accept());
+            t.say("accepted");
+        },
+        |t| {
+            let _sock = t.connected(t.hear("port"));
+            t.say("connected");
+            t.wait("accepted");
+        },
+    ),
     Case::alone("shared_port_option_can_be_taken_back", |t| {
         let sock = t.socket();
         t.eq("at first", sock.get(SOL_SOCKET, SO_REUSEPORT), Ok(0));

@@ -3,14 +3,15 @@
 
 use io_uring::{cqueue, opcode, squeue::Entry, types, IoUring};
 use libc::{
-    ECANCELED, ECONNREFUSED, EPIPE, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLIN, SHUT_WR,
-    SOL_SOCKET, SOL_TCP,
+    ECANCELED, ECONNREFUSED, EINPROGRESS, EPIPE, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLERR,
+    POLLIN, POLLOUT, SHUT_WR, SOL_SOCKET, SOL_TCP,
 };
 
 use super::zcopy;
 use crate::addr::Addr;
 use crate::case::Case;
 use crate::errno::{Errno, Res};
+use crate::link::Delay;
 use crate::payload::{bytes, Digest};
 use crate::role::Role;
 use crate::sock::Sock;
@@ -102,10 +103,27 @@ fn zc_part(len: usize) -> Vec<u8> {
     bytes(len as u64, len)
 }
 
+/// A listener that speaks TCP and not SDP, where a socket of this family may turn to TCP.
+fn told_listener_of_tcp(t: &Role) -> Sock {
+    if t.family == Family::Sdp {
+        return told_listener(t);
+    }
+    let here = t.here(0);
+    let listener = Sock::new(here.family(), libc::SOCK_STREAM, 0).expect("socket");
+    listener.bind(&here).expect("bind");
+    listener.listen(8).expect("listen");
+    tell_port(t, &listener);
+    listener
+}
+
 fn told_listener(t: &Role) -> Sock {
     let listener = t.listener(8);
-    t.tell("port", t.port_of(&listener));
+    tell_port(t, &listener);
     listener
+}
+
+fn tell_port(t: &Role, listener: &Sock) {
+    t.tell("port", t.port_of(listener));
 }
 
 pub const CASES: &[Case] = &[
@@ -336,6 +354,36 @@ pub const CASES: &[Case] = &[
             t.eq("close", ring.run(opcode::Close::new(fd(&sock)).build()), Ok(0));
             // The ring has closed the descriptor.
             std::mem::forget(sock);
+        },
+    )
+    .both_versions(),
+    Case::two(
+        "uring_connect_turns_to_tcp_unseen",
+        |t| {
+            // So that TCP's answer does not come while it is asked.
+            let _late = Delay::start();
+            let listener = told_listener_of_tcp(t);
+            for _ in 0..2 {
+                let sock = listener.accept().expect("accept");
+                t.eq("data", t.recv_to_end(&sock), b"ring".to_vec());
+            }
+        },
+        |t| {
+            let mut ring = Ring::new();
+            let to = t.there(t.hear("port"));
+            let sock = t.socket();
+            t.eq("connect", ring.run(connect(&sock, &to)), Ok(0));
+            t.send_all(&sock, b"ring");
+            t.ok("close", sock.close());
+
+            let sock = t.socket();
+            sock.set_nonblocking(true).expect("O_NONBLOCK");
+            t.err("connect without waiting", sock.connect(&to), EINPROGRESS);
+            let poll = opcode::PollAdd::new(fd(&sock), (POLLOUT | POLLERR) as u32).build();
+            t.eq("poll", ring.run(poll), Ok(i32::from(POLLOUT)));
+            t.eq("SO_ERROR", sock.error(), Ok(None));
+            t.send_all(&sock, b"ring");
+            t.ok("close that, too", sock.close());
         },
     )
     .both_versions(),

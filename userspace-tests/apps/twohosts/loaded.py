@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""bpf(2), and the BPF programs that are in the kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+
+_SYS_BPF = {"x86_64": 321}.get(os.uname().machine, 280)
+_PROG_GET_NEXT_ID, _PROG_GET_FD_BY_ID, _OBJ_GET_INFO_BY_FD = 11, 13, 15
+
+# Where the name stands in what is said of a program, and how long all of that is.
+_NAME = slice(64, 80)
+_INFO = 80
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def bpf(command: int, told: ctypes.Array[ctypes.c_char]) -> int:
+    """bpf(2)"""
+    result = _libc.syscall(_SYS_BPF, command, told, len(told))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(result)
+
+
+def attributes(layout: str, *values: int) -> ctypes.Array[ctypes.c_char]:
+    """What bpf(2) is told, as struct.pack() lays it out; it may be written to."""
+    packed = struct.pack(layout, *values)
+    return ctypes.create_string_buffer(packed, len(packed))
+
+
+def programs() -> list[str]:
+    """Their names."""
+    names = []
+    number = 0
+    while True:
+        place = attributes("III", number, 0, 0)
+        try:
+            bpf(_PROG_GET_NEXT_ID, place)
+            number = struct.unpack("III", place.raw)[1]
+            program = bpf(_PROG_GET_FD_BY_ID, attributes("III", number, 0, 0))
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            # The end, or one that has just gone.
+            if struct.unpack("III", place.raw)[1] == 0:
+                return names
+            continue
+        try:
+            info = ctypes.create_string_buffer(_INFO)
+            bpf(_OBJ_GET_INFO_BY_FD, attributes("IIQ", program, _INFO, ctypes.addressof(info)))
+            names.append(info.raw[_NAME].rstrip(b"\0").decode())
+        finally:
+            os.close(program)

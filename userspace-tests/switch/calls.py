@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A program for the library to be loaded into. Its argument is a JSON list of sockets.
+
+A socket is an object: `family` if it is not IPv4, `timeout` if it has one, and the names that
+`bind`, `listen` and `connect` are called with. For each a line comes of what the socket uses and
+its own address, or of the call that failed and how.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import select
+import socket
+import sys
+
+SDP_TRANSPORT = 83
+
+
+def _connect_again(sock: socket.socket, name: tuple[str, int]) -> None:
+    """As a program that asks by a second connect() how the first one has ended."""
+    sock.setblocking(False)
+    result = sock.connect_ex(name)
+    while result in (errno.EINPROGRESS, errno.EALREADY):
+        select.select([], [sock], [])
+        result = sock.connect_ex(name)
+    if result not in (0, errno.EISCONN):
+        raise OSError(result, "connect")
+
+
+def _outcome(wanted: dict[str, list[object]], sock: socket.socket) -> list[object]:
+    calls = {
+        "bind": sock.bind,
+        "listen": lambda _name: sock.listen(),
+        "connect": sock.connect,
+        "connect_again": lambda name: _connect_again(sock, name),
+    }
+    for call, make in calls.items():
+        if call in wanted:
+            try:
+                make(tuple(wanted[call]))
+            except OSError as error:
+                return [call, errno.errorcode[error.errno or 0]]
+    try:
+        used = sock.getsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT)
+    except OSError:
+        used = None
+    return [used, sock.getsockname()[0]]
+
+
+def main() -> None:
+    """Makes them one by one."""
+    for wanted in json.loads(sys.argv[1]):
+        family = getattr(socket, wanted.get("family", "AF_INET"))
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            sock.settimeout(wanted.get("timeout"))
+            print(json.dumps(_outcome(wanted, sock)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""What the rules of libsdp.conf make of sockets, and what the log says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import kinds
+from kinds import BOTH, PATIENCE, SDP, TCP, case, equal, listener_of, raw_sdp, raw_tcp, switched
+
+CALLS = Path(__file__).with_name("calls.py")
+
+# An address of this host that no RDMA device has.
+ELSEWHERE = "10.99.0.1"
+
+Socket = dict[str, object]
+
+
+def _calls(sockets: list[Socket], **environment: str) -> tuple[list[list[object]], str]:
+    """What becomes of them in a program of their own, and what is said on standard error."""
+    done = subprocess.run(
+        [sys.executable, str(CALLS), json.dumps(sockets)],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def _ruled(rules: list[str], wanted: list[tuple[Socket, list[object]]]) -> None:
+    """By these rules that becomes of the sockets."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write("".join(f"use {rule}\n" for rule in rules))
+        file.flush()
+        seen, said = _calls([sock for sock, _ in wanted], LIBSDP_CONFIG_FILE=file.name)
+    equal(said, "")
+    for (sock, outcome), result in zip(wanted, seen, strict=True):
+        equal((sock, result), (sock, outcome))
+
+
+@contextlib.contextmanager
+def _elsewhere() -> Iterator[None]:
+    """The address is there."""
+    change = lambda what: subprocess.run(  # noqa: E731
+        ["ip", "address", what, f"{ELSEWHERE}/32", "dev", "lo"], check=True
+    )
+    change("add")
+    try:
+        yield
+    finally:
+        change("del")
+
+
+@case
+def rules_for_clients_go_by_address_and_port() -> None:
+    with (
+        listener_of(switched()) as one,
+        listener_of(switched()) as two,
+        listener_of(switched()) as three,
+        listener_of(raw_tcp()) as tcp,
+        listener_of(raw_sdp()) as sdp,
+    ):
+        a, b, c, only_tcp, only_sdp = (
+            list(sock.getsockname()) for sock in (one, two, three, tcp, sdp)
+        )
+        _ruled(
+            [
+                f"tcp client * {kinds.HOST}:{a[1]}",
+                f"sdp client calls* {kinds.HOST}/32:{b[1]}",
+                f"sdp client python3* {kinds.HOST}/32:{b[1]}",
+                f"sdp client * *:{only_tcp[1]}",
+                f"tcp client * 10.0.0.0/8:{only_sdp[1]}",
+                "both client * *:*",
+            ],
+            [
+                ({"connect": a}, [TCP, kinds.HOST]),
+                ({"connect": b}, [SDP, kinds.HOST]),
+                ({"connect": c}, [SDP, kinds.HOST]),
+                ({"connect": only_tcp}, ["connect", "ECONNREFUSED"]),
+                ({"connect": only_sdp}, ["connect", "ECONNREFUSED"]),
+                # The same without waiting, and from an address of its own.
+                ({"connect": a, "timeout": PATIENCE}, [TCP, kinds.HOST]),
+                ({"connect": b, "timeout": PATIENCE}, [SDP, kinds.HOST]),
+                ({"connect": a, "bind": [kinds.HOST, 0]}, [TCP, kinds.HOST]),
+                ({"connect": b, "bind": [kinds.HOST, 0]}, [SDP, kinds.HOST]),
+                ({"connect": c, "bind": [kinds.HOST, 0]}, [SDP, kinds.HOST]),
+            ],
+        )
+        _ruled(
+            [f"tcp client * {kinds.HOST}:1-65535", "sdp client * *:*"],
+            [
+                ({"connect": only_tcp}, [TCP, kinds.HOST]),
+                ({"connect": c}, [TCP, kinds.HOST]),
+            ],
+        )
+
+
+@case
+def rules_for_servers_go_by_address_and_port() -> None:
+    # SDP alone is bound where TCP's port is taken, and TCP alone where SDP's is.
+    with raw_tcp() as tcp, raw_sdp() as sdp:
+        for sock in (tcp, sdp):
+            sock.bind((kinds.HOST, 0))
+        taken_in_tcp, taken_in_sdp = (list(sock.getsockname()) for sock in (tcp, sdp))
+        _ruled(
+            [
+                f"sdp server * {kinds.HOST}:{taken_in_tcp[1]}",
+                f"tcp server * {kinds.HOST}:{taken_in_sdp[1]}",
+                f"both server * {kinds.HOST}:*",
+                "sdp server * 127.0.0.1:1-65535",
+                "tcp server * *:*",
+            ],
+            [
+                ({"bind": taken_in_tcp, "listen": []}, [SDP, kinds.HOST]),
+                ({"bind": taken_in_sdp, "listen": []}, [TCP, kinds.HOST]),
+                ({"bind": [kinds.HOST, 0], "listen": []}, [BOTH, kinds.HOST]),
+                ({"bind": ["127.0.0.1", 0], "listen": []}, [SDP, "127.0.0.1"]),
+                ({"bind": ["", 0], "listen": []}, [TCP, "0.0.0.0"]),
+                ({"family": "AF_INET6", "bind": ["::", 0], "listen": []}, [TCP, "::"]),
+            ],
+        )
+
+
+@case
+def rules_for_servers_leave_clients_what_they_bind() -> None:
+    with (
+        _elsewhere(),
+        listener_of(switched()) as one,
+        listener_of(switched()) as two,
+        listener_of(switched()) as three,
+    ):
+        a, b, c = (list(sock.getsockname()) for sock in (one, two, three))
+        servers = "sdp server * *:*"
+        here, there = [kinds.HOST, 0], [ELSEWHERE, 0]
+        _ruled(
+            [servers, f"tcp client * *:{a[1]}", f"sdp client * *:{b[1]}"],
+            [
+                ({"bind": here, "connect": a}, [TCP, kinds.HOST]),
+                ({"bind": here, "connect": b}, [SDP, kinds.HOST]),
+                ({"bind": here, "connect": c}, [SDP, kinds.HOST]),
+                ({"bind": there, "connect": a}, [TCP, ELSEWHERE]),
+                ({"bind": there, "connect": b}, ["connect", "EADDRNOTAVAIL"]),
+                ({"bind": there, "connect": c}, [TCP, ELSEWHERE]),
+                ({"bind": here, "listen": []}, [SDP, kinds.HOST]),
+                ({"bind": there, "listen": []}, ["listen", "EADDRNOTAVAIL"]),
+            ],
+        )
+        _ruled(
+            [servers, "tcp client * *:*"],
+            [
+                ({"bind": there, "connect": c}, [TCP, ELSEWHERE]),
+                ({"bind": there, "listen": []}, ["listen", "EADDRNOTAVAIL"]),
+                ({"bind": ["10.98.0.1", 0]}, ["bind", "EADDRNOTAVAIL"]),
+            ],
+        )
+        _ruled(
+            [servers, "sdp client * *:*"],
+            [({"bind": there, "connect": c}, ["bind", "EADDRNOTAVAIL"])],
+        )
+
+
+@case
+def the_log_says_of_each_connection_what_it_became() -> None:
+    with (
+        listener_of(raw_tcp()) as tcp,
+        listener_of(raw_sdp()) as sdp,
+        raw_tcp() as nobody,
+    ):
+        nobody.bind((kinds.HOST, 0))
+        names = [sock.getsockname() for sock in (tcp, sdp, nobody)]
+        ways: tuple[Socket, ...] = ({}, {"timeout": PATIENCE})
+        sockets = [{"connect": name, **way} for way in ways for name in names]
+        sockets += [{"connect_again": name} for name in names]
+        over_tcp, over_sdp = (f"libsdp: connect to {name}:{port}: " for name, port in names[:2])
+        lines = [
+            f"{over_tcp}TCP (nobody listens with SDP there) [fallback {count}]\n{over_sdp}SDP\n"
+            for count in (1, 2, 3)
+        ]
+        seen, said = _calls(sockets, SDP_DEBUG="1")
+        equal(said, "".join(lines))
+        for start in (0, 3):
+            refused = ["connect", "ECONNREFUSED"]
+            equal(seen[start : start + 3], [[TCP, kinds.HOST], [SDP, kinds.HOST], refused])
+        refused = ["connect_again", "ECONNREFUSED"]
+        equal(seen[6:], [[TCP, kinds.HOST], [SDP, kinds.HOST], refused])
+
+
+@case
+def the_log_says_what_is_listened_with() -> None:
+    with raw_sdp() as taken:
+        taken.bind((kinds.HOST, 0))
+        port = taken.getsockname()[1]
+        _, said = _calls([{"bind": [kinds.HOST, port], "listen": []}], SDP_DEBUG="1")
+        name = f"{kinds.HOST}:{port}"
+        reason = "the port is taken in SDP"
+        equal(said, f"libsdp: listen on {name}: TCP ({reason}) [fallback 1]\n")
