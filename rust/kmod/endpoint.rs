@@ -166,7 +166,7 @@ pub(crate) struct Inner {
     /// Counted in `Stats::established`.
     counted: bool,
     /// The engine's timer and when it is due.
-    pub(crate) timer: Option<(Timer, Instant<Monotonic>)>,
+    timer: Option<(Timer, Instant<Monotonic>)>,
     /// Keepalive probes since the peer was last heard.
     pub(crate) probes: u32,
     /// Messages received, to see whether the peer was heard.
@@ -701,6 +701,14 @@ impl Inner {
         }
         self.timer = None;
         engine.handle_timeout(timer);
+    }
+
+    /// connect() has failed here; a worker makes it again over TCP, as
+    /// [`Sock::give_way`] says.
+    pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
+        self.failure = Some(error);
+        self.timer = None;
+        sock.set_alarm(Alarm::Engine, 0);
     }
 
     /// Bytes that may still be written before a writer has to wait.

@@ -183,6 +183,20 @@ def what_is_bound_stays_bound_whatever_it_becomes() -> None:
 
 
 @case
+def who_becomes_tcp_leaves_sdp_its_port() -> None:
+    with raw_sdp() as first, raw_sdp() as second:
+        first.bind((kinds.HOST, 0))
+        name = first.getsockname()
+        fails(errno.EADDRINUSE, second.bind, name)
+        first.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, TCP)
+        first.listen(1)
+        second.bind(name)
+        second.listen(1)
+        for sock, wanted in ((first, TCP), (second, SDP)):
+            equal((transport(sock), sock.getsockname()), (wanted, name))
+
+
+@case
 def an_ipv4_socket_goes_to_no_ipv6_address() -> None:
     for make in (raw_tcp, switched, lambda: raw(socket.AF_INET, IPPROTO_SDP)):
         with make() as sock:

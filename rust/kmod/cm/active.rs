@@ -3,7 +3,6 @@
 //! The active side: Hello out, HelloAck in.
 
 use crate::{
-    alarm::Alarm,
     cm::{
         config,
         connection_cb,
@@ -204,9 +203,7 @@ impl Inner {
         self.engine = None;
         self.next_generation();
         if self.has_way_out && is_worth_tcp(error) {
-            self.failure = Some(error);
-            self.timer = None;
-            sock.set_alarm(Alarm::Engine, 0);
+            self.give_way_soon(sock, error);
         } else {
             self.tell_failure(sock, error);
         }

@@ -198,11 +198,16 @@ impl Sock {
         }
     }
 
-    /// Gives SDP up. With `lock_sock`.
+    /// Gives SDP up, and the port there with it. With `lock_sock`.
     pub(super) fn fall_back(&self, reason: i32) {
         let already = self.tcp().is_some();
         // SAFETY: Only asked of a socket with a companion.
         unsafe { ffi::sdp_companion_use(self.sk(), reason) };
+        self.look(|inner| {
+            if inner.phase == Phase::Idle {
+                inner.port = None;
+            }
+        });
         if reason != 0 && !already {
             self.net().stats.tcp_fallbacks.inc();
         }
