@@ -226,6 +226,23 @@ impl Addr {
         }
     }
 
+    /// Gives a name of family 27 or 28 the family that TCP knows it by.
+    ///
+    /// # Safety
+    ///
+    /// `addr` points to `len` bytes of the caller's.
+    pub(crate) unsafe fn name_for_tcp(addr: *mut u8, len: usize) {
+        // SAFETY: By the caller's promise.
+        if let Ok(Parsed::Addr(_, family)) = unsafe { Self::parse(addr, len) } {
+            let number = match family {
+                Family::V4 => ffi::AF_INET,
+                Family::V6 => ffi::AF_INET6,
+            };
+            // SAFETY: What has an address has a family before it.
+            unsafe { addr.cast::<u16>().write_unaligned(number as u16) };
+        }
+    }
+
     /// A v4-mapped address as the IPv4 address it stands for.
     pub(crate) fn unmap(ip: Ip) -> Ip {
         match ip {

@@ -35,6 +35,15 @@ impl Netns {
     }
 }
 
+/// A question about the loopback device.
+pub fn loopback() -> libc::ifreq {
+    // SAFETY: all zeros are a request without a name.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request
+}
+
 /// Moves this thread into a fresh namespace whose loopback device is up.
 pub fn enter_fresh() -> Res<()> {
     // SAFETY: the request block lives through the calls.
@@ -42,9 +51,7 @@ pub fn enter_fresh() -> Res<()> {
         checked_unit(libc::unshare(libc::CLONE_NEWNET))?;
         let fd =
             checked_int(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
-        let mut request: libc::ifreq = std::mem::zeroed();
-        request.ifr_name[0] = b'l' as libc::c_char;
-        request.ifr_name[1] = b'o' as libc::c_char;
+        let mut request = loopback();
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
         let up = checked_unit(libc::ioctl(fd, libc::SIOCSIFFLAGS, &raw mut request));
         libc::close(fd);

@@ -21,6 +21,8 @@ use crate::world::{domain, protocol, Family, Ip, Side};
 pub const SIOCINQ: c_ulong = libc::FIONREAD;
 pub const SIOCOUTQ: c_ulong = libc::TIOCOUTQ;
 pub const SIOCATMARK: c_ulong = 0x8905;
+/// Bytes that were not sent yet.
+pub const SIOCOUTQNSD: c_ulong = 0x894b;
 
 /// A limit in milliseconds that a call is made to run into.
 pub const LIMIT: u64 = 60;

@@ -209,6 +209,25 @@ def a_listener_that_forgets_its_peers_stops_and_can_go_on() -> None:
 
 
 @case
+def a_port_that_tcp_has_chosen_goes_with_the_listener() -> None:
+    for named in (True, False):
+        with switched() as listener:
+            if named:
+                listener.bind((kinds.HOST, 0))
+            listener.listen(8)
+            forget_peer(listener)
+            # TCP takes another port now, and SDP that one.
+            listener.listen(8)
+            port = listener.getsockname()[1]
+            for make, wanted in CLIENTS:
+                with make() as client:
+                    client.connect((kinds.HOST, port))
+                    with accepted(listener) as server:
+                        equal(transport(server), wanted)
+                        talk(client, server)
+
+
+@case
 def both_families_of_addresses() -> None:
     with switched(socket.AF_INET6) as listener:
         listener.bind(("::", 0))

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import select
+import signal
 import socket
 import struct
 import tempfile
 import time
+from collections.abc import Callable
 
 import kinds
 from kinds import (
@@ -40,7 +43,9 @@ from kinds import (
     transport,
 )
 
+# Without a name in Python.
 SO_PEEK_OFF = 42
+TCP_FASTOPEN_CONNECT = 30
 
 
 @case
@@ -194,6 +199,88 @@ def who_becomes_tcp_leaves_sdp_its_port() -> None:
         second.listen(1)
         for sock, wanted in ((first, TCP), (second, SDP)):
             equal((transport(sock), sock.getsockname()), (wanted, name))
+
+
+def _named(call: Callable[..., int], sock: socket.socket, port: int) -> None:
+    """bind() or connect() with a name of SDP's own family."""
+    address = struct.pack("=H", 27) + struct.pack("!H", port) + socket.inet_aton(kinds.HOST)
+    equal(call(sock.fileno(), address.ljust(16, b"\0"), 16), 0)
+
+
+@case
+def names_of_sdps_family_are_names_for_tcp() -> None:
+    with listener_of(raw_tcp()) as listener, raw(27) as client:
+        client.setblocking(True)
+        client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, BOTH)
+        _named(libc.bind, client, 0)
+        _named(libc.connect, client, listener.getsockname()[1])
+        with accepted(listener) as server:
+            equal(transport(client), TCP)
+            talk(client, server)
+
+
+@case
+def both_halves_are_of_one_family() -> None:
+    with raw_sdp() as sock:
+        tell = lambda option, value: sock.setsockopt(socket.IPPROTO_TCP, option, value)  # noqa: E731
+        tell(SDP_TRANSPORT, BOTH)
+        tell(SDP_TRANSPORT, SDP)
+        tell(SDP_SOCK_FAMILY, socket.AF_INET6)
+        fails(errno.EINVAL, tell, SDP_TRANSPORT, BOTH)
+        tell(SDP_SOCK_FAMILY, socket.AF_INET)
+        tell(SDP_TRANSPORT, BOTH)
+
+
+@case
+def what_sdp_refuses_tcp_is_not_told() -> None:
+    with switched() as sock:
+        fails(errno.ENOPROTOOPT, sock.setsockopt, socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, TCP)
+        equal(sock.getsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT), 0)
+
+
+@case
+def what_tcp_refuses_at_once_is_told_once() -> None:
+    # Bound to one name, and to one peer: TCP has no second connection like that, and says so.
+    with listener_of(raw_tcp()) as listener, raw_tcp() as first:
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first.bind((kinds.HOST, 0))
+        first.connect(listener.getsockname())
+        for waits in (True, False):
+            with switched() as second:
+                second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                second.bind(first.getsockname())
+                second.setblocking(waits)
+                if not waits:
+                    fails(errno.EINPROGRESS, second.connect, listener.getsockname())
+                    equal(len(select.select([], [second], [], PATIENCE)[1]), 1)
+                fails(errno.EADDRNOTAVAIL, second.connect, listener.getsockname())
+                equal(transport(second), TCP)
+                equal(second.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0)
+
+
+@case
+def a_signal_tells_of_tcps_connection() -> None:
+    with listener_of(raw_tcp()) as listener, switched() as client:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
+        try:
+            fcntl.fcntl(client, fcntl.F_SETOWN, os.getpid())
+            client.setblocking(False)
+            flags = fcntl.fcntl(client, fcntl.F_GETFL)
+            fcntl.fcntl(client, fcntl.F_SETFL, flags | os.O_ASYNC)
+            fails(errno.EINPROGRESS, client.connect, listener.getsockname())
+            came = signal.sigtimedwait({signal.SIGIO}, PATIENCE)
+            equal(came is None, False)
+            equal(transport(client), TCP)
+            equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0)
+            client.setblocking(True)
+            fcntl.fcntl(client, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
+            with accepted(listener) as server:
+                talk(client, server)
+        finally:
+            while signal.sigtimedwait({signal.SIGIO}, 0):
+                pass
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @case

@@ -31,6 +31,8 @@ struct sdp_companion {
 	bool attempt;
 	/* The owner shows TCP's error. With the lock of TCP's wait queue. */
 	bool error_shown;
+	/* The owner shows what connect() in sdp_companion_retry() ended with. */
+	bool retry_failed;
 	/* Whose turn it is to be accepted from. */
 	bool turn;
 	/* Why SDP was given up, a positive errno, or 0. */
@@ -125,7 +127,10 @@ static int forward_event(wait_queue_entry_t *entry, unsigned int mode, int sync,
 		else
 			wake_up_interruptible_all(&wq->wait);
 	}
-	if (events & EPOLLIN)
+	if (!events && c->tcp->sk->sk_shutdown == SHUTDOWN_MASK)
+		sk_wake_async_rcu(c->owner, SOCK_WAKE_WAITD, POLL_HUP);
+	else if (events ? events & EPOLLIN :
+			  c->tcp->sk->sk_shutdown & RCV_SHUTDOWN)
 		sk_wake_async_rcu(c->owner, SOCK_WAKE_WAITD, POLL_IN);
 	else if (events & EPOLLERR)
 		sk_wake_async_rcu(c->owner, SOCK_WAKE_IO, POLL_ERR);
@@ -141,8 +146,9 @@ int sdp_companion_make(struct sock *sk, int family)
 	struct sdp_companion *c;
 	int err;
 
-	if (companion(sk))
-		return 0;
+	c = companion(sk);
+	if (c)
+		return c->tcp->sk->sk_family == family ? 0 : -EINVAL;
 	c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
 	if (!c)
 		return -ENOMEM;
@@ -256,8 +262,21 @@ void sdp_companion_retry(struct sock *sk)
 	err = READ_ONCE(c->tcp->ops)->connect(c->tcp,
 					      (struct sockaddr_unsized *)&c->peer,
 					      c->peer_len, O_NONBLOCK);
-	if (err && err != -EINPROGRESS)
-		sk->sk_err = -err;
+	if (err && err != -EINPROGRESS) {
+		WRITE_ONCE(sk->sk_err, -err);
+		WRITE_ONCE(c->retry_failed, true);
+	}
+}
+
+/* What sdp_companion_retry() ended with, if nobody has seen it yet. */
+int sdp_companion_retry_error(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+
+	if (!READ_ONCE(c->retry_failed))
+		return 0;
+	WRITE_ONCE(c->retry_failed, false);
+	return sock_error(sk);
 }
 
 /* After that, once it is in use: what has come meanwhile nobody was told of. */
@@ -268,8 +287,11 @@ void sdp_companion_catch_up(struct sock *sk)
 	/* Pairs with forward_event(). */
 	smp_mb();
 	show_error(c);
-	if (inet_sk_state_load(c->tcp->sk) != TCP_SYN_SENT)
-		sk->sk_state_change(sk);
+	if (inet_sk_state_load(c->tcp->sk) == TCP_SYN_SENT)
+		return;
+	sk->sk_state_change(sk);
+	sk_wake_async(sk, SOCK_WAKE_IO,
+		      READ_ONCE(sk->sk_err) ? POLL_ERR : POLL_OUT);
 }
 
 /* Before a call that goes to the companion. */
@@ -389,7 +411,8 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 
 	if (level == SOL_SOCKET)
 		own = set_general(sk, option, value, len);
-	if (!c)
+	/* What the program is refused shall not happen on the other side. */
+	if (!c || (own && !c->in_use))
 		return own;
 	tcp = do_sock_setsockopt(c->tcp, false, level, option, value, len);
 	if (c->in_use)

@@ -21,6 +21,7 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <net/addrconf.h>
+#include <net/inet_common.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
 #include <net/netns/generic.h>
@@ -458,7 +459,8 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 		SOCK_KEEPOPEN, SOCK_LINGER, SOCK_URGINLINE, SOCK_BROADCAST,
 		SOCK_LOCALROUTE, SOCK_ZEROCOPY, SOCK_RCVTSTAMP,
 		SOCK_RCVTSTAMPNS, SOCK_TSTAMP_NEW, SOCK_RXQ_OVFL,
-		SOCK_SELECT_ERR_QUEUE, SOCK_RCVMARK,
+		SOCK_SELECT_ERR_QUEUE, SOCK_RCVMARK, SOCK_RCVPRIORITY,
+		SOCK_WIFI_STATUS, SOCK_NOFCS, SOCK_DBG, SOCK_TXTIME,
 	};
 	int i;
 
@@ -475,6 +477,11 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 	child->sk_mark = READ_ONCE(parent->sk_mark);
 	WRITE_ONCE(child->sk_uid, sk_uid(parent));
 	child->sk_max_pacing_rate = READ_ONCE(parent->sk_max_pacing_rate);
+	child->sk_clockid = parent->sk_clockid;
+	child->sk_txtime_deadline_mode = parent->sk_txtime_deadline_mode;
+	child->sk_txtime_report_errors = parent->sk_txtime_report_errors;
+	child->sk_tsflags = READ_ONCE(parent->sk_tsflags);
+	child->sk_no_check_tx = parent->sk_no_check_tx;
 #ifdef CONFIG_NET_RX_BUSY_POLL
 	child->sk_ll_usec = READ_ONCE(parent->sk_ll_usec);
 	child->sk_prefer_busy_poll = READ_ONCE(parent->sk_prefer_busy_poll);
@@ -493,6 +500,22 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 	    css_tryget(&parent->sk_memcg->css))
 		child->sk_memcg = parent->sk_memcg;
 #endif
+}
+
+/* How often the peer was left while somebody may have waited for it. */
+int sdp_disconnects(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_disconnects);
+}
+
+void sdp_note_disconnect(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_disconnects, sk->sk_disconnects + 1);
+}
+
+int sdp_inet_ioctl(struct socket *sock, unsigned int command, unsigned long arg)
+{
+	return inet_ioctl(sock, command, arg);
 }
 
 int sdp_sock_error(struct sock *sk)

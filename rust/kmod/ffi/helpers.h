@@ -91,6 +91,10 @@ void sdp_sock_graft(struct sock *sk, struct socket *parent);
 void sdp_sock_orphan(struct sock *sk);
 void sdp_note_processor(struct sock *sk);
 void sdp_sock_inherit(struct sock *child, struct sock *parent);
+int sdp_disconnects(const struct sock *sk);
+void sdp_note_disconnect(struct sock *sk);
+int sdp_inet_ioctl(struct socket *sock, unsigned int command,
+		   unsigned long arg);
 int sdp_sock_error(struct sock *sk);
 int sdp_sock_cmsg_check(struct sock *sk, struct msghdr *msg);
 void sdp_set_err(struct sock *sk, int err);
@@ -179,6 +183,7 @@ void sdp_companion_begin(struct sock *sk, const void *addr, int len);
 bool sdp_companion_attempt(struct sock *sk);
 void sdp_companion_end(struct sock *sk);
 void sdp_companion_retry(struct sock *sk);
+int sdp_companion_retry_error(struct sock *sk);
 void sdp_companion_catch_up(struct sock *sk);
 __poll_t sdp_companion_poll(struct sock *sk, struct file *file);
 int sdp_companion_listen(struct sock *sk, int backlog);

@@ -15,7 +15,11 @@
 //! held while the companion's is taken, never the other way.
 
 use crate::{
-    addr::Family,
+    addr::{
+        Addr,
+        Family,
+        Parsed, //
+    },
     endpoint::Phase,
     ffi,
     sock::Sock, //
@@ -66,6 +70,11 @@ impl Tcp {
         len: usize,
         flags: u32,
     ) -> Result {
+        // SAFETY: By the caller's promise.
+        if matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Addr(..))) {
+            // SAFETY: The companion is there.
+            to_result(unsafe { ffi::sdp_companion_retry_error(sock.sk()) })?;
+        }
         let connect = self.ops().connect.ok_or(EOPNOTSUPP)?;
         // SAFETY: By the caller's promise.
         let result = unsafe { connect(self.0, addr.cast(), len as c_int, flags as c_int) };

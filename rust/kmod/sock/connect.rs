@@ -43,6 +43,7 @@ impl Sock {
         // SAFETY: The socket's state is protected by `lock_sock`.
         let state = unsafe { &mut (*socket).state };
         if let Ok(Parsed::Unspec) = parsed {
+            self.note_disconnect();
             self.disconnect();
             *state = SS_UNCONNECTED;
             return Ok(());
@@ -81,7 +82,7 @@ impl Sock {
             if timeo == 0 {
                 return Err(error);
             }
-            match self.wait(&mut call, &mut timeo, || (!connecting(self)).then_some(())) {
+            match self.wait_for_peer(&mut call, &mut timeo, || (!connecting(self)).then_some(())) {
                 Ok(()) => {}
                 // The time is up: as for a socket that does not wait.
                 Err(e) if e == EAGAIN => return Err(error),
@@ -97,6 +98,7 @@ impl Sock {
         if self.tcp_state() == ffi::TCP_CLOSE {
             error = self.take_err().err().unwrap_or(ECONNABORTED);
             *state = SS_UNCONNECTED;
+            self.note_disconnect();
             self.disconnect();
             return Err(error);
         }
@@ -159,6 +161,8 @@ impl Sock {
             Ok::<(), Error>(())
         })?;
         self.reset_flags();
+        // An error that nobody has asked for was of an earlier one.
+        let _ = self.take_err();
         self.set_tcp_state(ffi::TCP_SYN_SENT);
         if let Err(e) = cm::resolve::start(self, 1) {
             self.look(|inner| inner.forget_connection(self));
@@ -177,6 +181,12 @@ impl Sock {
         }
     }
 
+    /// For those who wait for the peer that is left: see `wait_for_peer`.
+    fn note_disconnect(&self) {
+        // SAFETY: `sk` is valid, and `lock_sock` held.
+        unsafe { ffi::sdp_note_disconnect(self.sk()) };
+    }
+
     /// The interface of SO_BINDTODEVICE, or 0.
     pub(crate) fn device(&self) -> i32 {
         // SAFETY: A single word of a valid socket.
@@ -187,9 +197,26 @@ impl Sock {
     /// connect(), shutdown() of one that is not connected yet. With
     /// `lock_sock`.
     pub(crate) fn disconnect(&self) {
+        if self.may_be_reset() {
+            self.set_err(ECONNRESET);
+        }
         self.forget_peer(false);
         // SAFETY: `sk` is valid.
         unsafe { ffi::sdp_set_peek_off(self.sk(), -1) };
+    }
+
+    /// Whether to leave the peer is an error that is shown, as in
+    /// `tcp_disconnect()`.
+    fn may_be_reset(&self) -> bool {
+        matches!(
+            self.tcp_state(),
+            ffi::TCP_ESTABLISHED
+                | ffi::TCP_SYN_SENT
+                | ffi::TCP_SYN_RECV
+                | ffi::TCP_FIN_WAIT1
+                | ffi::TCP_FIN_WAIT2
+                | ffi::TCP_CLOSE_WAIT
+        )
     }
 
     /// The same without a word of an end to those who poll; who sleeps in a call
@@ -235,7 +262,7 @@ impl Sock {
         if sendable(self) {
             return Ok(());
         }
-        self.wait(call, timeo, || {
+        self.wait_for_peer(call, timeo, || {
             if self.tcp().is_some() {
                 return Some(Err(MOVED));
             }

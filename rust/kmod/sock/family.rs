@@ -76,6 +76,7 @@ static OPS: Operations = Operations(ffi::core::proto_ops {
     recvmsg: Some(recvmsg_cb),
     mmap: Some(sock_no_mmap_cb),
     splice_read: Some(splice_read_cb),
+    splice_eof: Some(splice_eof_cb),
     set_peek_off: Some(set_peek_off_cb),
     ..pin_init::zeroed()
 });
@@ -317,6 +318,23 @@ unsafe extern "C" fn poll_cb(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn splice_eof_cb(socket: *mut ffi::core::socket) {
+    // SAFETY: See `bind_cb`.
+    let sock = unsafe { of(socket) };
+    match sock.tcp() {
+        Some(tcp) => {
+            if let Some(splice_eof) = tcp.ops().splice_eof {
+                // SAFETY: A live socket of TCP.
+                unsafe { splice_eof(tcp.socket()) }
+            }
+        }
+        None => sock.splice_ends(),
+    }
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn sock_ioctl_cb(
     socket: *mut ffi::core::socket,
     command: c_uint,
@@ -326,7 +344,14 @@ unsafe extern "C" fn sock_ioctl_cb(
     let sock = unsafe { of(socket) };
     delegate!(sock, ioctl(command, arg));
     from_result(|| {
-        let value = sock.ioctl(command)?;
+        let value = match sock.ioctl(command) {
+            // Addresses, routes and neighbours: no matter of this socket.
+            Err(e) if e == ENOIOCTLCMD && sock.is_ipv4() => {
+                // SAFETY: A live socket; the callee checks the user's pointer.
+                return Ok(unsafe { ffi::sdp_inet_ioctl(socket.cast(), command, arg) });
+            }
+            result => result?,
+        };
         let bytes = value.to_ne_bytes();
         // SAFETY: The callee checks the user's pointer.
         let left = unsafe {

@@ -20,6 +20,7 @@ use crate::{
             is_under_way,
             is_worth_tcp,
             Tcp,
+            MOVED,
             NAME_LEN, //
         },
         Sock, //
@@ -27,7 +28,11 @@ use crate::{
 };
 use kernel::{
     error::to_result,
-    prelude::*, //
+    prelude::*,
+    sync::barrier::{
+        smp_mb,
+        Read, //
+    },
 };
 
 /// Whether the option is one that TCP has not.
@@ -54,7 +59,10 @@ impl Sock {
         let mut name = [0u8; NAME_LEN];
         let n = len.min(NAME_LEN);
         // SAFETY: By the caller's promise; `n` bytes fit.
-        unsafe { core::ptr::copy_nonoverlapping(addr, name.as_mut_ptr(), n) };
+        unsafe {
+            core::ptr::copy_nonoverlapping(addr, name.as_mut_ptr(), n);
+            Addr::name_for_tcp(name.as_mut_ptr(), n);
+        }
         if let Some(tcp) = self.tcp() {
             return tcp.bind(&mut name, n);
         }
@@ -62,15 +70,21 @@ impl Sock {
             return Err(EINVAL);
         };
         tcp.bind(&mut name, n)?;
-        let port = tcp.port()?.to_be_bytes();
-        for (to, from) in name.iter_mut().skip(2).zip(port) {
-            *to = from;
-        }
+        let [_, _, port @ ..] = &mut name;
+        let [hi, lo, ..] = port;
+        let chosen = [*hi, *lo] == [0, 0];
+        [*hi, *lo] = tcp.port()?.to_be_bytes();
         // SAFETY: The copy is as long.
-        if let Err(e) = unsafe { self.bind(name.as_ptr(), n) } {
-            let _call = self.lock();
-            let detail = self.look(|inner| inner.last_bind_err);
-            self.fall_back(-if detail == 0 { e.to_errno() } else { detail });
+        let result = unsafe { self.bind(name.as_ptr(), n) };
+        let _call = self.lock();
+        match result {
+            // As with TCP's: given back with the peer, or the listener.
+            Ok(()) if chosen => self.look(|inner| inner.bound_port = false),
+            Ok(()) => {}
+            Err(e) => {
+                let detail = self.look(|inner| inner.last_bind_err);
+                self.fall_back(-if detail == 0 { e.to_errno() } else { detail });
+            }
         }
         Ok(())
     }
@@ -87,6 +101,10 @@ impl Sock {
         len: usize,
         flags: u32,
     ) -> Result {
+        if self.has_companion() {
+            // SAFETY: By the caller's promise; the name is this call's.
+            unsafe { Addr::name_for_tcp(addr, len) };
+        }
         if let Some(tcp) = self.tcp_after_connect() {
             // SAFETY: By the caller's promise.
             return unsafe { tcp.connect(self, addr, len, flags) };
@@ -97,7 +115,7 @@ impl Sock {
         };
         // Before it can fail, because another thread may be polling.
         // SAFETY: By the caller's promise.
-        let began = unsafe { self.begin_attempt(addr, len) };
+        let began = unsafe { self.begin_attempt(socket, addr, len) };
         // SAFETY: By the caller's promise.
         let result = unsafe { self.connect(socket, addr, len, flags) };
         // Those of SDP may all be taken while TCP has some.
@@ -111,10 +129,13 @@ impl Sock {
                 // SAFETY: By the caller's promise.
                 unsafe { tcp.connect(self, addr, len, flags) }
             }
-            // The one that polls has found the failure while this one waited.
-            Err(_) if self.tcp().is_some() && flags & ffi::core::O_NONBLOCK == 0 => {
+            Err(e) if e == MOVED => {
                 // SAFETY: By the caller's promise.
-                unsafe { tcp.connect(self, addr, len, flags) }
+                match unsafe { tcp.connect(self, addr, len, flags) } {
+                    // TCP's has begun in the worker, but it is this call's.
+                    Err(e) if e == EALREADY && began => Err(EINPROGRESS),
+                    result => result,
+                }
             }
             _ => {
                 // SAFETY: By the caller's promise.
@@ -136,14 +157,21 @@ impl Sock {
     ///
     /// # Safety
     ///
-    /// `addr` points to `len` bytes.
-    unsafe fn begin_attempt(&self, addr: *const u8, len: usize) -> bool {
+    /// `socket` is this socket's, `addr` points to `len` bytes.
+    unsafe fn begin_attempt(
+        &self,
+        socket: *const ffi::core::socket,
+        addr: *const u8,
+        len: usize,
+    ) -> bool {
         // SAFETY: By the caller's promise.
         if !matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Addr(..))) {
             return false;
         }
         let _call = self.lock();
-        let begins = self.tcp_state() == ffi::TCP_CLOSE && self.err() == 0;
+        // SAFETY: The state is protected by `lock_sock`.
+        let unconnected = unsafe { (*socket).state } == ffi::core::socket_state_SS_UNCONNECTED;
+        let begins = unconnected && self.tcp_state() == ffi::TCP_CLOSE && self.tcp().is_none();
         if begins {
             self.look(|inner| inner.has_way_out = true);
             // SAFETY: `lock_sock` is held; `addr` by the caller's promise.
@@ -242,7 +270,9 @@ impl Sock {
         let mut name = [0u8; NAME_LEN];
         let len = local.emit(family, &mut name);
         // SAFETY: A name of ours.
-        unsafe { self.bind(name.as_ptr(), len) }
+        unsafe { self.bind(name.as_ptr(), len) }?;
+        self.look(|inner| inner.bound_port = false);
+        Ok(())
     }
 
     /// accept(2) of a socket that may have two halves, in turn.
@@ -325,6 +355,12 @@ impl Sock {
             return unsafe { ffi::sdp_companion_poll(self.sk(), file.cast()) };
         }
         let mask = self.poll();
+        // What was seen may be how SDP's half was left for TCP's.
+        smp_mb(Read);
+        if self.tcp().is_some() {
+            // SAFETY: As above.
+            return unsafe { ffi::sdp_companion_poll(self.sk(), file.cast()) };
+        }
         if self.other_half().is_some() && self.tcp_state() == ffi::TCP_LISTEN {
             return mask | self.companion_events();
         }
@@ -352,6 +388,11 @@ impl Sock {
         }
         // SAFETY: By the caller's promise.
         let result = unsafe { self.shutdown(socket, how) };
+        if self.tcp().is_some() {
+            // It has become TCP's meanwhile.
+            // SAFETY: The companion is there.
+            return to_result(unsafe { ffi::sdp_companion_shutdown(self.sk(), how) });
+        }
         // SAFETY: `sk` is valid.
         unsafe { ffi::sdp_companion_end(self.sk()) };
         result

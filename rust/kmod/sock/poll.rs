@@ -3,6 +3,7 @@
 //! poll(2) and the ioctls that count bytes.
 
 use crate::{
+    addr::Family,
     endpoint::Inner,
     engine::conn::Connection,
     ffi,
@@ -92,6 +93,10 @@ impl Sock {
     fn is_writable(&self, held: u32) -> bool {
         let size = self.sndbuf();
         held < size && size.wrapping_sub(held) >= held / 2
+    }
+
+    pub(super) fn is_ipv4(&self) -> bool {
+        self.look(|inner| inner.family == Family::V4)
     }
 
     /// SIOCINQ, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK. With no lock held, and from

@@ -252,7 +252,7 @@ impl Sock {
             }
             None
         };
-        self.wait(call, timeo, look)?
+        self.wait_for_peer(call, timeo, look)?
     }
 
     /// MSG_OOB, as `tcp_recv_urg`.

@@ -166,6 +166,17 @@ impl Sock {
         Ok(())
     }
 
+    /// sendfile() and splice() have come to the end of their file, and had said
+    /// that there is more. Takes `lock_sock`.
+    pub(crate) fn splice_ends(&self) {
+        let _call = self.lock();
+        self.drive(|inner| {
+            if let Some(engine) = inner.engine.as_mut() {
+                engine.withdraw_more();
+            }
+        });
+    }
+
     /// The next bytes of the message: in their own page where the caller gives
     /// that away, as sendfile() does, or copied.
     fn next_fragment(
@@ -231,7 +242,7 @@ impl Sock {
         let nap = msecs_to_jiffies(MEMORY_NAP_MS) as isize;
         let mut left = nap.min(*timeo);
         let slept = left;
-        let end = self.wait(call, &mut left, || {
+        let end = self.wait_for_peer(call, &mut left, || {
             let over = self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0;
             over.then_some(EPIPE)
         });
@@ -260,7 +271,7 @@ impl Sock {
                 engine.push();
             }
         });
-        self.wait(call, timeo, || {
+        self.wait_for_peer(call, timeo, || {
             if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
                 return Some(Err(EPIPE));
             }

@@ -221,6 +221,26 @@ impl Sock {
         }
     }
 
+    /// As `wait`, for what the peer does: EPIPE if another thread leaves it, to
+    /// be a fresh socket or to go to another one.
+    pub(crate) fn wait_for_peer<'a, R>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        timeo: &mut isize,
+        mut ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        // SAFETY: `sk` is valid; the count changes under `lock_sock`.
+        let disconnects = || unsafe { ffi::sdp_disconnects(self.sk()) };
+        let before = disconnects();
+        self.wait(call, timeo, || {
+            if disconnects() == before {
+                ready().map(Ok)
+            } else {
+                Some(Err(EPIPE))
+            }
+        })?
+    }
+
     /// Waits until `ready` says so, with `lock_sock` released meanwhile. As
     /// `wait`, but for those whose memory is pinned: they are told of everything
     /// that concerns it, and wait as long as `patience` says. Killed: EINTR.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use libc::{
     EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNREFUSED, ECONNRESET, EFAULT, EHOSTUNREACH,
-    EINPROGRESS, EINTR, EINVAL, EISCONN, ENETUNREACH, ENOTCONN, POLLERR, POLLHUP, POLLIN, POLLOUT,
+    EINPROGRESS, EINTR, EINVAL, EISCONN, ENETUNREACH, ENOTCONN, EPIPE, POLLERR, POLLHUP, POLLIN, POLLOUT,
     SOL_SOCKET, SO_REUSEADDR,
 };
 
@@ -34,6 +34,11 @@ fn connecting(t: &Role) -> Sock {
     let sock = t.socket_with(libc::SOCK_NONBLOCK);
     t.err("connect", sock.connect(&t.nobody(NEVER_ANSWERED)), EINPROGRESS);
     sock
+}
+
+/// Takes the peer from a socket.
+fn leave(t: &Role, sock: &Sock) {
+    sock.connect(&t.any(0).with_family(libc::AF_UNSPEC)).expect("connect to no family");
 }
 
 /// Serves `count` connections one after the other and keeps them until the client is done.
@@ -461,6 +466,82 @@ pub const CASES: &[Case] = &[
             sock.close().expect("close");
         },
     ),
+    Case::two(
+        "connect_to_an_unspecified_family_leaves_an_error",
+        |t| serve(t, 3),
+        |t| {
+            let port: u16 = t.hear("port");
+            let sock = t.connected(port);
+            leave(t, &sock);
+            t.see("error", sock.error());
+            t.see("once", sock.error());
+            t.ok("connect anew", sock.connect(&t.there(port)));
+            leave(t, &sock);
+            // Nobody has asked for the error.
+            t.ok("and again", sock.connect(&t.there(port)));
+            t.eq("no error", sock.error(), Ok(None));
+            t.eq("send", sock.send(b"x", libc::MSG_NOSIGNAL), Ok(1));
+            t.meet("done");
+        },
+    ),
+    Case::two(
+        "connect_forgets_the_error_of_before",
+        |t| {
+            let listener = t.listener(2);
+            t.tell("port", t.port_of(&listener));
+            let sock = listener.accept().expect("accept");
+            sock.set_linger(true, 0).expect("SO_LINGER");
+            sock.close().expect("close");
+            let sock = listener.accept().expect("accept");
+            t.eq("data", t.recv_to_end(&sock), b"anew".to_vec());
+        },
+        |t| {
+            let port: u16 = t.hear("port");
+            let sock = t.connected(port);
+            t.await_events(&sock, POLLHUP);
+            leave(t, &sock);
+            t.ok("connect anew", sock.connect(&t.there(port)));
+            t.eq("no error", sock.error(), Ok(None));
+            t.send_all(&sock, b"anew");
+        },
+    ),
+    Case::connected(
+        "connect_to_an_unspecified_family_ends_a_read",
+        |t, _s| t.wait("left"),
+        |t, s| {
+            let result = t.while_asleep(&[libc::SYS_recvfrom], |_| leave(t, s), || {
+                s.recv(&mut [0; 8], 0)
+            });
+            t.err("recv", result, EPIPE);
+            t.say("left");
+        },
+    ),
+    Case::two(
+        "connect_to_an_unspecified_family_ends_another_connect",
+        |_| {},
+        |t| {
+            let sock = t.socket();
+            let result = t.while_asleep(&[libc::SYS_connect], |_| leave(t, &sock), || {
+                sock.connect(&t.nobody(NEVER_ANSWERED))
+            });
+            t.err("connect", result, EPIPE);
+        },
+    )
+    .two_hosts(),
+    Case::two(
+        "connect_that_waits_can_be_shut_down",
+        |_| {},
+        |t| {
+            let sock = t.socket();
+            let shut = |_| sock.shutdown(libc::SHUT_RDWR).expect("shutdown");
+            let result = t.while_asleep(&[libc::SYS_connect], shut, || {
+                sock.connect(&t.nobody(NEVER_ANSWERED))
+            });
+            t.err("connect", result, ECONNRESET);
+            t.eq("no error is left", sock.error(), Ok(None));
+        },
+    )
+    .two_hosts(),
     Case::alone("connect_to_an_unspecified_family_on_a_fresh_socket", |t| {
         let sock = t.socket();
         t.ok("connect", sock.connect(&t.any(0).with_family(libc::AF_UNSPEC)));

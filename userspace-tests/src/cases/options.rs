@@ -9,8 +9,8 @@ use libc::{
 };
 
 use crate::case::{Case, Difference};
-use crate::errno::Errno;
-use crate::netns::Sysctl;
+use crate::errno::{checked_unit, Errno};
+use crate::netns::{self, Sysctl};
 use crate::role::{Role, SIOCATMARK, SIOCINQ, SIOCOUTQ};
 use crate::sock::{Sock, TCP_CLOSE, TCP_CLOSE_WAIT, TCP_ESTABLISHED, TCP_FIN_WAIT2, TCP_LISTEN};
 use crate::uapi;
@@ -435,6 +435,20 @@ pub const CASES: &[Case] = &[
         t.ok("off", listener.ioctl_set(libc::FIONBIO, 0));
         t.eq("is off", listener.is_nonblocking(), Ok(false));
     }),
+    Case::alone("ioctl_tells_the_address_of_an_interface", |t| {
+        let ask = |sock: &Sock| {
+            let mut request = netns::loopback();
+            // SAFETY: the request is as long as the kernel takes it to be.
+            let told = checked_unit(unsafe {
+                libc::ioctl(sock.fd(), libc::SIOCGIFADDR, &raw mut request)
+            });
+            // SAFETY: every view of the union is plain bytes.
+            let address = unsafe { request.ifr_ifru.ifru_addr.sa_data };
+            told.map(|()| format!("{address:?}"))
+        };
+        t.see("of the loopback device", ask(&t.socket()));
+    })
+    .both_versions(),
     Case::alone("ioctl_that_is_unknown_is_refused", |t| {
         let sock = t.socket();
         t.err("nonsense", sock.ioctl(0xdead), libc::ENOTTY);

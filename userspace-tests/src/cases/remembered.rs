@@ -10,6 +10,7 @@ use crate::sock::Sock;
 use crate::world::Ip;
 
 const SO_RCVMARK: c_int = 75;
+const SO_RCVPRIORITY: c_int = 82;
 const TCP_NOTSENT_LOWAT: c_int = 25;
 const TCP_SAVE_SYN: c_int = 27;
 const IPV6_AUTOFLOWLABEL: c_int = 70;
@@ -55,6 +56,9 @@ const INHERITED: &[(c_int, c_int, c_int)] = &[
     (SOL_SOCKET, libc::SO_SELECT_ERR_QUEUE, 1),
     (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, 1),
     (SOL_SOCKET, SO_RCVMARK, 1),
+    (SOL_SOCKET, SO_RCVPRIORITY, 1),
+    (SOL_SOCKET, libc::SO_TIMESTAMPING, libc::SOF_TIMESTAMPING_SOFTWARE as c_int),
+    (SOL_SOCKET, libc::SO_NOFCS, 1),
     (SOL_TCP, libc::TCP_NODELAY, 1),
     (SOL_TCP, libc::TCP_CORK, 1),
     (SOL_TCP, libc::TCP_KEEPIDLE, 777),

@@ -12,7 +12,7 @@ use crate::cases::zcopy::{self, counted};
 use crate::errno::{checked, Errno};
 use crate::payload::{bytes, Digest};
 use crate::pipes::{file_with, sendfile, splice, tee, Pipe};
-use crate::role::{Role, SIOCINQ};
+use crate::role::{Role, SIOCINQ, SIOCOUTQNSD};
 use crate::sock::Sock;
 use crate::world::Family;
 
@@ -62,6 +62,20 @@ pub const CASES: &[Case] = &[
         recv_digest,
     )
     .both_versions(),
+    Case::connected(
+        "sendfile_holds_nothing_back_at_the_end_of_the_file",
+        |t, s| {
+            let file = file_with(&[7; 1000]);
+            // With the first part the kernel says that there is more.
+            t.eq("sendfile", sendfile(s.fd(), &file, &mut 0, 1 << 20), Ok(1000));
+            t.eq("unsent", s.ioctl(SIOCOUTQNSD), Ok(0));
+            t.wait("read");
+        },
+        |t, s| {
+            t.recv_exactly(s, 1000);
+            t.say("read");
+        },
+    ),
     Case::connected(
         "sendfile_does_not_copy",
         |t, s| {

@@ -73,6 +73,11 @@ impl SendStream {
         self.pushed = self.unsent;
     }
 
+    /// The promise of more bytes does not hold; a cork stays.
+    pub(crate) fn withdraw_more(&mut self) {
+        self.more = false;
+    }
+
     /// As TCP does, switching the delay off also releases what is corked.
     pub(crate) fn set_nodelay(&mut self, on: bool) {
         self.nodelay = on;
@@ -250,6 +255,22 @@ mod tests {
         assert!(stream.is_held_by_cork(MAX));
         stream.queue(10, false, false).unwrap();
         assert_eq!(next(&mut stream, false), Some(20));
+    }
+
+    #[test]
+    fn a_promise_taken_back_leaves_the_cork() {
+        let mut stream = SendStream::default();
+        stream.queue(10, true, false).unwrap();
+        assert_eq!(next(&mut stream, false), None);
+        stream.withdraw_more();
+        assert!(!stream.is_held_by_cork(MAX));
+        assert_eq!(next(&mut stream, true), None);
+        assert_eq!(next(&mut stream, false), Some(10));
+        stream.set_cork(true);
+        stream.queue(10, true, false).unwrap();
+        stream.withdraw_more();
+        assert_eq!(next(&mut stream, false), None);
+        assert!(stream.is_held_by_cork(MAX));
     }
 
     #[test]

@@ -198,6 +198,12 @@ impl Connection {
         self.stream.push();
     }
 
+    /// What [`Queue::more`] has promised does not come: as the end of a file that
+    /// sendfile() sends.
+    pub fn withdraw_more(&mut self) {
+        self.stream.withdraw_more();
+    }
+
     /// Whether small messages are sent without waiting for earlier ones, as
     /// TCP_NODELAY.
     pub fn set_nodelay(&mut self, on: bool) {
