@@ -15,7 +15,7 @@
 
 use std::ffi::CString;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// What a connection may be made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,15 +316,15 @@ impl<'a> Line<'a> {
         };
         let longest = if address.is_ipv4() { 32 } else { 128 };
         let Some(digits) = prefix.get(1..) else {
-            return Ok(Addresses::Prefix(address, longest));
+            return Ok(addresses_from(address, longest));
         };
         let behind = trimmed(digits);
         let at = at.saturating_add(bytes.len().saturating_sub(behind.len()));
         let prefix = self.number(behind, at)?;
         match u8::try_from(prefix) {
             // libsdp takes 0 for a prefix that was not given.
-            Ok(0) => Ok(Addresses::Prefix(address, longest)),
-            Ok(prefix) if prefix <= longest => Ok(Addresses::Prefix(address, prefix)),
+            Ok(0) => Ok(addresses_from(address, longest)),
+            Ok(prefix) if prefix <= longest => Ok(addresses_from(address, prefix)),
             _ => self.error(at, format!("a prefix has at most {longest} bits")),
         }
     }
@@ -388,6 +388,16 @@ impl<'a> Line<'a> {
             Ok(text) => Ok(text),
             Err(error) => self.error(word.at.saturating_add(error.nul_position()), "a null byte"),
         }
+    }
+}
+
+/// Those with this prefix; as libsdp has it, IPv4's wildcard stands for every address of
+/// both families, whatever prefix length comes with it.
+fn addresses_from(address: IpAddr, prefix: u8) -> Addresses {
+    if address == IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
+        Addresses::Any
+    } else {
+        Addresses::Prefix(address, prefix)
     }
 }
 

@@ -34,6 +34,7 @@ mod next;
 mod options;
 mod rules;
 mod settings;
+mod source;
 mod text;
 mod uapi;
 

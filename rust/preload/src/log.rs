@@ -155,7 +155,9 @@ fn write_all(fd: c_int, text: &[u8]) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
 }
 
-/// As libsdp places it: root's in /var/log, others' in a directory of their own.
+/// Root's is in /var/log if it is named without a directory; others' are in a directory of
+/// their own, as with libsdp, since /tmp is everybody's. A directory that root names is used:
+/// libsdp strips it and writes to /var/log all the same, where nobody looks for it.
 fn file(name: &CStr, user: u32) -> Option<File> {
     let bytes = name.to_bytes();
     let full = bytes.contains(&b'/');
@@ -183,7 +185,7 @@ impl File {
         if let Some(directory) = &self.directory {
             // SAFETY: A C string. That it exists is no error.
             unsafe { libc::mkdir(directory.as_ptr(), 0o700) };
-            if !is_private(directory, libc::S_IFDIR) {
+            if !is_private_directory(directory) {
                 return;
             }
         }
@@ -194,7 +196,7 @@ impl File {
         if fd < 0 {
             return;
         }
-        if is_private(&self.path, libc::S_IFREG) {
+        if is_private_file(fd) {
             write_all(fd, text);
         }
         // SAFETY: Opened above.
@@ -202,12 +204,24 @@ impl File {
     }
 }
 
-/// Whether `path` is of this kind, this user's, and closed to others.
-fn is_private(path: &CStr, kind: libc::mode_t) -> bool {
+fn is_private_directory(path: &CStr) -> bool {
+    // SAFETY: A C string, and a stat to write to.
+    is_private(libc::S_IFDIR, |stat| unsafe {
+        libc::lstat(path.as_ptr(), stat)
+    })
+}
+
+/// What was opened, whatever its name stands for by now.
+fn is_private_file(fd: c_int) -> bool {
+    // SAFETY: A stat to write to.
+    is_private(libc::S_IFREG, |stat| unsafe { libc::fstat(fd, stat) })
+}
+
+/// Whether what `look` finds is of this kind, this user's, and closed to others.
+fn is_private(kind: libc::mode_t, look: impl FnOnce(*mut libc::stat) -> c_int) -> bool {
     // SAFETY: An all-zero stat is a valid one.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: A C string, and a stat to write to.
-    let result = unsafe { libc::lstat(path.as_ptr(), &raw mut stat) };
+    let result = look(&raw mut stat);
     // SAFETY: It has no conditions.
     let user = unsafe { libc::geteuid() };
     result == 0
@@ -251,7 +265,12 @@ fn send_to_syslog(text: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
+
     use super::*;
+    use std::fs::{self, OpenOptions};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
     #[test]
     fn files_of_root_and_of_others() {
@@ -269,6 +288,24 @@ mod tests {
                 path: c"/srv/log.7/log".into(),
             })
         );
+    }
+
+    #[test]
+    fn the_file_that_was_opened_is_looked_at_not_its_name() {
+        let path = std::env::temp_dir().join(format!("sdp-log-{}", std::process::id()));
+        let open = |mode| {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(mode);
+            options.open(&path).expect("a new file")
+        };
+        let private = open(0o600);
+        fs::remove_file(&path).expect("it is ours");
+        let public = open(0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("it is ours");
+        let of = |file: &fs::File| is_private_file(file.as_raw_fd());
+        assert!(of(&private) && !of(&public));
+        fs::remove_file(&path).expect("it is ours");
+        assert!(!is_private_file(-1));
     }
 
     #[test]

@@ -179,6 +179,24 @@ mod tests {
     }
 
     #[test]
+    fn the_wildcard_of_ipv4_is_every_address() {
+        for address in ["0.0.0.0", "0.0.0.0/0", "0.0.0.0/8", "0.0.0.0/32"] {
+            let rules = rules(&format!("use tcp client * {address}:*\n"), c"prog");
+            for peer in ["10.1.2.3:5", "[fd00::1]:5", "[::ffff:1.2.3.4]:5"] {
+                assert_eq!(client(&rules, peer), (Transport::Tcp, Some(1)), "{address}");
+            }
+            assert_eq!(rules.certain(Role::Client), Some(Transport::Tcp));
+        }
+    }
+
+    #[test]
+    fn an_address_with_bits_behind_its_prefix_means_its_network() {
+        let rules = rules("use tcp client * 10.1.2.3/8:*\n", c"prog");
+        assert_eq!(client(&rules, "10.9.9.9:5"), (Transport::Tcp, Some(1)));
+        assert_eq!(client(&rules, "11.1.2.3:5"), (Transport::Both, None));
+    }
+
+    #[test]
     fn mapped_addresses_are_the_ipv4_ones() {
         let rules = rules("use tcp client * 10.0.0.0/8:*\n", c"prog");
         assert_eq!(
@@ -232,7 +250,7 @@ mod tests {
             lines in prop::collection::vec(
                 (
                     prop::sample::select(vec!["sdp", "tcp", "both"]),
-                    prop::sample::select(vec!["*", "10.0.0.0/8", "10.1.2.3", "fd00::/16"]),
+                    prop::sample::select(vec!["*", "10.0.0.0/8", "10.1.2.3", "fd00::/16", "0.0.0.0/8"]),
                     prop::sample::select(vec!["*", "7", "1-65535", "0-70000"]),
                 ),
                 0..5,

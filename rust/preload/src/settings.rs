@@ -14,11 +14,11 @@
 use crate::config::{self, Role, Statement, Transport};
 use crate::log::{level, Log};
 use crate::rules::Rules;
+use crate::source;
+use crate::text::Tail;
 use std::env;
 use std::ffi::{CStr, OsString};
-use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -95,17 +95,16 @@ impl Settings {
         }
         let named = environment("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
         let path = named.as_deref().unwrap_or(CONFIG_FILE.as_ref());
-        let text = match fs::read(Path::new(path)) {
+        let shown = path.to_string_lossy();
+        let shown = Tail(&shown);
+        let text = match source::read(Path::new(path)) {
             Ok(text) => text,
             Err(error) => {
                 // Who has not named a file need not have one.
                 if named.is_some() || error.kind() != ErrorKind::NotFound {
                     log.say(
                         level::ERROR,
-                        format_args!(
-                            "{}: {error}; every socket tries SDP and then TCP",
-                            path.to_string_lossy()
-                        ),
+                        format_args!("{shown}: {error}; every socket tries SDP and then TCP"),
                     );
                 }
                 return Self::new(Rules::all(Transport::Both), log);
@@ -116,10 +115,7 @@ impl Settings {
             Err(error) => {
                 log.say(
                     level::ERROR,
-                    format_args!(
-                        "{}: {error}; every socket tries SDP and then TCP",
-                        String::from_utf8_lossy(path.as_bytes())
-                    ),
+                    format_args!("{shown}: {error}; every socket tries SDP and then TCP"),
                 );
                 Self::new(Rules::all(Transport::Both), log)
             }

@@ -47,6 +47,23 @@ impl Write for Line {
     }
 }
 
+/// The end of a path, with dots for what stands before: what is said behind it must fit
+/// into the line.
+pub(crate) struct Tail<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Tail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = ROOM / 2;
+
+        if self.0.len() <= LONGEST {
+            return f.write_str(self.0);
+        }
+        let first = self.0.len().saturating_sub(LONGEST);
+        let end = (first..self.0.len()).find_map(|first| self.0.get(first..));
+        write!(f, "...{}", end.unwrap_or_default())
+    }
+}
+
 /// An errno in words. strerror() may allocate, so it is not asked.
 pub(crate) struct Errno(pub(crate) i32);
 
@@ -59,12 +76,17 @@ impl fmt::Display for Errno {
             libc::ENOBUFS | libc::ENOMEM => "no memory for SDP",
             libc::ENOPROTOOPT => "the kernel's SDP module is too old",
             libc::ENOENT | libc::ENODEV => "no RDMA device has the address",
-            libc::EADDRNOTAVAIL => "the address is not SDP's",
+            // From connect(); bind() says it only of what TCP alone may have.
+            libc::EADDRNOTAVAIL => "SDP has no port left, or the address is not this host's",
             libc::EADDRINUSE => "the port is taken in SDP",
             libc::ECONNREFUSED => "nobody listens with SDP there",
             libc::ENETUNREACH => "no RDMA device leads there",
             libc::EHOSTUNREACH => "the host's address does not resolve over RDMA",
             libc::ETIMEDOUT => "the host does not answer over SDP",
+            libc::ENETDOWN => "the network of the RDMA device is down",
+            libc::ECONNRESET => "the SDP connection was reset before it was made",
+            libc::EPROTO => "the host does not speak SDP as it should",
+            libc::EIO => "the RDMA device failed",
             errno => return write!(f, "errno {errno}"),
         };
         f.write_str(text)
@@ -84,6 +106,39 @@ mod tests {
         assert_eq!(line.bytes().len(), ROOM);
         line.end();
         assert!(line.bytes().ends_with(b"8\n"));
+    }
+
+    #[test]
+    fn of_a_path_too_long_the_end_is_left() {
+        assert_eq!(Tail("/etc/libsdp.conf").to_string(), "/etc/libsdp.conf");
+        for filler in ["a", "\u{e4}", "\u{20ac}", "\u{1f600}"] {
+            let path = format!("/{}/libsdp.conf", filler.repeat(400));
+            let shown = Tail(&path).to_string();
+            assert!(shown.starts_with("...") && shown.ends_with("/libsdp.conf"));
+            assert!((ROOM / 2 - 3..=ROOM / 2 + 3).contains(&shown.len()));
+        }
+    }
+
+    #[test]
+    fn every_reason_for_which_a_connect_becomes_tcps_has_words() {
+        // As docs/socket-behaviour.md lists them.
+        for errno in [
+            libc::ECONNREFUSED,
+            libc::ECONNRESET,
+            libc::ETIMEDOUT,
+            libc::EHOSTUNREACH,
+            libc::ENETUNREACH,
+            libc::ENETDOWN,
+            libc::ENODEV,
+            libc::ENOMEM,
+            libc::ENOBUFS,
+            libc::EPROTO,
+            libc::EIO,
+            libc::EADDRNOTAVAIL,
+        ] {
+            assert!(!Errno(errno).to_string().starts_with("errno"), "{errno}");
+        }
+        assert!(Errno(libc::EADDRNOTAVAIL).to_string().contains("no port"));
     }
 
     #[test]

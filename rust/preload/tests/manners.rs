@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! What the library does not do to a program that it is loaded into.
+//! What the library does not do to a program that it is loaded into, and the tools not
+//! to who has no use for what they say.
 
 #![allow(
     clippy::expect_used,
@@ -10,12 +11,15 @@
 
 mod built;
 
-use built::built;
+use built::{built, SDP_RUN};
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+
+const SDP_CHK: &str = env!("CARGO_BIN_EXE_sdp_chk");
 
 /// The probe with a file of rules that does not exist, which is worth a message.
 fn probe(stderr: impl Into<OwnedFd>) -> Command {
@@ -65,6 +69,53 @@ fn a_client_whose_connection_is_standard_error_is_told_nothing() {
     let mut said = Vec::new();
     client.read_to_end(&mut said).expect("it is read");
     assert_eq!(String::from_utf8_lossy(&said), "");
+}
+
+/// A program of this crate that writes where there is no room, and what it ends with.
+fn into_full(program: &str, arguments: &[&str]) -> Option<i32> {
+    let full = || {
+        let file = OpenOptions::new().write(true).open("/dev/full");
+        Stdio::from(file.expect("it is there"))
+    };
+    Command::new(program)
+        .args(arguments)
+        .env_remove("LD_PRELOAD")
+        .env_remove("LIBSDP_CONFIG_FILE")
+        .stdout(full())
+        .stderr(full())
+        .status()
+        .expect("the program starts")
+        .code()
+}
+
+#[test]
+fn sdp_run_runs_the_program_though_nobody_can_be_told() {
+    let library = built("libsdp.so");
+    let library = library.to_str().expect("text");
+    assert_eq!(into_full(SDP_RUN, &["-l", library, "nosuch"]), Some(127));
+    assert_eq!(into_full(SDP_RUN, &["--bpf", "nosuch"]), Some(127));
+    for options in [&["--bpf"][..], &["--bpf", "--debug"]] {
+        let exit = ["sh", "-c", "exit 7"];
+        assert_eq!(into_full(SDP_RUN, &[options, &exit].concat()), Some(7));
+    }
+    assert_eq!(into_full(SDP_RUN, &["--bpf", "--cgroup", "/"]), Some(125));
+    assert_eq!(into_full(SDP_RUN, &["--no-such-option"]), Some(125));
+}
+
+#[test]
+fn sdp_chk_ends_with_its_own_status_though_nobody_reads() {
+    let status = |output: Stdio| {
+        Command::new(SDP_CHK)
+            .stdout(output)
+            .status()
+            .expect("sdp_chk starts")
+            .code()
+    };
+    let read = status(Stdio::null());
+    assert_eq!(into_full(SDP_CHK, &[]), read);
+    let (nobody, output) = UnixStream::pair().expect("a pair");
+    drop(nobody);
+    assert_eq!(status(Stdio::from(OwnedFd::from(output))), read);
 }
 
 /// Data moves without the library: it has a part in these calls and in no others.

@@ -207,6 +207,39 @@ fn a_broken_file_is_named_with_its_place_and_the_program_runs() {
 }
 
 #[test]
+fn the_place_in_a_broken_file_is_said_however_long_its_path() {
+    let scratch = Scratch::new();
+    let deep = format!("{0}/{0}", "d".repeat(190));
+    fs::create_dir_all(scratch.0.join(&deep)).expect("a directory can be made");
+    let config = scratch.file(&format!("{deep}/conf"), "\nuse sdp clients * *:*\n");
+    let output = succeed(probe(&config, true).arg("2,1,0"));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("libsdp: ...ddd"), "{said}");
+    assert!(
+        said.contains("ddd/conf: line 2, column 9: 'clients' where"),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("every socket tries SDP and then TCP\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_device_without_an_end_is_no_file_of_rules() {
+    let mut command = probe(Path::new("/dev/zero"), true);
+    let output = succeed(command.arg("connect@127.0.0.1:9"));
+    assert!(text(&output.stderr).starts_with("libsdp: /dev/zero: it is longer than 1 MiB;"));
+    assert_eq!(lines(&mut command)[0]["transport"], "1");
+    let (status, said) = sdp_chk(None, &["--quiet", "--config", "/dev/zero"]);
+    assert_eq!(status, Some(1));
+    assert!(
+        said.contains("BAD   /dev/zero: it is longer than 1 MiB\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn an_unreadable_file_is_named_and_the_program_runs() {
     let scratch = Scratch::new();
     for path in [scratch.0.join("none"), scratch.0.clone()] {
@@ -485,6 +518,10 @@ fn sdp_run_passes_the_file_on() {
         text(&run(&["--config", "conf"]).stdout),
         format!("{}:\n", expected.display())
     );
+    assert_eq!(
+        text(&run(&["-cconf"]).stdout),
+        format!("{}:\n", expected.display())
+    );
     assert_eq!(text(&run(&["--simple"]).stdout), ":1\n");
     let missing = run(&["--config", "missing"]);
     assert_eq!(missing.status.code(), Some(125));
@@ -497,6 +534,8 @@ fn sdp_chk(refusal: Option<i32>, arguments: &[&str]) -> (Option<i32>, String) {
     command
         .env("LD_PRELOAD", built("libkernel_with_sdp.so"))
         .env_remove("LIBSDP_CONFIG_FILE")
+        .env_remove("SIMPLE_LIBSDP")
+        .env_remove("ALWAYS_USE_SDP")
         .args(arguments);
     if let Some(errno) = refusal {
         command.env("FAKE_SDP_SOCKET_ERRNO", errno.to_string());
@@ -532,6 +571,13 @@ fn sdp_chk_says_what_is_wrong_and_what_to_do() {
         said.contains("line 1, column 8: server or client is missing"),
         "{said}"
     );
+    let overridden = Command::new(env!("CARGO_BIN_EXE_sdp_chk"))
+        .env("ALWAYS_USE_SDP", "")
+        .output()
+        .expect("sdp_chk starts");
+    let said = text(&overridden.stdout);
+    assert!(said.starts_with("note  ALWAYS_USE_SDP is set: every socket is SDP"));
+    assert!(!said.contains("SIMPLE_LIBSDP"));
     let misuse = Command::new(env!("CARGO_BIN_EXE_sdp_chk"))
         .args(["host", "no port"])
         .output()

@@ -244,6 +244,34 @@ fn the_program_keeps_its_arguments_and_exit_status() {
     assert_eq!(status.code(), Some(7));
 }
 
+#[test]
+fn what_stands_behind_the_program_is_the_programs() {
+    for before in [&[][..], &["--"], &["-d"], &["-d", "--"]] {
+        let output = succeed(
+            sdp_run()
+                .args(before)
+                .args(["printf", "%s,", "-x", "--yy", "--", "-c", "z", "--help"]),
+        );
+        assert_eq!(
+            text(&output.stdout),
+            "-x,--yy,--,-c,z,--help,",
+            "{before:?}"
+        );
+    }
+}
+
+#[test]
+fn an_option_that_is_not_known_is_no_program() {
+    for option in ["-q", "--debgu", "-x1", "--config-file=x"] {
+        for arguments in [&[option, "true"][..], &["-d", option, "true"], &[option]] {
+            let output = sdp_run().args(arguments).output().expect("sdp_run starts");
+            assert_eq!(output.status.code(), Some(125), "{arguments:?}");
+            let said = text(&output.stderr);
+            assert!(said.contains("unexpected argument"), "{said}");
+        }
+    }
+}
+
 /// The command begins with signals ignored and blocked, and with those of the first
 /// three descriptors closed whose bit is set.
 fn given(command: &mut Command, closed: i32) -> &mut Command {

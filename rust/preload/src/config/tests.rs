@@ -116,6 +116,15 @@ fn addresses_prefixes_and_ports() {
         ),
         ("* : *", Addresses::Any, ANY_PORT),
         ("* :7#-9", Addresses::Any, (7, 7)),
+        ("0.0.0.0:*", Addresses::Any, ANY_PORT),
+        ("0.0.0.0/0:80", Addresses::Any, (80, 80)),
+        ("0.0.0.0 / 8 :*", Addresses::Any, ANY_PORT),
+        ("0.0.0.0/32:*", Addresses::Any, ANY_PORT),
+        (
+            "::/0:*",
+            Addresses::Prefix("::".parse().expect("v6"), 128),
+            ANY_PORT,
+        ),
         (
             "10.1.2.3/0:*",
             Addresses::Prefix("10.1.2.3".parse().expect("v4"), 32),
@@ -182,6 +191,12 @@ fn errors_have_a_line_and_a_column() {
         ("use sdp client * 10.0.0:1", 1, 18, "'10.0.0' is no address"),
         (
             "use sdp client * 1.2.3.4/33:1",
+            1,
+            26,
+            "a prefix has at most 32 bits",
+        ),
+        (
+            "use sdp client * 0.0.0.0/33:1",
             1,
             26,
             "a prefix has at most 32 bits",
@@ -279,7 +294,7 @@ fn written_rule() -> impl Strategy<Value = (Rule, String)> {
         (any::<[u8; 4]>(), 1_u8..=32).prop_map(|(bytes, prefix)| {
             let address = IpAddr::from(bytes);
             (
-                Addresses::Prefix(address, prefix),
+                addresses_from(address, prefix),
                 format!("{address}/{prefix}"),
             )
         }),

@@ -73,9 +73,27 @@ pub(crate) fn check(report: &mut Report) -> Vec<SocketAddr> {
     usable
 }
 
+/// What to do where none can be used, although there are so many ports of devices.
+pub(crate) const fn advice(ports: usize) -> &'static str {
+    if ports == 0 {
+        "SDP needs an RDMA device; see above"
+    } else {
+        "give the network interface of an RDMA device an IP address in this network namespace: \
+         ip address add ADDRESS/PREFIX dev INTERFACE. In a container the interface here may be \
+         another one of the same name: run it with the network of the host, or move the \
+         device's interface here: ip link set INTERFACE netns NAME"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interface_may_be_another_one_of_the_same_name() {
+        assert!(advice(0).contains("needs an RDMA device"));
+        assert!(advice(1).contains("another one of the same name"));
+    }
 
     #[test]
     fn loopback_is_left_out() {

@@ -14,10 +14,12 @@ mod report;
 mod rules;
 mod sdp;
 
-// The library's own parser. The library itself must not be linked in: its
+// What the library itself reads the rules with. The library itself must not be linked in: its
 // functions would stand in the place of the C library's.
 #[path = "../../config.rs"]
 mod config;
+#[path = "../../source.rs"]
+mod source;
 
 use clap::error::ErrorKind;
 use clap::Parser;
@@ -70,18 +72,13 @@ fn main() -> ExitCode {
     let mut report = Report::new(arguments.quiet);
     rules::check(&mut report, arguments.config.as_deref());
     let has_sdp = kernel::check(&mut report);
-    let devices = devices::check(&mut report, "/sys/class".as_ref());
+    let devices = devices::check(&mut report, "/sys".as_ref());
     if has_sdp {
         let usable = addresses::check(&mut report);
         if usable.is_empty() {
             report.bad(
                 "no address of this host can be used with SDP",
-                if devices == 0 {
-                    "SDP needs an RDMA device; see above"
-                } else {
-                    "give the network interface of an RDMA device an IP address in this network \
-                     namespace: ip address add ADDRESS/PREFIX dev INTERFACE"
-                },
+                addresses::advice(devices),
             );
         }
         if let Some(address) = usable.first() {

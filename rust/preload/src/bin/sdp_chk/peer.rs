@@ -58,11 +58,26 @@ pub(crate) fn check(report: &mut Report, host: &str, port: u16) {
             return;
         }
     };
-    for address in addresses {
-        let result = Socket::for_address(address).and_then(|socket| socket.connect(address));
-        match meaning(&result) {
-            (true, text, _) => report.good(&format!("{address}: {text}")),
-            (false, text, advice) => report.bad_apart(&format!("{address}: {text}"), advice),
+    let results: Vec<_> = addresses
+        .map(|address| {
+            let result = Socket::for_address(address).and_then(|socket| socket.connect(address));
+            (address, result)
+        })
+        .collect();
+    say(report, &results);
+}
+
+/// What came of the addresses of a host. One way to it is enough: what is wrong with the
+/// others is no trouble then.
+fn say(report: &mut Report, results: &[(SocketAddr, io::Result<()>)]) {
+    let is_reached = results.iter().any(|(_, result)| meaning(result).0);
+    for (address, result) in results {
+        let (is_good, text, advice) = meaning(result);
+        let text = format!("{address}: {text}");
+        match (is_good, is_reached) {
+            (true, _) => report.good(&text),
+            (false, true) => report.note(&text),
+            (false, false) => report.bad_apart(&text, advice),
         }
     }
 }
@@ -76,8 +91,8 @@ fn meaning(result: &io::Result<()>) -> (bool, String, &'static str) {
         // An answer of the connection manager: the way is there.
         Some(libc::ECONNREFUSED) => (
             true,
-            "the host answers, but nobody listens with SDP on that port. Give the port of a \
-             server that runs under sdp_run to see more"
+            "the host answers over RDMA, but nobody listens with SDP on that port, or the host \
+             has no SDP. Give the port of a server that runs under sdp_run there to see which"
                 .into(),
             "",
         ),
@@ -122,6 +137,32 @@ mod tests {
             let (good, text, advice) = of(errno);
             assert!(!good && !text.is_empty() && !advice.is_empty());
         }
+    }
+
+    #[test]
+    fn one_address_that_is_reached_is_enough() {
+        let result = |errno| match errno {
+            0 => Ok(()),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        };
+        let is_good = |errnos: &[i32]| {
+            let results: Vec<_> = (1..)
+                .map(|port| SocketAddr::from(([10, 0, 0, 2], port)))
+                .zip(errnos.iter().map(|errno| result(*errno)))
+                .collect();
+            let mut report = Report::new(true);
+            say(&mut report, &results);
+            report.is_good()
+        };
+        assert!(is_good(&[libc::ENETUNREACH, 0]));
+        assert!(is_good(&[libc::ECONNREFUSED, libc::ENETUNREACH]));
+        assert!(!is_good(&[libc::ENETUNREACH, libc::ETIMEDOUT]));
+    }
+
+    #[test]
+    fn who_refuses_may_have_no_sdp() {
+        let (_, text, _) = meaning(&Err(io::Error::from_raw_os_error(libc::ECONNREFUSED)));
+        assert!(text.contains("nobody listens") && text.contains("no SDP"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 //! What was found, one line each, with what to do behind what is wrong.
 
+use std::io::{self, Write};
+
 /// The findings so far.
 pub(crate) struct Report {
     quiet: bool,
@@ -23,14 +25,14 @@ impl Report {
     /// As it should be.
     pub(crate) fn good(&self, what: &str) {
         if !self.quiet {
-            println!("ok    {what}");
+            say("ok    ", what);
         }
     }
 
     /// Neither here nor there.
     pub(crate) fn note(&self, what: &str) {
         if !self.quiet {
-            println!("note  {what}");
+            say("note  ", what);
         }
     }
 
@@ -69,8 +71,13 @@ impl Report {
 }
 
 fn say_bad(what: &str, advice: &str) {
-    println!("BAD   {what}");
-    println!("      -> {advice}");
+    say("BAD   ", what);
+    say("      -> ", advice);
+}
+
+/// Where nobody reads the lines, as behind `head -1`, the exit status still tells.
+fn say(before: &str, what: &str) {
+    let _ = writeln!(io::stdout(), "{before}{what}");
 }
 
 #[cfg(test)]

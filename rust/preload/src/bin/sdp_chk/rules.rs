@@ -4,8 +4,8 @@
 
 use crate::config::{self, Statement};
 use crate::report::Report;
+use crate::source;
 use std::env;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,20 @@ const CONFIG_FILE: &str = "/etc/libsdp.conf";
 
 /// Says what programs under `sdp_run` will go by.
 pub(crate) fn check(report: &mut Report, named: Option<&Path>) {
+    for name in ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"] {
+        if env::var_os(name).is_some() {
+            report.note(&format!(
+                "{name} is set: every socket is SDP, whatever the rules, unless sdp_run is given \
+                 a file of rules (-c)"
+            ));
+        }
+    }
     let from_environment = env::var_os("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
     let named = named
         .map(Path::to_owned)
         .or(from_environment.map(PathBuf::from));
     let path = named.clone().unwrap_or(CONFIG_FILE.into());
-    match fs::read(&path) {
+    match source::read(&path) {
         Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
             report.good("no rules: every socket tries SDP and then TCP");
         }

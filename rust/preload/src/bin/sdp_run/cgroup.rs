@@ -55,8 +55,8 @@ impl Cgroup {
                 (top.join(here), Some(mount))
             }
         };
-        let directory = top.join(format!("sdp_run.{}", process::id()));
-        fs::create_dir(&directory).map_err(|error| format!("cannot make a cgroup: {error}"))?;
+        let directory = new_in(&top, &format!("sdp_run.{}", process::id()))
+            .map_err(|error| format!("cannot make a cgroup: {error}"))?;
         Ok(Self {
             directory,
             own: true,
@@ -135,6 +135,23 @@ impl Cgroup {
     }
 }
 
+/// A new directory of that name, or with a number behind it: a process of another PID
+/// namespace may have the same number as this one.
+fn new_in(top: &Path, name: &str) -> io::Result<PathBuf> {
+    const TRIES: u32 = 1000;
+
+    let mut made = top.join(name);
+    for number in 1..=TRIES {
+        match fs::create_dir(&made) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                made = top.join(format!("{name}.{number}"));
+            }
+            result => return result.map(|()| made),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
 /// The path after `0::/` in /proc/self/cgroup.
 fn path_in(said: &str) -> Option<&str> {
     said.lines().find_map(|line| line.strip_prefix("0::/"))
@@ -196,7 +213,20 @@ fn mount() -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
+
     use super::*;
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let top = std::env::temp_dir().join(format!("sdp_run-cgroup-{}", process::id()));
+        assert!(new_in(&top, "sdp_run.7").is_err());
+        fs::create_dir(&top).expect("a directory can be made");
+        for name in ["sdp_run.7", "sdp_run.7.1", "sdp_run.7.2"] {
+            assert_eq!(new_in(&top, "sdp_run.7").ok(), Some(top.join(name)));
+        }
+        fs::remove_dir_all(&top).expect("the directory can be removed");
+    }
 
     #[test]
     fn the_path_is_that_of_version_2() {

@@ -23,7 +23,7 @@ pub(crate) struct Keeper(UnixStream);
 /// Makes the keeper of `held`. It begins to look into the cgroup when the
 /// connection to it is closed, as exec() does.
 pub(crate) fn leave(cgroup: &Cgroup, held: Vec<OwnedFd>) -> io::Result<Keeper> {
-    let (keeper, here) = UnixStream::pair()?;
+    let (mut keeper, here) = UnixStream::pair()?;
     // SAFETY: There is but one thread.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -33,17 +33,39 @@ pub(crate) fn leave(cgroup: &Cgroup, held: Vec<OwnedFd>) -> io::Result<Keeper> {
             // is no child of the program.
             unsafe {
                 libc::setsid();
-                if libc::fork() == 0 {
-                    keep(cgroup, held, keeper);
+                match libc::fork() {
+                    -1 => {
+                        let reason = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+                        let _ = keeper.write_all(&reason.to_ne_bytes());
+                    }
+                    0 => keep(cgroup, held, keeper),
+                    _ => {}
                 }
                 libc::_exit(0)
             }
         }
         child => {
-            // SAFETY: The status is not asked for.
+            drop(keeper);
+            // SAFETY: The status is not asked for: where SIGCHLD is ignored there is none.
             unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
+            has_begun(&here)?;
             Ok(Keeper(here))
         }
+    }
+}
+
+/// Whether there is a keeper, once its parent has ended: it says nothing and has the other
+/// end. An errno is why it could not be made.
+fn has_begun(mut keeper: &UnixStream) -> io::Result<()> {
+    let mut reason = [0; 4];
+    keeper.set_nonblocking(true)?;
+    let said = keeper.read(&mut reason);
+    keeper.set_nonblocking(false)?;
+    match said {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        Err(error) => Err(error),
+        Ok(4) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(reason))),
+        Ok(_) => Err(io::Error::other("it ended at once")),
     }
 }
 
@@ -121,4 +143,24 @@ fn close_range(first: c_int, last: c_int) {
     };
     // SAFETY: Nothing in this process uses these.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    #[test]
+    fn a_keeper_that_could_not_be_made_is_an_error_with_its_reason() {
+        let (mut there, here) = UnixStream::pair().expect("a pair");
+        assert!(has_begun(&here).is_ok());
+        there
+            .write_all(&libc::EAGAIN.to_ne_bytes())
+            .expect("there is room");
+        let error = has_begun(&here).expect_err("there is none");
+        assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
+        drop(there);
+        assert!(has_begun(&here).is_err());
+    }
 }

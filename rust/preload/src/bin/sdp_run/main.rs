@@ -18,7 +18,8 @@ use clap::error::ErrorKind;
 use clap::Parser;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,7 +43,7 @@ const PLACES: [&str; 4] = ["", "../lib", "../lib64", "../lib/x86_64-linux-gnu"];
 #[derive(Parser)]
 #[command(version, name = "sdp_run")]
 struct Arguments {
-    /// Say on stderr for each socket whether it is SDP or TCP, and why
+    /// Say on stderr for each socket that connects or listens whether it is SDP or TCP, and why
     #[arg(short, long)]
     debug: bool,
 
@@ -70,7 +71,6 @@ struct Arguments {
     #[arg(
         required_unless_present = "cgroup",
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "PROGRAM"
     )]
     program: Vec<OsString>,
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     if arguments.bpf {
         let switched = switch::this_process(cgroup);
         if let Err(missing) = &switched {
-            eprintln!("sdp_run: TCP, without --bpf: {missing}");
+            say(format_args!("TCP, without --bpf: {missing}"));
         } else if arguments.debug {
             say_switched();
         }
@@ -147,8 +147,15 @@ fn become_program(program: &OsStr, rest: &[OsString]) -> ExitCode {
     )
 }
 
+/// What can not be said to anybody is no reason for the program not to run.
+fn say(message: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "sdp_run: {message}");
+}
+
 fn say_switched() {
-    eprintln!("sdp_run: the kernel makes SDP sockets where TCP's are asked for");
+    say(format_args!(
+        "the kernel makes SDP sockets where TCP's are asked for"
+    ));
 }
 
 /// `--bpf --cgroup` without a program: until a signal ends it.
@@ -168,7 +175,7 @@ fn switch_others(cgroup: &Path, debug: bool) -> ExitCode {
 }
 
 fn failure(status: u8, message: &str) -> ExitCode {
-    eprintln!("sdp_run: {message}");
+    say(format_args!("{message}"));
     ExitCode::from(status)
 }
 
