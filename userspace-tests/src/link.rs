@@ -29,7 +29,8 @@ pub fn prepare(host: &Netns) -> io::Result<()> {
 pub struct Delay(Vec<String>);
 
 impl Delay {
-    const TIME: &str = "300ms";
+    /// A Read and the word that it is done are both late; after a second the offer is recalled.
+    const TIME: &str = "450ms";
 
     #[track_caller]
     pub fn start() -> Self {

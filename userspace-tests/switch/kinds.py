@@ -95,6 +95,13 @@ def fails(number: int, call: Callable[..., object], *arguments: object) -> None:
         raise AssertionError(f"no {errno.errorcode[number]}")
 
 
+def free_name() -> tuple[str, int]:
+    """An address and a port that TCP has free; what SDP picks TCP may remember a connection of."""
+    with raw_tcp() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()
+
+
 def listener_of(sock: socket.socket, host: str = "", backlog: int = 8) -> socket.socket:
     """The socket, bound to a free port and listening."""
     sock.bind((host or HOST, 0))

@@ -22,6 +22,7 @@ from kinds import (
     equal,
     fails,
     forget_peer,
+    free_name,
     in_thread,
     libc,
     listener_of,
@@ -184,10 +185,8 @@ def shutdown_of_a_listener_ends_accept() -> None:
 @case
 def a_listener_that_forgets_its_peers_stops_and_can_go_on() -> None:
     for told, clients in ((BOTH, (raw_tcp, raw_sdp)), (TCP, (raw_tcp,))):
-        with raw_tcp() as probe, switched() as listener:
-            probe.bind((kinds.HOST, 0))
-            name = probe.getsockname()
-            probe.close()
+        with switched() as listener:
+            name = free_name()
             listener.setsockopt(socket.IPPROTO_TCP, kinds.SDP_TRANSPORT, told)
             # To a port by its number, which is kept.
             listener.bind(name)
@@ -255,7 +254,9 @@ def a_taken_port_is_taken() -> None:
 
 @case
 def a_port_taken_in_sdp_leaves_tcp() -> None:
-    with listener_of(raw_sdp()) as owner, switched() as other:
+    with raw_sdp() as owner, switched() as other:
+        owner.bind(free_name())
+        owner.listen()
         other.bind(owner.getsockname())
         equal((transport(other), reason(other)), (TCP, errno.EADDRINUSE))
         other.listen()

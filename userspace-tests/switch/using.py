@@ -31,6 +31,7 @@ from kinds import (
     equal,
     fails,
     forget_peer,
+    free_name,
     in_thread,
     libc,
     listener_of,
@@ -172,8 +173,8 @@ def what_is_bound_stays_bound_whatever_it_becomes() -> None:
     for wanted in (BOTH, TCP):
         with listener_of(raw_tcp()) as listener, switched() as client:
             client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, SDP)
-            client.bind((kinds.HOST, 0))
-            name = client.getsockname()
+            name = free_name()
+            client.bind(name)
             client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, wanted)
             client.connect(listener.getsockname())
             with accepted(listener) as server:
@@ -190,8 +191,8 @@ def what_is_bound_stays_bound_whatever_it_becomes() -> None:
 @case
 def who_becomes_tcp_leaves_sdp_its_port() -> None:
     with raw_sdp() as first, raw_sdp() as second:
-        first.bind((kinds.HOST, 0))
-        name = first.getsockname()
+        name = free_name()
+        first.bind(name)
         fails(errno.EADDRINUSE, second.bind, name)
         first.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, TCP)
         first.listen(1)

@@ -159,7 +159,7 @@ def storm(scene: Scene) -> None:
     """The listener keeps its limit, and works when the storm is over."""
     listener = scene.listen(backlog=4)
     tables = scene.tables()
-    hasty = {"cm_timeout": 14, "cm_retries": 1, "remote_cm_timeout": 22}
+    hasty = {"cm_timeout": 16, "cm_retries": 1, "remote_cm_timeout": 22}
     peers = [scene.request(scene.hello(), at=listener, **hasty) for _ in range(24)]
     kinds = [peer.expect("rep", "rej", "unanswered").kind for peer in peers]
     # One more than the backlog, as TCP counts.

@@ -34,19 +34,30 @@ fn send(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     t.send_all(s, room.bytes());
 }
 
-/// Sends with the seeds from 0 on until memory was certainly kept, which it is not where its
+/// Does `turn` with the seeds from 0 on until enough was kept, as memory is not where its
 /// registration completes late; returns how often.
-fn send_until_kept(t: &Role, s: &Sock, room: &mut Room) -> u64 {
+fn until_kept(t: &Role, enough: impl Fn(&Counters) -> bool, mut turn: impl FnMut(u64)) -> u64 {
     let before = Counters::now(t);
     for seed in 0..20 {
-        send(t, s, room, seed);
-        // What was found again is kept again.
-        let kept = || before.since(t, "kept_hits") + before.since(t, "kept_expirations") > 0;
-        if t.family != Family::Sdp || kept() {
+        turn(seed);
+        if t.family != Family::Sdp || enough(&before) {
             return seed + 1;
         }
     }
-    panic!("nothing is ever kept");
+    panic!("little or nothing is ever kept");
+}
+
+/// Sends until memory was certainly kept.
+fn send_until_kept(t: &Role, s: &Sock, room: &mut Room) -> u64 {
+    // What was found again is kept again.
+    let kept =
+        |before: &Counters| before.since(t, "kept_hits") + before.since(t, "kept_expirations") > 0;
+    until_kept(t, kept, |seed| send(t, s, room, seed))
+}
+
+/// Whether memory was found again time after time.
+fn hit_often(t: &Role) -> impl Fn(&Counters) -> bool + '_ {
+    |before| before.since(t, "kept_hits") >= 4
 }
 
 /// Reads what that sends.
@@ -71,10 +82,26 @@ fn read_rooms(t: &Role, count: u64, len: usize) {
     t.meet("end");
 }
 
+/// Reads rooms of `len` bytes to the end.
+fn read_rooms_to_end(t: &Role, len: usize) {
+    let s = server(t);
+    let mut room = vec![0; len];
+    for seed in 0.. {
+        let got = s.recv(&mut room, MSG_WAITALL).expect("recv");
+        if got == 0 {
+            break;
+        }
+        assert_eq!(got, len, "received in one go");
+        assert!(room == bytes(seed, len), "room {seed} differs");
+    }
+    t.holds("all came", true);
+    t.meet("end");
+}
+
 /// Receives into `room` what the other side sends when it is told, and has offered already.
 fn recv_offered(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     let before = Counters::now(t);
-    t.say("send");
+    t.tell("more", true);
     if t.family == Family::Sdp {
         assert!(t.until(|| before.since(t, "adverts_received") > 0), "the bytes are offered");
     }
@@ -83,11 +110,19 @@ fn recv_offered(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     assert!(room.bytes() == bytes(seed, len), "room {seed} differs");
 }
 
-fn send_when_told(t: &Role, turns: u64) {
+fn recv_no_more(t: &Role) {
+    t.holds("all came", true);
+    t.tell("more", false);
+    t.meet("end");
+}
+
+fn send_when_told(t: &Role) {
     let s = client(t);
     let mut room = Room::new(0, MIB);
-    for seed in 0..turns {
-        t.wait("send");
+    for seed in 0.. {
+        if !t.hear::<bool>("more") {
+            break;
+        }
         send(t, &s, &mut room, seed);
     }
     t.meet("end");
@@ -104,21 +139,22 @@ fn adds_up(of: &dyn Fn(&str) -> i64) {
 pub const CASES: &[Case] = &[
     Case::two(
         "kept_for_sends_of_the_same_room",
-        |t| read_rooms(t, 8, MIB),
+        |t| read_rooms_to_end(t, MIB),
         |t| {
             let _knob = keeping(t, FOR_EVER);
             let s = client(t);
             let mut room = Room::new(0, MIB);
             counted(
                 t,
-                || (0..8).for_each(|seed| send(t, &s, &mut room, seed)),
+                || {
+                    until_kept(t, hit_often(t), |seed| send(t, &s, &mut room, seed));
+                },
                 |of| {
                     adds_up(of);
-                    // A region is not kept where its registration completes late.
-                    assert!(of("kept_hits") >= 4, "{} hits", of("kept_hits"));
                     assert_eq!(of("kept_evictions") + of("kept_expirations"), 0);
                 },
             );
+            s.shutdown(SHUT_WR).expect("shutdown");
             t.meet("end");
         },
     )
@@ -195,16 +231,17 @@ pub const CASES: &[Case] = &[
             let mut room = Room::new(0, MIB);
             counted(
                 t,
-                || (0..8).for_each(|seed| recv_offered(t, &s, &mut room, seed)),
+                || {
+                    until_kept(t, hit_often(t), |seed| recv_offered(t, &s, &mut room, seed));
+                },
                 |of| {
-                    assert!(of("kept_hits") >= 4, "{} hits", of("kept_hits"));
                     assert_eq!(of("changed_bytes"), 0);
                     assert_eq!(of("pin_failures") + of("region_shortages"), 0);
                 },
             );
-            t.meet("end");
+            recv_no_more(t);
         },
-        |t| send_when_told(t, 8),
+        send_when_told,
     )
     .two_hosts(),
     Case::two(
@@ -218,10 +255,9 @@ pub const CASES: &[Case] = &[
                 recv_offered(t, &s, &mut room, seed);
                 anonymous(at + 5 * PAGE * seed as usize, 9 * PAGE);
             }
-            t.holds("all came", true);
-            t.meet("end");
+            recv_no_more(t);
         },
-        |t| send_when_told(t, 4),
+        send_when_told,
     )
     .two_hosts(),
     Case::two("kept_no_longer_than_the_knob_says", read_until_kept, |t| {

@@ -195,14 +195,28 @@ pub(super) fn send_sizes(sizes: &[usize], mut send: impl FnMut(&[u8])) {
 }
 
 pub(super) fn recv_sizes(sizes: &[usize], s: &Sock) {
-    for (turn, &(_, place)) in PLACES.iter().enumerate() {
-        for &size in sizes {
-            let mut room = Room::new(place, size);
-            let got = s.recv(room.bytes(), MSG_WAITALL).expect("recv");
-            assert_eq!(got, size, "received in one go");
-            let want = bytes((size + turn) as u64, size);
-            assert!(room.bytes() == want, "{size} bytes at {place} differ");
-        }
+    for turn in 0..PLACES.len() {
+        compare(turn, recv_turn(turn, sizes, s));
+    }
+}
+
+/// What [`send_sizes`] sends in one turn.
+fn recv_turn(turn: usize, sizes: &[usize], s: &Sock) -> Vec<Room> {
+    let (_, place) = PLACES[turn];
+    let recv = |&size| {
+        let mut room = Room::new(place, size);
+        let got = s.recv(room.bytes(), MSG_WAITALL).expect("recv");
+        assert_eq!(got, size, "received in one go");
+        room
+    };
+    sizes.iter().map(recv).collect()
+}
+
+fn compare(turn: usize, rooms: Vec<Room>) {
+    for mut room in rooms {
+        let (size, place) = (room.len, room.place);
+        let want = bytes((size + turn) as u64, size);
+        assert!(room.bytes() == want, "{size} bytes at {place} differ");
     }
 }
 
@@ -317,7 +331,12 @@ pub const CASES: &[Case] = &[
                 t,
                 || {
                     t.meet("counted");
-                    recv_sizes(SIZES, &s);
+                    // Looked at when all are there: a reader who is away for long is sent messages.
+                    let turns = 0..PLACES.len();
+                    let rooms: Vec<_> = turns.map(|turn| recv_turn(turn, SIZES, &s)).collect();
+                    for (turn, rooms) in rooms.into_iter().enumerate() {
+                        compare(turn, rooms);
+                    }
                 },
                 |of| {
                     assert_eq!(received(of), all_sizes());
