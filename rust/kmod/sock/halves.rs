@@ -120,8 +120,10 @@ impl Sock {
         let result = unsafe { self.connect(socket, addr, len, flags) };
         // Those of SDP may all be taken while TCP has some.
         let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
+        // SAFETY: `sk` is valid.
+        let shut = began && !unsafe { ffi::sdp_companion_attempt(self.sk()) };
         match result {
-            Err(e) if is_worth_tcp(e) || portless(e) => {
+            Err(e) if !shut && (is_worth_tcp(e) || portless(e)) => {
                 {
                     let _call = self.lock();
                     self.fall_back(-e.to_errno());
@@ -386,6 +388,11 @@ impl Sock {
                 return result;
             }
         }
+        if (0..=2).contains(&how) {
+            // Before it, so that who waits in connect() does not go on to TCP.
+            // SAFETY: `sk` is valid.
+            unsafe { ffi::sdp_companion_end(self.sk()) };
+        }
         // SAFETY: By the caller's promise.
         let result = unsafe { self.shutdown(socket, how) };
         if self.tcp().is_some() {
@@ -393,8 +400,6 @@ impl Sock {
             // SAFETY: The companion is there.
             return to_result(unsafe { ffi::sdp_companion_shutdown(self.sk(), how) });
         }
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_companion_end(self.sk()) };
         result
     }
 
