@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use libc::{
     EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNREFUSED, ECONNRESET, EFAULT, EHOSTUNREACH,
-    EINPROGRESS, EINTR, EINVAL, EISCONN, ENETUNREACH, ENOTCONN, EPIPE, POLLERR, POLLHUP, POLLIN, POLLOUT,
-    SOL_SOCKET, SO_REUSEADDR,
+    EINPROGRESS, EINTR, EINVAL, EISCONN, ENETUNREACH, ENOTCONN, EPIPE, POLLERR, POLLHUP, POLLIN,
+    POLLOUT, SOL_SOCKET, SO_REUSEADDR,
 };
 
 use crate::addr::Addr;
@@ -509,9 +509,8 @@ pub const CASES: &[Case] = &[
         "connect_to_an_unspecified_family_ends_a_read",
         |t, _s| t.wait("left"),
         |t, s| {
-            let result = t.while_asleep(&[libc::SYS_recvfrom], |_| leave(t, s), || {
-                s.recv(&mut [0; 8], 0)
-            });
+            let result =
+                t.while_asleep(&[libc::SYS_recvfrom], |_| leave(t, s), || s.recv(&mut [0; 8], 0));
             t.err("recv", result, EPIPE);
             t.say("left");
         },
@@ -521,9 +520,11 @@ pub const CASES: &[Case] = &[
         |_| {},
         |t| {
             let sock = t.socket();
-            let result = t.while_asleep(&[libc::SYS_connect], |_| leave(t, &sock), || {
-                sock.connect(&t.nobody(NEVER_ANSWERED))
-            });
+            let result = t.while_asleep(
+                &[libc::SYS_connect],
+                |_| leave(t, &sock),
+                || sock.connect(&t.nobody(NEVER_ANSWERED)),
+            );
             t.err("connect", result, EPIPE);
         },
     )
