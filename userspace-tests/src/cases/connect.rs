@@ -490,6 +490,7 @@ pub const CASES: &[Case] = &[
             let listener = t.listener(2);
             t.tell("port", t.port_of(&listener));
             let sock = listener.accept().expect("accept");
+            t.wait("connected");
             sock.set_linger(true, 0).expect("SO_LINGER");
             sock.close().expect("close");
             let sock = listener.accept().expect("accept");
@@ -498,6 +499,7 @@ pub const CASES: &[Case] = &[
         |t| {
             let port: u16 = t.hear("port");
             let sock = t.connected(port);
+            t.say("connected");
             t.await_events(&sock, POLLHUP);
             leave(t, &sock);
             t.ok("connect anew", sock.connect(&t.there(port)));
