@@ -379,10 +379,10 @@ impl Inner {
         if !done.ok {
             if !link.draining {
                 if done.unanswered {
-                    // The transport's retries ran out: what TCP calls so.
-                    sock.set_err(ETIMEDOUT);
+                    engine.handle_unanswered();
+                } else {
+                    engine.handle_link_failed();
                 }
-                engine.handle_link_failed();
             }
             return;
         }
@@ -613,13 +613,12 @@ impl Inner {
                 stats.violations.inc();
                 stats.resets_sent.inc();
             }
-            Ended::LinkFailed => stats.link_failures.inc(),
+            Ended::LinkFailed | Ended::Unanswered => stats.link_failures.inc(),
         }
         if let Some(error) = errno::of_end(ended, peer_had_closed) {
-            // An error that was set before (a device removal) says more.
-            if sock.err() == 0 {
-                sock.set_err(error);
-            }
+            // Here and nowhere before: who took it amid the end would meet a
+            // second one.
+            sock.set_err(error);
             self.wake.error = true;
         }
         self.finish(sock);

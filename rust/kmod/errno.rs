@@ -20,7 +20,7 @@ pub(crate) fn of_end(ended: Ended, peer_had_closed: bool) -> Option<Error> {
         Ended::Finished | Ended::Aborted => None,
         Ended::Reset if peer_had_closed => Some(EPIPE),
         Ended::Reset | Ended::Violation(_) | Ended::LinkFailed => Some(ECONNRESET),
-        Ended::TimedOut => Some(ETIMEDOUT),
+        Ended::TimedOut | Ended::Unanswered => Some(ETIMEDOUT),
     }
 }
 

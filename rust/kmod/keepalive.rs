@@ -20,7 +20,6 @@ use crate::{
     ffi,
     sock::Sock, //
 };
-use kernel::prelude::*;
 
 const MSEC_PER_SEC: u32 = 1000;
 
@@ -113,8 +112,7 @@ impl Inner {
             return;
         };
         if over {
-            sock.set_err(ETIMEDOUT);
-            return engine.handle_link_failed();
+            return engine.handle_unanswered();
         }
         //= spec: KEEPALIVE-2
         match link.probe() {

@@ -14,12 +14,9 @@ use crate::{
     },
     sock::Sock, //
 };
-use kernel::{
-    prelude::*,
-    time::{
-        Instant,
-        Monotonic, //
-    },
+use kernel::time::{
+    Instant,
+    Monotonic, //
 };
 
 /// What is known about the wait of one connection.
@@ -70,9 +67,8 @@ impl Inner {
             self.patience.since = Some(since);
             return sock.set_alarm(Alarm::Patience, limit.wrapping_sub(passed));
         }
-        sock.set_err(ETIMEDOUT);
         if let Some(engine) = self.engine.as_mut() {
-            engine.handle_link_failed();
+            engine.handle_unanswered();
         }
     }
 }

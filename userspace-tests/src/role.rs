@@ -341,7 +341,7 @@ impl Role {
     pub fn fill(&self, sock: &Sock) -> usize {
         let mut total = 0;
         loop {
-            let taken = push(sock, 4096) + push(sock, 1);
+            let taken = push(sock);
             if taken == 0 && total > 0 {
                 return total;
             }
@@ -389,10 +389,11 @@ impl Role {
     }
 }
 
-/// Sends blocks of one size without waiting until one is refused; returns the bytes taken.
+/// Sends blocks without waiting until one is refused, of which not a byte finds room then; returns
+/// the bytes taken. Never byte by byte: should room appear amid it, that fills for seconds.
 #[track_caller]
-fn push(sock: &Sock, size: usize) -> usize {
-    let block = vec![0x5a; size];
+fn push(sock: &Sock) -> usize {
+    let block = [0x5a; 4096];
     let mut total = 0;
     loop {
         match sock.send(&block, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {

@@ -120,6 +120,7 @@ const EVENTS: &[(&str, Event)] = &[
     }),
     ("DREP", |s| quiet(|| s.conn.handle_disconnected())),
     ("link failure", |s| quiet(|| s.conn.handle_link_failed())),
+    ("unanswered", |s| quiet(|| s.conn.handle_unanswered())),
     ("send completed", |s| {
         quiet(|| s.conn.handle_send_completed())
     }),

@@ -687,6 +687,26 @@ fn a_link_failure_does_not_wait_for_abort_conn() {
 }
 
 #[test]
+fn a_connection_that_nobody_answers_ends_as_such() {
+    let mut script = Script::established();
+    script.queue(10);
+    script.conn.handle_unanswered();
+    assert!(script.conn.send_closed());
+    // The queue pair fails with it; the first reason is told.
+    script.conn.handle_link_failed();
+    assert_eq!(script.step(), Some(Did::Disconnect));
+    assert_eq!(script.conn.ended(), Some(Ended::Unanswered));
+    // Behind both ends nothing is left to be answered.
+    let mut script = Script::established();
+    script.send(Body::DisConn, 0).unwrap();
+    script.conn.shutdown_send();
+    script.drain();
+    script.conn.handle_unanswered();
+    assert_eq!(script.drain(), [Did::Disconnect]);
+    assert_eq!(script.conn.ended(), Some(Ended::Finished));
+}
+
+#[test]
 fn each_direction_says_when_it_is_closed() {
     let mut script = Script::established();
     let closed = |script: &Script| (script.conn.send_closed(), script.conn.peer_closed());

@@ -139,12 +139,18 @@ impl Connection {
     /// A completion with an error, a fatal event of the queue pair, or the
     /// device is gone.
     pub fn handle_link_failed(&mut self) {
+        self.end_link(Ended::LinkFailed);
+    }
+
+    /// The transport's retries ran out, or the application's limit for an
+    /// answer passed: keepalive's, or that of TCP_USER_TIMEOUT.
+    pub fn handle_unanswered(&mut self) {
+        self.end_link(Ended::Unanswered);
+    }
+
+    fn end_link(&mut self, cause: Ended) {
         let both = self.received.is_finished() && self.close.disconn == DisConn::Completed;
-        let cause = if both {
-            Ended::Finished
-        } else {
-            Ended::LinkFailed
-        };
+        let cause = if both { Ended::Finished } else { cause };
         if self.state.is_connected() {
             // Nothing gets through, but the DREQ takes another way.
             self.close.cause.get_or_insert(cause);

@@ -247,6 +247,9 @@ pub enum Ended {
     Violation(PeerError),
     /// The transport failed.
     LinkFailed,
+    /// The transport was given up: nobody answered for as long as was to be
+    /// waited.
+    Unanswered,
     /// The peer took no part in the close.
     TimedOut,
 }
