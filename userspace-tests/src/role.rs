@@ -304,6 +304,12 @@ impl Role {
         60 + 20 * self.slowness as c_int
     }
 
+    /// Takes the peer from a socket.
+    #[track_caller]
+    pub fn leave(&self, sock: &Sock) {
+        sock.connect(&self.any(0).with_family(libc::AF_UNSPEC)).expect("connect to no family");
+    }
+
     #[track_caller]
     pub fn send_all(&self, sock: &Sock, mut data: &[u8]) {
         while !data.is_empty() {

@@ -35,6 +35,17 @@ from kinds import (
 )
 
 
+def _reached(
+    listener: socket.socket, client: socket.socket, name: tuple[str, int], wanted: int | None
+) -> None:
+    """The client comes to the listener by that name, over what is wanted."""
+    with client:
+        client.connect(name)
+        with accepted(listener) as server:
+            equal(transport(server), wanted)
+            talk(client, server)
+
+
 @case
 def one_listener_accepts_both() -> None:
     with listener_of(switched()) as listener:
@@ -219,11 +230,7 @@ def a_port_that_tcp_has_chosen_goes_with_the_listener() -> None:
             listener.listen(8)
             port = listener.getsockname()[1]
             for make, wanted in CLIENTS:
-                with make() as client:
-                    client.connect((kinds.HOST, port))
-                    with accepted(listener) as server:
-                        equal(transport(server), wanted)
-                        talk(client, server)
+                _reached(listener, make(), (kinds.HOST, port), wanted)
 
 
 @case
@@ -239,11 +246,7 @@ def both_families_of_addresses() -> None:
                     equal(transport(server), wanted)
                     equal(server.getpeername()[0], f"::ffff:{kinds.HOST}")
         for make6, wanted in ((raw_tcp, None), (raw_sdp, SDP)):
-            with make6(socket.AF_INET6) as client:
-                client.connect(("::1", port))
-                with accepted(listener) as server:
-                    equal(transport(server), wanted)
-                    talk(client, server)
+            _reached(listener, make6(socket.AF_INET6), ("::1", port), wanted)
 
 
 @case

@@ -74,18 +74,31 @@ impl Sock {
         let [hi, lo, ..] = port;
         let chosen = [*hi, *lo] == [0, 0];
         [*hi, *lo] = tcp.port()?.to_be_bytes();
-        // SAFETY: The copy is as long.
-        let result = unsafe { self.bind(name.as_ptr(), n) };
-        let _call = self.lock();
-        match result {
-            // As with TCP's: given back with the peer, or the listener.
-            Ok(()) if chosen => self.look(|inner| inner.bound_port = false),
-            Ok(()) => {}
-            Err(e) => {
-                let detail = self.look(|inner| inner.last_bind_err);
-                self.fall_back(-if detail == 0 { e.to_errno() } else { detail });
-            }
+        let result = if chosen {
+            // SAFETY: The copy is as long.
+            unsafe { self.bind_where_tcp_chose(name.as_ptr(), n) }
+        } else {
+            // SAFETY: As above.
+            unsafe { self.bind(name.as_ptr(), n) }
+        };
+        if let Err(e) = result {
+            let _call = self.lock();
+            let detail = self.look(|inner| inner.last_bind_err);
+            self.fall_back(-if detail == 0 { e.to_errno() } else { detail });
         }
+        Ok(())
+    }
+
+    /// bind() to a port that the program has not named: as with TCP's, it is given
+    /// back with the peer, or the listener.
+    ///
+    /// # Safety
+    ///
+    /// `addr` points to `len` bytes.
+    unsafe fn bind_where_tcp_chose(&self, addr: *const u8, len: usize) -> Result {
+        // SAFETY: By the caller's promise.
+        unsafe { self.bind(addr, len) }?;
+        self.look(|inner| inner.bound_port = false);
         Ok(())
     }
 
@@ -272,9 +285,7 @@ impl Sock {
         let mut name = [0u8; NAME_LEN];
         let len = local.emit(family, &mut name);
         // SAFETY: A name of ours.
-        unsafe { self.bind(name.as_ptr(), len) }?;
-        self.look(|inner| inner.bound_port = false);
-        Ok(())
+        unsafe { self.bind_where_tcp_chose(name.as_ptr(), len) }
     }
 
     /// accept(2) of a socket that may have two halves, in turn.
@@ -352,15 +363,14 @@ impl Sock {
     ///
     /// `file` is the one that is asked.
     pub(crate) unsafe fn poll_halves(&self, file: *mut ffi::core::file) -> u32 {
-        if self.tcp_after_connect().is_some() {
-            // SAFETY: It has a companion; `file` by the caller's promise.
-            return unsafe { ffi::sdp_companion_poll(self.sk(), file.cast()) };
-        }
-        let mask = self.poll();
+        let mask = match self.tcp_after_connect() {
+            Some(_) => 0,
+            None => self.poll(),
+        };
         // What was seen may be how SDP's half was left for TCP's.
         smp_mb(Read);
         if self.tcp().is_some() {
-            // SAFETY: As above.
+            // SAFETY: It has a companion; `file` by the caller's promise.
             return unsafe { ffi::sdp_companion_poll(self.sk(), file.cast()) };
         }
         if self.other_half().is_some() && self.tcp_state() == ffi::TCP_LISTEN {

@@ -36,11 +36,6 @@ fn connecting(t: &Role) -> Sock {
     sock
 }
 
-/// Takes the peer from a socket.
-fn leave(t: &Role, sock: &Sock) {
-    sock.connect(&t.any(0).with_family(libc::AF_UNSPEC)).expect("connect to no family");
-}
-
 /// Serves `count` connections one after the other and keeps them until the client is done.
 fn serve(t: &Role, count: usize) {
     let listener = t.listener(16);
@@ -472,11 +467,11 @@ pub const CASES: &[Case] = &[
         |t| {
             let port: u16 = t.hear("port");
             let sock = t.connected(port);
-            leave(t, &sock);
+            t.leave(&sock);
             t.see("error", sock.error());
             t.see("once", sock.error());
             t.ok("connect anew", sock.connect(&t.there(port)));
-            leave(t, &sock);
+            t.leave(&sock);
             // Nobody has asked for the error.
             t.ok("and again", sock.connect(&t.there(port)));
             t.eq("no error", sock.error(), Ok(None));
@@ -501,7 +496,7 @@ pub const CASES: &[Case] = &[
             let sock = t.connected(port);
             t.say("connected");
             t.await_events(&sock, POLLHUP);
-            leave(t, &sock);
+            t.leave(&sock);
             t.ok("connect anew", sock.connect(&t.there(port)));
             t.eq("no error", sock.error(), Ok(None));
             t.send_all(&sock, b"anew");
@@ -512,7 +507,7 @@ pub const CASES: &[Case] = &[
         |t, _s| t.wait("left"),
         |t, s| {
             let result =
-                t.while_asleep(&[libc::SYS_recvfrom], |_| leave(t, s), || s.recv(&mut [0; 8], 0));
+                t.while_asleep(&[libc::SYS_recvfrom], |_| t.leave(s), || s.recv(&mut [0; 8], 0));
             t.err("recv", result, EPIPE);
             t.say("left");
         },
@@ -524,7 +519,7 @@ pub const CASES: &[Case] = &[
             let sock = t.socket();
             let result = t.while_asleep(
                 &[libc::SYS_connect],
-                |_| leave(t, &sock),
+                |_| t.leave(&sock),
                 || sock.connect(&t.nobody(NEVER_ANSWERED)),
             );
             t.err("connect", result, EPIPE);
