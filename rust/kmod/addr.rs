@@ -226,12 +226,13 @@ impl Addr {
         }
     }
 
-    /// Gives a name of family 27 or 28 the family that TCP knows it by.
+    /// Gives `name`, a name of family 27 or 28, the family that TCP knows it by. It is
+    /// what `addr` says, or the beginning of that.
     ///
     /// # Safety
     ///
-    /// `addr` points to `len` bytes of the caller's.
-    pub(crate) unsafe fn name_for_tcp(addr: *mut u8, len: usize) {
+    /// `addr` points to `len` bytes; `name`, to a name with a family, is the caller's.
+    pub(crate) unsafe fn name_for_tcp(name: *mut u8, addr: *const u8, len: usize) {
         // SAFETY: By the caller's promise.
         if let Ok(Parsed::Addr(_, family)) = unsafe { Self::parse(addr, len) } {
             let number = match family {
@@ -239,7 +240,7 @@ impl Addr {
                 Family::V6 => ffi::AF_INET6,
             };
             // SAFETY: What has an address has a family before it.
-            unsafe { addr.cast::<u16>().write_unaligned(number as u16) };
+            unsafe { name.cast::<u16>().write_unaligned(number as u16) };
         }
     }
 

@@ -38,8 +38,10 @@ pub(crate) enum Alarm {
     Patience,
     /// Queue pairs that wait to be destroyed.
     Reap,
-    /// Receive buffers for which there was no memory.
+    /// Receive buffers or bytes to send for which there was no memory.
     Refill,
+    /// SO_KEEPALIVE has been set.
+    Switched,
 }
 
 /// The alarms of one socket.
@@ -59,6 +61,8 @@ pub(crate) struct Alarms {
     reap: Opaque<ffi::core::delayed_work>,
     #[pin]
     refill: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    switched: Opaque<ffi::core::delayed_work>,
 }
 
 // SAFETY: Work items are made for concurrent use.
@@ -81,6 +85,7 @@ impl Alarms {
             patience <- work(Some(patience_cb)),
             reap <- work(Some(reap_cb)),
             refill <- work(Some(refill_cb)),
+            switched <- work(Some(switched_cb)),
         })
     }
 
@@ -93,6 +98,7 @@ impl Alarms {
             Alarm::Patience => self.patience.get(),
             Alarm::Reap => self.reap.get(),
             Alarm::Refill => self.refill.get(),
+            Alarm::Switched => self.switched.get(),
         }
     }
 }
@@ -191,6 +197,14 @@ unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {
 unsafe extern "C" fn refill_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, refill)) }.alarm_refill();
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn switched_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, switched)) }.alarm_switched();
 }
 
 struct QueuePtr(UnsafeCell<*mut ffi::core::workqueue_struct>);

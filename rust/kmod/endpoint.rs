@@ -330,6 +330,11 @@ impl Inner {
             // the reader stands before it: as `tcp_check_urg`.
             self.skip_urgent();
         }
+        if delivery.urgent_pending {
+            // Now, since a reader may pass the byte as soon as it is here.
+            // SAFETY: `sk` is valid.
+            unsafe { ffi::sdp_wake_urgent(sock.sk()) };
+        }
         if let Some(end) = delivery.sink {
             self.on_sink_end(sock, end);
         }
@@ -361,7 +366,6 @@ impl Inner {
         }
         if delivery.urgent_pending {
             self.recv.announce_urgent();
-            self.wake.urgent = true;
         }
         if delivery.peer_closed {
             // SAFETY: `sk` is valid; as TCP marks that a FIN was received.

@@ -143,13 +143,21 @@ impl Sock {
         self.drive(|inner| inner.on_keepalive(self));
     }
 
-    /// SO_KEEPALIVE is being set. With `lock_sock`; the flag itself follows.
-    pub(crate) fn keepalive_switched(&self, on: bool) {
+    /// SO_KEEPALIVE is being set; the flag itself follows. Does not sleep: a BPF
+    /// program may set it as well.
+    pub(crate) fn keepalive_switched(&self) {
+        self.set_alarm(Alarm::Switched, 0);
+    }
+
+    /// The alarm behind [`Alarm::Switched`].
+    pub(crate) fn alarm_switched(&self) {
+        // The flag is there when setsockopt() is through.
+        let _call = self.lock();
         self.drive(|inner| {
             if inner.phase != Phase::Connected || inner.parent.is_some() {
                 return;
             }
-            if on {
+            if self.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
                 inner.set_keepalive(self);
             } else if !inner.stall_watched {
                 self.clear_alarm(Alarm::Keepalive);

@@ -800,9 +800,9 @@ impl Sock {
     }
 
     /// The alarm behind [`Alarm::Refill`]: what is wanted is posted as after
-    /// every event.
+    /// every event, and writers try again.
     pub(crate) fn alarm_refill(&self) {
-        self.drive(|_| ());
+        self.drive(|inner| inner.wake().writable = true);
     }
 
     /// The alarm behind [`Alarm::Reap`]: ends a connection that the peer has

@@ -34,6 +34,9 @@ from kinds import (
     transport,
 )
 
+# Without a name in Python.
+IP_BIND_ADDRESS_NO_PORT = 24
+
 
 def _reached(
     listener: socket.socket, client: socket.socket, name: tuple[str, int], wanted: int | None
@@ -282,3 +285,14 @@ def listen_without_bind_takes_one_port_for_both() -> None:
                 client.connect((kinds.HOST, port))
                 with accepted(listener) as server:
                     equal(transport(server), wanted)
+
+
+@case
+def a_port_that_bind_leaves_open_is_one_for_both() -> None:
+    with switched() as listener:
+        listener.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+        listener.bind((kinds.HOST, 0))
+        listener.listen(2)
+        name = listener.getsockname()
+        for make, wanted in CLIENTS:
+            _reached(listener, make(), name, wanted)

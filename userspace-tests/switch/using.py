@@ -202,22 +202,66 @@ def who_becomes_tcp_leaves_sdp_its_port() -> None:
             equal((transport(sock), sock.getsockname()), (wanted, name))
 
 
-def _named(call: Callable[..., int], sock: socket.socket, port: int) -> None:
+@case
+def who_goes_over_to_tcp_leaves_sdp_its_port() -> None:
+    for waits in (True, False):
+        with listener_of(raw_tcp()) as listener, switched() as client, raw_sdp() as other:
+            name = free_name()
+            client.bind(name)
+            fails(errno.EADDRINUSE, other.bind, name)
+            client.setblocking(waits)
+            client.connect_ex(listener.getsockname())
+            with accepted(listener) as server:
+                client.settimeout(PATIENCE)
+                talk(server, client)
+            equal((transport(client), client.getsockname()), (TCP, name))
+            other.bind(name)
+
+
+@case
+def a_connection_that_was_reset_is_not_made_again() -> None:
+    for make in (raw_tcp, switched):
+        # Whoever is asked again could be reached over TCP.
+        with make() as listener, make() as client:
+            name = listener_of(listener).getsockname()
+            client.setblocking(False)
+            equal(client.connect_ex(name), errno.EINPROGRESS)
+            with accepted(listener) as server:
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            poll = select.poll()
+            poll.register(client, 0)
+            equal(len(poll.poll(1000 * PATIENCE)), 1)
+            equal(client.connect_ex(name), errno.ECONNRESET)
+            client.listen(1)
+            equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), 1)
+            # Somebody sleeps in accept() when TCP's peer comes.
+            client.settimeout(None)
+            with raw_tcp() as caller:
+                with in_thread(lambda client=client: accepted(client)) as came:
+                    time.sleep(0.2)
+                    caller.connect((kinds.HOST, client.getsockname()[1]))
+                with came[0] as server:
+                    talk(caller, server)
+
+
+def _named(call: Callable[..., int], sock: socket.socket, port: int, length: int) -> None:
     """bind() or connect() with a name of SDP's own family."""
     address = struct.pack("=H", 27) + struct.pack("!H", port) + socket.inet_aton(kinds.HOST)
-    equal(call(sock.fileno(), address.ljust(16, b"\0"), 16), 0)
+    equal(call(sock.fileno(), address.ljust(length, b"\0"), length), 0)
 
 
 @case
 def names_of_sdps_family_are_names_for_tcp() -> None:
-    with listener_of(raw_tcp()) as listener, raw(27) as client:
-        client.setblocking(True)
-        client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, BOTH)
-        _named(libc.bind, client, 0)
-        _named(libc.connect, client, listener.getsockname()[1])
-        with accepted(listener) as server:
-            equal(transport(client), TCP)
-            talk(client, server)
+    # A sockaddr_in, and one in a sockaddr_storage.
+    for length in (16, 128):
+        with listener_of(raw_tcp()) as listener, raw(27) as client:
+            client.setblocking(True)
+            client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, BOTH)
+            _named(libc.bind, client, 0, length)
+            _named(libc.connect, client, listener.getsockname()[1], length)
+            with accepted(listener) as server:
+                equal(transport(client), TCP)
+                talk(client, server)
 
 
 @case

@@ -252,6 +252,8 @@ fn established(sock: &SockRef, generation: u64, may_wait: bool) {
             return None;
         }
         inner.deferred = false;
+        // The listener's alone: what it has been for is over.
+        inner.options.forget_deferral();
         Some((inner.parent.take()?, inner.arrival))
     });
     let Some((listener, arrival)) = listener else {

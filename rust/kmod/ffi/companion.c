@@ -10,6 +10,7 @@
  * Locks: the wait queue of the companion is held around that of the owner
  * while an event is passed on, and has a class of its own for that.
  */
+#include <linux/filter.h>
 #include <linux/net.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
@@ -140,6 +141,20 @@ static int forward_event(wait_queue_entry_t *entry, unsigned int mode, int sync,
 	return 0;
 }
 
+/*
+ * What a BPF program of the cgroup has made of the companion when it was created
+ * (`ip vrf exec` does) holds for both, where the program has not said otherwise.
+ */
+static void confine(struct sock *sk, const struct sock *tcp)
+{
+	if (!sk->sk_bound_dev_if)
+		WRITE_ONCE(sk->sk_bound_dev_if, tcp->sk_bound_dev_if);
+	if (!sk->sk_mark)
+		WRITE_ONCE(sk->sk_mark, tcp->sk_mark);
+	if (!sk->sk_priority)
+		WRITE_ONCE(sk->sk_priority, tcp->sk_priority);
+}
+
 /* Called with lock_sock, before the socket is bound, connected or listening. */
 int sdp_companion_make(struct sock *sk, int family)
 {
@@ -158,6 +173,7 @@ int sdp_companion_make(struct sock *sk, int family)
 		kfree(c);
 		return err;
 	}
+	confine(sk, c->tcp->sk);
 	c->owner = sk;
 	lockdep_set_class(&c->tcp->wq.wait.lock, &companion_queue_key);
 	init_waitqueue_func_entry(&c->forward, forward_event);
@@ -383,6 +399,8 @@ bool sdp_companion_turn(struct sock *sk)
 static int set_general(struct sock *sk, int option, sockptr_t value,
 		       unsigned int len)
 {
+	int err;
+
 	switch (option) {
 	case SO_REUSEPORT:
 		return sdp_set_reuseport(sk, value, len);
@@ -392,6 +410,17 @@ static int set_general(struct sock *sk, int option, sockptr_t value,
 	case SO_ATTACH_REUSEPORT_EBPF:
 	case SO_DETACH_REUSEPORT_BPF:
 		/* The group that the core would make here nobody would free. */
+		return -EOPNOTSUPP;
+	case SO_ATTACH_FILTER:
+	case SO_ATTACH_BPF:
+		/* What is received never is a packet that a filter could look at. */
+		err = sock_setsockopt(sk->sk_socket, SOL_SOCKET, option, value,
+				      len);
+		if (err)
+			return err;
+		lock_sock(sk);
+		sk_detach_filter(sk);
+		release_sock(sk);
 		return -EOPNOTSUPP;
 	default:
 		return sock_setsockopt(sk->sk_socket, SOL_SOCKET, option, value,

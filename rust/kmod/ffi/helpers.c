@@ -3,6 +3,7 @@
  * See helpers.h: wrappers of macros and inline functions, and what is only
  * sensible in C: walks over C structures, wake-ups under C locks.
  */
+#include <linux/bpf.h>
 #include <linux/errno.h>
 #include <linux/gfp.h>
 #include <linux/inetdevice.h>
@@ -340,6 +341,16 @@ int sdp_set_reuseport(struct sock *sk, sockptr_t value, unsigned int len)
 int sdp_set_peek_off(struct sock *sk, int value)
 {
 	return sk_set_peek_off(sk, value);
+}
+
+/* No more than TCP lets it be. */
+void sdp_set_rcvlowat(struct sock *sk, int value)
+{
+	int most = sk->sk_userlocks & SOCK_RCVBUF_LOCK ?
+			   sk->sk_rcvbuf :
+			   READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_rmem[2]);
+
+	WRITE_ONCE(sk->sk_rcvlowat, min(value, most >> 1) ?: 1);
 }
 
 /* SO_PEEK_OFF, or -1. */
@@ -690,6 +701,20 @@ void sdp_wake_urgent(struct sock *sk)
 	if (sk->sk_socket && sk->sk_socket->file)
 		sk_send_sigurg(sk);
 	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+bool sdp_is_bpf(void)
+{
+	return has_current_bpf_ctx();
+}
+
+/*
+ * As sk_page_frag_refill(), which makes the send buffer smaller where there is no
+ * memory; only TCP makes it larger again.
+ */
+bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag)
+{
+	return skb_page_frag_refill(32, frag, sk->sk_allocation);
 }
 
 void sdp_note_no_space(struct sock *sk)

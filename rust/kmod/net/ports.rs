@@ -79,7 +79,7 @@ impl Binding {
 
 /// All bindings of a namespace.
 pub(crate) struct PortTable {
-    ports: RBTree<u16, KVec<Binding>>,
+    ports: RBTree<u16, KVVec<Binding>>,
     next_id: u64,
 }
 
@@ -163,7 +163,7 @@ impl PortTable {
     ) -> Result<PortLease> {
         if self.ports.get(&port).is_none() {
             self.ports
-                .try_create_and_insert(port, KVec::new(), GFP_KERNEL)?;
+                .try_create_and_insert(port, KVVec::new(), GFP_KERNEL)?;
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);

@@ -78,6 +78,7 @@ static OPS: Operations = Operations(ffi::core::proto_ops {
     splice_read: Some(splice_read_cb),
     splice_eof: Some(splice_eof_cb),
     set_peek_off: Some(set_peek_off_cb),
+    set_rcvlowat: Some(set_rcvlowat_cb),
     ..pin_init::zeroed()
 });
 
@@ -515,6 +516,18 @@ unsafe extern "C" fn set_peek_off_cb(sk: *mut ffi::core::sock, value: c_int) -> 
     unsafe { ffi::sdp_set_peek_off(sk.cast(), value) }
 }
 
+/// SO_RCVLOWAT.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn set_rcvlowat_cb(sk: *mut ffi::core::sock, value: c_int) -> c_int {
+    // SAFETY: Called by `sock_setsockopt` for a socket of ours.
+    let sock = unsafe { Sock::from_sk(sk.cast()) };
+    sock.set_low_water_mark(value);
+    0
+}
+
 /// A socket cannot be mapped.
 ///
 /// # Safety
@@ -531,7 +544,7 @@ unsafe extern "C" fn sock_no_mmap_cb(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn keepalive_cb(sk: *mut ffi::sock, on: c_int) {
+unsafe extern "C" fn keepalive_cb(sk: *mut ffi::sock, _on: c_int) {
     // SAFETY: Called by `sock_setsockopt` for a socket of ours.
-    unsafe { Sock::from_sk(sk) }.keepalive_switched(on != 0);
+    unsafe { Sock::from_sk(sk) }.keepalive_switched();
 }

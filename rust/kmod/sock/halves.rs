@@ -61,7 +61,7 @@ impl Sock {
         // SAFETY: By the caller's promise; `n` bytes fit.
         unsafe {
             core::ptr::copy_nonoverlapping(addr, name.as_mut_ptr(), n);
-            Addr::name_for_tcp(name.as_mut_ptr(), n);
+            Addr::name_for_tcp(name.as_mut_ptr(), addr, len);
         }
         if let Some(tcp) = self.tcp() {
             return tcp.bind(&mut name, n);
@@ -116,7 +116,7 @@ impl Sock {
     ) -> Result {
         if self.has_companion() {
             // SAFETY: By the caller's promise; the name is this call's.
-            unsafe { Addr::name_for_tcp(addr, len) };
+            unsafe { Addr::name_for_tcp(addr, addr, len) };
         }
         if let Some(tcp) = self.tcp_after_connect() {
             // SAFETY: By the caller's promise.
@@ -133,8 +133,9 @@ impl Sock {
         let result = unsafe { self.connect(socket, addr, len, flags) };
         // Those of SDP may all be taken while TCP has some.
         let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
+        // Nothing is made again that had come about, or that shutdown() has ended.
         // SAFETY: `sk` is valid.
-        let shut = began && !unsafe { ffi::sdp_companion_attempt(self.sk()) };
+        let shut = !unsafe { ffi::sdp_companion_attempt(self.sk()) };
         match result {
             Err(e) if !shut && (is_worth_tcp(e) || portless(e)) => {
                 {
@@ -159,7 +160,8 @@ impl Sock {
                     // SAFETY: As above. It may have been listening, too.
                     unsafe { tcp.connect(self, addr, len, flags) }?;
                 }
-                if result.is_ok() || began && !is_under_way(result) {
+                let pending = is_under_way(result) || self.tcp_state() == ffi::TCP_SYN_SENT;
+                if result.is_ok() || !pending {
                     // SAFETY: `sk` is valid.
                     unsafe { ffi::sdp_companion_end(self.sk()) };
                 }
@@ -227,6 +229,7 @@ impl Sock {
         unsafe { ffi::sdp_companion_retry(self.sk()) };
         self.fall_back(-error.to_errno());
         self.leave_peer();
+        self.look(|inner| inner.port = None);
         // SAFETY: The companion is there.
         unsafe { ffi::sdp_companion_catch_up(self.sk()) };
     }
@@ -250,6 +253,9 @@ impl Sock {
             // SAFETY: By the caller's promise.
             return unsafe { self.listen(socket, backlog) };
         }
+        // An earlier connection may have ended unseen.
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_companion_end(self.sk()) };
         // SAFETY: The companion is there.
         to_result(unsafe { ffi::sdp_companion_listen(self.sk(), backlog) })?;
         if self.tcp().is_some() {
@@ -268,20 +274,26 @@ impl Sock {
         Ok(())
     }
 
-    /// listen() without bind() has given TCP a port; SDP takes the same.
+    /// listen() without bind(), or one without a port (IP_BIND_ADDRESS_NO_PORT), has
+    /// given TCP a port; SDP takes the same.
     fn bind_where_tcp_is(&self, tcp: Tcp) -> Result {
+        let port = tcp.port()?;
         let (bound, local, family) = self.look(|inner| {
             let any = Addr::any(inner.family);
             let local = if inner.bound_ip { inner.local } else { any };
-            (inner.port.is_some(), local, inner.family)
+            let bound = inner
+                .port
+                .as_ref()
+                .is_some_and(|lease| lease.port() == port);
+            if !bound {
+                inner.port = None;
+            }
+            (bound, local, inner.family)
         });
         if bound {
             return Ok(());
         }
-        let local = Addr {
-            port: tcp.port()?,
-            ..local
-        };
+        let local = Addr { port, ..local };
         let mut name = [0u8; NAME_LEN];
         let len = local.emit(family, &mut name);
         // SAFETY: A name of ours.

@@ -77,6 +77,11 @@ impl Options {
         secs.and_then(|secs| u32::try_from(secs).ok()).unwrap_or(0)
     }
 
+    /// TCP_DEFER_ACCEPT of a connection is 0.
+    pub(crate) fn forget_deferral(&mut self) {
+        let _ = self.remembered.set(ffi::SOL_TCP, ffi::TCP_DEFER_ACCEPT, 0);
+    }
+
     /// Brings a new connection up to date.
     pub(crate) fn tell(&self, engine: &mut Connection) {
         engine.set_nodelay(self.nodelay);
@@ -243,6 +248,10 @@ impl Sock {
                     return Err(EINVAL);
                 }
                 self.look(|inner| inner.options.max_segment = value);
+            }
+            // TCP has one then, which cannot be taken away.
+            ffi::TCP_WINDOW_CLAMP if value == 0 && self.tcp_state() != ffi::TCP_CLOSE => {
+                return Err(EINVAL);
             }
             _ => return self.remember(ffi::SOL_TCP, option, value),
         }

@@ -78,6 +78,20 @@ impl Sock {
         mask
     }
 
+    /// SO_RCVLOWAT. What waits may be enough by now. With `lock_sock`. A BPF program
+    /// that sets it may not sleep, so that nothing is looked at there.
+    pub(crate) fn set_low_water_mark(&self, bytes: c_int) {
+        // SAFETY: `lock_sock` is held; a plain question about the current task.
+        let is_bpf = unsafe {
+            ffi::sdp_set_rcvlowat(self.sk(), bytes);
+            ffi::sdp_is_bpf()
+        };
+        if is_bpf || self.poll() & IN != 0 {
+            // SAFETY: `sk` is valid.
+            unsafe { ffi::sdp_wake_readable(self.sk()) };
+        }
+    }
+
     fn view(&self) -> View {
         let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
         self.look(|inner| View {

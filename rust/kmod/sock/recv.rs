@@ -13,6 +13,7 @@ use crate::{
     sock::{
         companion::MOVED,
         queue::Urgent,
+        wait::interruption,
         CallGuard,
         Sock, //
     },
@@ -113,6 +114,17 @@ impl Sock {
         let mut ahead = if peek { self.peek_offset() } else { 0 };
         // At least once: a read of nothing waits for data all the same.
         loop {
+            // Who is to read the urgent byte when told of it does so before it is passed.
+            let stop = if copied == 0 {
+                interruption(timeo)
+            } else {
+                None
+            };
+            if let Some(end) = stop {
+                if self.look(|inner| inner.recv.to_mark(ahead) == Some(0)) {
+                    return Err(if timeo == 0 { EAGAIN } else { end });
+                }
+            }
             let next = self.look(|inner| inner.next_bytes(ahead, copied > 0, inline));
             match next {
                 Next::Bytes(page, offset, avail) => {

@@ -7,6 +7,7 @@
 //! 32 KiB.
 
 use crate::{
+    alarm::Alarm,
     engine::conn::Queue,
     ffi,
     sock::{
@@ -209,7 +210,7 @@ impl Sock {
         // SAFETY: `lock_sock` is held, which protects the socket's fragment.
         unsafe {
             let frag = ffi::sdp_sk_frag(sk);
-            if !ffi::sk_page_frag_refill(sk, frag) {
+            if !ffi::sdp_page_frag_refill(sk, frag) {
                 return Err(ENOBUFS);
             }
             let page = NonNull::new((*frag).page.cast()).ok_or(ENOBUFS)?;
@@ -230,13 +231,17 @@ impl Sock {
         }
     }
 
-    /// No page could be had: waits a moment for others to give some back.
+    /// No page could be had: waits a moment for others to give some back. Who may not
+    /// wait is woken after that moment, since nothing of ours need be under way.
     fn wait_for_memory<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
         timeo: &mut isize,
     ) -> Result {
         if *timeo == 0 {
+            // SAFETY: The socket is open.
+            unsafe { ffi::sdp_note_no_space(self.sk()) };
+            self.set_alarm(Alarm::Refill, MEMORY_NAP_MS);
             return Err(EAGAIN);
         }
         let nap = msecs_to_jiffies(MEMORY_NAP_MS) as isize;

@@ -36,7 +36,6 @@ pub(crate) struct Wake {
     /// Those who sleep in a call, and nobody who polls.
     pub(crate) sleepers: bool,
     pub(crate) error: bool,
-    pub(crate) urgent: bool,
     /// A writer or a reader whose memory is pinned has something to look at.
     pub(crate) settled: bool,
     /// Writers who have not waited are to be told.
@@ -57,9 +56,6 @@ impl Wake {
         unsafe {
             if self.connected {
                 ffi::sdp_wake_connected(sk);
-            }
-            if self.urgent {
-                ffi::sdp_wake_urgent(sk);
             }
             if self.error {
                 ffi::sdp_wake_error(sk);
@@ -177,6 +173,12 @@ impl Drop for Waiter<'_> {
     }
 }
 
+/// What a pending signal ends a call with that has so many jiffies left.
+pub(super) fn interruption(timeo: isize) -> Option<Error> {
+    // SAFETY: Plain question about the current task, and plain computation.
+    unsafe { ffi::sdp_signal_pending().then(|| Error::from_errno(ffi::sdp_sock_intr_errno(timeo))) }
+}
+
 impl Sock {
     /// Waits until `ready` says so, with `lock_sock` released meanwhile.
     ///
@@ -207,12 +209,8 @@ impl Sock {
             if *timeo == 0 {
                 return Err(EAGAIN);
             }
-            // SAFETY: Plain question about the current task.
-            if unsafe { ffi::sdp_signal_pending() } {
-                // SAFETY: Plain computation.
-                return Err(Error::from_errno(unsafe {
-                    ffi::sdp_sock_intr_errno(*timeo)
-                }));
+            if let Some(end) = interruption(*timeo) {
+                return Err(end);
             }
             *call = None;
             // SAFETY: The entry is queued.
@@ -273,12 +271,8 @@ impl Sock {
                     if *timeo == 0 {
                         return Err(EAGAIN);
                     }
-                    // SAFETY: Plain question about the current task.
-                    if unsafe { ffi::sdp_signal_pending() } {
-                        // SAFETY: Plain computation.
-                        return Err(Error::from_errno(unsafe {
-                            ffi::sdp_sock_intr_errno(*timeo)
-                        }));
+                    if let Some(end) = interruption(*timeo) {
+                        return Err(end);
                     }
                 }
                 Patience::Kill => {

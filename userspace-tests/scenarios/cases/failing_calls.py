@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import select
 import socket
 from collections.abc import Callable
 
@@ -222,3 +223,39 @@ def close_survives_each_failing_allocation() -> str:
         server.close()
 
     return f"{faults.each(prepare, judge)} allocations"
+
+
+@scenario
+def send_without_a_page_goes_on_when_there_is_one() -> str:
+    """EAGAIN, and an event as soon as there is memory; the send buffer keeps its size."""
+    faults.needed()
+    with namespace("b"):
+        listener = Listener(B.address(4))
+    with namespace("a"):
+        client = Connecting(B.address(4), listener.port).stream(limits.seconds(20))
+    server = listener.accept(limits.seconds(20))
+    sock = client.sock
+
+    def size() -> int:
+        return sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+    before, sent = size(), 0
+    epoll = select.epoll()
+    epoll.register(sock, select.EPOLLOUT | select.EPOLLET)
+    check(len(epoll.poll(limits.seconds(20))) == 1, "it cannot be written at first")
+    with faults.random(faults.PAGES, 100) as failed:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                # The page of earlier calls has some room.
+                sent += sock.send(bytes(4096))
+        refused = failed()
+    check(refused > 0, "no page was refused")
+    check(sent < before // 3, f"{sent} bytes went, as many as the buffer takes")
+    check(len(epoll.poll(limits.seconds(20))) == 1, "no event says that it can be written again")
+    check(size() == before, f"SO_SNDBUF was {before} and is {size()}")
+    client.send(bytes(4096))
+    check(len(server.receive(sent + 4096)) == sent + 4096, "the bytes")
+    epoll.close()
+    client.close()
+    server.close()
+    return f"{sent} bytes before, {refused} pages refused"

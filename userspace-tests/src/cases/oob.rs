@@ -2,8 +2,8 @@
 //! Urgent data: one byte out of band, its mark in the stream, and the ways to hear of it.
 
 use libc::{
-    EAGAIN, EINVAL, MSG_DONTWAIT, MSG_OOB, MSG_PEEK, POLLIN, POLLOUT, POLLPRI, SHUT_WR, SOL_SOCKET,
-    SO_OOBINLINE,
+    EAGAIN, EINTR, EINVAL, MSG_DONTWAIT, MSG_OOB, MSG_PEEK, POLLIN, POLLOUT, POLLPRI, SHUT_WR,
+    SOL_SOCKET, SO_OOBINLINE,
 };
 
 use crate::blocked::pid;
@@ -197,6 +197,26 @@ pub const CASES: &[Case] = &[
         |t, s| {
             t.wait("send");
             t.ok("urgent", s.send(b"!", MSG_OOB));
+        },
+    )
+    .both_versions(),
+    Case::connected(
+        "urgent_byte_is_its_handlers_before_a_waiting_read_passes_it",
+        |t, s| {
+            signal::catch(libc::SIGURG, false);
+            t.ok("owner", s.fcntl(libc::F_SETOWN, pid()));
+            t.tell_sleeping("receiving");
+            t.err("read", s.recv(&mut [0; 8], 0), EINTR);
+            t.holds("signal", t.until(|| signal::caught(libc::SIGURG) == 1));
+            t.eq("urgent", urgent(t, s), Ok(b"!".to_vec()));
+            t.say("send the rest");
+            t.eq("rest", t.recv_exactly(s, 2), b"cd".to_vec());
+        },
+        |t, s| {
+            t.hear_asleep("receiving", &[libc::SYS_recvfrom]);
+            t.ok("urgent", s.send(b"!", MSG_OOB));
+            t.wait("send the rest");
+            t.send_all(s, b"cd");
         },
     )
     .both_versions(),

@@ -83,6 +83,7 @@ pub const CASES: &[Case] = &[
             t.await_events(&listener, POLLIN);
             let sock = listener.accept().expect("accept");
             t.eq("bytes are there", sock.ioctl(SIOCINQ), Ok(5));
+            t.eq("the connection's own", sock.get(SOL_TCP, TCP_DEFER_ACCEPT), Ok(0));
             t.eq("data", t.recv_exactly(&sock, 5), b"hello".to_vec());
             t.meet("done");
         },

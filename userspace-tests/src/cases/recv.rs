@@ -10,6 +10,7 @@ use crate::addr::Addr;
 use crate::case::Case;
 use crate::pages::{Cliff, PAGE};
 use crate::payload::bytes;
+use crate::poller::Epoll;
 use crate::role::{Role, ENOUGH, LIMIT, SIOCINQ};
 use crate::sock::Sock;
 
@@ -371,6 +372,38 @@ pub const CASES: &[Case] = &[
         },
     )
     .both_versions(),
+    Case::connected(
+        "recv_lowat_that_is_lowered_is_an_event",
+        |t, s| {
+            let mark = |value: i32| s.set(SOL_SOCKET, libc::SO_RCVLOWAT, &value);
+            t.ok("raise", mark(500));
+            t.say("send");
+            await_unread(t, s, 100);
+            let epoll = Epoll::new().expect("epoll");
+            epoll.watch(s, libc::EPOLLIN | libc::EPOLLET).expect("watch");
+            t.eq("too few", epoll.wait(0).map(|events| events.len()), Ok(0));
+            t.ok("lower", mark(101));
+            t.eq("still too few", epoll.wait(0).map(|events| events.len()), Ok(0));
+            t.ok("lower further", mark(100));
+            t.eq("enough", epoll.wait(0).map(|events| events.len()), Ok(1));
+            t.eq("told once", epoll.wait(0).map(|events| events.len()), Ok(0));
+        },
+        |t, s| {
+            t.wait("send");
+            t.send_all(s, &[1; 100]);
+        },
+    )
+    .both_versions(),
+    Case::alone("recv_lowat_is_half_of_the_buffer_at_most", |t| {
+        let s = t.socket();
+        for value in [1, 0, 5000, i32::MAX, -1] {
+            t.ok("set", s.set(SOL_SOCKET, libc::SO_RCVLOWAT, &value));
+            t.see("mark", s.get(SOL_SOCKET, libc::SO_RCVLOWAT));
+        }
+        t.ok("buffer", s.set(SOL_SOCKET, libc::SO_RCVBUF, &20_000));
+        t.ok("set", s.set(SOL_SOCKET, libc::SO_RCVLOWAT, &i32::MAX));
+        t.see("mark in a buffer of its own", s.get(SOL_SOCKET, libc::SO_RCVLOWAT));
+    }),
     Case::connected(
         "recv_lowat_makes_a_waiting_call_wait_for_more",
         |t, s| {

@@ -263,6 +263,31 @@ pub const CASES: &[Case] = &[
         sdp: "rdma",
         reason: "the transport of the device regulates the flow",
     }]),
+    Case::alone("remembered_filters_are_refused", |t| {
+        // struct sock_fprog with one instruction: return all of the packet.
+        let accept = [0x06_u64 | (u64::from(u32::MAX) << 32)];
+        let program = (1_u64, accept.as_ptr());
+        let sock = t.socket();
+        t.see("attach", sock.set(SOL_SOCKET, libc::SO_ATTACH_FILTER, &program));
+        t.see("attach what is none", sock.set(SOL_SOCKET, libc::SO_ATTACH_FILTER, &(0_u64, 0_u64)));
+        t.see("attach no program", sock.set(SOL_SOCKET, libc::SO_ATTACH_BPF, &-1_i32));
+        t.see("detach", sock.set(SOL_SOCKET, libc::SO_DETACH_FILTER, &0));
+        t.err("detach again", sock.set(SOL_SOCKET, libc::SO_DETACH_FILTER, &0), libc::ENOENT);
+    })
+    .differs(&[
+        Difference {
+            label: "attach",
+            tcp: "ok",
+            sdp: "EOPNOTSUPP",
+            reason: "there is no packet that a filter could look at",
+        },
+        Difference { label: "detach", tcp: "ok", sdp: "ENOENT", reason: "none has been attached" },
+    ]),
+    Case::connected(
+        "remembered_tcp_window_clamp_of_a_connection",
+        |t, s| t.err("none", s.set(SOL_TCP, libc::TCP_WINDOW_CLAMP, &0), libc::EINVAL),
+        |_, _| {},
+    ),
     Case::alone("remembered_options_without_a_value", |t| {
         let sock = t.socket();
         let nothing = |level, option| sock.set_raw(level, option, std::ptr::null(), 0);
