@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import select
 import socket
 import sys
@@ -52,6 +53,8 @@ def _outcome(wanted: dict[str, list[object]], sock: socket.socket) -> list[objec
 def main() -> None:
     """Makes them one by one."""
     for wanted in json.loads(sys.argv[1]):
+        if "user" in wanted:
+            os.setuid(wanted["user"])
         family = getattr(socket, wanted.get("family", "AF_INET"))
         with socket.socket(family, socket.SOCK_STREAM) as sock:
             sock.settimeout(wanted.get("timeout"))

@@ -167,6 +167,12 @@ def rules_for_servers_leave_clients_what_they_bind() -> None:
             [servers, "sdp client * *:*"],
             [({"bind": there, "connect": c}, ["bind", "EADDRNOTAVAIL"])],
         )
+        with raw_tcp() as taken:
+            taken.bind((kinds.HOST, 0))
+            _ruled(
+                [servers, "tcp client * *:*"],
+                [({"bind": taken.getsockname(), "connect": c}, ["connect", "EADDRINUSE"])],
+            )
 
 
 @case
@@ -204,3 +210,23 @@ def the_log_says_what_is_listened_with() -> None:
         name = f"{kinds.HOST}:{port}"
         reason = "the port is taken in SDP"
         equal(said, f"libsdp: listen on {name}: TCP ({reason}) [fallback 1]\n")
+
+
+@case
+def the_log_follows_who_is_root_no_more() -> None:
+    nobody = 65534
+    with listener_of(switched()) as listener, tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o777)
+        name = listener.getsockname()
+        rules = Path(place) / "rules"
+        rules.write_text(
+            f"log min-level 7 destination file {place}/log\nuse both client * *:*\n"
+        )
+        seen, said = _calls(
+            [{"connect": name}, {"connect": name, "user": nobody}], LIBSDP_CONFIG_FILE=str(rules)
+        )
+        equal((seen, said), ([[SDP, kinds.HOST]] * 2, ""))
+        for file, owner in ((f"{place}/log", 0), (f"{place}/log.{nobody}/log", nobody)):
+            equal(Path(file).stat().st_uid, owner)
+            lines = Path(file).read_text().splitlines()
+            equal([line.endswith(f"connect to {name[0]}:{name[1]}: SDP") for line in lines], [True])

@@ -53,6 +53,15 @@ pub(crate) struct Rule {
     pub(crate) ports: (u32, u32),
 }
 
+impl Rule {
+    /// What is to be said of a range that has no ports, or not all.
+    pub(crate) fn odd_ports(&self) -> Option<String> {
+        let (first, last) = self.ports;
+        (first > last || last > ANY_PORT.1)
+            .then(|| format!("line {}: no port is from {first} to {last}", self.line))
+    }
+}
+
 /// Where the log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {

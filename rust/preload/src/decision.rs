@@ -83,14 +83,25 @@ fn tell(fd: c_int, transport: Transport) -> bool {
 }
 
 /// Tells the kernel what the call that follows is to use. The error is that of a call which
-/// is to use SDP alone, on a socket that bind() or an earlier connect() has made TCP's.
+/// is to use one of the two alone, on a socket that can no longer: bind() or an earlier
+/// connect() has made it TCP's, or it is SDP's and TCP has not its port.
 fn settle(fd: c_int, transport: Transport) -> Result<(), c_int> {
-    if tell(fd, transport)
-        || transport != Transport::Sdp
-        || options::transport(fd) != Some(uapi::SDP_TRANSPORT_TCP)
-        || options::get(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0)
-        || address_of(fd, libc::getpeername).is_some()
-    {
+    if tell(fd, transport) {
+        return Ok(());
+    }
+    let error = errno::get();
+    let is_fresh = || {
+        options::get(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0)
+            && address_of(fd, libc::getpeername).is_none()
+    };
+    match transport {
+        Transport::Both => return Ok(()),
+        // The kernel says so of a bound socket that is neither connected nor listening.
+        Transport::Tcp if error == libc::EADDRINUSE => return Err(error),
+        Transport::Tcp => return Ok(()),
+        Transport::Sdp => {}
+    }
+    if options::transport(fd) != Some(uapi::SDP_TRANSPORT_TCP) || !is_fresh() {
         return Ok(());
     }
     match options::get(fd, libc::IPPROTO_TCP, uapi::SDP_FALLBACK_REASON) {
@@ -226,7 +237,8 @@ pub(crate) unsafe fn after_connect(
                 format_args!("connect to {address}"),
             );
         }
-        libc::EINPROGRESS => {
+        // What a signal ends goes on without the call.
+        libc::EINPROGRESS | libc::EINTR => {
             UNDER_WAY.insert(fd);
             settings
                 .log

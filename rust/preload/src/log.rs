@@ -31,19 +31,12 @@ pub(crate) mod level {
     pub(crate) const CALL: u32 = 2;
 }
 
-/// The file of a log, with the directory that is made for it.
-#[derive(Debug, PartialEq, Eq)]
-struct File {
-    /// To be made and to belong to the user alone; root needs none.
-    directory: Option<CString>,
-    path: CString,
-}
-
 #[derive(Debug)]
 enum Sink {
     Stderr,
     Syslog,
-    File(File),
+    /// By the name it has in the rules: where that is depends on the user.
+    File(CString),
 }
 
 /// A log.
@@ -61,14 +54,11 @@ impl Log {
         }
     }
 
-    pub(crate) fn set_destination(&mut self, destination: Destination, user: u32) {
+    pub(crate) fn set_destination(&mut self, destination: Destination) {
         self.sink = match destination {
             Destination::Stderr => Sink::Stderr,
             Destination::Syslog => Sink::Syslog,
-            Destination::File(name) => match file(&name, user) {
-                Some(file) => Sink::File(file),
-                None => Sink::Stderr,
-            },
+            Destination::File(name) => Sink::File(name),
         };
     }
 
@@ -101,9 +91,9 @@ impl Log {
                 write_all(libc::STDERR_FILENO, line.bytes());
             }
             Sink::Syslog => send_to_syslog(line.bytes()),
-            Sink::File(file) => {
+            Sink::File(name) => {
                 line.end();
-                file.append(line.bytes());
+                append(name, line.bytes());
             }
         }
     }
@@ -155,53 +145,93 @@ fn write_all(fd: c_int, text: &[u8]) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
 }
 
+/// A path on the stack, as long as one may be.
+struct Place {
+    bytes: [u8; Self::ROOM],
+    used: usize,
+}
+
+impl Place {
+    const ROOM: usize = 4096;
+
+    const fn new() -> Self {
+        Self {
+            bytes: [0; Self::ROOM],
+            used: 0,
+        }
+    }
+
+    fn add(&mut self, text: &[u8]) {
+        let room = self.bytes.iter_mut().skip(self.used);
+        for (place, byte) in room.zip(text) {
+            *place = *byte;
+        }
+        self.used = self.used.saturating_add(text.len());
+    }
+
+    /// The path, unless it is too long for one.
+    fn path(&self) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(&self.bytes).ok()
+    }
+}
+
+impl Write for Place {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.add(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Root's file, or the directory of another user's.
+///
 /// Root's is in /var/log if it is named without a directory; others' are in a directory of
 /// their own, as with libsdp, since /tmp is everybody's. A directory that root names is used:
 /// libsdp strips it and writes to /var/log all the same, where nobody looks for it.
-fn file(name: &CStr, user: u32) -> Option<File> {
-    let bytes = name.to_bytes();
-    let full = bytes.contains(&b'/');
-    let join = |parts: &[&[u8]]| CString::new(parts.concat()).ok();
-    if user == 0 {
-        let directory: &[u8] = if full { b"" } else { b"/var/log/" };
-        return Some(File {
-            directory: None,
-            path: join(&[directory, bytes])?,
-        });
+fn place(name: &CStr, user: u32) -> Place {
+    let name = name.to_bytes();
+    let mut place = Place::new();
+    if !name.contains(&b'/') {
+        place.add(if user == 0 { b"/var/log/" } else { b"/tmp/" });
     }
-    let parent: &[u8] = if full { b"" } else { b"/tmp/" };
-    let user = user.to_string();
-    let directory = [parent, bytes, b".", user.as_bytes()].concat();
-    Some(File {
-        path: join(&[&directory, b"/log"])?,
-        directory: CString::new(directory).ok(),
-    })
+    place.add(name);
+    if user != 0 {
+        let _ = write!(place, ".{user}");
+    }
+    place
 }
 
-impl File {
-    /// Appends to a file that is this user's, is no link, and that nobody else
-    /// may read or write; to any other it does not.
-    fn append(&self, text: &[u8]) {
-        if let Some(directory) = &self.directory {
-            // SAFETY: A C string. That it exists is no error.
-            unsafe { libc::mkdir(directory.as_ptr(), 0o700) };
-            if !is_private_directory(directory) {
-                return;
-            }
-        }
-        let flags =
-            libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // SAFETY: A C string.
-        let fd = unsafe { libc::open(self.path.as_ptr(), flags | libc::O_NONBLOCK, 0o600) };
-        if fd < 0 {
+/// Appends to a file that is this user's, is no link, and that nobody else may read or write;
+/// to any other it does not. Who the user is may change, as servers drop root.
+fn append(name: &CStr, text: &[u8]) {
+    // SAFETY: It has no conditions.
+    let user = unsafe { libc::geteuid() };
+    let mut place = place(name, user);
+    if user != 0 {
+        let Some(directory) = place.path() else {
+            return;
+        };
+        // SAFETY: A C string. That it exists is no error.
+        unsafe { libc::mkdir(directory.as_ptr(), 0o700) };
+        if !is_private_directory(directory) {
             return;
         }
-        if is_private_file(fd) {
-            write_all(fd, text);
-        }
-        // SAFETY: Opened above.
-        unsafe { libc::close(fd) };
+        place.add(b"/log");
     }
+    let Some(path) = place.path() else {
+        return;
+    };
+    let flags =
+        libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: A C string.
+    let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_NONBLOCK, 0o600) };
+    if fd < 0 {
+        return;
+    }
+    if is_private_file(fd) {
+        write_all(fd, text);
+    }
+    // SAFETY: Opened above.
+    unsafe { libc::close(fd) };
 }
 
 fn is_private_directory(path: &CStr) -> bool {
@@ -273,21 +303,17 @@ mod tests {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
     #[test]
-    fn files_of_root_and_of_others() {
-        let path = |name: &CStr, user| file(name, user).map(|file| file.path);
-        assert_eq!(path(c"libsdp.log", 0), Some(c"/var/log/libsdp.log".into()));
-        assert_eq!(path(c"/srv/log", 0), Some(c"/srv/log".into()));
-        assert_eq!(
-            path(c"libsdp.log", 7),
-            Some(c"/tmp/libsdp.log.7/log".into())
-        );
-        assert_eq!(
-            file(c"/srv/log", 7),
-            Some(File {
-                directory: Some(c"/srv/log.7".into()),
-                path: c"/srv/log.7/log".into(),
-            })
-        );
+    fn files_of_root_and_directories_of_others() {
+        let at = |name: &CStr, user| place(name, user).path().map(CString::from);
+        assert_eq!(at(c"libsdp.log", 0), Some(c"/var/log/libsdp.log".into()));
+        assert_eq!(at(c"/srv/log", 0), Some(c"/srv/log".into()));
+        assert_eq!(at(c"libsdp.log", 7), Some(c"/tmp/libsdp.log.7".into()));
+        assert_eq!(at(c"/srv/log", 7), Some(c"/srv/log.7".into()));
+        // A path has 4095 bytes at most.
+        let long = |len| CString::new(vec![b'/'; len]).expect("no zeros");
+        assert_eq!(at(&long(4095), 0), Some(long(4095)));
+        assert_eq!(at(&long(4096), 0), None);
+        assert_eq!(at(&long(4094), 7), None);
     }
 
     #[test]

@@ -128,8 +128,6 @@ impl Settings {
         mut log: Log,
         debug: bool,
     ) -> Self {
-        // SAFETY: It has no conditions.
-        let user = unsafe { libc::geteuid() };
         let mut rules = Vec::new();
         for statement in statements {
             match statement {
@@ -140,21 +138,15 @@ impl Settings {
                     min_level,
                 } => {
                     if let Some(destination) = destination {
-                        log.set_destination(destination, user);
+                        log.set_destination(destination);
                     }
                     if let Some(min_level) = min_level {
                         log.set_min_level(min_level);
                     }
                 }
                 Statement::Use(rule) => {
-                    if rule.ports.0 > rule.ports.1 || rule.ports.1 > config::ANY_PORT.1 {
-                        log.say(
-                            level::WARNING,
-                            format_args!(
-                                "line {}: no port is from {} to {}",
-                                rule.line, rule.ports.0, rule.ports.1
-                            ),
-                        );
+                    if let Some(odd) = rule.odd_ports() {
+                        log.say(level::WARNING, format_args!("{odd}"));
                     }
                     rules.push(rule);
                 }

@@ -104,6 +104,19 @@ def _static_server(lab: Lab) -> Measured:
     return Measured("the same", SIZE)
 
 
+def _by_the_library(lab: Lab) -> Measured:
+    """sdp_run without --bpf says why what it runs is TCP's."""
+    for program, why in (
+        (("caddy", "version"), "it is a Go program"),
+        (("busybox", "true"), "it is statically linked"),
+    ):
+        said = lab.a.run(lab.wrapped(*program)).stderr
+        check(f"sdp_run: TCP: {why}" in said, said)
+    said = lab.a.run(lab.wrapped("python3", "-V")).stderr
+    check("sdp_run" not in said, said)
+    return Measured("said", 0)
+
+
 def _filter() -> bytes:
     """Refuses sockets of families other than those of TCP, as service managers are told to."""
     load, equal, answer = 0x20, 0x15, 0x06
@@ -260,6 +273,7 @@ def _nothing_stays_from_within(lab: Lab) -> Measured:
 def cases(_lab: Lab) -> list[Case]:
     """What these programs are run for."""
     return [
+        Case("by the library alone", _by_the_library),
         Case("Go: caddy, hey", _go),
         Case("static client: busybox wget", _static_client),
         Case("static server: busybox httpd", _static_server),

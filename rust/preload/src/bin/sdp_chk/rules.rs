@@ -36,15 +36,21 @@ pub(crate) fn check(report: &mut Report, named: Option<&Path>) {
         ),
         Ok(text) => match config::parse(&text) {
             Ok(statements) => {
-                let rules = statements
+                let rules: Vec<_> = statements
                     .iter()
-                    .filter(|statement| matches!(statement, Statement::Use(_)))
-                    .count();
-                report.good(&match rules {
+                    .filter_map(|statement| match statement {
+                        Statement::Use(rule) => Some(rule),
+                        Statement::Log { .. } => None,
+                    })
+                    .collect();
+                report.good(&match rules.len() {
                     0 => format!("{}: no rule: every socket is SDP", path.display()),
                     1 => format!("{}: 1 rule", path.display()),
-                    _ => format!("{}: {rules} rules", path.display()),
+                    count => format!("{}: {count} rules", path.display()),
                 });
+                for odd in rules.iter().filter_map(|rule| rule.odd_ports()) {
+                    report.note(&format!("{}: {odd}", path.display()));
+                }
             }
             Err(error) => report.bad_apart(
                 &format!("{}: {error}", path.display()),

@@ -12,6 +12,7 @@ mod descriptor;
 mod inherited;
 mod keeper;
 mod program;
+mod reach;
 mod switch;
 
 use clap::error::ErrorKind;
@@ -112,6 +113,13 @@ fn main() -> ExitCode {
         Ok(list) => list,
         Err(message) => return failure(OWN_FAILURE, &message),
     };
+
+    if let Some(reason) = reach::unreached(program) {
+        say(format_args!(
+            "TCP: {reason}, which --bpf reaches: {}",
+            program.to_string_lossy()
+        ));
+    }
 
     env::set_var("LD_PRELOAD", list);
     if arguments.debug {
