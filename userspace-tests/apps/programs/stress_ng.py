@@ -10,7 +10,9 @@ STRESSORS = (
     ("sock ipv6", ("--sock", "2", "--sock-domain", "ipv6")),
     ("sock mmsg", ("--sock", "2", "--sock-opts", "sendmmsg")),
     ("sockmany", ("--sockmany", "1")),
+    ("sockabuse", ("--sockabuse", "1")),
     ("epoll", ("--epoll", "2", "--epoll-domain", "ipv4")),
+    ("epoll ipv6", ("--epoll", "2", "--epoll-domain", "ipv6")),
 )
 
 

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from conversation import PAYLOAD
 from peer import Status
 from register import case
 from scene import Scene, Victim
@@ -119,7 +120,11 @@ def read_wrong_key(scene: Scene) -> None:
     with lending(scene) as victim:
         reader = Reader(victim.stream, 50000, socket.MSG_WAITALL)
         key, address = victim.peer.memory(PATTERN[:50000])
-        victim.talk.put(Mid.SRC_AVAIL, SRC.pack(50000, key ^ 0x55AA00, address) + PATTERN[:1])
+        # Sent, not put: the refusal may come before the device says that it has arrived.
+        victim.talk.await_credits(PAYLOAD)
+        victim.talk.send(
+            Mid.SRC_AVAIL, SRC.pack(50000, key ^ 0x55AA00, address) + PATTERN[:1]
+        )
         count, number = reader.end()
         check(count <= 1 and (count == 1 or number in ENDS), f"{count} bytes, errno {number}")
         if count == 1:
