@@ -85,10 +85,15 @@ class LeavingOut(unittest.TestCase):
 class Proving(unittest.TestCase):
     """A case is only good when the counters say so."""
 
-    def outcome(self, case: Case, *readings: counters.Counters) -> proof.Outcome:
+    def outcome(
+        self, case: Case, *readings: counters.Counters, by_tcp: int = 0
+    ) -> proof.Outcome:
         """Run a case while the counters of both hosts read like this, before and after."""
         lab = Lab(HERE, HERE, "sdp", True, Path("/nonexistent"))
-        with mock.patch.object(counters, "read", side_effect=readings):
+        with (
+            mock.patch.object(counters, "read", side_effect=readings),
+            mock.patch.object(counters, "accepted_by_tcp", side_effect=(3, 4, 3, 4 + by_tcp)),
+        ):
             return proof.run(case, lab)
 
     def test_bytes_that_the_counters_have_seen_went_over_sdp(self) -> None:
@@ -122,6 +127,24 @@ class Proving(unittest.TestCase):
             {},
         )
         self.assertFalse(outcome.ok)
+
+    def test_more_connections_by_tcp_are_a_failure(self) -> None:
+        """The bytes of the few were enough."""
+        for by_tcp, good in ((2, True), (3, False)):
+            outcome = self.outcome(
+                Case("case", lambda _lab: Measured("1 MB/s", 100)),
+                {"bcopy_bytes_sent": 0},
+                {"bcopy_bytes_received": 0, "passive_opens": 5},
+                {"bcopy_bytes_sent": 100},
+                {"bcopy_bytes_received": 100, "passive_opens": 7},
+                by_tcp=by_tcp,
+            )
+            self.assertEqual(outcome.ok, good, outcome.reason)
+
+    def test_a_case_without_bytes_took_no_way(self) -> None:
+        """Nothing is said of it."""
+        outcome = self.outcome(Case("case", lambda _lab: Measured("said", 0)), {}, {}, {}, {}, by_tcp=1)
+        self.assertEqual((outcome.ok, outcome.path), (True, "-"))
 
     def test_a_case_that_fails_says_why(self) -> None:
         """Whatever the counters say."""

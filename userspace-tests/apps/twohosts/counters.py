@@ -45,6 +45,12 @@ def accepted_by_tcp(host: Host) -> int:
     return int(values[names.index("PassiveOpens")])
 
 
+def rather_by_tcp(accepted: int, changes: Iterable[Counters]) -> str:
+    """What is wrong if TCP's listeners have had more connections than SDP's."""
+    opened = sum(change.get("passive_opens", 0) for change in changes)
+    return f"{accepted} connections over TCP, {opened} over SDP" if accepted > opened else ""
+
+
 def difference(before: Counters, after: Counters) -> Counters:
     """What changed, by how much."""
     return {

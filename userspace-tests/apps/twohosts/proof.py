@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from twohosts import counters
 from twohosts.failure import Failure
 from twohosts.hosts import PATIENCE
-from twohosts.lab import Case, Lab
+from twohosts.lab import Case, Lab, Measured
 
 
 @dataclass(frozen=True)
@@ -33,24 +33,33 @@ def run(case: Case, lab: Lab) -> Outcome:
     figure, path = "-", "-"
     try:
         before = [counters.read(host) for host in hosts] if lab.family == "sdp" else []
+        by_tcp = -sum(map(counters.accepted_by_tcp, hosts))
         measured = case.run(lab)
+        by_tcp += sum(map(counters.accepted_by_tcp, hosts))
         figure = measured.figure
-        path = "TCP"
+        path = "TCP" if measured.payload else "-"
         if lab.family == "sdp":
             after = [counters.read(host) for host in hosts]
             changes = [counters.difference(*pair) for pair in zip(before, after, strict=True)]
-            sent = sum(map(counters.sent_bytes, changes))
-            received = sum(map(counters.received_bytes, changes))
-            # Each host counts for itself: what left one has entered the other.
-            if min(sent, received) < measured.payload:
-                raise Failure(
-                    f"the programs carried {measured.payload} bytes, SDP sent {sent} "
-                    f"and received {received}: they went another way"
-                )
-            path = "SDP"
+            if measured.payload:
+                _went_over_sdp(measured, changes, by_tcp)
+                path = "SDP"
     except Failure as failure:
         return Outcome(case.name, False, path, figure, counters.summary(changes), str(failure))
     return Outcome(case.name, True, path, figure, counters.summary(changes), "")
+
+
+def _went_over_sdp(measured: Measured, changes: list[counters.Counters], by_tcp: int) -> None:
+    sent = sum(map(counters.sent_bytes, changes))
+    received = sum(map(counters.received_bytes, changes))
+    # Each host counts for itself: what left one has entered the other.
+    if min(sent, received) < measured.payload:
+        raise Failure(
+            f"the programs carried {measured.payload} bytes, SDP sent {sent} "
+            f"and received {received}: they went another way"
+        )
+    if wrong := counters.rather_by_tcp(by_tcp, changes):
+        raise Failure(wrong)
 
 
 def nothing_left(lab: Lab) -> Outcome:
