@@ -22,7 +22,9 @@ def _configuration() -> str:
 # Checks every access to memory: several times slower, and freed memory stays away for long.
 DEBUG_KERNEL = "\nCONFIG_KASAN=y\n" in _configuration()
 SOAK = os.environ.get("SOAK") == "1"
-SLOWNESS = float(os.environ.get("SDP_SLOWNESS", "6" if DEBUG_KERNEL else "2"))
+# Guests that share a machine are slower, each.
+GUESTS = int(os.environ.get("SDP_GUESTS", "1"))
+SLOWNESS = float(os.environ.get("SDP_SLOWNESS", GUESTS * (6 if DEBUG_KERNEL else 2)))
 
 
 def seconds(quick: float) -> float:
