@@ -18,9 +18,13 @@ KDIR ?=
 T ?=
 # Further arguments of what is picked.
 A ?=
+# rxe or rlo: another RDMA device than the lists say.
+D ?=
+# How many guests at a time.
+J ?= 1
 
 export K
-PICKED := $(foreach name,$(T),-o $(name)) $(if $(A),--arguments='$(A)')
+PICKED := $(foreach name,$(T),-o $(name)) $(if $(A),--arguments='$(A)') $(if $(D),--device=$(D)) -j $(J)
 
 .PHONY: help
 help:
@@ -29,6 +33,7 @@ help:
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
 	@echo 'make test-apps T="a b"   programs and test suites that others wrote (userspace-tests/apps.list)'
 	@echo '               A="c d"   with T=NAME: only these programs or modules of it'
+	@echo '               D=rxe|rlo the RDMA device; J=n so many guests at a time'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
 	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
 	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'
@@ -93,7 +98,7 @@ bench-zcopy: programs
 .PHONY: test
 test: host
 	@qemu/root builder >/dev/null
-	@qemu/suite all
+	@qemu/suite all -j $(J)
 
 .PHONY: test-vm
 test-vm: host

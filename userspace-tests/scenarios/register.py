@@ -25,6 +25,10 @@ class Scenario:
     # Only where bytes travel as packets, which can be lost.
     packets: bool
 
+    def names(self) -> tuple[str, str]:
+        """What it can be picked by: its own name, and that of the file it is in."""
+        return self.name, self.run.__module__.rpartition(".")[2]
+
 
 SCENARIOS: dict[str, Scenario] = {}
 
