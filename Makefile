@@ -20,11 +20,12 @@ T ?=
 A ?=
 # rxe or rlo: another RDMA device than the lists say.
 D ?=
-# How many guests at a time.
-J ?= 1
+# How many guests at a time, if not as many as qemu/suite thinks fit.
+J ?=
 
 export K
-PICKED := $(foreach name,$(T),-o $(name)) $(if $(A),--arguments='$(A)') $(if $(D),--device=$(D)) -j $(J)
+JOBS := $(if $(J),-j $(J))
+PICKED := $(foreach name,$(T),-o $(name)) $(if $(A),--arguments='$(A)') $(if $(D),--device=$(D)) $(JOBS)
 
 .PHONY: help
 help:
@@ -98,7 +99,7 @@ bench-zcopy: programs
 .PHONY: test
 test: host
 	@qemu/root builder >/dev/null
-	@qemu/suite all -j $(J)
+	@qemu/suite all $(JOBS)
 
 .PHONY: test-vm
 test-vm: host
