@@ -36,13 +36,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "apps"))
 
+from twohosts import hosts
 from twohosts.failure import Failure, check
 
 DEVICE = "/dev/sdp_peer"
 # One line: a message of 128 KiB in hexadecimal and the word before it.
 LONGEST = 2 * 128 * 1024 + 256
 # What an event may take at most; only a hang ever waits this long.
-PATIENCE = float(os.environ.get("SDP_PATIENCE", "300")) / 5
+PATIENCE = hosts.PATIENCE / 5
 
 
 class Status(IntEnum):
