@@ -58,8 +58,11 @@ struct Sdp {
 
 impl kernel::Module for Sdp {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Called once, before anything locks it.
-        unsafe { devices::REGISTRY.init() };
+        // SAFETY: Called once, before anything locks them.
+        unsafe {
+            devices::REGISTRY.init();
+            devices::KNOWN.init();
+        }
         // SAFETY: Called once, before any socket.
         let kept = unsafe { verbs::kept::List::new() };
         let proto = sock::family::ProtoRegistration::new()?;

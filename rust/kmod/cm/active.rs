@@ -50,8 +50,8 @@ const CM_RETRIES: u8 = 15;
 ///
 /// `id` is valid and its route is resolved.
 pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> Result {
-    // SAFETY: By the caller's promise; in a handler the device stays.
-    let device = unsafe { devices::find((*id).device) }.ok_or(ENODEV)?;
+    // SAFETY: By the caller's promise.
+    let device = devices::find(unsafe { (*id).device }).ok_or(ENODEV)?;
     let device = &device;
     let peer = sock.look(|inner| inner.peer.ip);
     let shape = shape(&sock.net().knobs(), sock, peer).fit(device);

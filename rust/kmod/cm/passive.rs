@@ -124,8 +124,8 @@ unsafe fn incoming(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
 ) -> core::result::Result<(), Refusal> {
-    // SAFETY: By the caller's promise; in a handler the device stays.
-    let device = unsafe { devices::find((*id).device) }.ok_or(Refusal::Refuse)?;
+    // SAFETY: By the caller's promise.
+    let device = devices::find(unsafe { (*id).device }).ok_or(Refusal::Refuse)?;
     // SAFETY: A REQ carries 92 bytes of private data.
     let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) });
     // SAFETY: Valid identifier.

@@ -912,11 +912,6 @@ void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
 	ib_dma_sync_single_for_device(device, addr, size, direction);
 }
 
-void *sdp_ib_client_data(struct ib_device *device, struct ib_client *client)
-{
-	return ib_get_client_data(device, client);
-}
-
 bool sdp_ib_device_speaks_ib_cm(struct ib_device *device)
 {
 	u32 port;

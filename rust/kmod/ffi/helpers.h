@@ -229,7 +229,6 @@ void sdp_ib_dma_sync_for_cpu(struct ib_device *device, u64 addr, size_t size,
 			     int direction);
 void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
 				int direction);
-void *sdp_ib_client_data(struct ib_device *device, struct ib_client *client);
 bool sdp_ib_device_speaks_ib_cm(struct ib_device *device);
 struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
 				      rdma_cm_event_handler handler, void *context);
