@@ -161,6 +161,9 @@ pub(crate) struct Inner {
     generation: u64,
     pub(crate) send: SendQueue,
     pub(crate) recv: RecvQueue,
+    /// The peer has sent its last byte. TCP has SOCK_DONE for it, in a word of which
+    /// every change needs `lock_sock`, which a completion cannot have.
+    pub(crate) peer_done: bool,
     /// The application has closed the socket.
     pub(crate) orphan: bool,
     /// Counted in `Stats::established`.
@@ -211,6 +214,7 @@ impl Inner {
             generation: 0,
             send: SendQueue::new(),
             recv: RecvQueue::new(),
+            peer_done: false,
             orphan: false,
             counted: false,
             timer: None,
@@ -368,8 +372,7 @@ impl Inner {
             self.recv.announce_urgent();
         }
         if delivery.peer_closed {
-            // SAFETY: `sk` is valid; as TCP marks that a FIN was received.
-            unsafe { ffi::sdp_sock_set_flag(sock.sk(), ffi::sock_flags_SOCK_DONE) };
+            self.peer_done = true;
             sock.add_shutdown(ffi::RCV_SHUTDOWN);
             self.wake.hangup = true;
         }

@@ -411,16 +411,6 @@ bool sdp_sock_flag(const struct sock *sk, unsigned int flag)
 	return sock_flag(sk, flag);
 }
 
-void sdp_sock_set_flag(struct sock *sk, unsigned int flag)
-{
-	sock_set_flag(sk, flag);
-}
-
-void sdp_sock_reset_flag(struct sock *sk, unsigned int flag)
-{
-	sock_reset_flag(sk, flag);
-}
-
 struct page_frag *sdp_sk_frag(struct sock *sk)
 {
 	return &sk->sk_frag;

@@ -83,8 +83,6 @@ bool sdp_sock_hold_unless_zero(struct sock *sk);
 void sdp_sock_put(struct sock *sk);
 struct net *sdp_sock_net(const struct sock *sk);
 bool sdp_sock_flag(const struct sock *sk, unsigned int flag);
-void sdp_sock_set_flag(struct sock *sk, unsigned int flag);
-void sdp_sock_reset_flag(struct sock *sk, unsigned int flag);
 void sdp_sock_init(struct socket *sock, struct sock *sk,
 		   void (*destruct)(struct sock *sk));
 struct page_frag *sdp_sk_frag(struct sock *sk);
