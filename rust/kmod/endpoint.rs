@@ -37,6 +37,7 @@ use crate::{
         ports::PortLease,
         Knobs, //
     },
+    parting::Parting,
     patience::Patience,
     sock::{
         options::Options,
@@ -158,6 +159,7 @@ pub(crate) struct Inner {
     pub(crate) engine: Option<Connection>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
+    pub(crate) partings: Fifo<Parting>,
     generation: u64,
     pub(crate) send: SendQueue,
     pub(crate) recv: RecvQueue,
@@ -211,6 +213,7 @@ impl Inner {
             engine: None,
             link: None,
             retired: None,
+            partings: Fifo::new(),
             generation: 0,
             send: SendQueue::new(),
             recv: RecvQueue::new(),
@@ -552,7 +555,9 @@ impl Inner {
                     if let Some(cm) = link.cm.as_ref() {
                         // An error means that the CM is past it already.
                         // SAFETY: The identifier is ours.
-                        unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
+                        let sent =
+                            unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
+                        link.disconnecting = sent == 0;
                     }
                 }
             }

@@ -10,6 +10,7 @@
 
 use crate::{
     alarm::Alarm,
+    cm::ticket::Ticket,
     engine::{
         conn::{
             Remote,
@@ -20,6 +21,7 @@ use crate::{
     },
     ffi,
     fifo::Fifo,
+    parting::Parting,
     sock::{
         queue::{
             Frag,
@@ -98,9 +100,10 @@ pub(crate) struct Origin {
 ///
 /// # Invariants
 ///
-/// `id` is valid and nobody else destroys it.
+/// `id` is valid and nobody else destroys it; the ticket is its context.
 pub(crate) struct CmId {
     id: NonNull<ffi::ib_cm_id>,
+    ticket: Ticket,
 }
 
 // SAFETY: CM identifiers may be used from any thread.
@@ -109,10 +112,15 @@ unsafe impl Send for CmId {}
 impl CmId {
     /// # Safety
     ///
-    /// `id` is valid and handed over.
-    pub(crate) unsafe fn from_raw(id: NonNull<ffi::ib_cm_id>) -> Self {
+    /// `id` is valid and handed over, and `ticket` is its context.
+    pub(crate) unsafe fn from_raw(id: NonNull<ffi::ib_cm_id>, ticket: Ticket) -> Self {
         // INVARIANT: by the caller's promise.
-        Self { id }
+        Self { id, ticket }
+    }
+
+    /// Whether there is nothing more to be said to the peer.
+    pub(crate) fn is_parted(&self) -> bool {
+        self.ticket.is_parted()
     }
 
     pub(crate) fn as_ptr(&self) -> *mut ffi::ib_cm_id {
@@ -121,13 +129,17 @@ impl CmId {
 
     /// Gives the identifier back to the CM, which destroys it.
     pub(crate) fn forget(self) {
-        core::mem::forget(self);
+        let mut this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, so the ticket is dropped once.
+        unsafe { core::ptr::drop_in_place(&raw mut this.ticket) };
     }
 }
 
 impl Drop for CmId {
     fn drop(&mut self) {
-        // SAFETY: Valid by the invariant. Waits for a running handler.
+        // SAFETY: Valid by the invariant. Waits for a running handler, but for one
+        // that tells of a message without an answer, which is why the context is a
+        // ticket.
         unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };
     }
 }
@@ -237,8 +249,10 @@ pub(crate) struct Link {
     pub(crate) source: Source,
     pub(crate) sink: Sink,
     pub(crate) keeper: Keeper,
+    /// A DREQ of ours is to be answered, see [`Parting`].
+    pub(crate) disconnecting: bool,
     /// Behind everything that the device knows of.
-    _lease: Lease,
+    lease: Lease,
     /// The peer has disconnected: what the queue pair still holds is delivered,
     /// then flushed, which is no failure.
     pub(crate) draining: bool,
@@ -335,7 +349,8 @@ impl Link {
                 source: Source::new(),
                 sink: Sink::new(),
                 keeper: Keeper::new(),
-                _lease: lease,
+                disconnecting: false,
+                lease,
                 draining: false,
                 origin,
                 older: None,
@@ -355,10 +370,6 @@ impl Link {
     /// Fragments of payload that one SEND can carry.
     pub(crate) fn send_pieces(&self) -> usize {
         self.send_pieces
-    }
-
-    pub(crate) fn context(&self) -> *mut c_void {
-        core::ptr::from_ref(&*self.origin).cast_mut().cast()
     }
 
     /// Moves the queue pair as the connection manager wants it.
@@ -738,13 +749,24 @@ impl Link {
         (self.source.awaited_len(), self.sink.pins())
     }
 
-    /// Ends all transfers and frees everything. Sleeps; without the endpoint's
-    /// lock.
-    pub(crate) fn destroy(mut self: KBox<Self>) {
-        // The CM first: its callbacks use the queue pair.
-        self.cm = None;
+    /// Ends all transfers and frees everything, but for what still has to tell the
+    /// peer of the end. Sleeps; without the endpoint's lock.
+    pub(crate) fn destroy(mut self: KBox<Self>) -> Option<Parting> {
+        // No callback of the CM uses the queue pair any more: they find the link by
+        // its endpoint, which does not have it. But one may have made it here from
+        // there just now, and is waited for, if there is nothing left to be said.
+        let parting = self.disconnecting && self.cm.as_ref().is_some_and(|cm| !cm.is_parted());
+        if !parting {
+            self.cm = None;
+        }
         // SAFETY: The queue pair is dropped after this.
         unsafe { self.qp.drain().run() };
+        let device = self.qp.device().clone();
+        let Self {
+            cm, lease, origin, ..
+        } = KBox::into_inner(self);
+        // The rest is gone by now.
+        Some(Parting::new(cm?, lease, origin, device))
     }
 }
 
@@ -829,7 +851,9 @@ impl Sock {
             retired = link.older.take();
             let (source, sink) = link.pins();
             self.count(|t| &t.kept_expirations, kept::clear(link.keeper.owner()));
-            link.destroy();
+            let parting = link.destroy();
+            let rest = parting.and_then(|parting| self.look(|inner| inner.part(self, parting)));
+            drop(rest);
             if source > 0 || sink > 0 {
                 self.drive(|inner| inner.on_unpinned(source, sink));
             }

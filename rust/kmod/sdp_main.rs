@@ -23,6 +23,7 @@ mod fifo;
 mod keepalive;
 mod link;
 mod net;
+mod parting;
 mod patience;
 mod sock;
 mod verbs;
@@ -62,6 +63,7 @@ impl kernel::Module for Sdp {
         unsafe {
             devices::REGISTRY.init();
             devices::KNOWN.init();
+            cm::ticket::TABLE.init();
         }
         // SAFETY: Called once, before any socket.
         let kept = unsafe { verbs::kept::List::new() };

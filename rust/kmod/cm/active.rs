@@ -8,6 +8,7 @@ use crate::{
         connection_cb,
         random_psn,
         shape,
+        ticket::Ticket,
         READ_DEPTH,
         RETRY_COUNT,
         RNR_RETRY_COUNT,
@@ -63,11 +64,13 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
         },
         &shape,
     )?;
-    // SAFETY: The device is leased by the link; its origin is the context.
-    let cm = unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), link.context()) };
+    let ticket = Ticket::new(sock, generation)?;
+    // SAFETY: The device is leased by the link; the context is what the handler wants.
+    let cm =
+        unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), ticket.context()) };
     let cm = NonNull::new(kernel::error::from_err_ptr(cm)?).ok_or(ENOMEM)?;
     // SAFETY: Just created.
-    link.cm = Some(unsafe { CmId::from_raw(cm) });
+    link.cm = Some(unsafe { CmId::from_raw(cm, ticket) });
 
     let mut unused = None;
     let sent = sock.drive(|inner| {
@@ -104,7 +107,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
         sent
     });
     if let Some(link) = unused {
-        link.destroy();
+        drop(link.destroy());
     }
     sent
 }

@@ -12,6 +12,7 @@ use crate::{
         random_psn,
         shape,
         sockaddr,
+        ticket::Ticket,
         READ_DEPTH,
         RNR_RETRY_COUNT,
         RX_INITIAL, //
@@ -298,11 +299,12 @@ unsafe fn embryo(
         &shape,
     )?;
     let id = NonNull::new(id).ok_or(EINVAL)?;
+    let ticket = Ticket::new(&sock, generation)?;
     // SAFETY: The identifier is new and ours as long as we return success.
     unsafe {
-        (*id.as_ptr()).context = link.context();
+        (*id.as_ptr()).context = ticket.context();
         (*id.as_ptr()).cm_handler = Some(connection_cb);
-        link.cm = Some(CmId::from_raw(id));
+        link.cm = Some(CmId::from_raw(id, ticket));
     }
     let reply = Reply {
         starting_psn: random_psn(),
@@ -359,7 +361,7 @@ unsafe fn embryo(
         if let Some(cm) = link.cm.take() {
             cm.forget();
         }
-        link.destroy();
+        drop(link.destroy());
     }
     answered
 }
