@@ -50,6 +50,7 @@ use crate::{
             Completions,
             Done,
             Qp,
+            ReadDepths,
             Reply, //
         },
         region::Region,
@@ -376,7 +377,15 @@ impl Link {
     pub(crate) fn modify(&self, state: ffi::ib_qp_state, reply: Option<&Reply>) -> Result {
         let cm = self.cm.as_ref().ok_or(EINVAL)?;
         // SAFETY: The identifier is ours and valid.
-        unsafe { self.qp.modify_by_cm(cm.as_ptr(), state, reply) }
+        unsafe {
+            self.qp
+                .modify_by_cm(cm.as_ptr(), state, self.reads(), reply)
+        }
+    }
+
+    /// RDMA Reads that we would have under way.
+    pub(crate) fn reads(&self) -> ReadDepths {
+        ReadDepths::of_device(self.qp.device(), READ_DEPTH)
     }
 
     /// A buffer of `size` bytes: a spare one, if it is of that size.

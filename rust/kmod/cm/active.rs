@@ -9,7 +9,6 @@ use crate::{
         random_psn,
         shape,
         ticket::Ticket,
-        READ_DEPTH,
         RETRY_COUNT,
         RNR_RETRY_COUNT,
         RX_INITIAL, //
@@ -135,8 +134,8 @@ unsafe fn send_request(
             starting_psn: random_psn(),
             private_data: hello.as_ptr().cast(),
             private_data_len: hello.len() as u8,
-            responder_resources: READ_DEPTH,
-            initiator_depth: READ_DEPTH,
+            responder_resources: link.reads().answered,
+            initiator_depth: link.reads().begun,
             remote_cm_response_timeout: CM_RESPONSE_TIMEOUT,
             local_cm_response_timeout: CM_RESPONSE_TIMEOUT,
             flow_control: 0,
@@ -151,8 +150,8 @@ unsafe fn send_request(
 }
 
 impl Inner {
-    /// REP: the peer's HelloAck.
-    pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8]) {
+    /// REP: the peer's HelloAck, and how many Reads it begins and answers.
+    pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8], (begins, answers): (u8, u8)) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
@@ -183,6 +182,8 @@ impl Inner {
             }
             return self.fail_connect(sock, ECONNREFUSED);
         }
+        let reads = link.reads().meet(begins, answers);
+        engine.limit_reads(reads.begun, reads.answered > 0);
         self.options.tell(engine);
         let sent = link.cm.as_ref().map(|cm| {
             // SAFETY: The identifier is ours.

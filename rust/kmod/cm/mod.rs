@@ -150,9 +150,15 @@ pub(crate) unsafe extern "C" fn connection_cb(
         ffi::ib_cm_event_type_IB_CM_REP_RECEIVED => {
             // SAFETY: A REP carries 196 bytes of private data.
             let data = unsafe { private_data(event, HELLO_ACK_LEN) };
+            // SAFETY: The event is a REP. ib_cm tells it from our side: what the
+            // peer begins is ours to answer.
+            let reads = unsafe {
+                let rep = &(*event).param.rep_rcvd;
+                (rep.responder_resources, rep.initiator_depth)
+            };
             sock.drive(|inner| {
                 if inner.is_current(generation) {
-                    inner.on_reply(sock, data);
+                    inner.on_reply(sock, data, reads);
                 }
             });
         }

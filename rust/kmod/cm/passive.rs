@@ -13,7 +13,6 @@ use crate::{
         shape,
         sockaddr,
         ticket::Ticket,
-        READ_DEPTH,
         RNR_RETRY_COUNT,
         RX_INITIAL, //
     },
@@ -197,8 +196,13 @@ unsafe fn incoming(
     // SAFETY: As promised by our caller.
     let made = unsafe {
         let req = &(*event).param.req_rcvd;
-        let entry = (u32::from(req.port), (*req.primary_path).pkey);
-        embryo(id, &device, &listener, &hello, (port, device_index), entry)
+        let entry = Entry {
+            port: u32::from(req.port),
+            pkey: (*req.primary_path).pkey,
+            begins: req.responder_resources,
+            answers: req.initiator_depth,
+        };
+        embryo(id, &device, &listener, &hello, (port, device_index), &entry)
     };
     if made.is_err() {
         listener.look(|inner| {
@@ -251,6 +255,16 @@ unsafe fn addresses_are_honest(
     !roce || Addr::unmap(Ip::V6(peer)) == hello.src || own == peer && is_local(hello.src)
 }
 
+/// What a REQ says of the transport.
+struct Entry {
+    /// Of the device.
+    port: u32,
+    pkey: u16,
+    /// RDMA Reads that the peer begins, and answers, at a time.
+    begins: u8,
+    answers: u8,
+}
+
 /// Makes the socket of an incoming connection and answers with the HelloAck.
 ///
 /// # Safety
@@ -262,7 +276,7 @@ unsafe fn embryo(
     listener: &SockRef,
     hello: &Hello,
     (port, device_index): (u16, c_int),
-    (hca_port, pkey): (u32, u16),
+    entry: &Entry,
 ) -> Result {
     let (family, options, arrival) = listener.look(|inner| {
         let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
@@ -308,7 +322,7 @@ unsafe fn embryo(
     }
     let reply = Reply {
         starting_psn: random_psn(),
-        read_depth: READ_DEPTH,
+        reads: link.reads().meet(entry.begins, entry.answers),
     };
     let mut failed = None;
     let answered = sock.drive(|inner| {
@@ -327,10 +341,11 @@ unsafe fn embryo(
         inner.bound_ip = true;
         inner.port = Some(lease);
         let mut engine = Connection::accepting(config(&shape), hello);
+        engine.limit_reads(reply.reads.begun, reply.reads.answered > 0);
         inner.options.tell(&mut engine);
         let answered = link
             .qp()
-            .initialise(hca_port, pkey)
+            .initialise(entry.port, entry.pkey)
             .and_then(|()| {
                 engine.on_receives_posted(link.post_receives(RX_INITIAL, engine.rcv_size()));
                 link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
@@ -373,8 +388,8 @@ fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
         starting_psn: reply.starting_psn,
         private_data: ack.as_ptr().cast(),
         private_data_len: ack.len() as u8,
-        responder_resources: reply.read_depth,
-        initiator_depth: reply.read_depth,
+        responder_resources: reply.reads.answered,
+        initiator_depth: reply.reads.begun,
         rnr_retry_count: RNR_RETRY_COUNT,
         ..pin_init::zeroed()
     };
