@@ -5,6 +5,7 @@
  */
 #include <linux/bpf.h>
 #include <linux/errno.h>
+#include <linux/if_arp.h>
 #include <linux/gfp.h>
 #include <linux/inetdevice.h>
 #include <linux/memcontrol.h>
@@ -918,8 +919,8 @@ struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
 	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
 }
 
-bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
-			 int device)
+static bool gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
+			    int device)
 {
 	struct net_device *ndev;
 	bool in;
@@ -932,13 +933,30 @@ bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
 	return in;
 }
 
+/*
+ * Whether the way that @id has found leads out of @net, by the interface @device
+ * if not 0. On RoCE the GID says so. On InfiniBand GIDs have no interface; there
+ * rdma_cm has looked in the namespace of @id, and the interface is the one whose
+ * hardware address it took.
+ */
+bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device)
+{
+	const struct rdma_dev_addr *addr = &id->route.addr.dev_addr;
+
+	if (rdma_protocol_ib(id->device, id->port_num))
+		return net_eq(addr->net, net) && addr->bound_dev_if &&
+		       (!device || addr->bound_dev_if == device);
+	return addr->sgid_attr && gid_attr_in_net(addr->sgid_attr, net, device);
+}
+
 bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event)
 {
 	return rdma_protocol_roce(id->device, event->param.req_rcvd.port);
 }
 
-struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
-			   const struct sockaddr *daddr, int *device)
+static struct net *cm_req_net(struct ib_cm_id *id,
+			      const struct ib_cm_event *event,
+			      const struct sockaddr *daddr, int *device)
 {
 	const struct ib_cm_req_event_param *req = &event->param.req_rcvd;
 	struct net_device *ndev;
@@ -966,6 +984,23 @@ struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 	return net;
 }
 
+/*
+ * The namespace that a request came to, with a reference, and the interface by
+ * which it came.
+ */
+struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
+			   const struct sockaddr *daddr, int *device)
+{
+	struct net *net = cm_req_net(id, event, daddr, device);
+
+	/* rdma_cm asks that for whoever connects. */
+	if (net && !rdma_dev_access_netns(id->device, net)) {
+		put_net(net);
+		return NULL;
+	}
+	return net;
+}
+
 /* rdma_cm takes a loopback address for "any device of any namespace". */
 static bool is_routable(const struct sockaddr_storage *addr)
 {
@@ -973,6 +1008,80 @@ static bool is_routable(const struct sockaddr_storage *addr)
 		return !ipv4_is_loopback(((struct sockaddr_in *)addr)->sin_addr.s_addr);
 	return !(ipv6_addr_type(&((struct sockaddr_in6 *)addr)->sin6_addr) &
 		 (IPV6_ADDR_LOOPBACK | IPV6_ADDR_LINKLOCAL));
+}
+
+static bool interface_address(struct net_device *ndev, int family,
+			      struct sockaddr_storage *out)
+{
+	bool found = false;
+
+	memset(out, 0, sizeof(*out));
+	out->ss_family = family;
+	if (family == AF_INET) {
+		struct sockaddr_in *sin = (struct sockaddr_in *)out;
+		struct in_device *in_dev = __in_dev_get_rcu(ndev);
+		const struct in_ifaddr *ifa;
+
+		if (!in_dev)
+			return false;
+		in_dev_for_each_ifa_rcu(ifa, in_dev) {
+			sin->sin_addr.s_addr = ifa->ifa_local;
+			if (is_routable(out))
+				return true;
+		}
+		return false;
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (family == AF_INET6) {
+		struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)out;
+		struct inet6_dev *idev = __in6_dev_get(ndev);
+		const struct inet6_ifaddr *ifp;
+
+		if (!idev)
+			return false;
+		read_lock_bh(&idev->lock);
+		list_for_each_entry(ifp, &idev->addr_list, if_list) {
+			if (ifp->flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED))
+				continue;
+			sin6->sin6_addr = ifp->addr;
+			found = is_routable(out);
+			if (found)
+				break;
+		}
+		read_unlock_bh(&idev->lock);
+	}
+#endif
+	return found;
+}
+
+/*
+ * An address of an IPoIB interface of that port: one whose hardware address, as
+ * rdma_cm reads it, has a GID of the port.
+ */
+static bool ipoib_address(struct ib_device *device, u32 port, struct net *net,
+			  int family, struct sockaddr_storage *out)
+{
+	const struct ib_gid_attr *attr;
+	struct net_device *ndev;
+	bool found = false;
+	union ib_gid gid;
+
+	rcu_read_lock();
+	for_each_netdev_rcu(net, ndev) {
+		if (ndev->type != ARPHRD_INFINIBAND || !(ndev->flags & IFF_UP))
+			continue;
+		memcpy(&gid, ndev->dev_addr + 4, sizeof(gid));
+		attr = rdma_find_gid_by_port(device, &gid, IB_GID_TYPE_IB, port,
+					     NULL);
+		if (IS_ERR(attr))
+			continue;
+		rdma_put_gid_attr(attr);
+		found = interface_address(ndev, family, out);
+		if (found)
+			break;
+	}
+	rcu_read_unlock();
+	return found;
 }
 
 int sdp_device_local_address(struct ib_device *device, struct net *net,
@@ -985,9 +1094,13 @@ int sdp_device_local_address(struct ib_device *device, struct net *net,
 	rdma_for_each_port(device, port) {
 		struct ib_port_attr pa;
 
-		if (!rdma_protocol_roce_udp_encap(device, port) ||
-		    ib_query_port(device, port, &pa) ||
+		if (ib_query_port(device, port, &pa) ||
 		    pa.state != IB_PORT_ACTIVE)
+			continue;
+		if (rdma_protocol_ib(device, port) &&
+		    ipoib_address(device, port, net, family, out))
+			return 0;
+		if (!rdma_protocol_roce(device, port))
 			continue;
 		for (i = 0; i < pa.gid_tbl_len; i++) {
 			bool found;
@@ -998,7 +1111,7 @@ int sdp_device_local_address(struct ib_device *device, struct net *net,
 			memset(out, 0, sizeof(*out));
 			rdma_gid2ip((struct sockaddr *)out, &attr->gid);
 			found = out->ss_family == family &&
-				sdp_gid_attr_in_net(attr, net, 0) &&
+				gid_attr_in_net(attr, net, 0) &&
 				is_routable(out);
 			rdma_put_gid_attr(attr);
 			if (found)

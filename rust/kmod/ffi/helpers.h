@@ -236,8 +236,7 @@ bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event);
 void sdp_put_net(struct net *net);
 int sdp_device_local_address(struct ib_device *device, struct net *net,
 			     int family, struct sockaddr_storage *out);
-bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
-			 int device);
+bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device);
 
 /*
  * Sizes of the structs that Rust code looks into or makes room for: what
