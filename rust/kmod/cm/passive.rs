@@ -18,6 +18,7 @@ use crate::{
     },
     devices,
     endpoint::{
+        Inner,
         Listener,
         Phase, //
     },
@@ -154,7 +155,7 @@ unsafe fn incoming(
         }
     };
     // SAFETY: Valid request of a connection.
-    let honest = unsafe { addresses_are_honest(id, event, &hello, net.0.as_ptr()) };
+    let honest = unsafe { addresses_are_honest(id, event, &hello, port, state, device_index) };
     // To TCP, too, what comes from this host to another of its addresses has
     // come by the interface of that address.
     let arrival = if Addr::is_loopback(hello.dst) {
@@ -222,37 +223,63 @@ unsafe fn incoming(
 ///
 /// # Safety
 ///
-/// `event` is a connection request that came with `id`, `net` is alive.
+/// `event` is a connection request that came with `id` by the interface `device`.
 unsafe fn addresses_are_honest(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
     hello: &Hello,
-    net: *mut ffi::net,
+    port: u16,
+    state: &NetState,
+    device: c_int,
 ) -> bool {
     // SAFETY: By the caller's promise.
-    let (own, peer) = unsafe {
-        let path = (*event).param.req_rcvd.primary_path;
-        ((*path).sgid.raw, (*path).dgid.raw)
+    let (gid, number) = unsafe {
+        let req = &(*event).param.req_rcvd;
+        ((*req.primary_path).dgid.raw, req.remote_qpn)
     };
-    let is_local = |ip| {
-        let addr = Addr {
-            ip,
-            port: 0,
-            scope: 0,
-        };
-        // SAFETY: By the caller's promise.
-        unsafe { addr.is_local(net) }
+    let anonymous = |ip| Addr {
+        ip,
+        port: 0,
+        scope: 0,
     };
+    // SAFETY: The namespace is alive.
+    let is_local = |ip| unsafe { anonymous(ip).is_local(state.as_ptr()) };
     if !is_local(hello.dst) {
         return false;
     }
-    if Addr::is_loopback(hello.src) || Addr::is_loopback(hello.dst) {
-        return own == peer && is_local(hello.src);
+    if Addr::is_loopback(hello.dst) || is_local(hello.src) {
+        // Both GIDs stand in the message, which anybody on the fabric can write: that
+        // it is from this host is known by the socket here that has sent it.
+        let own = (hello.src, hello.local_port);
+        let connecting = state.find_connection(own, (hello.dst, port));
+        return connecting.is_some_and(|sock| sock.look(|inner| inner.asks_from(number)));
     }
     // On RoCE a GID is an address. InfiniBand GIDs say nothing about it.
     // SAFETY: By the caller's promise.
-    let roce = unsafe { ffi::sdp_cm_req_is_roce(id, event) };
-    !roce || Addr::unmap(Ip::V6(peer)) == hello.src || own == peer && is_local(hello.src)
+    if unsafe { ffi::sdp_cm_req_is_roce(id, event) } {
+        return Addr::unmap(Ip::V6(gid)) == hello.src;
+    }
+    let (local, peer) = (
+        sockaddr(&anonymous(hello.dst)),
+        sockaddr(&anonymous(hello.src)),
+    );
+    // SAFETY: The namespace is alive, the addresses are only read.
+    unsafe {
+        ffi::sdp_route_is_by(
+            state.as_ptr(),
+            device,
+            (&raw const local).cast(),
+            (&raw const peer).cast(),
+        )
+    }
+}
+
+impl Inner {
+    /// Whether a Hello of this socket is under way for the queue pair of that number.
+    fn asks_from(&self, number: u32) -> bool {
+        let link = self.link.as_ref();
+        self.phase == Phase::Connecting && link.is_some_and(|link| link.qp().number() == number)
+    }
 }
 
 /// What a REQ says of the transport.

@@ -25,6 +25,8 @@
 #include <net/addrconf.h>
 #include <net/inet_common.h>
 #include <net/ip.h>
+#include <net/ip_fib.h>
+#include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/netns/generic.h>
 #include <net/route.h>
@@ -999,6 +1001,51 @@ struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 		return NULL;
 	}
 	return net;
+}
+
+/*
+ * Whether packets to @peer from @local would leave by the interface: as rdma_cm
+ * asks where the GID says nothing about the address.
+ */
+bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
+		     const struct sockaddr *peer)
+{
+	if (local->sa_family != peer->sa_family)
+		return false;
+	if (local->sa_family == AF_INET) {
+		struct flowi4 fl4 = {
+			.flowi4_oif = device,
+			.daddr = ((struct sockaddr_in *)peer)->sin_addr.s_addr,
+			.saddr = ((struct sockaddr_in *)local)->sin_addr.s_addr,
+		};
+		struct fib_result res;
+		bool is;
+
+		if (ipv4_is_multicast(fl4.daddr) || ipv4_is_lbcast(fl4.daddr) ||
+		    ipv4_is_zeronet(fl4.daddr))
+			return false;
+		rcu_read_lock();
+		is = !fib_lookup(net, &fl4, &res, 0) &&
+		     FIB_RES_DEV(res)->ifindex == device;
+		rcu_read_unlock();
+		return is;
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (local->sa_family == AF_INET6) {
+		const struct in6_addr *to =
+			&((struct sockaddr_in6 *)peer)->sin6_addr;
+		const struct in6_addr *from =
+			&((struct sockaddr_in6 *)local)->sin6_addr;
+		int strict = ipv6_addr_type(to) & IPV6_ADDR_LINKLOCAL;
+		struct rt6_info *rt = rt6_lookup(net, to, from, device, NULL,
+						 strict);
+		bool is = rt && rt->rt6i_idev->dev->ifindex == device;
+
+		ip6_rt_put(rt);
+		return is;
+	}
+#endif
+	return false;
 }
 
 /* rdma_cm takes a loopback address for "any device of any namespace". */

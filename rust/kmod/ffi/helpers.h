@@ -236,6 +236,8 @@ bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event);
 void sdp_put_net(struct net *net);
 int sdp_device_local_address(struct ib_device *device, struct net *net,
 			     int family, struct sockaddr_storage *out);
+bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
+		     const struct sockaddr *peer);
 bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device);
 
 /*
