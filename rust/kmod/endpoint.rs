@@ -12,10 +12,7 @@ use crate::{
         Family, //
     },
     alarm::Alarm,
-    cm::{
-        resolve::Resolver,
-        RX_LEAST, //
-    },
+    cm::resolve::Resolver,
     engine::{
         conn::{
             Connection,
@@ -153,6 +150,8 @@ pub(crate) struct Inner {
     pub(crate) listener: Option<Listener>,
     /// The listener that an unaccepted connection came from.
     pub(crate) parent: Option<SockRef>,
+    /// Nobody has accepted the connection: it gets no more memory than it needs.
+    pub(crate) unaccepted: bool,
     /// Its place among the Hellos of that listener.
     pub(crate) arrival: u64,
     pub(crate) resolver: Option<Resolver>,
@@ -208,6 +207,7 @@ impl Inner {
             options: Options::new(),
             listener: None,
             parent: None,
+            unaccepted: false,
             arrival: 0,
             resolver: None,
             engine: None,
@@ -263,6 +263,16 @@ impl Inner {
 
     pub(crate) fn take_retired(&mut self) -> Option<KBox<Link>> {
         self.retired.take()
+    }
+
+    /// Somebody has accepted the connection.
+    pub(crate) fn on_accepted(&mut self) {
+        self.unaccepted = false;
+        if let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) {
+            let size = engine.rcv_size();
+            engine.hold_rcv_size(false);
+            link.grow(engine, size);
+        }
     }
 
     /// Puts the link aside for the reaper.
@@ -326,10 +336,7 @@ impl Inner {
             sock.count(|t| &t.sinks_received, answered.sinks);
             sock.count(|t| &t.sinks_stale, answered.sinks_stale);
         }
-        let larger = engine.rcv_size();
-        if larger > size && !link.stock(larger, RX_LEAST) {
-            engine.keep_rcv_size();
-        }
+        link.grow(engine, size);
         if (delivery.urgent_pending || delivery.urgent_byte)
             && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
         {
@@ -460,7 +467,7 @@ impl Inner {
             };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
                 let needed = engine.receives_needed();
-                let wanted = if link.has_room(wanted) {
+                let wanted = if !self.unaccepted && link.has_room(wanted) {
                     wanted
                 } else {
                     needed.max(link.spares().min(wanted))

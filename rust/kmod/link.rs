@@ -10,9 +10,13 @@
 
 use crate::{
     alarm::Alarm,
-    cm::ticket::Ticket,
+    cm::{
+        ticket::Ticket,
+        RX_LEAST, //
+    },
     engine::{
         conn::{
+            Connection,
             Remote,
             RemoteSink, //
         },
@@ -416,6 +420,15 @@ impl Link {
             self.origin.sock.net().stats.rx_alloc_failures.inc();
         }
         made
+    }
+
+    /// Sees to it that there is memory for larger buffers, where `engine` wants them
+    /// larger than `size`, or that it does not.
+    pub(crate) fn grow(&mut self, engine: &mut Connection, size: u16) {
+        let larger = engine.rcv_size();
+        if larger > size && !self.stock(larger, RX_LEAST) {
+            engine.keep_rcv_size();
+        }
     }
 
     /// A buffer of `size` bytes in place of one that does not come back. None where

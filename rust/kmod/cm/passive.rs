@@ -369,6 +369,8 @@ unsafe fn embryo(
         inner.port = Some(lease);
         let mut engine = Connection::accepting(config(&shape), hello);
         engine.limit_reads(reply.reads.begun, reply.reads.answered > 0);
+        engine.hold_rcv_size(true);
+        inner.unaccepted = true;
         inner.options.tell(&mut engine);
         let answered = link
             .qp()
