@@ -59,6 +59,10 @@ use kernel::{
     },
 };
 
+/// For how many times `close_timeout_ms` a connection may outlive its program, as
+/// long as its bytes come further.
+const ORPHAN_PERIODS: i64 = 10;
+
 /// After which time memory is asked for again.
 const REFILL_MS: u32 = 100;
 
@@ -167,6 +171,8 @@ pub(crate) struct Inner {
     pub(crate) peer_done: bool,
     /// The application has closed the socket.
     pub(crate) orphan: bool,
+    /// Since when the connection has gone on without it; counted in `Stats::orphans`.
+    orphaned: Option<Instant<Monotonic>>,
     /// Counted in `Stats::established`.
     counted: bool,
     /// The engine's timer and when it is due.
@@ -219,6 +225,7 @@ impl Inner {
             recv: RecvQueue::new(),
             peer_done: false,
             orphan: false,
+            orphaned: None,
             counted: false,
             timer: None,
             probes: 0,
@@ -648,6 +655,9 @@ impl Inner {
         self.phase = Phase::Over;
         self.has_way_out = false;
         self.failure = None;
+        if self.orphaned.take().is_some() {
+            sock.net().stats.orphans.dec();
+        }
         if self.counted {
             self.counted = false;
             sock.net().stats.established.dec();
@@ -718,7 +728,30 @@ impl Inner {
             return;
         }
         self.timer = None;
-        engine.handle_timeout(timer);
+        let limit = i64::from(sock.net().knobs().close_timeout_ms).saturating_mul(ORPHAN_PERIODS);
+        let age = self.orphaned.map_or(0, |since| since.elapsed().as_millis());
+        if age >= limit {
+            // However little at a time the peer takes.
+            engine.abort();
+        } else {
+            engine.handle_timeout(timer);
+        }
+    }
+
+    /// The application is gone, and the connection goes on: for so long, and if
+    /// there are not too many of them.
+    pub(crate) fn become_orphan(&mut self, sock: &Sock) {
+        let stats = &sock.net().stats;
+        if self.orphaned.is_none() {
+            self.orphaned = Some(Instant::now());
+            stats.orphans.inc();
+        }
+        if stats.orphans.get() > sock.net().knobs().max_orphans.into() {
+            stats.orphans_reset.inc();
+            if let Some(engine) = self.engine.as_mut() {
+                engine.abort();
+            }
+        }
     }
 
     /// connect() has failed here; a worker makes it again over TCP, as

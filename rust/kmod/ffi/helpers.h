@@ -151,6 +151,7 @@ struct sdp_knobs {
 	int keepalive_intvl;
 	int keepalive_probes;
 	int close_timeout_ms;
+	int max_orphans;
 	int zcopy_thresh;
 	int zcopy_regions;
 	int zcopy_keep_ms;
