@@ -428,20 +428,30 @@ impl Inner {
                 self.tend_runs(sock);
             }
             Sent::Read => self.on_read(sock),
-            Sent::Message(Load { bytes, pinned, .. }) => {
+            Sent::Message(Load {
+                bytes,
+                extra,
+                pinned,
+                ..
+            }) => {
                 engine.handle_send_completed();
                 if bytes > 0 {
                     self.on_progress();
-                    self.send.complete(bytes);
+                    self.send.complete(bytes, extra);
                     self.wake.writable = true;
                 }
                 if pinned {
                     self.tend_runs(sock);
                 }
             }
-            Sent::Write(Load { bytes, pinned, .. }) => {
+            Sent::Write(Load {
+                bytes,
+                extra,
+                pinned,
+                ..
+            }) => {
                 engine.handle_write_completed();
-                self.send.complete(bytes);
+                self.send.complete(bytes, extra);
                 self.wake.writable = true;
                 if pinned {
                     self.tend_runs(sock);
@@ -584,7 +594,7 @@ impl Inner {
             return;
         };
         // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.held() as c_int) };
+        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.charged() as c_int) };
         let state = errno::tcp_state(engine.state());
         let before = sock.tcp_state();
         if state == before || self.phase != Phase::Connected {
@@ -769,7 +779,7 @@ impl Inner {
             // it could not be withdrawn then.
             return 0;
         }
-        sock.sndbuf().saturating_sub(self.send.held())
+        sock.sndbuf().saturating_sub(self.send.charged())
     }
 }
 

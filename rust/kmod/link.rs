@@ -154,6 +154,8 @@ pub(crate) struct Load {
     /// Fragments of the socket that hold it.
     frags: u8,
     pub(crate) bytes: u32,
+    /// See [`Frag`]; known when it is over.
+    pub(crate) extra: u32,
     /// It lies in a program's memory.
     pub(crate) pinned: bool,
 }
@@ -203,7 +205,7 @@ impl Pieces {
 /// A fragment in flight.
 struct Flying {
     _mapping: Mapping,
-    _frag: Frag,
+    frag: Frag,
 }
 
 /// The message whose acknowledgement is timed: one at a time, as the clock costs
@@ -547,6 +549,7 @@ impl Link {
             Slot::Message(Load {
                 frags: pieces.frags,
                 bytes: payload_len,
+                extra: 0,
                 pinned,
             }),
             GFP_KERNEL,
@@ -567,6 +570,7 @@ impl Link {
             Slot::Write(Load {
                 frags: pieces.frags,
                 bytes: len,
+                extra: 0,
                 pinned,
             }),
             GFP_KERNEL,
@@ -600,7 +604,7 @@ impl Link {
             self.flying.push(
                 Flying {
                     _mapping: mapping,
-                    _frag: frag,
+                    frag,
                 },
                 GFP_KERNEL,
             )?;
@@ -731,7 +735,7 @@ impl Link {
 
     /// The oldest request of the send queue has completed.
     pub(crate) fn take_sent(&mut self) -> Option<Sent> {
-        let slot = self.slots.pop()?;
+        let mut slot = self.slots.pop()?;
         if let Some(timed) = self.timed.as_mut() {
             match timed.before.checked_sub(1) {
                 Some(before) => timed.before = before,
@@ -748,9 +752,11 @@ impl Link {
             Slot::Register | Slot::Revoke(_) => self.chores = self.chores.saturating_sub(1),
             Slot::Read | Slot::Write(_) => {}
         }
-        if let Slot::Message(load) | Slot::Write(load) = &slot {
+        if let Slot::Message(load) | Slot::Write(load) = &mut slot {
             for _ in 0..load.frags {
-                self.flying.pop();
+                let flying = self.flying.pop();
+                let extra = flying.map_or(0, |flying| flying.frag.extra);
+                load.extra = load.extra.saturating_add(extra);
             }
             if load.pinned {
                 self.source.on_sent(load.bytes);

@@ -19,6 +19,7 @@ from cases import (
     module_removal,
     namespace_deletion,
     region_shortage,
+    spliced_pages,
     taking_over,
     tight_cgroup,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "module_removal",
     "namespace_deletion",
     "region_shortage",
+    "spliced_pages",
     "taking_over",
     "tight_cgroup",
 ]
