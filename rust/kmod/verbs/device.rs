@@ -109,7 +109,7 @@ impl Device {
             work_requests: u16::try_from(attrs.max_qp_wr).unwrap_or(u16::MAX),
             send_sges: attrs.max_send_sge,
             // As target and as initiator; drivers do not agree which is which.
-            reads: u8::try_from(attrs.max_qp_rd_atom.min(attrs.max_qp_init_rd_atom).max(0))
+            reads: u8::try_from(attrs.max_qp_rd_atom.min(attrs.max_qp_init_rd_atom))
                 .unwrap_or(u8::MAX),
         }
     }

@@ -63,6 +63,10 @@ const RETRY_COUNT_MAX: u8 = 6;
 /// mean for ever.
 const ACK_TIMEOUT_MAX: u8 = 18;
 
+/// How long a peer waits that has found no receive posted: 0.64 ms. What ib_cm leaves
+/// there, 0, means 655 ms.
+const RNR_TIMER: u8 = 12;
+
 /// RDMA Reads under way at a time, on a queue pair.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadDepths {
@@ -330,6 +334,7 @@ impl Qp {
         // What the peer's messages ask for has bounds: retries that end, waits
         // that end, reads that the device can do.
         attr.retry_cnt = attr.retry_cnt.min(RETRY_COUNT_MAX);
+        attr.min_rnr_timer = RNR_TIMER;
         if attr.timeout == 0 || attr.timeout > ACK_TIMEOUT_MAX {
             attr.timeout = ACK_TIMEOUT_MAX;
         }
