@@ -798,11 +798,40 @@ impl Link {
     }
 }
 
+/// While this lives, the task's allocations start no I/O to make room.
+///
+/// Completions are delivered by a workqueue that storage over RDMA needs as well: a
+/// reclaim that waits for pages to be written there would wait for itself.
+struct NoIo {
+    before: c_uint,
+    /// It belongs to the task that has made it.
+    _task: core::marker::PhantomData<*mut ()>,
+}
+
+impl NoIo {
+    fn new() -> Self {
+        Self {
+            // SAFETY: A flag of the current task.
+            before: unsafe { ffi::sdp_noio_begin() },
+            _task: core::marker::PhantomData,
+        }
+    }
+}
+
+impl Drop for NoIo {
+    fn drop(&mut self) {
+        // SAFETY: In the task of `new`, and the last of these first: they are only
+        // made on the stack of a callback.
+        unsafe { ffi::sdp_noio_end(self.before) };
+    }
+}
+
 /// Completions of a link, on their way to the endpoint.
 pub(crate) struct Callbacks;
 
 impl Completions for Callbacks {
     unsafe fn received(context: *mut c_void, done: Done) {
+        let _noio = NoIo::new();
         // SAFETY: The context is the origin of a link that still exists.
         let origin: &Origin = unsafe { &*context.cast() };
         origin.sock.drive(|inner| {
@@ -813,6 +842,7 @@ impl Completions for Callbacks {
     }
 
     unsafe fn sent(context: *mut c_void, done: Done) {
+        let _noio = NoIo::new();
         // SAFETY: As above.
         let origin: &Origin = unsafe { &*context.cast() };
         origin.sock.drive(|inner| {
@@ -864,7 +894,8 @@ impl Sock {
             link.draining.then(|| (link.generation(), link.qp.drain()))
         });
         if let Some((generation, drain)) = drain {
-            // SAFETY: Links are destroyed below, and only there.
+            // SAFETY: A link that the endpoint has had is destroyed below and nowhere
+            // else, and this does not run twice at a time.
             unsafe { drain.run() };
             self.drive(|inner| {
                 if inner.is_current(generation) {

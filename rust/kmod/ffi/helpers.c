@@ -54,33 +54,56 @@ struct page *sdp_alloc_pages(struct sock *sk, unsigned int order)
 }
 
 /* What growing leaves to the programs of a cgroup: a processor's stock of pages. */
-#define SDP_ROOM_ORDER	6
+#define SDP_ROOM_PAGES	64
 
 bool sdp_leaves_room(struct sock *sk)
 {
 #ifdef CONFIG_MEMCG
 	struct mem_cgroup *memcg = mem_cgroup_from_sk(sk), *old;
+	struct page *pages[SDP_ROOM_PAGES];
 	struct page_counter *counter;
-	struct page *page;
 	long left = LONG_MAX;
+	int had = 0;
+	bool room;
 
 	if (!memcg)
 		return true;
 	for (counter = &memcg->memory; counter; counter = counter->parent)
 		left = min(left, (long)READ_ONCE(counter->max) -
 				 (long)page_counter_read(counter));
-	if (left >> SDP_ROOM_ORDER > 0)
+	if (left >= SDP_ROOM_PAGES)
 		return true;
-	/* Room may be made: much of a full cgroup is often cache. */
+	/*
+	 * Room may be made: much of a full cgroup is often cache. Page by page,
+	 * since what is asked about is the cgroup's quota and not whether the
+	 * host has so much memory in one piece.
+	 */
 	old = set_active_memcg(memcg);
-	page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN |
-			   __GFP_COMP, SDP_ROOM_ORDER);
+	while (had < SDP_ROOM_PAGES) {
+		pages[had] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_NORETRY |
+					__GFP_NOWARN);
+		if (!pages[had])
+			break;
+		had++;
+	}
 	set_active_memcg(old);
-	if (!page)
-		return false;
-	put_page(page);
-#endif
+	room = had == SDP_ROOM_PAGES;
+	while (had)
+		__free_page(pages[--had]);
+	return room;
+#else
 	return true;
+#endif
+}
+
+unsigned int sdp_noio_begin(void)
+{
+	return memalloc_noio_save();
+}
+
+void sdp_noio_end(unsigned int before)
+{
+	memalloc_noio_restore(before);
 }
 
 void sdp_get_page(struct page *page)

@@ -22,6 +22,8 @@ struct seq_file;
 struct page *sdp_alloc_pages(struct sock *sk, unsigned int order);
 /* Whether the socket's cgroup has memory beyond what its programs need soon. May sleep. */
 bool sdp_leaves_room(struct sock *sk);
+unsigned int sdp_noio_begin(void);
+void sdp_noio_end(unsigned int before);
 void sdp_get_page(struct page *page);
 void sdp_put_page(struct page *page);
 void *sdp_page_address(struct page *page);
