@@ -12,10 +12,7 @@ use crate::{
         Family, //
     },
     alarm::Alarm,
-    cm::{
-        resolve::Resolver,
-        RX_LEAST, //
-    },
+    cm::resolve::Resolver,
     engine::{
         conn::{
             Connection,
@@ -37,6 +34,7 @@ use crate::{
         ports::PortLease,
         Knobs, //
     },
+    parting::Parting,
     patience::Patience,
     sock::{
         options::Options,
@@ -60,6 +58,10 @@ use kernel::{
         Monotonic, //
     },
 };
+
+/// For how many times `close_timeout_ms` a connection may outlive its program, as
+/// long as its bytes come further.
+const ORPHAN_PERIODS: i64 = 10;
 
 /// After which time memory is asked for again.
 const REFILL_MS: u32 = 100;
@@ -152,17 +154,25 @@ pub(crate) struct Inner {
     pub(crate) listener: Option<Listener>,
     /// The listener that an unaccepted connection came from.
     pub(crate) parent: Option<SockRef>,
+    /// Nobody has accepted the connection: it gets no more memory than it needs.
+    pub(crate) unaccepted: bool,
     /// Its place among the Hellos of that listener.
     pub(crate) arrival: u64,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) engine: Option<Connection>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
+    pub(crate) partings: Fifo<Parting>,
     generation: u64,
     pub(crate) send: SendQueue,
     pub(crate) recv: RecvQueue,
+    /// The peer has sent its last byte. TCP has SOCK_DONE for it, in a word of which
+    /// every change needs `lock_sock`, which a completion cannot have.
+    pub(crate) peer_done: bool,
     /// The application has closed the socket.
     pub(crate) orphan: bool,
+    /// Since when the connection has gone on without it; counted in `Stats::orphans`.
+    orphaned: Option<Instant<Monotonic>>,
     /// Counted in `Stats::established`.
     counted: bool,
     /// The engine's timer and when it is due.
@@ -203,15 +213,19 @@ impl Inner {
             options: Options::new(),
             listener: None,
             parent: None,
+            unaccepted: false,
             arrival: 0,
             resolver: None,
             engine: None,
             link: None,
             retired: None,
+            partings: Fifo::new(),
             generation: 0,
             send: SendQueue::new(),
             recv: RecvQueue::new(),
+            peer_done: false,
             orphan: false,
+            orphaned: None,
             counted: false,
             timer: None,
             probes: 0,
@@ -256,6 +270,16 @@ impl Inner {
 
     pub(crate) fn take_retired(&mut self) -> Option<KBox<Link>> {
         self.retired.take()
+    }
+
+    /// Somebody has accepted the connection.
+    pub(crate) fn on_accepted(&mut self) {
+        self.unaccepted = false;
+        if let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) {
+            let size = engine.rcv_size();
+            engine.hold_rcv_size(false);
+            link.grow(engine, size);
+        }
     }
 
     /// Puts the link aside for the reaper.
@@ -319,10 +343,7 @@ impl Inner {
             sock.count(|t| &t.sinks_received, answered.sinks);
             sock.count(|t| &t.sinks_stale, answered.sinks_stale);
         }
-        let larger = engine.rcv_size();
-        if larger > size && !link.stock(larger, RX_LEAST) {
-            engine.keep_rcv_size();
-        }
+        link.grow(engine, size);
         if (delivery.urgent_pending || delivery.urgent_byte)
             && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
         {
@@ -368,8 +389,7 @@ impl Inner {
             self.recv.announce_urgent();
         }
         if delivery.peer_closed {
-            // SAFETY: `sk` is valid; as TCP marks that a FIN was received.
-            unsafe { ffi::sdp_sock_set_flag(sock.sk(), ffi::sock_flags_SOCK_DONE) };
+            self.peer_done = true;
             sock.add_shutdown(ffi::RCV_SHUTDOWN);
             self.wake.hangup = true;
         }
@@ -408,20 +428,30 @@ impl Inner {
                 self.tend_runs(sock);
             }
             Sent::Read => self.on_read(sock),
-            Sent::Message(Load { bytes, pinned, .. }) => {
+            Sent::Message(Load {
+                bytes,
+                extra,
+                pinned,
+                ..
+            }) => {
                 engine.handle_send_completed();
                 if bytes > 0 {
                     self.on_progress();
-                    self.send.complete(bytes);
+                    self.send.complete(bytes, extra);
                     self.wake.writable = true;
                 }
                 if pinned {
                     self.tend_runs(sock);
                 }
             }
-            Sent::Write(Load { bytes, pinned, .. }) => {
+            Sent::Write(Load {
+                bytes,
+                extra,
+                pinned,
+                ..
+            }) => {
                 engine.handle_write_completed();
-                self.send.complete(bytes);
+                self.send.complete(bytes, extra);
                 self.wake.writable = true;
                 if pinned {
                     self.tend_runs(sock);
@@ -454,7 +484,7 @@ impl Inner {
             };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
                 let needed = engine.receives_needed();
-                let wanted = if link.has_room(wanted) {
+                let wanted = if !self.unaccepted && link.has_room(wanted) {
                     wanted
                 } else {
                     needed.max(link.spares().min(wanted))
@@ -549,7 +579,9 @@ impl Inner {
                     if let Some(cm) = link.cm.as_ref() {
                         // An error means that the CM is past it already.
                         // SAFETY: The identifier is ours.
-                        unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
+                        let sent =
+                            unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
+                        link.disconnecting = sent == 0;
                     }
                 }
             }
@@ -562,7 +594,7 @@ impl Inner {
             return;
         };
         // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.held() as c_int) };
+        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.charged() as c_int) };
         let state = errno::tcp_state(engine.state());
         let before = sock.tcp_state();
         if state == before || self.phase != Phase::Connected {
@@ -633,6 +665,9 @@ impl Inner {
         self.phase = Phase::Over;
         self.has_way_out = false;
         self.failure = None;
+        if self.orphaned.take().is_some() {
+            sock.net().stats.orphans.dec();
+        }
         if self.counted {
             self.counted = false;
             sock.net().stats.established.dec();
@@ -703,7 +738,30 @@ impl Inner {
             return;
         }
         self.timer = None;
-        engine.handle_timeout(timer);
+        let limit = i64::from(sock.net().knobs().close_timeout_ms).saturating_mul(ORPHAN_PERIODS);
+        let age = self.orphaned.map_or(0, |since| since.elapsed().as_millis());
+        if age >= limit {
+            // However little at a time the peer takes.
+            engine.abort();
+        } else {
+            engine.handle_timeout(timer);
+        }
+    }
+
+    /// The application is gone, and the connection goes on: for so long, and if
+    /// there are not too many of them.
+    pub(crate) fn become_orphan(&mut self, sock: &Sock) {
+        let stats = &sock.net().stats;
+        if self.orphaned.is_none() {
+            self.orphaned = Some(Instant::now());
+            stats.orphans.inc();
+        }
+        if stats.orphans.get() > sock.net().knobs().max_orphans.into() {
+            stats.orphans_reset.inc();
+            if let Some(engine) = self.engine.as_mut() {
+                engine.abort();
+            }
+        }
     }
 
     /// connect() has failed here; a worker makes it again over TCP, as
@@ -721,7 +779,7 @@ impl Inner {
             // it could not be withdrawn then.
             return 0;
         }
-        sock.sndbuf().saturating_sub(self.send.held())
+        sock.sndbuf().saturating_sub(self.send.charged())
     }
 }
 

@@ -14,7 +14,7 @@ taken them; what comes of them are events, which are asked for by kind:
 
 Commands: set connect sidr listen reply reject rtu dreq drep post send write read memory look
 vanish kernel-socket looks-like-tcp.
-Events: rep, rej REASON, req, sidr STATUS, established, unanswered WHAT, dreq, drep,
+Events: reads BEGUN ANSWERED, rep, rej REASON, req, sidr STATUS, established, unanswered WHAT, dreq, drep,
 timewait-exit, message, sent NUMBER STATUS, receive-failed STATUS, queue-pair NUMBER TEXT,
 fault, removed.
 """

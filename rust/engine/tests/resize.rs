@@ -52,6 +52,34 @@ fn larger_buffers_are_granted_when_the_smaller_ones_are_used_up() {
 }
 
 #[test]
+fn a_question_that_is_held_back_is_answered_later() {
+    let mut s = growing();
+    let before = s.conn.rcv_size();
+    s.conn.hold_rcv_size(true);
+    s.send(Body::ChRcvBuf(150), 0).unwrap();
+    for _ in 0..6 {
+        assert!(!s.sent().contains(&Body::ChRcvBufAck(150)));
+        s.send(Body::Data, 100).unwrap();
+        s.conn.on_buffer_consumed();
+    }
+    assert_eq!(s.conn.rcv_size(), before);
+    // Once it is allowed it goes on as if it had been asked now.
+    s.conn.hold_rcv_size(false);
+    assert_eq!(s.conn.rcv_size(), 166);
+    let mut answered = false;
+    for _ in 0..6 {
+        answered |= s.sent().contains(&Body::ChRcvBufAck(150));
+        if answered {
+            break;
+        }
+        s.send(Body::Data, 100).unwrap();
+        s.conn.on_buffer_consumed();
+    }
+    assert!(answered);
+    assert_eq!(s.send(Body::Data, 150).unwrap().payload_len, 150);
+}
+
+#[test]
 fn buffers_grow_to_a_limit_and_never_shrink() {
     let mut s = growing();
     for (desired, size) in [(u32::MAX, 200), (100, 200), (0, 200)] {

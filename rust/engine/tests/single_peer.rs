@@ -673,6 +673,23 @@ fn the_wait_for_abort_conn_has_an_end() {
     assert_eq!(script.conn.ended(), Some(Ended::Aborted));
 }
 
+//= test: CLOSE-9
+#[test]
+fn a_closed_connection_is_not_kept_by_what_the_peer_has_us_answer() {
+    let mut script = Script::established();
+    script.conn.close_receive();
+    script.conn.shutdown_send();
+    script.drain();
+    // DisConn has got further, which counts once.
+    script.conn.handle_timeout(Timer::PeerClose);
+    assert_eq!(script.step(), None);
+    script.send(Body::ChRcvBuf(50), 0).unwrap();
+    assert_eq!(script.sent(), [Body::ChRcvBufAck(100)]);
+    script.conn.handle_timeout(Timer::PeerClose);
+    assert_eq!(script.drain().last(), Some(&Did::Disconnect));
+    assert_eq!(script.conn.ended(), Some(Ended::TimedOut));
+}
+
 //= test: ABORT-5
 #[test]
 fn a_link_failure_does_not_wait_for_abort_conn() {

@@ -53,7 +53,7 @@ pub(super) struct Close {
     cause: Option<Ended>,
     /// The peer has asked to suspend, and we leave instead.
     leaving: bool,
-    /// A send has completed since [`Timer::PeerClose`] was started or asked
+    /// Our stream has come further since [`Timer::PeerClose`] was started or asked
     /// about.
     progress: bool,
 }
@@ -267,10 +267,14 @@ impl Connection {
         let _ = self.state.on_peer_disconn();
     }
 
-    pub(super) fn on_send_completed(&mut self) {
-        self.close.progress = true;
+    /// A message has completed, with `payload` or without: what a peer makes us
+    /// answer does not count as progress.
+    pub(super) fn on_send_completed(&mut self, payload: bool) {
+        //= spec: CLOSE-9
+        self.close.progress |= payload;
         let mseq = self.close.disconn_mseq;
         if self.close.disconn == DisConn::Sent && self.slots.has_completed(mseq) {
+            self.close.progress = true;
             let _ = self.close.disconn.on_completed();
             let _ = self.state.on_disconn_completed();
         }

@@ -217,8 +217,9 @@ impl Connection {
 
     /// The oldest SEND has completed.
     pub fn handle_send_completed(&mut self) {
+        let before = self.slots.bytes();
         if self.slots.on_completed() {
-            self.on_send_completed();
+            self.on_send_completed(self.slots.bytes() != before);
         }
     }
 

@@ -41,6 +41,10 @@ pub(super) struct Resize {
     smaller: u16,
     /// ChRcvBufAck is owed.
     owed: bool,
+    /// Nothing grows for now, and nobody is told so yet.
+    held: bool,
+    /// What was asked for in the meantime.
+    asked: Option<u32>,
     ask: Ask,
     /// The engine has asked by itself, once and for all.
     grown: bool,
@@ -60,6 +64,8 @@ impl Resize {
             posting: rcv_size,
             smaller: 0,
             owed: false,
+            held: false,
+            asked: None,
             ask: Ask::No,
             grown: false,
             wanted: 0,
@@ -99,6 +105,10 @@ impl Resize {
     /// to `most` and never shrink.
     pub(super) fn on_asked(&mut self, payload: u32, most: u16, posted: u16) {
         self.owed = true;
+        if self.held {
+            self.asked = Some(payload);
+            return;
+        }
         let size = u16::try_from(payload)
             .unwrap_or(u16::MAX)
             .saturating_add(HEADER)
@@ -115,7 +125,8 @@ impl Resize {
 
     /// Whether the answer may go: not while a smaller buffer is in front.
     fn is_answer_due(&self) -> bool {
-        self.owed && (self.posting == self.announced || self.smaller == 0)
+        let waits = self.asked.is_some();
+        self.owed && !waits && (self.posting == self.announced || self.smaller == 0)
     }
 
     /// The answer, without the header.
@@ -151,6 +162,20 @@ impl Connection {
     pub fn keep_rcv_size(&mut self) {
         self.resize.keep();
         self.on_posting_size();
+    }
+
+    /// Holds back what the peer asks of our receive buffers, and its answer, until
+    /// that is allowed: as long as nobody has accepted the connection.
+    pub fn hold_rcv_size(&mut self, hold: bool) {
+        self.resize.held = hold;
+        if hold {
+            return;
+        }
+        if let Some(payload) = self.resize.asked.take() {
+            let posted = self.window.posted();
+            self.resize.on_asked(payload, self.cfg.rcv_size_max, posted);
+            self.on_posting_size();
+        }
     }
 
     /// The size of what is posted may have changed.

@@ -21,6 +21,16 @@ impl Connection {
         self.held.remote_len()
     }
 
+    /// What the two transports have agreed on: so many Reads of ours at a time, and
+    /// whether the peer reads at all. Before the first message.
+    pub fn limit_reads(&mut self, depth: u8, peer_reads: bool) {
+        let zcopy = &mut self.cfg.zcopy;
+        zcopy.read_depth = zcopy.read_depth.min(depth);
+        zcopy.read &= zcopy.read_depth > 0;
+        zcopy.advertise &= peer_reads;
+        self.advertises &= peer_reads;
+    }
+
     /// What [`start_read`](Self::start_read) would give, without a limit.
     pub fn next_remote(&self) -> Option<Remote> {
         self.held.next_remote()
