@@ -23,7 +23,10 @@ use crate::{
             Output,
             Why, //
         },
-        timer::Timer,
+        timer::{
+            Deadlines,
+            Timer, //
+        },
     },
     errno,
     ffi,
@@ -33,10 +36,7 @@ use crate::{
         Load,
         Sent, //
     },
-    net::{
-        ports::PortLease,
-        Knobs, //
-    },
+    net::ports::PortLease,
     patience::Patience,
     sock::{
         options::Options,
@@ -55,7 +55,6 @@ use crate::{
 use kernel::{
     prelude::*,
     time::{
-        Delta,
         Instant,
         Monotonic, //
     },
@@ -165,8 +164,11 @@ pub(crate) struct Inner {
     pub(crate) orphan: bool,
     /// Counted in `Stats::established`.
     counted: bool,
-    /// The engine's timer and when it is due.
-    timer: Option<(Timer, Instant<Monotonic>)>,
+    /// When the engine's timers run, in milliseconds since `born`.
+    deadlines: Deadlines,
+    /// For which of them the alarm is set.
+    due: Option<u64>,
+    born: Instant<Monotonic>,
     /// Keepalive probes since the peer was last heard.
     pub(crate) probes: u32,
     /// Messages received, to see whether the peer was heard.
@@ -213,7 +215,9 @@ impl Inner {
             recv: RecvQueue::new(),
             orphan: false,
             counted: false,
-            timer: None,
+            deadlines: Deadlines::new(),
+            due: None,
+            born: Instant::now(),
             probes: 0,
             heard: 0,
             heard_at_alarm: 0,
@@ -440,7 +444,7 @@ impl Inner {
         let peer_had_closed = sock.tcp_state() == ffi::TCP_CLOSE_WAIT;
         self.drain(sock);
         self.publish(sock);
-        self.settle_timer(sock);
+        self.settle_timers(sock);
         self.settle_stall(sock);
         self.settle_patience(sock);
         self.settle_end(sock, peer_had_closed);
@@ -583,18 +587,24 @@ impl Inner {
         }
     }
 
-    fn settle_timer(&mut self, sock: &Sock) {
-        let wanted = self.engine.as_ref().and_then(Connection::timer);
-        if wanted == self.timer.map(|(timer, _)| timer) {
+    fn settle_timers(&mut self, sock: &Sock) {
+        let (engine, born) = (&self.engine, self.born);
+        let wanted = |timer| {
+            let msecs = engine.as_ref()?.wants(timer)?;
+            Some(match timer {
+                Timer::PeerClose => sock.net().knobs().close_timeout_ms,
+                _ => msecs,
+            })
+        };
+        let due = self.deadlines.settle(|| millis_since(born), wanted);
+        if due == self.due {
             return;
         }
-        self.timer = None;
-        match wanted {
-            Some(timer) => {
-                let msecs = timer_millis(timer, &sock.net().knobs());
-                let due = Instant::now() + Delta::from_millis(msecs.into());
-                self.timer = Some((timer, due));
-                sock.set_alarm(Alarm::Engine, msecs);
+        self.due = due;
+        match due {
+            Some(due) => {
+                let left = due.saturating_sub(millis_since(born));
+                sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
             }
             None => sock.clear_alarm(Alarm::Engine),
         }
@@ -637,7 +647,7 @@ impl Inner {
             self.counted = false;
             sock.net().stats.established.dec();
         }
-        self.timer = None;
+        self.stop_timers();
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
         sock.clear_alarm(Alarm::Kept);
@@ -691,26 +701,29 @@ impl Inner {
         self.probes = 0;
     }
 
-    /// The alarm of the engine's timer has gone off.
-    pub(crate) fn on_timeout(&mut self, sock: &Sock) {
-        let (Some((timer, due)), Some(engine)) = (self.timer, self.engine.as_mut()) else {
+    /// The alarm of the engine's timers has gone off. It may have been on its way
+    /// when another timer took the place; it is set anew then.
+    pub(crate) fn on_timeout(&mut self) {
+        self.due = None;
+        let now = millis_since(self.born);
+        let Some(engine) = self.engine.as_mut() else {
             return;
         };
-        let left = (due - Instant::now()).as_millis();
-        if left > 0 {
-            // The alarm was on its way when another timer took the place.
-            sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
-            return;
+        while let Some(timer) = self.deadlines.take_due(now) {
+            engine.handle_timeout(timer);
         }
-        self.timer = None;
-        engine.handle_timeout(timer);
+    }
+
+    fn stop_timers(&mut self) {
+        self.deadlines = Deadlines::new();
+        self.due = None;
     }
 
     /// connect() has failed here; a worker makes it again over TCP, as
     /// [`Sock::give_way`] says.
     pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
         self.failure = Some(error);
-        self.timer = None;
+        self.stop_timers();
         sock.set_alarm(Alarm::Engine, 0);
     }
 
@@ -725,11 +738,8 @@ impl Inner {
     }
 }
 
-fn timer_millis(timer: Timer, knobs: &Knobs) -> u32 {
-    match timer {
-        Timer::PeerClose => knobs.close_timeout_ms,
-        other => other.millis(),
-    }
+fn millis_since(past: Instant<Monotonic>) -> u64 {
+    u64::try_from(past.elapsed().as_millis()).unwrap_or(0)
 }
 
 impl Sock {
@@ -744,7 +754,7 @@ impl Sock {
         } else if resolving {
             crate::cm::resolve::again(self);
         } else {
-            self.drive(|inner| inner.on_timeout(self));
+            self.drive(|inner| inner.on_timeout());
         }
     }
 }

@@ -340,7 +340,7 @@ fn a_failed_connection_takes_nothing_more() {
         .is_err());
     assert!(script.conn.send_closed());
     assert_eq!(script.conn.receives_wanted(), 0);
-    assert_eq!(script.conn.timer(), None);
+    assert_eq!(script.conn.timers().next(), None);
 }
 
 #[test]

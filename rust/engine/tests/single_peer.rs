@@ -300,7 +300,7 @@ fn what_waits_for_an_earlier_message_goes_when_it_is_pushed() {
         script.queue(10);
         assert!(script.step().is_some());
         script.queue(10);
-        assert_eq!((script.step(), script.conn.timer()), (None, None));
+        assert_eq!((script.step(), script.conn.timers().next()), (None, None));
         release(&mut script.conn);
         assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
     }
@@ -325,10 +325,10 @@ fn what_is_corked_goes_when_the_cork_is_drawn_or_it_is_pushed() {
         };
         script.conn.queue(10, how).unwrap();
         assert_eq!(script.step(), None);
-        assert_eq!(script.conn.timer(), Some(Timer::Cork));
+        assert_eq!(script.conn.timers().next(), Some(Timer::Cork));
         release(&mut script.conn);
         assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
-        assert_eq!(script.conn.timer(), None);
+        assert_eq!(script.conn.timers().next(), None);
     }
 }
 
@@ -436,22 +436,52 @@ fn a_shut_window_answers_the_peers_update_after_a_while() {
     }
     script.send(Body::Data, 0).unwrap();
     assert_eq!(script.drain(), []);
-    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    assert_eq!(script.conn.timers().next(), Some(Timer::CreditUpdate));
     // A message of ours grants as well.
     script.queue(1);
     script.drain();
-    assert_eq!(script.conn.timer(), None);
+    assert_eq!(script.conn.timers().next(), None);
     script.send(Body::Data, 0).unwrap();
     script.drain();
-    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    assert_eq!(script.conn.timers().next(), Some(Timer::CreditUpdate));
     script.conn.handle_timeout(Timer::CreditUpdate);
     assert_eq!(updates(&script.drain()), 1);
-    assert_eq!(script.conn.timer(), None);
+    assert_eq!(script.conn.timers().next(), None);
     // Without any credit the peer is not kept waiting.
     script.send(Body::Data, 0).unwrap();
     assert_eq!(script.drain(), []);
     script.send(Body::Data, 0).unwrap();
     assert_eq!(updates(&script.drain()), 1);
+}
+
+//= test: UPDATE-4
+#[test]
+fn a_shut_window_answers_mere_updates_later_each_time() {
+    let mut script = Script::established();
+    while script.conn.posted() >= 3 {
+        script.send(Body::Data, 1).unwrap();
+        script.drain();
+    }
+    let answer = |script: &mut Script| {
+        script.send(Body::Data, 0).unwrap();
+        assert_eq!(script.drain(), []);
+        let waits = script.conn.wants(Timer::CreditUpdate).unwrap();
+        script.conn.handle_timeout(Timer::CreditUpdate);
+        assert_eq!(updates(&script.drain()), 1);
+        waits
+    };
+    let doubling = [1_000, 2_000, 4_000, 8_000, 16_000, 16_000];
+    assert_eq!([(); 6].map(|()| answer(&mut script)), doubling);
+    // Whatever else happens ends that: what the peer sends, what we send, and
+    // what the application reads.
+    script.send(Body::ChRcvBuf(100), 0).unwrap();
+    script.drain();
+    assert_eq!([(); 2].map(|()| answer(&mut script)), [1_000, 2_000]);
+    script.queue(1);
+    script.drain();
+    assert_eq!([(); 2].map(|()| answer(&mut script)), [1_000, 2_000]);
+    script.conn.on_buffer_consumed();
+    assert_eq!(answer(&mut script), 1_000);
 }
 
 //= test: UPDATE-2
@@ -473,7 +503,7 @@ fn news_of_an_urgent_byte_is_no_mere_update_for_a_shut_window() {
     // What is known is no news.
     assert!(!urgent(&mut script));
     assert_eq!(script.drain(), []);
-    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    assert_eq!(script.conn.timers().next(), Some(Timer::CreditUpdate));
     assert_eq!(script.conn.stats().credit_updates_received, 1);
 }
 
@@ -515,7 +545,7 @@ fn a_connection_that_both_have_closed_wants_no_more_buffers() {
 
 #[test]
 fn nothing_is_timed_and_no_message_exchanged_before_and_after_a_connection() {
-    let observed = |script: &Script| (script.conn.is_established(), script.conn.timer());
+    let observed = |script: &Script| (script.conn.is_established(), script.conn.timers().next());
     let mut script = Script::hello_sent();
     script.conn.set_cork(true);
     script.queue(10);
@@ -574,18 +604,22 @@ fn a_cancel_is_answered_at_most_once() {
     assert!(!script.sent().contains(&Body::SendSm));
 }
 
+//= test: CREDIT-5, CREDIT-6
 #[test]
-fn send_sm_waits_for_two_credits() {
+fn an_answer_goes_with_the_last_credit_and_never_with_none() {
     let mut script = Script::granted(3);
     script.queue(1);
     script.drain();
-    script.bufs = 1;
+    script.bufs = 0;
     script.send(Body::SrcAvail(ADVERT), 1).unwrap();
-    assert_eq!(script.conn.credits(), 1);
+    assert_eq!(script.conn.credits(), 0);
     assert!(!script.sent().contains(&Body::SendSm));
-    script.bufs = 2;
+    // It grants anew what the SrcAvail has used up, as an update would.
+    script.bufs = 1;
     script.send(Body::Data, 0).unwrap();
+    assert_eq!(script.conn.credits(), 1);
     assert_eq!(script.sent(), [Body::SendSm]);
+    assert_eq!(script.conn.credits(), 0);
 }
 
 //= test: MODE-1, MODE-4
@@ -617,7 +651,7 @@ fn suspension_is_answered_by_leaving() {
     script.queue(10);
     script.send(Body::SuspComm(0x11388), 0).unwrap();
     assert_eq!(script.sent(), [Body::Data, Body::DisConn]);
-    assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+    assert_eq!(script.conn.timers().next(), Some(Timer::PeerClose));
     // What still comes is delivered.
     assert_eq!(script.send(Body::Data, 3).unwrap().payload_len, 3);
     assert!(script.send(Body::DisConn, 0).unwrap().peer_closed);
@@ -667,7 +701,7 @@ fn the_wait_for_abort_conn_has_an_end() {
     script.conn.abort();
     assert!(script.step().is_some());
     // The peer takes no message: no completion ever comes.
-    assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+    assert_eq!(script.conn.timers().next(), Some(Timer::PeerClose));
     script.conn.handle_timeout(Timer::PeerClose);
     assert_eq!(script.step(), Some(Did::Disconnect));
     assert_eq!(script.conn.ended(), Some(Ended::Aborted));
@@ -764,7 +798,7 @@ fn the_second_to_close_finishes_with_the_peers_dreq() {
         if completed {
             script.complete();
             assert_eq!(script.conn.state(), State::BothClosed);
-            assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+            assert_eq!(script.conn.timers().next(), Some(Timer::PeerClose));
         }
         assert_eq!(script.step(), None);
         script.conn.handle_disconnect_requested();

@@ -33,6 +33,11 @@ impl Ledger {
         self.granted = bufs.into();
     }
 
+    /// Messages sent.
+    pub(crate) fn sent(&self) -> i64 {
+        self.sent
+    }
+
     pub(crate) fn credits(&self) -> i64 {
         self.credits
     }

@@ -7,6 +7,7 @@
 use super::{Connection, Output};
 use crate::engine::{
     error::{PeerError, Refused},
+    flow::credit::Need,
     policy::chunk,
     wire::{Body, Mid, BSDH_LEN},
 };
@@ -176,15 +177,17 @@ impl Connection {
         }
     }
 
-    /// ChRcvBufAck and ChRcvBuf. The caller has asked whether control messages
-    /// may go.
+    /// ChRcvBufAck and ChRcvBuf.
     pub(super) fn poll_resize(&mut self) -> Option<Output> {
         //= spec: RESIZE-1, RESIZE-2
-        if self.resize.is_answer_due() {
+        if self.resize.is_answer_due() && self.may_send(self.control_need()) {
             let size = self.resize.answer();
             // Offers that wait would come behind the answer.
             self.offers.end_unsent(size);
             return Some(self.send_control(Body::ChRcvBufAck(size)));
+        }
+        if !self.may_send(Need::Control) {
+            return None;
         }
         self.grow();
         self.resize.ask.on_sent().ok()?;
