@@ -157,6 +157,85 @@ fn a_configuration_out_of_range_is_refused() {
     }
 }
 
+//= test: HELLO-13
+#[test]
+fn a_peer_with_tiny_buffers_is_refused() {
+    let met = |actual_rcv_size| {
+        let cfg = Config {
+            max_send_payload: 6400,
+            ..config()
+        };
+        let mut conn = Connection::connecting(cfg);
+        conn.on_receives_posted(4);
+        let ip = Ip::V4([10, 0, 0, 1]);
+        conn.hello(ip, ip, 1).unwrap();
+        let ack = HelloAck {
+            bufs: 4,
+            minor: 2,
+            max_adverts: 1,
+            actual_rcv_size,
+        };
+        let told = conn.handle_hello_ack(&ack.emit());
+        assert_eq!(told, Connection::check_rcv_size(actual_rcv_size, 6400));
+        (told.err(), conn.ended())
+    };
+    let error = PeerError::HelloRcvSize;
+    assert_eq!(met(115), (Some(error), Some(Ended::Violation(error))));
+    assert_eq!(met(116), (None, None));
+}
+
+//= test: HELLO-14
+#[test]
+fn a_peer_that_begins_with_large_buffers_is_met_with_large_ones() {
+    let met = |local_rcv_size, keep: bool| {
+        let cfg = Config {
+            rcv_size_max: 1160,
+            rx_depth: 40,
+            ..config()
+        };
+        let hello = Hello {
+            local_rcv_size,
+            ..hello(4)
+        };
+        let mut conn = Connection::accepting(cfg, &hello);
+        if keep {
+            conn.keep_rcv_size();
+        }
+        conn.on_receives_posted(4);
+        let ack = HelloAck::parse(&conn.hello_ack().unwrap()).unwrap();
+        assert_eq!(ack.actual_rcv_size, conn.rcv_size().into());
+        conn.rcv_size()
+    };
+    assert_eq!(met(37, false), 116);
+    assert_eq!(met(116, false), 116);
+    assert_eq!(met(1000, false), 1000);
+    assert_eq!(met(32784, false), 1160);
+    assert_eq!(met(u32::MAX, false), 1160);
+    // Without memory for them.
+    assert_eq!(met(32784, true), 116);
+    // Messages of that size are taken, in as many fewer buffers.
+    let cfg = Config {
+        rcv_size_max: 1160,
+        rx_depth: 40,
+        ..config()
+    };
+    let hello = Hello {
+        local_rcv_size: 32784,
+        ..hello(20)
+    };
+    let mut script = Script::new(Connection::accepting(cfg, &hello), 20);
+    script.conn.on_receives_posted(4);
+    script.conn.hello_ack().unwrap();
+    let delivery = script.send(Body::Data, 1144).unwrap();
+    assert_eq!(delivery.payload_len, 1144);
+    for _ in 0..40 {
+        script.conn.on_buffer_consumed();
+        script.drain();
+        script.send(Body::Data, 1144).unwrap();
+    }
+    assert_eq!(script.conn.posted() + script.conn.receives_wanted(), 8);
+}
+
 //= test: HDR-3
 #[test]
 fn a_message_fits_the_peers_buffer_and_our_gather_list() {

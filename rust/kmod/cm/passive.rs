@@ -34,7 +34,8 @@ use crate::{
     link::{
         CmId,
         Link,
-        Origin, //
+        Origin,
+        MAX_PAYLOAD, //
     },
     net::{
         ports::Claim,
@@ -127,7 +128,10 @@ unsafe fn incoming(
     // SAFETY: By the caller's promise; in a handler the device stays.
     let device = unsafe { devices::find((*id).device) }.ok_or(Refusal::Refuse)?;
     // SAFETY: A REQ carries 92 bytes of private data.
-    let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) });
+    let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) }).and_then(|hello| {
+        Connection::check_rcv_size(hello.local_rcv_size, MAX_PAYLOAD)?;
+        Ok(hello)
+    });
     // SAFETY: Valid identifier.
     let service = u64::from_be(unsafe { (*id).service_id });
     let port = (service & 0xffff) as u16;
@@ -326,6 +330,10 @@ unsafe fn embryo(
         inner.port = Some(lease);
         let mut engine = Connection::accepting(config(&shape), hello);
         inner.options.tell(&mut engine);
+        let size = engine.rcv_size();
+        if size > shape.rcv_size && !link.stock(size, RX_INITIAL) {
+            engine.keep_rcv_size();
+        }
         let answered = link
             .qp()
             .initialise(hca_port, pkey)

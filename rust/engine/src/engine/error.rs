@@ -22,7 +22,8 @@ pub enum PeerError {
     HelloAddressKind,
     /// MaxAdverts is zero.
     HelloMaxAdverts,
-    /// The peer's receive buffers cannot hold a header and one byte.
+    /// The peer's receive buffers cannot hold a header and one byte, or so little
+    /// that a stream would not be worth its messages.
     HelloRcvSize,
     /// A message that the handshake does not allow yet.
     BeforeEstablished(Mid),
@@ -87,6 +88,8 @@ pub enum PeerError {
     CancelOutstanding(Mid),
     /// A completion or an answer to something that was never asked.
     Unsolicited(Mid),
+    /// An answer to ChRcvBuf that leaves next to nothing of a message.
+    ResizeTooSmall,
     /// A second ChRcvBuf before the answer to the first.
     ChRcvBufOutstanding,
 }
@@ -144,6 +147,7 @@ impl PeerError {
             | PeerError::CompletionLen(_)
             | PeerError::CancelOutstanding(_)
             | PeerError::Unsolicited(_)
+            | PeerError::ResizeTooSmall
             | PeerError::ChRcvBufOutstanding => WireAction::Abort,
         }
     }
@@ -200,6 +204,7 @@ impl PeerError {
                 Mid::SuspCommAck => "SUSPEND-2",
                 _ => "RESIZE-3",
             },
+            PeerError::ResizeTooSmall => "RESIZE-6",
             PeerError::ChRcvBufOutstanding => "RESIZE-3",
         }
     }

@@ -102,7 +102,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(conn: Connection, bufs: u16) -> Self {
+    pub(crate) fn new(conn: Connection, bufs: u16) -> Self {
         Self {
             conn,
             mseq: Mseq::HELLO,

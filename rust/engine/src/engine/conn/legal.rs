@@ -56,7 +56,7 @@ impl Connection {
             }
             //= spec: RESIZE-3
             Body::ChRcvBuf(_) => self.resize.check_asked()?,
-            Body::ChRcvBufAck(_) => self.resize.check_answer()?,
+            Body::ChRcvBufAck(size) => self.check_resized(size)?,
             Body::SuspComm(_) => {}
             //= spec: SUSPEND-2
             Body::SuspCommAck => return Err(PeerError::Unsolicited(mid)),
