@@ -735,7 +735,7 @@ fn whatever_ends_the_connection_gives_every_run_back_once() {
         |s| s.conn.handle_link_failed(),
         |s| s.conn.handle_disconnect_requested(),
         |s| {
-            s.send(Body::Unknown(0x22), 0).unwrap_err();
+            s.send(Body::SuspCommAck, 0).unwrap_err();
         },
         |s| s.conn.handle_disconnected(),
     ];

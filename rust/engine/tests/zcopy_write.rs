@@ -759,7 +759,7 @@ fn whatever_ends_the_connection_gives_every_offer_back_once() {
         |s| s.conn.handle_link_failed(),
         |s| s.conn.handle_disconnect_requested(),
         |s| {
-            s.send(Body::Unknown(0x22), 0).unwrap_err();
+            s.send(Body::SuspCommAck, 0).unwrap_err();
         },
     ];
     for end in ends {

