@@ -20,7 +20,10 @@ use crate::{
             Output,
             Why, //
         },
-        timer::Timer,
+        timer::{
+            Deadlines,
+            Timer, //
+        },
     },
     errno,
     ffi,
@@ -30,10 +33,7 @@ use crate::{
         Load,
         Sent, //
     },
-    net::{
-        ports::PortLease,
-        Knobs, //
-    },
+    net::ports::PortLease,
     parting::Parting,
     patience::Patience,
     sock::{
@@ -53,7 +53,6 @@ use crate::{
 use kernel::{
     prelude::*,
     time::{
-        Delta,
         Instant,
         Monotonic, //
     },
@@ -175,8 +174,11 @@ pub(crate) struct Inner {
     orphaned: Option<Instant<Monotonic>>,
     /// Counted in `Stats::established`.
     counted: bool,
-    /// The engine's timer and when it is due.
-    timer: Option<(Timer, Instant<Monotonic>)>,
+    /// When the engine's timers run, in milliseconds since `born`.
+    deadlines: Deadlines,
+    /// For which of them the alarm is set.
+    due: Option<u64>,
+    born: Instant<Monotonic>,
     /// Keepalive probes since the peer was last heard.
     pub(crate) probes: u32,
     /// Messages received, to see whether the peer was heard.
@@ -227,7 +229,9 @@ impl Inner {
             orphan: false,
             orphaned: None,
             counted: false,
-            timer: None,
+            deadlines: Deadlines::new(),
+            due: None,
+            born: Instant::now(),
             probes: 0,
             heard: 0,
             heard_at_alarm: 0,
@@ -470,7 +474,7 @@ impl Inner {
         let peer_had_closed = sock.tcp_state() == ffi::TCP_CLOSE_WAIT;
         self.drain(sock);
         self.publish(sock);
-        self.settle_timer(sock);
+        self.settle_timers(sock);
         self.settle_stall(sock);
         self.settle_patience(sock);
         self.settle_end(sock, peer_had_closed);
@@ -615,18 +619,24 @@ impl Inner {
         }
     }
 
-    fn settle_timer(&mut self, sock: &Sock) {
-        let wanted = self.engine.as_ref().and_then(Connection::timer);
-        if wanted == self.timer.map(|(timer, _)| timer) {
+    fn settle_timers(&mut self, sock: &Sock) {
+        let (engine, born) = (&self.engine, self.born);
+        let wanted = |timer| {
+            let msecs = engine.as_ref()?.wants(timer)?;
+            Some(match timer {
+                Timer::PeerClose => sock.net().knobs().close_timeout_ms,
+                _ => msecs,
+            })
+        };
+        let due = self.deadlines.settle(|| millis_since(born), wanted);
+        if due == self.due {
             return;
         }
-        self.timer = None;
-        match wanted {
-            Some(timer) => {
-                let msecs = timer_millis(timer, &sock.net().knobs());
-                let due = Instant::now() + Delta::from_millis(msecs.into());
-                self.timer = Some((timer, due));
-                sock.set_alarm(Alarm::Engine, msecs);
+        self.due = due;
+        match due {
+            Some(due) => {
+                let left = due.saturating_sub(millis_since(born));
+                sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
             }
             None => sock.clear_alarm(Alarm::Engine),
         }
@@ -672,7 +682,7 @@ impl Inner {
             self.counted = false;
             sock.net().stats.established.dec();
         }
-        self.timer = None;
+        self.stop_timers();
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
         sock.clear_alarm(Alarm::Kept);
@@ -726,24 +736,22 @@ impl Inner {
         self.probes = 0;
     }
 
-    /// The alarm of the engine's timer has gone off.
+    /// The alarm of the engine's timers has gone off. It may have been on its way
+    /// when another timer took the place; it is set anew then.
     pub(crate) fn on_timeout(&mut self, sock: &Sock) {
-        let (Some((timer, due)), Some(engine)) = (self.timer, self.engine.as_mut()) else {
-            return;
-        };
-        let left = (due - Instant::now()).as_millis();
-        if left > 0 {
-            // The alarm was on its way when another timer took the place.
-            sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
-            return;
-        }
-        self.timer = None;
+        self.due = None;
+        let now = millis_since(self.born);
         let limit = i64::from(sock.net().knobs().close_timeout_ms).saturating_mul(ORPHAN_PERIODS);
         let age = self.orphaned.map_or(0, |since| since.elapsed().as_millis());
+        let Some(engine) = self.engine.as_mut() else {
+            return;
+        };
         if age >= limit {
             // However little at a time the peer takes.
             engine.abort();
-        } else {
+            return;
+        }
+        while let Some(timer) = self.deadlines.take_due(now) {
             engine.handle_timeout(timer);
         }
     }
@@ -764,11 +772,16 @@ impl Inner {
         }
     }
 
+    fn stop_timers(&mut self) {
+        self.deadlines = Deadlines::new();
+        self.due = None;
+    }
+
     /// connect() has failed here; a worker makes it again over TCP, as
     /// [`Sock::give_way`] says.
     pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
         self.failure = Some(error);
-        self.timer = None;
+        self.stop_timers();
         sock.set_alarm(Alarm::Engine, 0);
     }
 
@@ -783,11 +796,8 @@ impl Inner {
     }
 }
 
-fn timer_millis(timer: Timer, knobs: &Knobs) -> u32 {
-    match timer {
-        Timer::PeerClose => knobs.close_timeout_ms,
-        other => other.millis(),
-    }
+fn millis_since(past: Instant<Monotonic>) -> u64 {
+    u64::try_from(past.elapsed().as_millis()).unwrap_or(0)
 }
 
 impl Sock {

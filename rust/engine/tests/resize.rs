@@ -120,6 +120,22 @@ fn one_question_at_a_time_either_way() {
     assert_eq!(s.conn.ask_rcv_size(500), Err(Refused::Ended));
 }
 
+//= test: RESIZE-6
+#[test]
+fn an_answer_that_leaves_a_byte_to_a_message_is_a_violation() {
+    let answered = |size| {
+        let mut s = Script::asking(1000);
+        s.conn.ask_rcv_size(500).unwrap();
+        s.drain();
+        s.send(Body::ChRcvBufAck(size), 0).err()
+    };
+    // A 64th of what we could send is 15.
+    for size in [0, 16, 17, 30] {
+        assert_eq!(answered(size), Some(PeerError::ResizeTooSmall), "{size}");
+    }
+    assert_eq!(answered(31), None);
+}
+
 //= test: RESIZE-5
 #[test]
 fn an_answer_is_taken_so_that_a_message_fits_whichever_way_it_counts() {
@@ -143,7 +159,6 @@ fn an_answer_is_taken_so_that_a_message_fits_whichever_way_it_counts() {
     assert_eq!(answered(u32::MAX), 1000);
     // Smaller, which nobody asked for.
     assert_eq!(answered(60), 44);
-    assert_eq!(answered(0), 1);
 }
 
 /// Posted buffers at the height of a stream that is read at once.

@@ -35,7 +35,8 @@ use crate::{
     link::{
         CmId,
         Link,
-        Origin, //
+        Origin,
+        MAX_PAYLOAD, //
     },
     net::{
         ports::Claim,
@@ -128,7 +129,10 @@ unsafe fn incoming(
     // SAFETY: By the caller's promise.
     let device = devices::find(unsafe { (*id).device }).ok_or(Refusal::Refuse)?;
     // SAFETY: A REQ carries 92 bytes of private data.
-    let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) });
+    let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) }).and_then(|hello| {
+        Connection::check_rcv_size(hello.local_rcv_size, MAX_PAYLOAD)?;
+        Ok(hello)
+    });
     // SAFETY: Valid identifier.
     let service = u64::from_be(unsafe { (*id).service_id });
     let port = (service & 0xffff) as u16;
@@ -372,6 +376,10 @@ unsafe fn embryo(
         engine.hold_rcv_size(true);
         inner.unaccepted = true;
         inner.options.tell(&mut engine);
+        let size = engine.rcv_size();
+        if size > shape.rcv_size && !link.stock(size, RX_INITIAL) {
+            engine.keep_rcv_size();
+        }
         let answered = link
             .qp()
             .initialise(entry.port, entry.pkey)

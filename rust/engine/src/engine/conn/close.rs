@@ -5,7 +5,7 @@
 //! rules: CLOSE, ABORT
 
 use super::{Connection, Ended, Output, SinkWhy, State};
-use crate::engine::{error::Refused, flow::credit::Need, timer::Timer, types::Mseq, wire::Body};
+use crate::engine::{error::Refused, flow::credit::Need, types::Mseq, wire::Body};
 
 machine! {
     /// Our DisConn.
@@ -55,6 +55,8 @@ pub(super) struct Close {
     leaving: bool,
     /// Our stream has come further since [`Timer::PeerClose`] was started or asked
     /// about.
+    ///
+    /// [`Timer::PeerClose`]: crate::engine::timer::Timer::PeerClose
     progress: bool,
 }
 
@@ -361,10 +363,5 @@ impl Connection {
         } else {
             self.fail(Ended::TimedOut);
         }
-    }
-
-    /// The timer of the close, if it is the one wanted.
-    pub(super) fn close_timer(&self) -> Option<Timer> {
-        self.wants_peer_close().then_some(Timer::PeerClose)
     }
 }

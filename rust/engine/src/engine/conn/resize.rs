@@ -7,6 +7,7 @@
 use super::{Connection, Output};
 use crate::engine::{
     error::{PeerError, Refused},
+    flow::credit::Need,
     policy::chunk,
     wire::{Body, Mid, BSDH_LEN},
 };
@@ -94,7 +95,7 @@ impl Resize {
         Ok(())
     }
 
-    pub(super) fn check_answer(&self) -> Result<(), PeerError> {
+    fn check_answer(&self) -> Result<(), PeerError> {
         if self.ask != Ask::Sent {
             return Err(PeerError::Unsolicited(Mid::ChRcvBufAck));
         }
@@ -178,10 +179,34 @@ impl Connection {
         }
     }
 
+    /// The passive side answers large buffers with large ones, as far as it would let
+    /// its own grow: who begins with them never asks for more.
+    pub(super) fn begin_with(&mut self, size: u16) {
+        let posting = size.min(self.cfg.rcv_size_max).max(self.cfg.rcv_size);
+        self.resize.posting = posting;
+        self.on_posting_size();
+    }
+
+    /// The size that the HelloAck states.
+    pub(super) fn announce_posting(&mut self) -> u16 {
+        self.resize.announced = self.resize.posting;
+        self.resize.announced
+    }
+
     /// The size of what is posted may have changed.
     pub(super) fn on_posting_size(&mut self) {
         let size = self.resize.posting;
         self.window.on_size(self.cfg.rcv_size, size);
+    }
+
+    pub(super) fn check_resized(&self, size: u32) -> Result<(), PeerError> {
+        self.resize.check_answer()?;
+        //= spec: RESIZE-6
+        let least = chunk::least_payload(self.cfg.max_send_payload);
+        if size < self.max_payload.into() && payload(size) < least {
+            return Err(PeerError::ResizeTooSmall);
+        }
+        Ok(())
     }
 
     /// ChRcvBufAck. Other implementations leave the header out of the number,
@@ -190,26 +215,27 @@ impl Connection {
     pub(super) fn on_resized(&mut self, size: u32) {
         let _ = self.resize.ask.on_answer();
         //= spec: RESIZE-5
-        let payload = size.saturating_sub(HEADER.into());
-        let payload = u16::try_from(payload).unwrap_or(u16::MAX);
+        let payload = payload(size);
         let known = u32::from(self.max_payload);
         if size < known {
-            self.max_payload = payload.max(1);
+            self.max_payload = payload;
         } else {
             let larger = payload.min(self.cfg.max_send_payload);
             self.max_payload = self.max_payload.max(larger);
         }
     }
 
-    /// ChRcvBufAck and ChRcvBuf. The caller has asked whether control messages
-    /// may go.
+    /// ChRcvBufAck and ChRcvBuf.
     pub(super) fn poll_resize(&mut self) -> Option<Output> {
         //= spec: RESIZE-1, RESIZE-2
-        if self.resize.is_answer_due() {
+        if self.resize.is_answer_due() && self.may_send(self.control_need()) {
             let size = self.resize.answer();
             // Offers that wait would come behind the answer.
             self.offers.end_unsent(size);
             return Some(self.send_control(Body::ChRcvBufAck(size)));
+        }
+        if !self.may_send(Need::Control) {
+            return None;
         }
         self.grow();
         self.resize.ask.on_sent().ok()?;
@@ -228,4 +254,10 @@ impl Connection {
             let _ = self.ask_rcv_size(most.into());
         }
     }
+}
+
+/// Bytes behind the header of a message that fits, if the header counts.
+fn payload(size: u32) -> u16 {
+    let payload = size.saturating_sub(HEADER.into());
+    u16::try_from(payload).unwrap_or(u16::MAX)
 }

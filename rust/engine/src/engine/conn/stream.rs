@@ -95,7 +95,7 @@ impl Connection {
             Front::Run(_) => true,
             Front::Plain(len) => self.is_written(len),
         };
-        if more && !self.targets.is_finishing() || !self.may_send(Need::Control) {
+        if more && !self.targets.is_finishing() || !self.may_send(self.control_need()) {
             return None;
         }
         //= spec: SINK-4
