@@ -349,22 +349,6 @@ static void region_too_long(struct vb_run *run)
 	CHECK(IS_ERR(mr), "a region of %u pages, where %u are the most", pages + 1, pages);
 }
 
-/* An operation on a region that must not succeed. The queue pair is lost. */
-static bool operation_fails(struct vb_run *run, struct vb_qp *q, u64 id)
-{
-	struct ib_wc wc;
-
-	if (!vb_poll(q->scq, &wc, VB_PATIENCE_MS)) {
-		vb_fail(run, "no completion of %llu", id);
-		return false;
-	}
-	if (wc.wr_id == id && wc.status != IB_WC_SUCCESS && wc.status != IB_WC_WR_FLUSH_ERR)
-		return true;
-	vb_fail(run, "completion of %llu: %s, not an error of %llu", wc.wr_id,
-		ib_wc_status_msg(wc.status), id);
-	return false;
-}
-
 static void register_twice(struct vb_run *run)
 {
 	struct vb_pair pair, other;
@@ -376,7 +360,7 @@ static void register_twice(struct vb_run *run)
 	TRY(vb_register(run, pair.q[1], mr, ALL_RIGHTS));
 	vb_step_key(mr);
 	RETURNS(0, vb_reg(pair.q[1], 9, mr, ALL_RIGHTS, IB_SEND_SIGNALED));
-	TRY(operation_fails(run, pair.q[1], 9));
+	TRY(vb_error(run, pair.q[1]->scq, 9));
 	TRY(vb_alive(run, &other));
 }
 
@@ -390,7 +374,7 @@ static void register_other_pd(struct vb_run *run)
 	TRY(pd = vb_pd(run, &run->host[1]));
 	TRY(mr = vb_mr(run, pd, pair.q[1]->mem, REGION_AT, REGION_LENGTH));
 	RETURNS(0, vb_reg(pair.q[1], 9, mr, ALL_RIGHTS, IB_SEND_SIGNALED));
-	TRY(operation_fails(run, pair.q[1], 9));
+	TRY(vb_error(run, pair.q[1]->scq, 9));
 }
 
 /* The key of the request names another region than its pointer. */
@@ -409,7 +393,7 @@ static void register_other_key(struct vb_run *run)
 	wr.key = mr->mr->rkey ^ 0x00f00000;
 	wr.access = ALL_RIGHTS;
 	RETURNS(0, vb_post(pair.q[1], &wr.wr));
-	TRY(operation_fails(run, pair.q[1], 9));
+	TRY(vb_error(run, pair.q[1]->scq, 9));
 }
 
 static void invalidate_stranger(struct vb_run *run)
@@ -420,7 +404,7 @@ static void invalidate_stranger(struct vb_run *run)
 	TRY(vb_pair(run, &pair, NULL));
 	TRY(mr = vb_mr(run, run->host[1].pd, pair.q[1]->mem, REGION_AT, REGION_LENGTH));
 	RETURNS(0, vb_inv(pair.q[1], 9, mr->mr->rkey ^ 0x00f00000, IB_SEND_SIGNALED));
-	TRY(operation_fails(run, pair.q[1], 9));
+	TRY(vb_error(run, pair.q[1]->scq, 9));
 }
 
 static void invalidate_old_key(struct vb_run *run)
@@ -432,7 +416,7 @@ static void invalidate_old_key(struct vb_run *run)
 	TRY(mr = vb_mr(run, run->host[1].pd, pair.q[1]->mem, REGION_AT, REGION_LENGTH));
 	TRY(vb_register(run, pair.q[1], mr, ALL_RIGHTS));
 	RETURNS(0, vb_inv(pair.q[1], 9, mr->mr->rkey ^ 1, IB_SEND_SIGNALED));
-	TRY(operation_fails(run, pair.q[1], 9));
+	TRY(vb_error(run, pair.q[1]->scq, 9));
 }
 
 static void invalidate_other_pd(struct vb_run *run)
@@ -447,7 +431,7 @@ static void invalidate_other_pd(struct vb_run *run)
 	TRY(mr = vb_mr(run, options.pd, owner.q[1]->mem, REGION_AT, REGION_LENGTH));
 	TRY(vb_register(run, owner.q[1], mr, ALL_RIGHTS));
 	RETURNS(0, vb_inv(pair.q[1], 9, mr->mr->rkey, IB_SEND_SIGNALED));
-	TRY(operation_fails(run, pair.q[1], 9));
+	TRY(vb_error(run, pair.q[1]->scq, 9));
 	RETURNS(0, vb_rdma(owner.q[0], 2, IB_WR_RDMA_WRITE, vb_sge(owner.q[0]->mem, 0, 64),
 			   vb_mr_address(mr, 0), mr->mr->rkey, IB_SEND_SIGNALED));
 	TRY(vb_ok(run, owner.q[0]->scq, 2));
@@ -618,6 +602,10 @@ static void receive_invalidated(struct vb_run *run)
 					.invalidated = true });
 }
 
+/* Its queue pair fails, and the request that has failed it is flushed with the others. */
+#define FLUSHES		"rxe: flushes the request instead of saying what is wrong with it"
+#define MALFORMED	"rxe: takes a receive with a wrong key for a malformed one"
+
 const struct vb_case vb_key_cases[] = {
 	{ "key: a request by the key of no region is refused", remote_stranger },
 	{ "key: a key that is wrong in its low byte is refused", remote_low_byte },
@@ -640,25 +628,44 @@ const struct vb_case vb_key_cases[] = {
 	{ "key: a stepped key is void until registered", stepped_key_unregistered },
 	{ "key: a region at an address of the user's choice", chosen_address },
 	{ "key: the longest region", longest_region },
-	{ "key: a region that is too long", region_too_long },
-	{ "key: a valid region is not registered again", register_twice },
-	{ "key: a region of another protection domain is not registered", register_other_pd },
-	{ "key: a region is not registered by the key of another one", register_other_key },
-	{ "key: no region is not invalidated", invalidate_stranger },
-	{ "key: a region is not invalidated by an old key", invalidate_old_key },
-	{ "key: a region of another protection domain is not invalidated", invalidate_other_pd },
-	{ "key: the local key of no region", local_stranger },
-	{ "key: a local key that is wrong in its low byte", local_low_byte },
-	{ "key: a local key of another protection domain", local_other_pd },
-	{ "key: local memory one byte before the region", local_before },
-	{ "key: local memory one byte behind the region", local_behind },
-	{ "key: local memory that was never registered", local_unregistered },
-	{ "key: local memory that was invalidated", local_invalidated },
+	{ "key: a region that is too long", region_too_long,
+	  "rxe: takes regions of any length" },
+	{ "key: a valid region is not registered again", register_twice,
+	  FLUSHES },
+	{ "key: a region of another protection domain is not registered", register_other_pd,
+	  FLUSHES },
+	{ "key: a region is not registered by the key of another one", register_other_key,
+	  FLUSHES },
+	{ "key: no region is not invalidated", invalidate_stranger,
+	  FLUSHES },
+	{ "key: a region is not invalidated by an old key", invalidate_old_key,
+	  FLUSHES },
+	{ "key: a region of another protection domain is not invalidated", invalidate_other_pd,
+	  "rxe: invalidates regions of other protection domains" },
+	{ "key: the local key of no region", local_stranger,
+	  FLUSHES },
+	{ "key: a local key that is wrong in its low byte", local_low_byte,
+	  FLUSHES },
+	{ "key: a local key of another protection domain", local_other_pd,
+	  FLUSHES },
+	{ "key: local memory one byte before the region", local_before,
+	  FLUSHES },
+	{ "key: local memory one byte behind the region", local_behind,
+	  FLUSHES },
+	{ "key: local memory that was never registered", local_unregistered,
+	  FLUSHES },
+	{ "key: local memory that was invalidated", local_invalidated,
+	  FLUSHES },
 	{ "key: a READ into memory that may not be written", local_no_write },
-	{ "key: a receive by the key of no region", receive_stranger },
-	{ "key: a receive by a key of another protection domain", receive_other_pd },
-	{ "key: a receive one byte behind the region", receive_behind },
-	{ "key: a receive into memory that may not be written", receive_no_write },
-	{ "key: a receive into memory that was invalidated", receive_invalidated },
+	{ "key: a receive by the key of no region", receive_stranger,
+	  MALFORMED },
+	{ "key: a receive by a key of another protection domain", receive_other_pd,
+	  MALFORMED },
+	{ "key: a receive one byte behind the region", receive_behind,
+	  MALFORMED },
+	{ "key: a receive into memory that may not be written", receive_no_write,
+	  MALFORMED },
+	{ "key: a receive into memory that was invalidated", receive_invalidated,
+	  MALFORMED },
 	{ }
 };

@@ -42,6 +42,7 @@ struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length)
 	if (!mem)
 		goto fail;
 	mem->host = host;
+	mem->pd = host->pd;
 	mem->length = length;
 	list_add(&mem->entry, &run->memories);
 	vb_keep(run, &mem->thing, mem_end);

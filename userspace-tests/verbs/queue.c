@@ -257,6 +257,7 @@ bool vb_pair(struct vb_run *run, struct vb_pair *pair, const struct vb_options *
 		pair->q[i]->mem = vb_mem(run, &run->host[i], SZ_64K);
 		if (!pair->q[i]->mem)
 			return false;
+		pair->q[i]->mem->pd = pair->q[i]->pd;
 	}
 	return vb_connect(run, pair, options ?: &none);
 }

@@ -47,6 +47,8 @@ struct vb_mem {
 	struct vb_thing thing;
 	struct list_head entry;
 	struct vb_host *host;
+	/* Whose key of all local memory is used with it. */
+	struct ib_pd *pd;
 	u8 *bytes;
 	u8 *model;
 	size_t length;
@@ -193,6 +195,7 @@ int vb_reg(struct vb_qp *q, u64 id, struct vb_mr *mr, int access, int flags);
 int vb_inv(struct vb_qp *q, u64 id, u32 rkey, int flags);
 u64 vb_mr_address(const struct vb_mr *mr, s64 offset);
 void vb_step_key(struct vb_mr *mr);
+bool vb_error(struct vb_run *run, struct vb_cq *cq, u64 id);
 bool vb_poll(struct vb_cq *cq, struct ib_wc *wc, u32 ms);
 bool vb_wait(struct vb_run *run, struct vb_cq *cq, u64 id, enum ib_wc_status status,
 	     struct ib_wc *wc);

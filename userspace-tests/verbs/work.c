@@ -11,7 +11,7 @@ struct ib_sge vb_sge(struct vb_mem *mem, u32 offset, u32 length)
 	return (struct ib_sge){
 		.addr = mem->dma + offset,
 		.length = length,
-		.lkey = mem->host->pd->local_dma_lkey,
+		.lkey = mem->pd->local_dma_lkey,
 	};
 }
 
@@ -167,6 +167,22 @@ bool vb_silent(struct vb_run *run, struct vb_cq *cq, u32 ms)
 		return true;
 	vb_fail(run, "completion of %llu: %s; none was to come", wc.wr_id,
 		ib_wc_status_msg(wc.status));
+	return false;
+}
+
+/* An error of its own, whichever: not that of another one, for which it is flushed. */
+bool vb_error(struct vb_run *run, struct vb_cq *cq, u64 id)
+{
+	struct ib_wc wc;
+
+	if (!vb_poll(cq, &wc, VB_PATIENCE_MS)) {
+		vb_fail(run, "no completion of %llu", id);
+		return false;
+	}
+	if (wc.wr_id == id && wc.status != IB_WC_SUCCESS && wc.status != IB_WC_WR_FLUSH_ERR)
+		return true;
+	vb_fail(run, "completion of %llu: %s, not an error of %llu", wc.wr_id,
+		ib_wc_status_msg(wc.status), id);
 	return false;
 }
 
