@@ -34,6 +34,7 @@ void fz_note(struct fz_world *w, const char *what, struct fz_end *end, struct fz
 		.step = w->steps, .what = what, .pair = end->pair->number, .side = end->side,
 		.status = status, .op = op ? op - w->ops : U32_MAX, .length = op ? op->length : 0,
 		.aim = op ? op->aim | (op->is_recv ? 0x100 : op->opcode << 12) : 0,
+		.flags = op ? op->flags | op->pieces << 8 : 0,
 	};
 }
 
@@ -41,17 +42,21 @@ static void tell_history(struct fz_world *w)
 {
 	u64 step = w->steps > FZ_HISTORY ? w->steps - FZ_HISTORY : 0;
 
+	/* Of all pairs the last few, of the one that it is about all. */
 	for (; step < w->steps; step++) {
 		struct fz_event *event = &w->history[step % FZ_HISTORY];
 
+		if (w->culprit ? event->pair != w->culprit->number : w->steps - step > 200)
+			continue;
 		if (event->op == U32_MAX)
 			vb_say(w->run, "%llu: pair %u side %u: %s\n", event->step, event->pair,
 			       event->side, event->what);
 		else
-			vb_say(w->run, "%llu: pair %u side %u: %s %s %u of %u bytes, aim %u, %s\n",
+			vb_say(w->run, "%llu: pair %u side %u: %s %s %u of %u bytes in %u pieces, flags %#x, aim %u, %s\n",
 			       event->step, event->pair, event->side, event->what,
 			       event->aim & 0x100 ? "receive" : vb_opcode_name(event->aim >> 12),
-			       event->op, event->length, event->aim & 0xff,
+			       event->op, event->length, event->flags >> 8, event->flags & 0xff,
+			       event->aim & 0xff,
 			       ib_wc_status_msg(event->status));
 	}
 }

@@ -28,7 +28,7 @@
 #define FZ_USED		FZ_SGES
 #define FZ_OPS		768
 #define FZ_PAIRS_MAX	32
-#define FZ_HISTORY	256
+#define FZ_HISTORY	4096
 #define FZ_SRQ_LENGTH	4096
 
 struct fz_piece {
@@ -96,6 +96,8 @@ struct fz_op {
 	enum fz_aim aim;
 	u32 length;
 	u32 extra;
+	u32 flags;
+	u32 pieces;
 	struct fz_range local;
 	struct fz_range remote;
 	struct fz_mr *user_of[FZ_USED + 1];
@@ -164,6 +166,7 @@ struct fz_event {
 	u32 op;
 	u32 length;
 	u32 aim;
+	u32 flags;
 };
 
 struct fz_world {
@@ -190,6 +193,8 @@ struct fz_world {
 	u64 checks;
 	u64 bytes;
 	bool calm;
+	/* Whose history is told, or all of it where nobody knows. */
+	struct fz_pair *culprit;
 	struct fz_event history[FZ_HISTORY];
 };
 

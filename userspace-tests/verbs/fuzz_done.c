@@ -7,6 +7,7 @@
 static void wrong(struct fz_world *w, struct fz_op *op, const char *what, int status)
 {
 	fz_note(w, "wrong", op->end, op, status);
+	w->culprit = op->end->pair;
 	vb_fail(w->run, "pair %u, side %u, %s %u of %u bytes, made to be %d: %s (%s)",
 		op->end->pair->number, op->end->side,
 		op->is_recv ? "receive" : vb_opcode_name(op->opcode), (u32)(op - w->ops),

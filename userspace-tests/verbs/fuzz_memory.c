@@ -120,6 +120,7 @@ bool fz_same(struct fz_world *w, struct fz_range *range, u32 length, struct fz_o
 		     j < piece.length; j++) {
 			if (mem->bytes[piece.at + j] == mem->model[piece.at + j])
 				continue;
+			w->culprit = op->end->pair;
 			vb_fail(w->run, "pair %u, side %u, %s %u of %u bytes: byte %u (arena %u, at %#x) is %02x, not %02x",
 				op->end->pair->number, op->end->side,
 				op->is_recv ? "receive" : vb_opcode_name(op->opcode),

@@ -113,6 +113,7 @@ static int local_pieces(struct fz_world *w, struct fz_op *op, u32 length, struct
 		}
 		left -= part;
 	}
+	op->pieces = count;
 	return count;
 }
 
@@ -136,9 +137,10 @@ static bool signal_it(struct fz_world *w, struct fz_end *end)
 static int flags(struct fz_world *w, struct fz_op *op)
 {
 	op->signaled = signal_it(w, op->end);
-	return (op->signaled ? IB_SEND_SIGNALED : 0) |
+	op->flags = (op->signaled ? IB_SEND_SIGNALED : 0) |
 	       (fz_chance(w, 8) ? IB_SEND_FENCE : 0) |
-	       (op->message.next && fz_chance(w, 4) ? IB_SEND_SOLICITED : 0);
+	       (op->awaited && fz_chance(w, 4) ? IB_SEND_SOLICITED : 0);
+	return op->flags;
 }
 
 /* It has been taken: from now on its completion must come. */
