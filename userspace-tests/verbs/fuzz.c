@@ -207,8 +207,10 @@ int vb_fuzz(struct vb_run *run, char *words)
 		play(w, clamp_t(u64, vb_number(words, "ms", 1000), 10, 86400000));
 	else if (!run->failed)
 		vb_fail(run, "no memory");
-	if (run->failed)
+	if (run->failed && w->pair_count) {
+		fz_look_on(w);
 		tell_history(w);
+	}
 	vb_say(run, "seed=%llu steps=%llu send=%llu receive=%llu read=%llu write=%llu write_imm=%llu region=%llu completed=%llu in_error=%llu rebuilt=%llu checks=%llu mib=%llu\n",
 	       w->seed, w->steps, w->posted[0], w->posted[1], w->posted[2], w->posted[3],
 	       w->posted[4], w->posted[5], w->completed, w->failures, w->rebuilt, w->checks,

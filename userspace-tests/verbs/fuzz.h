@@ -233,6 +233,7 @@ void fz_post_region(struct fz_world *w, struct fz_end *end);
 
 /* fuzz_done.c */
 bool fz_poll(struct fz_world *w);
+void fz_look_on(struct fz_world *w);
 void fz_spoil(struct fz_op *op);
 
 /* fuzz_pair.c */

@@ -297,6 +297,28 @@ static void handle(struct fz_world *w, struct ib_wc *wc)
 		handle_send(w, op, wc);
 }
 
+/* Once something is wrong: what else there was to come, for the history alone. */
+void fz_look_on(struct fz_world *w)
+{
+	unsigned long end = jiffies + HZ / 4;
+	u32 side, i;
+
+	while (time_before(jiffies, end)) {
+		for (side = 0; side < 2; side++) {
+			for (i = 0; i < FZ_CQS; i++) {
+				struct ib_wc wc;
+
+				if (ib_poll_cq(w->cq[side][i], 1, &wc) <= 0 ||
+				    (u32)wc.wr_id >= FZ_OPS || !w->ops[(u32)wc.wr_id].end)
+					continue;
+				fz_note(w, "later", w->ops[(u32)wc.wr_id].end,
+					&w->ops[(u32)wc.wr_id], wc.status);
+			}
+		}
+		cond_resched();
+	}
+}
+
 /* All completions that are there; false where there are none. */
 bool fz_poll(struct fz_world *w)
 {

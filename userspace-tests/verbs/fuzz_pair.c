@@ -36,6 +36,7 @@ static bool end_make(struct fz_world *w, struct fz_end *end, struct vb_qp *q)
 		end->qp = NULL;
 		return false;
 	}
+	fz_note(w, "made", end, NULL, end->send_cap);
 	*q = (struct vb_qp){ .host = &w->run->host[end->side], .qp = end->qp,
 			     .psn = fz_chance(w, 3) ? 0xffffff - fz_random(w, 300) :
 				    fz_random(w, 1 << 24) };
@@ -175,19 +176,28 @@ static void bury_end(struct fz_world *w, struct fz_end *end)
 	bury_list(w, &end->receives);
 }
 
+/* Of those that are not signaled and have succeeded, only what comes after them tells. */
+static void post_marks(struct fz_world *w, struct fz_end *end)
+{
+	if (!list_empty(&end->sends) &&
+	    !list_last_entry(&end->sends, struct fz_op, entry)->signaled)
+		fz_post_last(w, end);
+}
+
 static bool all_back(struct fz_world *w, struct fz_group *group)
 {
+	bool all = true;
 	u32 side, i;
 
 	for (i = 0; i < group->count; i++) {
 		for (side = 0; side < 2; side++) {
 			struct fz_end *end = &w->pair[group->first + i].end[side];
 
-			if (!list_empty(&end->sends) || !list_empty(&end->receives))
-				return false;
+			post_marks(w, end);
+			all &= list_empty(&end->sends) && list_empty(&end->receives);
 		}
 	}
-	return true;
+	return all;
 }
 
 /* To the end of a group and a new one: by ERR, where all must come back, or at once. */
@@ -258,7 +268,6 @@ static bool rest(struct fz_world *w, struct fz_end *end)
 {
 	struct fz_group *group = end->pair->group;
 	u32 side = end->side;
-	struct fz_op *last;
 
 	if (end->srq) {
 		u32 i, awaited = 0;
@@ -270,11 +279,7 @@ static bool rest(struct fz_world *w, struct fz_end *end)
 	} else if (end->recv_count < end->peer->message_count) {
 		fz_post_recv(w, end);
 	}
-	if (!list_empty(&end->sends)) {
-		last = list_last_entry(&end->sends, struct fz_op, entry);
-		if (!last->signaled)
-			fz_post_last(w, end);
-	}
+	post_marks(w, end);
 	return list_empty(&end->sends) && list_empty(&end->messages);
 }
 

@@ -8,6 +8,7 @@
 #include <linux/delay.h>
 #include <linux/kernel_stat.h>
 #include <linux/ktime.h>
+#include <linux/math64.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
@@ -57,6 +58,12 @@ struct speed {
 	u32 wanted;
 	ktime_t began;
 };
+
+/* Thousandths of MiB/s. */
+static u64 rate(u64 operations, u32 size, u64 ns)
+{
+	return mul_u64_u64_div_u64(operations * size, 1000000000000ULL / SZ_1M, ns);
+}
 
 /* What all processors have done but idle, in nanoseconds. */
 static u64 processor_time(void)
@@ -391,10 +398,11 @@ int vb_speed(struct vb_run *run, char *words)
 	used = processor_time() - used;
 	ns = max_t(s64, 1, ktime_to_ns(ktime_sub(speed->last, begin)));
 	if (!run->failed)
-		vb_say(run, "op=%s size=%u depth=%u polled=%d operations=%llu ns=%llu mib_per_s=%llu cpu_ns=%llu cpu_ns_per_op=%llu\n",
+		vb_say(run, "op=%s size=%u depth=%u polled=%d operations=%llu ns=%llu mib_per_s=%llu.%03llu cpu_ns=%llu cpu_ns_per_op=%llu\n",
 		       vb_opcode_name(speed->opcode), speed->size, speed->depth, speed->polled,
 		       speed->done, ns,
-		       div64_u64(speed->done * speed->size * 1000 / SZ_1M * 1000000, ns), used,
+		       rate(speed->done, speed->size, ns) / 1000,
+		       rate(speed->done, speed->size, ns) % 1000, used,
 		       div64_u64(used, max(1ull, speed->done)));
 	speed_end(speed);
 	return 0;
@@ -463,8 +471,8 @@ int vb_copy(struct vb_run *run, char *words)
 	}
 	ns = max_t(s64, 1, ktime_to_ns(ktime_sub(now, begin)));
 	if (done)
-		vb_say(run, "op=copy size=%u operations=%llu ns=%llu mib_per_s=%llu\n", size, done,
-		       ns, div64_u64(done * size * 1000 / SZ_1M * 1000000, ns));
+		vb_say(run, "op=copy size=%u operations=%llu ns=%llu mib_per_s=%llu.%03llu\n", size, done,
+		       ns, rate(done, size, ns) / 1000, rate(done, size, ns) % 1000);
 	if (from)
 		free_pages_exact(from, size);
 	if (to)
