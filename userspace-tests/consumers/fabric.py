@@ -3,13 +3,14 @@
 
 The hosts a and b are network namespaces. What the kernel serves block devices by knows only the
 first namespace of the machine: for it there are two more ends in that one, `near` and `far`, on a
-veth pair of their own. That packets from one to the other take the wire, though both addresses are
-the machine's own, is done by rules that come before the table of local addresses.
+veth pair of their own. Their addresses are of the link only. Any other of the machine's own addresses
+leads to the device that has it, without a wire.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import os
 import re
@@ -49,6 +50,11 @@ class End:
         """The name of its device."""
         return KIND + self.suffix
 
+    def seen_from(self, end: End) -> str:
+        """The address as it is written there."""
+        local = ipaddress.ip_address(self.address).is_link_local
+        return f"{self.address}%{end.link}" if local else self.address
+
     @property
     def has_device(self) -> bool:
         """Whether it is there."""
@@ -57,16 +63,16 @@ class End:
 
 HOSTS = (End("a", "va", "a", "10.0.0.1"), End("b", "vb", "b", "10.0.0.2"))
 A, B = HOSTS
-NEAR = End(None, "near", "n", "10.0.7.1", "52:54:00:00:07:01")
-FAR = End(None, "far", "f", "10.0.7.2", "52:54:00:00:07:02")
+NEAR = End(None, "near", "n", "fe80::701", "52:54:00:00:07:01")
+FAR = End(None, "far", "f", "fe80::702", "52:54:00:00:07:02")
 # An end that speaks to itself.
 SELF = End(None, "lo", "0", "10.0.1.1")
 _ALL = (SELF, A, B, NEAR, FAR)
 
 
 def _gid(address: str) -> str:
-    digits = "".join(f"{int(part):02x}" for part in address.split("."))
-    return f"0000:0000:0000:0000:0000:ffff:{digits[:4]}:{digits[4:]}"
+    six = address if ":" in address else f"::ffff:{address}"
+    return ipaddress.IPv6Address(six).exploded
 
 
 def _has_gid(end: End) -> bool:
@@ -120,21 +126,12 @@ def _join() -> None:
         f"peer name far address {FAR.hardware} mtu {_MTU}"
     ]
     for end, peer in ((NEAR, FAR), (FAR, NEAR)):
-        table = end.address.split(".")[-1]
         lines += [
             f"link set {end.link} up",
-            f"addr add {end.address}/32 dev {end.link}",
+            f"addr add {end.address}/64 dev {end.link} nodad",
             f"neigh replace {peer.address} lladdr {peer.hardware} nud permanent dev {end.link}",
-            f"route add {peer.address} dev {end.link} src {end.address} table 70{table}",
-            # Of what the machine sends itself; what comes in is local as ever.
-            f"rule add pref 7 iif lo to {peer.address} lookup 70{table}",
         ]
-    # It must come after those.
-    lines += ["rule add pref 100 lookup local", "rule del pref 0"]
     command("ip", "-batch", "-", text="\n".join(lines) + "\n")
-    for end in (NEAR, FAR):
-        for name, value in (("accept_local", "1"), ("rp_filter", "0")):
-            Path(f"/proc/sys/net/ipv4/conf/{end.link}/{name}").write_text(value)
 
 
 def set_up() -> None:
@@ -153,22 +150,20 @@ def take_down() -> None:
     for end in (NEAR, FAR):
         with contextlib.suppress(Failure):
             remove_device(end)
-    command(
-        "ip", "-batch", "-", text="rule add pref 0 lookup local\nrule del pref 100\n"
-        "rule del pref 7\nrule del pref 7\nlink del near\n"
-    )  # fmt: skip
+    command("ip", "link", "del", NEAR.link)
 
 
 def resources() -> dict[str, int]:
     """What the RDMA core counts on the devices of the machine's own ends.
 
-    SMC-R keeps its links for minutes, but not on these.
+    SMC-R keeps its links for minutes, but not on these; and what is left of completion queues is kept
+    for the next by the RDMA core.
     """
     devices = {end.device for end in (SELF, NEAR, FAR)}
     found = {}
     for device in json.loads(command("rdma", "-j", "res", "show")):
         if device["ifname"] in devices:
-            for kind in ("pd", "cq", "qp", "mr", "cm_id"):
+            for kind in ("pd", "qp", "mr", "cm_id"):
                 found[f"{device['ifname']} {kind}"] = int(device.get(kind, 0))
     return found
 

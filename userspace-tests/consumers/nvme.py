@@ -50,8 +50,8 @@ def target(end: End, *, number: int = 1, backing: Path = MEMORY) -> Iterator[Non
         undo.callback((space / "enable").write_text, "0")
         for name, value in (
             ("addr_trtype", "rdma"),
-            ("addr_adrfam", "ipv4"),
-            ("addr_traddr", end.address),
+            ("addr_adrfam", "ipv6" if ":" in end.address else "ipv4"),
+            ("addr_traddr", end.seen_from(end)),
             ("addr_trsvcid", _PORT),
         ):
             (port / name).write_text(value)
@@ -66,8 +66,8 @@ class Host:
     def __init__(self, near: End, far: End, **options: int) -> None:
         values: dict[str, object] = {
             "transport": "rdma",
-            "traddr": far.address,
-            "host_traddr": near.address,
+            "traddr": far.seen_from(near),
+            "host_traddr": near.seen_from(near),
             "trsvcid": _PORT,
             "nqn": NAME,
             "nr_io_queues": 2,

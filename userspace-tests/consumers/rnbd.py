@@ -33,7 +33,7 @@ class Client:
         self.session = session
         words = (
             f"sessname={session}",
-            f"path=ip:{near.address}@ip:{far.address}",
+            f"path=ip:{near.seen_from(near)}@ip:{far.seen_from(near)}",
             f"device_path={MEMORY}",
         )
         before = set(Path("/sys/block").glob("rnbd*"))

@@ -13,8 +13,8 @@ from disk import MIB
 from fabric import FAR, NEAR, SELF, End
 from register import scenario
 
-REQUESTS = 3000 if limits.SOAK else limits.amount(600, 120)
-FILES = 200 if limits.SOAK else limits.amount(100, 40)
+REQUESTS = 3000 if limits.SOAK else limits.amount(600, 60)
+FILES = 200 if limits.SOAK else limits.amount(100, 20)
 
 
 def _pieces(near: End, far: End, **options: int) -> str:
@@ -48,7 +48,7 @@ def _files(near: End, far: End) -> str:
         begin = time.monotonic()
         with disk.mounted(host.disk) as directory:
             files = disk.Files(directory)
-            total = files.write_many(FILES, MIB // 2, 4)
+            total = files.write_many(FILES, MIB // 4, 4)
             files.compare()
         took = time.monotonic() - begin
         # Nothing is known of it any more but what the target has.

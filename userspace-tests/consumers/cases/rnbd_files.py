@@ -37,7 +37,7 @@ def rnbd_carries_a_file_system() -> str:
         begin = time.monotonic()
         with disk.mounted(client.disk) as directory:
             files = disk.Files(directory)
-            total = files.write_many(FILES, MIB // 2, 4)
+            total = files.write_many(FILES, MIB // 4, 4)
             files.compare()
         took = time.monotonic() - begin
         with disk.mounted(client.disk) as directory:

@@ -14,7 +14,7 @@ from register import long_scenario, scenario
 from streams import connect, exchange, only_rdma
 
 MIB = 1 << 20
-AMOUNT = 64 * MIB if limits.SOAK else limits.amount(32, 8) * MIB
+AMOUNT = 64 * MIB if limits.SOAK else limits.amount(32, 4) * MIB
 
 
 def _carried(count: int, length: int, *, by_protocol: bool = False) -> str:
@@ -35,7 +35,7 @@ def smc_carries_a_stream_both_ways() -> str:
 @scenario
 def smc_carries_twenty_connections() -> str:
     """All on the same queue pairs."""
-    return _carried(20, AMOUNT // 40)
+    return _carried(20, AMOUNT // 20)
 
 
 @scenario
@@ -43,7 +43,7 @@ def smc_carries_small_messages() -> None:
     """One at a time: each has to wake the other end."""
     with smc.over_rdma(), only_rdma(1):
         pair = connect(1)[0]
-        streams.ping_pong(pair, limits.amount(2000, 300), 300)
+        streams.ping_pong(pair, limits.amount(2000, 100), 300)
         pair.close()
 
 
