@@ -72,7 +72,8 @@ _ALL = (SELF, A, B, NEAR, FAR)
 
 def _gid(address: str) -> str:
     six = address if ":" in address else f"::ffff:{address}"
-    return ipaddress.IPv6Address(six).exploded
+    digits = ipaddress.IPv6Address(six).packed.hex()
+    return ":".join(digits[at : at + 4] for at in range(0, 32, 4))
 
 
 def _has_gid(end: End) -> bool:
