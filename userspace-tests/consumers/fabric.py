@@ -87,13 +87,17 @@ def _has_gid(end: End) -> bool:
 
 def add_device(end: End) -> None:
     """Have the end's device, known by the end's address."""
+    if end.has_device:
+        return
     words = ("rdma", "link", "add", end.device, "type", KIND, "netdev", end.link)
     command(*words, host=end.host)
     limits.until(f"the GID of {end.device}", limits.seconds(10), lambda: _has_gid(end))
 
 
 def remove_device(end: End) -> None:
-    """Take it away; it must not depend on any peer's patience."""
+    """Have none; that must not depend on any peer's patience."""
+    if not end.has_device:
+        return
     command("rdma", "link", "del", end.device)
 
 
@@ -103,8 +107,7 @@ def device_afterwards(end: End) -> Iterator[None]:
     try:
         yield
     finally:
-        if not end.has_device:
-            add_device(end)
+        add_device(end)
 
 
 def _load() -> None:
@@ -142,15 +145,13 @@ def set_up() -> None:
     if not Path("/sys/class/net/near").exists():
         _join()
     for end in _ALL:
-        if not end.has_device:
-            add_device(end)
+        add_device(end)
 
 
 def take_down() -> None:
     """What `set_up` has made beside the guest's own is gone."""
     for end in (NEAR, FAR):
-        with contextlib.suppress(Failure):
-            remove_device(end)
+        remove_device(end)
     command("ip", "link", "del", NEAR.link)
 
 

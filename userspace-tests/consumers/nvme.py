@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import limits
-from disk import MEMORY
-from fabric import End
+from disk import MEMORY, size
+from fabric import End, add_device, remove_device
 from network import command
 from register import Skip
 from twohosts.failure import parsed
@@ -34,18 +34,24 @@ def needed() -> None:
 
 
 @contextlib.contextmanager
-def target(end: End, *, number: int = 1, backing: Path = MEMORY) -> Iterator[None]:
-    """The end serves the memory while this lasts."""
+def target(end: End) -> Iterator[None]:
+    """The end serves the memory while this lasts.
+
+    It goes with the device under it. The kernel's target destroys what listens on a port while it
+    holds the lock of its configuration, and takes that lock when a command comes before the peer's
+    word that it is ready, with what came for it held: lockdep sees a circle. What listened on a
+    device that is gone is gone already.
+    """
     subsystem = _TARGET / "subsystems" / NAME
     space = subsystem / "namespaces" / "1"
-    port = _TARGET / "ports" / str(number)
+    port = _TARGET / "ports" / "1"
     link = port / "subsystems" / NAME
     with contextlib.ExitStack() as undo:
         for directory in (subsystem, space, port):
             directory.mkdir()
             undo.callback(directory.rmdir)
         (subsystem / "attr_allow_any_host").write_text("1")
-        (space / "device_path").write_text(str(backing))
+        (space / "device_path").write_text(str(MEMORY))
         (space / "enable").write_text("1")
         undo.callback((space / "enable").write_text, "0")
         for name, value in (
@@ -56,7 +62,9 @@ def target(end: End, *, number: int = 1, backing: Path = MEMORY) -> Iterator[Non
         ):
             (port / name).write_text(value)
         link.symlink_to(subsystem)
+        undo.callback(add_device, end)
         undo.callback(link.unlink)
+        undo.callback(remove_device, end)
         yield
 
 
@@ -88,10 +96,10 @@ class Host:
         subsystem = next(self._directory.glob("subsystem/nvme-subsys*"), None)
         paths = [*self._directory.glob("nvme*n*"), *(subsystem or Path("/x")).glob("nvme*n*")]
         for path in paths:
-            disk = Path("/dev") / path.name
-            if disk.is_block_device():
-                self.disk = disk
-                return True
+            # It has a name before it can be opened.
+            with contextlib.suppress(OSError):
+                self.disk = Path("/dev") / path.name
+                return size(self.disk) > 0
         return False
 
     @property
