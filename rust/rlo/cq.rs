@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues.
+//!
+//! Contexts: everything but making and stopping works in any context. The lock of a queue is a
+//! leaf. Handlers are called from a bell, in hardirq context, and never from within a post: who
+//! posts may hold the very lock that his handler takes.
+
+use crate::{
+    ffi,
+    names::{
+        event,
+        status, //
+    },
+    task::{
+        Run,
+        Task, //
+    },
+};
+use core::mem::offset_of;
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLockIrq, //
+    },
+    types::Opaque,
+};
+
+/// For what the consumer wants to be woken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    No,
+    Solicited,
+    Next,
+}
+
+/// A ring of completions.
+///
+/// # Invariants
+///
+/// `len <= entries.len()`, and `head < entries.len()`.
+struct Ring {
+    entries: KVVec<ffi::ib_wc>,
+    head: usize,
+    len: usize,
+    armed: Armed,
+    overrun: bool,
+}
+
+// SAFETY: The pointers in a completion are the consumer's, who may use them anywhere.
+unsafe impl Send for Ring {}
+
+/// A completion queue.
+#[pin_data]
+pub(crate) struct Cq {
+    ib: *mut ffi::ib_cq,
+    #[pin]
+    ring: SpinLockIrq<Ring>,
+    #[pin]
+    bell: Opaque<ffi::rlo_bell>,
+    #[pin]
+    task: Task<Cq>,
+}
+
+// SAFETY: `ib` is handed back to ib_core, which locks for itself.
+unsafe impl Send for Cq {}
+// SAFETY: As above.
+unsafe impl Sync for Cq {}
+
+// SAFETY: The offset is that of the field.
+unsafe impl Run for Cq {
+    const TASK_OFFSET: usize = offset_of!(Cq, task);
+
+    /// The only thing to tell about a queue apart from completions is that it overran.
+    fn run(&self) {
+        // SAFETY: `ib` lives until `stop`.
+        unsafe { ffi::rlo_event_cq(self.ib, event::CQ_ERR) }
+    }
+}
+
+impl Cq {
+    pub(crate) fn new(ib: *mut ffi::ib_cq, entries: u32) -> Result<Arc<Self>> {
+        let len = entries as usize;
+        let mut ring = KVVec::with_capacity(len, GFP_KERNEL)?;
+        for _ in 0..len {
+            ring.push_within_capacity(ffi::ib_wc::default())
+                .map_err(|_| ENOMEM)?;
+        }
+        let owner = ib;
+        Arc::pin_init(
+            pin_init!(Self {
+                ib,
+                ring <- new_spinlock_irq!(Ring {
+                    entries: ring,
+                    head: 0,
+                    len: 0,
+                    armed: Armed::No,
+                    overrun: false,
+                }),
+                // SAFETY: `slot` is valid for writes and stays where it is; `owner` lives until `stop`.
+                bell <- Opaque::ffi_init(|slot| unsafe { ffi::rlo_bell_init(slot, owner) }),
+                task <- Task::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Adds a completion. False where there was no room: it is lost, and its queue pair with it.
+    pub(crate) fn push(&self, entry: ffi::ib_wc, solicited: bool) -> bool {
+        let mut ring = self.ring.lock();
+        let room = ring.entries.len();
+        if ring.len >= room {
+            let first = !ring.overrun;
+            ring.overrun = true;
+            drop(ring);
+            if first {
+                self.task.kick();
+            }
+            return false;
+        }
+        let mut at = ring.head + ring.len;
+        if at >= room {
+            at -= room;
+        }
+        let bad = entry.status != status::SUCCESS;
+        if let Some(slot) = ring.entries.get_mut(at) {
+            *slot = entry;
+        }
+        ring.len += 1;
+        let ring_bell = match ring.armed {
+            Armed::No => false,
+            Armed::Next => true,
+            Armed::Solicited => solicited || bad,
+        };
+        if ring_bell {
+            ring.armed = Armed::No;
+            // SAFETY: Initialised in `new`.
+            unsafe { ffi::rlo_bell_ring(self.bell.get()) };
+        }
+        true
+    }
+
+    /// Takes the oldest completion.
+    pub(crate) fn poll(&self, out: &mut [core::mem::MaybeUninit<ffi::ib_wc>]) -> usize {
+        let mut ring = self.ring.lock();
+        let mut count = 0;
+        for slot in out {
+            if ring.len == 0 {
+                break;
+            }
+            let head = ring.head;
+            if let Some(entry) = ring.entries.get(head) {
+                slot.write(*entry);
+            }
+            ring.head = if head + 1 == ring.entries.len() {
+                0
+            } else {
+                head + 1
+            };
+            ring.len -= 1;
+            count += 1;
+        }
+        count
+    }
+
+    /// Asks for one call of the handler. True where completions wait that no call announced.
+    pub(crate) fn arm(&self, flags: u32) -> bool {
+        let mut ring = self.ring.lock();
+        if flags & ffi::ib_cq_notify_flags_IB_CQ_NEXT_COMP != 0 {
+            ring.armed = Armed::Next;
+        } else if ring.armed == Armed::No {
+            ring.armed = Armed::Solicited;
+        }
+        flags & ffi::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0 && ring.len > 0
+    }
+
+    /// Forgets the completions of a queue pair that goes, or that begins anew.
+    pub(crate) fn purge(&self, qp: *mut ffi::ib_qp) {
+        let mut guard = self.ring.lock();
+        let ring = &mut *guard;
+        let room = ring.entries.len();
+        let wrapped = |at: usize| if at >= room { at - room } else { at };
+        let mut kept = 0;
+        for i in 0..ring.len {
+            let from = wrapped(ring.head + i);
+            let to = wrapped(ring.head + kept);
+            let Some(&entry) = ring.entries.get(from) else {
+                break;
+            };
+            if entry.qp == qp {
+                continue;
+            }
+            if let Some(slot) = ring.entries.get_mut(to) {
+                *slot = entry;
+            }
+            kept += 1;
+        }
+        ring.len = kept;
+    }
+
+    /// Sleeps until no handler runs. Nobody adds completions any more.
+    pub(crate) fn stop(&self) {
+        // The entries go here, where that may sleep, and not with the last reference.
+        let entries = {
+            let mut ring = self.ring.lock();
+            ring.armed = Armed::No;
+            ring.len = 0;
+            ring.head = 0;
+            core::mem::replace(&mut ring.entries, KVVec::new())
+        };
+        drop(entries);
+        // SAFETY: Initialised in `new`.
+        unsafe { ffi::rlo_bell_sync(self.bell.get()) };
+        self.task.stop();
+    }
+}

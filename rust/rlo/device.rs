@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A device: one port, on one interface.
+//!
+//! Contexts: making and unmaking sleep; looking works in any.
+
+use crate::{
+    counters::Counters,
+    faults::{
+        Faults,
+        Files, //
+    },
+    ffi,
+    joint::Joint,
+    mr::Mr,
+    qp::Qp,
+    receive::MAX_PIECES,
+    table::Table,
+    task,
+    verbs, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        ArcBorrow,
+        SpinLockIrq, //
+    },
+};
+
+/// Queue pair 1 takes what connection managers send.
+pub(crate) const GSI: u32 = 1;
+const FIRST_QPN: u32 = 0x11;
+const FIRST_REGION: u32 = 2;
+pub(crate) const MAX_REGIONS: u32 = 1 << 20;
+
+/// What a device can do. Taken from the module's parameters when it is made.
+pub(crate) struct Limits {
+    pub(crate) dma_lkey: bool,
+    pub(crate) max_qp: u32,
+    pub(crate) max_qp_wr: u32,
+    pub(crate) max_sge: u32,
+    pub(crate) max_sge_rd: u32,
+    pub(crate) max_rd_atomic: u32,
+    pub(crate) max_cqe: u32,
+    pub(crate) max_mr_pages: u32,
+    pub(crate) max_inline: u32,
+    pub(crate) max_srq_wr: u32,
+    pub(crate) srq: bool,
+    pub(crate) mem_mgt: bool,
+    pub(crate) inline_bytes: usize,
+}
+
+impl Limits {
+    fn current() -> Self {
+        // SAFETY: Numbers that an administrator may change at any time; any value will do.
+        let knobs = unsafe { core::ptr::addr_of!(ffi::rlo_knobs).read_volatile() };
+        Self {
+            dma_lkey: knobs.no_dma_lkey == 0,
+            max_qp: knobs.max_qp.clamp(2, 1 << 23),
+            max_qp_wr: knobs.max_qp_wr.clamp(1, 1 << 16),
+            max_sge: knobs.max_sge.clamp(2, MAX_PIECES as u32),
+            max_sge_rd: knobs.max_sge_rd.clamp(1, MAX_PIECES as u32),
+            max_rd_atomic: knobs.max_rd_atomic.min(255),
+            max_cqe: knobs.max_cqe.clamp(640, 1 << 20),
+            max_mr_pages: knobs.max_mr_pages.clamp(1, 4096),
+            max_inline: knobs.max_inline.min(crate::send::MAX_INLINE as u32),
+            max_srq_wr: knobs.max_srq_wr.clamp(1, 1 << 16),
+            srq: knobs.no_srq == 0,
+            mem_mgt: knobs.no_mem_mgt == 0,
+            inline_bytes: knobs.inline_bytes.clamp(0, 65536) as usize,
+        }
+    }
+}
+
+/// A bus device with a mask, for the DMA API to check addresses by.
+struct Bus(NonNull<ffi::device>);
+
+// SAFETY: The driver core locks for itself.
+unsafe impl Send for Bus {}
+// SAFETY: As above.
+unsafe impl Sync for Bus {}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        // SAFETY: What `rlo_bus_create` gave.
+        unsafe { ffi::rlo_bus_destroy(self.0.as_ptr()) }
+    }
+}
+
+/// What Rust has of a device.
+#[pin_data]
+pub(crate) struct Device {
+    object: *mut ffi::rlo_device_object,
+    /// What an answer names it by. Nobody outside of this machine's memory knows it but those
+    /// whose frames it has answered.
+    pub(crate) token: u64,
+    bus: *mut ffi::device,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Counters,
+    pub(crate) faults: Faults,
+    /// When the modelled link is free again.
+    pub(crate) link_free: Atomic<u64>,
+    #[pin]
+    pub(crate) qps: Table<Qp>,
+    #[pin]
+    pub(crate) regions: Table<Mr>,
+    #[pin]
+    gsi: SpinLockIrq<Option<Arc<Qp>>>,
+    #[pin]
+    pub(crate) joints: SpinLockIrq<KVVec<Arc<Joint>>>,
+    #[pin]
+    own: SpinLockIrq<Option<Own>>,
+}
+
+/// What goes with the device, though others may still hold on to the rest.
+struct Own {
+    _files: Option<Files>,
+    _bus: Option<Bus>,
+}
+
+// SAFETY: The pointers are used while the device is registered, and its users lock for themselves.
+unsafe impl Send for Device {}
+// SAFETY: As above.
+unsafe impl Sync for Device {}
+
+static BUS_NUMBER: Atomic<i32> = Atomic::new(0);
+
+impl Device {
+    /// `rdma link add`.
+    ///
+    /// # Safety
+    ///
+    /// `name` is a C string and `ndev` an interface, both valid for the call.
+    pub(crate) unsafe fn create(
+        root: *mut ffi::dentry,
+        name: *const c_char,
+        ndev: *mut ffi::net_device,
+    ) -> Result {
+        // SAFETY: `ndev` is valid.
+        let object = unsafe { ffi::rlo_device_alloc(ndev) };
+        if object.is_null() {
+            return Err(ENOMEM);
+        }
+        // SAFETY: `object` is new, and `name` valid.
+        match unsafe { Self::start(root, object, name, ndev) } {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                // SAFETY: It was not registered; if Rust's part was attached, it is dropped by
+                // `dealloc_driver`, which this calls.
+                unsafe { ffi::rlo_device_free(object) };
+                Err(error)
+            }
+        }
+    }
+
+    unsafe fn start(
+        root: *mut ffi::dentry,
+        object: *mut ffi::rlo_device_object,
+        name: *const c_char,
+        ndev: *mut ffi::net_device,
+    ) -> Result {
+        // SAFETY: A plain number.
+        let bits = unsafe { core::ptr::addr_of!(ffi::rlo_knobs.dma_bits).read_volatile() };
+        let bus = if bits == 0 {
+            None
+        } else {
+            let id = BUS_NUMBER.fetch_add(1, Relaxed);
+            // SAFETY: No requirements.
+            let dev = from_err_ptr(unsafe { ffi::rlo_bus_create(id, bits.clamp(24, 64)) })?;
+            NonNull::new(dev).map(Bus)
+        };
+        let dma_device = bus
+            .as_ref()
+            .map_or(core::ptr::null_mut(), |bus| bus.0.as_ptr());
+        let limits = Limits::current();
+        let max_qp = limits.max_qp;
+        let own = Arc::pin_init(
+            pin_init!(Self {
+                object,
+                token: random(),
+                bus: dma_device,
+                limits,
+                counters: Counters::default(),
+                faults: Faults::new(),
+                link_free: Atomic::new(0),
+                qps <- Table::new(FIRST_QPN, max_qp),
+                regions <- Table::new(FIRST_REGION, MAX_REGIONS),
+                gsi <- new_spinlock_irq!(None),
+                joints <- new_spinlock_irq!(KVVec::new()),
+                own <- new_spinlock_irq!(None),
+            }),
+            GFP_KERNEL,
+        )?;
+        // SAFETY: `name` is a C string.
+        let files =
+            unsafe { Files::new(root, CStr::from_char_ptr(name), &own.faults) };
+        *own.own.lock() = Some(Own {
+            _files: Some(files),
+            _bus: bus,
+        });
+        // SAFETY: The object is ours until it is registered; C keeps the pointer, and
+        // `dealloc_driver` takes it back.
+        unsafe {
+            (*object).own = own.clone().into_raw().cast();
+            verbs::describe(&mut (*object).ib, ndev, &own);
+            ffi::rlo_device_list(object);
+            let result = to_result(ffi::rlo_device_register(object, name, dma_device));
+            if result.is_err() {
+                // ib_core calls dealloc_driver only for what was registered.
+                Self::unmake(object);
+            }
+            result
+        }
+    }
+
+    /// The last thing that happens to a device: nobody can name it any more.
+    ///
+    /// # Safety
+    ///
+    /// `object` has Rust's part, and is unregistered.
+    pub(crate) unsafe fn unmake(object: *mut ffi::rlo_device_object) {
+        // SAFETY: As the caller promises.
+        unsafe {
+            if (*object).own.is_null() {
+                return;
+            }
+            ffi::rlo_device_unlist(object);
+            let own: Arc<Self> = Arc::from_raw((*object).own.cast());
+            (*object).own = core::ptr::null();
+            let parts = own.own.lock().take();
+            drop(parts);
+            let joints = core::mem::replace(&mut *own.joints.lock(), KVVec::new());
+            drop(joints);
+            own.qps.clear();
+            own.regions.clear();
+        }
+    }
+
+    /// The device of an object of ib_core.
+    ///
+    /// # Safety
+    ///
+    /// `ib` is one of ours, and stays.
+    pub(crate) unsafe fn of<'a>(ib: *mut ffi::ib_device) -> ArcBorrow<'a, Self> {
+        // SAFETY: `ib` is the first field; what `own` points at is an Arc's.
+        unsafe { ArcBorrow::from_raw((*ib.cast::<ffi::rlo_device_object>()).own.cast()) }
+    }
+
+    /// The device that frames by an interface are for.
+    pub(crate) fn on(dev: *mut ffi::net_device) -> Option<Arc<Self>> {
+        Self::find(dev, |_| true)
+    }
+
+    /// The device that has answered by this token.
+    pub(crate) fn with_token(token: u64) -> Option<Arc<Self>> {
+        Self::find(core::ptr::null_mut(), |device| device.token == token)
+    }
+
+    fn find(dev: *mut ffi::net_device, wanted: impl Fn(&Self) -> bool) -> Option<Arc<Self>> {
+        struct Search<F> {
+            wanted: F,
+            found: Option<Arc<Device>>,
+        }
+        unsafe extern "C" fn visit<F: Fn(&Device) -> bool>(
+            own: *const c_void,
+            context: *mut c_void,
+        ) -> bool {
+            // SAFETY: `context` is the search below, and `own` an Arc's, which the list holds.
+            let (search, device) = unsafe {
+                (
+                    &mut *context.cast::<Search<F>>(),
+                    ArcBorrow::<'_, Device>::from_raw(own.cast()),
+                )
+            };
+            if (search.wanted)(&device) {
+                search.found = Some(device.into());
+                return true;
+            }
+            false
+        }
+        fn callback<F: Fn(&Device) -> bool>(
+            _: &Search<F>,
+        ) -> unsafe extern "C" fn(*const c_void, *mut c_void) -> bool {
+            visit::<F>
+        }
+        let mut search = Search {
+            wanted,
+            found: None,
+        };
+        let callback = callback(&search);
+        // SAFETY: The callback gets what it expects.
+        unsafe {
+            ffi::rlo_device_each(
+                Some(callback),
+                core::ptr::from_mut(&mut search).cast(),
+                dev,
+            );
+        }
+        search.found
+    }
+
+    /// Where a device address leads.
+    pub(crate) fn address(&self, address: u64, len: usize) -> Option<*mut u8> {
+        if len == 0 {
+            return None;
+        }
+        // SAFETY: The bus device lives as long as anything is registered with it.
+        let start = unsafe { ffi::rlo_address(self.bus, address, len) };
+        (!start.is_null()).then_some(start.cast())
+    }
+
+    /// A queue pair by its number.
+    pub(crate) fn qp(&self, number: u32) -> Option<Arc<Qp>> {
+        if number == GSI {
+            self.gsi.lock().clone()
+        } else {
+            self.qps.get(number)
+        }
+    }
+
+    pub(crate) fn set_gsi(&self, qp: Option<Arc<Qp>>) -> Option<Arc<Qp>> {
+        core::mem::replace(&mut *self.gsi.lock(), qp)
+    }
+
+    pub(crate) fn has_gsi(&self) -> bool {
+        self.gsi.lock().is_some()
+    }
+
+    pub(crate) fn add_joint(&self, joint: &Arc<Joint>) -> Result {
+        loop {
+            let len = {
+                let mut joints = self.joints.lock();
+                if joints.len() < joints.capacity() {
+                    return joints
+                        .push_within_capacity(joint.clone())
+                        .map_err(|_| ENOMEM);
+                }
+                joints.len()
+            };
+            let mut grown = KVVec::with_capacity((len * 2).max(8), GFP_KERNEL)?;
+            let old = {
+                let mut joints = self.joints.lock();
+                if joints.len() >= grown.capacity() {
+                    continue;
+                }
+                for joint in joints.iter() {
+                    let _ = grown.push_within_capacity(joint.clone());
+                }
+                core::mem::replace(&mut *joints, grown)
+            };
+            drop(old);
+        }
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        random()
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.faults.silent.load(Relaxed) != 0
+    }
+
+    /// Whether completions are held back, by a fault or by the modelled link.
+    pub(crate) fn is_modelled(&self) -> bool {
+        self.faults.rate_mbps.load(Relaxed) != 0
+            || self.faults.latency_us.load(Relaxed) != 0
+            || self.is_held()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.faults.hold.load(Relaxed) != 0
+    }
+
+    /// When a message of so many bytes, sent now, has arrived, and when its acknowledgement is
+    /// back: by the link that is modelled. The link is one for all queue pairs of the device.
+    pub(crate) fn transit(&self, bytes: u64) -> (u64, u64) {
+        let latency = u64::from(self.faults.latency_us.load(Relaxed)) * 1000;
+        let rate = u64::from(self.faults.rate_mbps.load(Relaxed));
+        let now = task::now();
+        let mut left = now;
+        if rate > 0 {
+            // What goes beside the payload on RoCE: 58 bytes a packet of 4 KiB.
+            let wire = bytes + 58 * bytes.div_ceil(4096).max(1);
+            let time = wire * 8 * 1000 / rate;
+            let mut free = self.link_free.load(Relaxed);
+            loop {
+                left = free.max(now) + time;
+                match self.link_free.cmpxchg(free, left, Relaxed) {
+                    Ok(_) => break,
+                    Err(other) => free = other,
+                }
+            }
+        }
+        (left + latency, left + 2 * latency)
+    }
+}
+
+fn random() -> u64 {
+    // SAFETY: No requirements.
+    unsafe { ffi::rlo_random() }
+}

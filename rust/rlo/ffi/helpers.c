@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tasks, bells, addresses and objects of ib_core, for Rust.
+ */
+#include <linux/dma-direct.h>
+#include <linux/dma-mapping.h>
+#include <linux/etherdevice.h>
+#include <linux/mm.h>
+#include <linux/platform_device.h>
+#include <net/addrconf.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_verbs.h>
+
+#include "helpers.h"
+
+/*
+ * Unbound, so that copies run on whichever processor is idle. A device that
+ * writes pages out may be stacked on us, hence the rescuer.
+ */
+static struct workqueue_struct *queue;
+
+int rlo_queue_create(void)
+{
+	queue = alloc_workqueue("rlo", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return queue ? 0 : -ENOMEM;
+}
+
+void rlo_queue_destroy(void)
+{
+	destroy_workqueue(queue);
+}
+
+static void task_run(struct work_struct *work)
+{
+	struct rlo_task *task = container_of(work, struct rlo_task, work);
+
+	task->run(task);
+}
+
+static enum hrtimer_restart task_timer(struct hrtimer *timer)
+{
+	struct rlo_task *task = container_of(timer, struct rlo_task, timer);
+
+	queue_work(queue, &task->work);
+	return HRTIMER_NORESTART;
+}
+
+void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task))
+{
+	INIT_WORK(&task->work, task_run);
+	task->run = run;
+	hrtimer_setup(&task->timer, task_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+}
+
+void rlo_task_kick(struct rlo_task *task)
+{
+	queue_work(queue, &task->work);
+}
+
+void rlo_task_kick_after(struct rlo_task *task, u64 nanoseconds)
+{
+	hrtimer_start(&task->timer, ns_to_ktime(nanoseconds), HRTIMER_MODE_REL);
+}
+
+void rlo_task_stop(struct rlo_task *task)
+{
+	hrtimer_cancel(&task->timer);
+	cancel_work_sync(&task->work);
+	/* What ran last may have set it again. */
+	hrtimer_cancel(&task->timer);
+	cancel_work_sync(&task->work);
+}
+
+static void bell_rung(struct irq_work *work)
+{
+	struct rlo_bell *bell = container_of(work, struct rlo_bell, work);
+
+	bell->cq->comp_handler(bell->cq, bell->cq->cq_context);
+}
+
+void rlo_bell_init(struct rlo_bell *bell, struct ib_cq *cq)
+{
+	init_irq_work(&bell->work, bell_rung);
+	bell->cq = cq;
+}
+
+void rlo_bell_ring(struct rlo_bell *bell)
+{
+	irq_work_queue(&bell->work);
+}
+
+void rlo_bell_sync(struct rlo_bell *bell)
+{
+	irq_work_sync(&bell->work);
+}
+
+u64 rlo_now(void)
+{
+	return ktime_get_ns();
+}
+
+void *rlo_address(struct device *dev, u64 address, size_t len)
+{
+	void *first, *last;
+
+	if (dev) {
+		phys_addr_t phys = dma_to_phys(dev, address);
+
+		if (!pfn_valid(PHYS_PFN(phys)) || !pfn_valid(PHYS_PFN(phys + len - 1)))
+			return NULL;
+		if (PageHighMem(pfn_to_page(PHYS_PFN(phys))))
+			return NULL;
+		return phys_to_virt(phys);
+	}
+	first = (void *)(uintptr_t)address;
+	last = first + len - 1;
+	if (last < first || !virt_addr_valid(first) || !virt_addr_valid(last))
+		return NULL;
+	return first;
+}
+
+int rlo_av_init(struct rlo_av *av, const struct rdma_ah_attr *attr)
+{
+	const struct ib_global_route *grh;
+	struct net_device *ndev;
+	int ret = 0;
+
+	if (attr->type != RDMA_AH_ATTR_TYPE_ROCE || !(rdma_ah_get_ah_flags(attr) & IB_AH_GRH))
+		return -EINVAL;
+	grh = rdma_ah_read_grh(attr);
+	if (!grh->sgid_attr)
+		return -EINVAL;
+	rcu_read_lock();
+	ndev = rdma_read_gid_attr_ndev_rcu(grh->sgid_attr);
+	if (IS_ERR(ndev))
+		ret = -ENODEV;
+	else
+		ether_addr_copy(av->smac, ndev->dev_addr);
+	rcu_read_unlock();
+	if (ret)
+		return ret;
+	rdma_hold_gid_attr(grh->sgid_attr);
+	av->sgid_attr = grh->sgid_attr;
+	av->sgid = grh->sgid_attr->gid;
+	av->dgid = grh->dgid;
+	ether_addr_copy(av->dmac, attr->roce.dmac);
+	av->traffic_class = grh->traffic_class;
+	av->hop_limit = grh->hop_limit;
+	return 0;
+}
+
+void rlo_av_put(struct rlo_av *av)
+{
+	rdma_put_gid_attr(av->sgid_attr);
+	av->sgid_attr = NULL;
+}
+
+bool rlo_is_own(const struct rlo_av *av)
+{
+	return ether_addr_equal(av->smac, av->dmac);
+}
+
+/* Devices that frames may be for. Read under RCU. */
+static LIST_HEAD(devices);
+static DEFINE_SPINLOCK(devices_lock);
+
+struct rlo_device_object *rlo_device_alloc(struct net_device *ndev)
+{
+	struct rlo_device_object *object = ib_alloc_device(rlo_device_object, ib);
+
+	if (!object)
+		return NULL;
+	INIT_LIST_HEAD(&object->list);
+	dev_hold(ndev);
+	object->ndev = ndev;
+	return object;
+}
+
+void rlo_device_free(struct rlo_device_object *object)
+{
+	if (object->ndev)
+		dev_put(object->ndev);
+	ib_dealloc_device(&object->ib);
+}
+
+void rlo_device_list(struct rlo_device_object *object)
+{
+	spin_lock(&devices_lock);
+	list_add_tail_rcu(&object->list, &devices);
+	spin_unlock(&devices_lock);
+}
+
+void rlo_device_unlist(struct rlo_device_object *object)
+{
+	spin_lock(&devices_lock);
+	list_del_rcu(&object->list);
+	spin_unlock(&devices_lock);
+	synchronize_net();
+	dev_put(object->ndev);
+	object->ndev = NULL;
+}
+
+void rlo_device_each(bool (*visit)(const void *own, void *context), void *context,
+		     struct net_device *dev)
+{
+	struct rlo_device_object *object;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(object, &devices, list) {
+		if (dev && object->ndev != dev && !netdev_has_upper_dev_all_rcu(object->ndev, dev))
+			continue;
+		if (visit(object->own, context))
+			break;
+	}
+	rcu_read_unlock();
+}
+
+int rlo_device_register(struct rlo_device_object *object, const char *name,
+			struct device *dma_device)
+{
+	int ret = ib_device_set_netdev(&object->ib, object->ndev, 1);
+
+	if (ret)
+		return ret;
+	return ib_register_device(&object->ib, name, dma_device);
+}
+
+int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr)
+{
+	struct net_device *ndev = ib_device_get_netdev(ib, 1);
+	int ret;
+
+	if (!ndev)
+		return -ENODEV;
+	ret = ib_get_eth_speed(ib, 1, &attr->active_speed, &attr->active_width);
+	attr->state = ib_get_curr_port_state(ndev);
+	if (attr->state == IB_PORT_ACTIVE)
+		attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
+	else if (netif_get_flags(ndev) & IFF_UP)
+		attr->phys_state = IB_PORT_PHYS_STATE_POLLING;
+	else
+		attr->phys_state = IB_PORT_PHYS_STATE_DISABLED;
+	dev_put(ndev);
+	return ret;
+}
+
+int rlo_processors(void)
+{
+	return num_possible_cpus();
+}
+
+void rlo_set_ops(struct ib_device *ib, const struct ib_device_ops *ops)
+{
+	static const struct ib_device_ops owned = { .owner = THIS_MODULE };
+
+	ib->node_type = RDMA_NODE_IB_CA;
+	ib_set_device_ops(ib, &owned);
+	ib_set_device_ops(ib, ops);
+}
+
+void rlo_immutable(struct ib_port_immutable *immutable, const struct ib_port_attr *attr)
+{
+	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	immutable->pkey_tbl_len = attr->pkey_tbl_len;
+	immutable->gid_tbl_len = attr->gid_tbl_len;
+	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
+}
+
+void rlo_guid(struct net_device *ndev, __be64 *guid)
+{
+	u8 mac[ETH_ALEN];
+
+	/* lo has no hardware address, and GUIDs have to differ. */
+	if (ndev->addr_len == ETH_ALEN && is_valid_ether_addr(ndev->dev_addr))
+		ether_addr_copy(mac, ndev->dev_addr);
+	else
+		eth_random_addr(mac);
+	addrconf_addr_eui48((u8 *)guid, mac);
+}
+
+/* A device on no bus, for the DMA API to check addresses by. */
+struct device *rlo_bus_create(int id, unsigned int bits)
+{
+	struct platform_device *pdev = platform_device_register_simple("rlo", id, NULL, 0);
+	int ret;
+
+	if (IS_ERR(pdev))
+		return ERR_CAST(pdev);
+	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(bits));
+	if (ret) {
+		platform_device_unregister(pdev);
+		return ERR_PTR(ret);
+	}
+	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
+	return &pdev->dev;
+}
+
+void rlo_bus_destroy(struct device *dev)
+{
+	platform_device_unregister(to_platform_device(dev));
+}
+
+void rlo_event_qp(struct ib_qp *qp, enum ib_event_type type)
+{
+	struct ib_event event = { .device = qp->device, .element.qp = qp, .event = type };
+
+	if (qp->event_handler)
+		qp->event_handler(&event, qp->qp_context);
+}
+
+void rlo_event_cq(struct ib_cq *cq, enum ib_event_type type)
+{
+	struct ib_event event = { .device = cq->device, .element.cq = cq, .event = type };
+
+	if (cq->event_handler)
+		cq->event_handler(&event, cq->cq_context);
+}
+
+void rlo_event_srq(struct ib_srq *srq, enum ib_event_type type)
+{
+	struct ib_event event = { .device = srq->device, .element.srq = srq, .event = type };
+
+	if (srq->event_handler)
+		srq->event_handler(&event, srq->srq_context);
+}
+
+struct rdma_hw_stats *rlo_stats_alloc(const struct rdma_stat_desc *descs, int count)
+{
+	return rdma_alloc_hw_stats_struct(descs, count, RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
+
+u64 rlo_random(void)
+{
+	return get_random_u64();
+}
+
+void rlo_cond_resched(void)
+{
+	cond_resched();
+}

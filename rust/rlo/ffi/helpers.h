@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What Rust cannot name of the kernel: macros, inline functions, and C objects
+ * that only C looks into.
+ */
+#ifndef RLO_HELPERS_H
+#define RLO_HELPERS_H
+
+#include <linux/hrtimer.h>
+#include <linux/irq_work.h>
+#include <linux/netdevice.h>
+#include <linux/skbuff.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+
+/* A work item on the module's queue, and a timer that starts it. */
+struct rlo_task {
+	struct work_struct work;
+	struct hrtimer timer;
+	void (*run)(struct rlo_task *task);
+};
+
+int rlo_queue_create(void);
+void rlo_queue_destroy(void);
+
+/* run is called in process context, once at a time for a task. */
+void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task));
+/* From any context. */
+void rlo_task_kick(struct rlo_task *task);
+/* From any context; a later call replaces the time. */
+void rlo_task_kick_after(struct rlo_task *task, u64 nanoseconds);
+/* Sleeps until run has returned; nobody may kick any more. */
+void rlo_task_stop(struct rlo_task *task);
+
+/* The interrupt of a completion queue: calls its comp_handler in hardirq context. */
+struct rlo_bell {
+	struct irq_work work;
+	struct ib_cq *cq;
+};
+
+void rlo_bell_init(struct rlo_bell *bell, struct ib_cq *cq);
+/* From any context. */
+void rlo_bell_ring(struct rlo_bell *bell);
+/* Sleeps until the handler has returned. */
+void rlo_bell_sync(struct rlo_bell *bell);
+
+u64 rlo_now(void);
+/* In process context. */
+void rlo_cond_resched(void);
+u64 rlo_random(void);
+
+/*
+ * The kernel's address of what a device address stands for, or NULL where there is
+ * no memory of the direct map. dev is NULL for devices whose addresses are the
+ * kernel's own.
+ */
+void *rlo_address(struct device *dev, u64 address, size_t len);
+
+/* From where to where a queue pair or a datagram goes. Holds the GID's entry. */
+struct rlo_av {
+	const struct ib_gid_attr *sgid_attr;
+	union ib_gid sgid;
+	union ib_gid dgid;
+	u8 smac[ETH_ALEN];
+	u8 dmac[ETH_ALEN];
+	u8 traffic_class;
+	u8 hop_limit;
+};
+
+/* -EINVAL where the attributes name no GID, -ENODEV where its interface is gone. */
+int rlo_av_init(struct rlo_av *av, const struct rdma_ah_attr *attr);
+void rlo_av_put(struct rlo_av *av);
+
+enum rlo_frame_kind {
+	RLO_FRAME_PING = 1,
+	RLO_FRAME_PONG = 2,
+	RLO_FRAME_DATAGRAM = 3,
+};
+
+#define RLO_FRAME_IMMEDIATE 1
+#define RLO_FRAME_SOLICITED 2
+
+/*
+ * What goes over the interfaces: proof that one can be reached from the other, and
+ * datagrams. Numbers are the machine's own, since no other machine reads them.
+ */
+struct rlo_frame {
+	u32 magic;
+	u16 kind;
+	u16 flags;
+	u64 nonce;
+	u64 token;
+	union ib_gid sgid;
+	union ib_gid dgid;
+	u32 src_qpn;
+	u32 dest_qpn;
+	u32 qkey;
+	u32 immediate;
+	u32 len;
+	u8 traffic_class;
+	u8 hop_limit;
+	u16 pkey;
+};
+
+#define RLO_FRAME_MAGIC 0x726c6f31
+
+/*
+ * A frame with room for a payload, or NULL: no memory, interface gone or down,
+ * payload longer than the interface takes. From any context.
+ */
+struct sk_buff *rlo_frame_new(const struct rlo_av *av, const struct rlo_frame *head,
+			      void **payload);
+/* The answer to a frame, back by the way it came. Takes no reference; may be NULL. */
+void rlo_frame_answer(struct sk_buff *to, const struct rlo_frame *head);
+/* With interrupts on. Takes the frame. */
+void rlo_frame_send(struct sk_buff *skb);
+
+/* The 40 bytes before a datagram's payload: the IP header of RoCE v2. */
+void rlo_grh_fill(u8 grh[40], const struct rlo_frame *head);
+/* RDMA_NETWORK_IPV4 or RDMA_NETWORK_IPV6. */
+u8 rlo_network_type(const struct rlo_frame *head);
+
+int rlo_frames_init(void);
+void rlo_frames_exit(void);
+
+struct rlo_device_object {
+	struct ib_device ib;
+	/* What Rust has beside it; see device.rs. */
+	const void *own;
+	struct net_device *ndev;
+	struct list_head list;
+};
+
+/* Holds the interface. */
+struct rlo_device_object *rlo_device_alloc(struct net_device *ndev);
+/* Of one that was never registered. */
+void rlo_device_free(struct rlo_device_object *object);
+int rlo_device_register(struct rlo_device_object *object, const char *name,
+			struct device *dma_device);
+/*
+ * From now on frames are for it, and until it is taken off the list, which sleeps
+ * and lets go of the interface.
+ */
+void rlo_device_list(struct rlo_device_object *object);
+void rlo_device_unlist(struct rlo_device_object *object);
+/*
+ * Visits what Rust has of each device, or of those on dev and below it, until one
+ * returns true. Under RCU: visit may not sleep.
+ */
+void rlo_device_each(bool (*visit)(const void *own, void *context), void *context,
+		     struct net_device *dev);
+/* Whether it leads back to the interface it comes from. */
+bool rlo_is_own(const struct rlo_av *av);
+int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr);
+int rlo_processors(void);
+/* The module owns what the table names. */
+void rlo_set_ops(struct ib_device *ib, const struct ib_device_ops *ops);
+void rlo_immutable(struct ib_port_immutable *immutable, const struct ib_port_attr *attr);
+void rlo_guid(struct net_device *ndev, __be64 *guid);
+
+struct device *rlo_bus_create(int id, unsigned int bits);
+void rlo_bus_destroy(struct device *dev);
+
+int rlo_link_register(void);
+void rlo_link_unregister(void);
+
+void rlo_event_qp(struct ib_qp *qp, enum ib_event_type type);
+void rlo_event_cq(struct ib_cq *cq, enum ib_event_type type);
+void rlo_event_srq(struct ib_srq *srq, enum ib_event_type type);
+
+struct rdma_hw_stats *rlo_stats_alloc(const struct rdma_stat_desc *descs, int count);
+
+/* Limits and habits of devices made from now on. Module parameters. */
+struct rlo_knobs {
+	unsigned int dma_bits;
+	unsigned int no_dma_lkey;
+	unsigned int max_qp;
+	unsigned int max_qp_wr;
+	unsigned int max_sge;
+	unsigned int max_sge_rd;
+	unsigned int max_rd_atomic;
+	unsigned int max_cqe;
+	unsigned int max_mr_pages;
+	unsigned int max_inline;
+	unsigned int max_srq_wr;
+	unsigned int no_srq;
+	unsigned int no_mem_mgt;
+	unsigned int inline_bytes;
+};
+
+extern struct rlo_knobs rlo_knobs;
+
+enum rlo_sizes {
+	RLO_SIZEOF_ib_device = sizeof(struct ib_device),
+	RLO_SIZEOF_ib_device_ops = sizeof(struct ib_device_ops),
+	RLO_SIZEOF_ib_qp = sizeof(struct ib_qp),
+	RLO_SIZEOF_ib_cq = sizeof(struct ib_cq),
+	RLO_SIZEOF_ib_srq = sizeof(struct ib_srq),
+	RLO_SIZEOF_ib_pd = sizeof(struct ib_pd),
+	RLO_SIZEOF_ib_ah = sizeof(struct ib_ah),
+	RLO_SIZEOF_ib_mr = sizeof(struct ib_mr),
+	RLO_SIZEOF_ib_wc = sizeof(struct ib_wc),
+	RLO_SIZEOF_ib_qp_attr = sizeof(struct ib_qp_attr),
+	RLO_SIZEOF_ib_qp_init_attr = sizeof(struct ib_qp_init_attr),
+	RLO_SIZEOF_ib_send_wr = sizeof(struct ib_send_wr),
+	RLO_SIZEOF_ib_rdma_wr = sizeof(struct ib_rdma_wr),
+	RLO_SIZEOF_ib_reg_wr = sizeof(struct ib_reg_wr),
+	RLO_SIZEOF_ib_ud_wr = sizeof(struct ib_ud_wr),
+	RLO_SIZEOF_ib_recv_wr = sizeof(struct ib_recv_wr),
+	RLO_SIZEOF_ib_device_attr = sizeof(struct ib_device_attr),
+	RLO_SIZEOF_ib_port_attr = sizeof(struct ib_port_attr),
+	RLO_SIZEOF_rlo_task = sizeof(struct rlo_task),
+	RLO_SIZEOF_rlo_bell = sizeof(struct rlo_bell),
+	RLO_SIZEOF_rlo_av = sizeof(struct rlo_av),
+	RLO_SIZEOF_rlo_frame = sizeof(struct rlo_frame),
+	RLO_SIZEOF_rlo_device_object = sizeof(struct rlo_device_object),
+};
+
+/* What Rust gives to C. */
+void rlo_frame_received(struct net_device *dev, struct sk_buff *skb, const struct rlo_frame *head,
+			const void *payload);
+int rlo_link_add(const char *name, struct net_device *ndev);
+
+#endif

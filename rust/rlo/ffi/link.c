@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * `rdma link add NAME type rlo netdev DEV`, and interfaces that go.
+ */
+#include <linux/netdevice.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_netlink.h>
+
+#include "helpers.h"
+
+/* The kernel has no number for us. It is compared, and never shown to programs. */
+#define DRIVER_ID ((enum rdma_driver_id)0x726c6f)
+
+static int new_link(const char *name, struct net_device *ndev)
+{
+	struct ib_device *ib;
+
+	if (ndev->type != ARPHRD_ETHER && ndev->type != ARPHRD_LOOPBACK)
+		return -EOPNOTSUPP;
+	ib = ib_device_get_by_netdev(ndev, DRIVER_ID);
+	if (ib) {
+		ib_device_put(ib);
+		return -EEXIST;
+	}
+	return rlo_link_add(name, ndev);
+}
+
+static struct rdma_link_ops link_ops = {
+	.type = "rlo",
+	.newlink = new_link,
+};
+
+static int netdev_event(struct notifier_block *block, unsigned long event, void *arg)
+{
+	struct net_device *ndev = netdev_notifier_info_to_dev(arg);
+	struct ib_device *ib;
+
+	if (event != NETDEV_UNREGISTER)
+		return NOTIFY_DONE;
+	ib = ib_device_get_by_netdev(ndev, DRIVER_ID);
+	if (!ib)
+		return NOTIFY_DONE;
+	/* Asynchronous: users of the device may need the lock that is held here. */
+	ib_unregister_device_queued(ib);
+	ib_device_put(ib);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block netdev_block = {
+	.notifier_call = netdev_event,
+};
+
+int rlo_link_register(void)
+{
+	int ret = register_netdevice_notifier(&netdev_block);
+
+	if (ret)
+		return ret;
+	rdma_link_register(&link_ops);
+	return 0;
+}
+
+void rlo_link_unregister(void)
+{
+	rdma_link_unregister(&link_ops);
+	ib_unregister_driver(DRIVER_ID);
+	unregister_netdevice_notifier(&netdev_block);
+}
+
+MODULE_ALIAS_RDMA_LINK("rlo");

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whether one interface can be reached from another, and whose it is.
+//!
+//! Nothing is looked up: a frame is sent to the peer's hardware address, by the interface of the
+//! source's GID, and the device that gets it answers. So the network decides, with its bridges,
+//! VLANs and filters, as it does about every other frame. While queue pairs use the answer the
+//! question is repeated; where three in a row stay without one, the peer is out of reach.
+//!
+//! Contexts: [`Joint::join`] and [`Joint::leave`] sleep; the rest works in any.
+
+use crate::{
+    device::Device,
+    ffi,
+    task::{
+        self,
+        Run,
+        Task, //
+    },
+};
+use core::mem::offset_of;
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLockIrq, //
+    },
+};
+
+/// From where to where. Holds the entry of the GID table.
+///
+/// # Invariants
+///
+/// `0` was filled by `rlo_av_init` and not put.
+pub(crate) struct Av(pub(crate) ffi::rlo_av);
+
+// SAFETY: The table's entries are counted, and may be used from any thread.
+unsafe impl Send for Av {}
+// SAFETY: As above.
+unsafe impl Sync for Av {}
+
+impl Av {
+    /// # Safety
+    ///
+    /// `attr` is valid, and its GID's entry held by the caller meanwhile.
+    pub(crate) unsafe fn new(attr: *const ffi::rdma_ah_attr) -> Result<Self> {
+        let mut av = ffi::rlo_av::default();
+        // SAFETY: Both are valid.
+        kernel::error::to_result(unsafe { ffi::rlo_av_init(&mut av, attr) })?;
+        Ok(Self(av))
+    }
+
+    /// Whether it leads back to its own interface.
+    pub(crate) fn is_own(&self) -> bool {
+        self.0.smac == self.0.dmac
+    }
+
+    pub(crate) fn sgid(&self) -> [u8; 16] {
+        // SAFETY: Every bit pattern is a GID.
+        unsafe { self.0.sgid.raw }
+    }
+
+    pub(crate) fn dgid(&self) -> [u8; 16] {
+        // SAFETY: As above.
+        unsafe { self.0.dgid.raw }
+    }
+
+    /// Whether what goes by `other` comes from where this one goes to.
+    pub(crate) fn is_reverse_of(&self, other: &Self) -> bool {
+        self.sgid() == other.dgid() && self.dgid() == other.sgid() && self.0.dmac == other.0.smac
+    }
+}
+
+impl Drop for Av {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { ffi::rlo_av_put(&mut self.0) }
+    }
+}
+
+/// Between the first questions, in nanoseconds; doubled until `SLOW`.
+const FAST: u64 = 10_000_000;
+const SLOW: u64 = 1_000_000_000;
+const PATIENCE: u32 = 3;
+
+struct State {
+    peer: Option<Arc<Device>>,
+    /// Questions without an answer since the last one.
+    unanswered: u32,
+    interval: u64,
+    /// Queue pairs that use it. With none it asks no more.
+    users: usize,
+}
+
+/// A way from one of our interfaces to a hardware address.
+#[pin_data]
+pub(crate) struct Joint {
+    pub(crate) av: Av,
+    nonce: u64,
+    /// That of our own device, for the counters. The device outlives its queue pairs, and these
+    /// the joint's task.
+    device: Arc<Device>,
+    #[pin]
+    state: SpinLockIrq<State>,
+    #[pin]
+    task: Task<Joint>,
+}
+
+// SAFETY: The offset is that of the field.
+unsafe impl Run for Joint {
+    const TASK_OFFSET: usize = offset_of!(Joint, task);
+
+    fn run(&self) {
+        let (wait, lost) = {
+            let mut guard = self.state.lock();
+            let state = &mut *guard;
+            if state.users == 0 {
+                return;
+            }
+            let mut lost = None;
+            if state.unanswered >= PATIENCE {
+                lost = state.peer.take();
+            }
+            state.unanswered = state.unanswered.saturating_add(1);
+            state.interval = match state.peer {
+                Some(_) => SLOW,
+                None => (state.interval * 2).clamp(FAST, SLOW),
+            };
+            (state.interval, lost)
+        };
+        drop(lost);
+        self.ask();
+        self.task.kick_after(wait);
+    }
+}
+
+impl Joint {
+    /// The way that `av` describes: one that is known already, or a new one.
+    pub(crate) fn join(device: &Arc<Device>, av: Av) -> Result<Arc<Self>> {
+        if let Some(known) = device.joints.lock().iter().find(|joint| {
+            joint.av.0.sgid_attr == av.0.sgid_attr
+                && joint.av.0.dmac == av.0.dmac
+                && joint.av.0.smac == av.0.smac
+                && joint.av.dgid() == av.dgid()
+        }) {
+            known.state.lock().users += 1;
+            return Ok(known.clone());
+        }
+        let own = av.is_own();
+        let nonce = device.random();
+        let joint = Arc::pin_init(
+            pin_init!(Self {
+                av,
+                nonce,
+                device: device.clone(),
+                state <- new_spinlock_irq!(State {
+                    peer: own.then(|| device.clone()),
+                    unanswered: 0,
+                    interval: FAST,
+                    users: 1,
+                }),
+                task <- Task::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        if own {
+            return Ok(joint);
+        }
+        device.add_joint(&joint)?;
+        joint.ask();
+        joint.task.kick_after(FAST);
+        Ok(joint)
+    }
+
+    /// One user less.
+    pub(crate) fn leave(this: Arc<Self>) {
+        let peer = {
+            // The list's lock first: nobody finds it there meanwhile.
+            let mut joints = this.device.joints.lock();
+            let mut state = this.state.lock();
+            state.users -= 1;
+            if state.users > 0 {
+                return;
+            }
+            if let Some(at) = joints.iter().position(|joint| Arc::ptr_eq(joint, &this)) {
+                // Its last reference is ours.
+                let _ = joints.remove(at);
+            }
+            state.peer.take()
+        };
+        drop(peer);
+        this.task.stop();
+    }
+
+    /// The device at the other end, if it can be reached.
+    pub(crate) fn peer(&self) -> Option<Arc<Device>> {
+        self.state.lock().peer.clone()
+    }
+
+    fn ask(&self) {
+        let mut head = ffi::rlo_frame {
+            magic: ffi::RLO_FRAME_MAGIC,
+            kind: ffi::rlo_frame_kind_RLO_FRAME_PING as u16,
+            nonce: self.nonce,
+            ..Default::default()
+        };
+        head.sgid = self.av.0.sgid;
+        head.dgid = self.av.0.dgid;
+        self.device.counters.probes_sent.one();
+        send(&self.av, &head, |_| true);
+    }
+
+    /// An answer came. In softirq context.
+    pub(crate) fn answered(&self, nonce: u64, peer: &Arc<Device>) -> bool {
+        if self.nonce != nonce {
+            return false;
+        }
+        let former = {
+            let mut state = self.state.lock();
+            if state.users == 0 {
+                return true;
+            }
+            state.unanswered = 0;
+            state.peer.replace(peer.clone())
+        };
+        drop(former);
+        true
+    }
+
+    /// The interface has gone down, or its peer: ask at once.
+    pub(crate) fn doubt(&self) {
+        self.task.kick();
+    }
+}
+
+/// Sends a frame with a payload that `fill` writes. In process context, with interrupts on.
+pub(crate) fn send(
+    av: &Av,
+    head: &ffi::rlo_frame,
+    fill: impl FnOnce(&mut [u8]) -> bool,
+) -> bool {
+    let mut payload = core::ptr::null_mut();
+    // SAFETY: All are valid, by the invariant of `Av`.
+    let frame = unsafe { ffi::rlo_frame_new(&av.0, head, &mut payload) };
+    if frame.is_null() {
+        return false;
+    }
+    let bytes = if head.len == 0 {
+        &mut []
+    } else {
+        // SAFETY: The frame has room for so many bytes there, and nobody else has the frame.
+        unsafe { core::slice::from_raw_parts_mut(payload.cast::<u8>(), head.len as usize) }
+    };
+    let good = fill(bytes);
+    // SAFETY: The frame is ours, and goes.
+    unsafe { ffi::rlo_frame_send(frame) };
+    good
+}
+
+/// A frame came in by an interface: from the wire, so nothing in it is believed.
+///
+/// # Safety
+///
+/// All are valid for the call, and `head.len` bytes follow at `payload`.
+#[no_mangle]
+unsafe extern "C" fn rlo_frame_received(
+    dev: *mut ffi::net_device,
+    skb: *mut ffi::sk_buff,
+    head: *const ffi::rlo_frame,
+    payload: *const c_void,
+) {
+    // SAFETY: Valid for the call.
+    let head = unsafe { &*head };
+    // SAFETY: As many bytes follow as `len` says; the caller has checked.
+    let payload = unsafe { core::slice::from_raw_parts(payload.cast::<u8>(), head.len as usize) };
+    let Some(device) = Device::on(dev) else {
+        return;
+    };
+    match u32::from(head.kind) {
+        ffi::rlo_frame_kind_RLO_FRAME_PING => {
+            if device.is_silent() {
+                return;
+            }
+            let answer = ffi::rlo_frame {
+                kind: ffi::rlo_frame_kind_RLO_FRAME_PONG as u16,
+                token: device.token,
+                len: 0,
+                ..*head
+            };
+            device.counters.probes_answered.one();
+            // SAFETY: Both are valid for the call.
+            unsafe { ffi::rlo_frame_answer(skb, &answer) };
+        }
+        ffi::rlo_frame_kind_RLO_FRAME_PONG => {
+            if let Some(peer) = Device::with_token(head.token) {
+                let joints = device.joints.lock();
+                for joint in joints.iter() {
+                    if joint.answered(head.nonce, &peer) {
+                        break;
+                    }
+                }
+            }
+        }
+        ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM => crate::datagram::receive(&device, head, payload),
+        _ => {}
+    }
+}
+
+/// How long a request that found its peer out of reach waits before it tries again.
+pub(crate) fn pause(since: u64) -> u64 {
+    (task::now().saturating_sub(since) / 2).clamp(200_000, 20_000_000)
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From what a consumer calls memory (keys, device addresses) to bytes that can be copied.
+//!
+//! Contexts: any.
+
+use crate::{
+    device::Device,
+    ffi,
+    mr::{
+        Mr,
+        Use, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The key of all memory, for local use. Index 1 of the table of regions is left free for it.
+pub(crate) const DMA_LKEY: u32 = 0x0100;
+
+pub(crate) const LOCAL_WRITE: u32 = ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
+pub(crate) const REMOTE_WRITE: u32 = ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
+pub(crate) const REMOTE_READ: u32 = ffi::ib_access_flags_IB_ACCESS_REMOTE_READ;
+
+/// A key, a bound, a right, a protection domain: access is refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused;
+
+/// A run of bytes in the kernel's address space.
+///
+/// # Invariants
+///
+/// While it exists, `len` bytes from `start` are memory that a consumer has registered, or has
+/// given by a work request that is not complete.
+pub(crate) struct Piece {
+    pub(crate) start: *mut u8,
+    pub(crate) len: usize,
+    _use: Option<Use>,
+}
+
+impl Piece {
+    pub(crate) fn new(start: *mut u8, len: usize, held: Option<Use>) -> Self {
+        Self {
+            start,
+            len,
+            _use: held,
+        }
+    }
+}
+
+/// One end of a copy.
+#[derive(Clone, Copy)]
+pub(crate) enum Side<'a> {
+    /// The pieces of a work request; `rights` is 0 to read, or `LOCAL_WRITE`.
+    Local {
+        pieces: &'a [ffi::ib_sge],
+        rights: u32,
+    },
+    /// A peer's memory.
+    Remote { key: u32, address: u64, rights: u32 },
+    /// Bytes that came with the work request.
+    Inline(&'a [u8]),
+}
+
+/// A side with the device and the protection domain that its keys belong to.
+#[derive(Clone, Copy)]
+pub(crate) struct End<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) pd: usize,
+    pub(crate) side: Side<'a>,
+}
+
+impl End<'_> {
+    /// At most `want` bytes from `offset` on.
+    pub(crate) fn piece(&self, offset: u64, want: usize) -> Result<Piece, Refused> {
+        match self.side {
+            Side::Inline(bytes) => {
+                let rest = bytes.get(offset as usize..).ok_or(Refused)?;
+                let len = rest.len().min(want);
+                Ok(Piece::new(rest.as_ptr().cast_mut(), len, None))
+            }
+            Side::Remote {
+                key,
+                address,
+                rights,
+            } => {
+                let address = address.checked_add(offset).ok_or(Refused)?;
+                let region = self.region(key).ok_or(Refused)?;
+                Mr::piece(&region, key, self.pd, address, want, rights, self.device)
+            }
+            Side::Local { pieces, rights } => {
+                let mut before = 0u64;
+                for sge in pieces {
+                    let end = before + u64::from(sge.length);
+                    if offset < end {
+                        let want = want.min((end - offset) as usize);
+                        let address = sge.addr.checked_add(offset - before).ok_or(Refused)?;
+                        return self.local(sge.lkey, address, want, rights);
+                    }
+                    before = end;
+                }
+                Err(Refused)
+            }
+        }
+    }
+
+    fn region(&self, key: u32) -> Option<Arc<Mr>> {
+        self.device.regions.get(key >> 8)
+    }
+
+    fn local(&self, key: u32, address: u64, want: usize, rights: u32) -> Result<Piece, Refused> {
+        if key == DMA_LKEY && self.device.limits.dma_lkey {
+            let start = self.device.address(address, want).ok_or(Refused)?;
+            return Ok(Piece::new(start, want, None));
+        }
+        let region = self.region(key).ok_or(Refused)?;
+        Mr::piece(&region, key, self.pd, address, want, rights, self.device)
+    }
+}
+
+/// At which end a copy was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Source,
+    Destination,
+}
+
+/// Copies `len` bytes, from an offset at the one end to an offset at the other.
+pub(crate) fn copy(
+    (from, from_offset): (End<'_>, u64),
+    (to, to_offset): (End<'_>, u64),
+    len: usize,
+) -> Result<(), Fault> {
+    let mut done = 0;
+    while done < len {
+        let source = from
+            .piece(from_offset + done as u64, len - done)
+            .map_err(|_| Fault::Source)?;
+        let target = to
+            .piece(to_offset + done as u64, source.len)
+            .map_err(|_| Fault::Destination)?;
+        // SAFETY: Both are valid for so long, by the invariant of `Piece`. Consumers may write to
+        // what they have posted, and the same memory may be at both ends, hence no slices and a
+        // copy that allows for overlap.
+        unsafe { core::ptr::copy(source.start, target.start, target.len) };
+        done += target.len;
+    }
+    Ok(())
+}
+
+/// Whether all of a range could be reached; before the first byte is copied to a peer's memory,
+/// which a refused request leaves as it was.
+pub(crate) fn check(end: End<'_>, len: u64) -> Result<(), Refused> {
+    let mut done = 0;
+    while done < len {
+        let want = usize::try_from(len - done).unwrap_or(usize::MAX);
+        done += end.piece(done, want)?.len as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions: what keys stand for.
+//!
+//! Contexts: looking and registering work in any context; [`Mr::settle`] sleeps. The lock of a
+//! region is a leaf.
+
+use crate::{
+    device::Device,
+    memory::{
+        Piece,
+        Refused, //
+    },
+    task,
+};
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        SpinLockIrq, //
+    },
+};
+
+const PAGE_SHIFT: u32 = kernel::page::PAGE_SHIFT as u32;
+const PAGE_MASK: u64 = (1 << PAGE_SHIFT) - 1;
+
+/// What a region describes.
+struct State {
+    /// The lower eight bits of the key that is good.
+    key: u8,
+    valid: bool,
+    rights: u32,
+    start: u64,
+    len: u64,
+    /// Device addresses of the pages that `start` lies in the first of.
+    pages: KVVec<u64>,
+    /// The pages of the next registration.
+    mapped: KVVec<u64>,
+    /// There are such.
+    fresh: bool,
+}
+
+/// A region.
+#[pin_data]
+pub(crate) struct Mr {
+    /// The upper 24 bits of its keys.
+    pub(crate) index: u32,
+    /// Address of its protection domain, which outlives it; compared only.
+    pub(crate) pd: usize,
+    /// It describes all memory: device addresses stand for themselves.
+    all: bool,
+    max_pages: usize,
+    #[pin]
+    state: SpinLockIrq<State>,
+    /// Copies that are going on.
+    uses: Atomic<i32>,
+}
+
+/// The right to go on with a copy.
+pub(crate) struct Use(Arc<Mr>);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.0.uses.fetch_sub(1, Release);
+    }
+}
+
+/// What a consumer asks for with IB_WR_REG_MR.
+#[derive(Clone, Copy)]
+pub(crate) struct Registration {
+    pub(crate) key: u32,
+    pub(crate) rights: u32,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+}
+
+impl Mr {
+    pub(crate) fn new(
+        index: u32,
+        pd: usize,
+        max_pages: usize,
+        all: Option<u32>,
+    ) -> Result<Arc<Self>> {
+        let pages = KVVec::with_capacity(max_pages, GFP_KERNEL)?;
+        let mapped = KVVec::with_capacity(max_pages, GFP_KERNEL)?;
+        let (valid, rights) = (all.is_some(), all.unwrap_or(0));
+        Arc::pin_init(
+            pin_init!(Self {
+                index,
+                pd,
+                all: valid,
+                max_pages,
+                state <- new_spinlock_irq!(State {
+                    key: 0,
+                    valid,
+                    rights,
+                    start: 0,
+                    len: u64::MAX,
+                    pages,
+                    mapped,
+                    fresh: false,
+                }),
+                uses: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Begins a new list of pages for the next registration.
+    pub(crate) fn begin_map(&self) {
+        let mut state = self.state.lock();
+        state.mapped.clear();
+        state.fresh = true;
+    }
+
+    /// Adds a page; -ENOMEM when there is no room.
+    pub(crate) fn map_page(&self, address: u64) -> Result {
+        let mut state = self.state.lock();
+        if state.mapped.len() >= self.max_pages {
+            return Err(ENOMEM);
+        }
+        state
+            .mapped
+            .push_within_capacity(address)
+            .map_err(|_| ENOMEM)
+    }
+
+    /// A registration is carried out: in the order of the queue pair's work.
+    pub(crate) fn register(&self, pd: usize, wanted: Registration) -> Result<(), Refused> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        if self.all || self.pd != pd || state.valid || wanted.key >> 8 != self.index {
+            return Err(Refused);
+        }
+        if state.fresh {
+            core::mem::swap(&mut state.pages, &mut state.mapped);
+            state.fresh = false;
+        }
+        let room = (state.pages.len() as u64) << PAGE_SHIFT;
+        if wanted.len > room.saturating_sub(wanted.start & PAGE_MASK) {
+            return Err(Refused);
+        }
+        state.valid = true;
+        state.key = wanted.key as u8;
+        state.rights = wanted.rights;
+        state.start = wanted.start;
+        state.len = wanted.len;
+        Ok(())
+    }
+
+    /// No copy begins from here on; [`Self::is_quiet`] says when the last one has ended.
+    pub(crate) fn invalidate(&self, pd: usize, key: u32) -> Result<(), Refused> {
+        let mut state = self.state.lock();
+        if self.all || self.pd != pd || state.key != key as u8 {
+            return Err(Refused);
+        }
+        state.valid = false;
+        Ok(())
+    }
+
+    /// The region goes, whatever its key is. Sleeps until no copy goes on.
+    pub(crate) fn revoke(&self) {
+        self.state.lock().valid = false;
+        self.settle();
+        // The lists go here, where that may sleep, and not with the last reference.
+        let lists = {
+            let mut state = self.state.lock();
+            (
+                core::mem::replace(&mut state.pages, KVVec::new()),
+                core::mem::replace(&mut state.mapped, KVVec::new()),
+            )
+        };
+        drop(lists);
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.uses.load(Acquire) == 0
+    }
+
+    /// Sleeps until no copy goes on.
+    pub(crate) fn settle(&self) {
+        while !self.is_quiet() {
+            task::moment();
+        }
+    }
+
+    /// At most `want` bytes from `address` on, which is all that lies in one run of pages.
+    pub(crate) fn piece(
+        this: &Arc<Self>,
+        key: u32,
+        pd: usize,
+        address: u64,
+        want: usize,
+        rights: u32,
+        device: &Device,
+    ) -> Result<Piece, Refused> {
+        let state = this.state.lock();
+        if !state.valid || state.key != key as u8 || this.pd != pd {
+            return Err(Refused);
+        }
+        if state.rights & rights != rights {
+            return Err(Refused);
+        }
+        let (start, len) = if this.all {
+            (address, want)
+        } else {
+            let offset = address.checked_sub(state.start).ok_or(Refused)?;
+            let rest = state.len.checked_sub(offset).ok_or(Refused)?;
+            if rest < want as u64 {
+                return Err(Refused);
+            }
+            let place = (state.start & PAGE_MASK) + offset;
+            let within = place & PAGE_MASK;
+            let mut index = (place >> PAGE_SHIFT) as usize;
+            let mut last = *state.pages.get(index).ok_or(Refused)?;
+            let first = last + within;
+            let mut len = ((1 << PAGE_SHIFT) - within) as usize;
+            while len < want {
+                index += 1;
+                match state.pages.get(index) {
+                    Some(&page) if page == last + (1 << PAGE_SHIFT) => last = page,
+                    _ => break,
+                }
+                len += 1 << PAGE_SHIFT;
+            }
+            (first, len.min(want))
+        };
+        let start = device.address(start, len).ok_or(Refused)?;
+        this.uses.fetch_add(1, Relaxed);
+        Ok(Piece::new(start, len, Some(Use(this.clone()))))
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Posted receives: of a queue pair, or shared by several.
+//!
+//! Contexts: any, but for making and stopping.
+
+use crate::{
+    ffi,
+    names::event,
+    task::{
+        Run,
+        Task, //
+    },
+};
+use core::mem::offset_of;
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLockIrq, //
+    },
+};
+
+/// Most pieces of a work request, sends and receives alike.
+pub(crate) const MAX_PIECES: usize = 16;
+
+/// A receive that has been taken from its queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Receive {
+    pub(crate) id: u64,
+    count: usize,
+    pieces: [ffi::ib_sge; MAX_PIECES],
+}
+
+impl Receive {
+    pub(crate) fn pieces(&self) -> &[ffi::ib_sge] {
+        self.pieces.get(..self.count).unwrap_or(&[])
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn len(&self) -> u64 {
+        self.pieces().iter().map(|sge| u64::from(sge.length)).sum()
+    }
+}
+
+/// A ring of receives.
+///
+/// # Invariants
+///
+/// `len <= ids.len()`; `pieces` has `each` elements for each of `ids`.
+pub(crate) struct Receives {
+    ids: KVVec<(u64, usize)>,
+    pieces: KVVec<ffi::ib_sge>,
+    each: usize,
+    head: usize,
+    len: usize,
+}
+
+impl Receives {
+    /// Room for `count` receives of `each` pieces.
+    pub(crate) fn new(count: u32, each: u32) -> Result<Self> {
+        let (count, each) = (count as usize, each as usize);
+        Ok(Self {
+            ids: KVVec::from_elem((0, 0), count, GFP_KERNEL)?,
+            pieces: KVVec::from_elem(ffi::ib_sge::default(), count * each, GFP_KERNEL)?,
+            each,
+            head: 0,
+            len: 0,
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// # Errors
+    ///
+    /// `EINVAL` for too many pieces, `ENOMEM` for too many receives.
+    pub(crate) fn push(&mut self, id: u64, given: &[ffi::ib_sge]) -> Result {
+        if given.len() > self.each {
+            return Err(EINVAL);
+        }
+        if self.len >= self.ids.len() {
+            return Err(ENOMEM);
+        }
+        let at = (self.head + self.len) % self.ids.len();
+        if let Some(slot) = self.ids.get_mut(at) {
+            *slot = (id, given.len());
+        }
+        let from = at * self.each;
+        if let Some(room) = self.pieces.get_mut(from..from + given.len()) {
+            room.copy_from_slice(given);
+        }
+        self.len += 1;
+        Ok(())
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Receive> {
+        if self.len == 0 {
+            return None;
+        }
+        let &(id, count) = self.ids.get(self.head)?;
+        let from = self.head * self.each;
+        let mut taken = Receive {
+            id,
+            count,
+            pieces: [ffi::ib_sge::default(); MAX_PIECES],
+        };
+        if let (Some(to), Some(from)) = (
+            taken.pieces.get_mut(..count),
+            self.pieces.get(from..from + count),
+        ) {
+            to.copy_from_slice(from);
+        }
+        self.head = (self.head + 1) % self.ids.len();
+        self.len -= 1;
+        Some(taken)
+    }
+}
+
+struct Shared {
+    receives: Receives,
+    /// Below so many the consumer is told, once. 0: it is not.
+    limit: u32,
+}
+
+/// A shared receive queue.
+#[pin_data]
+pub(crate) struct Srq {
+    ib: *mut ffi::ib_srq,
+    pub(crate) max: u32,
+    pub(crate) each: u32,
+    #[pin]
+    shared: SpinLockIrq<Shared>,
+    #[pin]
+    task: Task<Srq>,
+}
+
+// SAFETY: `ib` is handed back to ib_core, which locks for itself.
+unsafe impl Send for Srq {}
+// SAFETY: As above.
+unsafe impl Sync for Srq {}
+
+// SAFETY: The offset is that of the field.
+unsafe impl Run for Srq {
+    const TASK_OFFSET: usize = offset_of!(Srq, task);
+
+    fn run(&self) {
+        // SAFETY: `ib` lives until `stop`.
+        unsafe { ffi::rlo_event_srq(self.ib, event::SRQ_LIMIT_REACHED) }
+    }
+}
+
+impl Srq {
+    pub(crate) fn new(ib: *mut ffi::ib_srq, max: u32, each: u32) -> Result<Arc<Self>> {
+        let receives = Receives::new(max, each)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                ib,
+                max,
+                each,
+                shared <- new_spinlock_irq!(Shared { receives, limit: 0 }),
+                task <- Task::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(crate) fn push(&self, id: u64, given: &[ffi::ib_sge]) -> Result {
+        self.shared.lock().receives.push(id, given)
+    }
+
+    pub(crate) fn pop(&self) -> Option<Receive> {
+        let mut shared = self.shared.lock();
+        let taken = shared.receives.pop();
+        if shared.limit > 0 && shared.receives.len() < shared.limit as usize {
+            shared.limit = 0;
+            self.task.kick();
+        }
+        taken
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        self.shared.lock().limit
+    }
+
+    /// Arms the event. One that is below its limit already tells at once.
+    pub(crate) fn set_limit(&self, limit: u32) -> Result {
+        if limit > self.max {
+            return Err(EINVAL);
+        }
+        let mut shared = self.shared.lock();
+        shared.limit = limit;
+        if limit > 0 && shared.receives.len() < limit as usize {
+            shared.limit = 0;
+            self.task.kick();
+        }
+        Ok(())
+    }
+
+    /// Sleeps until nothing is told any more.
+    pub(crate) fn stop(&self) {
+        // The ring goes here, where that may sleep, and not with the last reference.
+        if let Ok(mut receives) = Receives::new(0, 0) {
+            let mut shared = self.shared.lock();
+            shared.limit = 0;
+            core::mem::swap(&mut shared.receives, &mut receives);
+            drop(shared);
+        }
+        self.task.stop();
+    }
+}

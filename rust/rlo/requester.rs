@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Carrying out one request, step by step.
+//!
+//! Contexts: whoever has the turn of the queue pair: its poster, who may be atomic and does little,
+//! or its task, which may sleep.
+
+use crate::{
+    datagram,
+    faults,
+    joint,
+    memory::{
+        self,
+        End,
+        Fault,
+        Side,
+        LOCAL_WRITE,
+        REMOTE_READ,
+        REMOTE_WRITE, //
+    },
+    names::{
+        event,
+        opcode,
+        status, //
+    },
+    qp::{
+        Qp,
+        Route, //
+    },
+    receive::Receive,
+    responder::Verdict,
+    send::{
+        Request,
+        Target, //
+    },
+    task, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+};
+
+/// Bytes that are copied between two looks at whether to go on.
+const CHUNK: usize = 64 * 1024;
+/// Bytes that a task copies before it lets others have the worker.
+const QUANTUM: u64 = 1 << 20;
+
+/// What a request counts in the poster's context, beside its bytes.
+const REQUEST_COST: usize = 256;
+
+/// What became of a step.
+pub(crate) enum Step {
+    /// The request is through.
+    Done {
+        status: u32,
+        /// When that may be seen; 0: at once.
+        due: u64,
+    },
+    /// The task is to go on with it.
+    Later,
+    /// It has to wait, at most for so many nanoseconds.
+    Wait(u64),
+}
+
+impl Step {
+    fn done(status: u32) -> Self {
+        Self::Done { status, due: 0 }
+    }
+}
+
+/// A peer that has let the request in.
+struct Admitted {
+    peer: Arc<Qp>,
+    receive: Option<Receive>,
+}
+
+/// A request under way.
+struct Underway {
+    request: Request,
+    route: Option<Route>,
+    /// Reads of the queue pair that were posted and have not completed, this one included.
+    reads: u32,
+    admitted: Option<Admitted>,
+    /// Bytes copied.
+    done: u64,
+    /// Since when nobody answers, and since when no receive was posted; 0: not so.
+    unanswered: u64,
+    not_ready: u64,
+}
+
+/// What belongs to who has the turn.
+pub(crate) struct Execution {
+    underway: Option<Underway>,
+    /// The peer's queue pair, once it was found.
+    peer: Option<Arc<Qp>>,
+}
+
+impl Execution {
+    pub(crate) fn new() -> Self {
+        Self {
+            underway: None,
+            peer: None,
+        }
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.underway.is_some()
+    }
+
+    pub(crate) fn begin(&mut self, request: Request, route: Option<Route>, reads: u32) {
+        self.underway = Some(Underway {
+            request,
+            route,
+            reads,
+            admitted: None,
+            done: 0,
+            unanswered: 0,
+            not_ready: 0,
+        });
+    }
+
+    pub(crate) fn end(&mut self) -> Option<Request> {
+        self.underway.take().map(|underway| underway.request)
+    }
+
+    /// The queue pair begins anew, or goes.
+    pub(crate) fn abandon(&mut self) -> Option<Request> {
+        self.peer = None;
+        let mut underway = self.underway.take()?;
+        if let Some(admitted) = underway.admitted.take() {
+            admitted.peer.release(admitted.receive);
+        }
+        Some(underway.request)
+    }
+}
+
+/// Goes on with the request that is under way.
+pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, worker: bool) -> Step {
+    let Execution { underway, peer } = execution;
+    let Some(this) = underway.as_mut() else {
+        return Step::done(status::SUCCESS);
+    };
+    if qp.is_failed() {
+        *peer = None;
+        if let Some(admitted) = this.admitted.take() {
+            admitted.peer.release(admitted.receive);
+        }
+        qp.shape.device.counters.flushed.one();
+        return Step::done(status::WR_FLUSH_ERR);
+    }
+    let faults = &qp.shape.device.faults;
+    if this.admitted.is_none() && faults::take(&faults.fail_requests) {
+        let wanted = faults.fail_status.load(Relaxed);
+        return Step::done(if wanted == 0 {
+            status::RETRY_EXC_ERR
+        } else {
+            wanted
+        });
+    }
+    if this.request.head.is_local() {
+        return local(qp, this, worker);
+    }
+    if qp.shape.datagrams {
+        if !worker {
+            return Step::Later;
+        }
+        return Step::done(datagram::send(qp, &this.request));
+    }
+    if this.admitted.is_none() {
+        if let Err(step) = admit(qp, this, peer) {
+            return step;
+        }
+    }
+    // Large work is not for the poster's context.
+    let rest = this.request.head.len - this.done;
+    if !worker {
+        if *budget == 0 || rest > *budget as u64 {
+            return Step::Later;
+        }
+        *budget = budget.saturating_sub(rest as usize + REQUEST_COST);
+    }
+    match transfer(qp, this, worker) {
+        Ok(true) => conclude(qp, this, worker),
+        Ok(false) => Step::Later,
+        Err(step) => step,
+    }
+}
+
+/// REG_MR and LOCAL_INV.
+fn local(qp: &Qp, this: &mut Underway, worker: bool) -> Step {
+    let device = &qp.shape.device;
+    let head = &this.request.head;
+    let good = match (&head.target, head.opcode) {
+        (Target::Region(region, registration), opcode::REG_MR) => {
+            device.counters.registrations.one();
+            !faults::take(&device.faults.fail_registrations)
+                && region.register(qp.shape.pd, *registration).is_ok()
+        }
+        (_, opcode::LOCAL_INV) => match invalidate(qp, head.extra, worker) {
+            Some(good) => good,
+            None => return Step::Later,
+        },
+        _ => false,
+    };
+    if good {
+        Step::done(status::SUCCESS)
+    } else {
+        device.counters.local_errors.one();
+        Step::done(status::LOC_QP_OP_ERR)
+    }
+}
+
+/// Makes a key worthless. None where a copy goes on that has to end first, and the caller may not
+/// sleep.
+pub(crate) fn invalidate(qp: &Qp, key: u32, worker: bool) -> Option<bool> {
+    let device = &qp.shape.device;
+    let Some(region) = device.regions.get(key >> 8) else {
+        return Some(false);
+    };
+    if region.invalidate(qp.shape.pd, key).is_err() {
+        return Some(false);
+    }
+    if !region.is_quiet() {
+        if !worker {
+            return None;
+        }
+        region.settle();
+    }
+    device.counters.invalidations.one();
+    Some(true)
+}
+
+/// Finds the peer and asks it to take the request.
+fn admit(qp: &Qp, this: &mut Underway, found: &mut Option<Arc<Qp>>) -> Result<(), Step> {
+    let device = &qp.shape.device;
+    let Some(route) = this.route.clone() else {
+        return Err(Step::done(status::LOC_QP_OP_ERR));
+    };
+    let head = &this.request.head;
+    if head.is_read() && route.max_reads == 0 {
+        return Err(Step::done(status::LOC_QP_OP_ERR));
+    }
+    let peer = match route.joint.peer() {
+        None => {
+            // Its memory is not ours to keep when it cannot be reached.
+            *found = None;
+            None
+        }
+        Some(peer) => {
+            if found
+                .as_ref()
+                .is_none_or(|known| known.number != route.dest || known.is_stopped(&peer))
+            {
+                *found = peer.qp(route.dest);
+            }
+            found.clone()
+        }
+    };
+    let verdict = match &peer {
+        None => Verdict::Silent,
+        Some(peer) => peer.admit(qp, &this.request, &route, this.reads),
+    };
+    match verdict {
+        Verdict::Go(receive) => {
+            this.unanswered = 0;
+            this.not_ready = 0;
+            this.admitted = peer.map(|peer| Admitted { peer, receive });
+            Ok(())
+        }
+        Verdict::Refused(status) => Err(Step::done(status)),
+        Verdict::NotReady { timer } => {
+            this.unanswered = 0;
+            let now = task::now();
+            if this.not_ready == 0 {
+                this.not_ready = now;
+            }
+            let waited = now - this.not_ready;
+            if route.rnr_retries != 7 && waited >= timer * u64::from(route.rnr_retries) {
+                device.counters.rnr_retries_exceeded.one();
+                return Err(Step::done(status::RNR_RETRY_EXC_ERR));
+            }
+            Err(Step::Wait(timer))
+        }
+        Verdict::Silent => {
+            *found = None;
+            let now = task::now();
+            if this.unanswered == 0 {
+                this.unanswered = now;
+            }
+            let waited = now - this.unanswered;
+            let limit = route.timeout * u64::from(route.retries + 1);
+            if route.timeout != 0 && waited >= limit {
+                device.counters.retries_exceeded.one();
+                return Err(Step::done(status::RETRY_EXC_ERR));
+            }
+            let pause = joint::pause(this.unanswered);
+            Err(Step::Wait(if route.timeout != 0 {
+                pause.min((limit - waited).max(1))
+            } else {
+                pause
+            }))
+        }
+    }
+}
+
+/// Copies. True when all bytes are copied, false when it is another's turn.
+fn transfer(qp: &Qp, this: &mut Underway, worker: bool) -> Result<bool, Step> {
+    let Some(admitted) = &this.admitted else {
+        return Err(Step::done(status::LOC_QP_OP_ERR));
+    };
+    let head = &this.request.head;
+    let remote = &admitted.peer;
+    let own = |side| End {
+        device: &qp.shape.device,
+        pd: qp.shape.pd,
+        side,
+    };
+    let peers = |side| End {
+        device: &remote.shape.device,
+        pd: remote.shape.pd,
+        side,
+    };
+    let source = if head.is_inline() {
+        Side::Inline(this.request.inline())
+    } else {
+        Side::Local {
+            pieces: this.request.pieces(),
+            rights: 0,
+        }
+    };
+    let (from, to) = if head.is_read() {
+        (
+            peers(Side::Remote {
+                key: head.key,
+                address: head.address,
+                rights: REMOTE_READ,
+            }),
+            own(Side::Local {
+                pieces: this.request.pieces(),
+                rights: LOCAL_WRITE,
+            }),
+        )
+    } else if head.is_write() {
+        (
+            own(source),
+            peers(Side::Remote {
+                key: head.key,
+                address: head.address,
+                rights: REMOTE_WRITE,
+            }),
+        )
+    } else {
+        (
+            own(source),
+            peers(Side::Local {
+                pieces: admitted.receive.as_ref().map_or(&[], Receive::pieces),
+                rights: LOCAL_WRITE,
+            }),
+        )
+    };
+    let len = head.len;
+    if this.done == 0 && len > 0 {
+        // All of the peer's memory first: what is refused changes nothing.
+        let far = if head.is_read() { from } else { to };
+        if (head.is_read() || head.is_write()) && memory::check(far, len).is_err() {
+            return Err(refused(qp, this));
+        }
+    }
+    let first = this.done;
+    while this.done < len {
+        if qp.is_failed() {
+            // The caller comes back and finds out.
+            return Ok(false);
+        }
+        if remote.is_failed() {
+            // As if the rest had got no answer.
+            let admitted = this.admitted.take();
+            if let Some(admitted) = admitted {
+                admitted.peer.release(admitted.receive);
+            }
+            this.done = 0;
+            return Err(Step::Wait(joint::pause(0)));
+        }
+        if worker && this.done - first >= QUANTUM {
+            return Ok(false);
+        }
+        let chunk = ((len - this.done) as usize).min(CHUNK);
+        if let Err(fault) = memory::copy((from, this.done), (to, this.done), chunk) {
+            return Err(faulted(qp, this, fault));
+        }
+        this.done += chunk as u64;
+        if worker {
+            // SAFETY: A worker may sleep.
+            unsafe { crate::ffi::rlo_cond_resched() };
+        }
+    }
+    Ok(true)
+}
+
+/// The peer's key, bound, right or domain was wrong: its queue pair fails, and ours.
+fn refused(qp: &Qp, this: &mut Underway) -> Step {
+    if let Some(admitted) = this.admitted.take() {
+        admitted.peer.shape.device.counters.access_refused.one();
+        admitted.peer.release(admitted.receive);
+        admitted.peer.fail(Some(event::QP_ACCESS_ERR));
+    }
+    let _ = qp;
+    Step::done(status::REM_ACCESS_ERR)
+}
+
+/// A copy could not go on.
+fn faulted(qp: &Qp, this: &mut Underway, fault: Fault) -> Step {
+    let reads = this.request.head.is_read();
+    let writes = this.request.head.is_write();
+    let local = match fault {
+        Fault::Source => !reads,
+        Fault::Destination => reads,
+    };
+    if local {
+        qp.shape.device.counters.local_errors.one();
+        if let Some(admitted) = this.admitted.take() {
+            admitted.peer.release(admitted.receive);
+        }
+        return Step::done(status::LOC_PROT_ERR);
+    }
+    if reads || writes {
+        return refused(qp, this);
+    }
+    // The receive was no good: its owner learns it from its completion.
+    if let Some(admitted) = this.admitted.take() {
+        if let Some(receive) = admitted.receive {
+            admitted.peer.receive_failed(&receive, status::LOC_PROT_ERR);
+        }
+    }
+    Step::done(status::REM_OP_ERR)
+}
+
+/// Everything is copied: both ends learn it.
+fn conclude(qp: &Qp, this: &mut Underway, worker: bool) -> Step {
+    let head = &this.request.head;
+    let device = &qp.shape.device;
+    if head.opcode == opcode::READ_WITH_INV {
+        match invalidate(qp, head.extra, worker) {
+            None => return Step::Later,
+            Some(true) => {}
+            Some(false) => {
+                if let Some(admitted) = this.admitted.take() {
+                    admitted.peer.release(None);
+                }
+                return Step::done(status::LOC_QP_OP_ERR);
+            }
+        }
+    }
+    if head.opcode == opcode::SEND_WITH_INV {
+        if let Some(admitted) = &this.admitted {
+            match invalidate(&admitted.peer, head.extra, worker) {
+                None => return Step::Later,
+                Some(true) => {}
+                Some(false) => {
+                    if let Some(admitted) = this.admitted.take() {
+                        if let Some(receive) = admitted.receive {
+                            admitted.peer.receive_failed(&receive, status::LOC_PROT_ERR);
+                        }
+                    }
+                    return Step::done(status::REM_OP_ERR);
+                }
+            }
+        }
+    }
+    let Some(admitted) = this.admitted.take() else {
+        return Step::done(status::LOC_QP_OP_ERR);
+    };
+    let (arrives, acked) = if device.is_modelled() {
+        device.transit(head.len)
+    } else {
+        (0, 0)
+    };
+    if head.is_read() {
+        device.counters.reads.one();
+    } else if head.is_write() {
+        device.counters.writes.one();
+    } else {
+        device.counters.sends.one();
+    }
+    device.counters.bytes.add(head.len);
+    if !worker {
+        device.counters.inline.one();
+    }
+    admitted
+        .peer
+        .conclude(qp.number, &this.request, admitted.receive, arrives);
+    Step::Done {
+        status: status::SUCCESS,
+        due: acked,
+    }
+}

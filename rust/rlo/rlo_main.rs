@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA between the interfaces of one machine, by memory copies.
+//!
+//! ARCHITECTURE.md has a section about it, with contexts, locks and invariants.
+
+#![crate_name = "rlo"]
+#![recursion_limit = "256"]
+
+mod counters;
+mod cq;
+mod datagram;
+mod device;
+mod faults;
+mod ffi;
+mod joint;
+mod memory;
+mod modify;
+mod mr;
+mod names;
+mod qp;
+mod receive;
+mod requester;
+mod responder;
+mod send;
+mod table;
+mod task;
+mod verbs;
+
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::SetOnce, //
+};
+
+module! {
+    type: Rlo,
+    name: "rlo",
+    authors: ["SDP for Linux developers"],
+    description: "RDMA between the interfaces of one machine",
+    license: "GPL",
+}
+
+/// Where the files of devices stand, for `rdma link add`, which brings no context.
+static ROOT: SetOnce<faults::Root> = SetOnce::new();
+
+/// Frames come in.
+struct Frames(());
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        // SAFETY: They were asked for.
+        unsafe { ffi::rlo_frames_exit() }
+    }
+}
+
+/// `rdma link` knows the type.
+struct Links(());
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        // SAFETY: It was registered. All devices are gone afterwards.
+        unsafe { ffi::rlo_link_unregister() }
+    }
+}
+
+/// The loaded module. Fields are dropped in this order: no new devices and none left, then no
+/// frames, then no tasks.
+struct Rlo {
+    _links: Links,
+    _frames: Frames,
+    _queue: task::Queue,
+    _root: RootGuard,
+}
+
+/// Removes the directory, which a static never drops.
+struct RootGuard(());
+
+impl Drop for RootGuard {
+    fn drop(&mut self) {
+        if let Some(root) = ROOT.as_ref() {
+            root.remove();
+        }
+    }
+}
+
+impl kernel::Module for Rlo {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        ROOT.populate(faults::Root::new());
+        let root = RootGuard(());
+        let queue = task::Queue::new()?;
+        // SAFETY: Once.
+        to_result(unsafe { ffi::rlo_frames_init() })?;
+        let frames = Frames(());
+        // SAFETY: Once, and everything that devices need is there.
+        to_result(unsafe { ffi::rlo_link_register() })?;
+        Ok(Self {
+            _links: Links(()),
+            _frames: frames,
+            _queue: queue,
+            _root: root,
+        })
+    }
+}
+
+/// `rdma link add`, under the lock of rdma's netlink and RTNL not held.
+///
+/// # Safety
+///
+/// Both are valid for the call.
+#[no_mangle]
+unsafe extern "C" fn rlo_link_add(name: *const c_char, ndev: *mut ffi::net_device) -> c_int {
+    let Some(root) = ROOT.as_ref() else {
+        return ENODEV.to_errno();
+    };
+    // SAFETY: Both are valid for the call.
+    match unsafe { device::Device::create(root.dir(), name, ndev) } {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Posted sends, in the order in which they are carried out and complete.
+//!
+//! Contexts: any, but for making.
+
+use crate::{
+    datagram::Ah,
+    ffi,
+    mr::{
+        Mr,
+        Registration, //
+    },
+    names::{
+        flag,
+        opcode,
+        status, //
+    },
+    receive::MAX_PIECES,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Most bytes of inline data.
+pub(crate) const MAX_INLINE: usize = 256;
+
+/// What only some requests have.
+#[derive(Clone, Default)]
+pub(crate) enum Target {
+    #[default]
+    None,
+    Region(Arc<Mr>, Registration),
+    Datagram {
+        ah: Arc<Ah>,
+        qpn: u32,
+        qkey: u32,
+    },
+}
+
+/// A request without its pieces.
+#[derive(Clone, Default)]
+pub(crate) struct Head {
+    pub(crate) id: u64,
+    pub(crate) opcode: u32,
+    pub(crate) flags: u32,
+    /// Immediate data, or a key to invalidate.
+    pub(crate) extra: u32,
+    pub(crate) address: u64,
+    pub(crate) key: u32,
+    pub(crate) len: u64,
+    pub(crate) target: Target,
+}
+
+impl Head {
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.opcode, opcode::READ | opcode::READ_WITH_INV)
+    }
+
+    pub(crate) fn is_write(&self) -> bool {
+        matches!(self.opcode, opcode::WRITE | opcode::WRITE_WITH_IMM)
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.opcode, opcode::LOCAL_INV | opcode::REG_MR)
+    }
+
+    /// Whether it uses up a receive of the peer.
+    pub(crate) fn wants_receive(&self) -> bool {
+        matches!(
+            self.opcode,
+            opcode::SEND | opcode::SEND_WITH_IMM | opcode::SEND_WITH_INV | opcode::WRITE_WITH_IMM
+        )
+    }
+
+    pub(crate) fn has_immediate(&self) -> bool {
+        matches!(self.opcode, opcode::SEND_WITH_IMM | opcode::WRITE_WITH_IMM)
+    }
+
+    pub(crate) fn is_inline(&self) -> bool {
+        self.flags & flag::INLINE != 0
+    }
+
+    pub(crate) fn is_solicited(&self) -> bool {
+        self.flags & flag::SOLICITED != 0
+    }
+
+    /// What a completion says it was.
+    fn completed_as(&self) -> u32 {
+        match self.opcode {
+            opcode::WRITE | opcode::WRITE_WITH_IMM => ffi::ib_wc_opcode_IB_WC_RDMA_WRITE,
+            opcode::READ | opcode::READ_WITH_INV => ffi::ib_wc_opcode_IB_WC_RDMA_READ,
+            opcode::LOCAL_INV => ffi::ib_wc_opcode_IB_WC_LOCAL_INV,
+            opcode::REG_MR => ffi::ib_wc_opcode_IB_WC_REG_MR,
+            _ => ffi::ib_wc_opcode_IB_WC_SEND,
+        }
+    }
+}
+
+/// A request that is being carried out.
+pub(crate) struct Request {
+    pub(crate) head: Head,
+    count: usize,
+    pieces: [ffi::ib_sge; MAX_PIECES],
+    inline: [u8; MAX_INLINE],
+}
+
+impl Request {
+    pub(crate) fn pieces(&self) -> &[ffi::ib_sge] {
+        self.pieces.get(..self.count).unwrap_or(&[])
+    }
+
+    pub(crate) fn inline(&self) -> &[u8] {
+        self.inline.get(..self.head.len as usize).unwrap_or(&[])
+    }
+}
+
+#[derive(Default)]
+struct Slot {
+    head: Head,
+    count: usize,
+    status: u32,
+    /// When its completion may be seen, on the monotonic clock.
+    due: u64,
+}
+
+/// A completion that is to be seen now.
+pub(crate) struct Retired {
+    pub(crate) id: u64,
+    pub(crate) opcode: u32,
+    pub(crate) status: u32,
+    pub(crate) len: u64,
+    pub(crate) signaled: bool,
+}
+
+/// A ring of requests: first those that were carried out and have not completed, then the one
+/// that is being carried out, then those that wait.
+///
+/// # Invariants
+///
+/// `ran + busy <= len <= slots.len()`.
+pub(crate) struct Sends {
+    slots: KVVec<Slot>,
+    pieces: KVVec<ffi::ib_sge>,
+    each: usize,
+    inline: KVVec<u8>,
+    inline_each: usize,
+    head: usize,
+    ran: usize,
+    busy: bool,
+    len: usize,
+    /// RDMA Reads among them.
+    reads: u32,
+    signal_all: bool,
+}
+
+impl Sends {
+    pub(crate) fn new(count: u32, each: u32, inline: u32, signal_all: bool) -> Result<Self> {
+        let count = count as usize;
+        let mut slots = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            slots
+                .push_within_capacity(Slot::default())
+                .map_err(|_| ENOMEM)?;
+        }
+        Ok(Self {
+            slots,
+            pieces: KVVec::from_elem(
+                ffi::ib_sge::default(),
+                count * each as usize,
+                GFP_KERNEL,
+            )?,
+            each: each as usize,
+            inline: KVVec::from_elem(0, count * inline as usize, GFP_KERNEL)?,
+            inline_each: inline as usize,
+            head: 0,
+            ran: 0,
+            busy: false,
+            len: 0,
+            reads: 0,
+            signal_all,
+        })
+    }
+
+    fn at(&self, index: usize) -> usize {
+        (self.head + index) % self.slots.len().max(1)
+    }
+
+    pub(crate) fn reads(&self) -> u32 {
+        self.reads
+    }
+
+    /// Requests that nobody has begun.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.ran + usize::from(self.busy) < self.len
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// # Errors
+    ///
+    /// `EINVAL` for too many pieces or too much inline data, `ENOMEM` for too many requests.
+    ///
+    /// # Safety
+    ///
+    /// Where the request is inline, the addresses of its pieces are the kernel's own, and valid.
+    pub(crate) unsafe fn push(&mut self, mut head: Head, given: &[ffi::ib_sge]) -> Result {
+        if given.len() > self.each {
+            return Err(EINVAL);
+        }
+        if self.len >= self.slots.len() {
+            return Err(ENOMEM);
+        }
+        head.len = given.iter().map(|sge| u64::from(sge.length)).sum();
+        if head.len > 1 << 31 {
+            return Err(EINVAL);
+        }
+        let at = self.at(self.len);
+        let mut count = given.len();
+        if head.is_inline() {
+            let from = at * self.inline_each;
+            let room = self
+                .inline
+                .get_mut(from..from + self.inline_each)
+                .unwrap_or(&mut []);
+            if head.len > room.len() as u64 {
+                return Err(EINVAL);
+            }
+            let mut done = 0;
+            for sge in given {
+                let len = sge.length as usize;
+                if let Some(room) = room.get_mut(done..done + len) {
+                    // SAFETY: As the caller promises; the rooms are as long as each other.
+                    unsafe {
+                        core::ptr::copy_nonoverlapping(
+                            sge.addr as *const u8,
+                            room.as_mut_ptr(),
+                            len,
+                        );
+                    }
+                }
+                done += len;
+            }
+            count = 0;
+        } else {
+            let from = at * self.each;
+            if let Some(room) = self.pieces.get_mut(from..from + count) {
+                room.copy_from_slice(given);
+            }
+        }
+        self.reads += u32::from(head.is_read());
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = Slot {
+                head,
+                count,
+                status: status::SUCCESS,
+                due: 0,
+            };
+        }
+        self.len += 1;
+        Ok(())
+    }
+
+    /// The next request, which is then being carried out.
+    pub(crate) fn fetch(&mut self) -> Option<Request> {
+        if self.busy || self.ran >= self.len {
+            return None;
+        }
+        let at = self.at(self.ran);
+        let slot = self.slots.get_mut(at)?;
+        // What holds references goes along; the rest is needed again for the completion.
+        let target = core::mem::take(&mut slot.head.target);
+        let mut request = Request {
+            head: slot.head.clone(),
+            count: slot.count,
+            pieces: [ffi::ib_sge::default(); MAX_PIECES],
+            inline: [0; MAX_INLINE],
+        };
+        request.head.target = target;
+        let from = at * self.each;
+        if let (Some(to), Some(from)) = (
+            request.pieces.get_mut(..slot.count),
+            self.pieces.get(from..from + slot.count),
+        ) {
+            to.copy_from_slice(from);
+        }
+        if request.head.is_inline() {
+            let (from, len) = (at * self.inline_each, request.head.len as usize);
+            if let (Some(to), Some(from)) = (
+                request.inline.get_mut(..len),
+                self.inline.get(from..from + len),
+            ) {
+                to.copy_from_slice(from);
+            }
+        }
+        self.busy = true;
+        Some(request)
+    }
+
+    /// The request that was fetched is through.
+    pub(crate) fn finish(&mut self, status: u32, due: u64) {
+        let at = self.at(self.ran);
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.status = status;
+            slot.due = due;
+        }
+        self.busy = false;
+        self.ran += 1;
+    }
+
+    /// Those that nobody has begun complete as flushed. Returns how many; what they held is
+    /// dropped here, which never is the last reference to anything large.
+    pub(crate) fn flush(&mut self) -> usize {
+        let mut count = 0;
+        while !self.busy && self.ran < self.len {
+            let at = self.at(self.ran);
+            if let Some(slot) = self.slots.get_mut(at) {
+                slot.head.target = Target::None;
+            }
+            self.finish(status::WR_FLUSH_ERR, 0);
+            count += 1;
+        }
+        count
+    }
+
+    /// The oldest completion that is due.
+    pub(crate) fn retire(&mut self, now: u64) -> Option<Retired> {
+        if self.ran == 0 {
+            return None;
+        }
+        let slot = self.slots.get(self.head)?;
+        if slot.due > now {
+            return None;
+        }
+        let retired = Retired {
+            id: slot.head.id,
+            opcode: slot.head.completed_as(),
+            status: slot.status,
+            len: slot.head.len,
+            signaled: self.signal_all
+                || slot.head.flags & flag::SIGNALED != 0
+                || slot.status != status::SUCCESS,
+        };
+        self.reads -= u32::from(slot.head.is_read());
+        self.head = self.at(1);
+        self.ran -= 1;
+        self.len -= 1;
+        Some(retired)
+    }
+
+    /// When the oldest completion that is not yet due will be.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        if self.ran == 0 {
+            return None;
+        }
+        Some(self.slots.get(self.head)?.due)
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        for slot in self.slots.iter_mut() {
+            slot.head.target = Target::None;
+        }
+        self.ran = 0;
+        self.len = 0;
+        self.busy = false;
+        self.reads = 0;
+    }
+}

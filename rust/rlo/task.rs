@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work that is done later, in process context: a work item and a timer that starts it.
+
+use crate::ffi;
+use core::marker::PhantomData;
+use kernel::{
+    prelude::*,
+    types::Opaque, //
+};
+
+/// What a task does. It stands in the object that it works on, and `TASK_OFFSET` says where.
+///
+/// # Safety
+///
+/// `TASK_OFFSET` is the offset of a [`Task<Self>`] in `Self`.
+pub(crate) unsafe trait Run: Sync + Sized {
+    const TASK_OFFSET: usize;
+
+    /// In a worker; once at a time for an object; may sleep.
+    fn run(&self);
+}
+
+/// A work item and a timer inside of a `T`.
+///
+/// # Invariants
+///
+/// The C object is initialised. `T` stops the task before it goes.
+#[pin_data]
+pub(crate) struct Task<T> {
+    #[pin]
+    raw: Opaque<ffi::rlo_task>,
+    owner: PhantomData<fn(&T)>,
+}
+
+// SAFETY: The C functions may be called from any thread.
+unsafe impl<T> Send for Task<T> {}
+// SAFETY: As above.
+unsafe impl<T> Sync for Task<T> {}
+
+impl<T: Run> Task<T> {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            // SAFETY: `slot` is valid for writes, and stays where it is.
+            raw <- Opaque::ffi_init(|slot| unsafe {
+                ffi::rlo_task_init(slot, Some(Self::run_cb))
+            }),
+            owner: PhantomData,
+        })
+    }
+
+    unsafe extern "C" fn run_cb(raw: *mut ffi::rlo_task) {
+        // `Opaque` has the layout of what is in it, and `raw` is the only field with a size.
+        let owner = raw.cast::<u8>().wrapping_sub(T::TASK_OFFSET).cast::<T>();
+        // SAFETY: The task stands in a `T` at this offset, which stops it before it goes.
+        unsafe { &*owner }.run();
+    }
+
+    /// Starts it, or has it start again after the run that is going on.
+    pub(crate) fn kick(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { ffi::rlo_task_kick(self.raw.get()) }
+    }
+
+    pub(crate) fn kick_after(&self, nanoseconds: u64) {
+        // SAFETY: By the type invariant.
+        unsafe { ffi::rlo_task_kick_after(self.raw.get(), nanoseconds) }
+    }
+
+    /// Sleeps until it does not run. Nobody kicks it any more.
+    pub(crate) fn stop(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { ffi::rlo_task_stop(self.raw.get()) }
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+pub(crate) fn now() -> u64 {
+    // SAFETY: No requirements.
+    unsafe { ffi::rlo_now() }
+}
+
+/// Sleeps a moment. For those who wait for a copy to end, which takes no longer than a
+/// piece of it.
+pub(crate) fn moment() {
+    kernel::time::delay::fsleep(kernel::time::Delta::from_micros(20));
+}
+
+/// The queue that tasks run on.
+pub(crate) struct Queue(());
+
+impl Queue {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: Called once, before the first task.
+        kernel::error::to_result(unsafe { ffi::rlo_queue_create() })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: All devices are gone, and with them all tasks.
+        unsafe { ffi::rlo_queue_destroy() }
+    }
+}
