@@ -36,7 +36,7 @@ _LINK_NEST, _STATS_NEST, _FALLBACK_NEST = 3, 7, 8
 _SMCD, _SMCR = 1, 2
 _V2_CLIENTS, _V2_SERVERS, _RECEIVED, _SENT = 8, 10, 16, 17
 _LINK_DEVICE = 2
-_REASON = 4
+_REASON, _REASON_COUNT = 4, 5
 
 
 @contextlib.contextmanager
@@ -107,8 +107,8 @@ class Counts:
     sent: int = 0
     received: int = 0
     connections: int = 0
-    # Why connections stayed TCP's.
-    reasons: tuple[str, ...] = ()
+    # Why connections stayed TCP's, by the numbers of net/smc/smc_clc.h, and how many.
+    reasons: tuple[tuple[str, int], ...] = ()
 
     def since(self, before: Counts) -> Counts:
         """What came after."""
@@ -131,13 +131,13 @@ def counts(host: str) -> Counts:
         stats = attributes(family.dump(_STATS)[0][_STATS_NEST])
         fallbacks = [attributes(one[_FALLBACK_NEST]) for one in family.dump(_FALLBACKS)]
     loopback, rdma = attributes(stats[_SMCD]), attributes(stats[_SMCR])
-    reasons = {f"{_value(one, _REASON):#010x}" for one in fallbacks}
+    reasons = [(f"{_value(one, _REASON):#010x}", _value(one, _REASON_COUNT)) for one in fallbacks]
     return Counts(
         _value(loopback, _SENT) + _value(loopback, _RECEIVED),
         _value(rdma, _SENT),
         _value(rdma, _RECEIVED),
         _value(rdma, _V2_CLIENTS) + _value(rdma, _V2_SERVERS),
-        tuple(sorted(reasons - {f"{0:#010x}"})),
+        tuple(sorted(reasons)),
     )
 
 
