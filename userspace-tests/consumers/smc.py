@@ -7,6 +7,10 @@ that nobody is in. SMC-R has a version without routable addresses, which neither
 and a second one, for which the two ends need the name of an enterprise in common. Each RDMA device
 gets a physical network of its own name, so that no link leads over the other host's device: the
 hosts' devices are visible to each other.
+
+Where that second version is all there is, the end that listens is never told the hardware address of
+the other (it stands in the proposal of the first version only), and connects its queue pair to
+00:00:00:00:00:00: a device has to find the address by the GID, as rxe does.
 """
 
 from __future__ import annotations
