@@ -17,7 +17,9 @@ FIRST_STAGE = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,
                "init=/first-stage")
 KERNEL = ("console=ttyS0 earlyprintk=ttyS0 loglevel=7 printk.devkmsg=on "
           # No ACPI or HPET to check the TSC against, and no need: it is the host's.
-          "tsc=reliable reboot=t panic=-1 oops=panic net.ifnames=0 random.trust_cpu=on dummy.numdummies=0")
+          "tsc=reliable reboot=t panic=-1 oops=panic net.ifnames=0 random.trust_cpu=on dummy.numdummies=0 "
+          # Of memory disks, where the kernel has them, in KiB: taken as it is written to.
+          "ramdisk_size=65536")
 
 # With checks on, the allocator does without its per-processor arrays of free
 # objects. Their stale entries are pointers to what was allocated last, and

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""NVMe over RDMA: queues are made anew, and devices go, while requests are on their way."""
+
+from __future__ import annotations
+
+import disk
+import fabric
+import limits
+import nvme
+from fabric import FAR, NEAR, End
+from register import scenario
+from twohosts.failure import check
+
+WRITERS = 4
+# The kernel's target is told of a device that goes before its listener is. A host that comes back in
+# between gets a queue that nobody will take down, and the removal waits for it for ever. A host that
+# lets this much time pass comes when the device is gone; what it has to do meanwhile has failed.
+PATIENT = {"reconnect_delay": 15, "ctrl_loss_tmo": 15, "fast_io_fail_tmo": 1}
+
+
+@scenario
+def nvme_resets_under_load() -> str:
+    """All queue pairs at once, again and again; no request fails."""
+    nvme.needed()
+    with nvme.target(FAR), nvme.host(NEAR, FAR) as host:
+        writers = disk.Writers(host.disk, WRITERS)
+        try:
+            for _ in range(limits.amount(10, 3)):
+                writers.await_progress(20)
+                host.reset()
+                limits.until(
+                    "the controller", limits.seconds(10), lambda: host.state() == "live"
+                )
+            writers.await_progress(20)
+            check(not writers.errors, f"errors {writers.errors}")
+        finally:
+            writers.end()
+        return f"{writers.done} requests"
+
+
+@scenario
+def nvme_disconnects_under_load() -> str:
+    """What is on its way fails."""
+    nvme.needed()
+    with nvme.target(FAR), nvme.host(NEAR, FAR) as host:
+        writers = disk.Writers(host.disk, WRITERS)
+        try:
+            writers.await_progress(20)
+            host.disconnect()
+            took = writers.await_end(limits.seconds(10))
+        finally:
+            writers.end()
+    return f"the last request was over after {took:.1f} s"
+
+
+def _removed(end: End) -> str:
+    nvme.needed()
+    with fabric.device_afterwards(end):
+        with nvme.target(FAR), nvme.host(NEAR, FAR, **PATIENT) as host:
+            writers = disk.Writers(host.disk, WRITERS)
+            try:
+                writers.await_progress(20)
+                fabric.remove_device(end)
+                took = writers.await_end(limits.seconds(20))
+            finally:
+                writers.end()
+            limits.until(
+                "the end of the controller", limits.seconds(20), lambda: not host.there
+            )
+        fabric.add_device(end)
+        # With a new device all is as before.
+        with nvme.target(FAR), nvme.host(NEAR, FAR) as host:
+            pieces = disk.Pieces(host.disk, disk.MIB, 2)
+            pieces.exchange(10, disk.size(host.disk))
+            pieces.close()
+    return f"the last request was over after {took:.1f} s"
+
+
+@scenario
+def nvme_loses_the_device_of_the_host() -> str:
+    """Under load."""
+    return _removed(NEAR)
+
+
+@scenario
+def nvme_loses_the_device_of_the_target() -> str:
+    """Under load; the host tries again until it has had enough."""
+    return _removed(FAR)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""SMC-R between the hosts: the other end, or the device, goes away in the middle."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import fabric
+import limits
+import smc
+import streams
+from fabric import A, B, End
+from register import scenario
+from streams import GONE, connect, exchange, only_rdma
+from twohosts.failure import Failure, check
+
+MIB = 1 << 20
+# More than there is time for.
+ENDLESS = 1 << 40
+
+
+@scenario
+def smc_ends_abruptly() -> None:
+    """An end that closes with bytes unread, and one that says it is over without any."""
+    with smc.over_rdma(), only_rdma():
+        for how in ("unread", "linger"):
+            pair = connect(1)[0]
+            pair.client.sendall(bytes(100_000))
+            pair.server.recv(1)
+            if how == "linger":
+                pair.server.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
+            pair.server.close()
+            pair.client.settimeout(limits.seconds(10))
+            try:
+                while pair.client.recv(1 << 16):
+                    pass
+            except OSError as error:
+                check(error.errno in GONE, f"{how}: {error}")
+            pair.close()
+        # Others on the same queue pairs are none the worse.
+        pairs = connect(2)
+        exchange(pairs, MIB, limits.seconds(10))
+        for pair in pairs:
+            pair.close()
+
+
+def _end_of(pairs: list[streams.Pair], ways: list[streams.Way]) -> str:
+    took = limits.until(
+        "the end of all transfers",
+        limits.seconds(15),
+        lambda: not any(way.alive() for way in ways),
+    )
+    for way in ways:
+        for error in way.errors:
+            number = error.errno if isinstance(error, OSError) else None
+            ended = isinstance(error, Failure) and "the end after" in str(error)
+            check(number in GONE or ended, f"a transfer ended with {error!r}")
+    for pair in pairs:
+        pair.close()
+    return f"{took:.1f} s"
+
+
+def _removed(end: End) -> str:
+    with smc.over_rdma(), fabric.device_afterwards(end):
+        with only_rdma():
+            pairs = connect(limits.amount(8, 4))
+            ways = streams.flow(pairs, ENDLESS)
+            limits.until(
+                "some traffic",
+                limits.seconds(10),
+                lambda: all(way.received > 100_000 for way in ways),
+            )
+        fabric.remove_device(end)
+        took = _end_of(pairs, ways)
+        # Without a device it is TCP that carries.
+        before = smc.counts("a")
+        pair = connect(1)[0]
+        exchange([pair], MIB, limits.seconds(10))
+        pair.close()
+        check(smc.counts("a").since(before).sent == 0, "SMC-R carried without a device")
+        fabric.add_device(end)
+        smc.name_device(end)
+        with only_rdma():
+            pair = connect(1)[0]
+            exchange([pair], MIB, limits.seconds(10))
+            pair.close()
+    return f"all was over after {took}"
+
+
+@scenario
+def smc_loses_the_device_of_the_client() -> str:
+    """Its connections end, later ones are TCP's, and with a new device SMC-R's again."""
+    return _removed(A)
+
+
+@scenario
+def smc_loses_the_device_of_the_server() -> str:
+    """The same at the other end."""
+    return _removed(B)
+
+
+@scenario
+def smc_loses_a_device_with_nothing_on_it() -> None:
+    """Links outlive the connections they were made for."""
+    with smc.over_rdma(), fabric.device_afterwards(A), only_rdma():
+        pair = connect(1)[0]
+        pair.client.sendall(b"x")
+        check(pair.server.recv(1) == b"x", "not what was sent")
+        pair.close()
+        fabric.remove_device(A)
+        fabric.add_device(A)
+        smc.name_device(A)
+        pair = connect(1)[0]
+        pair.server.sendall(b"y")
+        check(pair.client.recv(1) == b"y", "not what was sent")
+        pair.close()

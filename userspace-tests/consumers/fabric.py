@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""The RDMA devices that consumers use: of one kind, on whatever interfaces there are.
+
+The hosts a and b are network namespaces. What the kernel serves block devices by knows only the
+first namespace of the machine: for it there are two more ends in that one, `near` and `far`, on a
+veth pair of their own. Their addresses are of the link only. Any other of the machine's own addresses
+leads to the device that has it, without a wire.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import limits
+from network import command
+from twohosts.failure import Failure, check
+
+_DEVICES = Path("/sys/class/infiniband")
+_MTU = 4400
+
+
+def _present_kind() -> str:
+    kinds = {re.sub(r"\d*[a-z]?$", "", path.name) for path in _DEVICES.iterdir()}
+    return "rlo" if any(kind.startswith("rlo") for kind in kinds) else "rxe"
+
+
+KIND = os.environ.get("SDP_DEVICE") or _present_kind()
+
+
+@dataclass(frozen=True)
+class End:
+    """An interface with an RDMA device, and its address."""
+
+    # None is the machine itself.
+    host: str | None
+    link: str
+    suffix: str
+    address: str
+    hardware: str = ""
+
+    @property
+    def device(self) -> str:
+        """The name of its device."""
+        return KIND + self.suffix
+
+    def seen_from(self, end: End) -> str:
+        """The address as it is written there."""
+        local = ipaddress.ip_address(self.address).is_link_local
+        return f"{self.address}%{end.link}" if local else self.address
+
+    @property
+    def has_device(self) -> bool:
+        """Whether it is there."""
+        return (_DEVICES / self.device).exists()
+
+
+HOSTS = (End("a", "va", "a", "10.0.0.1"), End("b", "vb", "b", "10.0.0.2"))
+A, B = HOSTS
+NEAR = End(None, "near", "n", "fe80::701", "52:54:00:00:07:01")
+FAR = End(None, "far", "f", "fe80::702", "52:54:00:00:07:02")
+# An end that speaks to itself.
+SELF = End(None, "lo", "0", "10.0.1.1")
+_ALL = (SELF, A, B, NEAR, FAR)
+
+
+def _gid(address: str) -> str:
+    six = address if ":" in address else f"::ffff:{address}"
+    digits = ipaddress.IPv6Address(six).packed.hex()
+    return ":".join(digits[at : at + 4] for at in range(0, 32, 4))
+
+
+def _has_gid(end: End) -> bool:
+    table = _DEVICES / end.device / "ports/1/gids"
+    for index in range(8):
+        with contextlib.suppress(OSError):
+            if (table / str(index)).read_text().strip() == _gid(end.address):
+                return True
+    return False
+
+
+def add_device(end: End) -> None:
+    """Have the end's device, known by the end's address."""
+    if end.has_device:
+        return
+    words = ("rdma", "link", "add", end.device, "type", KIND, "netdev", end.link)
+    command(*words, host=end.host)
+    limits.until(f"the GID of {end.device}", limits.seconds(10), lambda: _has_gid(end))
+
+
+def remove_device(end: End) -> None:
+    """Have none; that must not depend on any peer's patience."""
+    if not end.has_device:
+        return
+    command("rdma", "link", "del", end.device)
+
+
+@contextlib.contextmanager
+def device_afterwards(end: End) -> Iterator[None]:
+    """Whatever happens to the end's device, there is one afterwards."""
+    try:
+        yield
+    finally:
+        add_device(end)
+
+
+def _load() -> None:
+    if KIND == "rxe" or Path(f"/sys/module/{KIND}").exists():
+        return
+    path = os.environ.get("SDP_DEVICE_MODULE", f"/run/vm/{KIND}.ko")
+    check(Path(path).exists(), f"no module for devices of the kind {KIND}: {path}")
+    command("insmod", path, *os.environ.get("SDP_DEVICE_PARAMETERS", "").split())
+
+
+def _take_others_away() -> None:
+    for link in json.loads(command("rdma", "-j", "link")):
+        if not str(link["ifname"]).startswith(KIND):
+            command("rdma", "link", "del", str(link["ifname"]))
+
+
+def _join() -> None:
+    lines = [
+        f"link add near address {NEAR.hardware} mtu {_MTU} type veth "
+        f"peer name far address {FAR.hardware} mtu {_MTU}"
+    ]
+    for end, peer in ((NEAR, FAR), (FAR, NEAR)):
+        lines += [
+            f"link set {end.link} up",
+            f"addr add {end.address}/64 dev {end.link} nodad",
+            f"neigh replace {peer.address} lladdr {peer.hardware} nud permanent dev {end.link}",
+        ]
+    command("ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+
+def set_up() -> None:
+    """All ends have a device of the kind."""
+    _load()
+    _take_others_away()
+    if not Path("/sys/class/net/near").exists():
+        _join()
+    for end in _ALL:
+        add_device(end)
+
+
+def take_down() -> None:
+    """What `set_up` has made beside the guest's own is gone."""
+    for end in (NEAR, FAR):
+        remove_device(end)
+    command("ip", "link", "del", NEAR.link)
+
+
+def resources() -> dict[str, int]:
+    """What the RDMA core counts on the devices of the machine's own ends.
+
+    SMC-R keeps its links for minutes, but not on these; and what is left of completion queues is kept
+    for the next by the RDMA core.
+    """
+    devices = {end.device for end in (SELF, NEAR, FAR)}
+    found = {}
+    for device in json.loads(command("rdma", "-j", "res", "show")):
+        if device["ifname"] in devices:
+            for kind in ("pd", "qp", "mr", "cm_id"):
+                found[f"{device['ifname']} {kind}"] = int(device.get(kind, 0))
+    return found
+
+
+def await_resources(before: dict[str, int]) -> None:
+    """Wait until no more of them are in use than before."""
+    now: dict[str, int] = {}
+
+    def back() -> bool:
+        now.update(resources())
+        return now == before
+
+    try:
+        limits.until("resources", limits.seconds(5), back)
+    except Failure:
+        raise Failure(f"resources of the RDMA core: {before} before, {now} after") from None
+
+
+def check_joined(one: End, other: End) -> None:
+    """There are queue pairs of connections on both ends."""
+    pairs = json.loads(command("rdma", "-j", "res", "show", "qp"))
+    found = {pair["ifname"] for pair in pairs if pair.get("type") == "RC"}
+    check(
+        {one.device, other.device} <= found,
+        f"queue pairs on {sorted(found)}, not on {one.device} and {other.device}",
+    )

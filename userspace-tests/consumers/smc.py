@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""Shared memory communications over RDMA (SMC-R): how the kernel is brought to use it, and proof.
+
+A connection begins with TCP, and both ends agree on something better if they can. Between the hosts
+of one machine that would be the loopback device of SMC-D: it gets the name of a physical network
+that nobody is in. SMC-R has a version without routable addresses, which neither rxe nor rlo can do,
+and a second one, for which the two ends need the name of an enterprise in common. Each RDMA device
+gets a physical network of its own name, so that no link leads over the other host's device: the
+hosts' devices are visible to each other.
+
+Where that second version is all there is, the end that listens is never told the hardware address of
+the other (it stands in the proposal of the first version only), and connects its queue pair to
+00:00:00:00:00:00: a device has to find the address by the GID, as rxe does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fabric import HOSTS, End
+from netlink import Attributes, Family, attributes
+from peer import namespace
+
+AF_SMC = 43
+IPPROTO_SMC = 256
+_EID = b"SDP-CONSUMERS"
+_NOWHERE = b"NOWHERE"
+
+# See include/uapi/linux/smc.h.
+_PNETS, _SMC = "SMC_PNETID", "SMC_GEN_NETLINK"
+_PNET_ADD, _PNET_FLUSH = 2, 4
+_PNET_NAME, _PNET_ETHERNET, _PNET_IB, _PNET_PORT = 1, 2, 3, 4
+_LINKS, _STATS, _FALLBACKS = 3, 7, 8
+_ADD_EID, _FLUSH_EIDS, _EID_ENTRY = 10, 12, 1
+_LINK_NEST, _STATS_NEST, _FALLBACK_NEST = 3, 7, 8
+_SMCD, _SMCR = 1, 2
+_V2_CLIENTS, _V2_SERVERS, _RECEIVED, _SENT = 8, 10, 16, 17
+_LINK_DEVICE = 2
+_REASON, _REASON_COUNT = 4, 5
+
+
+@contextlib.contextmanager
+def _family(name: str, host: str | None = None) -> Iterator[Family]:
+    with namespace(host) if host else contextlib.nullcontext():
+        family = Family(name)
+        try:
+            yield family
+        finally:
+            family.close()
+
+
+def _add_network(name: bytes, host: str | None, *kinds: tuple[int, bytes]) -> None:
+    values = {_PNET_NAME: name + b"\0"}
+    for kind, value in kinds:
+        values[kind] = value
+    with _family(_PNETS, host) as family:
+        try:
+            family.tell(_PNET_ADD, values)
+        except OSError as error:
+            if error.errno != errno.EEXIST:
+                raise
+
+
+def name_device(end: End) -> None:
+    """Have a device in the network of its host; it forgets when it goes."""
+    name = f"NET{end.host.upper()}".encode()
+    _add_network(name, end.host, (_PNET_ETHERNET, end.link.encode() + b"\0"))
+    _add_network(name, None, (_PNET_IB, end.device.encode() + b"\0"), (_PNET_PORT, b"\1"))
+
+
+@contextlib.contextmanager
+def over_rdma() -> Iterator[None]:
+    """While this lasts, connections between the hosts are SMC-R's."""
+    with _family(_SMC) as family:
+        family.tell(_ADD_EID, {_EID_ENTRY: _EID.ljust(32) + b"\0"})
+    try:
+        _add_network(_NOWHERE, None, (_PNET_IB, b"lo\0"), (_PNET_PORT, b"\1"))
+        for end in HOSTS:
+            name_device(end)
+        yield
+    finally:
+        with _family(_SMC) as family:
+            family.tell(_FLUSH_EIDS, {})
+        for host in (None, *(end.host for end in HOSTS)):
+            with contextlib.suppress(OSError), _family(_PNETS, host) as family:
+                family.tell(_PNET_FLUSH, {})
+
+
+def make(address: str, *, by_protocol: bool = False) -> socket.socket:
+    """A stream socket for addresses like this one.
+
+    Its addresses are those of TCP, and Python is told that it were one: it knows no other way to
+    write them.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    if by_protocol:
+        return socket.socket(family, socket.SOCK_STREAM, IPPROTO_SMC)
+    raw = socket.socket(AF_SMC, socket.SOCK_STREAM, int(family == socket.AF_INET6))
+    return socket.socket(family, socket.SOCK_STREAM, 0, fileno=raw.detach())
+
+
+@dataclass
+class Counts:
+    """What a host has done since it is there."""
+
+    smcd_bytes: int = 0
+    sent: int = 0
+    received: int = 0
+    connections: int = 0
+    # Why connections stayed TCP's, by the numbers of net/smc/smc_clc.h, and how many.
+    reasons: tuple[tuple[str, int], ...] = ()
+
+    def since(self, before: Counts) -> Counts:
+        """What came after."""
+        return Counts(
+            self.smcd_bytes - before.smcd_bytes,
+            self.sent - before.sent,
+            self.received - before.received,
+            self.connections - before.connections,
+            tuple(reason for reason in self.reasons if reason not in before.reasons),
+        )
+
+
+def _value(found: Attributes, number: int) -> int:
+    return int.from_bytes(found.get(number, b""), "little")
+
+
+def counts(host: str) -> Counts:
+    """Those of a host."""
+    with _family(_SMC, host) as family:
+        stats = attributes(family.dump(_STATS)[0][_STATS_NEST])
+        fallbacks = [attributes(one[_FALLBACK_NEST]) for one in family.dump(_FALLBACKS)]
+    loopback, rdma = attributes(stats[_SMCD]), attributes(stats[_SMCR])
+    reasons = [(f"{_value(one, _REASON):#010x}", _value(one, _REASON_COUNT)) for one in fallbacks]
+    return Counts(
+        _value(loopback, _SENT) + _value(loopback, _RECEIVED),
+        _value(rdma, _SENT),
+        _value(rdma, _RECEIVED),
+        _value(rdma, _V2_CLIENTS) + _value(rdma, _V2_SERVERS),
+        tuple(sorted(reasons)),
+    )
+
+
+def links() -> list[str]:
+    """The devices under all links there are, of whatever host: queue pairs that connections share."""
+    with _family(_SMC) as family:
+        found = family.dump(_LINKS)
+    nests = [attributes(one[_LINK_NEST]) for one in found if _LINK_NEST in one]
+    return [nest[_LINK_DEVICE].rstrip(b"\0").decode() for nest in nests if _LINK_DEVICE in nest]

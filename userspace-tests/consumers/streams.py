@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""Connections between the hosts, and bytes that go both ways at once on them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import limits
+import smc
+from fabric import A, B
+from peer import namespace
+from twohosts.failure import Failure, check
+
+# Not a multiple of anything.
+_MOST = 150_001
+# What a connection ends with when something below it is gone.
+GONE = {
+    errno.ECONNRESET,
+    errno.EPIPE,
+    errno.ECONNABORTED,
+    errno.ETIMEDOUT,
+    errno.ENETDOWN,
+    errno.ENOLINK,
+    errno.EIO,
+}
+
+
+class Pair:
+    """A connection whose both ends are here, the client on a."""
+
+    def __init__(self, listener: socket.socket, *, by_protocol: bool = False) -> None:
+        with namespace(A.host):
+            self.client = smc.make(A.address, by_protocol=by_protocol)
+        self.client.settimeout(limits.seconds(15))
+        self.client.connect(listener.getsockname())
+        self.server, _ = listener.accept()
+        self.server.settimeout(limits.seconds(15))
+
+    def close(self) -> None:
+        """Both ends."""
+        self.client.close()
+        self.server.close()
+
+
+@contextlib.contextmanager
+def listener(*, by_protocol: bool = False) -> Iterator[socket.socket]:
+    """One on b."""
+    with namespace(B.host):
+        sock = smc.make(B.address, by_protocol=by_protocol)
+    with sock:
+        sock.settimeout(limits.seconds(15))
+        sock.bind((B.address, 0))
+        sock.listen(64)
+        yield sock
+
+
+def connect(count: int, *, by_protocol: bool = False) -> list[Pair]:
+    """As many connections."""
+    with listener(by_protocol=by_protocol) as sock:
+        return [Pair(sock, by_protocol=by_protocol) for _ in range(count)]
+
+
+class Way:
+    """A known stream of bytes from one end to the other."""
+
+    def __init__(self, source: socket.socket, sink: socket.socket, length: int, seed: int) -> None:
+        self.received = 0
+        self.length = length
+        self.errors: list[BaseException] = []
+        self._seed = seed
+        self._threads = [
+            threading.Thread(target=self._guard, args=(self._send, source)),
+            threading.Thread(target=self._guard, args=(self._receive, sink)),
+        ]
+
+    def start(self) -> None:
+        """Let it flow."""
+        for thread in self._threads:
+            thread.start()
+
+    def _guard(self, work: object, sock: socket.socket) -> None:
+        try:
+            assert callable(work)
+            work(sock)
+        except BaseException as error:
+            self.errors.append(error)
+
+    def _send(self, sock: socket.socket) -> None:
+        own = random.Random(self._seed)
+        block = own.randbytes(_MOST)
+        digest, left = hashlib.sha256(), self.length
+        while left:
+            start = own.randrange(_MOST - 1)
+            piece = memoryview(block)[start : start + min(left, own.randint(1, _MOST))]
+            sock.sendall(piece)
+            digest.update(piece)
+            left -= len(piece)
+        self._sent_digest = digest.digest()
+
+    def _receive(self, sock: socket.socket) -> None:
+        own = random.Random(self._seed + 1)
+        digest = hashlib.sha256()
+        while self.received < self.length:
+            data = sock.recv(min(own.randint(1, _MOST), self.length - self.received))
+            if not data:
+                raise Failure(f"the end after {self.received} of {self.length} bytes")
+            digest.update(data)
+            self.received += len(data)
+        self._received_digest = digest.digest()
+
+    def alive(self) -> bool:
+        """Whether it still flows."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def compare(self) -> None:
+        """What came is what was sent."""
+        if self.errors:
+            raise Failure(f"after {self.received} of {self.length} bytes: {self.errors}")
+        check(self._sent_digest == self._received_digest, "what came is not what was sent")
+
+
+def flow(pairs: list[Pair], length: int) -> list[Way]:
+    """Begin to send so many bytes each way on each."""
+    ways = []
+    for number, pair in enumerate(pairs):
+        ways.append(Way(pair.client, pair.server, length, 2 * number))
+        ways.append(Way(pair.server, pair.client, length, 2 * number + 1))
+    for way in ways:
+        way.start()
+    return ways
+
+
+def exchange(pairs: list[Pair], length: int, limit: float) -> str:
+    """Send so many bytes each way on each, and compare; how fast."""
+    begin = time.monotonic()
+    ways = flow(pairs, length)
+    limits.until("the transfers", limit, lambda: not any(way.alive() for way in ways))
+    for way in ways:
+        way.compare()
+    took = time.monotonic() - begin
+    return f"{len(ways) * length / took / 1e6:.1f} MB/s in {took:.1f} s"
+
+
+def ping_pong(pair: Pair, count: int, most: int) -> None:
+    """Small messages, one at a time, to and fro."""
+    for number in range(count):
+        message = os.urandom(1 + number % most)
+        for source, sink in ((pair.client, pair.server), (pair.server, pair.client)):
+            source.sendall(message)
+            got = b""
+            while len(got) < len(message):
+                more = sink.recv(len(message) - len(got))
+                check(more, f"the end in message {number}")
+                got += more
+            check(got == message, f"message {number} is not what was sent")
+
+
+@contextlib.contextmanager
+def only_rdma(least: int = 1) -> Iterator[None]:
+    """What is done here goes by SMC-R: nothing by TCP, nothing by SMC-D; so many bytes or more."""
+    before = {end.host: smc.counts(end.host) for end in (A, B)}
+    yield
+    done = {end.host: smc.counts(end.host).since(before[end.host]) for end in (A, B)}
+    for what, bad in (
+        ("connections fell back to TCP", any(one.reasons for one in done.values())),
+        ("bytes went by SMC-D", any(one.smcd_bytes for one in done.values())),
+        ("too little went by SMC-R", least > min(min(d.sent, d.received) for d in done.values())),
+    ):
+        check(not bad, f"{what}: {done}")
+    found = smc.links()
+    check(
+        set(found) == {A.device, B.device},
+        f"links are on {found}, not on {A.device} and {B.device} alone",
+    )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""Plays scenarios, each in a process of its own that ends in any case."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import json
+import os
+import select
+import signal
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import limits
+from register import SCENARIOS, Scenario, Skip
+from twohosts import device
+from twohosts.failure import Failure
+
+LIMIT = 60 * (10 if limits.SOAK else 1)
+
+
+@dataclass
+class Outcome:
+    """What a scenario's process has to tell."""
+
+    reason: str = ""
+    skipped: str = ""
+    note: str = ""
+
+
+def play(scenario: Scenario) -> Outcome:
+    """In the scenario's own process."""
+    try:
+        return Outcome(note=scenario.run() or "")
+    except Skip as skip:
+        return Outcome(skipped=str(skip))
+    except Failure as failure:
+        where = traceback.extract_tb(failure.__traceback__)
+        lines = [frame.lineno for frame in where if "/cases/" in frame.filename]
+        return Outcome(reason=f"{failure} (line {lines[-1] if lines else 0})")
+    except BaseException:
+        return Outcome(reason=traceback.format_exc())
+
+
+def stacks(session: int) -> str:
+    """Where all processes of a session are."""
+    found = []
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            rest = (process / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(rest[3]) == session:
+                found.append(
+                    f"process {process.name} ({rest[0]}):\n{(process / 'stack').read_text()}"
+                )
+    return "\n".join(found)
+
+
+def alive(session: int) -> bool:
+    """Whether a process of the session still runs."""
+    return any(
+        part for part in stacks(session).split("process ")[1:] if "(Z)" not in part.splitlines()[0]
+    )
+
+
+def perform(scenario: Scenario) -> Outcome:
+    """Play it in a process and a session of its own, which ends in any case."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.close(reader)
+        outcome = play(scenario)
+        os.write(writer, json.dumps(outcome.__dict__).encode()[:60000])
+        os._exit(0)
+    os.close(writer)
+    limit = limits.seconds(LIMIT)
+    outcome = Outcome(reason=f"not over after {limit:.0f} s")
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    if poll.poll(limit * 1000):
+        if data := os.read(reader, 65536):
+            outcome = Outcome(**json.loads(data))
+        else:
+            outcome.reason = "the process of the scenario died"
+    else:
+        outcome.reason += "\n" + stacks(pid)
+    os.close(reader)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    try:
+        limits.until(
+            "the end of the scenario",
+            limits.seconds(15),
+            lambda: os.waitpid(pid, os.WNOHANG)[0] == pid,
+        )
+        limits.until("the end of all actors", limits.seconds(15), lambda: not alive(pid))
+    except Failure as failure:
+        outcome.reason += f"\n{failure}\n{stacks(pid)}"
+    return outcome
+
+
+def selected(patterns: list[str]) -> list[Scenario]:
+    """The scenarios to play."""
+    possible = [s for s in SCENARIOS.values() if device.sends_packets() or not s.packets]
+    if patterns:
+        return [s for s in possible if any(fnmatch.fnmatch(n, p) for n in s.names() for p in patterns)]
+    return [s for s in possible if limits.SOAK or not s.long]
