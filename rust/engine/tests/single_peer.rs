@@ -563,6 +563,30 @@ fn a_shut_window_answers_mere_updates_later_each_time() {
     assert_eq!(answer(&mut script), 1_000);
 }
 
+//= test: URGENT-2
+#[test]
+fn an_urgent_byte_is_announced_once_and_again_where_it_is() {
+    let mut script = Script::established();
+    let urgent = Queue {
+        urgent: true,
+        ..Queue::default()
+    };
+    script.conn.queue(350, urgent).unwrap();
+    let flags = |did: Vec<Did>| -> Vec<(bool, bool)> {
+        did.iter()
+            .filter_map(|did| match did {
+                Did::Sent(repr) => Some((repr.flags.oob_pend, repr.flags.oob_pres)),
+                _ => None,
+            })
+            .collect()
+    };
+    let (first, between, last) = ((true, false), (false, false), (true, true));
+    assert_eq!(flags(script.drain()), [first, between, between, last]);
+    // A newer one is news.
+    script.conn.queue(1, urgent).unwrap();
+    assert_eq!(flags(script.drain()), [last]);
+}
+
 //= test: UPDATE-2
 #[test]
 fn news_of_an_urgent_byte_is_no_mere_update_for_a_shut_window() {
