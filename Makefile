@@ -78,7 +78,7 @@ programs: host
 
 .PHONY: demo
 demo: programs
-	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/apps/demo 2>/dev/null) \
+	@qemu/vm -k base -d both $(shell sed -n 's/^# packages: /-p /p' userspace-tests/apps/demo 2>/dev/null) \
 		-T 1800 -- /mnt/sdp/userspace-tests/apps/demo
 
 .PHONY: bench
