@@ -18,9 +18,14 @@ KDIR ?=
 T ?=
 # Further arguments of what is picked.
 A ?=
+# rxe or rlo: another RDMA device than the lists say.
+D ?=
+# How many guests at a time, if not as many as qemu/suite thinks fit.
+J ?=
 
 export K
-PICKED := $(foreach name,$(T),-o $(name)) $(if $(A),--arguments='$(A)')
+JOBS := $(if $(J),-j $(J))
+PICKED := $(foreach name,$(T),-o $(name)) $(if $(A),--arguments='$(A)') $(if $(D),--device=$(D)) $(JOBS)
 
 .PHONY: help
 help:
@@ -29,6 +34,7 @@ help:
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
 	@echo 'make test-apps T="a b"   programs and test suites that others wrote (userspace-tests/apps.list)'
 	@echo '               A="c d"   with T=NAME: only these programs or modules of it'
+	@echo '               D=rxe|rlo the RDMA device; J=n so many guests at a time'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
 	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
 	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'
@@ -38,8 +44,8 @@ help:
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs and TCP'
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies and raw RDMA Read, with plots in DIR'
-	@echo 'make module              sdp.ko for a harness kernel (K=base|debug)'
-	@echo 'make module KDIR=DIR     sdp.ko for the kernel whose build tree is DIR'
+	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
+	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
 	@echo 'make programs            what runs in the guest, built for release'
 	@echo 'make kernel              a harness kernel (K=base|debug)'
 	@echo 'make shell               a shell in a virtual machine'"'"'s builder root'
@@ -72,7 +78,7 @@ programs: host
 
 .PHONY: demo
 demo: programs
-	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/apps/demo 2>/dev/null) \
+	@qemu/vm -k base -d both $(shell sed -n 's/^# packages: /-p /p' userspace-tests/apps/demo 2>/dev/null) \
 		-T 1800 -- /mnt/sdp/userspace-tests/apps/demo
 
 .PHONY: bench
@@ -93,7 +99,7 @@ bench-zcopy: programs
 .PHONY: test
 test: host
 	@qemu/root builder >/dev/null
-	@qemu/suite all
+	@qemu/suite all $(JOBS)
 
 .PHONY: test-vm
 test-vm: host

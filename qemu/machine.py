@@ -52,17 +52,21 @@ class Machine:
         except OSError:
             return ""
 
-    def prepare(self, module, command, environment):
+    def prepare(self, module, rlo, command, environment):
         """Puts what the guest's init reads into the exchange directory."""
         s = self.settings
         values = {
-            "HOST": self.name, "TOPOLOGY": s.topology, "LOAD": "1" if module else "", "SHARE": "1" if s.share else "",
-            "UNLOAD": "" if s.no_unload else "1", "LEAK_SCAN": "" if s.no_leak_scan else "1", "LIMIT": str(s.limit), "UNLOAD_LIMIT": str(s.unload_limit),
+            "HOST": self.name, "TOPOLOGY": s.topology, "DEVICE": s.first_device,
+            "LOAD": "1" if module else "", "LOAD_RLO": "1" if rlo else "", "SHARE": "1" if s.share else "",
+            "UNLOAD": "" if s.no_unload else "1", "LEAK_SCAN": "" if s.no_leak_scan else "1",
+            "LIMIT": str(s.limit), "UNLOAD_LIMIT": str(s.unload_limit),
         }
         with open(self.path("run/settings"), "w") as file:
             file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
         if module:
             shutil.copyfile(module, self.path("run/sdp.ko"))
+        if rlo:
+            shutil.copyfile(rlo, self.path("run/rlo.ko"))
         for extra in s.extra:
             shutil.copyfile(extra, self.path(os.path.join("run", os.path.basename(extra))))
         with open(self.path("run/command"), "w") as file:

@@ -34,6 +34,8 @@ pub(crate) enum Alarm {
     Kept,
     /// The transport says that the peer has begun to send.
     Notify,
+    /// A peer may know by now that its connection is over.
+    Parting,
     /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
     Patience,
     /// Queue pairs that wait to be destroyed.
@@ -55,6 +57,8 @@ pub(crate) struct Alarms {
     kept: Opaque<ffi::core::delayed_work>,
     #[pin]
     notify: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    parting: Opaque<ffi::core::delayed_work>,
     #[pin]
     patience: Opaque<ffi::core::delayed_work>,
     #[pin]
@@ -82,6 +86,7 @@ impl Alarms {
             keepalive <- work(Some(keepalive_cb)),
             kept <- work(Some(kept_cb)),
             notify <- work(Some(notify_cb)),
+            parting <- work(Some(parting_cb)),
             patience <- work(Some(patience_cb)),
             reap <- work(Some(reap_cb)),
             refill <- work(Some(refill_cb)),
@@ -95,6 +100,7 @@ impl Alarms {
             Alarm::Keepalive => self.keepalive.get(),
             Alarm::Kept => self.kept.get(),
             Alarm::Notify => self.notify.get(),
+            Alarm::Parting => self.parting.get(),
             Alarm::Patience => self.patience.get(),
             Alarm::Reap => self.reap.get(),
             Alarm::Refill => self.refill.get(),
@@ -173,6 +179,14 @@ unsafe extern "C" fn kept_cb(work: *mut ffi::core::work_struct) {
 unsafe extern "C" fn notify_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: Set up by `Alarms::new`.
     unsafe { owner(work, core::mem::offset_of!(Alarms, notify)) }.alarm_notify();
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn parting_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: Set up by `Alarms::new`.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, parting)) }.alarm_parting();
 }
 
 /// # Safety

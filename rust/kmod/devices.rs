@@ -5,8 +5,10 @@
 //! The CM listens per device, so that every listening port has one listening
 //! identifier on each device, also on those that come later.
 //!
-//! Contexts: may sleep. Locks: `REGISTRY`, taken with at most `lock_sock` held: destroying a listening identifier waits for its handler, which
-//! takes the locks of sockets.
+//! Contexts: may sleep. Locks: `REGISTRY`, taken with at most `lock_sock` held:
+//! destroying a listening identifier waits for its handler, which takes the locks of
+//! sockets. `KNOWN`, for a moment and innermost, so that handlers of connection
+//! management can look a device up.
 
 use crate::{
     cm,
@@ -23,10 +25,8 @@ use kernel::{
     prelude::*,
     sync::{
         global_lock,
-        Arc,
-        ArcBorrow, //
+        Arc, //
     },
-    types::ForeignOwnable, //
 };
 
 /// A header and a message in two pieces.
@@ -80,6 +80,12 @@ global_lock! {
         entries: KVec::new(),
         services: KVec::new(),
     };
+}
+
+global_lock! {
+    // SAFETY: Initialised in the module's init, before the first use.
+    /// Every device between `add_cb` and `remove_cb`.
+    pub(crate) unsafe(uninit) static KNOWN: Mutex<KVec<Arc<Device>>> = KVec::new();
 }
 
 /// A listening port. Listening ends with the last one of the port; dropping
@@ -170,20 +176,21 @@ pub(crate) unsafe fn local_address(
     Err(ENODEV)
 }
 
-/// Our state of a device.
+/// Our state of a device, unless its removal has begun.
 ///
-/// # Safety
-///
-/// Called where the device cannot go away: in a CM handler.
-pub(crate) unsafe fn find(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
-    // SAFETY: By the caller's promise.
-    let data = unsafe { ffi::sdp_ib_client_data(ib, CLIENT.0.get()) };
-    if data.is_null() {
-        return None;
-    }
-    // SAFETY: Set by `add_cb` and cleared by `remove_cb`.
-    let device: ArcBorrow<'_, Device> = unsafe { Arc::borrow(data.cast()) };
-    Some(device.into())
+/// An identifier of rdma_cm can outlive our removal of its device, as rdma_cm is told
+/// of that after us; what ib_core keeps for a client must not be asked for then, and
+/// would have been freed.
+pub(crate) fn find(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
+    let known = KNOWN.lock();
+    known.iter().find(|device| device.as_ptr() == ib).cloned()
+}
+
+/// The device is not found any more.
+fn forget(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
+    let mut known = KNOWN.lock();
+    let at = known.iter().position(|device| device.as_ptr() == ib)?;
+    known.remove(at).ok()
 }
 
 /// # Safety
@@ -205,7 +212,10 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         let device = unsafe { Device::new(NonNull::new(ib).ok_or(EINVAL)?) }?;
         let mut listens = KVec::new();
         let mut registry = REGISTRY.lock();
+        // First: requests come as soon as there are listening identifiers.
+        let known = KNOWN.lock().push(device.clone(), GFP_KERNEL);
         let added = (|| {
+            known?;
             for (port, _) in registry.services.iter() {
                 listens.push(Listen::new(&device, *port)?, GFP_KERNEL)?;
             }
@@ -215,13 +225,10 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         if let Err(e) = added {
             drop(registry);
             drop(listens);
-            device.retire(|_| {});
+            forget(ib);
+            device.retire(|sock: &SockRef| sock.drive(|inner| inner.on_device_removed(sock, ib)));
             return Err(e);
         }
-        // SAFETY: The reference is taken back by `remove_cb`.
-        unsafe {
-            ffi::ib_set_client_data(ib, CLIENT.0.get(), device.clone().into_foreign().cast())
-        };
         // Room was reserved.
         let _ = registry.entries.push(Entry { device, listens }, GFP_KERNEL);
         Ok(0)
@@ -231,12 +238,10 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn remove_cb(ib: *mut ffi::ib_device, data: *mut c_void) {
-    if data.is_null() {
+unsafe extern "C" fn remove_cb(ib: *mut ffi::ib_device, _data: *mut c_void) {
+    let Some(device) = forget(ib) else {
         return;
-    }
-    // SAFETY: `add_cb` left this reference here.
-    let device: Arc<Device> = unsafe { Arc::from_foreign(data.cast()) };
+    };
     let entry = {
         let mut registry = REGISTRY.lock();
         let at = registry
@@ -279,5 +284,6 @@ impl Drop for Registration {
         let mut registry = REGISTRY.lock();
         registry.entries = KVec::new();
         registry.services = KVec::new();
+        *KNOWN.lock() = KVec::new();
     }
 }

@@ -12,10 +12,7 @@ use crate::{
         Family, //
     },
     alarm::Alarm,
-    cm::{
-        resolve::Resolver,
-        RX_LEAST, //
-    },
+    cm::resolve::Resolver,
     engine::{
         conn::{
             Connection,
@@ -23,7 +20,10 @@ use crate::{
             Output,
             Why, //
         },
-        timer::Timer,
+        timer::{
+            Deadlines,
+            Timer, //
+        },
     },
     errno,
     ffi,
@@ -33,10 +33,8 @@ use crate::{
         Load,
         Sent, //
     },
-    net::{
-        ports::PortLease,
-        Knobs, //
-    },
+    net::ports::PortLease,
+    parting::Parting,
     patience::Patience,
     sock::{
         options::Options,
@@ -55,11 +53,14 @@ use crate::{
 use kernel::{
     prelude::*,
     time::{
-        Delta,
         Instant,
         Monotonic, //
     },
 };
+
+/// For how many times `close_timeout_ms` a connection may outlive its program, as
+/// long as its bytes come further.
+const ORPHAN_PERIODS: i64 = 10;
 
 /// After which time memory is asked for again.
 const REFILL_MS: u32 = 100;
@@ -152,21 +153,32 @@ pub(crate) struct Inner {
     pub(crate) listener: Option<Listener>,
     /// The listener that an unaccepted connection came from.
     pub(crate) parent: Option<SockRef>,
+    /// Nobody has accepted the connection: it gets no more memory than it needs.
+    pub(crate) unaccepted: bool,
     /// Its place among the Hellos of that listener.
     pub(crate) arrival: u64,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) engine: Option<Connection>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
+    pub(crate) partings: Fifo<Parting>,
     generation: u64,
     pub(crate) send: SendQueue,
     pub(crate) recv: RecvQueue,
+    /// The peer has sent its last byte. TCP has SOCK_DONE for it, in a word of which
+    /// every change needs `lock_sock`, which a completion cannot have.
+    pub(crate) peer_done: bool,
     /// The application has closed the socket.
     pub(crate) orphan: bool,
+    /// Since when the connection has gone on without it; counted in `Stats::orphans`.
+    orphaned: Option<Instant<Monotonic>>,
     /// Counted in `Stats::established`.
     counted: bool,
-    /// The engine's timer and when it is due.
-    timer: Option<(Timer, Instant<Monotonic>)>,
+    /// When the engine's timers run, in milliseconds since `born`.
+    deadlines: Deadlines,
+    /// For which of them the alarm is set.
+    due: Option<u64>,
+    born: Instant<Monotonic>,
     /// Keepalive probes since the peer was last heard.
     pub(crate) probes: u32,
     /// Messages received, to see whether the peer was heard.
@@ -203,17 +215,23 @@ impl Inner {
             options: Options::new(),
             listener: None,
             parent: None,
+            unaccepted: false,
             arrival: 0,
             resolver: None,
             engine: None,
             link: None,
             retired: None,
+            partings: Fifo::new(),
             generation: 0,
             send: SendQueue::new(),
             recv: RecvQueue::new(),
+            peer_done: false,
             orphan: false,
+            orphaned: None,
             counted: false,
-            timer: None,
+            deadlines: Deadlines::new(),
+            due: None,
+            born: Instant::now(),
             probes: 0,
             heard: 0,
             heard_at_alarm: 0,
@@ -256,6 +274,16 @@ impl Inner {
 
     pub(crate) fn take_retired(&mut self) -> Option<KBox<Link>> {
         self.retired.take()
+    }
+
+    /// Somebody has accepted the connection.
+    pub(crate) fn on_accepted(&mut self) {
+        self.unaccepted = false;
+        if let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) {
+            let size = engine.rcv_size();
+            engine.hold_rcv_size(false);
+            link.grow(engine, size);
+        }
     }
 
     /// Puts the link aside for the reaper.
@@ -319,10 +347,7 @@ impl Inner {
             sock.count(|t| &t.sinks_received, answered.sinks);
             sock.count(|t| &t.sinks_stale, answered.sinks_stale);
         }
-        let larger = engine.rcv_size();
-        if larger > size && !link.stock(larger, RX_LEAST) {
-            engine.keep_rcv_size();
-        }
+        link.grow(engine, size);
         if (delivery.urgent_pending || delivery.urgent_byte)
             && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
         {
@@ -368,8 +393,7 @@ impl Inner {
             self.recv.announce_urgent();
         }
         if delivery.peer_closed {
-            // SAFETY: `sk` is valid; as TCP marks that a FIN was received.
-            unsafe { ffi::sdp_sock_set_flag(sock.sk(), ffi::sock_flags_SOCK_DONE) };
+            self.peer_done = true;
             sock.add_shutdown(ffi::RCV_SHUTDOWN);
             self.wake.hangup = true;
         }
@@ -408,20 +432,30 @@ impl Inner {
                 self.tend_runs(sock);
             }
             Sent::Read => self.on_read(sock),
-            Sent::Message(Load { bytes, pinned, .. }) => {
+            Sent::Message(Load {
+                bytes,
+                extra,
+                pinned,
+                ..
+            }) => {
                 engine.handle_send_completed();
                 if bytes > 0 {
                     self.on_progress();
-                    self.send.complete(bytes);
+                    self.send.complete(bytes, extra);
                     self.wake.writable = true;
                 }
                 if pinned {
                     self.tend_runs(sock);
                 }
             }
-            Sent::Write(Load { bytes, pinned, .. }) => {
+            Sent::Write(Load {
+                bytes,
+                extra,
+                pinned,
+                ..
+            }) => {
                 engine.handle_write_completed();
-                self.send.complete(bytes);
+                self.send.complete(bytes, extra);
                 self.wake.writable = true;
                 if pinned {
                     self.tend_runs(sock);
@@ -440,7 +474,7 @@ impl Inner {
         let peer_had_closed = sock.tcp_state() == ffi::TCP_CLOSE_WAIT;
         self.drain(sock);
         self.publish(sock);
-        self.settle_timer(sock);
+        self.settle_timers(sock);
         self.settle_stall(sock);
         self.settle_patience(sock);
         self.settle_end(sock, peer_had_closed);
@@ -454,7 +488,7 @@ impl Inner {
             };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
                 let needed = engine.receives_needed();
-                let wanted = if link.has_room(wanted) {
+                let wanted = if !self.unaccepted && link.has_room(wanted) {
                     wanted
                 } else {
                     needed.max(link.spares().min(wanted))
@@ -549,7 +583,9 @@ impl Inner {
                     if let Some(cm) = link.cm.as_ref() {
                         // An error means that the CM is past it already.
                         // SAFETY: The identifier is ours.
-                        unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
+                        let sent =
+                            unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
+                        link.disconnecting = sent == 0;
                     }
                 }
             }
@@ -562,7 +598,7 @@ impl Inner {
             return;
         };
         // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.held() as c_int) };
+        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.charged() as c_int) };
         let state = errno::tcp_state(engine.state());
         let before = sock.tcp_state();
         if state == before || self.phase != Phase::Connected {
@@ -583,18 +619,24 @@ impl Inner {
         }
     }
 
-    fn settle_timer(&mut self, sock: &Sock) {
-        let wanted = self.engine.as_ref().and_then(Connection::timer);
-        if wanted == self.timer.map(|(timer, _)| timer) {
+    fn settle_timers(&mut self, sock: &Sock) {
+        let (engine, born) = (&self.engine, self.born);
+        let wanted = |timer| {
+            let msecs = engine.as_ref()?.wants(timer)?;
+            Some(match timer {
+                Timer::PeerClose => sock.net().knobs().close_timeout_ms,
+                _ => msecs,
+            })
+        };
+        let due = self.deadlines.settle(|| millis_since(born), wanted);
+        if due == self.due {
             return;
         }
-        self.timer = None;
-        match wanted {
-            Some(timer) => {
-                let msecs = timer_millis(timer, &sock.net().knobs());
-                let due = Instant::now() + Delta::from_millis(msecs.into());
-                self.timer = Some((timer, due));
-                sock.set_alarm(Alarm::Engine, msecs);
+        self.due = due;
+        match due {
+            Some(due) => {
+                let left = due.saturating_sub(millis_since(born));
+                sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
             }
             None => sock.clear_alarm(Alarm::Engine),
         }
@@ -633,11 +675,14 @@ impl Inner {
         self.phase = Phase::Over;
         self.has_way_out = false;
         self.failure = None;
+        if self.orphaned.take().is_some() {
+            sock.net().stats.orphans.dec();
+        }
         if self.counted {
             self.counted = false;
             sock.net().stats.established.dec();
         }
-        self.timer = None;
+        self.stop_timers();
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
         sock.clear_alarm(Alarm::Kept);
@@ -691,26 +736,52 @@ impl Inner {
         self.probes = 0;
     }
 
-    /// The alarm of the engine's timer has gone off.
+    /// The alarm of the engine's timers has gone off. It may have been on its way
+    /// when another timer took the place; it is set anew then.
     pub(crate) fn on_timeout(&mut self, sock: &Sock) {
-        let (Some((timer, due)), Some(engine)) = (self.timer, self.engine.as_mut()) else {
+        self.due = None;
+        let now = millis_since(self.born);
+        let limit = i64::from(sock.net().knobs().close_timeout_ms).saturating_mul(ORPHAN_PERIODS);
+        let age = self.orphaned.map_or(0, |since| since.elapsed().as_millis());
+        let Some(engine) = self.engine.as_mut() else {
             return;
         };
-        let left = (due - Instant::now()).as_millis();
-        if left > 0 {
-            // The alarm was on its way when another timer took the place.
-            sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
+        if age >= limit {
+            // However little at a time the peer takes.
+            engine.abort();
             return;
         }
-        self.timer = None;
-        engine.handle_timeout(timer);
+        while let Some(timer) = self.deadlines.take_due(now) {
+            engine.handle_timeout(timer);
+        }
+    }
+
+    /// The application is gone, and the connection goes on: for so long, and if
+    /// there are not too many of them.
+    pub(crate) fn become_orphan(&mut self, sock: &Sock) {
+        let stats = &sock.net().stats;
+        if self.orphaned.is_none() {
+            self.orphaned = Some(Instant::now());
+            stats.orphans.inc();
+        }
+        if stats.orphans.get() > sock.net().knobs().max_orphans.into() {
+            stats.orphans_reset.inc();
+            if let Some(engine) = self.engine.as_mut() {
+                engine.abort();
+            }
+        }
+    }
+
+    fn stop_timers(&mut self) {
+        self.deadlines = Deadlines::new();
+        self.due = None;
     }
 
     /// connect() has failed here; a worker makes it again over TCP, as
     /// [`Sock::give_way`] says.
     pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
         self.failure = Some(error);
-        self.timer = None;
+        self.stop_timers();
         sock.set_alarm(Alarm::Engine, 0);
     }
 
@@ -721,15 +792,12 @@ impl Inner {
             // it could not be withdrawn then.
             return 0;
         }
-        sock.sndbuf().saturating_sub(self.send.held())
+        sock.sndbuf().saturating_sub(self.send.charged())
     }
 }
 
-fn timer_millis(timer: Timer, knobs: &Knobs) -> u32 {
-    match timer {
-        Timer::PeerClose => knobs.close_timeout_ms,
-        other => other.millis(),
-    }
+fn millis_since(past: Instant<Monotonic>) -> u64 {
+    u64::try_from(past.elapsed().as_millis()).unwrap_or(0)
 }
 
 impl Sock {

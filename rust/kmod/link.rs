@@ -10,8 +10,13 @@
 
 use crate::{
     alarm::Alarm,
+    cm::{
+        ticket::Ticket,
+        RX_LEAST, //
+    },
     engine::{
         conn::{
+            Connection,
             Remote,
             RemoteSink, //
         },
@@ -20,6 +25,7 @@ use crate::{
     },
     ffi,
     fifo::Fifo,
+    parting::Parting,
     sock::{
         queue::{
             Frag,
@@ -48,6 +54,7 @@ use crate::{
             Completions,
             Done,
             Qp,
+            ReadDepths,
             Reply, //
         },
         region::Region,
@@ -98,9 +105,10 @@ pub(crate) struct Origin {
 ///
 /// # Invariants
 ///
-/// `id` is valid and nobody else destroys it.
+/// `id` is valid and nobody else destroys it; the ticket is its context.
 pub(crate) struct CmId {
     id: NonNull<ffi::ib_cm_id>,
+    ticket: Ticket,
 }
 
 // SAFETY: CM identifiers may be used from any thread.
@@ -109,10 +117,15 @@ unsafe impl Send for CmId {}
 impl CmId {
     /// # Safety
     ///
-    /// `id` is valid and handed over.
-    pub(crate) unsafe fn from_raw(id: NonNull<ffi::ib_cm_id>) -> Self {
+    /// `id` is valid and handed over, and `ticket` is its context.
+    pub(crate) unsafe fn from_raw(id: NonNull<ffi::ib_cm_id>, ticket: Ticket) -> Self {
         // INVARIANT: by the caller's promise.
-        Self { id }
+        Self { id, ticket }
+    }
+
+    /// Whether there is nothing more to be said to the peer.
+    pub(crate) fn is_parted(&self) -> bool {
+        self.ticket.is_parted()
     }
 
     pub(crate) fn as_ptr(&self) -> *mut ffi::ib_cm_id {
@@ -121,13 +134,17 @@ impl CmId {
 
     /// Gives the identifier back to the CM, which destroys it.
     pub(crate) fn forget(self) {
-        core::mem::forget(self);
+        let mut this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, so the ticket is dropped once.
+        unsafe { core::ptr::drop_in_place(&raw mut this.ticket) };
     }
 }
 
 impl Drop for CmId {
     fn drop(&mut self) {
-        // SAFETY: Valid by the invariant. Waits for a running handler.
+        // SAFETY: Valid by the invariant. Waits for a running handler, but for one
+        // that tells of a message without an answer, which is why the context is a
+        // ticket.
         unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };
     }
 }
@@ -137,6 +154,8 @@ pub(crate) struct Load {
     /// Fragments of the socket that hold it.
     frags: u8,
     pub(crate) bytes: u32,
+    /// See [`Frag`]; known when it is over.
+    pub(crate) extra: u32,
     /// It lies in a program's memory.
     pub(crate) pinned: bool,
 }
@@ -186,7 +205,7 @@ impl Pieces {
 /// A fragment in flight.
 struct Flying {
     _mapping: Mapping,
-    _frag: Frag,
+    frag: Frag,
 }
 
 /// The message whose acknowledgement is timed: one at a time, as the clock costs
@@ -237,8 +256,10 @@ pub(crate) struct Link {
     pub(crate) source: Source,
     pub(crate) sink: Sink,
     pub(crate) keeper: Keeper,
+    /// A DREQ of ours is to be answered, see [`Parting`].
+    pub(crate) disconnecting: bool,
     /// Behind everything that the device knows of.
-    _lease: Lease,
+    lease: Lease,
     /// The peer has disconnected: what the queue pair still holds is delivered,
     /// then flushed, which is no failure.
     pub(crate) draining: bool,
@@ -335,7 +356,8 @@ impl Link {
                 source: Source::new(),
                 sink: Sink::new(),
                 keeper: Keeper::new(),
-                _lease: lease,
+                disconnecting: false,
+                lease,
                 draining: false,
                 origin,
                 older: None,
@@ -357,15 +379,19 @@ impl Link {
         self.send_pieces
     }
 
-    pub(crate) fn context(&self) -> *mut c_void {
-        core::ptr::from_ref(&*self.origin).cast_mut().cast()
-    }
-
     /// Moves the queue pair as the connection manager wants it.
     pub(crate) fn modify(&self, state: ffi::ib_qp_state, reply: Option<&Reply>) -> Result {
         let cm = self.cm.as_ref().ok_or(EINVAL)?;
         // SAFETY: The identifier is ours and valid.
-        unsafe { self.qp.modify_by_cm(cm.as_ptr(), state, reply) }
+        unsafe {
+            self.qp
+                .modify_by_cm(cm.as_ptr(), state, self.reads(), reply)
+        }
+    }
+
+    /// RDMA Reads that we would have under way.
+    pub(crate) fn reads(&self) -> ReadDepths {
+        ReadDepths::of_device(self.qp.device(), READ_DEPTH)
     }
 
     /// A buffer of `size` bytes: a spare one, if it is of that size.
@@ -396,6 +422,15 @@ impl Link {
             self.origin.sock.net().stats.rx_alloc_failures.inc();
         }
         made
+    }
+
+    /// Sees to it that there is memory for larger buffers, where `engine` wants them
+    /// larger than `size`, or that it does not.
+    pub(crate) fn grow(&mut self, engine: &mut Connection, size: u16) {
+        let larger = engine.rcv_size();
+        if larger > size && !self.stock(larger, RX_LEAST) {
+            engine.keep_rcv_size();
+        }
     }
 
     /// A buffer of `size` bytes in place of one that does not come back. None where
@@ -514,6 +549,7 @@ impl Link {
             Slot::Message(Load {
                 frags: pieces.frags,
                 bytes: payload_len,
+                extra: 0,
                 pinned,
             }),
             GFP_KERNEL,
@@ -534,6 +570,7 @@ impl Link {
             Slot::Write(Load {
                 frags: pieces.frags,
                 bytes: len,
+                extra: 0,
                 pinned,
             }),
             GFP_KERNEL,
@@ -567,7 +604,7 @@ impl Link {
             self.flying.push(
                 Flying {
                     _mapping: mapping,
-                    _frag: frag,
+                    frag,
                 },
                 GFP_KERNEL,
             )?;
@@ -698,7 +735,7 @@ impl Link {
 
     /// The oldest request of the send queue has completed.
     pub(crate) fn take_sent(&mut self) -> Option<Sent> {
-        let slot = self.slots.pop()?;
+        let mut slot = self.slots.pop()?;
         if let Some(timed) = self.timed.as_mut() {
             match timed.before.checked_sub(1) {
                 Some(before) => timed.before = before,
@@ -715,9 +752,11 @@ impl Link {
             Slot::Register | Slot::Revoke(_) => self.chores = self.chores.saturating_sub(1),
             Slot::Read | Slot::Write(_) => {}
         }
-        if let Slot::Message(load) | Slot::Write(load) = &slot {
+        if let Slot::Message(load) | Slot::Write(load) = &mut slot {
             for _ in 0..load.frags {
-                self.flying.pop();
+                let flying = self.flying.pop();
+                let extra = flying.map_or(0, |flying| flying.frag.extra);
+                load.extra = load.extra.saturating_add(extra);
             }
             if load.pinned {
                 self.source.on_sent(load.bytes);
@@ -738,13 +777,52 @@ impl Link {
         (self.source.awaited_len(), self.sink.pins())
     }
 
-    /// Ends all transfers and frees everything. Sleeps; without the endpoint's
-    /// lock.
-    pub(crate) fn destroy(mut self: KBox<Self>) {
-        // The CM first: its callbacks use the queue pair.
-        self.cm = None;
+    /// Ends all transfers and frees everything, but for what still has to tell the
+    /// peer of the end. Sleeps; without the endpoint's lock.
+    pub(crate) fn destroy(mut self: KBox<Self>) -> Option<Parting> {
+        // No callback of the CM uses the queue pair any more: they find the link by
+        // its endpoint, which does not have it. But one may have made it here from
+        // there just now, and is waited for, if there is nothing left to be said.
+        let parting = self.disconnecting && self.cm.as_ref().is_some_and(|cm| !cm.is_parted());
+        if !parting {
+            self.cm = None;
+        }
         // SAFETY: The queue pair is dropped after this.
         unsafe { self.qp.drain().run() };
+        let device = self.qp.device().clone();
+        let Self {
+            cm, lease, origin, ..
+        } = KBox::into_inner(self);
+        // The rest is gone by now.
+        Some(Parting::new(cm?, lease, origin, device))
+    }
+}
+
+/// While this lives, the task's allocations start no I/O to make room.
+///
+/// Completions are delivered by a workqueue that storage over RDMA needs as well: a
+/// reclaim that waits for pages to be written there would wait for itself.
+struct NoIo {
+    before: c_uint,
+    /// It belongs to the task that has made it.
+    _task: core::marker::PhantomData<*mut ()>,
+}
+
+impl NoIo {
+    fn new() -> Self {
+        Self {
+            // SAFETY: A flag of the current task.
+            before: unsafe { ffi::sdp_noio_begin() },
+            _task: core::marker::PhantomData,
+        }
+    }
+}
+
+impl Drop for NoIo {
+    fn drop(&mut self) {
+        // SAFETY: In the task of `new`, and the last of these first: they are only
+        // made on the stack of a callback.
+        unsafe { ffi::sdp_noio_end(self.before) };
     }
 }
 
@@ -753,6 +831,7 @@ pub(crate) struct Callbacks;
 
 impl Completions for Callbacks {
     unsafe fn received(context: *mut c_void, done: Done) {
+        let _noio = NoIo::new();
         // SAFETY: The context is the origin of a link that still exists.
         let origin: &Origin = unsafe { &*context.cast() };
         origin.sock.drive(|inner| {
@@ -763,6 +842,7 @@ impl Completions for Callbacks {
     }
 
     unsafe fn sent(context: *mut c_void, done: Done) {
+        let _noio = NoIo::new();
         // SAFETY: As above.
         let origin: &Origin = unsafe { &*context.cast() };
         origin.sock.drive(|inner| {
@@ -814,7 +894,8 @@ impl Sock {
             link.draining.then(|| (link.generation(), link.qp.drain()))
         });
         if let Some((generation, drain)) = drain {
-            // SAFETY: Links are destroyed below, and only there.
+            // SAFETY: A link that the endpoint has had is destroyed below and nowhere
+            // else, and this does not run twice at a time.
             unsafe { drain.run() };
             self.drive(|inner| {
                 if inner.is_current(generation) {
@@ -829,7 +910,9 @@ impl Sock {
             retired = link.older.take();
             let (source, sink) = link.pins();
             self.count(|t| &t.kept_expirations, kept::clear(link.keeper.owner()));
-            link.destroy();
+            let parting = link.destroy();
+            let rest = parting.and_then(|parting| self.look(|inner| inner.part(self, parting)));
+            drop(rest);
             if source > 0 || sink > 0 {
                 self.drive(|inner| inner.on_unpinned(source, sink));
             }

@@ -23,6 +23,7 @@ mod fifo;
 mod keepalive;
 mod link;
 mod net;
+mod parting;
 mod patience;
 mod sock;
 mod verbs;
@@ -58,8 +59,12 @@ struct Sdp {
 
 impl kernel::Module for Sdp {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Called once, before anything locks it.
-        unsafe { devices::REGISTRY.init() };
+        // SAFETY: Called once, before anything locks them.
+        unsafe {
+            devices::REGISTRY.init();
+            devices::KNOWN.init();
+            cm::ticket::TABLE.init();
+        }
         // SAFETY: Called once, before any socket.
         let kept = unsafe { verbs::kept::List::new() };
         let proto = sock::family::ProtoRegistration::new()?;

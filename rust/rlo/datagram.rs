@@ -65,7 +65,7 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
         return status::LOC_QP_OP_ERR;
     }
     // With the highest bit set it is the queue pair's own that counts.
-    let qkey = if qkey & 0x8000_0000 != 0 && qp.number != GSI {
+    let qkey = if qkey & 0x8000_0000 != 0 {
         qp.attributes.lock().0.qkey
     } else {
         *qkey

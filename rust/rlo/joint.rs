@@ -307,6 +307,20 @@ unsafe extern "C" fn rlo_frame_received(
     }
 }
 
+/// An interface went down, or has another address: its peers are asked for at once.
+///
+/// # Safety
+///
+/// `own` is what Rust has of a device that is registered.
+#[no_mangle]
+unsafe extern "C" fn rlo_link_changed(own: *const c_void) {
+    // SAFETY: As the caller promises.
+    let device = unsafe { kernel::sync::ArcBorrow::<'_, Device>::from_raw(own.cast()) };
+    for joint in device.joints.lock().iter() {
+        joint.doubt();
+    }
+}
+
 /// How long a request that found its peer out of reach waits before it tries again.
 pub(crate) fn pause(since: u64) -> u64 {
     (task::now().saturating_sub(since) / 2).clamp(200_000, 20_000_000)

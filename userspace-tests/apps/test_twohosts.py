@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 from programs import transfer
-from twohosts import counters, foreign, proof
+from twohosts import counters, foreign, proof, report, runner
 from twohosts.failure import Failure
 from twohosts.hosts import Host
 from twohosts.lab import Case, Lab, Measured
@@ -155,6 +158,41 @@ class Proving(unittest.TestCase):
         outcome = self.outcome(Case("case", fail), {}, {})
         self.assertFalse(outcome.ok)
         self.assertEqual(outcome.reason, "this is why")
+
+
+class Telling(unittest.TestCase):
+    """What is shown of an outcome."""
+
+    def test_a_row_names_the_device(self) -> None:
+        """Between path and result, and no blank at its end."""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), mock.patch.object(report, "say", print):
+            table = report.Table()
+            table.begin(["a program"])
+            table.add(proof.Outcome("a program", True, "SDP", "1 us", "", "", "rlo"))
+        heading, _line, row = out.getvalue().splitlines()
+        self.assertEqual(row.split(), ["a", "program", "SDP", "rlo", "1", "us"])
+        self.assertEqual(row.index("rlo"), heading.index("device"))
+
+    def test_rounds_run_in_their_order_each_on_its_device(self) -> None:
+        """The device is exchanged before the cases, and what is left is looked for over SDP only."""
+        used: list[str] = []
+        program = mock.Mock(cases=lambda _lab: [Case("x", lambda _lab: Measured("-", 0))])
+        rounds = [runner.Round([program], "tcp"), runner.Round([program], "sdp", "rlo")]
+        told: list[proof.Outcome] = []
+        seen = mock.Mock(begin=lambda names: used.extend(names), add=told.append)
+        gone = proof.Outcome(proof.NOTHING_LEFT, True, "-", "-", "", "")
+        with (
+            mock.patch.object(runner, "namespaces", lambda: (HERE, HERE)),
+            mock.patch.object(runner.device, "use", used.append),
+            mock.patch.object(runner.proof, "run", lambda case, _lab: replace(gone, name=case.name)),
+            mock.patch.object(runner.proof, "nothing_left", lambda _lab: gone),
+            self.assertRaises(SystemExit) as end,
+        ):
+            runner.play(rounds, seen, small=True)
+        self.assertEqual(end.exception.code, 0)
+        self.assertEqual(used, ["x", "x", proof.NOTHING_LEFT, "rlo"])
+        self.assertEqual([one.name for one in told], ["x", "x", proof.NOTHING_LEFT])
 
 
 class Running(unittest.TestCase):

@@ -90,6 +90,9 @@ def _owner(module: str) -> Callable[[str], str | None]:
     def owner(name: str) -> str | None:
         if name.endswith(tag):
             return MODULE
+        # A driver that is a module; its copies are its own.
+        if name.endswith("[rlo]"):
+            return DRIVER
         plain = name.split("\t", maxsplit=1)[0]
         return next((kind for kind, pattern in _OWNERS if pattern.search(plain)), None)
 

@@ -19,10 +19,12 @@ KALLSYMS = """\
 8000 t pv_native_safe_halt
 9000 d not_code
 a000 t vfs_read
+b000 t copy_in_memory\t[rlo]
 """
-UNLOCK, RECVMSG, SENDER, CRC, UDP, SYSCALL, MEMCPY, HALT, VFS = (
+UNLOCK, RECVMSG, SENDER, CRC, UDP, SYSCALL, MEMCPY, HALT, VFS, RLO = (
     *(address + 8 for address in range(0x1000, 0x9000, 0x1000)),
     0xA008,
+    0xB008,
 )
 
 
@@ -46,6 +48,7 @@ class Layers(unittest.TestCase):
         """A copy by the module, and a checksum by the driver; a copy by the driver is its own."""
         self.assertEqual(layer(MEMCPY, RECVMSG), layers.COPY)
         self.assertEqual(layer(MEMCPY, SENDER), layers.DRIVER)
+        self.assertEqual(layer(MEMCPY, RLO, RECVMSG), layers.DRIVER)
         self.assertEqual(layer(CRC, SENDER), layers.CHECKSUM)
 
     def test_programs_and_idleness_are_neither(self) -> None:

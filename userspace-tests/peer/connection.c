@@ -2,6 +2,7 @@
 /*
  * Connection management of a peer. Its events:
  *
+ *	reads BEGUN ANSWERED	RDMA Reads at a time of the other side, before req or rep
  *	req HEX			the private data of a REQ to our port
  *	rep HEX			the private data of the REP; the queue pair is ready
  *	established		RTU has come
@@ -41,6 +42,8 @@ static void report_event(struct peer *peer, struct ib_cm_id *id, const struct ib
 	switch (event->event) {
 	case IB_CM_REP_RECEIVED:
 		err = peer_qp_ready(peer, id, NULL);
+		peer_report(peer, "reads %u %u", event->param.rep_rcvd.responder_resources,
+			    event->param.rep_rcvd.initiator_depth);
 		if (err)
 			peer_report(peer, "fault rep %d", err);
 		else
@@ -108,10 +111,13 @@ static int listener_event(struct ib_cm_id *id, const struct ib_cm_event *event)
 		return -ECONNREFUSED;
 	id->cm_handler = connection_event;
 	/* One connection each: a second caller is rejected. */
-	if (cmpxchg(&peer->cm, NULL, id))
+	if (cmpxchg(&peer->cm, NULL, id)) {
 		err = -EBUSY;
-	else
+	} else {
+		peer_report(peer, "reads %u %u", event->param.req_rcvd.responder_resources,
+			    event->param.req_rcvd.initiator_depth);
 		peer_report_copy(peer, "req", event->private_data, IB_CM_REQ_PRIVATE_DATA_SIZE);
+	}
 	peer_put(peer);
 	return err;
 }

@@ -53,12 +53,12 @@ class Conversation:
         """Post the next message, whatever it is; the number of the request."""
         return self.peer.send(self.message(mid, rest, **wrong))
 
-    def put(self, mid: int = Mid.DATA, rest: bytes = b"", flags: int = 0) -> None:
-        """Send a message by the rules, and wait until it has arrived."""
+    def put(self, mid: int = Mid.DATA, rest: bytes = b"", **what: int) -> None:
+        """Send a message by the rules, but for `what`, and wait until it has arrived."""
         length = BSDH.size + len(rest)
         carries = mid in (Mid.DATA, Mid.SRC_AVAIL) and length > BSDH.size
         self.await_credits(PAYLOAD if carries else CONTROL)
-        status = self.peer.completion(self.send(mid, rest, flags=flags))
+        status = self.peer.completion(self.send(mid, rest, **what))
         check(status == Status.SUCCESS, f"the message has ended with {status.name}")
 
     def update(self) -> None:

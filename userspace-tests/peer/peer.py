@@ -14,7 +14,7 @@ taken them; what comes of them are events, which are asked for by kind:
 
 Commands: set connect sidr listen reply reject rtu dreq drep post send write read memory look
 vanish kernel-socket looks-like-tcp.
-Events: rep, rej REASON, req, sidr STATUS, established, unanswered WHAT, dreq, drep,
+Events: reads BEGUN ANSWERED, rep, rej REASON, req, sidr STATUS, established, unanswered WHAT, dreq, drep,
 timewait-exit, message, sent NUMBER STATUS, receive-failed STATUS, queue-pair NUMBER TEXT,
 fault, removed.
 """
@@ -36,13 +36,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "apps"))
 
+from twohosts import hosts
 from twohosts.failure import Failure, check
 
 DEVICE = "/dev/sdp_peer"
 # One line: a message of 128 KiB in hexadecimal and the word before it.
 LONGEST = 2 * 128 * 1024 + 256
 # What an event may take at most; only a hang ever waits this long.
-PATIENCE = float(os.environ.get("SDP_PATIENCE", "300")) / 5
+PATIENCE = hosts.PATIENCE / 5
 
 
 class Status(IntEnum):

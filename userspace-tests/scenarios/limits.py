@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from twohosts.failure import Failure
+from twohosts.hosts import GUESTS
 
 
 def _configuration() -> str:
@@ -22,7 +23,7 @@ def _configuration() -> str:
 # Checks every access to memory: several times slower, and freed memory stays away for long.
 DEBUG_KERNEL = "\nCONFIG_KASAN=y\n" in _configuration()
 SOAK = os.environ.get("SOAK") == "1"
-SLOWNESS = float(os.environ.get("SDP_SLOWNESS", "6" if DEBUG_KERNEL else "2"))
+SLOWNESS = float(os.environ.get("SDP_SLOWNESS", GUESTS * (6 if DEBUG_KERNEL else 2)))
 
 
 def seconds(quick: float) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import limits
+from twohosts.device import KIND
 from twohosts.failure import Failure, check
 
 
@@ -37,8 +38,8 @@ class End:
         return f"52:54:00:00:{self.network:02x}:{self.number:02x}"
 
 
-A = End("a", "va", "rxea", 1)
-B = End("b", "vb", "rxeb", 2)
+A = End("a", "va", f"{KIND}a", 1)
+B = End("b", "vb", f"{KIND}b", 2)
 PEER = {"a": B, "b": A}
 
 
@@ -109,10 +110,14 @@ def remove(device: str) -> float:
     return removal(device).end()
 
 
+def _make(end: End) -> None:
+    words = ["rdma", "link", "add", end.device, "type", KIND, "netdev", end.link]
+    command(*words, host=end.host)
+
+
 def add(end: End) -> None:
     """Have the host's RDMA device, with its addresses."""
-    words = ["rdma", "link", "add", end.device, "type", "rxe", "netdev", end.link]
-    command(*words, host=end.host)
+    _make(end)
     await_gids(end)
 
 
@@ -285,6 +290,5 @@ def repair() -> None:
     for end in (A, B):
         emulate(end)
         if not exists(end.device):
-            words = ["rdma", "link", "add", end.device, "type", "rxe", "netdev", end.link]
-            command(*words, host=end.host)
+            _make(end)
     bring_up(A, B)

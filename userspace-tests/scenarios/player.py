@@ -15,6 +15,7 @@ from pathlib import Path
 
 import limits
 from register import SCENARIOS, Scenario, Skip
+from twohosts import device
 from twohosts.failure import Failure
 
 LIMIT = 60 * (10 if limits.SOAK else 1)
@@ -102,5 +103,7 @@ def perform(scenario: Scenario) -> Outcome:
 
 def selected(patterns: list[str]) -> list[Scenario]:
     """The scenarios to play."""
-    named = [s for s in SCENARIOS.values() if any(fnmatch.fnmatch(s.name, p) for p in patterns)]
-    return named or [s for s in SCENARIOS.values() if not patterns and (limits.SOAK or not s.long)]
+    possible = [s for s in SCENARIOS.values() if device.sends_packets() or not s.packets]
+    if patterns:
+        return [s for s in possible if any(fnmatch.fnmatch(n, p) for n in s.names() for p in patterns)]
+    return [s for s in possible if limits.SOAK or not s.long]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,24 +22,28 @@ class Scenario:
     run: Run
     # Only in long runs.
     long: bool
+    # Only where bytes travel as packets, which can be lost.
+    packets: bool
+
+    def names(self) -> tuple[str, str]:
+        """What it can be picked by: its own name, and that of the file it is in."""
+        return self.name, self.run.__module__.rpartition(".")[2]
 
 
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(run: Run) -> Run:
-    """Make a function a scenario."""
-    return _register(run, long=False)
-
-
-def long_scenario(run: Run) -> Run:
-    """Make a function a scenario of long runs (SOAK=1)."""
-    return _register(run, long=True)
-
-
-def _register(run: Run, *, long: bool) -> Run:
+def _register(run: Run, *, long: bool = False, packets: bool = False) -> Run:
     name = run.__name__
     if name in SCENARIOS:
         raise ValueError(f"two scenarios are called {name}")
-    SCENARIOS[name] = Scenario(name, run, long)
+    SCENARIOS[name] = Scenario(name, run, long, packets)
     return run
+
+
+# Make a function a scenario: of every run, of long runs (SOAK=1), and of devices that send packets,
+# which rlo does not.
+scenario = _register
+long_scenario = functools.partial(_register, long=True)
+packet_scenario = functools.partial(_register, packets=True)
+long_packet_scenario = functools.partial(_register, long=True, packets=True)

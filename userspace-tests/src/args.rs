@@ -17,6 +17,15 @@ pub enum Families {
     Companion,
 }
 
+/// What moves the bytes of SDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// The kernel's device on Ethernet
+    Rxe,
+    /// This repository's device in memory, which sends no packets
+    Rlo,
+}
+
 /// Runs socket cases on TCP and on AF_INET_SDP and compares what they saw.
 ///
 /// Every case runs first on TCP, the oracle, then on AF_INET_SDP between the same two hosts. Results
@@ -37,6 +46,14 @@ pub struct Args {
     /// Leave these tests out; they are reported as skipped
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub skip: Vec<String>,
+
+    /// Run one of so many tests only, by their names, and all that make packets late
+    #[arg(long, value_name = "PARTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub one_of: Option<u32>,
+
+    /// The RDMA device of both hosts; on rlo those that make packets late run only when picked
+    #[arg(long, value_enum, env = "SDP_DEVICE", default_value = "rxe")]
+    pub device: Device,
 
     /// Socket families to run on
     #[arg(long, value_enum, default_value = "both")]

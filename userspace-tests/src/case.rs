@@ -34,6 +34,8 @@ pub struct Case {
     pub versions: &'static [Ip],
     /// Needs hosts with addresses of their own, so not the loopback mode.
     pub two_hosts: bool,
+    /// Makes packets late so that something happens meanwhile: needs a device that sends any.
+    pub late_packets: bool,
     /// Takes minutes on a slow machine: runs only when picked by name or with `--long`.
     pub long: bool,
     /// Hard limit in seconds on an ordinary machine.
@@ -48,6 +50,7 @@ impl Case {
             script,
             versions: &[Ip::V4],
             two_hosts: false,
+            late_packets: false,
             long: false,
             limit: 10,
             differences: &[],
@@ -79,6 +82,11 @@ impl Case {
 
     pub const fn two_hosts(mut self) -> Self {
         self.two_hosts = true;
+        self
+    }
+
+    pub const fn late_packets(mut self) -> Self {
+        self.late_packets = true;
         self
     }
 
@@ -126,6 +134,14 @@ pub struct Test {
 }
 
 impl Test {
+    /// Whether this is one of the `parts`th part of all tests. By the name, so that the choice stays
+    /// what it is when a test is added. Both IP versions of a case go together.
+    pub fn is_in_part(&self, parts: u32) -> bool {
+        // FNV-1a.
+        let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        self.case.name.bytes().fold(0x811c_9dc5, mix) % parts == 0
+    }
+
     pub fn name(&self) -> String {
         match self.ip {
             Ip::V6 if self.case.versions.len() > 1 => format!("{}_ipv6", self.case.name),

@@ -32,7 +32,7 @@ use std::time::Instant;
 
 use clap::Parser;
 
-use args::{Args, Families};
+use args::{Args, Device, Families};
 use case::Test;
 use ktap::{Ktap, Subtest};
 use netns::Netns;
@@ -77,11 +77,13 @@ fn chosen(args: &Args) -> Result<Vec<Test>, String> {
         }
     }
     let wanted = |test: &Test| {
-        if args.pick.is_empty() {
-            args.long || args.list || !test.case.long
-        } else {
-            args.pick.iter().any(|name| named(test, name))
+        if !args.pick.is_empty() {
+            return args.pick.iter().any(|name| named(test, name));
         }
+        let late = test.case.late_packets;
+        (args.long || args.list || !test.case.long)
+            && (args.device == Device::Rxe || !late)
+            && args.one_of.is_none_or(|parts| late || test.is_in_part(parts))
     };
     Ok(all.into_iter().filter(wanted).collect())
 }

@@ -111,3 +111,19 @@ fn a_missing_namespace_is_refused_with_its_path() {
     assert_eq!(status, Some(2), "{text}");
     assert!(text.contains("/run/netns/no-such-namespace"), "{text}");
 }
+
+fn listed(arguments: &[&str]) -> Vec<String> {
+    let (text, status) = run(&[&["--list"], arguments].concat());
+    assert_eq!(status, Some(0), "{text}");
+    text.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn a_part_of_the_tests_has_all_that_make_packets_late() {
+    let late = "remapped_huge_pages_stay".to_string();
+    let all = listed(&[]);
+    let part = listed(&["--one-of", "4"]);
+    assert!(part.len() > all.len() / 6 && part.len() < all.len() / 2, "{} of all", part.len());
+    assert!(part.contains(&late) && part.iter().all(|name| all.contains(name)), "{part:?}");
+    assert!(!listed(&["--device", "rlo"]).contains(&late), "no packet, so none is late");
+}

@@ -239,7 +239,8 @@ impl Game {
                 }
             }
             Op::Timeout => {
-                if let Some(timer) = s.conn.timer() {
+                let timer = s.conn.timers().next();
+                if let Some(timer) = timer {
                     s.conn.handle_timeout(timer);
                 }
             }

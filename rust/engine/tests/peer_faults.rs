@@ -54,11 +54,6 @@ const FAULTS: &[Fault] = &[
         raw(s, &bytes)
     }),
     (PeerError::TooLong, |s| send(s, Body::Data, 101)),
-    (PeerError::ReservedFlags, |s| {
-        let mut bytes = s.next(Body::Data, 0).emit().as_bytes().to_vec();
-        bytes[1] = 0x10;
-        raw(s, &bytes)
-    }),
     (PeerError::ReservedBits(Mid::ModeChange), |s| {
         let change = Body::ModeChange(ModeChange {
             half: Half::Receive,
@@ -70,9 +65,6 @@ const FAULTS: &[Fault] = &[
     }),
     (PeerError::PayloadNotAllowed(Mid::DisConn), |s| {
         send(s, Body::DisConn, 1)
-    }),
-    (PeerError::UnknownMid(0x22), |s| {
-        send(s, Body::Unknown(0x22), 0)
     }),
     (PeerError::MseqGap, |s| {
         let mut repr = s.next(Body::Data, 1);
@@ -88,16 +80,6 @@ const FAULTS: &[Fault] = &[
     (PeerError::AckBeyondSent, |s| {
         let mut repr = s.next(Body::Data, 1);
         repr.mseq_ack = Mseq::new(1000);
-        s.send_repr(&repr).map(|_| ())
-    }),
-    (PeerError::AckRegressed, |s| {
-        if !s.conn.send_closed() {
-            s.queue(1);
-        }
-        s.drain();
-        send(s, Body::Data, 1)?;
-        let mut repr = s.next(Body::Data, 1);
-        repr.mseq_ack = Mseq::HELLO;
         s.send_repr(&repr).map(|_| ())
     }),
     (PeerError::PayloadWithoutCredit, |s| {
@@ -340,7 +322,7 @@ fn a_failed_connection_takes_nothing_more() {
         .is_err());
     assert!(script.conn.send_closed());
     assert_eq!(script.conn.receives_wanted(), 0);
-    assert_eq!(script.conn.timer(), None);
+    assert_eq!(script.conn.timers().next(), None);
 }
 
 #[test]
@@ -353,4 +335,41 @@ fn flags_of_another_direction_are_no_fault() {
         oob_pres: false,
     };
     assert!(script.send_repr(&repr).unwrap().urgent_pending);
+}
+
+//= test: HDR-4, HDR-7
+#[test]
+fn what_means_nothing_is_counted_and_passed_over() {
+    let mut script = Script::established();
+    for id in 0..=u8::MAX {
+        if Mid::KNOWN.contains(&Mid::from_wire(id)) {
+            continue;
+        }
+        let mut bytes = script.next(Body::Unknown(id), 0).emit().as_bytes().to_vec();
+        // Reserved flags, and bytes of which nothing is known.
+        bytes[1] = 0xf8;
+        bytes[7] += 10;
+        bytes.extend([0xff; 10]);
+        script.mseq = script.mseq.next();
+        let delivery = script.conn.handle_message(&bytes, 26).unwrap();
+        assert_eq!(delivery.payload_len, 0);
+        script.drain();
+    }
+    assert_eq!(script.conn.stats().unknown_received, 238);
+    assert_eq!(script.conn.held(), 0);
+    assert_eq!(script.send(Body::Data, 5).unwrap().payload_len, 5);
+}
+
+//= test: SEQ-4
+#[test]
+fn an_old_acknowledgement_is_no_news() {
+    let mut script = Script::established();
+    script.queue(1);
+    script.drain();
+    script.send(Body::Data, 1).unwrap();
+    let credits = script.conn.credits();
+    let mut repr = script.next(Body::Data, 1);
+    repr.mseq_ack = Mseq::HELLO;
+    script.send_repr(&repr).unwrap();
+    assert_eq!(script.conn.credits(), credits);
 }

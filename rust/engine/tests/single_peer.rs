@@ -157,6 +157,85 @@ fn a_configuration_out_of_range_is_refused() {
     }
 }
 
+//= test: HELLO-13
+#[test]
+fn a_peer_with_tiny_buffers_is_refused() {
+    let met = |actual_rcv_size| {
+        let cfg = Config {
+            max_send_payload: 6400,
+            ..config()
+        };
+        let mut conn = Connection::connecting(cfg);
+        conn.on_receives_posted(4);
+        let ip = Ip::V4([10, 0, 0, 1]);
+        conn.hello(ip, ip, 1).unwrap();
+        let ack = HelloAck {
+            bufs: 4,
+            minor: 2,
+            max_adverts: 1,
+            actual_rcv_size,
+        };
+        let told = conn.handle_hello_ack(&ack.emit());
+        assert_eq!(told, Connection::check_rcv_size(actual_rcv_size, 6400));
+        (told.err(), conn.ended())
+    };
+    let error = PeerError::HelloRcvSize;
+    assert_eq!(met(115), (Some(error), Some(Ended::Violation(error))));
+    assert_eq!(met(116), (None, None));
+}
+
+//= test: HELLO-14
+#[test]
+fn a_peer_that_begins_with_large_buffers_is_met_with_large_ones() {
+    let met = |local_rcv_size, keep: bool| {
+        let cfg = Config {
+            rcv_size_max: 1160,
+            rx_depth: 40,
+            ..config()
+        };
+        let hello = Hello {
+            local_rcv_size,
+            ..hello(4)
+        };
+        let mut conn = Connection::accepting(cfg, &hello);
+        if keep {
+            conn.keep_rcv_size();
+        }
+        conn.on_receives_posted(4);
+        let ack = HelloAck::parse(&conn.hello_ack().unwrap()).unwrap();
+        assert_eq!(ack.actual_rcv_size, conn.rcv_size().into());
+        conn.rcv_size()
+    };
+    assert_eq!(met(37, false), 116);
+    assert_eq!(met(116, false), 116);
+    assert_eq!(met(1000, false), 1000);
+    assert_eq!(met(32784, false), 1160);
+    assert_eq!(met(u32::MAX, false), 1160);
+    // Without memory for them.
+    assert_eq!(met(32784, true), 116);
+    // Messages of that size are taken, in as many fewer buffers.
+    let cfg = Config {
+        rcv_size_max: 1160,
+        rx_depth: 40,
+        ..config()
+    };
+    let hello = Hello {
+        local_rcv_size: 32784,
+        ..hello(20)
+    };
+    let mut script = Script::new(Connection::accepting(cfg, &hello), 20);
+    script.conn.on_receives_posted(4);
+    script.conn.hello_ack().unwrap();
+    let delivery = script.send(Body::Data, 1144).unwrap();
+    assert_eq!(delivery.payload_len, 1144);
+    for _ in 0..40 {
+        script.conn.on_buffer_consumed();
+        script.drain();
+        script.send(Body::Data, 1144).unwrap();
+    }
+    assert_eq!(script.conn.posted() + script.conn.receives_wanted(), 8);
+}
+
 //= test: HDR-3
 #[test]
 fn a_message_fits_the_peers_buffer_and_our_gather_list() {
@@ -300,7 +379,7 @@ fn what_waits_for_an_earlier_message_goes_when_it_is_pushed() {
         script.queue(10);
         assert!(script.step().is_some());
         script.queue(10);
-        assert_eq!((script.step(), script.conn.timer()), (None, None));
+        assert_eq!((script.step(), script.conn.timers().next()), (None, None));
         release(&mut script.conn);
         assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
     }
@@ -325,10 +404,10 @@ fn what_is_corked_goes_when_the_cork_is_drawn_or_it_is_pushed() {
         };
         script.conn.queue(10, how).unwrap();
         assert_eq!(script.step(), None);
-        assert_eq!(script.conn.timer(), Some(Timer::Cork));
+        assert_eq!(script.conn.timers().next(), Some(Timer::Cork));
         release(&mut script.conn);
         assert!(matches!(script.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
-        assert_eq!(script.conn.timer(), None);
+        assert_eq!(script.conn.timers().next(), None);
     }
 }
 
@@ -436,22 +515,76 @@ fn a_shut_window_answers_the_peers_update_after_a_while() {
     }
     script.send(Body::Data, 0).unwrap();
     assert_eq!(script.drain(), []);
-    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    assert_eq!(script.conn.timers().next(), Some(Timer::CreditUpdate));
     // A message of ours grants as well.
     script.queue(1);
     script.drain();
-    assert_eq!(script.conn.timer(), None);
+    assert_eq!(script.conn.timers().next(), None);
     script.send(Body::Data, 0).unwrap();
     script.drain();
-    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    assert_eq!(script.conn.timers().next(), Some(Timer::CreditUpdate));
     script.conn.handle_timeout(Timer::CreditUpdate);
     assert_eq!(updates(&script.drain()), 1);
-    assert_eq!(script.conn.timer(), None);
+    assert_eq!(script.conn.timers().next(), None);
     // Without any credit the peer is not kept waiting.
     script.send(Body::Data, 0).unwrap();
     assert_eq!(script.drain(), []);
     script.send(Body::Data, 0).unwrap();
     assert_eq!(updates(&script.drain()), 1);
+}
+
+//= test: UPDATE-4
+#[test]
+fn a_shut_window_answers_mere_updates_later_each_time() {
+    let mut script = Script::established();
+    while script.conn.posted() >= 3 {
+        script.send(Body::Data, 1).unwrap();
+        script.drain();
+    }
+    let answer = |script: &mut Script| {
+        script.send(Body::Data, 0).unwrap();
+        assert_eq!(script.drain(), []);
+        let waits = script.conn.wants(Timer::CreditUpdate).unwrap();
+        script.conn.handle_timeout(Timer::CreditUpdate);
+        assert_eq!(updates(&script.drain()), 1);
+        waits
+    };
+    let doubling = [1_000, 2_000, 4_000, 8_000, 16_000, 16_000];
+    assert_eq!([(); 6].map(|()| answer(&mut script)), doubling);
+    // Whatever else happens ends that: what the peer sends, what we send, and
+    // what the application reads.
+    script.send(Body::ChRcvBuf(100), 0).unwrap();
+    script.drain();
+    assert_eq!([(); 2].map(|()| answer(&mut script)), [1_000, 2_000]);
+    script.queue(1);
+    script.drain();
+    assert_eq!([(); 2].map(|()| answer(&mut script)), [1_000, 2_000]);
+    script.conn.on_buffer_consumed();
+    assert_eq!(answer(&mut script), 1_000);
+}
+
+//= test: URGENT-2
+#[test]
+fn an_urgent_byte_is_announced_once_and_again_where_it_is() {
+    let mut script = Script::established();
+    let urgent = Queue {
+        urgent: true,
+        ..Queue::default()
+    };
+    script.conn.queue(350, urgent).unwrap();
+    let flags = |did: Vec<Did>| -> Vec<(bool, bool)> {
+        did.iter()
+            .filter_map(|did| match did {
+                Did::Sent(repr) => Some((repr.flags.oob_pend, repr.flags.oob_pres)),
+                _ => None,
+            })
+            .collect()
+    };
+    let (first, between, last) = ((true, false), (false, false), (true, true));
+    assert_eq!(flags(script.drain()), [first, between, between, last]);
+    // A newer one is news.
+    script.conn.queue(1, urgent).unwrap();
+    assert_eq!(flags(script.drain()), [last]);
 }
 
 //= test: UPDATE-2
@@ -473,7 +606,7 @@ fn news_of_an_urgent_byte_is_no_mere_update_for_a_shut_window() {
     // What is known is no news.
     assert!(!urgent(&mut script));
     assert_eq!(script.drain(), []);
-    assert_eq!(script.conn.timer(), Some(Timer::CreditUpdate));
+    assert_eq!(script.conn.timers().next(), Some(Timer::CreditUpdate));
     assert_eq!(script.conn.stats().credit_updates_received, 1);
 }
 
@@ -515,7 +648,7 @@ fn a_connection_that_both_have_closed_wants_no_more_buffers() {
 
 #[test]
 fn nothing_is_timed_and_no_message_exchanged_before_and_after_a_connection() {
-    let observed = |script: &Script| (script.conn.is_established(), script.conn.timer());
+    let observed = |script: &Script| (script.conn.is_established(), script.conn.timers().next());
     let mut script = Script::hello_sent();
     script.conn.set_cork(true);
     script.queue(10);
@@ -574,18 +707,22 @@ fn a_cancel_is_answered_at_most_once() {
     assert!(!script.sent().contains(&Body::SendSm));
 }
 
+//= test: CREDIT-5, CREDIT-6
 #[test]
-fn send_sm_waits_for_two_credits() {
+fn an_answer_goes_with_the_last_credit_and_never_with_none() {
     let mut script = Script::granted(3);
     script.queue(1);
     script.drain();
-    script.bufs = 1;
+    script.bufs = 0;
     script.send(Body::SrcAvail(ADVERT), 1).unwrap();
-    assert_eq!(script.conn.credits(), 1);
+    assert_eq!(script.conn.credits(), 0);
     assert!(!script.sent().contains(&Body::SendSm));
-    script.bufs = 2;
+    // It grants anew what the SrcAvail has used up, as an update would.
+    script.bufs = 1;
     script.send(Body::Data, 0).unwrap();
+    assert_eq!(script.conn.credits(), 1);
     assert_eq!(script.sent(), [Body::SendSm]);
+    assert_eq!(script.conn.credits(), 0);
 }
 
 //= test: MODE-1, MODE-4
@@ -617,7 +754,7 @@ fn suspension_is_answered_by_leaving() {
     script.queue(10);
     script.send(Body::SuspComm(0x11388), 0).unwrap();
     assert_eq!(script.sent(), [Body::Data, Body::DisConn]);
-    assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+    assert_eq!(script.conn.timers().next(), Some(Timer::PeerClose));
     // What still comes is delivered.
     assert_eq!(script.send(Body::Data, 3).unwrap().payload_len, 3);
     assert!(script.send(Body::DisConn, 0).unwrap().peer_closed);
@@ -667,10 +804,27 @@ fn the_wait_for_abort_conn_has_an_end() {
     script.conn.abort();
     assert!(script.step().is_some());
     // The peer takes no message: no completion ever comes.
-    assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+    assert_eq!(script.conn.timers().next(), Some(Timer::PeerClose));
     script.conn.handle_timeout(Timer::PeerClose);
     assert_eq!(script.step(), Some(Did::Disconnect));
     assert_eq!(script.conn.ended(), Some(Ended::Aborted));
+}
+
+//= test: CLOSE-9
+#[test]
+fn a_closed_connection_is_not_kept_by_what_the_peer_has_us_answer() {
+    let mut script = Script::established();
+    script.conn.close_receive();
+    script.conn.shutdown_send();
+    script.drain();
+    // DisConn has got further, which counts once.
+    script.conn.handle_timeout(Timer::PeerClose);
+    assert_eq!(script.step(), None);
+    script.send(Body::ChRcvBuf(50), 0).unwrap();
+    assert_eq!(script.sent(), [Body::ChRcvBufAck(100)]);
+    script.conn.handle_timeout(Timer::PeerClose);
+    assert_eq!(script.drain().last(), Some(&Did::Disconnect));
+    assert_eq!(script.conn.ended(), Some(Ended::TimedOut));
 }
 
 //= test: ABORT-5
@@ -764,7 +918,7 @@ fn the_second_to_close_finishes_with_the_peers_dreq() {
         if completed {
             script.complete();
             assert_eq!(script.conn.state(), State::BothClosed);
-            assert_eq!(script.conn.timer(), Some(Timer::PeerClose));
+            assert_eq!(script.conn.timers().next(), Some(Timer::PeerClose));
         }
         assert_eq!(script.step(), None);
         script.conn.handle_disconnect_requested();

@@ -348,7 +348,7 @@ fn table() -> String {
             let done = outputs(&mut s);
             assert!(s.conn.is_sound());
             let mut after = format!("{:?}/{:?}", s.conn.send_mode(), s.conn.receive_mode());
-            if let Some(timer) = s.conn.timer() {
+            if let Some(timer) = s.conn.timers().next() {
                 write!(after, ", {timer:?}").unwrap();
             }
             if let Some(ended) = s.conn.ended() {

@@ -41,6 +41,13 @@ const COMBINED: Body = Body::ModeChange(ModeChange {
     mode: Mode::Combined,
 });
 
+const RUN: Run = Run {
+    len: 500,
+    r_key: 1,
+    va: 2,
+    inline: 0,
+};
+
 /// A sink with a reader, in Combined mode.
 fn combined() -> Script {
     let mut s = Script::zcopy(4);
@@ -340,35 +347,29 @@ fn without_a_reader_it_is_declined_after_a_while() {
     s.conn.set_reading(false);
     assert_eq!(s.send(Body::SrcAvail(ADVERT), 1).unwrap().remote, 999);
     assert_eq!(answers(&mut s), []);
-    assert_eq!(s.conn.timer(), Some(Timer::Decline));
+    assert_eq!(s.conn.timers().next(), Some(Timer::Decline));
     assert_eq!(Timer::Decline.millis(), 20);
     s.conn.handle_timeout(Timer::Decline);
-    assert_eq!(s.conn.timer(), Some(Timer::Decline));
+    assert_eq!(s.conn.timers().next(), Some(Timer::Decline));
     s.conn.handle_timeout(Timer::Decline);
     assert_eq!(answers(&mut s), [Body::SendSm]);
-    assert_eq!(s.conn.timer(), None);
+    assert_eq!(s.conn.timers().next(), None);
     // A reader comes in time; while it reads nothing runs.
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
     s.conn.set_reading(true);
-    assert_eq!(s.conn.timer(), None);
+    assert_eq!(s.conn.timers().next(), None);
     s.conn.set_reading(false);
     s.conn.start_read(10).unwrap();
-    assert_eq!(s.conn.timer(), None);
+    assert_eq!(s.conn.timers().next(), None);
 }
 
 //= test: SRC-7
 #[test]
 fn two_senders_without_readers_give_way_at_once() {
-    let run = Run {
-        len: 500,
-        r_key: 1,
-        va: 2,
-        inline: 0,
-    };
     // Ours is out when the peer's comes.
     let mut s = combined();
     s.conn.set_reading(false);
-    s.conn.queue_run(run).unwrap();
+    s.conn.queue_run(RUN).unwrap();
     s.news();
     assert_eq!(s.send(Body::SrcAvail(ADVERT), 1).unwrap().remote, 0);
     assert_eq!(answers(&mut s), [Body::SendSm]);
@@ -376,17 +377,74 @@ fn two_senders_without_readers_give_way_at_once() {
     let mut s = combined();
     s.conn.set_reading(false);
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
-    s.conn.queue_run(run).unwrap();
+    s.conn.queue_run(RUN).unwrap();
     let sent = answers(&mut s);
     assert_eq!(sent[0].mid(), Mid::SrcAvail);
     assert_eq!(sent[1], Body::SendSm);
-    // The reader goes away.
+}
+
+/// As with two threads, one that writes and one that reads.
+//= test: SRC-6, SRC-7
+#[test]
+fn a_reader_who_was_there_while_we_were_writing_is_waited_for() {
     let mut s = combined();
-    s.conn.queue_run(run).unwrap();
+    s.conn.queue_run(RUN).unwrap();
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
     s.news();
     s.conn.set_reading(false);
+    assert_eq!(answers(&mut s), []);
+    assert!(s.conn.wants(Timer::Decline).is_some());
+    // Back in a moment.
+    s.conn.set_reading(true);
+    assert_eq!(s.conn.wants(Timer::Decline), None);
+    s.conn.start_read(999).unwrap();
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(999)]);
+    // The next one comes when nobody is there.
+    s.conn.set_reading(false);
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    assert_eq!(answers(&mut s), []);
+    // Nobody comes back: not for long, and from then on not at all.
+    s.conn.handle_timeout(Timer::Decline);
+    assert_eq!(answers(&mut s), []);
+    s.conn.handle_timeout(Timer::Decline);
     assert_eq!(answers(&mut s), [Body::SendSm]);
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    assert_eq!(answers(&mut s), [Body::SendSm]);
+    // Until somebody is there again.
+    s.conn.set_reading(true);
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.set_reading(false);
+    assert_eq!(answers(&mut s), []);
+}
+
+/// As with one thread that writes, reads and so on.
+//= test: SRC-7
+#[test]
+fn a_reader_who_was_there_before_we_wrote_is_not_waited_for() {
+    let mut s = combined();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.start_read(999).unwrap();
+    s.conn.handle_read_completed();
+    s.conn.set_reading(false);
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl(999)]);
+    s.conn.queue_run(RUN).unwrap();
+    s.news();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    assert_eq!(answers(&mut s), [Body::SendSm]);
+    // A wait in vain while nothing of ours was out says nothing about that.
+    let mut s = combined();
+    s.conn.queue_run(RUN).unwrap();
+    s.news();
+    s.send(Body::RdmaRdCompl(499), 0).unwrap();
+    s.conn.set_reading(false);
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.handle_timeout(Timer::Decline);
+    s.conn.handle_timeout(Timer::Decline);
+    assert_eq!(answers(&mut s), [Body::SendSm]);
+    s.conn.queue_run(RUN).unwrap();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    assert_eq!(answers(&mut s).last().map(Body::mid), Some(Mid::SrcAvail));
 }
 
 //= test: SRC-2, SRC-3, ADVERT-1, ADVERT-2, ADVERT-6
@@ -490,18 +548,57 @@ fn completions_of_reads_that_were_never_started_mean_nothing() {
     assert_eq!(s.conn.remote_len(), 999);
 }
 
+//= test: CREDIT-5, CREDIT-6
 #[test]
-fn answers_wait_for_credits() {
+fn answers_wait_for_a_credit_and_go_with_the_last_one() {
     let mut s = Script::with(script::zcopy(), 3, 4);
     s.conn.set_reading(true);
     s.queue(1);
     s.news();
-    s.bufs = 1;
+    s.bufs = 0;
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
     s.conn.start_read(999).unwrap();
     s.conn.handle_read_completed();
     assert_eq!(answers(&mut s), []);
-    s.bufs = 2;
+    s.bufs = 1;
     s.send(Body::SrcAvailCancel, 0).unwrap();
     assert_eq!(answers(&mut s), [Body::RdmaRdCompl(999)]);
+}
+
+/// Two cancels have crossed, and each has taken one of the last two credits.
+//= test: CREDIT-5, SRCCANCEL-3, UPDATE-2
+#[test]
+fn a_cancel_that_crosses_ours_is_answered_with_the_last_credit() {
+    let mut s = combined();
+    s.conn.queue_run(RUN).unwrap();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.news();
+    s.conn.recall();
+    assert_eq!(answers(&mut s), [Body::SrcAvailCancel]);
+    // Sent before it had ours: two buffers, and one is taken.
+    s.bufs = 2;
+    let mut crossing = s.next(Body::SrcAvailCancel, 0);
+    crossing.mseq_ack = crossing.mseq_ack.previous();
+    s.send_repr(&crossing).unwrap();
+    assert_eq!(s.conn.credits(), 1);
+    // The answer, and no mere update.
+    assert_eq!(s.sent(), [Body::SendSm]);
+}
+
+//= test: SRC-6
+#[test]
+fn what_is_corked_keeps_no_other_timer_from_running() {
+    let mut s = combined();
+    s.conn.set_reading(false);
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.news();
+    s.conn.set_cork(true);
+    s.queue(1);
+    assert_eq!(answers(&mut s), []);
+    let wanted: Vec<Timer> = s.conn.timers().collect();
+    assert_eq!(wanted, [Timer::Cork, Timer::Decline]);
+    s.conn.handle_timeout(Timer::Decline);
+    s.conn.handle_timeout(Timer::Decline);
+    assert_eq!(answers(&mut s), [Body::SendSm]);
+    assert!(s.conn.wants(Timer::Cork).is_some());
 }

@@ -87,7 +87,7 @@ fn a_run_is_advertised_read_in_parts_and_returned() {
     );
     assert_eq!((s.conn.unsent(), s.conn.run_left(id)), (0, None));
     assert_eq!(s.conn.stats().read_bytes_sent, 999);
-    assert_eq!(s.conn.timer(), None);
+    assert_eq!(s.conn.timers().next(), None);
 }
 
 //= test: ADVERT-2, ADVERT-3
@@ -280,7 +280,7 @@ fn a_recall_is_one_cancel_and_any_answer_resolves_it() {
     s.conn.recall();
     s.conn.recall();
     assert_eq!(s.sent(), [Body::SrcAvailCancel]);
-    assert_eq!(s.conn.timer(), Some(Timer::CancelAnswer));
+    assert_eq!(s.conn.timers().next(), Some(Timer::CancelAnswer));
     s.send(Body::RdmaRdCompl(500), 0).unwrap();
     assert_eq!(s.news(), [Did::Taken(first, 500)]);
     s.send(Body::SendSm, 0).unwrap();
@@ -301,7 +301,7 @@ fn a_recall_is_one_cancel_and_any_answer_resolves_it() {
     s.conn.recall();
     s.news();
     s.send(Body::RdmaRdCompl(1000), 0).unwrap();
-    assert_eq!(s.conn.timer(), Some(Timer::CancelAnswer));
+    assert_eq!(s.conn.timers().next(), Some(Timer::CancelAnswer));
     s.send(Body::RdmaRdCompl(1000), 0).unwrap();
     assert_eq!(
         notices(&s.news()),
@@ -312,7 +312,7 @@ fn a_recall_is_one_cancel_and_any_answer_resolves_it() {
             Did::Returned(second, Why::Through)
         ]
     );
-    assert_eq!(s.conn.timer(), None);
+    assert_eq!(s.conn.timers().next(), None);
     // By a SendSm that was sent before the cancel arrived.
     let mut s = combined();
     let id = run(&mut s);
@@ -671,7 +671,7 @@ fn patience_recalls_and_then_ends_the_connection() {
     let mut s = combined();
     let id = run(&mut s);
     s.news();
-    assert_eq!(s.conn.timer(), Some(Timer::Recall));
+    assert_eq!(s.conn.timers().next(), Some(Timer::Recall));
     assert_eq!(Timer::Recall.millis(), 1000);
     // Something moved since.
     s.conn.handle_timeout(Timer::Recall);
@@ -682,7 +682,7 @@ fn patience_recalls_and_then_ends_the_connection() {
     s.conn.handle_timeout(Timer::Recall);
     assert_eq!(s.sent(), [Body::SrcAvailCancel]);
     for _ in 1..patience::ANSWER_TRIES {
-        assert_eq!(s.conn.timer(), Some(Timer::CancelAnswer));
+        assert_eq!(s.conn.timers().next(), Some(Timer::CancelAnswer));
         s.conn.handle_timeout(Timer::CancelAnswer);
         // Neither a little progress nor our own impatience makes it longer.
         s.send(Body::RdmaRdCompl(1), 0).unwrap();
@@ -735,7 +735,7 @@ fn whatever_ends_the_connection_gives_every_run_back_once() {
         |s| s.conn.handle_link_failed(),
         |s| s.conn.handle_disconnect_requested(),
         |s| {
-            s.send(Body::Unknown(0x22), 0).unwrap_err();
+            s.send(Body::SuspCommAck, 0).unwrap_err();
         },
         |s| s.conn.handle_disconnected(),
     ];

@@ -263,7 +263,7 @@ fn a_valid_sink_avail_voids_our_src_avails_and_ends_a_cancel() {
         ]
     );
     assert_eq!(bodies(&did), [Body::RdmaWrCompl(1000)]);
-    assert_eq!(s.conn.timer(), None);
+    assert_eq!(s.conn.timers().next(), None);
     // Late answers to what is void are ignored.
     s.send(Body::SendSm, 0).unwrap();
     assert_eq!(s.conn.stats().stale_answers, 1);
@@ -308,7 +308,7 @@ fn a_second_cancel_before_the_answer_is_a_violation() {
     let mut s = Script::with(zcopy(), 4, 4);
     s.conn.request_mode(Mode::Pipelined).unwrap();
     s.news();
-    s.bufs = 1;
+    s.bufs = 0;
     s.send(offer(500, 0), 0).unwrap();
     s.send(Body::SinkAvailCancel, 0).unwrap();
     s.news();
@@ -603,12 +603,12 @@ fn a_cancel_ends_by_its_answer_by_completions_or_by_payload() {
     s.conn.cancel_sinks();
     s.conn.cancel_sinks();
     assert_eq!(s.sent(), [Body::SinkAvailCancel]);
-    assert_eq!(s.conn.timer(), Some(Timer::CancelAnswer));
+    assert_eq!(s.conn.timers().next(), Some(Timer::CancelAnswer));
     assert_eq!(s.conn.offer_sink(SINK), Err(Refused::Busy));
     assert_eq!(s.send(Body::RdmaWrCompl(5), 0).unwrap().sink, end(first, 5));
     s.send(Body::SinkCancelAck, 0).unwrap();
     assert_eq!(s.news()[0], Did::SinkReturned(second, SinkWhy::Cancelled));
-    assert_eq!(s.conn.timer(), None);
+    assert_eq!(s.conn.timers().next(), None);
     // By the last completion, and by payload.
     for body in [Body::RdmaWrCompl(5), Body::Data] {
         let id = offered(&mut s);
@@ -617,7 +617,7 @@ fn a_cancel_ends_by_its_answer_by_completions_or_by_payload() {
         let payload = u32::from(body == Body::Data);
         let ended = s.send(body, payload).unwrap().sink.unwrap();
         assert_eq!(ended.sink, id);
-        assert_eq!(s.conn.timer(), None);
+        assert_eq!(s.conn.timers().next(), None);
     }
     offered(&mut s);
 }
@@ -636,7 +636,7 @@ fn an_answer_without_a_cancel_is_a_violation() {
     s.send(change(Half::Receive, Mode::Pipelined), 0).unwrap();
     s.conn.offer_sink(SINK).unwrap();
     s.news();
-    s.bufs = 1;
+    s.bufs = 0;
     s.send(Body::Data, 0).unwrap();
     s.conn.cancel_sinks();
     assert_eq!(s.news(), []);
@@ -664,7 +664,7 @@ fn an_offer_that_was_not_sent_ends_with_what_comes_before_it() {
     let (mut s, id) = poor();
     s.conn.cancel_sinks();
     assert_eq!(s.news(), [Did::SinkReturned(id, SinkWhy::Cancelled)]);
-    assert_eq!(s.conn.timer(), None);
+    assert_eq!(s.conn.timers().next(), None);
 }
 
 //= test: MODE-6, SINK-7
@@ -759,7 +759,7 @@ fn whatever_ends_the_connection_gives_every_offer_back_once() {
         |s| s.conn.handle_link_failed(),
         |s| s.conn.handle_disconnect_requested(),
         |s| {
-            s.send(Body::Unknown(0x22), 0).unwrap_err();
+            s.send(Body::SuspCommAck, 0).unwrap_err();
         },
     ];
     for end in ends {
@@ -798,7 +798,7 @@ fn a_peer_that_never_answers_a_cancel_is_given_up() {
     s.conn.cancel_sinks();
     s.news();
     for _ in 0..5 {
-        assert_eq!(s.conn.timer(), Some(Timer::CancelAnswer));
+        assert_eq!(s.conn.timers().next(), Some(Timer::CancelAnswer));
         s.conn.cancel_sinks();
         s.conn.handle_timeout(Timer::CancelAnswer);
     }

@@ -8,7 +8,7 @@ use crate::{
         connection_cb,
         random_psn,
         shape,
-        READ_DEPTH,
+        ticket::Ticket,
         RETRY_COUNT,
         RNR_RETRY_COUNT,
         RX_INITIAL, //
@@ -50,8 +50,8 @@ const CM_RETRIES: u8 = 15;
 ///
 /// `id` is valid and its route is resolved.
 pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> Result {
-    // SAFETY: By the caller's promise; in a handler the device stays.
-    let device = unsafe { devices::find((*id).device) }.ok_or(ENODEV)?;
+    // SAFETY: By the caller's promise.
+    let device = devices::find(unsafe { (*id).device }).ok_or(ENODEV)?;
     let device = &device;
     let peer = sock.look(|inner| inner.peer.ip);
     let shape = shape(&sock.net().knobs(), sock, peer).fit(device);
@@ -63,11 +63,13 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
         },
         &shape,
     )?;
-    // SAFETY: The device is leased by the link; its origin is the context.
-    let cm = unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), link.context()) };
+    let ticket = Ticket::new(sock, generation)?;
+    // SAFETY: The device is leased by the link; the context is what the handler wants.
+    let cm =
+        unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), ticket.context()) };
     let cm = NonNull::new(kernel::error::from_err_ptr(cm)?).ok_or(ENOMEM)?;
     // SAFETY: Just created.
-    link.cm = Some(unsafe { CmId::from_raw(cm) });
+    link.cm = Some(unsafe { CmId::from_raw(cm, ticket) });
 
     let mut unused = None;
     let sent = sock.drive(|inner| {
@@ -104,7 +106,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
         sent
     });
     if let Some(link) = unused {
-        link.destroy();
+        drop(link.destroy());
     }
     sent
 }
@@ -132,8 +134,8 @@ unsafe fn send_request(
             starting_psn: random_psn(),
             private_data: hello.as_ptr().cast(),
             private_data_len: hello.len() as u8,
-            responder_resources: READ_DEPTH,
-            initiator_depth: READ_DEPTH,
+            responder_resources: link.reads().answered,
+            initiator_depth: link.reads().begun,
             remote_cm_response_timeout: CM_RESPONSE_TIMEOUT,
             local_cm_response_timeout: CM_RESPONSE_TIMEOUT,
             flow_control: 0,
@@ -148,8 +150,8 @@ unsafe fn send_request(
 }
 
 impl Inner {
-    /// REP: the peer's HelloAck.
-    pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8]) {
+    /// REP: the peer's HelloAck, and how many Reads it begins and answers.
+    pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8], (begins, answers): (u8, u8)) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
@@ -180,6 +182,8 @@ impl Inner {
             }
             return self.fail_connect(sock, ECONNREFUSED);
         }
+        let reads = link.reads().meet(begins, answers);
+        engine.limit_reads(reads.begun, reads.answered > 0);
         self.options.tell(engine);
         let sent = link.cm.as_ref().map(|cm| {
             // SAFETY: The identifier is ours.

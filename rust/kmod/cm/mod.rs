@@ -15,6 +15,7 @@
 mod active;
 mod passive;
 pub(crate) mod resolve;
+pub(crate) mod ticket;
 
 pub(crate) use passive::request_cb;
 
@@ -36,7 +37,6 @@ use crate::{
     },
     ffi,
     link::{
-        Origin,
         Shape,
         READ_DEPTH,
         WRITE_DEPTH, //
@@ -137,20 +137,28 @@ pub(crate) unsafe extern "C" fn connection_cb(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
 ) -> c_int {
-    // SAFETY: Both are valid for the call; the context is the origin, which
-    // lives until the identifier is destroyed.
-    let (kind, origin) = unsafe { ((*event).event, &*(*id).context.cast::<Origin>()) };
-    // Held: when a message of ours was never answered, the CM has dropped its
-    // reference before it calls, and destroying the identifier does not wait.
-    let sock = &origin.sock.clone();
-    let generation = origin.generation;
+    // SAFETY: Both are valid when the handler is called.
+    let (kind, context) = unsafe { ((*event).event, (*id).context) };
+    let Some((sock, generation)) = ticket::find(context) else {
+        return 0;
+    };
+    let sock = &sock;
+    if ticket::is_last(kind) {
+        ticket::set_parted(context);
+    }
     match kind {
         ffi::ib_cm_event_type_IB_CM_REP_RECEIVED => {
             // SAFETY: A REP carries 196 bytes of private data.
             let data = unsafe { private_data(event, HELLO_ACK_LEN) };
+            // SAFETY: The event is a REP. ib_cm tells it from our side: what the
+            // peer begins is ours to answer.
+            let reads = unsafe {
+                let rep = &(*event).param.rep_rcvd;
+                (rep.responder_resources, rep.initiator_depth)
+            };
             sock.drive(|inner| {
                 if inner.is_current(generation) {
-                    inner.on_reply(sock, data);
+                    inner.on_reply(sock, data, reads);
                 }
             });
         }
@@ -193,6 +201,9 @@ pub(crate) unsafe extern "C" fn connection_cb(
             }
         }),
         _ => {}
+    }
+    if ticket::is_last(kind) && !sock.look(|inner| inner.is_current(generation)) {
+        sock.set_alarm(Alarm::Parting, 0);
     }
     0
 }
@@ -328,6 +339,8 @@ impl Inner {
 
     /// The device of the link is about to go.
     pub(crate) fn on_device_removed(&mut self, sock: &Sock, ib: *mut ffi::ib_device) {
+        // For what is left of earlier ones.
+        sock.set_alarm(Alarm::Parting, 0);
         let on_it = self
             .link
             .as_ref()

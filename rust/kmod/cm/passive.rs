@@ -12,12 +12,13 @@ use crate::{
         random_psn,
         shape,
         sockaddr,
-        READ_DEPTH,
+        ticket::Ticket,
         RNR_RETRY_COUNT,
         RX_INITIAL, //
     },
     devices,
     endpoint::{
+        Inner,
         Listener,
         Phase, //
     },
@@ -34,7 +35,8 @@ use crate::{
     link::{
         CmId,
         Link,
-        Origin, //
+        Origin,
+        MAX_PAYLOAD, //
     },
     net::{
         ports::Claim,
@@ -124,10 +126,13 @@ unsafe fn incoming(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
 ) -> core::result::Result<(), Refusal> {
-    // SAFETY: By the caller's promise; in a handler the device stays.
-    let device = unsafe { devices::find((*id).device) }.ok_or(Refusal::Refuse)?;
+    // SAFETY: By the caller's promise.
+    let device = devices::find(unsafe { (*id).device }).ok_or(Refusal::Refuse)?;
     // SAFETY: A REQ carries 92 bytes of private data.
-    let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) });
+    let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) }).and_then(|hello| {
+        Connection::check_rcv_size(hello.local_rcv_size, MAX_PAYLOAD)?;
+        Ok(hello)
+    });
     // SAFETY: Valid identifier.
     let service = u64::from_be(unsafe { (*id).service_id });
     let port = (service & 0xffff) as u16;
@@ -154,7 +159,7 @@ unsafe fn incoming(
         }
     };
     // SAFETY: Valid request of a connection.
-    let honest = unsafe { addresses_are_honest(id, event, &hello, net.0.as_ptr()) };
+    let honest = unsafe { addresses_are_honest(id, event, &hello, port, state, device_index) };
     // To TCP, too, what comes from this host to another of its addresses has
     // come by the interface of that address.
     let arrival = if Addr::is_loopback(hello.dst) {
@@ -196,8 +201,13 @@ unsafe fn incoming(
     // SAFETY: As promised by our caller.
     let made = unsafe {
         let req = &(*event).param.req_rcvd;
-        let entry = (u32::from(req.port), (*req.primary_path).pkey);
-        embryo(id, &device, &listener, &hello, (port, device_index), entry)
+        let entry = Entry {
+            port: u32::from(req.port),
+            pkey: (*req.primary_path).pkey,
+            begins: req.responder_resources,
+            answers: req.initiator_depth,
+        };
+        embryo(id, &device, &listener, &hello, (port, device_index), &entry)
     };
     if made.is_err() {
         listener.look(|inner| {
@@ -217,37 +227,73 @@ unsafe fn incoming(
 ///
 /// # Safety
 ///
-/// `event` is a connection request that came with `id`, `net` is alive.
+/// `event` is a connection request that came with `id` by the interface `device`.
 unsafe fn addresses_are_honest(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
     hello: &Hello,
-    net: *mut ffi::net,
+    port: u16,
+    state: &NetState,
+    device: c_int,
 ) -> bool {
     // SAFETY: By the caller's promise.
-    let (own, peer) = unsafe {
-        let path = (*event).param.req_rcvd.primary_path;
-        ((*path).sgid.raw, (*path).dgid.raw)
+    let (gid, number) = unsafe {
+        let req = &(*event).param.req_rcvd;
+        ((*req.primary_path).dgid.raw, req.remote_qpn)
     };
-    let is_local = |ip| {
-        let addr = Addr {
-            ip,
-            port: 0,
-            scope: 0,
-        };
-        // SAFETY: By the caller's promise.
-        unsafe { addr.is_local(net) }
+    let anonymous = |ip| Addr {
+        ip,
+        port: 0,
+        scope: 0,
     };
+    // SAFETY: The namespace is alive.
+    let is_local = |ip| unsafe { anonymous(ip).is_local(state.as_ptr()) };
     if !is_local(hello.dst) {
         return false;
     }
-    if Addr::is_loopback(hello.src) || Addr::is_loopback(hello.dst) {
-        return own == peer && is_local(hello.src);
+    if Addr::is_loopback(hello.dst) || is_local(hello.src) {
+        // Both GIDs stand in the message, which anybody on the fabric can write: that
+        // it is from this host is known by the socket here that has sent it.
+        let own = (hello.src, hello.local_port);
+        let connecting = state.find_connection(own, (hello.dst, port));
+        return connecting.is_some_and(|sock| sock.look(|inner| inner.asks_from(number)));
     }
     // On RoCE a GID is an address. InfiniBand GIDs say nothing about it.
     // SAFETY: By the caller's promise.
-    let roce = unsafe { ffi::sdp_cm_req_is_roce(id, event) };
-    !roce || Addr::unmap(Ip::V6(peer)) == hello.src || own == peer && is_local(hello.src)
+    if unsafe { ffi::sdp_cm_req_is_roce(id, event) } {
+        return Addr::unmap(Ip::V6(gid)) == hello.src;
+    }
+    let (local, peer) = (
+        sockaddr(&anonymous(hello.dst)),
+        sockaddr(&anonymous(hello.src)),
+    );
+    // SAFETY: The namespace is alive, the addresses are only read.
+    unsafe {
+        ffi::sdp_route_is_by(
+            state.as_ptr(),
+            device,
+            (&raw const local).cast(),
+            (&raw const peer).cast(),
+        )
+    }
+}
+
+impl Inner {
+    /// Whether a Hello of this socket is under way for the queue pair of that number.
+    fn asks_from(&self, number: u32) -> bool {
+        let link = self.link.as_ref();
+        self.phase == Phase::Connecting && link.is_some_and(|link| link.qp().number() == number)
+    }
+}
+
+/// What a REQ says of the transport.
+struct Entry {
+    /// Of the device.
+    port: u32,
+    pkey: u16,
+    /// RDMA Reads that the peer begins, and answers, at a time.
+    begins: u8,
+    answers: u8,
 }
 
 /// Makes the socket of an incoming connection and answers with the HelloAck.
@@ -261,7 +307,7 @@ unsafe fn embryo(
     listener: &SockRef,
     hello: &Hello,
     (port, device_index): (u16, c_int),
-    (hca_port, pkey): (u32, u16),
+    entry: &Entry,
 ) -> Result {
     let (family, options, arrival) = listener.look(|inner| {
         let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
@@ -298,15 +344,16 @@ unsafe fn embryo(
         &shape,
     )?;
     let id = NonNull::new(id).ok_or(EINVAL)?;
+    let ticket = Ticket::new(&sock, generation)?;
     // SAFETY: The identifier is new and ours as long as we return success.
     unsafe {
-        (*id.as_ptr()).context = link.context();
+        (*id.as_ptr()).context = ticket.context();
         (*id.as_ptr()).cm_handler = Some(connection_cb);
-        link.cm = Some(CmId::from_raw(id));
+        link.cm = Some(CmId::from_raw(id, ticket));
     }
     let reply = Reply {
         starting_psn: random_psn(),
-        read_depth: READ_DEPTH,
+        reads: link.reads().meet(entry.begins, entry.answers),
     };
     let mut failed = None;
     let answered = sock.drive(|inner| {
@@ -325,10 +372,17 @@ unsafe fn embryo(
         inner.bound_ip = true;
         inner.port = Some(lease);
         let mut engine = Connection::accepting(config(&shape), hello);
+        engine.limit_reads(reply.reads.begun, reply.reads.answered > 0);
+        engine.hold_rcv_size(true);
+        inner.unaccepted = true;
         inner.options.tell(&mut engine);
+        let size = engine.rcv_size();
+        if size > shape.rcv_size && !link.stock(size, RX_INITIAL) {
+            engine.keep_rcv_size();
+        }
         let answered = link
             .qp()
-            .initialise(hca_port, pkey)
+            .initialise(entry.port, entry.pkey)
             .and_then(|()| {
                 engine.on_receives_posted(link.post_receives(RX_INITIAL, engine.rcv_size()));
                 link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
@@ -359,7 +413,7 @@ unsafe fn embryo(
         if let Some(cm) = link.cm.take() {
             cm.forget();
         }
-        link.destroy();
+        drop(link.destroy());
     }
     answered
 }
@@ -371,8 +425,8 @@ fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
         starting_psn: reply.starting_psn,
         private_data: ack.as_ptr().cast(),
         private_data_len: ack.len() as u8,
-        responder_resources: reply.read_depth,
-        initiator_depth: reply.read_depth,
+        responder_resources: reply.reads.answered,
+        initiator_depth: reply.reads.begun,
         rnr_retry_count: RNR_RETRY_COUNT,
         ..pin_init::zeroed()
     };

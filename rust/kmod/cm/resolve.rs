@@ -281,7 +281,6 @@ unsafe extern "C" fn resolver_cb(
 unsafe fn route(sock: &Sock, id: *mut ffi::rdma_cm_id) -> Result {
     // SAFETY: By the caller's promise.
     unsafe {
-        let attr = (*id).route.addr.dev_addr.sgid_attr;
         let net = sock.net().as_ptr();
         // Within the host any device will do.
         let peer = sock.look(|inner| inner.peer);
@@ -290,7 +289,7 @@ unsafe fn route(sock: &Sock, id: *mut ffi::rdma_cm_id) -> Result {
         } else {
             sock.device()
         };
-        if attr.is_null() || !ffi::sdp_gid_attr_in_net(attr, net, device) {
+        if !ffi::sdp_way_is_in_net(id, net, device) {
             return Err(ENODEV);
         }
         to_result(ffi::rdma_resolve_route(id, ROUTE_MS as usize))

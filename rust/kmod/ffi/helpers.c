@@ -5,6 +5,7 @@
  */
 #include <linux/bpf.h>
 #include <linux/errno.h>
+#include <linux/if_arp.h>
 #include <linux/gfp.h>
 #include <linux/inetdevice.h>
 #include <linux/memcontrol.h>
@@ -24,6 +25,8 @@
 #include <net/addrconf.h>
 #include <net/inet_common.h>
 #include <net/ip.h>
+#include <net/ip_fib.h>
+#include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/netns/generic.h>
 #include <net/route.h>
@@ -51,33 +54,56 @@ struct page *sdp_alloc_pages(struct sock *sk, unsigned int order)
 }
 
 /* What growing leaves to the programs of a cgroup: a processor's stock of pages. */
-#define SDP_ROOM_ORDER	6
+#define SDP_ROOM_PAGES	64
 
 bool sdp_leaves_room(struct sock *sk)
 {
 #ifdef CONFIG_MEMCG
 	struct mem_cgroup *memcg = mem_cgroup_from_sk(sk), *old;
+	struct page *pages[SDP_ROOM_PAGES];
 	struct page_counter *counter;
-	struct page *page;
 	long left = LONG_MAX;
+	int had = 0;
+	bool room;
 
 	if (!memcg)
 		return true;
 	for (counter = &memcg->memory; counter; counter = counter->parent)
 		left = min(left, (long)READ_ONCE(counter->max) -
 				 (long)page_counter_read(counter));
-	if (left >> SDP_ROOM_ORDER > 0)
+	if (left >= SDP_ROOM_PAGES)
 		return true;
-	/* Room may be made: much of a full cgroup is often cache. */
+	/*
+	 * Room may be made: much of a full cgroup is often cache. Page by page,
+	 * since what is asked about is the cgroup's quota and not whether the
+	 * host has so much memory in one piece.
+	 */
 	old = set_active_memcg(memcg);
-	page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN |
-			   __GFP_COMP, SDP_ROOM_ORDER);
+	while (had < SDP_ROOM_PAGES) {
+		pages[had] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_NORETRY |
+					__GFP_NOWARN);
+		if (!pages[had])
+			break;
+		had++;
+	}
 	set_active_memcg(old);
-	if (!page)
-		return false;
-	put_page(page);
-#endif
+	room = had == SDP_ROOM_PAGES;
+	while (had)
+		__free_page(pages[--had]);
+	return room;
+#else
 	return true;
+#endif
+}
+
+unsigned int sdp_noio_begin(void)
+{
+	return memalloc_noio_save();
+}
+
+void sdp_noio_end(unsigned int before)
+{
+	memalloc_noio_restore(before);
 }
 
 void sdp_get_page(struct page *page)
@@ -409,16 +435,6 @@ struct net *sdp_sock_net(const struct sock *sk)
 bool sdp_sock_flag(const struct sock *sk, unsigned int flag)
 {
 	return sock_flag(sk, flag);
-}
-
-void sdp_sock_set_flag(struct sock *sk, unsigned int flag)
-{
-	sock_set_flag(sk, flag);
-}
-
-void sdp_sock_reset_flag(struct sock *sk, unsigned int flag)
-{
-	sock_reset_flag(sk, flag);
 }
 
 struct page_frag *sdp_sk_frag(struct sock *sk)
@@ -912,11 +928,6 @@ void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
 	ib_dma_sync_single_for_device(device, addr, size, direction);
 }
 
-void *sdp_ib_client_data(struct ib_device *device, struct ib_client *client)
-{
-	return ib_get_client_data(device, client);
-}
-
 bool sdp_ib_device_speaks_ib_cm(struct ib_device *device)
 {
 	u32 port;
@@ -933,8 +944,8 @@ struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
 	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
 }
 
-bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
-			 int device)
+static bool gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
+			    int device)
 {
 	struct net_device *ndev;
 	bool in;
@@ -947,13 +958,30 @@ bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
 	return in;
 }
 
+/*
+ * Whether the way that @id has found leads out of @net, by the interface @device
+ * if not 0. On RoCE the GID says so. On InfiniBand GIDs have no interface; there
+ * rdma_cm has looked in the namespace of @id, and the interface is the one whose
+ * hardware address it took.
+ */
+bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device)
+{
+	const struct rdma_dev_addr *addr = &id->route.addr.dev_addr;
+
+	if (rdma_protocol_ib(id->device, id->port_num))
+		return net_eq(addr->net, net) && addr->bound_dev_if &&
+		       (!device || addr->bound_dev_if == device);
+	return addr->sgid_attr && gid_attr_in_net(addr->sgid_attr, net, device);
+}
+
 bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event)
 {
 	return rdma_protocol_roce(id->device, event->param.req_rcvd.port);
 }
 
-struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
-			   const struct sockaddr *daddr, int *device)
+static struct net *cm_req_net(struct ib_cm_id *id,
+			      const struct ib_cm_event *event,
+			      const struct sockaddr *daddr, int *device)
 {
 	const struct ib_cm_req_event_param *req = &event->param.req_rcvd;
 	struct net_device *ndev;
@@ -981,6 +1009,68 @@ struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 	return net;
 }
 
+/*
+ * The namespace that a request came to, with a reference, and the interface by
+ * which it came.
+ */
+struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
+			   const struct sockaddr *daddr, int *device)
+{
+	struct net *net = cm_req_net(id, event, daddr, device);
+
+	/* rdma_cm asks that for whoever connects. */
+	if (net && !rdma_dev_access_netns(id->device, net)) {
+		put_net(net);
+		return NULL;
+	}
+	return net;
+}
+
+/*
+ * Whether packets to @peer from @local would leave by the interface: as rdma_cm
+ * asks where the GID says nothing about the address.
+ */
+bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
+		     const struct sockaddr *peer)
+{
+	if (local->sa_family != peer->sa_family)
+		return false;
+	if (local->sa_family == AF_INET) {
+		struct flowi4 fl4 = {
+			.flowi4_oif = device,
+			.daddr = ((struct sockaddr_in *)peer)->sin_addr.s_addr,
+			.saddr = ((struct sockaddr_in *)local)->sin_addr.s_addr,
+		};
+		struct fib_result res;
+		bool is;
+
+		if (ipv4_is_multicast(fl4.daddr) || ipv4_is_lbcast(fl4.daddr) ||
+		    ipv4_is_zeronet(fl4.daddr))
+			return false;
+		rcu_read_lock();
+		is = !fib_lookup(net, &fl4, &res, 0) &&
+		     FIB_RES_DEV(res)->ifindex == device;
+		rcu_read_unlock();
+		return is;
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (local->sa_family == AF_INET6) {
+		const struct in6_addr *to =
+			&((struct sockaddr_in6 *)peer)->sin6_addr;
+		const struct in6_addr *from =
+			&((struct sockaddr_in6 *)local)->sin6_addr;
+		int strict = ipv6_addr_type(to) & IPV6_ADDR_LINKLOCAL;
+		struct rt6_info *rt = rt6_lookup(net, to, from, device, NULL,
+						 strict);
+		bool is = rt && rt->rt6i_idev->dev->ifindex == device;
+
+		ip6_rt_put(rt);
+		return is;
+	}
+#endif
+	return false;
+}
+
 /* rdma_cm takes a loopback address for "any device of any namespace". */
 static bool is_routable(const struct sockaddr_storage *addr)
 {
@@ -988,6 +1078,80 @@ static bool is_routable(const struct sockaddr_storage *addr)
 		return !ipv4_is_loopback(((struct sockaddr_in *)addr)->sin_addr.s_addr);
 	return !(ipv6_addr_type(&((struct sockaddr_in6 *)addr)->sin6_addr) &
 		 (IPV6_ADDR_LOOPBACK | IPV6_ADDR_LINKLOCAL));
+}
+
+static bool interface_address(struct net_device *ndev, int family,
+			      struct sockaddr_storage *out)
+{
+	bool found = false;
+
+	memset(out, 0, sizeof(*out));
+	out->ss_family = family;
+	if (family == AF_INET) {
+		struct sockaddr_in *sin = (struct sockaddr_in *)out;
+		struct in_device *in_dev = __in_dev_get_rcu(ndev);
+		const struct in_ifaddr *ifa;
+
+		if (!in_dev)
+			return false;
+		in_dev_for_each_ifa_rcu(ifa, in_dev) {
+			sin->sin_addr.s_addr = ifa->ifa_local;
+			if (is_routable(out))
+				return true;
+		}
+		return false;
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (family == AF_INET6) {
+		struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)out;
+		struct inet6_dev *idev = __in6_dev_get(ndev);
+		const struct inet6_ifaddr *ifp;
+
+		if (!idev)
+			return false;
+		read_lock_bh(&idev->lock);
+		list_for_each_entry(ifp, &idev->addr_list, if_list) {
+			if (ifp->flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED))
+				continue;
+			sin6->sin6_addr = ifp->addr;
+			found = is_routable(out);
+			if (found)
+				break;
+		}
+		read_unlock_bh(&idev->lock);
+	}
+#endif
+	return found;
+}
+
+/*
+ * An address of an IPoIB interface of that port: one whose hardware address, as
+ * rdma_cm reads it, has a GID of the port.
+ */
+static bool ipoib_address(struct ib_device *device, u32 port, struct net *net,
+			  int family, struct sockaddr_storage *out)
+{
+	const struct ib_gid_attr *attr;
+	struct net_device *ndev;
+	bool found = false;
+	union ib_gid gid;
+
+	rcu_read_lock();
+	for_each_netdev_rcu(net, ndev) {
+		if (ndev->type != ARPHRD_INFINIBAND || !(ndev->flags & IFF_UP))
+			continue;
+		memcpy(&gid, ndev->dev_addr + 4, sizeof(gid));
+		attr = rdma_find_gid_by_port(device, &gid, IB_GID_TYPE_IB, port,
+					     NULL);
+		if (IS_ERR(attr))
+			continue;
+		rdma_put_gid_attr(attr);
+		found = interface_address(ndev, family, out);
+		if (found)
+			break;
+	}
+	rcu_read_unlock();
+	return found;
 }
 
 int sdp_device_local_address(struct ib_device *device, struct net *net,
@@ -1000,9 +1164,13 @@ int sdp_device_local_address(struct ib_device *device, struct net *net,
 	rdma_for_each_port(device, port) {
 		struct ib_port_attr pa;
 
-		if (!rdma_protocol_roce_udp_encap(device, port) ||
-		    ib_query_port(device, port, &pa) ||
+		if (ib_query_port(device, port, &pa) ||
 		    pa.state != IB_PORT_ACTIVE)
+			continue;
+		if (rdma_protocol_ib(device, port) &&
+		    ipoib_address(device, port, net, family, out))
+			return 0;
+		if (!rdma_protocol_roce(device, port))
 			continue;
 		for (i = 0; i < pa.gid_tbl_len; i++) {
 			bool found;
@@ -1013,7 +1181,7 @@ int sdp_device_local_address(struct ib_device *device, struct net *net,
 			memset(out, 0, sizeof(*out));
 			rdma_gid2ip((struct sockaddr *)out, &attr->gid);
 			found = out->ss_family == family &&
-				sdp_gid_attr_in_net(attr, net, 0) &&
+				gid_attr_in_net(attr, net, 0) &&
 				is_routable(out);
 			rdma_put_gid_attr(attr);
 			if (found)

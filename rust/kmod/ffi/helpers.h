@@ -22,6 +22,8 @@ struct seq_file;
 struct page *sdp_alloc_pages(struct sock *sk, unsigned int order);
 /* Whether the socket's cgroup has memory beyond what its programs need soon. May sleep. */
 bool sdp_leaves_room(struct sock *sk);
+unsigned int sdp_noio_begin(void);
+void sdp_noio_end(unsigned int before);
 void sdp_get_page(struct page *page);
 void sdp_put_page(struct page *page);
 void *sdp_page_address(struct page *page);
@@ -83,8 +85,6 @@ bool sdp_sock_hold_unless_zero(struct sock *sk);
 void sdp_sock_put(struct sock *sk);
 struct net *sdp_sock_net(const struct sock *sk);
 bool sdp_sock_flag(const struct sock *sk, unsigned int flag);
-void sdp_sock_set_flag(struct sock *sk, unsigned int flag);
-void sdp_sock_reset_flag(struct sock *sk, unsigned int flag);
 void sdp_sock_init(struct socket *sock, struct sock *sk,
 		   void (*destruct)(struct sock *sk));
 struct page_frag *sdp_sk_frag(struct sock *sk);
@@ -153,6 +153,7 @@ struct sdp_knobs {
 	int keepalive_intvl;
 	int keepalive_probes;
 	int close_timeout_ms;
+	int max_orphans;
 	int zcopy_thresh;
 	int zcopy_regions;
 	int zcopy_keep_ms;
@@ -229,7 +230,6 @@ void sdp_ib_dma_sync_for_cpu(struct ib_device *device, u64 addr, size_t size,
 			     int direction);
 void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
 				int direction);
-void *sdp_ib_client_data(struct ib_device *device, struct ib_client *client);
 bool sdp_ib_device_speaks_ib_cm(struct ib_device *device);
 struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
 				      rdma_cm_event_handler handler, void *context);
@@ -239,8 +239,9 @@ bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event);
 void sdp_put_net(struct net *net);
 int sdp_device_local_address(struct ib_device *device, struct net *net,
 			     int family, struct sockaddr_storage *out);
-bool sdp_gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
-			 int device);
+bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
+		     const struct sockaddr *peer);
+bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device);
 
 /*
  * Sizes of the structs that Rust code looks into or makes room for: what

@@ -10,6 +10,7 @@
 #include <linux/in.h>
 #include <linux/in6.h>
 #include <linux/mm.h>
+#include <linux/random.h>
 #include <linux/sched/signal.h>
 #include <linux/scatterlist.h>
 #include <linux/skbuff.h>
@@ -267,7 +268,8 @@ bool sdp_ib_repeats_registrations(struct ib_device *device)
 
 void sdp_ib_next_key(struct ib_mr *mr)
 {
-	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+	/* Never by nothing: no key is used twice in a row. */
+	ib_update_fast_reg_key(mr, mr->rkey + 1 + get_random_u32_below(U8_MAX));
 }
 
 void sdp_ib_dereg_mr(struct ib_mr *mr)

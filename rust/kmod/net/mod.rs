@@ -67,6 +67,7 @@ pub(crate) struct Knobs {
     pub(crate) keepalive_intvl: u32,
     pub(crate) keepalive_probes: u32,
     pub(crate) close_timeout_ms: u32,
+    pub(crate) max_orphans: u32,
     pub(crate) zcopy_thresh: u32,
     pub(crate) zcopy_regions: u32,
     pub(crate) zcopy_keep_ms: u32,
@@ -87,6 +88,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     keepalive_intvl: 75,
     keepalive_probes: 9,
     close_timeout_ms: 60_000,
+    // Some 70 KiB each while nothing flows.
+    max_orphans: 4096,
     // Off.
     zcopy_thresh: 0,
     // Of a mebibyte each: what all connections of a device keep pinned.
@@ -149,6 +152,7 @@ impl NetState {
                 keepalive_intvl: knob(&raw const (*k).keepalive_intvl),
                 keepalive_probes: knob(&raw const (*k).keepalive_probes),
                 close_timeout_ms: knob(&raw const (*k).close_timeout_ms),
+                max_orphans: knob(&raw const (*k).max_orphans),
                 zcopy_thresh: knob(&raw const (*k).zcopy_thresh),
                 zcopy_regions: knob(&raw const (*k).zcopy_regions),
                 zcopy_keep_ms: knob(&raw const (*k).zcopy_keep_ms),

@@ -264,6 +264,22 @@ impl NetState {
     }
 }
 
+impl NetState {
+    /// The socket that has the connection between (`ip`, `port`), which are its own,
+    /// and `peer`.
+    pub(crate) fn find_connection(
+        &self,
+        (ip, port): (Ip, u16),
+        peer: (Ip, u16),
+    ) -> Option<SockRef> {
+        let table = self.ports.lock();
+        let mut bound = table.ports.get(&port)?.iter();
+        let found = bound.find(|b| b.ip == ip && b.peer == Some(peer))?;
+        // SAFETY: A bound socket leaves the table before its memory goes.
+        unsafe { SockRef::try_get(found.sock.as_ptr()) }
+    }
+}
+
 /// A number of a peer that is spread evenly: FNV-1a, its halves folded.
 fn spread((ip, port): (Ip, u16)) -> usize {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);

@@ -79,6 +79,10 @@ counters! {
         tcp_fallbacks,
         /// Connections established right now.
         established,
+        /// Connections right now whose program has closed them.
+        orphans,
+        /// Of these, ended at once because there were too many.
+        orphans_reset,
         /// Hellos that were refused: malformed, no listener.
         hellos_refused,
         /// Hellos that were left for a retry: backlog full, no memory.

@@ -114,7 +114,10 @@ impl Sock {
             family::adopt(new);
             (*new).state = ffi::core::socket_state_SS_CONNECTED;
         }
-        child.drive(|inner| inner.start_keepalive(&child));
+        child.drive(|inner| {
+            inner.on_accepted();
+            inner.start_keepalive(&child);
+        });
         let _ = child.into_owned();
         Ok(())
     }

@@ -120,7 +120,9 @@ impl Sock {
         unsafe { ffi::sdp_sock_orphan(self.sk()) };
         self.drive(|inner| {
             inner.orphan = true;
-            if inner.phase != Phase::Connected {
+            if inner.phase == Phase::Connected {
+                inner.become_orphan(self);
+            } else {
                 inner.recv.clear();
                 inner.port = None;
             }

@@ -174,11 +174,11 @@ impl Sock {
     }
 
     fn reset_flags(&self) {
-        // SAFETY: Flags of a valid socket under `lock_sock`.
-        unsafe {
-            ffi::sdp_sock_reset_flag(self.sk(), ffi::sock_flags_SOCK_DONE);
-            ffi::sdp_clear_shutdown(self.sk());
-        }
+        self.look(|inner| {
+            inner.peer_done = false;
+            // SAFETY: A word of a valid socket, changed with the endpoint's lock.
+            unsafe { ffi::sdp_clear_shutdown(self.sk()) };
+        });
     }
 
     /// For those who wait for the peer that is left: see `wait_for_peer`.

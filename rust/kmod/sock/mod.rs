@@ -80,8 +80,11 @@ pub(crate) struct Body {
     traffic: Traffic,
 }
 
-// SAFETY: `sk` is only used through C calls that are safe from any thread, the
-// rest is in a mutex or atomic.
+// SAFETY: `sk` is only used through C calls. Of its words, those that are changed by
+// more than a whole store are changed with a lock that all who do so hold: `lock_sock`
+// for what system calls change (`sk_flags`, `sk_frag`), the endpoint's for
+// `sk_shutdown`, C's own for wait queues and references. The rest is in a mutex or
+// atomic.
 unsafe impl Send for Sock {}
 // SAFETY: As above.
 unsafe impl Sync for Sock {}

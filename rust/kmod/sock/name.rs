@@ -142,7 +142,8 @@ impl Sock {
             Ip::V6(_) => Family::V6,
         };
         plain.emit(family, &mut name);
-        // SAFETY: The namespace is alive; a bound identifier has no events.
+        // SAFETY: The namespace is alive. All that can happen to a bound identifier is
+        // the removal of its device, which the handler leaves to rdma_cm.
         let id = unsafe { ffi::sdp_rdma_create_id(net, Some(no_event_cb), core::ptr::null_mut()) };
         let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
         // SAFETY: The identifier is ours, the address is valid for its family.

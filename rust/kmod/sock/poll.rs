@@ -182,7 +182,7 @@ impl Inner {
         if self.turns.sending {
             u32::MAX
         } else {
-            self.send.held()
+            self.send.charged()
         }
     }
 }

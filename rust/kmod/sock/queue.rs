@@ -17,6 +17,7 @@ use crate::{
     },
 };
 use kernel::{
+    page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
 };
@@ -26,6 +27,8 @@ pub(crate) struct Frag {
     pub(crate) page: Page,
     pub(crate) offset: u32,
     pub(crate) len: u32,
+    /// What is charged for the page beyond these bytes, with the last of them.
+    pub(crate) extra: u32,
 }
 
 /// Where bytes of the stream lie.
@@ -41,6 +44,8 @@ struct Piece {
     store: Store,
     offset: u32,
     len: u32,
+    /// Charged for the page beyond its bytes.
+    extra: u32,
 }
 
 impl Piece {
@@ -51,6 +56,7 @@ impl Piece {
                 page: page.clone(),
                 offset: self.offset,
                 len: max.min(self.len),
+                extra: 0,
             }),
             Store::Pinned(_) => None,
         }
@@ -62,6 +68,9 @@ pub(crate) struct SendQueue {
     pieces: Fifo<Piece>,
     /// Bytes written and not completed: queued here or in flight.
     held: u32,
+    /// What is held beside them: the rest of pages that were given by splice(), each
+    /// of which may have brought a single byte.
+    extra: u32,
 }
 
 impl SendQueue {
@@ -69,6 +78,7 @@ impl SendQueue {
         Self {
             pieces: Fifo::new(),
             held: 0,
+            extra: 0,
         }
     }
 
@@ -77,8 +87,9 @@ impl SendQueue {
         self.pieces.reserve(GFP_KERNEL)
     }
 
-    /// Appends bytes that lie in `page`.
-    pub(crate) fn push(&mut self, page: Page, offset: u32, len: u32) -> Result {
+    /// Appends bytes that lie in `page`, which somebody has `given` away with all
+    /// that is in it, or which is the socket's own and will take more bytes.
+    pub(crate) fn push(&mut self, page: Page, offset: u32, len: u32, given: bool) -> Result {
         let mut merged = false;
         if let Some(last) = self.pieces.back_mut() {
             // The same fragment goes on: one SGE instead of many.
@@ -86,11 +97,26 @@ impl SendQueue {
             if same && last.offset.wrapping_add(last.len) == offset {
                 last.len = last.len.saturating_add(len);
                 merged = true;
+                // Of what was charged for already.
+                let known = last.extra.min(len);
+                last.extra = last.extra.saturating_sub(known);
+                self.extra = self.extra.saturating_sub(known);
             }
         }
         if !merged {
-            let store = Store::Page(page);
-            self.pieces.push(Piece { store, offset, len }, GFP_KERNEL)?;
+            let extra = if given {
+                (PAGE_SIZE as u32).saturating_sub(len)
+            } else {
+                0
+            };
+            let piece = Piece {
+                store: Store::Page(page),
+                offset,
+                len,
+                extra,
+            };
+            self.pieces.push(piece, GFP_KERNEL)?;
+            self.extra = self.extra.saturating_add(extra);
         }
         self.held = self.held.saturating_add(len);
         Ok(())
@@ -104,6 +130,7 @@ impl SendQueue {
                 store,
                 offset: 0,
                 len,
+                extra: 0,
             },
             GFP_KERNEL,
         )?;
@@ -115,10 +142,11 @@ impl SendQueue {
     /// socket.
     pub(crate) fn take(&mut self, max: u32) -> Option<Frag> {
         let front = self.pieces.front_mut()?;
-        let frag = front.frag(max)?;
+        let mut frag = front.frag(max)?;
         front.offset = front.offset.saturating_add(frag.len);
         front.len = front.len.saturating_sub(frag.len);
         if front.len == 0 {
+            frag.extra = front.extra;
             self.pieces.pop();
         }
         Some(frag)
@@ -190,9 +218,16 @@ impl SendQueue {
         u32::MAX
     }
 
-    /// `bytes` have left the send queue of the hardware.
-    pub(crate) fn complete(&mut self, bytes: u32) {
+    /// `bytes` have left the send queue of the hardware, and with them what was
+    /// charged for their pages beside them.
+    pub(crate) fn complete(&mut self, bytes: u32, extra: u32) {
         self.held = self.held.saturating_sub(bytes);
+        self.extra = self.extra.saturating_sub(extra);
+    }
+
+    /// What counts against SO_SNDBUF.
+    pub(crate) fn charged(&self) -> u32 {
+        self.held.saturating_add(self.extra)
     }
 
     pub(crate) fn held(&self) -> u32 {
@@ -203,6 +238,7 @@ impl SendQueue {
     pub(crate) fn clear(&mut self) {
         while self.pieces.pop().is_some() {}
         self.held = 0;
+        self.extra = 0;
     }
 }
 

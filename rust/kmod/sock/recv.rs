@@ -76,8 +76,8 @@ impl Sock {
     /// As `tcp_inq_hint`: at the end of the stream there is one more thing to
     /// read.
     fn left_to_read(&self) -> i32 {
-        let left = self.look(|inner| inner.left());
-        if left == 0 && self.flag(ffi::sock_flags_SOCK_DONE) {
+        let (left, done) = self.look(|inner| (inner.left(), inner.peer_done));
+        if left == 0 && done {
             return 1;
         }
         i32::try_from(left).unwrap_or(i32::MAX)
@@ -232,11 +232,12 @@ impl Sock {
         let look = || {
             // Asked first: the end is told after the last bytes are queued, so
             // that no bytes can come once it was seen.
-            let done = self.flag(ffi::sock_flags_SOCK_DONE);
             let shut = self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
             let closed = self.tcp_state() == ffi::TCP_CLOSE;
             let failed = self.err() != 0;
-            if self.look(|inner| inner.has_more(ahead, blocking)) {
+            let (more, done) =
+                self.look(|inner| (inner.has_more(ahead, blocking), inner.peer_done));
+            if more {
                 return Some(Ok(true));
             }
             if self.tcp().is_some() {
@@ -279,11 +280,11 @@ impl Sock {
         flags: u32,
     ) -> Result<i32> {
         let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
-        let urgent = self.look(|inner| inner.recv.urgent());
+        let (urgent, done) = self.look(|inner| (inner.recv.urgent(), inner.peer_done));
         if inline || matches!(urgent, Urgent::None | Urgent::Read) {
             return Err(EINVAL);
         }
-        if self.tcp_state() == ffi::TCP_CLOSE && !self.flag(ffi::sock_flags_SOCK_DONE) {
+        if self.tcp_state() == ffi::TCP_CLOSE && !done {
             return Err(ENOTCONN);
         }
         let Urgent::Byte(byte) = urgent else {

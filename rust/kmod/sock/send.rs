@@ -141,7 +141,7 @@ impl Sock {
             }
             let want = len.wrapping_sub(*copied);
             // A write may overshoot the limit by one fragment, as in TCP.
-            let (page, offset, n) = match self.next_fragment(msg, want, flags) {
+            let (page, offset, n, given) = match self.next_fragment(msg, want, flags) {
                 Ok(filled) => filled,
                 Err(e) if e == ENOBUFS => {
                     // No page: wait for our own to come back.
@@ -160,7 +160,7 @@ impl Sock {
                 }
                 inner.send.reserve()?;
                 engine.queue(n, Queue { more, urgent }).map_err(|_| EPIPE)?;
-                inner.send.push(page, offset, n)
+                inner.send.push(page, offset, n, given)
             })?;
             *copied = after;
         }
@@ -179,13 +179,13 @@ impl Sock {
     }
 
     /// The next bytes of the message: in their own page where the caller gives
-    /// that away, as sendfile() does, or copied.
+    /// that away (`true`), as sendfile() does, or copied.
     fn next_fragment(
         &self,
         msg: *mut ffi::core::msghdr,
         want: usize,
         flags: u32,
-    ) -> Result<(Page, u32, u32)> {
+    ) -> Result<(Page, u32, u32, bool)> {
         if flags & ffi::MSG_SPLICE_PAGES != 0 {
             let (mut page, mut offset) = (core::ptr::null_mut(), 0usize);
             // SAFETY: The message is the caller's, whose references hold the
@@ -197,10 +197,11 @@ impl Sock {
             };
             if let Some((page, offset, n @ 1..)) = spliced {
                 self.net().stats.spliced_bytes.add(n);
-                return Ok((page, offset, n));
+                return Ok((page, offset, n, true));
             }
         }
-        self.fill_fragment(msg, want)
+        let (page, offset, n) = self.fill_fragment(msg, want)?;
+        Ok((page, offset, n, false))
     }
 
     /// Copies up to `want` bytes from the message into the socket's fragment.

@@ -177,6 +177,7 @@ impl Inner {
             page: segment.buffer.into_page(),
             offset: segment.offset,
             len: segment.len,
+            extra: 0,
         })
     }
 }

@@ -65,7 +65,8 @@ impl Page {
 
     /// Start of the memory.
     pub(crate) fn address(&self) -> *mut u8 {
-        // SAFETY: The page is valid by the invariant, and not in high memory.
+        // SAFETY: The page is valid by the invariant. That it has an address holds on
+        // all machines without high memory, which those of 64 bits are.
         unsafe { ffi::sdp_page_address(self.page.as_ptr()) }.cast()
     }
 }
@@ -131,15 +132,18 @@ impl Mapping {
         Self::mapped(device, addr, len, direction)
     }
 
-    /// Maps memory that `kmalloc` gave out. The memory must outlive the mapping
-    /// and stay where it is.
-    pub(crate) fn of_memory(
+    /// Maps memory for the device.
+    ///
+    /// # Safety
+    ///
+    /// The memory came from `kmalloc`, outlives the mapping and stays where it is.
+    unsafe fn of_memory(
         device: &Arc<Device>,
         memory: &mut [u8],
         direction: Direction,
     ) -> Result<Self> {
         // SAFETY: The device is valid by its type's invariant, the memory is
-        // physically contiguous.
+        // physically contiguous by the caller's promise.
         let addr = unsafe {
             ffi::sdp_ib_dma_map_single(
                 device.as_ptr(),
@@ -211,7 +215,9 @@ impl<const SLOT: usize> SlotRing<SLOT> {
     pub(crate) fn new(device: &Arc<Device>, count: usize) -> Result<Self> {
         let bytes = count.checked_mul(SLOT).ok_or(EINVAL)?;
         let mut memory = KVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?;
-        let mapping = Mapping::of_memory(device, &mut memory, Direction::ToDevice)?;
+        // SAFETY: A `KVec` is of `kmalloc`. It is kept beside the mapping and behind it,
+        // and never grows.
+        let mapping = unsafe { Mapping::of_memory(device, &mut memory, Direction::ToDevice) }?;
         Ok(Self {
             mapping,
             memory,
@@ -304,12 +310,13 @@ impl RxBuffer {
     /// follow. Called for a buffer that the device has given back.
     pub(crate) fn head<const N: usize>(&self, len: usize) -> [u8; N] {
         let mut head = [0u8; N];
-        // SAFETY: Every buffer is at least a page long and `N` is far smaller.
-        // Should a device still write to it, the bytes are arbitrary, which
-        // they are anyway.
-        unsafe {
-            core::ptr::copy_nonoverlapping(self.page.address(), head.as_mut_ptr(), len.min(N))
-        };
+        let from = self.page.address();
+        for (at, byte) in head.iter_mut().enumerate().take(len) {
+            // SAFETY: Every buffer is at least a page long and `N` is far smaller.
+            // Volatile, because the memory is a device's as well: one that still writes
+            // there makes the byte another one and nothing worse.
+            *byte = unsafe { core::ptr::read_volatile(from.add(at)) };
+        }
         head
     }
 }

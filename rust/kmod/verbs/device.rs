@@ -47,6 +47,8 @@ pub(crate) struct Device {
 pub(crate) struct Limits {
     pub(crate) work_requests: u16,
     pub(crate) send_sges: u32,
+    /// RDMA Reads under way at a time, in each direction.
+    pub(crate) reads: u8,
 }
 
 struct Leases {
@@ -106,6 +108,9 @@ impl Device {
         Limits {
             work_requests: u16::try_from(attrs.max_qp_wr).unwrap_or(u16::MAX),
             send_sges: attrs.max_send_sge,
+            // As target and as initiator; drivers do not agree which is which.
+            reads: u8::try_from(attrs.max_qp_rd_atom.min(attrs.max_qp_init_rd_atom))
+                .unwrap_or(u8::MAX),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{
     new_mutex,
+    page::PAGE_SIZE,
     prelude::*,
     sync::{
         Arc,
@@ -75,8 +76,26 @@ impl Mr {
         unsafe { (*self.mr.as_ptr()).iova }
     }
 
-    /// Changes the key, so that the one of an earlier registration is worth
-    /// nothing.
+    /// Has the first byte lie at an address that says nothing: drivers begin with
+    /// that of the memory, where DMA or the kernel sees it, and the peer learns
+    /// this one. Random, so that none can be guessed either.
+    pub(super) fn disguise(&mut self) {
+        // SAFETY: Plain numbers.
+        let (high, low) = unsafe { (ffi::sdp_random_u32(), ffi::sdp_random_u32()) };
+        let random = u64::from(high) << 32 | u64::from(low);
+        let in_page = PAGE_SIZE as u64 - 1;
+        // Half of all addresses are enough, and the end of the region is one, too.
+        let page = random & (u64::MAX >> 1) & !in_page;
+        // SAFETY: Valid by the invariant; the device looks at it when it carries out
+        // the registration, which is not posted yet.
+        unsafe {
+            let iova = &raw mut (*self.mr.as_ptr()).iova;
+            *iova = page | *iova & in_page;
+        }
+    }
+
+    /// Changes the key by a random step, so that the one of an earlier
+    /// registration is worth nothing and the next one is not known by it.
     fn next_key(&mut self) {
         // SAFETY: Valid by the invariant.
         unsafe { ffi::sdp_ib_next_key(self.mr.as_ptr()) };
@@ -236,6 +255,14 @@ impl Pooled {
 
     pub(crate) fn mr(&self) -> Option<&Mr> {
         self.mr.as_ref()
+    }
+
+    /// See [`Mr::disguise`]; after the memory was put into it, before it is
+    /// registered.
+    pub(super) fn disguise(&mut self) {
+        if let Some(mr) = self.mr.as_mut() {
+            mr.disguise();
+        }
     }
 
     /// The key that has to be invalidated before the region can be registered.

@@ -221,8 +221,12 @@ impl UserPages {
         done
     }
 
-    /// Copies `len` bytes from byte `at` on to the start of `to`, which has room.
-    pub(crate) fn copy_to(&self, at: usize, len: usize, to: &Page) -> Result {
+    /// Copies `len` bytes from byte `at` on to the start of `to`.
+    ///
+    /// # Safety
+    ///
+    /// `to` has room for them.
+    pub(crate) unsafe fn copy_to(&self, at: usize, len: usize, to: &Page) -> Result {
         let mut done = 0usize;
         while done < len {
             let from = u32::try_from(at.saturating_add(done)).map_err(|_| EINVAL)?;

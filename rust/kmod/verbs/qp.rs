@@ -62,15 +62,44 @@ const RETRY_COUNT_MAX: u8 = 6;
 /// Longest wait for an acknowledgement: 4.096 us << 18, about a second. 0 would
 /// mean for ever.
 const ACK_TIMEOUT_MAX: u8 = 18;
-/// Most outstanding RDMA Reads in each direction.
-const READ_DEPTH_MAX: u8 = 4;
+
+/// How long a peer waits that has found no receive posted: 0.64 ms. What ib_cm leaves
+/// there, 0, means 655 ms.
+const RNR_TIMER: u8 = 12;
+
+/// RDMA Reads under way at a time, on a queue pair.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadDepths {
+    /// Those of the peer, which our device answers.
+    pub(crate) answered: u8,
+    /// Our own.
+    pub(crate) begun: u8,
+}
+
+impl ReadDepths {
+    /// What `device` can do, and no more than `most`.
+    pub(crate) fn of_device(device: &Device, most: u8) -> Self {
+        let depth = device.limits().reads.min(most);
+        Self {
+            answered: depth,
+            begun: depth,
+        }
+    }
+
+    /// What is left where the peer begins, and answers, so many.
+    pub(crate) fn meet(self, begins: u8, answers: u8) -> Self {
+        Self {
+            answered: self.answered.min(begins),
+            begun: self.begun.min(answers),
+        }
+    }
+}
 
 /// What the passive side decides about the transport.
 pub(crate) struct Reply {
     /// Number of the first packet that we expect, 24 bits.
     pub(crate) starting_psn: u32,
-    /// Outstanding RDMA Reads in each direction.
-    pub(crate) read_depth: u8,
+    pub(crate) reads: ReadDepths,
 }
 
 /// Who may do what with a memory region.
@@ -270,6 +299,8 @@ impl Qp {
     /// Moves to the state and attributes that the connection manager worked
     /// out for `state`. May sleep.
     ///
+    /// There are no more Reads than `most`, whatever the peer's messages say.
+    ///
     /// `reply` is what a REP that is still to be sent will say: the connection
     /// manager does not know it before, and the queue pair has to be ready
     /// before the peer may send.
@@ -283,6 +314,7 @@ impl Qp {
         &self,
         cm_id: *mut ffi::ib_cm_id,
         state: ffi::ib_qp_state,
+        most: ReadDepths,
         reply: Option<&Reply>,
     ) -> Result {
         let mut attr = KBox::new(pin_init::zeroed::<ffi::ib_qp_attr>(), GFP_KERNEL)?;
@@ -293,20 +325,21 @@ impl Qp {
         if let Some(reply) = reply {
             if mask & ffi::ib_qp_attr_mask_IB_QP_RQ_PSN as c_int != 0 {
                 attr.rq_psn = reply.starting_psn;
-                attr.max_dest_rd_atomic = reply.read_depth;
+                attr.max_dest_rd_atomic = reply.reads.answered;
             }
             if mask & ffi::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC as c_int != 0 {
-                attr.max_rd_atomic = reply.read_depth;
+                attr.max_rd_atomic = reply.reads.begun;
             }
         }
         // What the peer's messages ask for has bounds: retries that end, waits
         // that end, reads that the device can do.
         attr.retry_cnt = attr.retry_cnt.min(RETRY_COUNT_MAX);
+        attr.min_rnr_timer = RNR_TIMER;
         if attr.timeout == 0 || attr.timeout > ACK_TIMEOUT_MAX {
             attr.timeout = ACK_TIMEOUT_MAX;
         }
-        attr.max_rd_atomic = attr.max_rd_atomic.min(READ_DEPTH_MAX);
-        attr.max_dest_rd_atomic = attr.max_dest_rd_atomic.min(READ_DEPTH_MAX);
+        attr.max_rd_atomic = attr.max_rd_atomic.min(most.begun);
+        attr.max_dest_rd_atomic = attr.max_dest_rd_atomic.min(most.answered);
         // SAFETY: The queue pair is valid by the invariant.
         let modified = to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) });
         if modified.is_err() {

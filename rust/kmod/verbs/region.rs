@@ -91,7 +91,7 @@ impl Region {
         }
         let mr = region.mr().map_or(core::ptr::null_mut(), Mr::as_ptr);
         // INVARIANT: mapped just above, nothing is posted yet.
-        let this = Self {
+        let mut this = Self {
             access,
             region: Some(region),
             sgl,
@@ -110,6 +110,9 @@ impl Region {
             )
         };
         if mapped == entries {
+            if let Some(region) = this.region.as_mut() {
+                region.disguise();
+            }
             Ok(this)
         } else {
             // The device cannot describe memory that is mapped like this.

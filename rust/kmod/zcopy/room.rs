@@ -105,7 +105,8 @@ impl Sock {
             // SAFETY: A socket of ours.
             let page = unsafe { Page::alloc(self.sk(), FETCH_ORDER) };
             let kept = page.and_then(|page| {
-                pages.copy_to(start, end.saturating_sub(start), &page)?;
+                // SAFETY: No more than `FETCH_LEN`, which is what the page has.
+                unsafe { pages.copy_to(start, end.saturating_sub(start), &page) }?;
                 self.look(|inner| {
                     inner.recv.put_back(Segment {
                         buffer: RxBuffer::unmapped(page),

@@ -219,6 +219,7 @@ enum rlo_sizes {
 /* What Rust gives to C. */
 void rlo_frame_received(struct net_device *dev, struct sk_buff *skb, const struct rlo_frame *head,
 			const void *payload);
+void rlo_link_changed(const void *own);
 int rlo_link_add(const char *name, struct net_device *ndev);
 
 #endif

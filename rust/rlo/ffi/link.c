@@ -35,13 +35,23 @@ static int netdev_event(struct notifier_block *block, unsigned long event, void 
 	struct net_device *ndev = netdev_notifier_info_to_dev(arg);
 	struct ib_device *ib;
 
-	if (event != NETDEV_UNREGISTER)
+	switch (event) {
+	case NETDEV_UNREGISTER:
+	case NETDEV_DOWN:
+	case NETDEV_CHANGE:
+	case NETDEV_CHANGEADDR:
+		break;
+	default:
 		return NOTIFY_DONE;
+	}
 	ib = ib_device_get_by_netdev(ndev, DRIVER_ID);
 	if (!ib)
 		return NOTIFY_DONE;
-	/* Asynchronous: users of the device may need the lock that is held here. */
-	ib_unregister_device_queued(ib);
+	if (event == NETDEV_UNREGISTER)
+		/* Asynchronous: users of the device may need the lock that is held here. */
+		ib_unregister_device_queued(ib);
+	else
+		rlo_link_changed(container_of(ib, struct rlo_device_object, ib)->own);
 	ib_device_put(ib);
 	return NOTIFY_OK;
 }

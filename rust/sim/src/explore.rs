@@ -184,7 +184,8 @@ impl Scene {
                 Op::GiveUp,
             ];
             if self.timers {
-                own.push(Op::LongTimeout);
+                let timers = node.world.side(side).timers().len();
+                own.extend((0..timers).filter_map(|at| u8::try_from(at).ok().map(Op::LongTimeout)));
             }
             if self.faults {
                 own.extend([Op::Mad(1), Op::LoseMad(0), Op::Break]);

@@ -12,6 +12,8 @@ pub(crate) struct Ledger {
     /// Number of the last message sent.
     sent: i64,
     credits: i64,
+    /// The newest of them that the peer has acknowledged.
+    known: i64,
     /// Bufs of the last message sent.
     granted: i64,
     received: i64,
@@ -31,6 +33,11 @@ impl Ledger {
 
     pub(crate) fn on_hello_sent(&mut self, bufs: u16) {
         self.granted = bufs.into();
+    }
+
+    /// Messages sent.
+    pub(crate) fn sent(&self) -> i64 {
+        self.sent
     }
 
     pub(crate) fn credits(&self) -> i64 {
@@ -95,7 +102,12 @@ impl Ledger {
         if repr.body.mid() == Mid::SrcAvailCancel {
             self.cancelled = Some(self.received);
         }
-        self.credits = i64::from(repr.bufs) - (self.sent - i64::from(repr.mseq_ack.get()));
+        // An old one, or one from before the first message, is no news.
+        let ack = i64::from(repr.mseq_ack.get());
+        if ack <= self.sent {
+            self.known = self.known.max(ack);
+        }
+        self.credits = i64::from(repr.bufs) - (self.sent - self.known);
     }
 
     pub(crate) fn on_received(&mut self, repr: &Repr) -> Checked {

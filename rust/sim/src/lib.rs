@@ -31,6 +31,7 @@ mod foreign;
 mod frame;
 mod ledger;
 mod memory;
+mod patience;
 mod port;
 mod rogue;
 mod shell;

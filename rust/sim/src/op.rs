@@ -69,10 +69,15 @@ pub enum Op {
     Handle(u8),
     /// So many sends that have completed are handed in.
     Complete(u8),
-    /// The timer that it wants runs out, if it is a short one.
-    Timeout,
-    /// The timer that it wants runs out, be it one that gives the peer up.
-    LongTimeout,
+    /// One of the short timers that it wants runs out: which one, in their order.
+    Timeout(u8),
+    /// One of all timers that it wants runs out, be it one that gives the peer up.
+    LongTimeout(u8),
+    /// So many milliseconds pass for both, in which everything arrives and the
+    /// applications do nothing.
+    Wait(u16),
+    /// The same, and nothing arrives.
+    Stall(u16),
     /// So many receive buffers that it wants cannot be had.
     Starve(u8),
     /// The device goes, or the queue pair breaks.
@@ -109,6 +114,8 @@ impl fmt::Display for Step {
 pub enum Mood {
     /// Nobody closes, nothing breaks.
     Peaceful,
+    /// As peaceful, and at its end nobody does anything for long.
+    Silent,
     /// As peaceful, and both shut down at some time.
     Graceful,
     /// Everything.
@@ -122,7 +129,7 @@ impl Step {
         let op = match mood {
             Mood::Wild if dice.once_in(16) => Op::draw_wild(dice),
             Mood::Graceful if dice.once_in(128) => Op::Shutdown,
-            Mood::Peaceful | Mood::Graceful | Mood::Wild => Op::draw_peaceful(dice),
+            Mood::Peaceful | Mood::Silent | Mood::Graceful | Mood::Wild => Op::draw_peaceful(dice),
         };
         Self { side, op }
     }
@@ -138,9 +145,21 @@ fn small(dice: &mut impl Dice, limit: u32) -> u8 {
     u8::try_from(dice.below(limit)).unwrap_or(0)
 }
 
+/// A time that is long for one timer or another.
+pub(crate) fn time(dice: &mut impl Dice) -> u16 {
+    let most = match dice.below(4) {
+        0 => 30,
+        1 => 250,
+        2 => 2_500,
+        _ => 8_000,
+    };
+    u16::try_from(dice.between(1, most)).unwrap_or(1)
+}
+
 impl Op {
     fn draw_peaceful(dice: &mut impl Dice) -> Self {
         match dice.below(32) {
+            0 if dice.once_in(2) => Op::Wait(time(dice)),
             0 => Op::draw_advert(dice),
             1..=4 => Op::Write {
                 len: u16::try_from(dice.between(1, 200)).unwrap_or(1),
@@ -153,7 +172,7 @@ impl Op {
             22..=26 => Op::Complete(burst(dice)),
             27 => Op::Mad(small(dice, 3)),
             28 => Op::Starve(small(dice, 6)),
-            29 => Op::Timeout,
+            29 => Op::Timeout(small(dice, 3)),
             30 => match dice.below(4) {
                 0 => Op::Nodelay(dice.once_in(2)),
                 1 => Op::Cork(dice.once_in(2)),
@@ -189,7 +208,7 @@ impl Op {
     }
 
     fn draw_wild(dice: &mut impl Dice) -> Self {
-        match dice.below(12) {
+        match dice.below(15) {
             0..=3 => Op::Shutdown,
             4 | 5 => Op::Close,
             6 => Op::Abort,
@@ -197,7 +216,8 @@ impl Op {
             8 => Op::LoseMad(small(dice, 3)),
             9 => Op::RepeatMad(small(dice, 3)),
             10 => Op::SpoilMad(small(dice, 3), small(dice, 32)),
-            _ if dice.once_in(2) => Op::LongTimeout,
+            11..=13 => Op::Stall(u16::try_from(dice.between(1, 20_000)).unwrap_or(1)),
+            _ if dice.once_in(2) => Op::LongTimeout(small(dice, 3)),
             _ => Op::GiveUp,
         }
     }
@@ -220,7 +240,8 @@ impl Op {
             Op::Shutdown => "will write no more".to_owned(),
             Op::Close => "closes".to_owned(),
             Op::Abort => "aborts".to_owned(),
-            Op::Timeout | Op::LongTimeout => "a timer runs out".to_owned(),
+            Op::Timeout(_) | Op::LongTimeout(_) => "a timer runs out".to_owned(),
+            Op::Wait(ms) | Op::Stall(ms) => format!("{ms} ms pass"),
             Op::Break => "its device goes".to_owned(),
             Op::GiveUp => "its transport gives up".to_owned(),
             Op::Advertise(_)

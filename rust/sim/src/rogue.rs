@@ -12,6 +12,7 @@ use crate::{
     dice::Dice,
     fault::{ensure, Checked},
     frame::{Frame, Span},
+    op,
     port::{Done, Work},
     run::limits,
     shell::{Shell, Watch},
@@ -183,7 +184,8 @@ impl Rogue {
         let shell = &mut self.shell;
         match dice.below(16) {
             0..=5 => self.send(dice)?,
-            6 => self.noise(dice)?,
+            6 if dice.once_in(4) => self.noise(dice)?,
+            6 => self.pass(op::time(dice).into())?,
             7 | 8 => {
                 for _ in 0..dice.between(1, 4) {
                     shell.complete(watch)?;
@@ -236,11 +238,12 @@ impl Rogue {
             2 => shell.tell(watch, "link failure", Connection::handle_link_failed),
             3..=5 => shell.tell(watch, "RTU", Connection::handle_established),
             // It ran while it was being stopped.
-            6 | 7 if shell.timer != Some(Timer::PeerClose) => {
+            6 | 7 if !shell.timers().contains(&Timer::PeerClose) => {
                 let same = shell.tell(watch, "PeerClose timer", |conn| {
-                    let before = (conn.state(), conn.timer());
+                    let timers = |conn: &Connection| conn.timers().collect::<Vec<_>>();
+                    let before = (conn.state(), timers(conn));
                     conn.handle_timeout(Timer::PeerClose);
-                    before == (conn.state(), conn.timer())
+                    before == (conn.state(), timers(conn))
                 });
                 ensure!(
                     same != Some(false),
@@ -249,11 +252,24 @@ impl Rogue {
                 None
             }
             _ => {
-                shell.time_out(watch);
+                shell.time_out(0, |_| true, watch);
                 None
             }
         };
         Ok(())
+    }
+
+    /// Time passes, and the peer says nothing.
+    fn pass(&mut self, ms: u64) -> Checked {
+        let end = self.watch.now + ms;
+        while let Some(due) = self.shell.deadlines.next().filter(|due| *due <= end) {
+            self.watch.now = self.watch.now.max(due);
+            self.shell.run_timer(&mut self.watch);
+            self.settle()?;
+            self.shell.check_waits(self.watch.now)?;
+        }
+        self.watch.now = end;
+        self.shell.check_waits(end)
     }
 
     fn program(&mut self, dice: &mut impl Dice) {
@@ -274,13 +290,15 @@ impl Rogue {
             8 => {
                 shell.offer(30);
             }
+            n if n % 8 == 2 => {
+                shell.set_reading(dice.once_in(2));
+            }
             n => {
                 if let Some(conn) = shell.conn.as_mut() {
                     let on = dice.once_in(2);
                     match n % 8 {
                         0 => conn.set_nodelay(on),
                         1 => conn.set_cork(on),
-                        2 => conn.set_reading(on),
                         3 => conn.recall(),
                         4 => conn.decline(),
                         5 => conn.cancel_sinks(),
@@ -342,9 +360,6 @@ impl Rogue {
     }
 
     fn noise(&mut self, dice: &mut impl Dice) -> Checked {
-        if !dice.once_in(4) {
-            return Ok(());
-        }
         let mut bytes = Vec::new();
         for _ in 0..dice.below(40) {
             bytes.push(u8::try_from(dice.below(256)).unwrap_or(0));
@@ -454,7 +469,7 @@ impl Rogue {
         self.settle()?;
         for _ in 0..3 {
             while self.shell.complete(&mut self.watch)? {}
-            self.shell.time_out(&mut self.watch);
+            self.shell.time_out(0, |_| true, &mut self.watch);
             self.settle()?;
         }
         if let Some(conn) = self.shell.conn.as_mut() {

@@ -88,7 +88,8 @@ impl History {
     /// Draws until the dice are empty or there are `most` steps.
     pub fn draw(dice: &mut impl Dice, most: usize) -> Self {
         let mood = match dice.below(8) {
-            0..=2 => Mood::Peaceful,
+            0 | 1 => Mood::Peaceful,
+            2 => Mood::Silent,
             3 | 4 => Mood::Graceful,
             _ => Mood::Wild,
         };
@@ -129,6 +130,10 @@ impl History {
         }
         match self.mood {
             Mood::Peaceful => world.finish_peacefully(),
+            Mood::Silent => {
+                world.be_silent()?;
+                world.finish_peacefully()
+            }
             Mood::Graceful => world.finish_gracefully(),
             Mood::Wild => world.finish_anyhow(),
         }

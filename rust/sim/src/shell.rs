@@ -10,6 +10,7 @@ use crate::{
     frame::{Frame, Span},
     ledger::Ledger,
     memory::{Region, Use},
+    patience::Patience,
     port::{Done, Port, Work},
     side::Side,
     trace::{Sight, Trace},
@@ -18,7 +19,7 @@ use sdp_engine::engine::{
     conn::{
         Config, Connection, Ended, Mode, Output, Queue, Run, Sink, SinkEnd, SinkWhy, State, Why,
     },
-    timer::Timer,
+    timer::{Deadlines, Timer},
 };
 
 /// Unsent bytes that an application may have, as SO_SNDBUF.
@@ -30,6 +31,8 @@ pub(crate) struct Watch {
     pub(crate) coverage: Coverage,
     pub(crate) trace: Trace,
     pub(crate) steps: u64,
+    /// Milliseconds, by a clock that both sides see.
+    pub(crate) now: u64,
 }
 
 /// What the connection manager is to be told.
@@ -49,7 +52,8 @@ pub(crate) struct Shell {
     pub(crate) port: Port,
     pub(crate) app: App,
     pub(crate) ledger: Ledger,
-    pub(crate) timer: Option<Timer>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) patience: Patience,
     pub(crate) starved: u16,
     dreq_sent: bool,
     /// The other side knows, or will, that this one is over.
@@ -65,7 +69,8 @@ impl Shell {
             port: Port::default(),
             app: App::default(),
             ledger: Ledger::default(),
-            timer: None,
+            deadlines: Deadlines::new(),
+            patience: Patience::default(),
             starved: 0,
             dreq_sent: false,
             told: false,
@@ -160,7 +165,11 @@ impl Shell {
             }
             self.check()?;
         }
-        self.timer = self.conn.as_ref().and_then(Connection::timer);
+        if let Some(conn) = self.conn.as_ref() {
+            self.deadlines
+                .settle(|| watch.now, |timer| conn.wants(timer));
+            self.patience.note(conn, watch.now);
+        }
         self.check_drained()?;
         if self.ended().is_some() {
             self.port.kill();
@@ -445,16 +454,57 @@ impl Shell {
         true
     }
 
-    pub(crate) fn time_out(&mut self, watch: &mut Watch) -> bool {
-        let Some(timer) = self.timer else {
+    /// All timers that are wanted.
+    pub(crate) fn timers(&self) -> Vec<Timer> {
+        self.conn
+            .as_ref()
+            .map_or_else(Vec::new, |conn| conn.timers().collect())
+    }
+
+    /// Whether somebody waits for bytes.
+    pub(crate) fn set_reading(&mut self, on: bool) -> bool {
+        let Some(conn) = self.conn.as_mut() else {
             return false;
         };
+        self.patience.reading = on;
+        conn.set_reading(on);
+        true
+    }
+
+    /// One of the timers that pass runs out, whatever the time is: which one of
+    /// them, `at` says.
+    pub(crate) fn time_out(
+        &mut self,
+        at: u8,
+        pass: impl Fn(Timer) -> bool,
+        watch: &mut Watch,
+    ) -> bool {
+        let mut wanted = self.timers();
+        wanted.retain(|timer| pass(*timer));
+        let count = wanted.len().max(1);
+        let Some(timer) = wanted.get(usize::from(at) % count).copied() else {
+            return false;
+        };
+        self.deadlines.stop(timer);
+        self.ring(timer, watch);
+        true
+    }
+
+    /// The next one that is due runs out.
+    pub(crate) fn run_timer(&mut self, watch: &mut Watch) -> bool {
+        let due = self.deadlines.take_due(watch.now);
+        if let Some(timer) = due {
+            self.ring(timer, watch);
+        }
+        due.is_some()
+    }
+
+    fn ring(&mut self, timer: Timer, watch: &mut Watch) {
         let event = match timer {
             Timer::PeerClose => "PeerClose timer",
             _ => "another timer",
         };
         self.tell(watch, event, |conn| conn.handle_timeout(timer));
-        true
     }
 
     /// What this side believes, against what is.

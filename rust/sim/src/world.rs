@@ -42,7 +42,7 @@ pub struct World {
     a: Shell,
     b: Shell,
     cm: Cm,
-    watch: Watch,
+    pub(crate) watch: Watch,
 }
 
 const IP_A: Ip = Ip::V4([10, 0, 0, 1]);
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    fn both(&mut self, side: Side) -> (&mut Shell, &mut Shell, &mut Watch) {
+    pub(crate) fn both(&mut self, side: Side) -> (&mut Shell, &mut Shell, &mut Watch) {
         match side {
             Side::A => (&mut self.a, &mut self.b, &mut self.watch),
             Side::B => (&mut self.b, &mut self.a, &mut self.watch),
@@ -157,7 +157,7 @@ impl World {
             Op::Recall => told(shell.conn.as_mut(), Connection::recall),
             Op::Advertise(on) => told(shell.conn.as_mut(), |conn| conn.set_advertise(on)),
             Op::ReadRemote(max) => shell.read_remote(max.into(), watch)?,
-            Op::Reading(on) => told(shell.conn.as_mut(), |conn| conn.set_reading(on)),
+            Op::Reading(on) => shell.set_reading(on),
             Op::Decline => told(shell.conn.as_mut(), Connection::decline),
             Op::Offer(more) => shell.offer(more),
             Op::CancelSinks => told(shell.conn.as_mut(), Connection::cancel_sinks),
@@ -180,11 +180,16 @@ impl World {
                 let (shell, _, watch) = world.both(side);
                 shell.complete(watch)
             })?,
-            Op::Timeout => {
-                !matches!(shell.timer, Some(Timer::PeerClose | Timer::CancelAnswer))
-                    && shell.time_out(watch)
+            Op::Timeout(at) => {
+                let long = [Timer::PeerClose, Timer::CancelAnswer];
+                shell.time_out(at, |timer| !long.contains(&timer), watch)
             }
-            Op::LongTimeout => shell.time_out(watch),
+            Op::LongTimeout(at) => {
+                shell.patience.unfair = true;
+                shell.time_out(at, |_| true, watch)
+            }
+            Op::Wait(ms) => self.pass(ms.into(), false)?,
+            Op::Stall(ms) => self.pass(ms.into(), true)?,
             Op::Starve(count) => {
                 shell.starved = count.into();
                 true
@@ -447,7 +452,7 @@ impl World {
         }
     }
 
-    fn settle(&mut self, side: Side) -> Checked {
+    pub(crate) fn settle(&mut self, side: Side) -> Checked {
         let (shell, _, watch) = self.both(side);
         if shell.settle(watch)? == Leave::Tells {
             self.send_mad(side.other(), Mad::Dreq);
@@ -456,7 +461,7 @@ impl World {
     }
 
     /// What each side believes of the other, against what is.
-    fn check(&self) -> Checked {
+    pub(crate) fn check(&self) -> Checked {
         for side in Side::BOTH {
             let (from, to) = (self.side(side), self.side(side.other()));
             let (Some(conn), Some(_)) = (&from.conn, &to.conn) else {
@@ -524,12 +529,7 @@ impl World {
                 })?;
             }
             if !moved {
-                for side in Side::BOTH {
-                    moved |= self.apply(Step {
-                        side,
-                        op: Op::LongTimeout,
-                    })?;
-                }
+                moved = self.pass_to_next()?;
             }
             if !moved {
                 return Ok(());
@@ -549,11 +549,8 @@ impl World {
         self.check_transferred()?;
         for side in Side::BOTH {
             let shell = self.side(side);
-            ensure!(
-                shell.timer.is_none(),
-                "{side:?} waits for {:?}",
-                shell.timer
-            );
+            let timers = shell.timers();
+            ensure!(timers.is_empty(), "{side:?} waits for {timers:?}");
             let credits = shell.conn.as_ref().map_or(0, Connection::credits);
             ensure!(credits >= 3, "{side:?} is left with {credits} credits");
             ensure!(
@@ -678,7 +675,11 @@ impl World {
             let _ = write!(
                 text,
                 "{:?}{:?}{:?}{:?}{:?}",
-                shell.port, shell.app, shell.timer, shell.starved, shell.told
+                shell.port,
+                shell.app,
+                shell.timers(),
+                shell.starved,
+                shell.told
             );
             let start = text.len();
             let _ = write!(text, "{:?}", shell.conn);

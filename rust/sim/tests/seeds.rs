@@ -16,7 +16,7 @@ use sdp_sim::run::{History, Shown};
 #[test]
 fn histories_of_fixed_seeds_break_nothing() {
     let mut shown = Shown::default();
-    for seed in 0..10_000 {
+    for seed in 0..12_000 {
         match History::of_seed(seed).check() {
             Ok(one) => shown.add(&one),
             Err(failure) => panic!("seed {seed}: {failure}"),

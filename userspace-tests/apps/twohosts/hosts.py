@@ -19,7 +19,9 @@ from twohosts.failure import Failure, parsed
 
 # What a command may take at most. Emulated machines under a debug kernel are
 # slow, and a hang is the only thing that ever waits this long.
-PATIENCE = float(os.environ.get("SDP_PATIENCE", "300"))
+# Guests that share a machine are slower, each.
+GUESTS = int(os.environ.get("SDP_GUESTS", "1"))
+PATIENCE = float(os.environ.get("SDP_PATIENCE", 300 * GUESTS))
 
 
 @dataclass(frozen=True)

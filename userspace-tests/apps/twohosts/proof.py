@@ -7,9 +7,13 @@ import time
 from dataclasses import dataclass
 
 from twohosts import counters
+from twohosts.device import kind
 from twohosts.failure import Failure
 from twohosts.hosts import PATIENCE
 from twohosts.lab import Case, Lab, Measured
+
+
+NOTHING_LEFT = "no connection left"
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Outcome:
     counters: str
     # Why it failed; empty when it did not.
     reason: str
+    # What carried the bytes, where it was an RDMA device.
+    device: str = "-"
 
 
 def run(case: Case, lab: Lab) -> Outcome:
@@ -31,6 +37,7 @@ def run(case: Case, lab: Lab) -> Outcome:
     hosts = (lab.a, lab.b)
     changes: list[counters.Counters] = []
     figure, path = "-", "-"
+    device = kind() if lab.family == "sdp" else "-"
     try:
         before = [counters.read(host) for host in hosts] if lab.family == "sdp" else []
         by_tcp = -sum(map(counters.accepted_by_tcp, hosts))
@@ -45,8 +52,9 @@ def run(case: Case, lab: Lab) -> Outcome:
                 _went_over_sdp(measured, changes, by_tcp)
                 path = "SDP"
     except Failure as failure:
-        return Outcome(case.name, False, path, figure, counters.summary(changes), str(failure))
-    return Outcome(case.name, True, path, figure, counters.summary(changes), "")
+        reason = str(failure)
+        return Outcome(case.name, False, path, figure, counters.summary(changes), reason, device)
+    return Outcome(case.name, True, path, figure, counters.summary(changes), "", device)
 
 
 def _went_over_sdp(measured: Measured, changes: list[counters.Counters], by_tcp: int) -> None:
@@ -64,16 +72,16 @@ def _went_over_sdp(measured: Measured, changes: list[counters.Counters], by_tcp:
 
 def nothing_left(lab: Lab) -> Outcome:
     """Connections end by themselves, some seconds after the programs that had them."""
-    name = "no connection left"
+    name = NOTHING_LEFT
     left: list[str] = []
     deadline = time.monotonic() + PATIENCE
     try:
         while True:
             left = counters.open_sockets(lab.a) + counters.open_sockets(lab.b)
             if not left:
-                return Outcome(name, True, "-", "-", "", "")
+                return Outcome(name, True, "-", "-", "", "", kind())
             if time.monotonic() > deadline:
                 raise Failure("\n".join(["still in the table:", *left]))
             time.sleep(0.2)
     except Failure as failure:
-        return Outcome(name, False, "-", "-", "", str(failure))
+        return Outcome(name, False, "-", "-", "", str(failure), kind())

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from twohosts.proof import Outcome
 
-HEADINGS = ("program", "path", "result", "SDP counters, both hosts together")
+HEADINGS = ("program", "path", "device", "result", "SDP counters, both hosts together")
 
 
 def say(line: str, to: TextIO = sys.stdout) -> None:
@@ -22,14 +22,14 @@ class Table:
 
     def begin(self, names: Sequence[str]) -> None:
         """The headings, over columns as wide as these names need."""
-        self._widths = (max(map(len, (*names, HEADINGS[0]))), 4, 14)
+        self._widths = (max(map(len, (*names, HEADINGS[0]))), 4, 6, 14)
         say(self._row(HEADINGS))
         say(self._row(["-" * width for width in (*self._widths, len(HEADINGS[-1]))]))
 
     def add(self, outcome: Outcome) -> None:
         """One outcome."""
         figure = outcome.figure if outcome.ok else "FAILED"
-        say(self._row((outcome.name, outcome.path, figure, outcome.counters)))
+        say(self._row((outcome.name, outcome.path, outcome.device, figure, outcome.counters)))
 
     def end(self, outcomes: Sequence[Outcome]) -> None:
         """What failed and why, and the count."""
@@ -41,9 +41,10 @@ class Table:
         say(f"\n{len(outcomes) - failed} passed, {failed} failed")
 
     def _row(self, cells: Sequence[str]) -> str:
-        first, second, third = self._widths
-        name, path, figure, more = cells
-        return f"{name:<{first}}  {path:<{second}}  {figure:>{third}}  {more}".rstrip()
+        *left, right = self._widths
+        *words, figure, more = cells
+        row = [f"{word:<{width}}" for word, width in zip(words, left, strict=True)]
+        return "  ".join([*row, f"{figure:>{right}}", more]).rstrip()
 
 
 class Ktap:
@@ -61,7 +62,7 @@ class Ktap:
         for line in outcome.reason.splitlines():
             say(f"# {line}")
         if outcome.ok and outcome.figure != "-":
-            say(f"# {outcome.path} {outcome.figure} {outcome.counters}".rstrip())
+            say(f"# {outcome.path} {outcome.device} {outcome.figure} {outcome.counters}".rstrip())
         say(f"{'ok' if outcome.ok else 'not ok'} {self._number} {outcome.name.replace('#', '')}")
 
     def end(self, outcomes: Sequence[Outcome]) -> None:

@@ -7,13 +7,15 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
-from twohosts import proof
+from twohosts import device, proof
 from twohosts.hosts import namespaces
-from twohosts.lab import Lab
+from twohosts.lab import Case, Lab
 from twohosts.proof import Outcome
 from twohosts.report import Ktap, Table
 
@@ -44,29 +46,50 @@ def main(programs: Sequence[ModuleType], description: str) -> None:
     for name in names:
         if name not in known:
             parser.error(f"no program {name}: there are {', '.join(known)}")
+    # A soak is the same at full length.
+    small = options.small and not os.environ.get("SOAK")
+    rounds = [Round([known[name] for name in names], options.family)]
+    play(rounds, Ktap() if options.ktap else Table(), small=small)
+
+
+@dataclass(frozen=True)
+class Round:
+    """Programs over one family, and over one device if it matters which."""
+
+    programs: Sequence[ModuleType]
+    family: str
+    device: str | None = None
+
+    def cases(self, lab: Lab) -> list[Case]:
+        """What its programs do."""
+        return [case for module in self.programs for case in module.cases(lab)]
+
+
+def play(rounds: Sequence[Round], report: Table | Ktap, *, small: bool) -> NoReturn:
+    """Run all rounds, and exit with 1 if a case failed."""
     with tempfile.TemporaryDirectory(prefix="sdp-apps-") as directory:
         # Other users' programs (a web server that drops root) may look into it.
         Path(directory).chmod(0o755)
         a, b = namespaces()
-        # A soak is the same at full length.
-        small = options.small and not os.environ.get("SOAK")
-        lab = Lab(a, b, options.family, small, Path(directory))
-        outcomes = _run([known[name] for name in names], lab, Ktap() if options.ktap else Table())
+        labs = [Lab(a, b, one.family, small, Path(directory)) for one in rounds]
+        names = []
+        for one, lab in zip(rounds, labs, strict=True):
+            names += [case.name for case in one.cases(lab)]
+            names += [proof.NOTHING_LEFT] * (one.family == "sdp")
+        report.begin(names)
+        outcomes = []
+        for one, lab in zip(rounds, labs, strict=True):
+            for outcome in _outcomes(one, lab):
+                outcomes.append(outcome)
+                report.add(outcome)
+        report.end(outcomes)
     sys.exit(0 if all(outcome.ok for outcome in outcomes) else 1)
 
 
-def _run(programs: Sequence[ModuleType], lab: Lab, report: Table | Ktap) -> list[Outcome]:
-    cases = [case for module in programs for case in module.cases(lab)]
-    names = [case.name for case in cases]
-    if lab.family == "sdp":
-        names.append("no connection left")
-    report.begin(names)
-    outcomes = []
-    for case in cases:
-        outcomes.append(proof.run(case, lab))
-        report.add(outcomes[-1])
-    if lab.family == "sdp":
-        outcomes.append(proof.nothing_left(lab))
-        report.add(outcomes[-1])
-    report.end(outcomes)
-    return outcomes
+def _outcomes(one: Round, lab: Lab) -> Iterator[Outcome]:
+    if one.device:
+        device.use(one.device)
+    for case in one.cases(lab):
+        yield proof.run(case, lab)
+    if one.family == "sdp":
+        yield proof.nothing_left(lab)

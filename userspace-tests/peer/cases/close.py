@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
+import time
 
-from conversation import PAYLOAD
+from conversation import CONTROL, PAYLOAD
 from peer import Peer, Status
 from register import case
 from scene import Scene, Victim
-from twohosts.failure import check
+from twohosts.failure import Failure, check
 from wire import HelloAck, Mid
 
 # The connection manager's shortest reasonable wait, 16 ms, and tries.
@@ -229,6 +231,44 @@ def silent(scene: Scene) -> None:
         victim.peer.expect("dreq")
         victim.peer.drep()
     scene.moved(violations=0, resets_sent=1)
+
+
+@case("close: the program closes and the peer has questions, and nothing else")
+def talkative(scene: Scene) -> None:
+    """What has to be answered keeps nobody longer than silence."""
+    with scene.knob("close_timeout_ms", 2000):
+        victim = scene.establish()
+        victim.stream.close()
+        victim.talk.expect(Mid.DIS_CONN)
+        begin = time.monotonic()
+        while not victim.peer.take("dreq"):
+            check(time.monotonic() - begin < 20, "the connection is kept by answers")
+            size = victim.talk.room
+            with contextlib.suppress(Failure):
+                victim.talk.await_credits(CONTROL, timeout=1)
+                victim.talk.send(Mid.CH_RCV_BUF, size.to_bytes(4, "big"))
+                victim.talk.expect(Mid.CH_RCV_BUF_ACK, timeout=1)
+            time.sleep(0.2)
+        victim.peer.drep()
+    scene.moved(violations=0, resets_sent=1)
+
+
+@case("close: more programs have closed than connections may outlive them")
+def too_many_orphans(scene: Scene) -> None:
+    """The last of them is reset, and what is there still ends in good order."""
+    with scene.knob("max_orphans", 2):
+        victims = [scene.establish() for _ in range(3)]
+        for victim in victims:
+            victim.stream.close()
+        victims[2].peer.expect("dreq")
+        victims[2].peer.drep()
+        scene.moved(orphans=2, orphans_reset=1, resets_sent=1)
+        for victim in victims[:2]:
+            victim.talk.expect(Mid.DIS_CONN)
+            victim.talk.put(Mid.DIS_CONN)
+            victim.peer.expect("dreq")
+            victim.peer.drep()
+    scene.moved(orphans=0, orphans_reset=1, resets_sent=1)
 
 
 @case("close: both DisConn, and the peer owes the DREQ for ever")

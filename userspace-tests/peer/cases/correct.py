@@ -113,11 +113,25 @@ def ofed(scene: Scene) -> None:
 @case("correct: receive buffers of the least size and of the largest")
 def receive_sizes(scene: Scene) -> None:
     """Never more than the peer's buffers hold."""
-    for size in (64, 1040, 65535, 2**32 - 1):
+    for size in (527, 1040, 65535, 2**32 - 1):
         victim = scene.establish(hello=scene.hello(rcv_size=size))
         victim.stream.send(b"x" * 3000)
         check(victim.talk.read(3000) == b"x" * 3000, f"with buffers of {size} bytes")
         scene.parts(victim)
+
+
+@case("correct: who begins with large receive buffers is met with large ones")
+def large_buffers(scene: Scene) -> None:
+    """Final OFED and FreeBSD never ask for more than they were told at first."""
+    rooms = {}
+    for size in (4096, OFED_RCV_SIZE):
+        victim = scene.establish(hello=scene.hello(rcv_size=size))
+        rooms[size] = victim.talk.room
+        victim.talk.put(Mid.DATA, b"z" * rooms[size])
+        check(victim.stream.receive(rooms[size]) == b"z" * rooms[size], "a full message")
+        scene.works(victim)
+        scene.parts(victim)
+    check(rooms[4096] < rooms[OFED_RCV_SIZE], f"{rooms}")
 
 
 #= test: KEEPALIVE-1
@@ -145,7 +159,7 @@ def req_pipe(scene: Scene) -> None:
 @case("correct: ChRcvBuf lets the buffers grow and never shrink")
 def ch_rcv_buf(scene: Scene) -> None:
     """The answer comes when the smaller buffers in front are used up."""
-    victim = scene.establish()
+    victim = scene.establish(hello=scene.hello(rcv_size=4096))
     small = victim.talk.room
     for wanted in (0, 1, small):
         victim.talk.put(Mid.CH_RCV_BUF, wanted.to_bytes(4, "big"))

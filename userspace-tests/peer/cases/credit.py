@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import contextlib
 
+from conversation import PAYLOAD
 from peer import Status
 from register import case
 from scene import Scene
-from twohosts.failure import check
+from twohosts.failure import Failure, check
 from wire import Mid
 
 
@@ -184,3 +185,41 @@ def not_accepted(scene: Scene) -> None:
     for victim in victims:
         victim.peer.expect("dreq")
         victim.peer.drep()
+
+
+@case("credit: a stream to a program that does not accept")
+def streamed_before_accept(scene: Scene) -> None:
+    """It gets the room of a few small messages, whatever is asked for, until somebody accepts."""
+    listener = scene.listen(backlog=4)
+    victim = scene.greet(at=listener)
+    victim.peer.rtu()
+    talk = victim.talk
+    size = talk.room
+    talk.put(Mid.CH_RCV_BUF, (32752).to_bytes(4, "big"))
+    sent = b""
+    # With what is granted at the start and then; a window that is shut says nothing more.
+    for number in range(40):
+        try:
+            talk.await_credits(PAYLOAD, timeout=2)
+        except Failure:
+            break
+        part = bytes([number]) * size
+        check(talk.peer.completion(talk.send(Mid.DATA, part)) == Status.SUCCESS, "the message")
+        sent += part
+    check(len(sent) <= 4 * size, f"{len(sent)} bytes were taken before accept()")
+    talk.take_in_all()
+    check(talk.inbox_is_empty(), "an answer to ChRcvBuf came before accept()")
+    scene.accept(victim, at=listener)
+    check(victim.stream.receive(len(sent)) == sent, "the bytes")
+    for number in range(12):
+        talk.await_credits(PAYLOAD)
+        talk.put(Mid.DATA, bytes([number]) * size)
+        check(len(victim.stream.receive(size)) == size, "further bytes")
+        talk.take_in_all()
+        if not talk.inbox_is_empty():
+            break
+    told = int.from_bytes(talk.expect(Mid.CH_RCV_BUF_ACK).rest, "big")
+    check(told > size, f"buffers of {size} have become {told}")
+    talk.room = told
+    scene.works(victim)
+    scene.parts(victim)

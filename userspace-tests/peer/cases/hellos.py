@@ -6,6 +6,7 @@ from __future__ import annotations
 from peer import Rejected, namespace
 from register import case
 from scene import ADDRESSES, Scene
+from stream import Connecting, Listener
 from twohosts.failure import check
 from wire import Hello, Mid
 
@@ -22,6 +23,8 @@ MALFORMED: dict[str, dict[str, object]] = {
     "LocalRcvSz 0": {"rcv_size": 0},
     "LocalRcvSz 15": {"rcv_size": 15},
     "LocalRcvSz 16": {"rcv_size": 16},
+    "LocalRcvSz 37, a byte to a message": {"rcv_size": 37},
+    "LocalRcvSz 526": {"rcv_size": 526},
     "Len 0": {"length": 0},
     "Len 91": {"length": 91},
     "Len 93": {"length": 93},
@@ -77,6 +80,43 @@ for _name, _wrong in MALFORMED.items():
     _add(_name, _wrong, 1)
 for _name, _wrong in DISHONEST.items():
     _add(_name, _wrong, 0)
+
+
+def _forged(scene: Scene, listener: Listener, src: str, dst: str) -> None:
+    """A REQ of the victim's own device for itself, as anybody could write it on a wire."""
+    ip = 6 if ":" in src else 4
+    peer = scene.peer(posted=0, receive_size=4096)
+    own = ADDRESSES[ip][1]
+    with namespace("b"):
+        hello = scene.hello(ip, src=src, dst=dst)
+        peer.connect(own, own, listener.port, hello.pack())
+    reason = peer.expect("rej", "rep")
+    check(reason.kind == "rej", f"a Hello from {src} to {dst} was accepted")
+    check(reason.number == Rejected.CONSUMER_DEFINED, f"the reason is {reason.number}")
+    check(listener.is_idle(), "a connection has appeared")
+
+
+def _add_forged(name: str, listens: str, src: str, dst: str) -> None:
+    @case(f"hello: forged, {name}")
+    def run(scene: Scene) -> None:
+        with namespace("b"):
+            listener = Listener(listens)
+        scene.keep(listener)
+        _forged(scene, listener, src, dst)
+        # Who is there indeed gets through.
+        with namespace("b"):
+            connecting = Connecting(dst, listener.port)
+        stream = connecting.stream()
+        scene.keep(stream)
+        scene.keep(listener.accept())
+        scene.moved(hellos_refused=1, passive_opens=1)
+
+
+_add_forged("from 127.0.0.1 to 127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1")
+_add_forged("from ::1 to ::1", "::1", "::1", "::1")
+_add_forged("from the victim's address to itself", THERE, THERE, THERE)
+_add_forged("from the victim's IPv6 address to itself", *(3 * ADDRESSES[6][1:]))
+_add_forged("from 127.0.0.1 to the victim's address", THERE, "127.0.0.1", THERE)
 
 
 @case("hello: no private data at all")

@@ -18,7 +18,7 @@ from peer import Status
 from register import case
 from scene import Scene, Victim
 from twohosts.failure import Failure, check
-from waiting import Reader, Writer
+from waiting import Reader, Waiting, Writer
 from wire import Mid
 
 THRESHOLD = 4096
@@ -194,6 +194,54 @@ def lend(scene: Scene) -> None:
         complete(victim, Mid.RDMA_RD_COMPL, lent.length - inline)
         writer.returns(len(PATTERN))
         refused(victim, victim.peer.read(lent.key, lent.address, 1000))
+
+
+def _tells_nothing(offers: list[Lent]) -> None:
+    """None lies where the kernel has memory, and none tells where the next one will."""
+    for lent in offers:
+        check(lent.address < 1 << 63, f"{lent.address:#x} is an address of the kernel")
+    pages = [lent.address >> 12 for lent in offers]
+    check(len(set(pages)) == len(pages), f"addresses come again: {offers}")
+    near = [abs(one - other) for one, other in zip(pages, pages[1:], strict=False)]
+    check(min(near) > 256, f"one address is near the next: {offers}")
+    places = {lent.address % 4096 for lent in offers}
+    check(len(places) == 1, f"one buffer lies in different places of its pages: {offers}")
+
+
+@case("lending: offered bytes do not tell where they lie")
+def lend_in_disguise(scene: Scene) -> None:
+    """The same buffer, time and again."""
+    with lending(scene) as victim:
+        offers = []
+        for _ in range(4):
+            writer = Writer(victim.stream, PATTERN)
+            lent, inline = lent_to_read(victim)
+            number = victim.peer.read(lent.key, lent.address + inline, lent.length - inline)
+            check(victim.peer.completion(number) == Status.SUCCESS, "what is lent can be read")
+            complete(victim, Mid.RDMA_RD_COMPL, lent.length - inline)
+            writer.returns(len(PATTERN))
+            offers.append(lent)
+        _tells_nothing(offers)
+
+
+@case("lending: offered room does not tell where it lies")
+def room_in_disguise(scene: Scene) -> None:
+    """The same buffer, time and again."""
+    with lending(scene) as victim:
+        pipelined(victim)
+        victim.talk.put(Mid.DATA, b"go")
+        check(victim.stream.receive(2) == b"go", "the first bytes")
+        offers, room = [], bytearray(ROOM)
+        for _ in range(4):
+            reader = Waiting(victim.stream, lambda: victim.stream.sock.recv_into(room))
+            lent = lent_to_write(victim)
+            number = victim.peer.write(lent.key, lent.address, PATTERN[:5000])
+            check(victim.peer.completion(number) == Status.SUCCESS, "room can be written")
+            complete(victim, Mid.RDMA_WR_COMPL, 5000)
+            reader.returns(5000)
+            check(room[:5000] == PATTERN[:5000], "the bytes")
+            offers.append(lent)
+        _tells_nothing(offers)
 
 
 def _lent_and_kept(victim: Victim, data: bytes = PATTERN) -> Lent:

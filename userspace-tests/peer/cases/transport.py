@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import errno
+import socket
 
+from cases.lending import PATTERN, SRC, THRESHOLD
 from peer import Peer, Status, namespace
 from register import case
-from scene import ADDRESSES, Scene
+from scene import ADDRESSES, Scene, Victim
 from twohosts.failure import check
-from wire import Mid
+from waiting import Reader, Writer
+from wire import HelloAck, Mid
 
 
 @case("transport: RDMA Write without a right to it")
@@ -62,6 +65,57 @@ def depths_of_reply(scene: Scene) -> None:
         victim = scene.answer(responder_resources=offer, initiator_depth=offer)
         scene.works(victim)
         scene.parts(victim)
+
+
+@case("transport: no more RDMA Reads than both sides have room for")
+def agreed_depths(scene: Scene) -> None:
+    """What we begin, and what we answer, is what the REP keeps within."""
+    for begins, answers in ((1, 2), (3, 0), (0, 1), (255, 255)):
+        peer = scene.request(
+            scene.hello(), initiator_depth=begins, responder_resources=answers
+        )
+        found = tuple(int(word) for word in peer.expect("reads").words)
+        wanted = min(answers, 4), min(begins, 4)
+        check(found == wanted, f"{found} is the answer to {begins} and {answers}")
+        peer.close()
+
+
+def _reads_nothing(scene: Scene, victim: Victim) -> None:
+    """The module does not read what it is offered, and has it sent."""
+    reader = Reader(victim.stream, 50000, socket.MSG_WAITALL)
+    key, address = victim.peer.memory(PATTERN[:50000])
+    victim.talk.put(Mid.SRC_AVAIL, SRC.pack(50000, key, address) + PATTERN[:1])
+    victim.talk.expect(Mid.SEND_SM)
+    victim.talk.write(PATTERN[1:50000])
+    reader.returns(50000)
+    check(reader.data == PATTERN[:50000], "the bytes")
+    scene.moved(violations=0, link_failures=0)
+
+
+@case("transport: a peer that answers no RDMA Reads")
+def answers_none(scene: Scene) -> None:
+    """Its offers are declined."""
+    with scene.knob("zcopy_thresh", THRESHOLD):
+        victim = scene.establish(hello=scene.hello(max_adverts=4), responder_resources=0)
+        _reads_nothing(scene, victim)
+
+
+@case("transport: a peer that answers no RDMA Reads, toward the active side")
+def reply_answers_none(scene: Scene) -> None:
+    """As before."""
+    with scene.knob("zcopy_thresh", THRESHOLD):
+        _reads_nothing(scene, scene.answer(HelloAck(max_adverts=4), responder_resources=0))
+
+
+@case("transport: a peer that begins no RDMA Reads")
+def begins_none(scene: Scene) -> None:
+    """It is offered nothing to read."""
+    with scene.knob("zcopy_thresh", THRESHOLD):
+        victim = scene.establish(hello=scene.hello(max_adverts=4), initiator_depth=0)
+        writer = Writer(victim.stream, PATTERN)
+        check(victim.talk.read(len(PATTERN)) == PATTERN, "the bytes")
+        writer.returns(len(PATTERN))
+        scene.moved(adverts_sent=0, violations=0)
 
 
 def _answered(peer: Peer) -> str:

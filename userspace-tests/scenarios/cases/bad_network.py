@@ -8,7 +8,7 @@ import time
 import limits
 import network
 import traffic
-from register import long_scenario, scenario
+from register import long_packet_scenario, packet_scenario
 from twohosts.failure import check
 from uncopied import FOR_EVER, MIB, REGIONS, lending, received, regions, transfer
 
@@ -27,31 +27,31 @@ def _carried(*netem: str) -> str:
     return f"{total / took / 1e6:.1f} MB/s"
 
 
-@scenario
+@packet_scenario
 def streams_are_right_with_packets_lost() -> str:
     """One in a hundred."""
     return _carried("loss", "1%")
 
 
-@long_scenario
+@long_packet_scenario
 def streams_are_right_with_packets_late() -> str:
     """By some milliseconds."""
     return _carried("delay", "3ms")
 
 
-@long_scenario
+@long_packet_scenario
 def streams_are_right_with_packets_doubled() -> str:
     """One in twenty."""
     return _carried("duplicate", "5%")
 
 
-@scenario
+@packet_scenario
 def streams_are_right_with_packets_out_of_order() -> str:
     """One in a hundred overtakes the others."""
     return _carried("delay", "1ms", "reorder", "1%")
 
 
-@scenario
+@packet_scenario
 def memory_is_lent_with_packets_lost() -> str:
     """A request is repeated; what was registered behind it is not registered again."""
     data = bytes(range(256)) * (limits.amount(16, 4) * MIB // 256)

@@ -32,7 +32,7 @@ def listeners_take_connections_on_a_new_device() -> None:
 
 @scenario
 def removal_of_one_device_spares_the_other() -> None:
-    """Connections on rxea go on while another device of the host goes away."""
+    """Connections on the first go on while another device of the host goes away."""
     spared = traffic.connect(2, to="b")
     end = network.End("a", "sparelink", "sparedev", 1, 9)
     network.command(

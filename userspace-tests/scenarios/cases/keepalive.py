@@ -11,7 +11,7 @@ import limits
 import network
 import traffic
 from network import A
-from register import scenario
+from register import packet_scenario, scenario
 from stream import Stream
 from twohosts.failure import check
 
@@ -28,7 +28,7 @@ def _watchful(stream: Stream) -> None:
 
 
 #= test: KEEPALIVE-2
-@scenario
+@packet_scenario
 def keepalive_notices_a_silent_peer() -> str:
     """Nothing arrives from one host any more; idle connections that ask learn it in time."""
     watched = traffic.connect(3, configure=_watchful) + traffic.connect(

@@ -14,7 +14,7 @@ import traffic
 from actor import Actor, Line
 from network import A, B
 from peer import namespace
-from register import scenario
+from register import packet_scenario, scenario
 from stream import Listener
 from twohosts import native
 from twohosts.failure import check
@@ -175,7 +175,7 @@ def _kills(keep_ms: int) -> None:
             _given_back()
 
 
-@scenario
+@packet_scenario
 def link_is_cut_amid_reads_and_writes() -> None:
     """The transport gives up, and everybody who had something to send is told."""
     with lending():

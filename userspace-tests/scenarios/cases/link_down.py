@@ -10,7 +10,7 @@ import network
 import traffic
 from network import A, B
 from peer import namespace
-from register import scenario
+from register import packet_scenario
 from stream import Connecting, Listener
 from traffic import ENDLESS
 from twohosts.failure import check
@@ -19,7 +19,7 @@ from twohosts.failure import check
 RETRIES = 12
 
 
-@scenario
+@packet_scenario
 def unplugged_link_ends_transfers_on_both_sides() -> str:
     """After the transport's retries; with the link back, connections are made again."""
     pairs = traffic.connect(limits.amount(4, 3)) + traffic.connect(1, version=6)
@@ -56,7 +56,7 @@ def unplugged_link_ends_transfers_on_both_sides() -> str:
     return f"errors after {took:.1f} s"
 
 
-@scenario
+@packet_scenario
 def short_outage_is_survived() -> None:
     """A link that is back before the retries are used up costs time, not bytes."""
     pairs = traffic.connect(2)

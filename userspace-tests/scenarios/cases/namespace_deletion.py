@@ -17,10 +17,11 @@ from peer import namespace
 from register import scenario
 from stream import Listener, Stream
 from twohosts import native
+from twohosts.device import KIND
 from twohosts.failure import Failure, check
 
-C = End("c", "vc", "rxec", 1, 7)
-D = End("d", "vd", "rxed", 2, 7)
+C = End("c", "vc", f"{KIND}c", 1, 7)
+D = End("d", "vd", f"{KIND}d", 2, 7)
 
 
 # Two, so that the names come again; each takes a debug kernel most of a minute.

@@ -111,22 +111,26 @@ pub const CASES: &[Case] = &[
         "departed_middle_of_a_readers_memory",
         |t| cut_off(t, 30 * PAGE, |at| unmap(at + 30 * PAGE, 50 * PAGE)),
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "departed_memory_of_a_reader",
         |t| cut_off(t, 0, |at| unmap(at, MIB)),
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "departed_leave_to_write_to_a_readers_memory",
         |t| cut_off(t, 17 * PAGE, |at| protect(at + 17 * PAGE, 100 * PAGE, PROT_READ)),
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "departed_leave_to_touch_a_readers_memory",
         |t| cut_off(t, 200 * PAGE, |at| protect(at + 200 * PAGE, PAGE, PROT_NONE)),
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two("departed_memory_of_a_writer", read_afterwards, |t| {
         send_departing(t, |at| unmap(at, LONG));
     }),

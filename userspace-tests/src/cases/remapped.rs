@@ -287,7 +287,8 @@ pub const CASES: &[Case] = &[
             recv_changed(t, memory.room(), MIB, move || Mapping::again(at, flags));
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_huge_pages_stay",
         |t| {
@@ -296,7 +297,8 @@ pub const CASES: &[Case] = &[
             recv_changed(t, memory.room(), 0, || {});
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_file_loses_its_pages",
         |t| {
@@ -307,7 +309,8 @@ pub const CASES: &[Case] = &[
             t.holds("the bytes are in the file", file.content() == bytes(6, MIB));
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_file_is_shared",
         |t| {
@@ -317,7 +320,8 @@ pub const CASES: &[Case] = &[
             t.holds("the bytes are in the file", file.content() == bytes(6, MIB));
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_private_pages_of_a_file_are_given_back",
         |t| {
@@ -328,7 +332,8 @@ pub const CASES: &[Case] = &[
             t.holds("the file is as it was", file.content() == vec![7; MIB]);
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_pages_are_moved_away",
         |t| {
@@ -341,7 +346,8 @@ pub const CASES: &[Case] = &[
             });
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_pages_change_their_places",
         |t| {
@@ -357,7 +363,8 @@ pub const CASES: &[Case] = &[
             });
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_pages_are_the_programs_own_faults",
         |t| {
@@ -373,7 +380,8 @@ pub const CASES: &[Case] = &[
             t.eq("faults", served, 8);
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_pages_could_be_migrated",
         |t| {
@@ -381,7 +389,8 @@ pub const CASES: &[Case] = &[
             recv_changed(t, memory.room(), 0, compact);
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "remapped_pages_could_be_merged",
         |t| {
@@ -396,5 +405,6 @@ pub const CASES: &[Case] = &[
             });
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
 ];

@@ -675,7 +675,8 @@ pub const CASES: &[Case] = &[
             t.meet("end");
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "zcopy_into_memory_that_is_given_back",
         |t| {
@@ -691,7 +692,8 @@ pub const CASES: &[Case] = &[
             t.meet("end");
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "zcopy_into_memory_of_which_a_fork_has_a_copy",
         |t| {
@@ -711,7 +713,8 @@ pub const CASES: &[Case] = &[
             t.meet("end");
         },
         send_to_changing,
-    ),
+    )
+    .late_packets(),
     Case::two(
         "zcopy_into_a_room_that_ends_early",
         |t| {

@@ -22,7 +22,8 @@ pub enum PeerError {
     HelloAddressKind,
     /// MaxAdverts is zero.
     HelloMaxAdverts,
-    /// The peer's receive buffers cannot hold a header and one byte.
+    /// The peer's receive buffers cannot hold a header and one byte, or so little
+    /// that a stream would not be worth its messages.
     HelloRcvSize,
     /// A message that the handshake does not allow yet.
     BeforeEstablished(Mid),
@@ -32,20 +33,14 @@ pub enum PeerError {
     LenMismatch,
     /// Longer than the receive buffers that were announced.
     TooLong,
-    /// A reserved flag is set.
-    ReservedFlags,
     /// A reserved bit of an extended header is set, or the mode is unknown.
     ReservedBits(Mid),
     /// Payload on a message that carries none.
     PayloadNotAllowed(Mid),
-    /// The message id means nothing.
-    UnknownMid(u8),
     /// Not the next sequence number.
     MseqGap,
     /// Acknowledges a message that was never sent.
     AckBeyondSent,
-    /// Takes back an acknowledgement.
-    AckRegressed,
     /// Sent without a credit.
     WithoutCredit,
     /// Payload sent with one of the last two credits.
@@ -87,6 +82,8 @@ pub enum PeerError {
     CancelOutstanding(Mid),
     /// A completion or an answer to something that was never asked.
     Unsolicited(Mid),
+    /// An answer to ChRcvBuf that leaves next to nothing of a message.
+    ResizeTooSmall,
     /// A second ChRcvBuf before the answer to the first.
     ChRcvBufOutstanding,
 }
@@ -118,13 +115,10 @@ impl PeerError {
             PeerError::Truncated
             | PeerError::LenMismatch
             | PeerError::TooLong
-            | PeerError::ReservedFlags
             | PeerError::ReservedBits(_)
             | PeerError::PayloadNotAllowed(_)
-            | PeerError::UnknownMid(_)
             | PeerError::MseqGap
             | PeerError::AckBeyondSent
-            | PeerError::AckRegressed
             | PeerError::WithoutCredit
             | PeerError::PayloadWithoutCredit
             | PeerError::OobPlacement(_)
@@ -144,6 +138,7 @@ impl PeerError {
             | PeerError::CompletionLen(_)
             | PeerError::CancelOutstanding(_)
             | PeerError::Unsolicited(_)
+            | PeerError::ResizeTooSmall
             | PeerError::ChRcvBufOutstanding => WireAction::Abort,
         }
     }
@@ -160,13 +155,11 @@ impl PeerError {
             PeerError::BeforeEstablished(_) | PeerError::HandshakeRepeated(_) => "EST-3",
             PeerError::LenMismatch => "HDR-2",
             PeerError::TooLong => "HDR-3",
-            PeerError::ReservedFlags => "HDR-4",
             PeerError::Truncated => "HDR-5",
             PeerError::PayloadNotAllowed(_) => "HDR-6",
-            PeerError::UnknownMid(_) => "HDR-7",
             PeerError::ReservedBits(_) => "HDR-8",
             PeerError::MseqGap => "SEQ-2",
-            PeerError::AckBeyondSent | PeerError::AckRegressed => "SEQ-4",
+            PeerError::AckBeyondSent => "SEQ-4",
             PeerError::WithoutCredit | PeerError::PayloadWithoutCredit => "CREDIT-7",
             PeerError::OobPlacement(_) => "URGENT-1",
             PeerError::AfterDisConn(_) => "CLOSE-3",
@@ -200,6 +193,7 @@ impl PeerError {
                 Mid::SuspCommAck => "SUSPEND-2",
                 _ => "RESIZE-3",
             },
+            PeerError::ResizeTooSmall => "RESIZE-6",
             PeerError::ChRcvBufOutstanding => "RESIZE-3",
         }
     }

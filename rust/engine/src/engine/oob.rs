@@ -33,9 +33,8 @@ impl UrgentMark {
         (self.distance > 0).then_some(self.distance)
     }
 
-    /// Whether messages carry OOB_PEND now.
-    pub(crate) fn is_pending(&self) -> bool {
-        //= spec: URGENT-2
+    /// Whether the byte is near enough to be announced.
+    fn is_pending(&self) -> bool {
         (1..=ANNOUNCE_WITHIN.saturating_add(1)).contains(&self.distance)
     }
 

@@ -55,6 +55,8 @@ pub struct Stats {
     pub cancels_sent: u32,
     /// SrcAvailCancel and SinkAvailCancel received.
     pub cancels_received: u32,
+    /// Messages received whose kind means nothing.
+    pub unknown_received: u32,
 }
 
 /// What was advertised up to some moment.

@@ -133,7 +133,7 @@ impl Peer {
             }
             self.check();
         }
-        self.timer = self.conn.timer();
+        self.timer = self.conn.timers().next();
         self.check();
         disconnect
     }

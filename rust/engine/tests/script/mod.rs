@@ -92,7 +92,7 @@ pub(crate) enum Did {
 pub(crate) struct Script {
     pub(crate) conn: Connection,
     /// Number of the peer's last message.
-    mseq: Mseq,
+    pub(crate) mseq: Mseq,
     /// Number of the last message that the peer has received.
     ack: Mseq,
     /// Buffers that the peer grants.
@@ -102,7 +102,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(conn: Connection, bufs: u16) -> Self {
+    pub(crate) fn new(conn: Connection, bufs: u16) -> Self {
         Self {
             conn,
             mseq: Mseq::HELLO,

@@ -151,10 +151,9 @@ impl Meeting {
                 self.shell.complete(&mut self.watch)?;
             }
             _ => {
-                let timer = self.shell.timer;
-                if matches!(timer, Some(Timer::Cork | Timer::Decline | Timer::Recall)) {
-                    self.shell.time_out(&mut self.watch);
-                }
+                let short = [Timer::Cork, Timer::Decline, Timer::Recall];
+                let pass = |timer| short.contains(&timer);
+                self.shell.time_out(0, pass, &mut self.watch);
             }
         }
         self.settle()
@@ -204,14 +203,16 @@ impl Meeting {
                 let mode = u8::try_from(dice.below(3)).unwrap_or(0);
                 self.shell.request_mode(mode);
             }
+            6 | 7 => {
+                self.shell.set_reading(on);
+            }
             wish => {
                 if let Some(conn) = self.shell.conn.as_mut() {
                     match wish {
                         2 => conn.recall(),
                         3 => conn.decline(),
                         4 => conn.cancel_sinks(),
-                        5 => conn.set_req_pipe(on),
-                        _ => conn.set_reading(on),
+                        _ => conn.set_req_pipe(on),
                     }
                 }
             }
@@ -365,7 +366,7 @@ impl Meeting {
             self.read(u32::MAX);
             moved |= self.complete_read()?;
             self.settle()?;
-            if !moved && !self.shell.time_out(&mut self.watch) {
+            if !moved && !self.shell.time_out(0, |_| true, &mut self.watch) {
                 return Ok(());
             }
             self.settle()?;

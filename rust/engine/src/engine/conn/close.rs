@@ -5,7 +5,7 @@
 //! rules: CLOSE, ABORT
 
 use super::{Connection, Ended, Output, SinkWhy, State};
-use crate::engine::{error::Refused, flow::credit::Need, timer::Timer, types::Mseq, wire::Body};
+use crate::engine::{error::Refused, flow::credit::Need, types::Mseq, wire::Body};
 
 machine! {
     /// Our DisConn.
@@ -53,8 +53,10 @@ pub(super) struct Close {
     cause: Option<Ended>,
     /// The peer has asked to suspend, and we leave instead.
     leaving: bool,
-    /// A send has completed since [`Timer::PeerClose`] was started or asked
+    /// Our stream has come further since [`Timer::PeerClose`] was started or asked
     /// about.
+    ///
+    /// [`Timer::PeerClose`]: crate::engine::timer::Timer::PeerClose
     progress: bool,
 }
 
@@ -267,10 +269,14 @@ impl Connection {
         let _ = self.state.on_peer_disconn();
     }
 
-    pub(super) fn on_send_completed(&mut self) {
-        self.close.progress = true;
+    /// A message has completed, with `payload` or without: what a peer makes us
+    /// answer does not count as progress.
+    pub(super) fn on_send_completed(&mut self, payload: bool) {
+        //= spec: CLOSE-9
+        self.close.progress |= payload;
         let mseq = self.close.disconn_mseq;
         if self.close.disconn == DisConn::Sent && self.slots.has_completed(mseq) {
+            self.close.progress = true;
             let _ = self.close.disconn.on_completed();
             let _ = self.state.on_disconn_completed();
         }
@@ -357,10 +363,5 @@ impl Connection {
         } else {
             self.fail(Ended::TimedOut);
         }
-    }
-
-    /// The timer of the close, if it is the one wanted.
-    pub(super) fn close_timer(&self) -> Option<Timer> {
-        self.wants_peer_close().then_some(Timer::PeerClose)
     }
 }

@@ -8,6 +8,7 @@ use super::{Config, Connection, Ended, State};
 use crate::engine::{
     error::{PeerError, ShellError},
     flow::credit::Credits,
+    policy::chunk,
     types::Ip,
     wire::{
         hello::{Hello, HelloAck, HELLO_ACK_LEN, HELLO_LEN, MINOR},
@@ -21,10 +22,23 @@ impl Connection {
         Self::new(cfg, State::Idle)
     }
 
+    /// Whether the buffers of a peer that says so of their size are worth a
+    /// connection. The shell asks before [`accepting`](Self::accepting).
+    pub fn check_rcv_size(rcv_size: u32, max_send_payload: u16) -> Result<(), PeerError> {
+        //= spec: HELLO-13
+        if room(rcv_size) < chunk::least_payload(max_send_payload) {
+            return Err(PeerError::HelloRcvSize);
+        }
+        Ok(())
+    }
+
     /// The passive side, with the valid Hello of the peer.
     pub fn accepting(cfg: Config, hello: &Hello) -> Connection {
         let mut connection = Self::new(cfg, State::HelloReceived);
         connection.meet(hello.bufs, hello.local_rcv_size, hello.max_adverts);
+        //= spec: HELLO-14
+        let size = u16::try_from(hello.local_rcv_size).unwrap_or(u16::MAX);
+        connection.begin_with(size);
         connection
     }
 
@@ -57,7 +71,7 @@ impl Connection {
     }
 
     /// The private data of the REP. Asks for `Config::rx_initial` posted
-    /// receive buffers.
+    /// receive buffers of [`rcv_size`](Self::rcv_size).
     pub fn hello_ack(&mut self) -> Result<[u8; HELLO_ACK_LEN], ShellError> {
         self.check_ready(State::HelloReceived)?;
         self.state
@@ -68,7 +82,7 @@ impl Connection {
             bufs,
             minor: MINOR,
             max_adverts: self.cfg.max_adverts,
-            actual_rcv_size: self.cfg.rcv_size.into(),
+            actual_rcv_size: self.announce_posting().into(),
         };
         Ok(ack.emit())
     }
@@ -79,7 +93,12 @@ impl Connection {
         if self.state != State::HelloSent {
             return Err(PeerError::HandshakeRepeated(Mid::HelloAck));
         }
-        match HelloAck::parse(private_data) {
+        let most = self.cfg.max_send_payload;
+        let worth = |ack: HelloAck| {
+            Self::check_rcv_size(ack.actual_rcv_size, most)?;
+            Ok(ack)
+        };
+        match HelloAck::parse(private_data).and_then(worth) {
             Ok(ack) => {
                 self.meet(ack.bufs, ack.actual_rcv_size, ack.max_adverts);
                 //= spec: EST-1
@@ -113,10 +132,8 @@ impl Connection {
         self.peer_adverts = max_adverts;
         self.credits = Credits::new(bufs);
         // rules: DATA (a message fits the peer's buffer, headers included)
-        let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
-        let room = u16::try_from(rcv_size.saturating_sub(header)).unwrap_or(u16::MAX);
         //= spec: HDR-3
-        self.max_payload = room.min(self.cfg.max_send_payload);
+        self.max_payload = room(rcv_size).min(self.cfg.max_send_payload);
     }
 
     fn check_ready(&self, state: State) -> Result<(), ShellError> {
@@ -130,4 +147,10 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Payload that buffers of a size hold.
+fn room(rcv_size: u32) -> u16 {
+    let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
+    u16::try_from(rcv_size.saturating_sub(header)).unwrap_or(u16::MAX)
 }

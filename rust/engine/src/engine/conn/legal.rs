@@ -56,7 +56,7 @@ impl Connection {
             }
             //= spec: RESIZE-3
             Body::ChRcvBuf(_) => self.resize.check_asked()?,
-            Body::ChRcvBufAck(_) => self.resize.check_answer()?,
+            Body::ChRcvBufAck(size) => self.check_resized(size)?,
             Body::SuspComm(_) => {}
             //= spec: SUSPEND-2
             Body::SuspCommAck => return Err(PeerError::Unsolicited(mid)),
@@ -91,8 +91,8 @@ impl Connection {
             }
             //= spec: EST-3
             Body::Handshake(_) => return Err(PeerError::HandshakeRepeated(mid)),
-            //= spec: HDR-7
-            Body::Unknown(id) => return Err(PeerError::UnknownMid(id)),
+            // Nothing that is known stands against it.
+            Body::Unknown(_) => {}
         }
         Ok(Meaning::Plain)
     }

@@ -37,7 +37,7 @@ use crate::engine::{
     error::Refused,
     flow::{credit::Credits, mode::Modes, receive::Window, slots::Slots},
     oob::UrgentNotice,
-    policy::pipeline,
+    policy::{patience, pipeline},
     stats::Stats,
     timer::Timer,
     zcopy::{held::Held, offers::Offers, runs::Runs, targets::Targets},
@@ -59,7 +59,7 @@ use crate::engine::{
 ///   `request_mode`, `ask_*`.
 /// - `on_*`: the shell has done something that the engine counts.
 /// - [`receives_wanted`](Self::receives_wanted),
-///   [`poll_output`](Self::poll_output), [`timer`](Self::timer): what the
+///   [`poll_output`](Self::poll_output), [`wants`](Self::wants): what the
 ///   engine wants.
 /// - all others: questions without effect.
 ///
@@ -72,9 +72,9 @@ use crate::engine::{
 /// 2. calls `poll_output` and carries out what it returns until it returns
 ///    None; outputs are computed when asked for and never queued, so none can
 ///    be lost and the order is that of the wire,
-/// 3. looks at `timer`: when the answer differs from the one before, the old
-///    timer is void and a new one is started; and after
-///    [`handle_timeout`](Self::handle_timeout) an equal answer starts it again.
+/// 3. lets [`Deadlines`](super::timer::Deadlines) see which timers are wanted, and
+///    sets its alarm to the first one. When that goes off, what is due is handed
+///    in by [`handle_timeout`](Self::handle_timeout).
 ///
 /// # Buffers
 ///
@@ -109,6 +109,8 @@ use crate::engine::{
 pub struct Connection {
     cfg: Config,
     state: State,
+    /// We have accepted the connection.
+    passive: bool,
     credits: Credits,
     window: Window,
     slots: Slots,
@@ -139,6 +141,9 @@ pub struct Connection {
     advertises: bool,
     /// Somebody is there to read what the peer offers.
     reading: bool,
+    /// Somebody was there while SrcAvails of ours were outstanding, and nobody has
+    /// been waited for in vain since.
+    duplex: bool,
     /// How often nothing was heard about a cancel.
     unanswered: u8,
 }
@@ -148,6 +153,7 @@ impl Connection {
         Self {
             cfg,
             state,
+            passive: state == State::HelloReceived,
             credits: Credits::default(),
             window: Window::new(cfg.rx_depth, cfg.rx_initial),
             slots: Slots::new(cfg.tx_depth),
@@ -171,6 +177,7 @@ impl Connection {
             advert_window: pipeline::WINDOW_INITIAL,
             advertises: cfg.zcopy.advertise,
             reading: false,
+            duplex: false,
             unanswered: 0,
         }
     }
@@ -217,59 +224,62 @@ impl Connection {
 
     /// The oldest SEND has completed.
     pub fn handle_send_completed(&mut self) {
+        let before = self.slots.bytes();
         if self.slots.on_completed() {
-            self.on_send_completed();
+            self.on_send_completed(self.slots.bytes() != before);
         }
     }
 
-    /// The timer that is wanted, if any.
-    pub fn timer(&self) -> Option<Timer> {
-        if self.waits_for_abort() {
-            return Some(Timer::PeerClose);
-        }
-        if self.close.has_failed() || !self.state.is_connected() {
-            return None;
-        }
-        if self.stream.is_held_by_cork(self.next_payload()) {
-            return Some(Timer::Cork);
-        }
-        self.advert_timer()
-            .or(self.close_timer())
-            .or(self.wants_update_timer().then_some(Timer::CreditUpdate))
-    }
-
-    /// The timer of what is advertised, either way. It runs before others that
-    /// are slower, and sees to credits that those would see to.
-    fn advert_timer(&self) -> Option<Timer> {
-        if self.wants_decline_timer() {
-            Some(Timer::Decline)
-        } else if self.awaits_cancel() {
-            Some(Timer::CancelAnswer)
+    /// In how many milliseconds `timer` is to run, if it is wanted.
+    pub fn wants(&self, timer: Timer) -> Option<u32> {
+        let wanted = if self.close.has_failed() {
+            timer == Timer::PeerClose && self.waits_for_abort()
         } else {
-            (self.runs.outstanding() > 0).then_some(Timer::Recall)
+            self.state.is_connected() && self.is_waiting(timer)
+        };
+        wanted.then(|| match timer {
+            Timer::CreditUpdate => patience::update_ms(self.window.late(), self.passive),
+            _ => timer.millis(),
+        })
+    }
+
+    fn is_waiting(&self, timer: Timer) -> bool {
+        match timer {
+            Timer::Cork => self.stream.is_held_by_cork(self.next_payload()),
+            Timer::Decline => self.wants_decline_timer(),
+            Timer::CancelAnswer => self.awaits_cancel(),
+            Timer::Recall => self.runs.outstanding() > 0 && self.runs.cancel == Cancel::No,
+            Timer::PeerClose => self.wants_peer_close(),
+            Timer::CreditUpdate => self.wants_update_timer(),
         }
     }
 
-    /// The time of [`timer`](Self::timer) has run.
+    /// All timers that are wanted.
+    pub fn timers(&self) -> impl Iterator<Item = Timer> + '_ {
+        Timer::ALL
+            .into_iter()
+            .filter(|timer| self.wants(*timer).is_some())
+    }
+
+    /// The time of a timer has run. One that is not wanted does nothing.
     pub fn handle_timeout(&mut self, timer: Timer) {
-        if self.timer() != Some(timer) {
+        if self.wants(timer).is_none() {
             return;
         }
         match timer {
             Timer::Cork => self.stream.push(),
             Timer::PeerClose => self.on_peer_close_timeout(),
-            Timer::CreditUpdate => self.answer_update = true,
+            Timer::CreditUpdate => {
+                self.answer_update = true;
+                self.window.on_late();
+            }
             Timer::Decline => self.on_decline_timeout(),
             Timer::Recall => {
-                self.answer_update = self.wants_update_timer();
                 if !self.runs.take_progress() {
                     self.recall();
                 }
             }
-            Timer::CancelAnswer => {
-                self.answer_update = self.wants_update_timer();
-                self.on_answer_timeout();
-            }
+            Timer::CancelAnswer => self.on_answer_timeout(),
         }
     }
 

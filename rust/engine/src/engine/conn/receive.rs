@@ -70,13 +70,18 @@ impl Connection {
         if wire_len > u32::from(self.resize.announced()) {
             return Err(PeerError::TooLong);
         }
-        let repr = Repr::parse(&Message::check(head, wire_len)?)?;
+        let mut repr = Repr::parse(&Message::check(head, wire_len)?)?;
+        if let Body::Unknown(_) = repr.body {
+            // What is behind its header is not known either.
+            repr.payload_len = 0;
+        }
         let payload_len = u16::try_from(repr.payload_len).map_err(|_| PeerError::TooLong)?;
         self.window.check(repr.mseq, payload_len > 0)?;
+        repr.mseq_ack = self.credits.newest(repr.mseq_ack)?;
         let meaning = self.check_legal(&repr)?;
-        self.credits.on_granted(repr.bufs, repr.mseq_ack)?;
         //= spec: ROBUST-3
         // From here on nothing fails.
+        self.credits.on_granted(repr.bufs, repr.mseq_ack);
         let urgency = self.urgent.on_message(repr.flags);
         let arrival = arrival(&repr, urgency);
         self.window.on_received(arrival);
@@ -127,7 +132,11 @@ impl Connection {
                 delivery.resized = true;
             }
             Body::SuspComm(_) => self.on_suspend(),
-            Body::Data | Body::SuspCommAck | Body::Handshake(_) | Body::Unknown(_) => {}
+            //= spec: HDR-7
+            Body::Unknown(_) => {
+                self.stats.unknown_received = self.stats.unknown_received.wrapping_add(1);
+            }
+            Body::Data | Body::SuspCommAck | Body::Handshake(_) => {}
         }
     }
 

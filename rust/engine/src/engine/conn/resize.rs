@@ -7,6 +7,7 @@
 use super::{Connection, Output};
 use crate::engine::{
     error::{PeerError, Refused},
+    flow::credit::Need,
     policy::chunk,
     wire::{Body, Mid, BSDH_LEN},
 };
@@ -41,6 +42,10 @@ pub(super) struct Resize {
     smaller: u16,
     /// ChRcvBufAck is owed.
     owed: bool,
+    /// Nothing grows for now, and nobody is told so yet.
+    held: bool,
+    /// What was asked for in the meantime.
+    asked: Option<u32>,
     ask: Ask,
     /// The engine has asked by itself, once and for all.
     grown: bool,
@@ -60,6 +65,8 @@ impl Resize {
             posting: rcv_size,
             smaller: 0,
             owed: false,
+            held: false,
+            asked: None,
             ask: Ask::No,
             grown: false,
             wanted: 0,
@@ -88,7 +95,7 @@ impl Resize {
         Ok(())
     }
 
-    pub(super) fn check_answer(&self) -> Result<(), PeerError> {
+    fn check_answer(&self) -> Result<(), PeerError> {
         if self.ask != Ask::Sent {
             return Err(PeerError::Unsolicited(Mid::ChRcvBufAck));
         }
@@ -99,6 +106,10 @@ impl Resize {
     /// to `most` and never shrink.
     pub(super) fn on_asked(&mut self, payload: u32, most: u16, posted: u16) {
         self.owed = true;
+        if self.held {
+            self.asked = Some(payload);
+            return;
+        }
         let size = u16::try_from(payload)
             .unwrap_or(u16::MAX)
             .saturating_add(HEADER)
@@ -115,7 +126,8 @@ impl Resize {
 
     /// Whether the answer may go: not while a smaller buffer is in front.
     fn is_answer_due(&self) -> bool {
-        self.owed && (self.posting == self.announced || self.smaller == 0)
+        let waits = self.asked.is_some();
+        self.owed && !waits && (self.posting == self.announced || self.smaller == 0)
     }
 
     /// The answer, without the header.
@@ -153,10 +165,48 @@ impl Connection {
         self.on_posting_size();
     }
 
+    /// Holds back what the peer asks of our receive buffers, and its answer, until
+    /// that is allowed: as long as nobody has accepted the connection.
+    pub fn hold_rcv_size(&mut self, hold: bool) {
+        self.resize.held = hold;
+        if hold {
+            return;
+        }
+        if let Some(payload) = self.resize.asked.take() {
+            let posted = self.window.posted();
+            self.resize.on_asked(payload, self.cfg.rcv_size_max, posted);
+            self.on_posting_size();
+        }
+    }
+
+    /// The passive side answers large buffers with large ones, as far as it would let
+    /// its own grow: who begins with them never asks for more.
+    pub(super) fn begin_with(&mut self, size: u16) {
+        let posting = size.min(self.cfg.rcv_size_max).max(self.cfg.rcv_size);
+        self.resize.posting = posting;
+        self.on_posting_size();
+    }
+
+    /// The size that the HelloAck states.
+    pub(super) fn announce_posting(&mut self) -> u16 {
+        self.resize.announced = self.resize.posting;
+        self.resize.announced
+    }
+
     /// The size of what is posted may have changed.
     pub(super) fn on_posting_size(&mut self) {
         let size = self.resize.posting;
         self.window.on_size(self.cfg.rcv_size, size);
+    }
+
+    pub(super) fn check_resized(&self, size: u32) -> Result<(), PeerError> {
+        self.resize.check_answer()?;
+        //= spec: RESIZE-6
+        let least = chunk::least_payload(self.cfg.max_send_payload);
+        if size < self.max_payload.into() && payload(size) < least {
+            return Err(PeerError::ResizeTooSmall);
+        }
+        Ok(())
     }
 
     /// ChRcvBufAck. Other implementations leave the header out of the number,
@@ -165,26 +215,27 @@ impl Connection {
     pub(super) fn on_resized(&mut self, size: u32) {
         let _ = self.resize.ask.on_answer();
         //= spec: RESIZE-5
-        let payload = size.saturating_sub(HEADER.into());
-        let payload = u16::try_from(payload).unwrap_or(u16::MAX);
+        let payload = payload(size);
         let known = u32::from(self.max_payload);
         if size < known {
-            self.max_payload = payload.max(1);
+            self.max_payload = payload;
         } else {
             let larger = payload.min(self.cfg.max_send_payload);
             self.max_payload = self.max_payload.max(larger);
         }
     }
 
-    /// ChRcvBufAck and ChRcvBuf. The caller has asked whether control messages
-    /// may go.
+    /// ChRcvBufAck and ChRcvBuf.
     pub(super) fn poll_resize(&mut self) -> Option<Output> {
         //= spec: RESIZE-1, RESIZE-2
-        if self.resize.is_answer_due() {
+        if self.resize.is_answer_due() && self.may_send(self.control_need()) {
             let size = self.resize.answer();
             // Offers that wait would come behind the answer.
             self.offers.end_unsent(size);
             return Some(self.send_control(Body::ChRcvBufAck(size)));
+        }
+        if !self.may_send(Need::Control) {
+            return None;
         }
         self.grow();
         self.resize.ask.on_sent().ok()?;
@@ -203,4 +254,10 @@ impl Connection {
             let _ = self.ask_rcv_size(most.into());
         }
     }
+}
+
+/// Bytes behind the header of a message that fits, if the header counts.
+fn payload(size: u32) -> u16 {
+    let payload = size.saturating_sub(HEADER.into());
+    u16::try_from(payload).unwrap_or(u16::MAX)
 }

@@ -21,6 +21,16 @@ impl Connection {
         self.held.remote_len()
     }
 
+    /// What the two transports have agreed on: so many Reads of ours at a time, and
+    /// whether the peer reads at all. Before the first message.
+    pub fn limit_reads(&mut self, depth: u8, peer_reads: bool) {
+        let zcopy = &mut self.cfg.zcopy;
+        zcopy.read_depth = zcopy.read_depth.min(depth);
+        zcopy.read &= zcopy.read_depth > 0;
+        zcopy.advertise &= peer_reads;
+        self.advertises &= peer_reads;
+    }
+
     /// What [`start_read`](Self::start_read) would give, without a limit.
     pub fn next_remote(&self) -> Option<Remote> {
         self.held.next_remote()
@@ -59,7 +69,8 @@ impl Connection {
     }
 
     /// Whether somebody is there to read what the peer offers. While nobody is,
-    /// it is declined after a time, or at once when both sides offer.
+    /// it is declined after a time, or at once when both sides offer and nobody
+    /// was ever seen to read meanwhile.
     pub fn set_reading(&mut self, on: bool) {
         self.reading = on;
         self.decline_if_stuck();
@@ -73,7 +84,9 @@ impl Connection {
     //= spec: SRC-7
     pub(super) fn decline_if_stuck(&mut self) {
         let own = self.runs.outstanding() > 0;
-        if self.held.reads() == 0 && patience::declines_at_once(self.reading, own) {
+        self.duplex |= own && self.reading;
+        let at_once = patience::declines_at_once(self.reading, own, self.duplex);
+        if self.held.reads() == 0 && at_once {
             self.held.decline();
         }
     }
@@ -85,6 +98,8 @@ impl Connection {
 
     pub(super) fn on_decline_timeout(&mut self) {
         if !self.held.take_progress() {
+            // Nobody came while we were writing, and nobody may the next time.
+            self.duplex &= self.runs.outstanding() == 0;
             self.held.decline();
         }
     }
@@ -170,9 +185,11 @@ impl Connection {
         self.offers.cancel();
     }
 
-    /// What the peer's adverts, and its cancels of them, are answered by. The
-    /// caller has asked whether control messages may go.
+    /// What the peer's adverts, and its cancels of them, are answered by.
     pub(super) fn poll_advert_answer(&mut self) -> Option<Output> {
+        if !self.may_send(self.control_need()) {
+            return None;
+        }
         //= spec: READ-5
         if let Some(len) = self.held.report(pipeline::REPORT_LEAST) {
             let output = self.send_control(Body::RdmaRdCompl(len));
@@ -195,9 +212,11 @@ impl Connection {
         None
     }
 
-    /// Cancels of ours, and SinkAvails. The caller has asked whether control
-    /// messages may go.
+    /// Cancels of ours.
     pub(super) fn poll_cancel(&mut self) -> Option<Output> {
+        if !self.may_send(self.control_need()) {
+            return None;
+        }
         //= spec: SRCCANCEL-10
         if self.runs.cancel.on_sent().is_ok() {
             self.stats.cancels_sent = self.stats.cancels_sent.wrapping_add(1);

@@ -222,7 +222,7 @@ impl Connection {
     }
 
     /// Whether the peer owes an answer to a cancel.
-    pub(super) fn awaits_cancel(&self) -> bool {
+    pub fn awaits_cancel(&self) -> bool {
         self.runs.cancel != Cancel::No || self.offers.cancel != Cancel::No
     }
 

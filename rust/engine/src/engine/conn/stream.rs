@@ -95,7 +95,7 @@ impl Connection {
             Front::Run(_) => true,
             Front::Plain(len) => self.is_written(len),
         };
-        if more && !self.targets.is_finishing() || !self.may_send(Need::Control) {
+        if more && !self.targets.is_finishing() || !self.may_send(self.control_need()) {
             return None;
         }
         //= spec: SINK-4
@@ -210,7 +210,7 @@ impl Connection {
         let flags = Flags {
             //= spec: URGENT-1
             oob_pres: segment.urgent,
-            oob_pend: self.take_announcement(),
+            oob_pend: self.take_announcement() || segment.urgent,
             req_pipe: false,
         };
         if flags.oob_pres {
@@ -221,15 +221,17 @@ impl Connection {
         Some(self.send(Body::Data, flags, segment.len))
     }
 
-    /// Whether the message announces an urgent byte.
+    /// Whether the message announces an urgent byte: the first one that can. OFED
+    /// tells its program of each announcement, not of each byte.
     ///
     /// rules: URGENT
     pub(super) fn take_announcement(&mut self) -> bool {
-        let pending = self.stream.urgent().is_pending();
-        if pending {
+        //= spec: URGENT-2
+        let wants = self.stream.urgent().wants_announcement();
+        if wants {
             self.stream.urgent_mut().on_announced();
         }
-        pending
+        wants
     }
 
     /// `len` bytes have left the front of the stream.

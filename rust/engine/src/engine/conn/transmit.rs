@@ -37,11 +37,23 @@ impl Connection {
         self.credits.allow(need) && self.slots.allow(need)
     }
 
+    /// What a control message asks of the last credits. One that grants something
+    /// may go with the last one, as the update would that it makes superfluous:
+    /// where two cancels have crossed and left each side one credit, nothing else
+    /// could be sent or answered.
+    //= spec: CREDIT-5
+    pub(super) fn control_need(&self) -> Need {
+        // A grant that leaves something out is followed by one that does not,
+        // and that one must find a credit.
+        if self.window.grants_new() && !self.window.is_frozen() {
+            Need::Grant
+        } else {
+            Need::Control
+        }
+    }
+
     /// What the peer has asked for, and what we take back.
     fn poll_answer(&mut self) -> Option<Output> {
-        if !self.may_send(Need::Control) {
-            return None;
-        }
         self.poll_advert_answer()
             .or_else(|| self.poll_cancel())
             .or_else(|| self.poll_resize())
@@ -52,7 +64,7 @@ impl Connection {
     /// rules: URGENT
     fn poll_announcement(&mut self) -> Option<Output> {
         //= spec: URGENT-3
-        if !self.stream.urgent().wants_announcement() || !self.may_send(Need::Control) {
+        if !self.stream.urgent().wants_announcement() || !self.may_send(self.control_need()) {
             return None;
         }
         Some(self.send_update())
@@ -77,14 +89,7 @@ impl Connection {
         // With both DisConn out neither side has anything left to send.
         //= spec: UPDATE-3
         let over = self.received.is_finished() && self.close.is_disconn_sent();
-        // A grant that leaves something out is followed by one that does not,
-        // and that one must find a credit.
-        let need = if self.window.is_frozen() {
-            Need::Control
-        } else {
-            Need::Grant
-        };
-        !over && self.may_send(need) && self.window.grants_new()
+        !over && self.window.grants_new() && self.may_send(self.control_need())
     }
 
     /// Whether an update waits for its timer.
@@ -109,6 +114,9 @@ impl Connection {
     /// The caller has asked [`may_send`](Self::may_send).
     pub(super) fn send(&mut self, body: Body, flags: Flags, payload_len: u16) -> Output {
         self.answer_update = false;
+        if body != Body::Data || payload_len > 0 {
+            self.window.on_busy();
+        }
         let flags = Flags {
             //= spec: MODE-8
             req_pipe: self.modes.req_pipe && self.peer().pipelined,

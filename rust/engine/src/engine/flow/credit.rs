@@ -73,27 +73,31 @@ impl Credits {
         self.sent
     }
 
-    /// Takes over what a received message grants. The number is absolute, so
-    /// one that was lost or late does no lasting harm.
+    /// The newest acknowledgement, when a message says `mseq_ack`. An older one than
+    /// before is no news.
+    pub(crate) fn newest(&self, mseq_ack: Mseq) -> Result<Mseq, PeerError> {
+        let known = self.sent.since(self.acked);
+        if mseq_ack.since(self.acked) <= known {
+            return Ok(mseq_ack);
+        }
+        //= spec: SEQ-4
+        if mseq_ack.is_after(self.sent) {
+            return Err(PeerError::AckBeyondSent);
+        }
+        Ok(self.acked)
+    }
+
+    /// Takes over what a received message grants, with the newest acknowledgement.
+    /// The number is absolute, so one that was lost or late does no lasting harm.
     ///
     /// A grant smaller than what is in flight leaves no credit instead of
     /// being an error: peers exist which read the two numbers of their header
     /// at different times.
-    pub(crate) fn on_granted(&mut self, bufs: u16, mseq_ack: Mseq) -> Result<(), PeerError> {
-        let known = self.sent.since(self.acked);
-        //= spec: SEQ-4
-        if mseq_ack.since(self.acked) > known {
-            return Err(if mseq_ack.is_after(self.sent) {
-                PeerError::AckBeyondSent
-            } else {
-                PeerError::AckRegressed
-            });
-        }
-        self.acked = mseq_ack;
-        let in_flight = u16::try_from(self.sent.since(mseq_ack)).unwrap_or(u16::MAX);
+    pub(crate) fn on_granted(&mut self, bufs: u16, newest: Mseq) {
+        self.acked = newest;
+        let in_flight = u16::try_from(self.sent.since(newest)).unwrap_or(u16::MAX);
         //= spec: CREDIT-1
         self.count = bufs.saturating_sub(in_flight);
-        Ok(())
     }
 
     #[cfg(test)]
@@ -110,6 +114,12 @@ impl Credits {
 mod tests {
     use super::{Credits, Need};
     use crate::engine::{error::PeerError, types::Mseq};
+
+    fn grant(credits: &mut Credits, bufs: u16, mseq_ack: Mseq) -> Result<(), PeerError> {
+        let newest = credits.newest(mseq_ack)?;
+        credits.on_granted(bufs, newest);
+        Ok(())
+    }
 
     #[test]
     fn payload_needs_three_control_two_and_a_grant_one() {
@@ -131,14 +141,14 @@ mod tests {
             assert_eq!(credits.on_sent(), Mseq::new(n));
         }
         assert_eq!(credits.count(), 6);
-        credits.on_granted(9, Mseq::new(1)).unwrap();
+        grant(&mut credits, 9, Mseq::new(1)).unwrap();
         assert_eq!(credits.count(), 6);
-        credits.on_granted(10, Mseq::new(4)).unwrap();
+        grant(&mut credits, 10, Mseq::new(4)).unwrap();
         assert_eq!(credits.count(), 10);
         // Absolute: the same again changes nothing.
-        credits.on_granted(10, Mseq::new(4)).unwrap();
+        grant(&mut credits, 10, Mseq::new(4)).unwrap();
         assert_eq!(credits.count(), 10);
-        credits.on_granted(2, Mseq::new(4)).unwrap();
+        grant(&mut credits, 2, Mseq::new(4)).unwrap();
         assert_eq!(credits.count(), 2);
     }
 
@@ -149,26 +159,23 @@ mod tests {
         for _ in 0..5 {
             credits.on_sent();
         }
-        credits.on_granted(3, Mseq::new(1)).unwrap();
+        grant(&mut credits, 3, Mseq::new(1)).unwrap();
         assert_eq!(credits.count(), 0);
     }
 
     //= test: SEQ-4
     #[test]
-    fn an_acknowledgement_of_the_unsent_or_backwards_is_refused() {
+    fn an_acknowledgement_of_the_unsent_is_refused_and_an_old_one_no_news() {
         let mut credits = Credits::new(5);
         for _ in 0..3 {
             credits.on_sent();
         }
         assert_eq!(
-            credits.on_granted(5, Mseq::new(4)),
+            grant(&mut credits, 5, Mseq::new(4)),
             Err(PeerError::AckBeyondSent)
         );
-        credits.on_granted(5, Mseq::new(2)).unwrap();
-        assert_eq!(
-            credits.on_granted(5, Mseq::new(1)),
-            Err(PeerError::AckRegressed)
-        );
+        grant(&mut credits, 5, Mseq::new(2)).unwrap();
+        grant(&mut credits, 5, Mseq::new(1)).unwrap();
         assert_eq!(credits.count(), 4);
     }
 
@@ -178,14 +185,12 @@ mod tests {
         credits.on_sent();
         assert_eq!(credits.on_sent(), Mseq::HELLO);
         assert_eq!(
-            credits.on_granted(5, Mseq::new(1)),
+            grant(&mut credits, 5, Mseq::new(1)),
             Err(PeerError::AckBeyondSent)
         );
-        credits.on_granted(5, Mseq::new(u32::MAX)).unwrap();
+        grant(&mut credits, 5, Mseq::new(u32::MAX)).unwrap();
         assert_eq!(credits.count(), 4);
-        assert_eq!(
-            credits.on_granted(5, Mseq::new(u32::MAX - 1)),
-            Err(PeerError::AckRegressed)
-        );
+        grant(&mut credits, 5, Mseq::new(u32::MAX - 1)).unwrap();
+        assert_eq!(credits.count(), 4);
     }
 }

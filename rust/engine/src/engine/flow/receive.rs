@@ -81,6 +81,8 @@ pub(crate) struct Window {
     told: u16,
     /// Credit updates among the messages that arrived since our last message.
     updates_since: u16,
+    /// Updates of ours that were late, since anything else has happened.
+    late: u8,
     /// The last message received.
     received: Mseq,
     /// The message up to which we acknowledge, while a later one is being
@@ -102,6 +104,7 @@ impl Window {
             granted: 0,
             told: 0,
             updates_since: 0,
+            late: 0,
             received: Mseq::HELLO,
             frozen: None,
         }
@@ -227,6 +230,9 @@ impl Window {
         self.received = self.received.next();
         self.granted = self.granted.saturating_sub(1);
         self.told = self.told.saturating_sub(1);
+        if arrival != Arrival::CreditUpdate {
+            self.late = 0;
+        }
         match arrival {
             Arrival::CreditUpdate => self.updates_since = self.updates_since.saturating_add(1),
             Arrival::Control => {}
@@ -244,12 +250,28 @@ impl Window {
 
     /// The application is done with a buffer.
     pub(crate) fn on_consumed(&mut self) {
+        self.late = 0;
         self.held = self.held.saturating_sub(1);
     }
 
     /// The peer has ended its byte stream.
     pub(crate) fn on_finished(&mut self) {
         self.finished = true;
+    }
+
+    /// How many updates were late, one after the other.
+    pub(crate) fn late(&self) -> u8 {
+        self.late
+    }
+
+    /// An update that was late goes now.
+    pub(crate) fn on_late(&mut self) {
+        self.late = self.late.saturating_add(1);
+    }
+
+    /// A message goes that is no credit update.
+    pub(crate) fn on_busy(&mut self) {
+        self.late = 0;
     }
 
     /// Bufs and MSeqAck for a message that is sent now.
@@ -276,9 +298,9 @@ impl Window {
     /// half as many again are there. With two or fewer it may be stuck and is
     /// told at once, with one exception: when the window is shut, and all that
     /// the peer lacks is what it paid for credit updates to us, an answer
-    /// would only make it pay once more. Then the answer is late, which keeps
-    /// two sides that both do not read from answering each other at full
-    /// speed; a peer without any credit is never kept waiting.
+    /// would only make it pay once more. Then the answer is late, and later each
+    /// time, which lets two sides that both do not read come to rest; a peer
+    /// without any credit is never kept waiting.
     ///
     /// rules: UPDATE
     pub(crate) fn update_due(&self) -> UpdateDue {

@@ -40,9 +40,22 @@ pub fn wants_larger(plain: u32, max_payload: u16, most: u16) -> bool {
     most > max_payload.saturating_mul(2) && plain >= worth
 }
 
+/// The least payload of a message that a connection is worth having with, where we
+/// could fill one of `most`: a message costs the same whatever it carries, so a peer
+/// that takes a byte at a time would have us work for it without end. The buffers of
+/// all known implementations hold far more.
+pub const fn least_payload(most: u16) -> u16 {
+    let least = most >> 6;
+    if least == 0 {
+        1
+    } else {
+        least
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{is_write, next, wants_larger, FIRST};
+    use super::{is_write, least_payload, next, wants_larger, FIRST};
     use std::vec::Vec;
 
     #[test]
@@ -68,6 +81,13 @@ mod tests {
         assert!(wants_larger(8160, 4080, 32752));
         assert!(!wants_larger(u32::MAX, 4080, 8160));
         assert!(!wants_larger(u32::MAX, u16::MAX, u16::MAX));
+    }
+
+    #[test]
+    fn a_message_carries_a_64th_of_what_it_could() {
+        assert_eq!(least_payload(32752), 511);
+        assert_eq!(least_payload(u16::MAX), 1023);
+        assert_eq!([0, 63, 64, 127, 128].map(least_payload), [1, 1, 1, 1, 2]);
     }
 
     #[test]

@@ -29,16 +29,14 @@ impl Flags {
     const OOB_PEND: u8 = 1 << 1;
     const REQ_PIPE: u8 = 1 << 2;
 
-    fn from_wire(byte: u8) -> Result<Self, PeerError> {
-        //= spec: HDR-4
-        if byte & !(Self::OOB_PRES | Self::OOB_PEND | Self::REQ_PIPE) != 0 {
-            return Err(PeerError::ReservedFlags);
-        }
-        Ok(Self {
+    /// Bits that mean nothing are not looked at.
+    //= spec: HDR-4
+    fn from_wire(byte: u8) -> Self {
+        Self {
             oob_pres: byte & Self::OOB_PRES != 0,
             oob_pend: byte & Self::OOB_PEND != 0,
             req_pipe: byte & Self::REQ_PIPE != 0,
-        })
+        }
     }
 
     fn to_wire(self) -> u8 {
@@ -84,7 +82,7 @@ impl Bsdh {
         let (mid, flags, bufs, len, mseq, mseq_ack) = fields().ok_or(PeerError::Truncated)?;
         Ok(Bsdh {
             mid: Mid::from_wire(mid),
-            flags: Flags::from_wire(flags)?,
+            flags: Flags::from_wire(flags),
             bufs,
             len,
             mseq: Mseq::new(mseq),
@@ -109,18 +107,17 @@ mod tests {
 
     //= test: HDR-4
     #[test]
-    fn a_reserved_flag_is_refused() {
-        for bit in 3..8 {
-            let mut bytes = [0; 16];
-            bytes[1] = 1 << bit;
-            assert_eq!(Bsdh::parse(&bytes), Err(PeerError::ReservedFlags));
+    fn a_reserved_flag_means_nothing() {
+        for flags in 0..8 {
+            let with = |flags| Bsdh::parse(&[0, flags, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+            assert_eq!(with(flags | 0xf8), with(flags));
         }
     }
 
     #[test]
     fn flags_round_trip() {
         for byte in 0..8 {
-            assert_eq!(Flags::from_wire(byte).unwrap().to_wire(), byte);
+            assert_eq!(Flags::from_wire(byte).to_wire(), byte);
         }
     }
 

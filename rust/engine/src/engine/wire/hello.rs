@@ -72,18 +72,16 @@ fn base(bytes: &[u8], mid: Mid, len: usize) -> Result<u16, PeerError> {
     if bytes.len() < len {
         return Err(PeerError::HelloTruncated);
     }
-    let bsdh = Bsdh::parse(bytes).map_err(|error| match error {
-        PeerError::ReservedFlags => PeerError::HelloSequence,
-        _ => PeerError::HelloTruncated,
-    })?;
+    let bsdh = Bsdh::parse(bytes).map_err(|_| PeerError::HelloTruncated)?;
     if bsdh.mid != mid {
         return Err(PeerError::HelloMid);
     }
     if usize::try_from(bsdh.len) != Ok(len) {
         return Err(PeerError::HelloLen);
     }
+    // Of the flags those, too, that mean nothing.
     //= spec: HELLO-2
-    if bsdh.flags != Flags::default() || bsdh.mseq != Mseq::HELLO || bsdh.mseq_ack != Mseq::HELLO {
+    if bytes.get(1) != Some(&0) || bsdh.mseq != Mseq::HELLO || bsdh.mseq_ack != Mseq::HELLO {
         return Err(PeerError::HelloSequence);
     }
     Ok(bsdh.bufs)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The lists of what runs in guests: suite.list, soak.list and apps.list of userspace-tests.
+
+A line is NAME TOPOLOGY DEVICE NEEDS COMMAND. TOPOLOGY is netns or two, DEVICE is rxe or rlo.
+NEEDS are further Debian packages for the guest; as module:DIR, modules beside sdp.ko that are
+built from a directory of userspace-tests; as built:FILE, what a script there builds from a source
+package; separated by commas, or a dash. COMMAND runs in a shell in the guest, in userspace-tests/
+of the checkout, and prints KTAP.
+
+A line `+ NAME DEVICE COMMAND` runs in the same guest as the line before it: one boot, one unloading
+and one scan for leaks serve both.
+"""
+
+import os
+from dataclasses import dataclass
+
+TOPOLOGIES = ("netns", "two")
+DEVICES = ("rxe", "rlo")
+
+
+class Wrong(Exception):
+    """A list that cannot be read, or that lacks what is asked for."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One test program."""
+
+    name: str
+    topology: str
+    device: str
+    needs: tuple
+    command: str
+    # The name of the entry whose guest this is.
+    guest: str
+
+
+def parse(lines, where):
+    """The entries of a list, whose name is for messages."""
+    entries = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line.startswith("+"):
+            words = line[1:].split(None, 2)
+            if len(words) != 3 or not entries:
+                raise Wrong(f"{where}:{number}: expected + NAME rxe|rlo COMMAND, behind another line")
+            first = entries[-1]
+            entry = Entry(words[0], first.topology, words[1], first.needs, words[2].strip(), first.guest)
+        else:
+            words = line.split(None, 4)
+            if len(words) != 5:
+                raise Wrong(f"{where}:{number}: expected NAME netns|two rxe|rlo NEEDS COMMAND")
+            needs = () if words[3] == "-" else tuple(words[3].split(","))
+            entry = Entry(*words[:3], needs, words[4].strip(), words[0])
+        if entry.topology not in TOPOLOGIES or entry.device not in DEVICES:
+            raise Wrong(f"{where}:{number}: expected netns|two and rxe|rlo")
+        if entry.topology == "two" and entry.device != "rxe":
+            raise Wrong(f"{where}:{number}: rlo joins interfaces of one machine only")
+        if entry.name in {other.name for other in entries}:
+            raise Wrong(f"{where}:{number}: a second {entry.name}")
+        entries.append(entry)
+    return entries
+
+
+def read(directory, *names):
+    """The entries of these lists in a directory, as one."""
+    found = []
+    for name in names:
+        path = os.path.join(directory, name)
+        with open(path) as file:
+            found += parse(file, path)
+    return found
+
+
+def picked(entries, wanted):
+    """Those that are wanted; all, if none is named."""
+    unknown = set(wanted) - {entry.name for entry in entries}
+    if unknown:
+        raise Wrong(f"not in the lists: {', '.join(sorted(unknown))}")
+    return [entry for entry in entries if not wanted or entry.name in wanted]
+
+
+def guests(entries):
+    """The entries of each guest, in the order of the list."""
+    found = {}
+    for entry in entries:
+        found.setdefault(entry.guest, []).append(entry)
+    return list(found.values())
+
+
+def device(entries):
+    """The device of a guest that runs these, as qemu/vm is told."""
+    kinds = {entry.device for entry in entries}
+    return kinds.pop() if len(kinds) == 1 else "both"

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the context of a connection identifier stands for.
+//!
+//! It is a number and no pointer: where a message was never answered, ib_cm gives up
+//! its reference to the identifier before it calls the handler
+//! (`cm_process_send_error`), so that destroying the identifier does not wait, and
+//! what a pointer led to might be gone.
+//!
+//! Contexts: may sleep. Locks: `TABLE`, a leaf.
+
+use crate::{
+    ffi,
+    sock::SockRef, //
+};
+use kernel::{
+    prelude::*,
+    rbtree::RBTree,
+    sync::global_lock, //
+};
+
+/// The connection of an identifier.
+struct Entry {
+    sock: SockRef,
+    generation: u64,
+    /// The peer knows that it is over, or will not be told any more.
+    parted: bool,
+}
+
+pub(crate) struct Table {
+    last: usize,
+    entries: Option<RBTree<usize, Entry>>,
+}
+
+global_lock! {
+    // SAFETY: Initialised in the module's init, before the first use.
+    pub(crate) unsafe(uninit) static TABLE: Mutex<Table> = Table {
+        last: 0,
+        entries: None,
+    };
+}
+
+/// The right to an identifier's context; nobody is found by it once it is dropped.
+pub(crate) struct Ticket(usize);
+
+impl Ticket {
+    pub(crate) fn new(sock: &SockRef, generation: u64) -> Result<Self> {
+        let entry = Entry {
+            sock: sock.clone(),
+            generation,
+            parted: false,
+        };
+        let mut table = TABLE.lock();
+        let table = &mut *table;
+        // As many were never made.
+        table.last = table.last.wrapping_add(1);
+        let number = table.last;
+        table
+            .entries
+            .get_or_insert_with(RBTree::new)
+            .try_create_and_insert(number, entry, GFP_KERNEL)?;
+        Ok(Self(number))
+    }
+
+    /// For the identifier.
+    pub(crate) fn context(&self) -> *mut c_void {
+        core::ptr::without_provenance_mut(self.0)
+    }
+
+    /// See [`set_parted`].
+    pub(crate) fn is_parted(&self) -> bool {
+        let table = TABLE.lock();
+        let entry = table.entries.as_ref().and_then(|e| e.get(&self.0));
+        entry.is_none_or(|entry| entry.parted)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // Without the lock: it may be the socket's last reference.
+        let entry = TABLE
+            .lock()
+            .entries
+            .as_mut()
+            .and_then(|entries| entries.remove(&self.0));
+        drop(entry);
+    }
+}
+
+/// The socket, and which of its connections, that an identifier with that context
+/// belongs to.
+pub(super) fn find(context: *mut c_void) -> Option<(SockRef, u64)> {
+    let table = TABLE.lock();
+    let entry = table.entries.as_ref()?.get(&context.addr())?;
+    Some((entry.sock.clone(), entry.generation))
+}
+
+/// There is nothing more to be said to the peer by that identifier.
+pub(super) fn set_parted(context: *mut c_void) {
+    let mut table = TABLE.lock();
+    let entries = table.entries.as_mut();
+    if let Some(entry) = entries.and_then(|e| e.get_mut(&context.addr())) {
+        entry.parted = true;
+    }
+}
+
+/// Whether an event of an identifier is the last that its peer has to do with it.
+pub(super) fn is_last(event: ffi::ib_cm_event_type) -> bool {
+    matches!(
+        event,
+        ffi::ib_cm_event_type_IB_CM_DREQ_RECEIVED
+            | ffi::ib_cm_event_type_IB_CM_DREP_RECEIVED
+            | ffi::ib_cm_event_type_IB_CM_DREQ_ERROR
+            | ffi::ib_cm_event_type_IB_CM_REJ_RECEIVED
+            | ffi::ib_cm_event_type_IB_CM_TIMEWAIT_EXIT
+    )
+}

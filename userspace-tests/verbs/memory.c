@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory with a model of it, protection domains and memory regions.
+ */
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "verbs.h"
+
+/* What memory is filled with: no two places near each other look the same. */
+u8 vb_pattern(u32 seed, size_t at)
+{
+	u32 x = (u32)at * 2654435761u + seed * 40503u;
+
+	return (x >> 24) ^ (x >> 13);
+}
+
+static void mem_end(struct vb_thing *thing)
+{
+	struct vb_mem *mem = container_of(thing, struct vb_mem, thing);
+
+	list_del(&mem->entry);
+	if (mem->dma)
+		ib_dma_unmap_single(mem->host->device, mem->dma, mem->length, DMA_BIDIRECTIONAL);
+	if (mem->bytes)
+		free_pages_exact(mem->bytes, mem->length);
+	vfree(mem->model);
+	kfree(mem);
+}
+
+/* @length is a multiple of the page size. Fails the run, and gives NULL, where there is none. */
+struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length)
+{
+	struct vb_mem *mem = kzalloc(sizeof(*mem), GFP_KERNEL);
+	static atomic_t seeds;
+	u32 seed;
+	size_t i;
+
+	if (!mem)
+		goto fail;
+	mem->host = host;
+	mem->pd = host->pd;
+	mem->length = length;
+	list_add(&mem->entry, &run->memories);
+	vb_keep(run, &mem->thing, mem_end);
+	mem->bytes = alloc_pages_exact(length, GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
+	mem->model = vmalloc(length);
+	if (!mem->bytes || !mem->model)
+		goto fail;
+	seed = atomic_inc_return(&seeds);
+	for (i = 0; i < length; i++)
+		mem->model[i] = vb_pattern(seed, i);
+	memcpy(mem->bytes, mem->model, length);
+	mem->dma = ib_dma_map_single(host->device, mem->bytes, length, DMA_BIDIRECTIONAL);
+	if (ib_dma_mapping_error(host->device, mem->dma)) {
+		mem->dma = 0;
+		goto fail;
+	}
+	return mem;
+fail:
+	vb_fail(run, "no memory");
+	return NULL;
+}
+
+/* What the device was asked to do. */
+void vb_moved(struct vb_mem *to, size_t at, const struct vb_mem *from, size_t from_at,
+	      size_t length)
+{
+	memmove(to->model + at, from->model + from_at, length);
+}
+
+/* What is there is nobody's business, as after a receive that has failed. */
+void vb_forget(struct vb_mem *mem, size_t at, size_t length)
+{
+	memcpy(mem->model + at, mem->bytes + at, length);
+}
+
+static bool memory_right(struct vb_run *run, struct vb_mem *mem)
+{
+	size_t first, last;
+
+	ib_dma_sync_single_for_cpu(mem->host->device, mem->dma, mem->length, DMA_BIDIRECTIONAL);
+	if (!memcmp(mem->bytes, mem->model, mem->length))
+		return true;
+	for (first = 0; mem->bytes[first] == mem->model[first];)
+		first++;
+	for (last = mem->length - 1; mem->bytes[last] == mem->model[last];)
+		last--;
+	vb_fail(run, "memory of %s is wrong from byte %zu to byte %zu of %zu (there %*phN, right %*phN)",
+		dev_name(&mem->host->device->dev), first, last, mem->length,
+		(int)min_t(size_t, 8, mem->length - first), mem->bytes + first,
+		(int)min_t(size_t, 8, mem->length - first), mem->model + first);
+	return false;
+}
+
+/* Every byte that the run has, including those that nobody was to touch. */
+bool vb_memories_right(struct vb_run *run)
+{
+	struct vb_mem *mem;
+
+	list_for_each_entry(mem, &run->memories, entry)
+		if (!memory_right(run, mem))
+			return false;
+	return true;
+}
+
+struct pd_thing {
+	struct vb_thing thing;
+	struct ib_pd *pd;
+};
+
+static void pd_end(struct vb_thing *thing)
+{
+	struct pd_thing *pd = container_of(thing, struct pd_thing, thing);
+
+	ib_dealloc_pd(pd->pd);
+	kfree(pd);
+}
+
+/* A protection domain beside the host's own. */
+struct ib_pd *vb_pd(struct vb_run *run, struct vb_host *host)
+{
+	struct pd_thing *pd = kzalloc(sizeof(*pd), GFP_KERNEL);
+
+	if (pd)
+		pd->pd = ib_alloc_pd(host->device, 0);
+	if (!pd || IS_ERR(pd->pd)) {
+		kfree(pd);
+		vb_fail(run, "no protection domain");
+		return NULL;
+	}
+	vb_keep(run, &pd->thing, pd_end);
+	return pd->pd;
+}
+
+static void mr_end(struct vb_thing *thing)
+{
+	struct vb_mr *mr = container_of(thing, struct vb_mr, thing);
+
+	if (!IS_ERR_OR_NULL(mr->mr))
+		ib_dereg_mr(mr->mr);
+	if (mr->page_count)
+		ib_dma_unmap_sg(mr->host->device, mr->pages, mr->page_count, DMA_BIDIRECTIONAL);
+	kfree(mr->pages);
+	kfree(mr);
+}
+
+/* A region over a part of @mem, mapped and not yet registered. */
+struct vb_mr *vb_mr(struct vb_run *run, struct ib_pd *pd, struct vb_mem *mem, u32 offset,
+		    u32 length)
+{
+	struct vb_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	u32 first = offset / PAGE_SIZE;
+	u32 count = DIV_ROUND_UP(offset % PAGE_SIZE + length, PAGE_SIZE);
+	u32 at = offset % PAGE_SIZE, left = length, i;
+	int mapped;
+
+	if (!mr)
+		goto fail;
+	mr->mem = mem;
+	mr->host = mem->host;
+	mr->offset = offset;
+	mr->length = length;
+	vb_keep(run, &mr->thing, mr_end);
+	mr->mr = ib_alloc_mr(pd, IB_MR_TYPE_MEM_REG, count);
+	mr->pages = kcalloc(count, sizeof(*mr->pages), GFP_KERNEL);
+	if (IS_ERR(mr->mr) || !mr->pages)
+		goto fail;
+	/* A page each, so that the device's own list is as long. */
+	sg_init_table(mr->pages, count);
+	for (i = 0; i < count; i++) {
+		u32 part = min_t(u32, left, PAGE_SIZE - at);
+
+		sg_set_page(&mr->pages[i],
+			    virt_to_page(mem->bytes + (size_t)(first + i) * PAGE_SIZE), part, at);
+		left -= part;
+		at = 0;
+	}
+	mapped = ib_dma_map_sg(mr->host->device, mr->pages, count, DMA_BIDIRECTIONAL);
+	if (!mapped)
+		goto fail;
+	mr->page_count = count;
+	if (ib_map_mr_sg(mr->mr, mr->pages, mapped, NULL, PAGE_SIZE) != mapped)
+		goto fail;
+	return mr;
+fail:
+	vb_fail(run, "no memory region of %u bytes", length);
+	return NULL;
+}
