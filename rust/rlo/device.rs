@@ -203,8 +203,7 @@ impl Device {
             GFP_KERNEL,
         )?;
         // SAFETY: `name` is a C string.
-        let files =
-            unsafe { Files::new(root, CStr::from_char_ptr(name), &own.faults) };
+        let files = unsafe { Files::new(root, CStr::from_char_ptr(name), &own.faults) };
         *own.own.lock() = Some(Own {
             _files: Some(files),
             _bus: bus,
@@ -301,11 +300,7 @@ impl Device {
         let callback = callback(&search);
         // SAFETY: The callback gets what it expects.
         unsafe {
-            ffi::rlo_device_each(
-                Some(callback),
-                core::ptr::from_mut(&mut search).cast(),
-                dev,
-            );
+            ffi::rlo_device_each(Some(callback), core::ptr::from_mut(&mut search).cast(), dev);
         }
         search.found
     }

@@ -326,11 +326,7 @@ unsafe extern "C" fn get_hw_stats(
     // SAFETY: `ib` is ours, and `stats` has room for all counters.
     unsafe {
         let values = Device::of(ib).counters.values();
-        core::ptr::copy_nonoverlapping(
-            values.as_ptr(),
-            (*stats).value.as_mut_ptr(),
-            values.len(),
-        );
+        core::ptr::copy_nonoverlapping(values.as_ptr(), (*stats).value.as_mut_ptr(), values.len());
     }
     Counters::COUNT as c_int
 }
@@ -686,10 +682,7 @@ unsafe fn post_one(qp: &Qp, request: *const ffi::ib_send_wr) -> Result {
             (opcode::SEND | opcode::SEND_WITH_IMM, false) => {}
             (opcode::SEND_WITH_INV, false) => {}
             (
-                opcode::WRITE
-                | opcode::WRITE_WITH_IMM
-                | opcode::READ
-                | opcode::READ_WITH_INV,
+                opcode::WRITE | opcode::WRITE_WITH_IMM | opcode::READ | opcode::READ_WITH_INV,
                 false,
             ) => {
                 let rdma = &*request.cast::<ffi::ib_rdma_wr>();
@@ -877,4 +870,3 @@ unsafe extern "C" fn map_mr_sg(
         ffi::ib_sg_to_pages(ib, list, count, offset, Some(map_page))
     }
 }
-
