@@ -164,6 +164,9 @@ impl Device {
         }
     }
 
+    /// # Safety
+    ///
+    /// As for `create`; `object` is new.
     unsafe fn start(
         root: *mut ffi::dentry,
         object: *mut ffi::rlo_device_object,
@@ -271,6 +274,9 @@ impl Device {
             wanted: F,
             found: Option<Arc<Device>>,
         }
+        /// # Safety
+        ///
+        /// `own` is what Rust has of a device, and `context` a `Search<F>`.
         unsafe extern "C" fn visit<F: Fn(&Device) -> bool>(
             own: *const c_void,
             context: *mut c_void,

@@ -167,7 +167,7 @@ pub(crate) unsafe fn describe(
     ib.num_comp_vectors = unsafe { ffi::rlo_processors() };
     ib.local_dma_lkey = if device.limits.dma_lkey { DMA_LKEY } else { 0 };
     for (to, from) in ib.node_desc.iter_mut().zip(b"rlo\0") {
-        *to = *from as _;
+        *to = *from;
     }
     // SAFETY: All are valid; ib_core copies from the tables.
     unsafe {
@@ -207,9 +207,9 @@ unsafe extern "C" fn query_device(
     } | ffi::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64
         | ffi::ib_device_cap_flags_IB_DEVICE_PORT_ACTIVE_EVENT as u64
         | ffi::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64;
-    attr.kernel_cap_flags = ffi::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG as u64;
+    attr.kernel_cap_flags = u64::from(ffi::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
     if limits.dma_lkey {
-        attr.kernel_cap_flags |= ffi::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY as u64;
+        attr.kernel_cap_flags |= u64::from(ffi::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY);
     }
     attr.max_send_sge = limits.max_sge;
     attr.max_recv_sge = limits.max_sge;
