@@ -866,6 +866,10 @@ unsafe extern "C" fn map_mr_sg(
 ) -> c_int {
     // SAFETY: It was created, and the list is valid.
     unsafe {
+        if (*ib).page_size as usize != kernel::page::PAGE_SIZE {
+            // `page_size_cap` says so.
+            return EINVAL.to_errno();
+        }
         own::<_, Mr>(ib).begin_map();
         ffi::ib_sg_to_pages(ib, list, count, offset, Some(map_page))
     }
