@@ -235,11 +235,7 @@ impl Joint {
 }
 
 /// Sends a frame with a payload that `fill` writes. In process context, with interrupts on.
-pub(crate) fn send(
-    av: &Av,
-    head: &ffi::rlo_frame,
-    fill: impl FnOnce(&mut [u8]) -> bool,
-) -> bool {
+pub(crate) fn send(av: &Av, head: &ffi::rlo_frame, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
     let mut payload = core::ptr::null_mut();
     // SAFETY: All are valid, by the invariant of `Av`.
     let frame = unsafe { ffi::rlo_frame_new(&av.0, head, &mut payload) };
