@@ -293,6 +293,8 @@ struct device *rlo_bus_create(int id, unsigned int bits)
 		return ERR_PTR(ret);
 	}
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
+	/* A region's pages start where pages start, in the kernel's copies as well. */
+	dma_set_min_align_mask(&pdev->dev, PAGE_SIZE - 1);
 	return &pdev->dev;
 }
 
