@@ -137,7 +137,12 @@ unsafe impl Run for Joint {
 
 impl Joint {
     /// The way that `av` describes: one that is known already, or a new one.
-    pub(crate) fn join(device: &Arc<Device>, av: Av) -> Result<Arc<Self>> {
+    pub(crate) fn join(device: &Arc<Device>, mut av: Av) -> Result<Arc<Self>> {
+        if !av.is_own() && av.0.dmac == [0; 6] {
+            // SMC-R's server has no hardware address of its peer, unless that has RoCE v1, too.
+            // SAFETY: By the invariant of `Av`.
+            unsafe { ffi::rlo_av_resolve(&mut av.0) };
+        }
         if let Some(known) = device.joints.lock().iter().find(|joint| {
             joint.av.0.sgid_attr == av.0.sgid_attr
                 && joint.av.0.dmac == av.0.dmac
