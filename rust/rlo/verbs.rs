@@ -167,7 +167,7 @@ pub(crate) unsafe fn describe(
     ib.num_comp_vectors = unsafe { ffi::rlo_processors() };
     ib.local_dma_lkey = if device.limits.dma_lkey { DMA_LKEY } else { 0 };
     for (to, from) in ib.node_desc.iter_mut().zip(b"rlo\0") {
-        *to = *from as _;
+        *to = *from;
     }
     // SAFETY: All are valid; ib_core copies from the tables.
     unsafe {
@@ -207,9 +207,9 @@ unsafe extern "C" fn query_device(
     } | ffi::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64
         | ffi::ib_device_cap_flags_IB_DEVICE_PORT_ACTIVE_EVENT as u64
         | ffi::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64;
-    attr.kernel_cap_flags = ffi::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG as u64;
+    attr.kernel_cap_flags = u64::from(ffi::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
     if limits.dma_lkey {
-        attr.kernel_cap_flags |= ffi::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY as u64;
+        attr.kernel_cap_flags |= u64::from(ffi::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY);
     }
     attr.max_send_sge = limits.max_sge;
     attr.max_recv_sge = limits.max_sge;
@@ -326,11 +326,7 @@ unsafe extern "C" fn get_hw_stats(
     // SAFETY: `ib` is ours, and `stats` has room for all counters.
     unsafe {
         let values = Device::of(ib).counters.values();
-        core::ptr::copy_nonoverlapping(
-            values.as_ptr(),
-            (*stats).value.as_mut_ptr(),
-            values.len(),
-        );
+        core::ptr::copy_nonoverlapping(values.as_ptr(), (*stats).value.as_mut_ptr(), values.len());
     }
     Counters::COUNT as c_int
 }
@@ -686,10 +682,7 @@ unsafe fn post_one(qp: &Qp, request: *const ffi::ib_send_wr) -> Result {
             (opcode::SEND | opcode::SEND_WITH_IMM, false) => {}
             (opcode::SEND_WITH_INV, false) => {}
             (
-                opcode::WRITE
-                | opcode::WRITE_WITH_IMM
-                | opcode::READ
-                | opcode::READ_WITH_INV,
+                opcode::WRITE | opcode::WRITE_WITH_IMM | opcode::READ | opcode::READ_WITH_INV,
                 false,
             ) => {
                 let rdma = &*request.cast::<ffi::ib_rdma_wr>();
@@ -873,8 +866,11 @@ unsafe extern "C" fn map_mr_sg(
 ) -> c_int {
     // SAFETY: It was created, and the list is valid.
     unsafe {
+        if (*ib).page_size as usize != kernel::page::PAGE_SIZE {
+            // `page_size_cap` says so.
+            return EINVAL.to_errno();
+        }
         own::<_, Mr>(ib).begin_map();
         ffi::ib_sg_to_pages(ib, list, count, offset, Some(map_page))
     }
 }
-
