@@ -41,7 +41,7 @@ class Client:
         # The default policy passes over a path that another request of this processor has just
         # chosen, without keeping that from being preempted: with one path a request finds none, and
         # fails.
-        (_SESSIONS / session / "mp_policy").write_text("round-robin")
+        (_SESSIONS / session / "mpath_policy").write_text("round-robin")
         new = set(Path("/sys/block").glob("rnbd*")) - before
         if len(new) != 1:
             raise Failure(f"disks that came with the session: {new}")
