@@ -197,7 +197,8 @@ unsafe extern "C" fn query_device(
     // SAFETY: `ib` is valid.
     attr.sys_image_guid = unsafe { (*ib).node_guid };
     attr.max_mr_size = u64::from(limits.max_mr_pages) << kernel::page::PAGE_SHIFT;
-    attr.page_size_cap = kernel::page::PAGE_SIZE as u64;
+    // 4 KiB and all larger powers of two.
+    attr.page_size_cap = !0xfff;
     attr.max_qp = limits.max_qp;
     attr.max_qp_wr = limits.max_qp_wr;
     attr.device_cap_flags = if limits.mem_mgt {
@@ -866,11 +867,9 @@ unsafe extern "C" fn map_mr_sg(
 ) -> c_int {
     // SAFETY: It was created, and the list is valid.
     unsafe {
-        if (*ib).page_size as usize != kernel::page::PAGE_SIZE {
-            // `page_size_cap` says so.
-            return EINVAL.to_errno();
+        if let Err(error) = own::<_, Mr>(ib).begin_map((*ib).page_size) {
+            return error.to_errno();
         }
-        own::<_, Mr>(ib).begin_map();
         ffi::ib_sg_to_pages(ib, list, count, offset, Some(map_page))
     }
 }
