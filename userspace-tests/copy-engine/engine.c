@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A copy engine in software, with faults on request: a channel of dmaengine whose
- * hardware is a thread, the processor time of which can be told apart. For tests of those who use such channels.
+ * hardware is a thread, the processor time of which can be told apart. For tests of
+ * those who use such channels.
  *
  * Parameters may be written at any time:
  *   fail_prepare   so many descriptors are refused
  *   fail_copies    so many copies write half of the bytes, wrong ones, and fail
  *   stall          nothing is carried out, until it is 0 and something is issued again
- * and tell: copies, copied (bytes), terminated.
+ * and tell: copies, copied (bytes), terminated, most (descriptors at a time, since 0 was written).
  */
 #include <linux/bottom_half.h>
 #include <linux/dma-direct.h>
@@ -33,6 +34,8 @@ static unsigned long copied;
 module_param(copied, ulong, 0444);
 static unsigned long terminated;
 module_param(terminated, ulong, 0444);
+static unsigned int most;
+module_param(most, uint, 0644);
 
 /* One descriptor. */
 struct job {
@@ -49,6 +52,8 @@ struct engine {
 	spinlock_t lock;
 	struct list_head submitted;
 	struct list_head issued;
+	/* Submitted, and not finished. */
+	unsigned int under_way;
 	struct kthread_worker *thread;
 	struct kthread_work work;
 	/* The driver goes. */
@@ -85,6 +90,7 @@ static dma_cookie_t submit(struct dma_async_tx_descriptor *txd)
 	txd->cookie = max(txd->chan->cookie + 1, DMA_MIN_COOKIE);
 	txd->chan->cookie = txd->cookie;
 	list_add_tail(&job->entry, &engine->submitted);
+	most = max(most, ++engine->under_way);
 	spin_unlock_irqrestore(&engine->lock, flags);
 	return txd->cookie;
 }
@@ -114,6 +120,9 @@ static void finish(struct engine *engine, struct job *job, enum dmaengine_tx_res
 	struct dmaengine_result result = { .result = how };
 	struct dma_async_tx_descriptor *txd = &job->txd;
 
+	spin_lock_irq(&engine->lock);
+	engine->under_way--;
+	spin_unlock_irq(&engine->lock);
 	WRITE_ONCE(engine->chan.completed_cookie, txd->cookie);
 	local_bh_disable();
 	if (txd->callback_result)
@@ -196,14 +205,20 @@ static void take_all(struct engine *engine, struct list_head *jobs)
 
 static int terminate(struct dma_chan *chan)
 {
+	struct engine *engine = to_engine(chan);
 	struct job *job, *after;
+	unsigned long flags;
+	unsigned int count;
 	LIST_HEAD(jobs);
 
-	take_all(to_engine(chan), &jobs);
-	list_for_each_entry_safe(job, after, &jobs, entry) {
-		terminated++;
+	take_all(engine, &jobs);
+	count = list_count_nodes(&jobs);
+	spin_lock_irqsave(&engine->lock, flags);
+	engine->under_way -= count;
+	terminated += count;
+	spin_unlock_irqrestore(&engine->lock, flags);
+	list_for_each_entry_safe(job, after, &jobs, entry)
 		kfree(job);
-	}
 	return 0;
 }
 

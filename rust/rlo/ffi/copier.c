@@ -157,22 +157,38 @@ static bool is_suitable(const struct rlo_run *run)
 	return is_dma_copy_aligned(engine.chan->device, offset_in_page(from), offset_in_page(to), len);
 }
 
+/*
+ * What consumers name may have cache lines in common, with requests under way at the
+ * same time: those of peers, too.
+ */
+static dma_addr_t map_one(void *start, size_t len, enum dma_data_direction direction)
+{
+	return dma_map_single_attrs(engine.dev, start, len, direction,
+				    DMA_ATTR_DEBUGGING_IGNORE_CACHELINES);
+}
+
+static void unmap_one(dma_addr_t address, size_t len, enum dma_data_direction direction)
+{
+	dma_unmap_single_attrs(engine.dev, address, len, direction,
+			       DMA_ATTR_DEBUGGING_IGNORE_CACHELINES);
+}
+
 static bool map(struct descriptor *descriptor, const struct rlo_run *run)
 {
-	descriptor->from = dma_map_single(engine.dev, (void *)run->from, run->len, DMA_TO_DEVICE);
+	descriptor->from = map_one((void *)run->from, run->len, DMA_TO_DEVICE);
 	if (dma_mapping_error(engine.dev, descriptor->from))
 		return false;
-	descriptor->to = dma_map_single(engine.dev, run->to, run->len, DMA_FROM_DEVICE);
+	descriptor->to = map_one(run->to, run->len, DMA_FROM_DEVICE);
 	if (!dma_mapping_error(engine.dev, descriptor->to))
 		return true;
-	dma_unmap_single(engine.dev, descriptor->from, run->len, DMA_TO_DEVICE);
+	unmap_one(descriptor->from, run->len, DMA_TO_DEVICE);
 	return false;
 }
 
 static void unmap(struct descriptor *descriptor, const struct rlo_run *run)
 {
-	dma_unmap_single(engine.dev, descriptor->from, run->len, DMA_TO_DEVICE);
-	dma_unmap_single(engine.dev, descriptor->to, run->len, DMA_FROM_DEVICE);
+	unmap_one(descriptor->from, run->len, DMA_TO_DEVICE);
+	unmap_one(descriptor->to, run->len, DMA_FROM_DEVICE);
 }
 
 /* Under `sending`, as drivers may hold a lock of theirs from the one to the other. */
