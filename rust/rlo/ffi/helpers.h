@@ -214,32 +214,6 @@ struct rlo_knobs {
 
 extern struct rlo_knobs rlo_knobs;
 
-enum rlo_sizes {
-	RLO_SIZEOF_ib_device = sizeof(struct ib_device),
-	RLO_SIZEOF_ib_device_ops = sizeof(struct ib_device_ops),
-	RLO_SIZEOF_ib_qp = sizeof(struct ib_qp),
-	RLO_SIZEOF_ib_cq = sizeof(struct ib_cq),
-	RLO_SIZEOF_ib_srq = sizeof(struct ib_srq),
-	RLO_SIZEOF_ib_pd = sizeof(struct ib_pd),
-	RLO_SIZEOF_ib_ah = sizeof(struct ib_ah),
-	RLO_SIZEOF_ib_mr = sizeof(struct ib_mr),
-	RLO_SIZEOF_ib_wc = sizeof(struct ib_wc),
-	RLO_SIZEOF_ib_qp_attr = sizeof(struct ib_qp_attr),
-	RLO_SIZEOF_ib_qp_init_attr = sizeof(struct ib_qp_init_attr),
-	RLO_SIZEOF_ib_send_wr = sizeof(struct ib_send_wr),
-	RLO_SIZEOF_ib_rdma_wr = sizeof(struct ib_rdma_wr),
-	RLO_SIZEOF_ib_reg_wr = sizeof(struct ib_reg_wr),
-	RLO_SIZEOF_ib_ud_wr = sizeof(struct ib_ud_wr),
-	RLO_SIZEOF_ib_recv_wr = sizeof(struct ib_recv_wr),
-	RLO_SIZEOF_ib_device_attr = sizeof(struct ib_device_attr),
-	RLO_SIZEOF_ib_port_attr = sizeof(struct ib_port_attr),
-	RLO_SIZEOF_rlo_task = sizeof(struct rlo_task),
-	RLO_SIZEOF_rlo_bell = sizeof(struct rlo_bell),
-	RLO_SIZEOF_rlo_av = sizeof(struct rlo_av),
-	RLO_SIZEOF_rlo_frame = sizeof(struct rlo_frame),
-	RLO_SIZEOF_rlo_device_object = sizeof(struct rlo_device_object),
-};
-
 /* What Rust gives to C. */
 void rlo_frame_received(struct net_device *dev, struct sk_buff *skb, const struct rlo_frame *head,
 			const void *payload);
