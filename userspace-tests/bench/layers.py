@@ -46,7 +46,8 @@ _OWNERS = (
     (
         NETWORK,
         re.compile(
-            r"^_?_?(?:tcp_|unix_|udp|ip_|ip6_|ipv6_|inet|dev_|netif_|net_rx|process_backlog|napi_|skb_"
+            r"^_?_?(?:tcp_|udp|unix_|ip_|ip6_|ipv6_|inet|dev_|netif_"
+            r"|net_rx|process_backlog|napi_|skb_"
             r"|alloc_skb|kfree_skb|sk_|sock_def|veth_|eth_|neigh_|nf_|packet_|arp_|dst_|fib)"
         ),
     ),

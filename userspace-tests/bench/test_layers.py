@@ -49,7 +49,7 @@ class Layers(unittest.TestCase):
         self.assertEqual(layer(UNLOCK), layers.OTHER)
 
     def test_copies_and_checksums_are_told_apart(self) -> None:
-        """A copy by module or network, and a checksum by the driver; a copy by the driver is its own."""
+        """A copy by module or network, a checksum by the driver; copies by it are its own."""
         self.assertEqual(layer(MEMCPY, RECVMSG), layers.COPY)
         self.assertEqual(layer(MEMCPY, UDP, SYSCALL), layers.COPY)
         self.assertEqual(layer(MEMCPY, SMC, SYSCALL), layers.COPY)
