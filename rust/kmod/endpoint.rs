@@ -194,6 +194,8 @@ pub(crate) struct Inner {
     pub(crate) resolve_tries: u32,
     /// What connect() does here may be done over TCP as well.
     pub(crate) has_way_out: bool,
+    /// What connect() began last has come about, whatever became of it since.
+    pub(crate) came_about: bool,
     /// Why it has failed here, until TCP's takes its place.
     pub(crate) failure: Option<Error>,
     wake: Wake,
@@ -240,6 +242,7 @@ impl Inner {
             deferred: false,
             resolve_tries: 0,
             has_way_out: false,
+            came_about: false,
             failure: None,
             wake: Wake::default(),
             turns: Turns::default(),

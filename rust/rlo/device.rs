@@ -164,6 +164,9 @@ impl Device {
         }
     }
 
+    /// # Safety
+    ///
+    /// As for `create`; `object` is new.
     unsafe fn start(
         root: *mut ffi::dentry,
         object: *mut ffi::rlo_device_object,
@@ -203,8 +206,7 @@ impl Device {
             GFP_KERNEL,
         )?;
         // SAFETY: `name` is a C string.
-        let files =
-            unsafe { Files::new(root, CStr::from_char_ptr(name), &own.faults) };
+        let files = unsafe { Files::new(root, CStr::from_char_ptr(name), &own.faults) };
         *own.own.lock() = Some(Own {
             _files: Some(files),
             _bus: bus,
@@ -272,6 +274,9 @@ impl Device {
             wanted: F,
             found: Option<Arc<Device>>,
         }
+        /// # Safety
+        ///
+        /// `own` is what Rust has of a device, and `context` a `Search<F>`.
         unsafe extern "C" fn visit<F: Fn(&Device) -> bool>(
             own: *const c_void,
             context: *mut c_void,
@@ -301,11 +306,7 @@ impl Device {
         let callback = callback(&search);
         // SAFETY: The callback gets what it expects.
         unsafe {
-            ffi::rlo_device_each(
-                Some(callback),
-                core::ptr::from_mut(&mut search).cast(),
-                dev,
-            );
+            ffi::rlo_device_each(Some(callback), core::ptr::from_mut(&mut search).cast(), dev);
         }
         search.found
     }

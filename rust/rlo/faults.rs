@@ -98,7 +98,6 @@ impl Root {
     }
 }
 
-
 /// The files of one device.
 pub(crate) struct Files(*mut ffi::dentry);
 

@@ -137,7 +137,12 @@ unsafe impl Run for Joint {
 
 impl Joint {
     /// The way that `av` describes: one that is known already, or a new one.
-    pub(crate) fn join(device: &Arc<Device>, av: Av) -> Result<Arc<Self>> {
+    pub(crate) fn join(device: &Arc<Device>, mut av: Av) -> Result<Arc<Self>> {
+        if !av.is_own() && av.0.dmac == [0; 6] {
+            // SMC-R's server has no hardware address of its peer, unless that has RoCE v1, too.
+            // SAFETY: By the invariant of `Av`.
+            unsafe { ffi::rlo_av_resolve(&mut av.0) };
+        }
         if let Some(known) = device.joints.lock().iter().find(|joint| {
             joint.av.0.sgid_attr == av.0.sgid_attr
                 && joint.av.0.dmac == av.0.dmac
@@ -235,11 +240,7 @@ impl Joint {
 }
 
 /// Sends a frame with a payload that `fill` writes. In process context, with interrupts on.
-pub(crate) fn send(
-    av: &Av,
-    head: &ffi::rlo_frame,
-    fill: impl FnOnce(&mut [u8]) -> bool,
-) -> bool {
+pub(crate) fn send(av: &Av, head: &ffi::rlo_frame, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
     let mut payload = core::ptr::null_mut();
     // SAFETY: All are valid, by the invariant of `Av`.
     let frame = unsafe { ffi::rlo_frame_new(&av.0, head, &mut payload) };

@@ -20,7 +20,7 @@ use crate::{
 use kernel::prelude::*;
 
 const fn bit(mask: ffi::ib_qp_attr_mask) -> u32 {
-    mask as u32
+    mask
 }
 
 const STATE: u32 = bit(ffi::ib_qp_attr_mask_IB_QP_STATE);

@@ -28,8 +28,8 @@ use kernel::{
     },
 };
 
-const PAGE_SHIFT: u32 = kernel::page::PAGE_SHIFT as u32;
-const PAGE_MASK: u64 = (1 << PAGE_SHIFT) - 1;
+/// The smallest pages of a region. Larger ones are powers of two.
+const MIN_SHIFT: u32 = 12;
 
 /// What a region describes.
 struct State {
@@ -41,8 +41,11 @@ struct State {
     len: u64,
     /// Device addresses of the pages that `start` lies in the first of.
     pages: KVVec<u64>,
-    /// The pages of the next registration.
+    /// How large each of them is, as a power of two.
+    shift: u32,
+    /// The pages of the next registration, and their size.
     mapped: KVVec<u64>,
+    mapped_shift: u32,
     /// There are such.
     fresh: bool,
 }
@@ -104,7 +107,9 @@ impl Mr {
                     start: 0,
                     len: u64::MAX,
                     pages,
+                    shift: MIN_SHIFT,
                     mapped,
+                    mapped_shift: MIN_SHIFT,
                     fresh: false,
                 }),
                 uses: Atomic::new(0),
@@ -114,10 +119,19 @@ impl Mr {
     }
 
     /// Begins a new list of pages for the next registration.
-    pub(crate) fn begin_map(&self) {
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for pages that are too small, or no power of two.
+    pub(crate) fn begin_map(&self, page_size: u32) -> Result {
+        if page_size < 1 << MIN_SHIFT || !page_size.is_power_of_two() {
+            return Err(EINVAL);
+        }
         let mut state = self.state.lock();
         state.mapped.clear();
+        state.mapped_shift = page_size.trailing_zeros();
         state.fresh = true;
+        Ok(())
     }
 
     /// Adds a page; -ENOMEM when there is no room.
@@ -141,10 +155,11 @@ impl Mr {
         }
         if state.fresh {
             core::mem::swap(&mut state.pages, &mut state.mapped);
+            state.shift = state.mapped_shift;
             state.fresh = false;
         }
-        let room = (state.pages.len() as u64) << PAGE_SHIFT;
-        if wanted.len > room.saturating_sub(wanted.start & PAGE_MASK) {
+        let room = (state.pages.len() as u64) << state.shift;
+        if wanted.len > room.saturating_sub(wanted.start & ((1 << state.shift) - 1)) {
             return Err(Refused);
         }
         state.valid = true;
@@ -216,19 +231,20 @@ impl Mr {
             if rest < want as u64 {
                 return Err(Refused);
             }
-            let place = (state.start & PAGE_MASK) + offset;
-            let within = place & PAGE_MASK;
-            let mut index = (place >> PAGE_SHIFT) as usize;
+            let page = 1u64 << state.shift;
+            let place = (state.start & (page - 1)) + offset;
+            let within = place & (page - 1);
+            let mut index = (place >> state.shift) as usize;
             let mut last = *state.pages.get(index).ok_or(Refused)?;
             let first = last + within;
-            let mut len = ((1 << PAGE_SHIFT) - within) as usize;
+            let mut len = (page - within) as usize;
             while len < want {
                 index += 1;
                 match state.pages.get(index) {
-                    Some(&page) if page == last + (1 << PAGE_SHIFT) => last = page,
+                    Some(&next) if next == last + page => last = next,
                     _ => break,
                 }
-                len += 1 << PAGE_SHIFT;
+                len += page as usize;
             }
             (first, len.min(want))
         };

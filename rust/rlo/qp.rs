@@ -331,14 +331,12 @@ impl Qp {
         }
     }
 
-    /// Has a request that waits tried again.
+    /// Has a request that waits tried again. Under the lock, as a reset comes before the task is
+    /// stopped, and nobody may kick it afterwards.
     pub(crate) fn wake(&self) {
-        let parked = {
-            let mut outbound = self.outbound.lock();
-            outbound.again = true;
-            outbound.turn != Turn::Held
-        };
-        if parked {
+        let mut outbound = self.outbound.lock();
+        outbound.again = true;
+        if outbound.turn != Turn::Held && outbound.state != state::RESET {
             self.task.kick();
         }
     }
@@ -366,21 +364,19 @@ impl Qp {
                     return;
                 }
                 requester::Step::Wait(nanoseconds) => {
-                    {
-                        let mut outbound = self.outbound.lock();
-                        if !outbound.again {
-                            outbound.turn = Turn::Parked;
-                            drop(outbound);
-                            self.task.kick_after(nanoseconds);
-                            return;
-                        }
-                        outbound.again = false;
-                        if !worker {
-                            outbound.turn = Turn::Parked;
-                            drop(outbound);
-                            self.task.kick();
-                            return;
-                        }
+                    let mut outbound = self.outbound.lock();
+                    if !outbound.again {
+                        outbound.turn = Turn::Parked;
+                        drop(outbound);
+                        self.task.kick_after(nanoseconds);
+                        return;
+                    }
+                    outbound.again = false;
+                    if !worker {
+                        outbound.turn = Turn::Parked;
+                        drop(outbound);
+                        self.task.kick();
+                        return;
                     }
                 }
             }
@@ -506,7 +502,11 @@ impl Qp {
             return;
         }
         let now = task::now();
-        while inbound.arrivals.first().is_some_and(|first| first.due <= now) {
+        while inbound
+            .arrivals
+            .first()
+            .is_some_and(|first| first.due <= now)
+        {
             if let Ok(arrival) = inbound.arrivals.remove(0) {
                 if !self.shape.recv_cq.push(arrival.entry, arrival.solicited) {
                     self.overran();
@@ -610,6 +610,9 @@ impl Qp {
             if inbound.busy == 0 {
                 self.settled(&mut inbound);
             }
+            if let Some(event) = event {
+                self.raise(event);
+            }
             inbound.waiter.take()
         };
         {
@@ -618,16 +621,19 @@ impl Qp {
                 outbound.state = state::ERR;
             }
         }
-        if let Some(event) = event {
-            self.raise(event);
-        }
         // The waiter finds nobody any more, and its own timer says when that is an error.
         drop(waiter);
         self.wake();
     }
 
     /// To INIT, RTR, RTS or SQD. The caller has checked that it may be.
-    pub(crate) fn enter(&self, to: u32, origin: Option<Origin>, route: Option<Route>, drained: bool) {
+    pub(crate) fn enter(
+        &self,
+        to: u32,
+        origin: Option<Origin>,
+        route: Option<Route>,
+        drained: bool,
+    ) {
         let former = {
             let mut inbound = self.inbound.lock();
             if inbound.state == state::ERR {
@@ -660,13 +666,9 @@ impl Qp {
         if matches!(to, state::RTS | state::SQD) {
             self.wake();
             if drained {
-                let idle = {
-                    let mut outbound = self.outbound.lock();
-                    let idle = outbound.turn == Turn::Free;
-                    outbound.notify_drained &= !idle;
-                    idle
-                };
-                if idle {
+                let mut outbound = self.outbound.lock();
+                if outbound.turn == Turn::Free && outbound.notify_drained {
+                    outbound.notify_drained = false;
                     self.raise(event::SQ_DRAINED);
                 }
             }
@@ -748,13 +750,20 @@ impl Qp {
         if let Ok(mut sends) = sends {
             core::mem::swap(&mut self.outbound.lock().sends, &mut sends);
         }
-        let receives = self.inbound.lock().receives.take();
-        drop(receives);
+        let taken = {
+            let mut inbound = self.inbound.lock();
+            (
+                inbound.receives.take(),
+                core::mem::replace(&mut inbound.arrivals, KVVec::new()),
+            )
+        };
+        drop(taken);
     }
 
     // Events.
 
-    /// Tells an event, from the task.
+    /// Tells an event, from the task. Under a lock of the queue pair, in a state that is not
+    /// RESET, or by who has the turn: the task may not be kicked once it is stopped.
     pub(crate) fn raise(&self, event: u32) {
         let mut known = self.events.load(Relaxed);
         while known & (1 << event) == 0 {

@@ -22,6 +22,10 @@ use crate::{
 };
 
 /// The answer to a request.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is used at once, and never kept"
+)]
 pub(crate) enum Verdict {
     /// It may copy; what it needs of the receive queue is its own. It ends with `conclude`,
     /// `receive_failed` or `release`.

@@ -25,6 +25,10 @@ mod responder;
 mod send;
 mod table;
 mod task;
+#[allow(
+    clippy::missing_safety_doc,
+    reason = "thunks: ib_core's rules for each operation are what they ask of their callers"
+)]
 mod verbs;
 
 use kernel::{

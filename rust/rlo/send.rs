@@ -166,11 +166,7 @@ impl Sends {
         }
         Ok(Self {
             slots,
-            pieces: KVVec::from_elem(
-                ffi::ib_sge::default(),
-                count * each as usize,
-                GFP_KERNEL,
-            )?,
+            pieces: KVVec::from_elem(ffi::ib_sge::default(), count * each as usize, GFP_KERNEL)?,
             each: each as usize,
             inline: KVVec::from_elem(0, count * inline as usize, GFP_KERNEL)?,
             inline_each: inline as usize,

@@ -167,7 +167,7 @@ pub(crate) unsafe fn describe(
     ib.num_comp_vectors = unsafe { ffi::rlo_processors() };
     ib.local_dma_lkey = if device.limits.dma_lkey { DMA_LKEY } else { 0 };
     for (to, from) in ib.node_desc.iter_mut().zip(b"rlo\0") {
-        *to = *from as _;
+        *to = *from;
     }
     // SAFETY: All are valid; ib_core copies from the tables.
     unsafe {
@@ -197,7 +197,8 @@ unsafe extern "C" fn query_device(
     // SAFETY: `ib` is valid.
     attr.sys_image_guid = unsafe { (*ib).node_guid };
     attr.max_mr_size = u64::from(limits.max_mr_pages) << kernel::page::PAGE_SHIFT;
-    attr.page_size_cap = kernel::page::PAGE_SIZE as u64;
+    // 4 KiB and all larger powers of two.
+    attr.page_size_cap = !0xfff;
     attr.max_qp = limits.max_qp;
     attr.max_qp_wr = limits.max_qp_wr;
     attr.device_cap_flags = if limits.mem_mgt {
@@ -207,9 +208,9 @@ unsafe extern "C" fn query_device(
     } | ffi::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64
         | ffi::ib_device_cap_flags_IB_DEVICE_PORT_ACTIVE_EVENT as u64
         | ffi::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64;
-    attr.kernel_cap_flags = ffi::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG as u64;
+    attr.kernel_cap_flags = u64::from(ffi::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
     if limits.dma_lkey {
-        attr.kernel_cap_flags |= ffi::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY as u64;
+        attr.kernel_cap_flags |= u64::from(ffi::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY);
     }
     attr.max_send_sge = limits.max_sge;
     attr.max_recv_sge = limits.max_sge;
@@ -326,11 +327,7 @@ unsafe extern "C" fn get_hw_stats(
     // SAFETY: `ib` is ours, and `stats` has room for all counters.
     unsafe {
         let values = Device::of(ib).counters.values();
-        core::ptr::copy_nonoverlapping(
-            values.as_ptr(),
-            (*stats).value.as_mut_ptr(),
-            values.len(),
-        );
+        core::ptr::copy_nonoverlapping(values.as_ptr(), (*stats).value.as_mut_ptr(), values.len());
     }
     Counters::COUNT as c_int
 }
@@ -686,10 +683,7 @@ unsafe fn post_one(qp: &Qp, request: *const ffi::ib_send_wr) -> Result {
             (opcode::SEND | opcode::SEND_WITH_IMM, false) => {}
             (opcode::SEND_WITH_INV, false) => {}
             (
-                opcode::WRITE
-                | opcode::WRITE_WITH_IMM
-                | opcode::READ
-                | opcode::READ_WITH_INV,
+                opcode::WRITE | opcode::WRITE_WITH_IMM | opcode::READ | opcode::READ_WITH_INV,
                 false,
             ) => {
                 let rdma = &*request.cast::<ffi::ib_rdma_wr>();
@@ -873,8 +867,9 @@ unsafe extern "C" fn map_mr_sg(
 ) -> c_int {
     // SAFETY: It was created, and the list is valid.
     unsafe {
-        own::<_, Mr>(ib).begin_map();
+        if let Err(error) = own::<_, Mr>(ib).begin_map((*ib).page_size) {
+            return error.to_errno();
+        }
         ffi::ib_sg_to_pages(ib, list, count, offset, Some(map_page))
     }
 }
-

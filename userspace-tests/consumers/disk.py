@@ -19,8 +19,16 @@ from twohosts.failure import Failure, check
 
 _SECTOR = 512
 KIB, MIB = 1024, 1 << 20
-# What a device that is gone makes of a call.
-GONE = {errno.EIO, errno.ENODEV, errno.ENXIO, errno.EROFS, errno.ETIMEDOUT, errno.ENOLINK}
+# What a device that is gone makes of a call; one of no size has no room.
+GONE = {
+    errno.EIO,
+    errno.ENODEV,
+    errno.ENXIO,
+    errno.EROFS,
+    errno.ETIMEDOUT,
+    errno.ENOLINK,
+    errno.ENOSPC,
+}
 _MOUNTS = Path("/run/consumers")
 # The memory behind the devices.
 MEMORY = Path("/dev/ram0")

@@ -65,9 +65,11 @@ HOSTS = (End("a", "va", "a", "10.0.0.1"), End("b", "vb", "b", "10.0.0.2"))
 A, B = HOSTS
 NEAR = End(None, "near", "n", "fe80::701", "52:54:00:00:07:01")
 FAR = End(None, "far", "f", "fe80::702", "52:54:00:00:07:02")
-# An end that speaks to itself.
-SELF = End(None, "lo", "0", "10.0.1.1")
-_ALL = (SELF, A, B, NEAR, FAR)
+# An end that speaks to itself. Not on lo: there rdma_cm takes no device for one of Ethernet, but for
+# rxe, whose name it knows.
+SELF = End(None, "self", "s", "10.0.7.9", "52:54:00:00:07:09")
+_OWN = (SELF, NEAR, FAR)
+_ALL = (A, B, *_OWN)
 
 
 def _gid(address: str) -> str:
@@ -127,7 +129,10 @@ def _take_others_away() -> None:
 def _join() -> None:
     lines = [
         f"link add near address {NEAR.hardware} mtu {_MTU} type veth "
-        f"peer name far address {FAR.hardware} mtu {_MTU}"
+        f"peer name far address {FAR.hardware} mtu {_MTU}",
+        f"link add self address {SELF.hardware} mtu {_MTU} type dummy",
+        "link set self up",
+        f"addr add {SELF.address}/32 dev self",
     ]
     for end, peer in ((NEAR, FAR), (FAR, NEAR)):
         lines += [
@@ -150,9 +155,10 @@ def set_up() -> None:
 
 def take_down() -> None:
     """What `set_up` has made beside the guest's own is gone."""
-    for end in (NEAR, FAR):
+    for end in _OWN:
         remove_device(end)
-    command("ip", "link", "del", NEAR.link)
+    for link in (NEAR.link, SELF.link):
+        command("ip", "link", "del", link)
 
 
 def resources() -> dict[str, int]:
@@ -161,7 +167,7 @@ def resources() -> dict[str, int]:
     SMC-R keeps its links for minutes, but not on these; and what is left of completion queues is kept
     for the next by the RDMA core.
     """
-    devices = {end.device for end in (SELF, NEAR, FAR)}
+    devices = {end.device for end in _OWN}
     found = {}
     for device in json.loads(command("rdma", "-j", "res", "show")):
         if device["ifname"] in devices:

@@ -30,6 +30,7 @@ GONE = {
     errno.ENETDOWN,
     errno.ENOLINK,
     errno.EIO,
+    errno.ENOTCONN,
 }
 
 

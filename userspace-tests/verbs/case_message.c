@@ -336,7 +336,7 @@ static void send_invalidate_nothing(struct vb_run *run)
 	TRY(completed(run, pair.q[0], 2, IB_WC_SEND));
 }
 
-/* @change of the key, or the key of a region of another protection domain: both ends see an error. */
+/* @change of the key, or a region of another protection domain: both ends see an error. */
 static void send_invalidate_wrong(struct vb_run *run, u32 change, bool other_pd)
 {
 	struct vb_options options = { };

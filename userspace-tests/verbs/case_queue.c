@@ -594,7 +594,7 @@ static void notify_solicited_error(struct vb_run *run)
 	CHECK(atomic_read(&cq->notices) == 1, "told %d times", atomic_read(&cq->notices));
 }
 
-/* Asked for the next solicited one and then for the next one: the latter counts, in either order. */
+/* Asked for the next solicited one and for the next one: the latter counts, in either order. */
 static void notify_both(struct vb_run *run)
 {
 	struct vb_pair pair;

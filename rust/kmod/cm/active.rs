@@ -192,6 +192,7 @@ impl Inner {
         match sent {
             Some(Ok(())) => {
                 self.phase = Phase::Connected;
+                self.came_about = true;
                 sock.net().stats.active_opens.inc();
                 self.start_keepalive(sock);
             }

@@ -133,9 +133,11 @@ impl Sock {
         let result = unsafe { self.connect(socket, addr, len, flags) };
         // Those of SDP may all be taken while TCP has some.
         let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
-        // Nothing is made again that had come about, or that shutdown() has ended.
+        // Nothing is made again that had come about, though nobody may have looked before it was
+        // over, or that shutdown() has ended.
         // SAFETY: `sk` is valid.
-        let shut = !unsafe { ffi::sdp_companion_attempt(self.sk()) };
+        let shut = !unsafe { ffi::sdp_companion_attempt(self.sk()) }
+            || self.look(|inner| inner.came_about);
         match result {
             Err(e) if !shut && (is_worth_tcp(e) || portless(e)) => {
                 {
@@ -190,7 +192,10 @@ impl Sock {
         let unconnected = unsafe { (*socket).state } == ffi::core::socket_state_SS_UNCONNECTED;
         let begins = unconnected && self.tcp_state() == ffi::TCP_CLOSE && self.tcp().is_none();
         if begins {
-            self.look(|inner| inner.has_way_out = true);
+            self.look(|inner| {
+                inner.has_way_out = true;
+                inner.came_about = false;
+            });
             // SAFETY: `lock_sock` is held; `addr` by the caller's promise.
             unsafe { ffi::sdp_companion_begin(self.sk(), addr.cast(), len as c_int) };
         }

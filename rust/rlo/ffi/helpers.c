@@ -8,6 +8,9 @@
 #include <linux/mm.h>
 #include <linux/platform_device.h>
 #include <net/addrconf.h>
+#include <net/arp.h>
+#include <net/ndisc.h>
+#include <net/neighbour.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_verbs.h>
@@ -148,6 +151,30 @@ int rlo_av_init(struct rlo_av *av, const struct rdma_ah_attr *attr)
 	av->traffic_class = grh->traffic_class;
 	av->hop_limit = grh->hop_limit;
 	return 0;
+}
+
+void rlo_av_resolve(struct rlo_av *av)
+{
+	struct neigh_table *table = &arp_tbl;
+	const u8 *address = av->dgid.raw + 12;
+	struct net_device *ndev;
+	struct neighbour *neighbour = NULL;
+
+	if (!ipv6_addr_v4mapped((const struct in6_addr *)&av->dgid)) {
+		if (!IS_ENABLED(CONFIG_IPV6))
+			return;
+		table = &nd_tbl;
+		address = av->dgid.raw;
+	}
+	rcu_read_lock();
+	ndev = rdma_read_gid_attr_ndev_rcu(av->sgid_attr);
+	if (!IS_ERR(ndev))
+		neighbour = neigh_lookup(table, address, ndev);
+	if (neighbour) {
+		neigh_ha_snapshot(av->dmac, neighbour, ndev);
+		neigh_release(neighbour);
+	}
+	rcu_read_unlock();
 }
 
 void rlo_av_put(struct rlo_av *av)
@@ -293,6 +320,8 @@ struct device *rlo_bus_create(int id, unsigned int bits)
 		return ERR_PTR(ret);
 	}
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
+	/* A region's pages start where pages start, in the kernel's copies as well. */
+	dma_set_min_align_mask(&pdev->dev, PAGE_SIZE - 1);
 	return &pdev->dev;
 }
 

@@ -69,6 +69,11 @@ struct rlo_av {
 
 /* -EINVAL where the attributes name no GID, -ENODEV where its interface is gone. */
 int rlo_av_init(struct rlo_av *av, const struct rdma_ah_attr *attr);
+/*
+ * Asks the neighbour tables for the hardware address. For who knows the peer's GID
+ * alone. In process context.
+ */
+void rlo_av_resolve(struct rlo_av *av);
 void rlo_av_put(struct rlo_av *av);
 
 enum rlo_frame_kind {

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import disk
 import fabric
 import limits
 import nvme
 from fabric import FAR, NEAR, End
-from register import scenario
+from register import Skip, scenario
 from twohosts.failure import check
 
 WRITERS = 4
@@ -55,6 +57,11 @@ def nvme_disconnects_under_load() -> str:
 
 def _removed(end: End) -> str:
     nvme.needed()
+    if not Path("/sys/module/nvme_rdma/initstate").exists():
+        # Clients of a device are told in the reverse order of their registration. Linked into the
+        # kernel, NVMe's is older than rdma_cm's, which is told first and waits for identifiers that
+        # NVMe gives up when it is told.
+        raise Skip("NVMe over RDMA is not a module: a removal waits for itself, whatever the device")
     with fabric.device_afterwards(end):
         with nvme.target(FAR), nvme.host(NEAR, FAR, **PATIENT) as host:
             writers = disk.Writers(host.disk, WRITERS)

@@ -8,6 +8,7 @@ import struct
 
 import fabric
 import limits
+import network
 import smc
 import streams
 from fabric import A, B, End
@@ -73,8 +74,10 @@ def _removed(end: End) -> str:
                 limits.seconds(10),
                 lambda: all(way.received > 100_000 for way in ways),
             )
-        fabric.remove_device(end)
+        # It waits for the programs: links live as long as there are sockets that used them.
+        removal = network.removal(end.device)
         took = _end_of(pairs, ways)
+        removal.end()
         # Without a device it is TCP that carries.
         before = smc.counts("a")
         pair = connect(1)[0]

@@ -31,7 +31,8 @@ WRONG: dict[str, Send] = {
     "MSeq of the far future": lambda talk: talk.send(Mid.DATA, b"abc", mseq=2**31),
     "MSeq 2^32-1": lambda talk: talk.send(Mid.DATA, b"abc", mseq=2**32 - 1),
     "MSeqAck of one never sent": lambda talk: talk.send(Mid.DATA, b"abc", mseq_ack=1),
-    "MSeqAck of the far future": lambda talk: talk.send(Mid.DATA, b"abc", mseq_ack=2**31),
+    # From half of all numbers on it is an old one, which is no news.
+    "MSeqAck of the far future": lambda talk: talk.send(Mid.DATA, b"abc", mseq_ack=2**31 - 2),
     # Flags.
     "OOB_PRES on Data without payload": lambda talk: talk.send(flags=Flags.OOB_PRES),
     **{

@@ -128,14 +128,15 @@ def abort_in_transfer(scene: Scene) -> None:
     scene.is_violation(victim, b"unread")
 
 
-def _repeated(name: str, first: tuple[Mid, bytes], second: tuple[Mid, bytes]) -> None:
+def _repeated(name: str, *messages: tuple[Mid, bytes]) -> None:
     @case(f"order: {name}")
     def run(scene: Scene) -> None:
-        # Without credits the module cannot answer the first of the two.
+        # One credit, which an answer may use up; without any the module cannot answer.
         victim = scene.establish(hello=scene.hello(bufs=1), posted=16)
         victim.talk.posted = 1
-        victim.talk.put(*first)
-        victim.talk.send(*second)
+        for message in messages[:-1]:
+            victim.talk.put(*message)
+        victim.talk.send(*messages[-1])
         victim.peer.expect("dreq")
         victim.peer.drep()
         scene.moved(violations=1, resets_sent=1)
@@ -143,7 +144,8 @@ def _repeated(name: str, first: tuple[Mid, bytes], second: tuple[Mid, bytes]) ->
 
 _src_avail = (Mid.SRC_AVAIL, advert(100) + b"inline")
 _ch_rcv_buf = (Mid.CH_RCV_BUF, extension(Mid.CH_RCV_BUF))
-_repeated("a second ChRcvBuf before the answer", _ch_rcv_buf, _ch_rcv_buf)
+# The first is answered with the only credit.
+_repeated("another ChRcvBuf before the answer", _ch_rcv_buf, _ch_rcv_buf, _ch_rcv_buf)
 _repeated("a second SrcAvail before the answer", _src_avail, _src_avail)
 _repeated("Data while a SrcAvail is outstanding", _src_avail, (Mid.DATA, b"x"))
 _repeated("DisConn while a SrcAvail is outstanding", _src_avail, (Mid.DIS_CONN, b""))
