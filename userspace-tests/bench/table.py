@@ -3,28 +3,48 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import layers
+from spread import Spread, number
 from streams import MIB, Rate
 from twohosts.report import say
 
 KIB = 1 << 10
 WIDTH = 26
+NARROW, WIDE = 9, 16
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
     """One way of moving bytes."""
 
     name: str
-    # By size; what was not measured is not there.
-    rates: dict[int, Rate] = field(default_factory=dict)
     # What it is made of, and cannot be faster than: the name of another row.
     raw: str = ""
     # Why there is nothing.
     absent: str = ""
+    # By size, in each round; what was not measured is not there.
+    rounds: list[dict[int, Rate]] = field(default_factory=list)
+
+    def rates(self, size: int) -> list[float]:
+        """MiB/s, of each round."""
+        return [one[size].mib_per_s for one in self.rounds if size in one]
+
+    def rate(self, size: int) -> float | None:
+        """Their median."""
+        found = self.rates(size)
+        return statistics.median(found) if found else None
+
+    def times(self, size: int) -> dict[str, float]:
+        """ms of the processors for each MiB by layer: the mean, as all rounds are one sample."""
+        found = [one[size].times for one in self.rounds if size in one and one[size].times]
+        return {
+            layer: statistics.mean(one.get(layer, 0.0) for one in found)
+            for layer in (found[0] if found else ())
+        }
 
 
 def label(size: int) -> str:
@@ -34,51 +54,50 @@ def label(size: int) -> str:
     return f"{size // KIB}K" if size >= KIB else str(size)
 
 
-def number(value: float | None) -> str:
-    """Three figures of it."""
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
 def _print(
     heading: str,
     rows: Sequence[Row],
     sizes: Sequence[int],
-    cell: Callable[[Row, int], float | None],
+    cell: Callable[[Row, int], str],
+    width: int = NARROW,
 ) -> None:
-    say(f"\n{heading:<{WIDTH}}" + "".join(f"{label(size):>9}" for size in sizes))
+    say(f"\n{heading:<{WIDTH}}" + "".join(f"{label(size):>{width}}" for size in sizes))
     for row in rows:
         if row.absent:
             say(f"  {row.name:<{WIDTH - 2}}   not available: {row.absent}")
             continue
-        cells = [number(cell(row, size)) for size in sizes]
+        cells = [cell(row, size) for size in sizes]
         if any(one != "-" for one in cells):
-            say(f"  {row.name:<{WIDTH - 2}}" + "".join(f"{one:>9}" for one in cells))
+            say(f"  {row.name:<{WIDTH - 2}}" + "".join(f"{one:>{width}}" for one in cells))
 
 
-def ratio(row: Row, other: Row | None, size: int) -> float | None:
-    """Of two rates."""
-    if other is None or size not in row.rates or size not in other.rates:
+def ratio(row: Row, other: Row | None, size: int) -> Spread | None:
+    """Of two rates, in the rounds that have both."""
+    if other is None:
         return None
-    return row.rates[size].mib_per_s / other.rates[size].mib_per_s
+    pairs = zip(row.rounds, other.rounds, strict=False)
+    return Spread.of(
+        one[size].mib_per_s / two[size].mib_per_s
+        for one, two in pairs
+        if size in one and size in two
+    )
 
 
 def show(rows: Sequence[Row], sizes: Sequence[int]) -> None:
     """Rates, what they are of others, and the processors' time."""
     find = {row.name: row for row in rows}
 
-    def rate(row: Row, size: int) -> float | None:
-        return row.rates[size].mib_per_s if size in row.rates else None
+    def beside(row: Row, other: str, size: int) -> str:
+        return str(ratio(row, find.get(other), size) or "-")
 
-    def time(row: Row, size: int) -> float | None:
-        return sum(row.rates[size].times.values()) or None if size in row.rates else None
+    def time(row: Row, size: int) -> str:
+        return number(sum(row.times(size).values()) or None)
 
     there = [row for row in rows if not row.absent]
-    _print("MiB/s", rows, sizes, rate)
+    _print("MiB/s, median", rows, sizes, lambda row, size: number(row.rate(size)))
     of_raw = "of raw; raw of a memcpy"
-    _print(of_raw, there, sizes, lambda row, size: ratio(row, find.get(row.raw), size))
-    _print("of TCP", there, sizes, lambda row, size: ratio(row, find.get("TCP"), size))
+    _print(of_raw, there, sizes, lambda row, size: beside(row, row.raw, size), WIDE)
+    _print("of TCP", there, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
     _print("processor, ms for each MiB", there, sizes, time)
 
 
@@ -87,6 +106,6 @@ def show_layers(rows: Sequence[Row], size: int) -> None:
     say(f"\nprocessor time, ms for each MiB, messages of {label(size)}")
     say(f"  {'':<{WIDTH - 2}}" + "".join(f"{name:>13}" for name in (*layers.LAYERS, "all")))
     for row in rows:
-        if size in row.rates and (times := row.rates[size].times):
+        if times := row.times(size):
             cells = [*times.values(), sum(times.values())]
             say(f"  {row.name:<{WIDTH - 2}}" + "".join(f"{cell:13.2f}" for cell in cells))
