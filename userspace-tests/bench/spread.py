@@ -9,12 +9,19 @@ from dataclasses import dataclass
 
 
 def number(value: float | None) -> str:
-    """Three figures of it, or two of what is small."""
+    """Three figures of it, or as many decimals."""
     if value is None:
         return "-"
     if value < 0.1:
-        return f"{value:.2g}"
+        return f"{value:.3f}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def short(value: float) -> str:
+    """Two figures of it, for tables with three values in a cell."""
+    if value < 1:
+        return f"{value:.{3 if value < 0.1 else 2}f}".lstrip("0").rstrip(".") or "0"
+    return f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
 @dataclass(frozen=True)
@@ -40,3 +47,7 @@ class Spread:
 
     def __str__(self) -> str:
         return f"{number(self.median)} {number(self.least)}-{number(self.most)}"
+
+    def short(self) -> str:
+        """The same in little room."""
+        return f"{short(self.median)} {short(self.least)}-{short(self.most)}"

@@ -88,16 +88,19 @@ def show(rows: Sequence[Row], sizes: Sequence[int]) -> None:
     find = {row.name: row for row in rows}
 
     def beside(row: Row, other: str, size: int) -> str:
-        return str(ratio(row, find.get(other), size) or "-")
+        found = ratio(row, find.get(other), size)
+        return found.short() if found else "-"
 
     def time(row: Row, size: int) -> str:
         return number(sum(row.times(size).values()) or None)
 
     there = [row for row in rows if not row.absent]
+    # What moves bytes to somebody else; a memcpy does not.
+    ways = [row for row in there if any(map(row.times, sizes)) and row.name != "TCP"]
     _print("MiB/s, median", rows, sizes, lambda row, size: number(row.rate(size)))
     of_raw = "of raw; raw of a memcpy"
     _print(of_raw, there, sizes, lambda row, size: beside(row, row.raw, size), WIDE)
-    _print("of TCP", there, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
+    _print("of TCP", ways, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
     _print("processor, ms for each MiB", there, sizes, time)
 
 

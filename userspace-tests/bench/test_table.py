@@ -30,14 +30,17 @@ class Table(unittest.TestCase):
     def test_figures_are_short(self) -> None:
         """Sizes and numbers."""
         self.assertEqual([table.label(size) for size in (64, 4096, 4 << 20)], ["64", "4K", "4M"])
-        self.assertEqual([spread.number(x) for x in (None, 0.00321, 0.5, 12.34, 1234.5)],
-                         ["-", "0.0032", "0.50", "12.3", "1234"])
+        self.assertEqual([spread.number(x) for x in (None, 0.0321, 0.5, 12.34, 1234.5)],
+                         ["-", "0.032", "0.50", "12.3", "1234"])
+        self.assertEqual([spread.short(x) for x in (0.0001, 0.0321, 0.996, 4.04, 12.34, 1234.5)],
+                         [".000", ".032", "1.00", "4.0", "12", "1234"])
 
     def test_a_ratio_is_of_one_round(self) -> None:
         """A round in which the machine was slow makes both slow."""
         ratio = table.ratio(row("SDP", 5, 20, 30), row("rlo SEND", 10, 50, 40), 64)
         self.assertEqual(ratio, Spread(0.5, 0.4, 0.75))
         self.assertEqual(str(ratio), "0.50 0.40-0.75")
+        self.assertEqual(ratio and ratio.short(), ".50 .40-.75")
         self.assertEqual(Spread.of_ratios([1, 4], [2, 2]), Spread(1.25, 0.5, 2.0))
 
     def test_a_ratio_needs_both(self) -> None:
