@@ -34,11 +34,7 @@ pub(crate) struct Copied {
 }
 
 /// Copies at most `len` bytes, from an offset at the one end to an offset at the other. Sleeps.
-pub(crate) fn copy(
-    from: (End<'_>, u64),
-    to: (End<'_>, u64),
-    len: usize,
-) -> Result<Copied, Fault> {
+pub(crate) fn copy(from: (End<'_>, u64), to: (End<'_>, u64), len: usize) -> Result<Copied, Fault> {
     let mut runs = [ffi::rlo_run::default(); RUNS];
     // Regions stay in use until no descriptor is under way.
     let mut pieces: [Option<(Piece, Piece)>; RUNS] = [const { None }; RUNS];

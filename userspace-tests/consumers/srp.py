@@ -108,7 +108,7 @@ def _bracketed(end: End) -> str:
 class Initiator:
     """A session with the target, and the disk that comes with it."""
 
-    def __init__(self, near: End, far: End, **timeouts: int) -> None:
+    def __init__(self, near: End, far: End, **timeouts: int | str) -> None:
         identifier = f"{int(_IDENTIFIER.read_text(), 16):016x}"
         before = {kind: set(kind.iterdir()) for kind in (_HOSTS, _REMOTE_PORTS)}
         words = (
@@ -155,7 +155,7 @@ class Initiator:
 
 
 @contextlib.contextmanager
-def initiator(near: End, far: End, **timeouts: int) -> Iterator[Initiator]:
+def initiator(near: End, far: End, **timeouts: int | str) -> Iterator[Initiator]:
     """One that is gone afterwards."""
     one = Initiator(near, far, **timeouts)
     try:

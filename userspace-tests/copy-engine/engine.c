@@ -102,7 +102,7 @@ static struct dma_async_tx_descriptor *prepare(struct dma_chan *chan, dma_addr_t
 
 	if (READ_ONCE(to_engine(chan)->is_gone) || take(&fail_prepare))
 		return NULL;
-	job = kzalloc(sizeof(*job), GFP_NOWAIT);
+	job = kzalloc_obj(*job, GFP_NOWAIT);
 	if (!job)
 		return NULL;
 	dma_async_tx_descriptor_init(&job->txd, chan);
@@ -251,7 +251,7 @@ static int probe(struct platform_device *pdev)
 	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (ret)
 		return ret;
-	engine = kzalloc(sizeof(*engine), GFP_KERNEL);
+	engine = kzalloc_obj(*engine);
 	if (!engine)
 		return -ENOMEM;
 	engine->thread = kthread_run_worker(0, NAME);

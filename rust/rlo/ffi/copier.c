@@ -250,6 +250,7 @@ static bool launch(struct flight *flight, const struct rlo_run *runs, unsigned i
 
 static bool is_over(struct flight *flight)
 {
+	/* What descriptor_done() has written is seen, and that nothing writes any more. */
 	return !atomic_read_acquire(&flight->left) || smp_load_acquire(&engine.stopped);
 }
 
@@ -266,6 +267,7 @@ static void stop(void)
 			pr_warn("rlo: copy engine %s does not answer and cannot be stopped: waiting for it\n",
 				engine.name);
 		else
+			/* No callback runs any more: after what the last ones have written. */
 			smp_store_release(&engine.stopped, true);
 		wake_up_all(&waiters);
 	}
