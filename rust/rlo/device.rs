@@ -110,6 +110,8 @@ pub(crate) struct Device {
     /// The port's address on InfiniBand; 0: the port is one of RoCE.
     pub(crate) lid: u16,
     gid: [u8; 16],
+    /// What users of the port have announced.
+    pub(crate) port_caps: Atomic<u32>,
     /// What an answer names it by. Nobody outside of this machine's memory knows it but those
     /// whose frames it has answered.
     pub(crate) token: u64,
@@ -213,6 +215,7 @@ impl Device {
                 object,
                 lid,
                 gid,
+                port_caps: Atomic::new(0),
                 token: random(),
                 bus: dma_device,
                 limits,
@@ -345,6 +348,13 @@ impl Device {
         self.lid != 0
     }
 
+    pub(crate) fn change_port_caps(&self, set: u32, clear: u32) {
+        let mut caps = self.port_caps.load(Relaxed);
+        while let Err(other) = self.port_caps.cmpxchg(caps, (caps | set) & !clear, Relaxed) {
+            caps = other;
+        }
+    }
+
     /// Whether a frame is for this port. On RoCE it is, by its hardware address.
     pub(crate) fn is_meant(&self, head: &ffi::rlo_frame) -> bool {
         if !self.is_infiniband() {
@@ -353,12 +363,19 @@ impl Device {
         match head.dlid {
             // SAFETY: Every bit pattern is a GID.
             0 => unsafe { head.dgid.raw == self.gid },
-            lid => lid == self.lid || joint::is_multicast(lid),
+            lid => lid == self.lid,
         }
     }
 
-    pub(crate) fn is_from_itself(&self, head: &ffi::rlo_frame) -> bool {
-        self.is_infiniband() && head.slid == self.lid
+    /// Whether a datagram from the wire is for this port. A group's may come back to its sender,
+    /// who has had it, and what administrators say never comes from the wire.
+    pub(crate) fn is_meant_as_datagram(&self, head: &ffi::rlo_frame) -> bool {
+        if !self.is_infiniband() {
+            return true;
+        }
+        (head.dlid == self.lid || joint::is_multicast(head.dlid))
+            && head.slid != self.lid
+            && u32::from(head.slid) != ffi::RLO_LID_SM
     }
 
     /// The largest datagram, as a code of the standard.

@@ -363,10 +363,7 @@ unsafe extern "C" fn rlo_frame_received(
                 }
             }
         }
-        // A group's datagram may come back to its sender, who has had it.
-        ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM
-            if device.is_meant(head) && !device.is_from_itself(head) =>
-        {
+        ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM if device.is_meant_as_datagram(head) => {
             crate::datagram::receive(&device, head, payload);
         }
         _ => {}

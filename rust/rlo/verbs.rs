@@ -45,6 +45,7 @@ use core::mem::{
 use kernel::{
     prelude::*,
     sync::{
+        atomic::Relaxed,
         Arc,
         ArcBorrow, //
     },
@@ -106,6 +107,7 @@ const OPS: ffi::ib_device_ops = ffi::ib_device_ops {
     post_srq_recv: Some(post_srq_recv),
     query_device: Some(query_device),
     query_port: Some(query_port),
+    modify_port: Some(modify_port),
     query_gid: Some(query_gid),
     query_pkey: Some(query_pkey),
     get_port_immutable: Some(get_port_immutable),
@@ -254,12 +256,31 @@ unsafe extern "C" fn query_port(
         attr.active_mtu = ffi::ib_mtu_IB_MTU_4096;
         attr.phys_mtu = 4096;
         attr.gid_tbl_len = 256;
-        attr.port_cap_flags = 1 << 16;
+        attr.port_cap_flags = Device::of(ib).port_caps.load(Relaxed);
         attr.max_msg_sz = 1 << 31;
         attr.pkey_tbl_len = 1;
         attr.max_vl_num = 1;
         ffi::rlo_port_state(ib, attr)
     }
+}
+
+/// What users of the port announce: connection managers, and targets of SRP.
+unsafe extern "C" fn modify_port(
+    ib: *mut ffi::ib_device,
+    port: u32,
+    mask: c_int,
+    change: *mut ffi::ib_port_modify,
+) -> c_int {
+    if port != 1 {
+        return EINVAL.to_errno();
+    }
+    if mask != 0 {
+        return EOPNOTSUPP.to_errno();
+    }
+    // SAFETY: `ib` is ours, and `change` valid.
+    let (device, change) = unsafe { (Device::of(ib), &*change) };
+    device.change_port_caps(change.set_port_cap_mask, change.clr_port_cap_mask);
+    0
 }
 
 unsafe extern "C" fn query_gid(
