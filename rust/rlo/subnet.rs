@@ -222,6 +222,7 @@ pub(crate) struct Administrator {
 // SAFETY: The offset is that of the field.
 unsafe impl Run for Administrator {
     const TASK_OFFSET: usize = offset_of!(Administrator, task);
+    const STOPS_OTHERS: bool = true;
 
     fn run(&self) {
         while let Some(question) = self.next_decided() {

@@ -51,9 +51,13 @@ static enum hrtimer_restart task_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task))
+void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task), bool stops)
 {
-	INIT_WORK(&task->work, task_run);
+	/* Two lock classes: one may wait for the other. */
+	if (stops)
+		INIT_WORK(&task->work, task_run);
+	else
+		INIT_WORK(&task->work, task_run);
 	task->run = run;
 	hrtimer_setup(&task->timer, task_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 }

@@ -23,8 +23,11 @@ struct rlo_task {
 int rlo_queue_create(void);
 void rlo_queue_destroy(void);
 
-/* run is called in process context, once at a time for a task. */
-void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task));
+/*
+ * run is called in process context, once at a time for a task. With stops it may
+ * stop tasks that were made without.
+ */
+void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task), bool stops);
 /* From any context. */
 void rlo_task_kick(struct rlo_task *task);
 /* From any context; a later call replaces the time. */
