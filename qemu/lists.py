@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The lists of what runs in guests: suite.list, soak.list and apps.list of userspace-tests.
 
-A line is NAME TOPOLOGY DEVICE NEEDS COMMAND. TOPOLOGY is netns or two, DEVICE is rxe or rlo.
+A line is NAME TOPOLOGY DEVICE NEEDS COMMAND. TOPOLOGY is netns or two, DEVICE is rxe, rlo, or
+rlo_ib, which is rlo with ports of InfiniBand.
 NEEDS are further Debian packages for the guest; as module:DIR, modules beside sdp.ko that are
 built from a directory of userspace-tests; as built:FILE, what a script there builds from a source
 package; as append:WORD, a word of the kernel's command line; separated by commas, or a dash. COMMAND runs in a shell in the guest, in userspace-tests/
@@ -15,7 +16,7 @@ import os
 from dataclasses import dataclass
 
 TOPOLOGIES = ("netns", "two")
-DEVICES = ("rxe", "rlo")
+DEVICES = ("rxe", "rlo", "rlo_ib")
 
 
 class Wrong(Exception):
@@ -44,17 +45,17 @@ def parse(lines, where):
         if line.startswith("+"):
             words = line[1:].split(None, 2)
             if len(words) != 3 or not entries:
-                raise Wrong(f"{where}:{number}: expected + NAME rxe|rlo COMMAND, behind another line")
+                raise Wrong(f"{where}:{number}: expected + NAME rxe|rlo|rlo_ib COMMAND, behind another line")
             first = entries[-1]
             entry = Entry(words[0], first.topology, words[1], first.needs, words[2].strip(), first.guest)
         else:
             words = line.split(None, 4)
             if len(words) != 5:
-                raise Wrong(f"{where}:{number}: expected NAME netns|two rxe|rlo NEEDS COMMAND")
+                raise Wrong(f"{where}:{number}: expected NAME netns|two rxe|rlo|rlo_ib NEEDS COMMAND")
             needs = () if words[3] == "-" else tuple(words[3].split(","))
             entry = Entry(*words[:3], needs, words[4].strip(), words[0])
         if entry.topology not in TOPOLOGIES or entry.device not in DEVICES:
-            raise Wrong(f"{where}:{number}: expected netns|two and rxe|rlo")
+            raise Wrong(f"{where}:{number}: expected netns|two and rxe|rlo|rlo_ib")
         if entry.topology == "two" and entry.device != "rxe":
             raise Wrong(f"{where}:{number}: rlo joins interfaces of one machine only")
         if entry.name in {other.name for other in entries}:
@@ -91,5 +92,5 @@ def guests(entries):
 
 def device(entries):
     """The device of a guest that runs these, as qemu/vm is told."""
-    kinds = {entry.device for entry in entries}
-    return kinds.pop() if len(kinds) == 1 else "both"
+    kinds = [entry.device for entry in entries]
+    return "both" if "rxe" in kinds and set(kinds) != {"rxe"} else kinds[0]

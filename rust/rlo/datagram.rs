@@ -33,6 +33,7 @@ use crate::{
         Request,
         Target, //
     },
+    subnet, //
 };
 use kernel::{
     prelude::*,
@@ -41,15 +42,22 @@ use kernel::{
 
 /// What stands before the payload in a receive.
 const GRH: u64 = 40;
-const GSI_QKEY: u32 = 0x8001_0000;
+pub(crate) const GSI_QKEY: u32 = 0x8001_0000;
 /// More than an interface takes is never asked for.
 const MAX_LEN: u64 = 4096;
 
 /// An address handle.
 pub(crate) struct Ah {
     pub(crate) av: Av,
+    /// What it was made of, but for the entry of the GID.
+    pub(crate) attr: ffi::rdma_ah_attr,
     pub(crate) pd: usize,
 }
+
+// SAFETY: The only pointer in `attr` is not there.
+unsafe impl Send for Ah {}
+// SAFETY: As above, and nothing in it changes.
+unsafe impl Sync for Ah {}
 
 /// Sends a datagram; the status it completes with. One that gets lost was sent.
 pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
@@ -77,6 +85,9 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
     if request.head.is_solicited() {
         flags |= ffi::RLO_FRAME_SOLICITED;
     }
+    if ah.av.0.has_grh != 0 {
+        flags |= ffi::RLO_FRAME_GRH;
+    }
     let head = ffi::rlo_frame {
         magic: ffi::RLO_FRAME_MAGIC,
         kind: ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM as u16,
@@ -91,6 +102,8 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
         traffic_class: ah.av.0.traffic_class,
         hop_limit: ah.av.0.hop_limit,
         pkey: 0xffff,
+        slid: ah.av.0.slid,
+        dlid: ah.av.0.dlid,
         ..Default::default()
     };
     let gather = |payload: &mut [u8]| {
@@ -121,15 +134,24 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
         true
     };
     device.counters.datagrams_sent.one();
-    if ah.av.is_own() {
+    let administrator = ah.av.is_administrator();
+    let multicast = ah.av.is_multicast();
+    if ah.av.is_own() || administrator || multicast {
         let Ok(mut payload) = KVec::from_elem(0u8, len as usize, GFP_KERNEL) else {
             return status::SUCCESS;
         };
         if !gather(&mut payload) {
             return status::LOC_PROT_ERR;
         }
+        if administrator {
+            subnet::ask(device, &head, &payload);
+            return status::SUCCESS;
+        }
+        // Members of a group here get it as well.
         receive(device, &head, &payload);
-        return status::SUCCESS;
+        if !multicast {
+            return status::SUCCESS;
+        }
     }
     let mut good = true;
     joint::send(&ah.av, &head, |payload| {
@@ -146,18 +168,30 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
 
 /// A datagram has come in.
 pub(crate) fn receive(device: &Arc<Device>, head: &ffi::rlo_frame, payload: &[u8]) {
-    if deliver(device, head, payload).is_some() {
+    if device.is_infiniband() && joint::is_multicast(head.dlid) {
+        // SAFETY: Every bit pattern is a GID.
+        let gid = unsafe { head.dgid.raw };
+        device
+            .groups
+            .each(gid, |number| deliver_counted(device, number, head, payload));
+    } else {
+        deliver_counted(device, head.dest_qpn, head, payload);
+    }
+}
+
+fn deliver_counted(device: &Arc<Device>, number: u32, head: &ffi::rlo_frame, payload: &[u8]) {
+    if deliver(device, number, head, payload).is_some() {
         device.counters.datagrams_received.one();
     } else {
         device.counters.datagrams_dropped.one();
     }
 }
 
-fn deliver(device: &Arc<Device>, head: &ffi::rlo_frame, payload: &[u8]) -> Option<()> {
+fn deliver(device: &Arc<Device>, number: u32, head: &ffi::rlo_frame, payload: &[u8]) -> Option<()> {
     if device.is_silent() {
         return None;
     }
-    let qp = device.qp(head.dest_qpn)?;
+    let qp = device.qp(number)?;
     if !qp.shape.datagrams {
         return None;
     }
@@ -213,10 +247,17 @@ fn deliver(device: &Arc<Device>, head: &ffi::rlo_frame, payload: &[u8]) -> Optio
     }
     entry.byte_len = len as u32;
     entry.src_qp = head.src_qpn;
-    entry.wc_flags =
-        (ffi::ib_wc_flags_IB_WC_GRH | ffi::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE) as i32;
-    // SAFETY: `head` is valid.
-    entry.network_hdr_type = unsafe { ffi::rlo_network_type(head) };
+    if device.is_infiniband() {
+        entry.slid = head.slid.into();
+        if u32::from(head.flags) & ffi::RLO_FRAME_GRH != 0 {
+            entry.wc_flags = ffi::ib_wc_flags_IB_WC_GRH as i32;
+        }
+    } else {
+        entry.wc_flags =
+            (ffi::ib_wc_flags_IB_WC_GRH | ffi::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE) as i32;
+        // SAFETY: `head` is valid.
+        entry.network_hdr_type = unsafe { ffi::rlo_network_type(head) };
+    }
     entry.port_num = 1;
     if u32::from(head.flags) & ffi::RLO_FRAME_IMMEDIATE != 0 {
         entry.wc_flags |= ffi::ib_wc_flags_IB_WC_WITH_IMM as i32;

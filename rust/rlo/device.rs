@@ -11,10 +11,15 @@ use crate::{
         Files, //
     },
     ffi,
-    joint::Joint,
+    group::Groups,
+    joint::{
+        self,
+        Joint, //
+    },
     mr::Mr,
     qp::Qp,
     receive::MAX_PIECES,
+    subnet::Administrator,
     table::Table,
     task,
     verbs, //
@@ -102,6 +107,11 @@ impl Drop for Bus {
 #[pin_data]
 pub(crate) struct Device {
     object: *mut ffi::rlo_device_object,
+    /// The port's address on InfiniBand; 0: the port is one of RoCE.
+    pub(crate) lid: u16,
+    gid: [u8; 16],
+    /// What users of the port have announced.
+    pub(crate) port_caps: Atomic<u32>,
     /// What an answer names it by. Nobody outside of this machine's memory knows it but those
     /// whose frames it has answered.
     pub(crate) token: u64,
@@ -119,6 +129,10 @@ pub(crate) struct Device {
     gsi: SpinLockIrq<Option<Arc<Qp>>>,
     #[pin]
     pub(crate) joints: SpinLockIrq<KVVec<Arc<Joint>>>,
+    #[pin]
+    pub(crate) groups: Groups,
+    #[pin]
+    pub(crate) administrator: Administrator,
     #[pin]
     own: SpinLockIrq<Option<Own>>,
 }
@@ -146,9 +160,10 @@ impl Device {
         root: *mut ffi::dentry,
         name: *const c_char,
         ndev: *mut ffi::net_device,
+        infiniband: bool,
     ) -> Result {
         // SAFETY: `ndev` is valid.
-        let object = unsafe { ffi::rlo_device_alloc(ndev) };
+        let object = unsafe { ffi::rlo_device_alloc(ndev, infiniband) };
         if object.is_null() {
             return Err(ENOMEM);
         }
@@ -188,9 +203,19 @@ impl Device {
             .map_or(core::ptr::null_mut(), |bus| bus.0.as_ptr());
         let limits = Limits::current();
         let max_qp = limits.max_qp;
+        let mut gid = ffi::ib_gid::default();
+        // SAFETY: All are valid, and the object is nobody else's yet. Every bit pattern is a GID.
+        let (lid, gid) = unsafe {
+            ffi::rlo_guid(ndev, &mut (*object).ib.node_guid);
+            ffi::rlo_port_gid(object, &mut gid);
+            ((*object).lid, gid.raw)
+        };
         let own = Arc::pin_init(
             pin_init!(Self {
                 object,
+                lid,
+                gid,
+                port_caps: Atomic::new(0),
                 token: random(),
                 bus: dma_device,
                 limits,
@@ -201,6 +226,8 @@ impl Device {
                 regions <- Table::new(FIRST_REGION, MAX_REGIONS),
                 gsi <- new_spinlock_irq!(None),
                 joints <- new_spinlock_irq!(KVVec::new()),
+                groups <- Groups::new(),
+                administrator <- Administrator::new(),
                 own <- new_spinlock_irq!(None),
             }),
             GFP_KERNEL,
@@ -215,7 +242,7 @@ impl Device {
         // `dealloc_driver` takes it back.
         unsafe {
             (*object).own = own.clone().into_raw().cast();
-            verbs::describe(&mut (*object).ib, ndev, &own);
+            verbs::describe(&mut (*object).ib, &own);
             ffi::rlo_device_list(object);
             let result = to_result(ffi::rlo_device_register(object, name, dma_device));
             if result.is_err() {
@@ -237,6 +264,8 @@ impl Device {
             if (*object).own.is_null() {
                 return;
             }
+            // What waits for an answer holds the device, and asks by its interface.
+            Self::of(object.cast()).administrator.stop();
             ffi::rlo_device_unlist(object);
             let own: Arc<Self> = Arc::from_raw((*object).own.cast());
             (*object).own = core::ptr::null();
@@ -309,6 +338,59 @@ impl Device {
             ffi::rlo_device_each(Some(callback), core::ptr::from_mut(&mut search).cast(), dev);
         }
         search.found
+    }
+
+    pub(crate) fn object(&self) -> *mut ffi::rlo_device_object {
+        self.object
+    }
+
+    pub(crate) fn is_infiniband(&self) -> bool {
+        self.lid != 0
+    }
+
+    pub(crate) fn change_port_caps(&self, set: u32, clear: u32) {
+        let mut caps = self.port_caps.load(Relaxed);
+        while let Err(other) = self.port_caps.cmpxchg(caps, (caps | set) & !clear, Relaxed) {
+            caps = other;
+        }
+    }
+
+    /// Whether a frame is for this port. On RoCE it is, by its hardware address.
+    pub(crate) fn is_meant(&self, head: &ffi::rlo_frame) -> bool {
+        if !self.is_infiniband() {
+            return true;
+        }
+        match head.dlid {
+            // SAFETY: Every bit pattern is a GID.
+            0 => unsafe { head.dgid.raw == self.gid },
+            lid => lid == self.lid,
+        }
+    }
+
+    /// Whether a datagram from the wire is for this port. A group's may come back to its sender,
+    /// who has had it, and what administrators say never comes from the wire.
+    pub(crate) fn is_meant_as_datagram(&self, head: &ffi::rlo_frame) -> bool {
+        if !self.is_infiniband() {
+            return true;
+        }
+        (head.dlid == self.lid || joint::is_multicast(head.dlid))
+            && head.slid != self.lid
+            && u32::from(head.slid) != ffi::RLO_LID_SM
+    }
+
+    /// The largest datagram, as a code of the standard.
+    pub(crate) fn mtu(&self) -> u8 {
+        let mut attr = ffi::ib_port_attr::default();
+        // SAFETY: The device is registered while somebody asks.
+        match unsafe { ffi::rlo_port_state(self.object.cast(), &mut attr) } {
+            0 => attr.active_mtu as u8,
+            _ => ffi::ib_mtu_IB_MTU_256 as u8,
+        }
+    }
+
+    /// The GID of a port of InfiniBand.
+    pub(crate) fn gid(&self) -> [u8; 16] {
+        self.gid
     }
 
     /// Where a device address leads.

@@ -7,6 +7,9 @@
 //! VLANs and filters, as it does about every other frame. While queue pairs use the answer the
 //! question is repeated; where three in a row stay without one, the peer is out of reach.
 //!
+//! On InfiniBand the frame goes to the interface that has the LID. Where only a GID is known it
+//! is a broadcast, which the owner of the GID answers.
+//!
 //! Contexts: [`Joint::join`] and [`Joint::leave`] sleep; the rest works in any.
 
 use crate::{
@@ -43,17 +46,49 @@ unsafe impl Sync for Av {}
 impl Av {
     /// # Safety
     ///
-    /// `attr` is valid, and its GID's entry held by the caller meanwhile.
-    pub(crate) unsafe fn new(attr: *const ffi::rdma_ah_attr) -> Result<Self> {
+    /// `attr` is valid, and its GID's entry held by the caller meanwhile; `device` is registered
+    /// until the address is dropped.
+    pub(crate) unsafe fn new(device: &Device, attr: *const ffi::rdma_ah_attr) -> Result<Self> {
         let mut av = ffi::rlo_av::default();
-        // SAFETY: Both are valid.
-        kernel::error::to_result(unsafe { ffi::rlo_av_init(&mut av, attr) })?;
+        // SAFETY: All are valid.
+        let made = unsafe { ffi::rlo_av_init(&mut av, device.object(), attr) };
+        kernel::error::to_result(made)?;
         Ok(Self(av))
+    }
+
+    /// The way to whoever has a GID, from a port of InfiniBand.
+    ///
+    /// # Safety
+    ///
+    /// `device` is registered until the address is dropped.
+    pub(crate) unsafe fn search(device: &Device, dgid: [u8; 16]) -> Self {
+        let mut av = ffi::rlo_av::default();
+        let dgid = ffi::ib_gid { raw: dgid };
+        // SAFETY: All are valid.
+        unsafe { ffi::rlo_av_search(&mut av, device.object(), &dgid) };
+        Self(av)
+    }
+
+    pub(crate) fn is_infiniband(&self) -> bool {
+        self.0.slid != 0
     }
 
     /// Whether it leads back to its own interface.
     pub(crate) fn is_own(&self) -> bool {
+        if self.is_infiniband() {
+            return self.0.slid == self.0.dlid;
+        }
         self.0.smac == self.0.dmac
+    }
+
+    /// Whether it leads to a group.
+    pub(crate) fn is_multicast(&self) -> bool {
+        self.is_infiniband() && is_multicast(self.0.dlid)
+    }
+
+    /// Whether it leads to the subnet administrator.
+    pub(crate) fn is_administrator(&self) -> bool {
+        self.is_infiniband() && u32::from(self.0.dlid) == ffi::RLO_LID_SM
     }
 
     pub(crate) fn sgid(&self) -> [u8; 16] {
@@ -68,6 +103,9 @@ impl Av {
 
     /// Whether what goes by `other` comes from where this one goes to.
     pub(crate) fn is_reverse_of(&self, other: &Self) -> bool {
+        if self.is_infiniband() {
+            return self.0.slid == other.0.dlid && self.0.dlid == other.0.slid;
+        }
         self.sgid() == other.dgid() && self.dgid() == other.sgid() && self.0.dmac == other.0.smac
     }
 }
@@ -77,6 +115,11 @@ impl Drop for Av {
         // SAFETY: By the type invariant.
         unsafe { ffi::rlo_av_put(&mut self.0) }
     }
+}
+
+/// Whether a LID is that of a group.
+pub(crate) fn is_multicast(lid: u16) -> bool {
+    (ffi::RLO_LID_MULTICAST..ffi::RLO_LID_PERMISSIVE).contains(&u32::from(lid))
 }
 
 /// Between the first questions, in nanoseconds; doubled until `SLOW`.
@@ -138,7 +181,7 @@ unsafe impl Run for Joint {
 impl Joint {
     /// The way that `av` describes: one that is known already, or a new one.
     pub(crate) fn join(device: &Arc<Device>, mut av: Av) -> Result<Arc<Self>> {
-        if !av.is_own() && av.0.dmac == [0; 6] {
+        if !av.is_infiniband() && !av.is_own() && av.0.dmac == [0; 6] {
             // SMC-R's server has no hardware address of its peer, unless that has RoCE v1, too.
             // SAFETY: By the invariant of `Av`.
             unsafe { ffi::rlo_av_resolve(&mut av.0) };
@@ -147,6 +190,7 @@ impl Joint {
             joint.av.0.sgid_attr == av.0.sgid_attr
                 && joint.av.0.dmac == av.0.dmac
                 && joint.av.0.smac == av.0.smac
+                && joint.av.0.dlid == av.0.dlid
                 && joint.av.dgid() == av.dgid()
         }) {
             known.state.lock().users += 1;
@@ -203,11 +247,23 @@ impl Joint {
         self.state.lock().peer.clone()
     }
 
+    /// The device whose ways it is one of.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Whether the device at the other end can be reached.
+    pub(crate) fn has_peer(&self) -> bool {
+        self.state.lock().peer.is_some()
+    }
+
     fn ask(&self) {
         let mut head = ffi::rlo_frame {
             magic: ffi::RLO_FRAME_MAGIC,
             kind: ffi::rlo_frame_kind_RLO_FRAME_PING as u16,
             nonce: self.nonce,
+            slid: self.av.0.slid,
+            dlid: self.av.0.dlid,
             ..Default::default()
         };
         head.sgid = self.av.0.sgid;
@@ -278,9 +334,13 @@ unsafe extern "C" fn rlo_frame_received(
     let Some(device) = Device::on(dev) else {
         return;
     };
+    // Ports of the two link layers have nothing to do with each other.
+    if (head.slid != 0) != device.is_infiniband() {
+        return;
+    }
     match u32::from(head.kind) {
         ffi::rlo_frame_kind_RLO_FRAME_PING => {
-            if device.is_silent() {
+            if device.is_silent() || !device.is_meant(head) {
                 return;
             }
             let answer = ffi::rlo_frame {
@@ -303,7 +363,9 @@ unsafe extern "C" fn rlo_frame_received(
                 }
             }
         }
-        ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM => crate::datagram::receive(&device, head, payload),
+        ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM if device.is_meant_as_datagram(head) => {
+            crate::datagram::receive(&device, head, payload);
+        }
         _ => {}
     }
 }

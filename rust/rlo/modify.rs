@@ -165,7 +165,10 @@ pub(crate) unsafe fn modify(qp: &Qp, attr: &ffi::ib_qp_attr, mask: u32) -> Resul
     let joint = if connects {
         qp.reserve_arrivals(&qp.shape.device)?;
         // SAFETY: As the caller promises.
-        let av = unsafe { Av::new(&attr.ah_attr)? };
+        let av = unsafe { Av::new(&qp.shape.device, &attr.ah_attr)? };
+        if av.is_multicast() {
+            return Err(EINVAL);
+        }
         Some(Joint::join(&qp.shape.device, av)?)
     } else {
         None

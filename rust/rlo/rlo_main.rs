@@ -14,6 +14,7 @@ mod datagram;
 mod device;
 mod faults;
 mod ffi;
+mod group;
 mod joint;
 mod memory;
 mod modify;
@@ -24,6 +25,7 @@ mod receive;
 mod requester;
 mod responder;
 mod send;
+mod subnet;
 mod table;
 mod task;
 #[allow(
@@ -117,12 +119,16 @@ impl kernel::Module for Rlo {
 ///
 /// Both are valid for the call.
 #[no_mangle]
-unsafe extern "C" fn rlo_link_add(name: *const c_char, ndev: *mut ffi::net_device) -> c_int {
+unsafe extern "C" fn rlo_link_add(
+    name: *const c_char,
+    ndev: *mut ffi::net_device,
+    infiniband: bool,
+) -> c_int {
     let Some(root) = ROOT.as_ref() else {
         return ENODEV.to_errno();
     };
     // SAFETY: Both are valid for the call.
-    match unsafe { device::Device::create(root.dir(), name, ndev) } {
+    match unsafe { device::Device::create(root.dir(), name, ndev, infiniband) } {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

@@ -16,6 +16,8 @@ use kernel::{
 /// `TASK_OFFSET` is the offset of a [`Task<Self>`] in `Self`.
 pub(crate) unsafe trait Run: Sync + Sized {
     const TASK_OFFSET: usize;
+    /// Whether `run` stops other tasks, none of which does that.
+    const STOPS_OTHERS: bool = false;
 
     /// In a worker; once at a time for an object; may sleep.
     fn run(&self);
@@ -43,7 +45,7 @@ impl<T: Run> Task<T> {
         pin_init!(Self {
             // SAFETY: `slot` is valid for writes, and stays where it is.
             raw <- Opaque::ffi_init(|slot| unsafe {
-                ffi::rlo_task_init(slot, Some(Self::run_cb))
+                ffi::rlo_task_init(slot, Some(Self::run_cb), T::STOPS_OTHERS)
             }),
             owner: PhantomData,
         })

@@ -45,6 +45,7 @@ use core::mem::{
 use kernel::{
     prelude::*,
     sync::{
+        atomic::Relaxed,
         Arc,
         ArcBorrow, //
     },
@@ -106,13 +107,17 @@ const OPS: ffi::ib_device_ops = ffi::ib_device_ops {
     post_srq_recv: Some(post_srq_recv),
     query_device: Some(query_device),
     query_port: Some(query_port),
+    modify_port: Some(modify_port),
     query_gid: Some(query_gid),
     query_pkey: Some(query_pkey),
     get_port_immutable: Some(get_port_immutable),
     get_link_layer: Some(get_link_layer),
+    attach_mcast: Some(attach_mcast),
+    detach_mcast: Some(detach_mcast),
     alloc_pd: Some(alloc_pd),
     dealloc_pd: Some(dealloc_pd),
     create_ah: Some(create_ah),
+    query_ah: Some(query_ah),
     destroy_ah: Some(destroy_ah),
     create_qp: Some(create_qp),
     modify_qp: Some(modify_qp),
@@ -156,12 +161,8 @@ static SRQ_OPS: Ops = Ops(ffi::ib_device_ops {
 ///
 /// # Safety
 ///
-/// `ndev` is valid for the call; `ib` is not registered.
-pub(crate) unsafe fn describe(
-    ib: &mut ffi::ib_device,
-    ndev: *mut ffi::net_device,
-    device: &Device,
-) {
+/// `ib` is not registered.
+pub(crate) unsafe fn describe(ib: &mut ffi::ib_device, device: &Device) {
     ib.phys_port_cnt = 1;
     // SAFETY: No requirements.
     ib.num_comp_vectors = unsafe { ffi::rlo_processors() };
@@ -171,7 +172,6 @@ pub(crate) unsafe fn describe(
     }
     // SAFETY: All are valid; ib_core copies from the tables.
     unsafe {
-        ffi::rlo_guid(ndev, &mut ib.node_guid);
         ffi::rlo_set_ops(ib, &DEVICE_OPS.0);
         if device.limits.srq {
             ffi::ib_set_device_ops(ib, &SRQ_OPS.0);
@@ -223,6 +223,9 @@ unsafe extern "C" fn query_device(
     attr.max_res_rd_atom = limits.max_rd_atomic.saturating_mul(limits.max_qp);
     attr.max_qp_init_rd_atom = limits.max_rd_atomic;
     attr.max_ah = 1 << 20;
+    attr.max_mcast_grp = 1 << 14;
+    attr.max_mcast_qp_attach = c_int::MAX as u32;
+    attr.max_total_mcast_qp_attach = c_int::MAX as u32;
     if limits.srq {
         attr.max_srq = 1 << 20;
         attr.max_srq_wr = limits.max_srq_wr;
@@ -253,7 +256,7 @@ unsafe extern "C" fn query_port(
         attr.active_mtu = ffi::ib_mtu_IB_MTU_4096;
         attr.phys_mtu = 4096;
         attr.gid_tbl_len = 256;
-        attr.port_cap_flags = 1 << 16;
+        attr.port_cap_flags = Device::of(ib).port_caps.load(Relaxed);
         attr.max_msg_sz = 1 << 31;
         attr.pkey_tbl_len = 1;
         attr.max_vl_num = 1;
@@ -261,14 +264,41 @@ unsafe extern "C" fn query_port(
     }
 }
 
+/// What users of the port announce: connection managers, and targets of SRP.
+unsafe extern "C" fn modify_port(
+    ib: *mut ffi::ib_device,
+    port: u32,
+    mask: c_int,
+    change: *mut ffi::ib_port_modify,
+) -> c_int {
+    if port != 1 {
+        return EINVAL.to_errno();
+    }
+    if mask != 0 {
+        return EOPNOTSUPP.to_errno();
+    }
+    // SAFETY: `ib` is ours, and `change` valid.
+    let (device, change) = unsafe { (Device::of(ib), &*change) };
+    device.change_port_caps(change.set_port_cap_mask, change.clr_port_cap_mask);
+    0
+}
+
 unsafe extern "C" fn query_gid(
-    _ib: *mut ffi::ib_device,
+    ib: *mut ffi::ib_device,
     _port: u32,
-    _index: c_int,
+    index: c_int,
     gid: *mut ffi::ib_gid,
 ) -> c_int {
-    // SAFETY: Valid. ib_core keeps the table of RoCE ports by itself.
-    unsafe { *gid = ffi::ib_gid::default() };
+    // SAFETY: Both are valid. ib_core keeps the table of RoCE ports by itself; a port of
+    // InfiniBand has one entry.
+    unsafe {
+        let device = Device::of(ib);
+        *gid = if device.is_infiniband() && index == 0 {
+            ffi::ib_gid { raw: device.gid() }
+        } else {
+            ffi::ib_gid::default()
+        };
+    }
     0
 }
 
@@ -303,8 +333,13 @@ unsafe extern "C" fn get_port_immutable(
     0
 }
 
-unsafe extern "C" fn get_link_layer(_ib: *mut ffi::ib_device, _port: u32) -> ffi::rdma_link_layer {
-    ffi::rdma_link_layer_IB_LINK_LAYER_ETHERNET
+unsafe extern "C" fn get_link_layer(ib: *mut ffi::ib_device, _port: u32) -> ffi::rdma_link_layer {
+    // SAFETY: `ib` is ours.
+    if unsafe { Device::of(ib) }.is_infiniband() {
+        ffi::rdma_link_layer_IB_LINK_LAYER_INFINIBAND
+    } else {
+        ffi::rdma_link_layer_IB_LINK_LAYER_ETHERNET
+    }
 }
 
 unsafe extern "C" fn alloc_hw_port_stats(
@@ -354,10 +389,15 @@ unsafe extern "C" fn create_ah(
         } else {
             GFP_ATOMIC
         };
-        let made = Av::new((*init).ah_attr).and_then(|av| {
+        let device = Device::of((*ib).device);
+        let made = Av::new(&device, (*init).ah_attr).and_then(|av| {
+            let mut attr = core::ptr::read((*init).ah_attr);
+            // The address has the reference to the GID, and ib_core one of its own.
+            attr.grh.sgid_attr = core::ptr::null();
             Ok(Arc::new(
                 Ah {
                     av,
+                    attr,
                     pd: (*ib).pd as usize,
                 },
                 flags,
@@ -371,6 +411,12 @@ unsafe extern "C" fn create_ah(
             Err(error) => error.to_errno(),
         }
     }
+}
+
+unsafe extern "C" fn query_ah(ib: *mut ffi::ib_ah, attr: *mut ffi::rdma_ah_attr) -> c_int {
+    // SAFETY: It was created, and `attr` is valid; both are plain C data.
+    unsafe { *attr = core::ptr::read(&own::<_, Ah>(ib).attr) };
+    0
 }
 
 unsafe extern "C" fn destroy_ah(ib: *mut ffi::ib_ah, _flags: u32) -> c_int {
@@ -765,6 +811,18 @@ unsafe fn each_receive(
         }
     }
     0
+}
+
+unsafe extern "C" fn attach_mcast(ib: *mut ffi::ib_qp, gid: *mut ffi::ib_gid, _lid: u16) -> c_int {
+    // SAFETY: It was created, and `gid` is valid. Every bit pattern is a GID.
+    let (qp, gid) = unsafe { (own::<_, Qp>(ib), (*gid).raw) };
+    errno(qp.shape.device.groups.join(gid, qp.number))
+}
+
+unsafe extern "C" fn detach_mcast(ib: *mut ffi::ib_qp, gid: *mut ffi::ib_gid, _lid: u16) -> c_int {
+    // SAFETY: As above.
+    let (qp, gid) = unsafe { (own::<_, Qp>(ib), (*gid).raw) };
+    errno(qp.shape.device.groups.leave(gid, qp.number))
 }
 
 // Memory regions.

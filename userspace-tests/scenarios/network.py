@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import limits
-from twohosts.device import KIND
+from twohosts.device import KIND, is_infiniband
 from twohosts.failure import Failure, check
 
 
@@ -287,6 +287,9 @@ def make_hosts(left: End, right: End) -> None:
 def repair() -> None:
     """Bring hosts a and b back to what they are to be, whatever was done to them."""
     check(Path("/run/netns/a").exists(), "host a is gone")
+    if is_infiniband():
+        command("topology", "device", KIND)
+        return
     for end in (A, B):
         emulate(end)
         if not exists(end.device):

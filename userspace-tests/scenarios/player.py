@@ -103,7 +103,12 @@ def perform(scenario: Scenario) -> Outcome:
 
 def selected(patterns: list[str]) -> list[Scenario]:
     """The scenarios to play."""
-    possible = [s for s in SCENARIOS.values() if device.sends_packets() or not s.packets]
+    possible = [
+        s
+        for s in SCENARIOS.values()
+        if (device.sends_packets() or not s.packets)
+        and (device.is_infiniband() or not s.infiniband)
+    ]
     if patterns:
         return [s for s in possible if any(fnmatch.fnmatch(n, p) for n in s.names() for p in patterns)]
     return [s for s in possible if limits.SOAK or not s.long]

@@ -24,6 +24,8 @@ class Scenario:
     long: bool
     # Only where bytes travel as packets, which can be lost.
     packets: bool
+    # Only where ports are of InfiniBand.
+    infiniband: bool
 
     def names(self) -> tuple[str, str]:
         """What it can be picked by: its own name, and that of the file it is in."""
@@ -33,17 +35,20 @@ class Scenario:
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def _register(run: Run, *, long: bool = False, packets: bool = False) -> Run:
+def _register(
+    run: Run, *, long: bool = False, packets: bool = False, infiniband: bool = False
+) -> Run:
     name = run.__name__
     if name in SCENARIOS:
         raise ValueError(f"two scenarios are called {name}")
-    SCENARIOS[name] = Scenario(name, run, long, packets)
+    SCENARIOS[name] = Scenario(name, run, long, packets, infiniband)
     return run
 
 
 # Make a function a scenario: of every run, of long runs (SOAK=1), and of devices that send packets,
-# which rlo does not.
+# which rlo does not; or of ports of InfiniBand.
 scenario = _register
 long_scenario = functools.partial(_register, long=True)
 packet_scenario = functools.partial(_register, packets=True)
 long_packet_scenario = functools.partial(_register, long=True, packets=True)
+infiniband_scenario = functools.partial(_register, infiniband=True)

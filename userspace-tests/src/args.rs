@@ -24,6 +24,9 @@ pub enum Device {
     Rxe,
     /// This repository's device in memory, which sends no packets
     Rlo,
+    /// The same with ports of InfiniBand
+    #[value(name = "rlo_ib")]
+    RloIb,
 }
 
 /// Runs socket cases on TCP and on AF_INET_SDP and compares what they saw.

@@ -15,15 +15,30 @@
 /* The first EtherType that IEEE 802 leaves to local experiments. */
 #define FRAME_TYPE 0x88b5
 
+/* The interface by which it goes, and the hardware address it goes to. Under RCU. */
+static struct net_device *way_of(const struct rlo_av *av, u8 dmac[ETH_ALEN])
+{
+	if (!av->slid) {
+		ether_addr_copy(dmac, av->dmac);
+		return rdma_read_gid_attr_ndev_rcu(av->sgid_attr);
+	}
+	if (!av->dlid || (av->dlid >= RLO_LID_MULTICAST && av->dlid != RLO_LID_PERMISSIVE))
+		eth_broadcast_addr(dmac);
+	else if (!rlo_lid_address(av->dlid, dmac))
+		return ERR_PTR(-ENETUNREACH);
+	return av->object->ndev;
+}
+
 struct sk_buff *rlo_frame_new(const struct rlo_av *av, const struct rlo_frame *head,
 			      void **payload)
 {
 	struct net_device *ndev;
 	struct sk_buff *skb = NULL;
 	unsigned int len = sizeof(*head) + head->len;
+	u8 dmac[ETH_ALEN];
 
 	rcu_read_lock();
-	ndev = rdma_read_gid_attr_ndev_rcu(av->sgid_attr);
+	ndev = way_of(av, dmac);
 	if (IS_ERR(ndev) || !netif_running(ndev) || len > READ_ONCE(ndev->mtu))
 		goto out;
 	skb = alloc_skb(LL_RESERVED_SPACE(ndev) + len + ndev->needed_tailroom, GFP_ATOMIC);
@@ -36,7 +51,7 @@ struct sk_buff *rlo_frame_new(const struct rlo_av *av, const struct rlo_frame *h
 	skb_put_data(skb, head, sizeof(*head));
 	if (payload)
 		*payload = skb_put(skb, head->len);
-	if (dev_hard_header(skb, ndev, FRAME_TYPE, av->dmac, ndev->dev_addr, skb->len) < 0) {
+	if (dev_hard_header(skb, ndev, FRAME_TYPE, dmac, ndev->dev_addr, skb->len) < 0) {
 		kfree_skb(skb);
 		skb = NULL;
 		goto out;
@@ -84,12 +99,16 @@ static int frame_receive(struct sk_buff *skb, struct net_device *dev, struct pac
 {
 	struct rlo_frame head;
 
-	if (skb->pkt_type != PACKET_HOST && skb->pkt_type != PACKET_LOOPBACK)
+	if (skb->pkt_type != PACKET_HOST && skb->pkt_type != PACKET_LOOPBACK &&
+	    skb->pkt_type != PACKET_BROADCAST)
 		goto drop;
 	if (skb_linearize(skb) || skb->len < sizeof(head))
 		goto drop;
 	memcpy(&head, skb->data, sizeof(head));
 	if (head.magic != RLO_FRAME_MAGIC || head.len > skb->len - sizeof(head))
+		goto drop;
+	/* RoCE has no use for broadcasts. */
+	if (skb->pkt_type == PACKET_BROADCAST && !head.slid)
 		goto drop;
 	rlo_frame_received(dev, skb, &head, skb->data + sizeof(head));
 	consume_skb(skb);
@@ -121,12 +140,25 @@ u8 rlo_network_type(const struct rlo_frame *head)
 								   RDMA_NETWORK_IPV6;
 }
 
+static void infiniband_grh_fill(struct ib_grh *grh, const struct rlo_frame *head)
+{
+	grh->version_tclass_flow = cpu_to_be32(6 << 28 | head->traffic_class << 20);
+	grh->paylen = cpu_to_be16(head->len);
+	grh->next_hdr = 0x1b;
+	grh->hop_limit = head->hop_limit;
+	grh->sgid = head->sgid;
+	grh->dgid = head->dgid;
+}
+
 void rlo_grh_fill(u8 grh[40], const struct rlo_frame *head)
 {
 	u16 len = head->len;
 
 	memset(grh, 0, 40);
-	if (rlo_network_type(head) == RDMA_NETWORK_IPV4) {
+	if (head->slid) {
+		if (head->flags & RLO_FRAME_GRH)
+			infiniband_grh_fill((struct ib_grh *)grh, head);
+	} else if (rlo_network_type(head) == RDMA_NETWORK_IPV4) {
 		struct iphdr *ip = (struct iphdr *)(grh + 20);
 
 		ip->version = 4;

@@ -7,12 +7,14 @@
 #include <linux/etherdevice.h>
 #include <linux/mm.h>
 #include <linux/platform_device.h>
+#include <linux/xarray.h>
 #include <net/addrconf.h>
 #include <net/arp.h>
 #include <net/ndisc.h>
 #include <net/neighbour.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
+#include <rdma/ib_sa.h>
 #include <rdma/ib_verbs.h>
 
 #include "helpers.h"
@@ -49,9 +51,13 @@ static enum hrtimer_restart task_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task))
+void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task), bool stops)
 {
-	INIT_WORK(&task->work, task_run);
+	/* Two lock classes: one may wait for the other. */
+	if (stops)
+		INIT_WORK(&task->work, task_run);
+	else
+		INIT_WORK(&task->work, task_run);
 	task->run = run;
 	hrtimer_setup(&task->timer, task_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 }
@@ -123,12 +129,58 @@ void *rlo_address(struct device *dev, u64 address, size_t len)
 	return first;
 }
 
-int rlo_av_init(struct rlo_av *av, const struct rdma_ah_attr *attr)
+void rlo_port_gid(const struct rlo_device_object *object, union ib_gid *gid)
+{
+	gid->global.subnet_prefix = cpu_to_be64(0xfe80ULL << 48);
+	gid->global.interface_id = object->ib.node_guid;
+}
+
+/* On InfiniBand a path is a pair of LIDs, and GIDs are for who asks for them. */
+static int infiniband_av_init(struct rlo_av *av, struct rlo_device_object *object,
+			      const struct rdma_ah_attr *attr)
+{
+	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
+
+	if (attr->type != RDMA_AH_ATTR_TYPE_IB)
+		return -EINVAL;
+	av->slid = object->lid;
+	av->dlid = rdma_ah_get_dlid(attr);
+	if (!av->dlid)
+		return -EINVAL;
+	rlo_port_gid(object, &av->sgid);
+	if (!(rdma_ah_get_ah_flags(attr) & IB_AH_GRH))
+		return 0;
+	if (grh->sgid_attr) {
+		rdma_hold_gid_attr(grh->sgid_attr);
+		av->sgid_attr = grh->sgid_attr;
+	}
+	av->dgid = grh->dgid;
+	av->traffic_class = grh->traffic_class;
+	av->hop_limit = grh->hop_limit;
+	av->has_grh = 1;
+	return 0;
+}
+
+void rlo_av_search(struct rlo_av *av, struct rlo_device_object *object,
+		   const union ib_gid *dgid)
+{
+	av->object = object;
+	av->slid = object->lid;
+	rlo_port_gid(object, &av->sgid);
+	av->dgid = *dgid;
+	av->has_grh = 1;
+}
+
+int rlo_av_init(struct rlo_av *av, struct rlo_device_object *object,
+		const struct rdma_ah_attr *attr)
 {
 	const struct ib_global_route *grh;
 	struct net_device *ndev;
 	int ret = 0;
 
+	av->object = object;
+	if (object->lid)
+		return infiniband_av_init(av, object, attr);
 	if (attr->type != RDMA_AH_ATTR_TYPE_ROCE || !(rdma_ah_get_ah_flags(attr) & IB_AH_GRH))
 		return -EINVAL;
 	grh = rdma_ah_read_grh(attr);
@@ -179,20 +231,47 @@ void rlo_av_resolve(struct rlo_av *av)
 
 void rlo_av_put(struct rlo_av *av)
 {
-	rdma_put_gid_attr(av->sgid_attr);
+	if (av->sgid_attr)
+		rdma_put_gid_attr(av->sgid_attr);
 	av->sgid_attr = NULL;
 }
 
-bool rlo_is_own(const struct rlo_av *av)
+static DEFINE_XARRAY_ALLOC1(lids);
+static u32 next_lid = 1;
+
+int rlo_lid_take(struct rlo_device_object *object)
 {
-	return ether_addr_equal(av->smac, av->dmac);
+	u32 lid;
+	int ret = xa_alloc_cyclic(&lids, &lid, object, XA_LIMIT(1, RLO_LID_SM - 1), &next_lid,
+				  GFP_KERNEL);
+
+	if (ret < 0)
+		return ret;
+	object->lid = lid;
+	return 0;
+}
+
+void rlo_lid_give(struct rlo_device_object *object)
+{
+	if (object->lid)
+		xa_erase(&lids, object->lid);
+}
+
+bool rlo_lid_address(u16 lid, u8 address[ETH_ALEN])
+{
+	struct rlo_device_object *object = xa_load(&lids, lid);
+
+	if (!object)
+		return false;
+	ether_addr_copy(address, object->ndev->dev_addr);
+	return true;
 }
 
 /* Devices that frames may be for. Read under RCU. */
 static LIST_HEAD(devices);
 static DEFINE_SPINLOCK(devices_lock);
 
-struct rlo_device_object *rlo_device_alloc(struct net_device *ndev)
+struct rlo_device_object *rlo_device_alloc(struct net_device *ndev, bool infiniband)
 {
 	struct rlo_device_object *object = ib_alloc_device(rlo_device_object, ib);
 
@@ -201,13 +280,20 @@ struct rlo_device_object *rlo_device_alloc(struct net_device *ndev)
 	INIT_LIST_HEAD(&object->list);
 	dev_hold(ndev);
 	object->ndev = ndev;
+	if (infiniband && rlo_lid_take(object) < 0) {
+		rlo_device_free(object);
+		return NULL;
+	}
 	return object;
 }
 
 void rlo_device_free(struct rlo_device_object *object)
 {
-	if (object->ndev)
+	if (object->ndev) {
+		rlo_lid_give(object);
+		synchronize_net();
 		dev_put(object->ndev);
+	}
 	ib_dealloc_device(&object->ib);
 }
 
@@ -223,6 +309,7 @@ void rlo_device_unlist(struct rlo_device_object *object)
 	spin_lock(&devices_lock);
 	list_del_rcu(&object->list);
 	spin_unlock(&devices_lock);
+	rlo_lid_give(object);
 	synchronize_net();
 	dev_put(object->ndev);
 	object->ndev = NULL;
@@ -255,12 +342,26 @@ int rlo_device_register(struct rlo_device_object *object, const char *name,
 
 int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr)
 {
+	const struct rlo_device_object *object = container_of(ib, struct rlo_device_object, ib);
 	struct net_device *ndev = ib_device_get_netdev(ib, 1);
-	int ret;
+	int ret = 0;
 
 	if (!ndev)
 		return -ENODEV;
-	ret = ib_get_eth_speed(ib, 1, &attr->active_speed, &attr->active_width);
+	if (object->lid) {
+		/* A speed that the standard has. The copies do not go by it. */
+		attr->active_speed = IB_SPEED_EDR;
+		attr->active_width = IB_WIDTH_4X;
+		attr->lid = object->lid;
+		attr->sm_lid = RLO_LID_SM;
+		attr->subnet_timeout = 18;
+		attr->gid_tbl_len = 1;
+		/* Datagrams are frames. */
+		attr->active_mtu = ib_mtu_int_to_enum(READ_ONCE(ndev->mtu) -
+						      sizeof(struct rlo_frame));
+	} else {
+		ret = ib_get_eth_speed(ib, 1, &attr->active_speed, &attr->active_width);
+	}
 	attr->state = ib_get_curr_port_state(ndev);
 	if (attr->state == IB_PORT_ACTIVE)
 		attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
@@ -288,7 +389,9 @@ void rlo_set_ops(struct ib_device *ib, const struct ib_device_ops *ops)
 
 void rlo_immutable(struct ib_port_immutable *immutable, const struct ib_port_attr *attr)
 {
-	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	/* No queue pair 0: the subnet's manager has nothing to set here. */
+	immutable->core_cap_flags = attr->lid ? RDMA_CORE_PORT_IBA_IB & ~RDMA_CORE_CAP_IB_SMI :
+						RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
 	immutable->pkey_tbl_len = attr->pkey_tbl_len;
 	immutable->gid_tbl_len = attr->gid_tbl_len;
 	immutable->max_mad_size = IB_MGMT_MAD_SIZE;

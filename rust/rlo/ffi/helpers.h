@@ -23,8 +23,11 @@ struct rlo_task {
 int rlo_queue_create(void);
 void rlo_queue_destroy(void);
 
-/* run is called in process context, once at a time for a task. */
-void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task));
+/*
+ * run is called in process context, once at a time for a task. With stops it may
+ * stop tasks that were made without.
+ */
+void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task), bool stops);
 /* From any context. */
 void rlo_task_kick(struct rlo_task *task);
 /* From any context; a later call replaces the time. */
@@ -56,19 +59,38 @@ u64 rlo_random(void);
  */
 void *rlo_address(struct device *dev, u64 address, size_t len);
 
-/* From where to where a queue pair or a datagram goes. Holds the GID's entry. */
+struct rlo_device_object;
+
+/*
+ * From where to where a queue pair or a datagram goes. Holds the GID's entry, if
+ * there is one: on InfiniBand LIDs are enough.
+ */
 struct rlo_av {
 	const struct ib_gid_attr *sgid_attr;
+	/* Of our own port. It outlives the address. */
+	struct rlo_device_object *object;
 	union ib_gid sgid;
 	union ib_gid dgid;
+	/* RoCE: hardware addresses. */
 	u8 smac[ETH_ALEN];
 	u8 dmac[ETH_ALEN];
+	/* InfiniBand: LIDs. slid is 0 on RoCE. dlid 0 is whoever has the GID. */
+	u16 slid;
+	u16 dlid;
 	u8 traffic_class;
 	u8 hop_limit;
+	u8 has_grh;
 };
 
-/* -EINVAL where the attributes name no GID, -ENODEV where its interface is gone. */
-int rlo_av_init(struct rlo_av *av, const struct rdma_ah_attr *attr);
+/*
+ * -EINVAL where the attributes name no GID and the port is none of InfiniBand,
+ * -ENODEV where the GID's interface is gone.
+ */
+int rlo_av_init(struct rlo_av *av, struct rlo_device_object *object,
+		const struct rdma_ah_attr *attr);
+/* To whoever has a GID. Of a port of InfiniBand. */
+void rlo_av_search(struct rlo_av *av, struct rlo_device_object *object,
+		   const union ib_gid *dgid);
 /*
  * Asks the neighbour tables for the hardware address. For who knows the peer's GID
  * alone. In process context.
@@ -84,6 +106,8 @@ enum rlo_frame_kind {
 
 #define RLO_FRAME_IMMEDIATE 1
 #define RLO_FRAME_SOLICITED 2
+/* Of InfiniBand: the receiver gets the GIDs, too. */
+#define RLO_FRAME_GRH 4
 
 /*
  * What goes over the interfaces: proof that one can be reached from the other, and
@@ -105,6 +129,10 @@ struct rlo_frame {
 	u8 traffic_class;
 	u8 hop_limit;
 	u16 pkey;
+	/* 0 between ports of RoCE. */
+	u16 slid;
+	u16 dlid;
+	u32 reserved;
 };
 
 #define RLO_FRAME_MAGIC 0x726c6f31
@@ -120,7 +148,10 @@ void rlo_frame_answer(struct sk_buff *to, const struct rlo_frame *head);
 /* With interrupts on. Takes the frame. */
 void rlo_frame_send(struct sk_buff *skb);
 
-/* The 40 bytes before a datagram's payload: the IP header of RoCE v2. */
+/*
+ * The 40 bytes before a datagram's payload: the IP header of RoCE v2, or the GRH of
+ * InfiniBand, if there is one.
+ */
 void rlo_grh_fill(u8 grh[40], const struct rlo_frame *head);
 /* RDMA_NETWORK_IPV4 or RDMA_NETWORK_IPV6. */
 u8 rlo_network_type(const struct rlo_frame *head);
@@ -134,10 +165,28 @@ struct rlo_device_object {
 	const void *own;
 	struct net_device *ndev;
 	struct list_head list;
+	/* The port's address on InfiniBand; 0: the port is one of RoCE. */
+	u16 lid;
 };
 
-/* Holds the interface. */
-struct rlo_device_object *rlo_device_alloc(struct net_device *ndev);
+/*
+ * LIDs are numbers of the machine, so that none is given twice. The one of the
+ * subnet administrator stands for one in each device.
+ */
+#define RLO_LID_SM 0xbfff
+/* From here on they stand for multicast groups. */
+#define RLO_LID_MULTICAST 0xc000
+#define RLO_LID_PERMISSIVE 0xffff
+
+int rlo_lid_take(struct rlo_device_object *object);
+/* The holder may be looked at until a grace period of RCU is over. */
+void rlo_lid_give(struct rlo_device_object *object);
+/* The hardware address of the port with that LID. Under RCU. */
+bool rlo_lid_address(u16 lid, u8 address[ETH_ALEN]);
+void rlo_port_gid(const struct rlo_device_object *object, union ib_gid *gid);
+
+/* Holds the interface, and a LID if the port is to be one of InfiniBand. */
+struct rlo_device_object *rlo_device_alloc(struct net_device *ndev, bool infiniband);
 /* Of one that was never registered. */
 void rlo_device_free(struct rlo_device_object *object);
 int rlo_device_register(struct rlo_device_object *object, const char *name,
@@ -154,8 +203,6 @@ void rlo_device_unlist(struct rlo_device_object *object);
  */
 void rlo_device_each(bool (*visit)(const void *own, void *context), void *context,
 		     struct net_device *dev);
-/* Whether it leads back to the interface it comes from. */
-bool rlo_is_own(const struct rlo_av *av);
 int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr);
 int rlo_processors(void);
 /* The module owns what the table names. */
@@ -218,6 +265,6 @@ extern struct rlo_knobs rlo_knobs;
 void rlo_frame_received(struct net_device *dev, struct sk_buff *skb, const struct rlo_frame *head,
 			const void *payload);
 void rlo_link_changed(const void *own);
-int rlo_link_add(const char *name, struct net_device *ndev);
+int rlo_link_add(const char *name, struct net_device *ndev, bool infiniband);
 
 #endif

@@ -11,7 +11,7 @@
 /* The kernel has no number for us. It is compared, and never shown to programs. */
 #define DRIVER_ID ((enum rdma_driver_id)0x726c6f)
 
-static int new_link(const char *name, struct net_device *ndev)
+static int new_port(const char *name, struct net_device *ndev, bool infiniband)
 {
 	struct ib_device *ib;
 
@@ -22,12 +22,27 @@ static int new_link(const char *name, struct net_device *ndev)
 		ib_device_put(ib);
 		return -EEXIST;
 	}
-	return rlo_link_add(name, ndev);
+	return rlo_link_add(name, ndev, infiniband);
+}
+
+static int new_link(const char *name, struct net_device *ndev)
+{
+	return new_port(name, ndev, false);
+}
+
+static int new_infiniband_link(const char *name, struct net_device *ndev)
+{
+	return new_port(name, ndev, true);
 }
 
 static struct rdma_link_ops link_ops = {
 	.type = "rlo",
 	.newlink = new_link,
+};
+
+static struct rdma_link_ops infiniband_link_ops = {
+	.type = "rlo_ib",
+	.newlink = new_infiniband_link,
 };
 
 static int netdev_event(struct notifier_block *block, unsigned long event, void *arg)
@@ -67,14 +82,17 @@ int rlo_link_register(void)
 	if (ret)
 		return ret;
 	rdma_link_register(&link_ops);
+	rdma_link_register(&infiniband_link_ops);
 	return 0;
 }
 
 void rlo_link_unregister(void)
 {
+	rdma_link_unregister(&infiniband_link_ops);
 	rdma_link_unregister(&link_ops);
 	ib_unregister_driver(DRIVER_ID);
 	unregister_netdevice_notifier(&netdev_block);
 }
 
 MODULE_ALIAS_RDMA_LINK("rlo");
+MODULE_ALIAS_RDMA_LINK("rlo_ib");

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The RDMA device of the hosts: rxe, on packets, or rlo, in memory."""
+"""The RDMA device of the hosts: rxe, on packets, or rlo, in memory.
+
+rlo_ib is rlo with ports of InfiniBand.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,11 @@ def available() -> list[str]:
 def sends_packets() -> bool:
     """Whether bytes travel as packets, which can be recorded, late and lost."""
     return KIND == "rxe"
+
+
+def is_infiniband() -> bool:
+    """Whether ports are of InfiniBand, and addresses those of IPoIB."""
+    return KIND == "rlo_ib"
 
 
 def use(one: str) -> None:

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Multicast groups of a port: which queue pairs get what is sent to a group.
+//!
+//! Contexts: any.
+
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::SpinLockIrq, //
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Member {
+    gid: [u8; 16],
+    qp: u32,
+}
+
+/// The members, by the number of their queue pair.
+#[pin_data]
+pub(crate) struct Groups {
+    #[pin]
+    members: SpinLockIrq<KVec<Member>>,
+}
+
+impl Groups {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            members <- new_spinlock_irq!(KVec::new()),
+        })
+    }
+
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn join(&self, gid: [u8; 16], qp: u32) -> Result {
+        let member = Member { gid, qp };
+        let mut members = self.members.lock();
+        if !members.contains(&member) {
+            members.push(member, GFP_ATOMIC)?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// `EINVAL` for who is no member.
+    pub(crate) fn leave(&self, gid: [u8; 16], qp: u32) -> Result {
+        let mut members = self.members.lock();
+        let at = members.iter().position(|it| *it == Member { gid, qp });
+        members.remove(at.ok_or(EINVAL)?).map_err(|_| EINVAL)?;
+        Ok(())
+    }
+
+    /// Calls `visit` without a lock held. Who joins or leaves meanwhile may be left out.
+    pub(crate) fn each(&self, gid: [u8; 16], mut visit: impl FnMut(u32)) {
+        let mut at = 0;
+        loop {
+            let found = {
+                let members = self.members.lock();
+                let rest = members.iter().enumerate().skip(at);
+                rest.into_iter()
+                    .find(|(_, member)| member.gid == gid)
+                    .map(|(index, member)| (index, member.qp))
+            };
+            let Some((index, qp)) = found else {
+                return;
+            };
+            visit(qp);
+            at = index + 1;
+        }
+    }
+}
