@@ -239,7 +239,7 @@ void rlo_av_put(struct rlo_av *av)
 static DEFINE_XARRAY_ALLOC1(lids);
 static u32 next_lid = 1;
 
-int rlo_lid_take(struct rlo_device_object *object)
+static int lid_take(struct rlo_device_object *object)
 {
 	u32 lid;
 	int ret = xa_alloc_cyclic(&lids, &lid, object, XA_LIMIT(1, RLO_LID_SM - 1), &next_lid,
@@ -251,7 +251,8 @@ int rlo_lid_take(struct rlo_device_object *object)
 	return 0;
 }
 
-void rlo_lid_give(struct rlo_device_object *object)
+/* The holder may be looked at until a grace period of RCU is over. */
+static void lid_give(struct rlo_device_object *object)
 {
 	if (object->lid)
 		xa_erase(&lids, object->lid);
@@ -280,7 +281,7 @@ struct rlo_device_object *rlo_device_alloc(struct net_device *ndev, bool infinib
 	INIT_LIST_HEAD(&object->list);
 	dev_hold(ndev);
 	object->ndev = ndev;
-	if (infiniband && rlo_lid_take(object) < 0) {
+	if (infiniband && lid_take(object) < 0) {
 		rlo_device_free(object);
 		return NULL;
 	}
@@ -290,7 +291,7 @@ struct rlo_device_object *rlo_device_alloc(struct net_device *ndev, bool infinib
 void rlo_device_free(struct rlo_device_object *object)
 {
 	if (object->ndev) {
-		rlo_lid_give(object);
+		lid_give(object);
 		synchronize_net();
 		dev_put(object->ndev);
 	}
@@ -309,7 +310,7 @@ void rlo_device_unlist(struct rlo_device_object *object)
 	spin_lock(&devices_lock);
 	list_del_rcu(&object->list);
 	spin_unlock(&devices_lock);
-	rlo_lid_give(object);
+	lid_give(object);
 	synchronize_net();
 	dev_put(object->ndev);
 	object->ndev = NULL;

@@ -178,9 +178,6 @@ struct rlo_device_object {
 #define RLO_LID_MULTICAST 0xc000
 #define RLO_LID_PERMISSIVE 0xffff
 
-int rlo_lid_take(struct rlo_device_object *object);
-/* The holder may be looked at until a grace period of RCU is over. */
-void rlo_lid_give(struct rlo_device_object *object);
 /* The hardware address of the port with that LID. Under RCU. */
 bool rlo_lid_address(u16 lid, u8 address[ETH_ALEN]);
 void rlo_port_gid(const struct rlo_device_object *object, union ib_gid *gid);
