@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import limits
-from disk import MEMORY, size
+import storage
+from disk import MEMORY
 from fabric import End, add_device, remove_device
 from network import command
 from register import Skip
@@ -89,18 +91,11 @@ class Host:
         words = dict(word.strip().split("=") for word in answer.split(",") if "=" in word)
         number = parsed(words.get("instance"), answer, "the number of the controller")
         self._directory = _CONTROLLERS / f"nvme{number}"
-        self.disk = Path("/dev/nvme0n1")
-        limits.until("the disk", limits.seconds(10), self._find)
+        self.disk = storage.await_disk(self._disks)
 
-    def _find(self) -> bool:
+    def _disks(self) -> list[Path]:
         subsystem = next(self._directory.glob("subsystem/nvme-subsys*"), None)
-        paths = [*self._directory.glob("nvme*n*"), *(subsystem or Path("/x")).glob("nvme*n*")]
-        for path in paths:
-            # It has a name before it can be opened.
-            with contextlib.suppress(OSError):
-                self.disk = Path("/dev") / path.name
-                return size(self.disk) > 0
-        return False
+        return [*self._directory.glob("nvme*n*"), *(subsystem or Path("/x")).glob("nvme*n*")]
 
     @property
     def there(self) -> bool:
@@ -109,10 +104,7 @@ class Host:
 
     def state(self) -> str:
         """What it says of itself."""
-        try:
-            return (self._directory / "state").read_text().strip()
-        except OSError:
-            return "gone"
+        return storage.state(self._directory)
 
     def reset(self) -> None:
         """Have all its queues made anew."""
@@ -125,12 +117,7 @@ class Host:
         limits.until("the end of the controller", limits.seconds(20), lambda: not self.there)
 
 
-@contextlib.contextmanager
-def host(near: End, far: End, **options: int) -> Iterator[Host]:
+def host(near: End, far: End, **options: int) -> AbstractContextManager[Host]:
     """One that is gone afterwards."""
     one = Host(near, far, **options)
-    try:
-        yield one
-    finally:
-        if one.there:
-            one.disconnect()
+    return storage.gone_afterwards(one, one.disconnect)

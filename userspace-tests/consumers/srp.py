@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import limits
-from disk import size
+import storage
 from fabric import End
 from network import command
 from register import Skip
@@ -124,28 +125,12 @@ class Initiator:
         # In an order in which none of them contradicts another.
         for timeout, value in timeouts.items():
             (self._port / timeout).write_text(str(value))
-        self.disk = Path("/dev/sda")
-        limits.until("the disk", limits.seconds(10), self._find)
-
-    def _find(self) -> bool:
-        for path in self._host.glob("device/target*/*/block/sd*"):
-            # It has a name before it can be opened.
-            with contextlib.suppress(OSError):
-                self.disk = Path("/dev") / path.name
-                return size(self.disk) > 0
-        return False
+        self.disk = storage.await_disk(lambda: self._host.glob("device/target*/*/block/sd*"))
 
     @property
     def there(self) -> bool:
         """Whether the kernel still has it."""
         return self._host.exists()
-
-    def state(self) -> str:
-        """What it says of itself."""
-        try:
-            return (self._port / "state").read_text().strip()
-        except OSError:
-            return "gone"
 
     def log_out(self) -> None:
         """Have it go."""
@@ -154,12 +139,7 @@ class Initiator:
         limits.until("the end of the session", limits.seconds(20), lambda: not self.there)
 
 
-@contextlib.contextmanager
-def initiator(near: End, far: End, **timeouts: int | str) -> Iterator[Initiator]:
+def initiator(near: End, far: End, **timeouts: int | str) -> AbstractContextManager[Initiator]:
     """One that is gone afterwards."""
     one = Initiator(near, far, **timeouts)
-    try:
-        yield one
-    finally:
-        if one.there:
-            one.log_out()
+    return storage.gone_afterwards(one, one.log_out)

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import disk
-import fabric
 import limits
 import nvme
+import storage
 from fabric import FAR, NEAR, End
 from register import Skip, scenario
 from twohosts.failure import check
 
-WRITERS = 4
 # The kernel's target is told of a device that goes before its listener is. A host that comes back in
 # between gets a queue that nobody will take down, and the removal waits for it for ever. A host that
 # lets this much time pass comes when the device is gone; what it has to do meanwhile has failed.
@@ -25,7 +26,7 @@ def nvme_resets_under_load() -> str:
     """All queue pairs at once, again and again; no request fails."""
     nvme.needed()
     with nvme.target(FAR), nvme.host(NEAR, FAR) as host:
-        writers = disk.Writers(host.disk, WRITERS)
+        writers = disk.Writers(host.disk, storage.WRITERS)
         try:
             for _ in range(limits.amount(10, 3)):
                 writers.await_progress(20)
@@ -45,14 +46,13 @@ def nvme_disconnects_under_load() -> str:
     """What is on its way fails."""
     nvme.needed()
     with nvme.target(FAR), nvme.host(NEAR, FAR) as host:
-        writers = disk.Writers(host.disk, WRITERS)
-        try:
-            writers.await_progress(20)
-            host.disconnect()
-            took = writers.await_end(limits.seconds(10))
-        finally:
-            writers.end()
-    return f"the last request was over after {took:.1f} s"
+        return storage.end_under_load(host.disk, host.disconnect, 10)
+
+
+@contextlib.contextmanager
+def _session(**options: int) -> Iterator[nvme.Host]:
+    with nvme.target(FAR), nvme.host(NEAR, FAR, **options) as host:
+        yield host
 
 
 def _removed(end: End) -> str:
@@ -62,25 +62,7 @@ def _removed(end: End) -> str:
         # kernel, NVMe's is older than rdma_cm's, which is told first and waits for identifiers that
         # NVMe gives up when it is told.
         raise Skip("NVMe over RDMA is not a module: a removal waits for itself, whatever the device")
-    with fabric.device_afterwards(end):
-        with nvme.target(FAR), nvme.host(NEAR, FAR, **PATIENT) as host:
-            writers = disk.Writers(host.disk, WRITERS)
-            try:
-                writers.await_progress(20)
-                fabric.remove_device(end)
-                took = writers.await_end(limits.seconds(20))
-            finally:
-                writers.end()
-            limits.until(
-                "the end of the controller", limits.seconds(20), lambda: not host.there
-            )
-        fabric.add_device(end)
-        # With a new device all is as before.
-        with nvme.target(FAR), nvme.host(NEAR, FAR) as host:
-            pieces = disk.Pieces(host.disk, disk.MIB, 2)
-            pieces.exchange(10, disk.size(host.disk))
-            pieces.close()
-    return f"the last request was over after {took:.1f} s"
+    return storage.lose_device(end, lambda: _session(**PATIENT), _session, 2)
 
 
 @scenario

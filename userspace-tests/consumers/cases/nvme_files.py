@@ -3,30 +3,18 @@
 
 from __future__ import annotations
 
-import time
-
-import disk
 import fabric
-import limits
 import nvme
-from disk import MIB
+import storage
 from fabric import FAR, NEAR, SELF, End
 from register import scenario
 
-REQUESTS = 3000 if limits.SOAK else limits.amount(600, 60)
-FILES = 200 if limits.SOAK else limits.amount(100, 20)
 
-
-def _pieces(near: End, far: End, **options: int) -> str:
+def _pieces(near: End, far: End) -> str:
     nvme.needed()
-    with nvme.target(far), nvme.host(near, far, **options) as host:
+    with nvme.target(far), nvme.host(near, far) as host:
         fabric.check_joined(near, far)
-        pieces = disk.Pieces(host.disk, MIB, 1)
-        begin = time.monotonic()
-        total = pieces.exchange(REQUESTS, disk.size(host.disk))
-        took = time.monotonic() - begin
-        pieces.close()
-    return f"{total / MIB:.1f} MiB there and back in {took:.1f} s"
+        return storage.exchange_many(host.disk, 1)
 
 
 @scenario
@@ -44,18 +32,7 @@ def nvme_has_pieces_by_a_device_to_itself() -> str:
 def _files(near: End, far: End) -> str:
     nvme.needed()
     with nvme.target(far), nvme.host(near, far) as host:
-        disk.make_file_system(host.disk)
-        begin = time.monotonic()
-        with disk.mounted(host.disk) as directory:
-            files = disk.Files(directory)
-            total = files.write_many(FILES, MIB // 4, 4)
-            files.compare()
-        took = time.monotonic() - begin
-        # Nothing is known of it any more but what the target has.
-        with disk.mounted(host.disk) as directory:
-            files.compare()
-        disk.check_file_system(host.disk)
-    return f"{total / MIB:.1f} MiB in {FILES} files, written and read in {took:.1f} s"
+        return storage.carry_files(host.disk)
 
 
 @scenario

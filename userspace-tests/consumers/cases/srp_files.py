@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-import time
-
-import disk
 import fabric
 import srp
-from cases.nvme_files import FILES, REQUESTS
-from disk import MIB
+import storage
 from fabric import FAR, NEAR, SELF, End
 from register import scenario
 
@@ -18,12 +14,7 @@ def _pieces(near: End, far: End) -> str:
     srp.needed()
     with srp.target(near, far), srp.initiator(near, far) as initiator:
         fabric.check_joined(near, far)
-        pieces = disk.Pieces(initiator.disk, MIB, 5)
-        begin = time.monotonic()
-        total = pieces.exchange(REQUESTS, disk.size(initiator.disk))
-        took = time.monotonic() - begin
-        pieces.close()
-    return f"{total / MIB:.1f} MiB there and back in {took:.1f} s"
+        return storage.exchange_many(initiator.disk, 5)
 
 
 @scenario
@@ -43,15 +34,4 @@ def srp_carries_a_file_system() -> str:
     """With writers beside each other."""
     srp.needed()
     with srp.target(NEAR, FAR), srp.initiator(NEAR, FAR) as initiator:
-        disk.make_file_system(initiator.disk)
-        begin = time.monotonic()
-        with disk.mounted(initiator.disk) as directory:
-            files = disk.Files(directory)
-            total = files.write_many(FILES, MIB // 4, 4)
-            files.compare()
-        took = time.monotonic() - begin
-        # Nothing is known of it any more but what the target has.
-        with disk.mounted(initiator.disk) as directory:
-            files.compare()
-        disk.check_file_system(initiator.disk)
-    return f"{total / MIB:.1f} MiB in {FILES} files, written and read in {took:.1f} s"
+        return storage.carry_files(initiator.disk)
