@@ -733,8 +733,9 @@ impl Inner {
             self.port = None;
             self.local.port = 0;
         }
-        if let Some(lease) = self.port.as_ref() {
-            lease.disconnect(self.local.ip, self.is_dual(self.local.ip, self.family));
+        let dual = self.is_dual(self.local.ip, self.family);
+        if let Some(lease) = self.port.as_mut() {
+            lease.disconnect(self.local.ip, dual);
         }
         self.probes = 0;
     }

@@ -38,10 +38,7 @@ use crate::{
         Origin,
         MAX_PAYLOAD, //
     },
-    net::{
-        ports::Claim,
-        NetState, //
-    },
+    net::NetState,
     sock::{
         Sock,
         SockRef, //
@@ -318,10 +315,6 @@ unsafe fn embryo(
     let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family) }?;
     // SAFETY: Both are valid sockets.
     unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
-    let claim = Claim {
-        ip: hello.dst,
-        dual: false,
-    };
     let scope = |ip| {
         if Addr::is_link_local(ip) {
             u32::try_from(device_index).unwrap_or(0)
@@ -329,7 +322,7 @@ unsafe fn embryo(
             0
         }
     };
-    let lease = state.share_port(&sock, port, &claim)?;
+    let lease = state.share_port(&sock, port, hello.dst, (hello.src, hello.local_port))?;
     let generation = sock.look(|inner| {
         inner.options = options;
         inner.next_generation()
