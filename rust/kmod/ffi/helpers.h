@@ -166,7 +166,9 @@ struct ctl_table_header *sdp_sysctl_register(struct net *net,
 void sdp_knob_peers(const struct sdp_knobs *knobs, char *text);
 void sdp_sysctl_unregister(struct ctl_table_header *header);
 int sdp_proc_create(struct net *net,
-		    int (*sockets)(struct seq_file *, void *),
+		    unsigned long (*after)(struct net *, unsigned long),
+		    void (*show)(struct seq_file *, struct net *, unsigned long,
+				 unsigned int),
 		    int (*stats)(struct seq_file *, void *));
 void sdp_proc_remove(struct net *net);
 struct net *sdp_seq_net(struct seq_file *m);

@@ -189,20 +189,20 @@ impl NetState {
         }
     }
 
-    /// The listed socket with the lowest address above `after`, kept alive.
-    pub(crate) fn next_socket(&self, after: usize) -> Option<(usize, SockRef)> {
+    /// The lowest address above `after` that a listed socket has.
+    fn next_socket(&self, after: usize) -> Option<usize> {
         let sockets = self.sockets.lock();
-        let mut from = after.wrapping_add(1);
-        loop {
-            let key = *sockets.cursor_lower_bound(&from)?.current().0;
-            // SAFETY: A listed socket's memory is there until `delist`, which
-            // needs the lock held here.
-            if let Some(sock) = unsafe { SockRef::try_get(core::ptr::with_exposed_provenance(key)) }
-            {
-                return Some((key, sock));
-            }
-            from = key.wrapping_add(1);
-        }
+        let found = sockets.cursor_lower_bound(&after.wrapping_add(1))?;
+        Some(*found.current().0)
+    }
+
+    /// The listed socket with that address, kept alive.
+    fn socket_at(&self, address: usize) -> Option<SockRef> {
+        let sockets = self.sockets.lock();
+        sockets.get(&address)?;
+        // SAFETY: A listed socket's memory is there until `delist`, which needs the
+        // lock held here.
+        unsafe { SockRef::try_get(core::ptr::with_exposed_provenance(address)) }
     }
 }
 
@@ -243,7 +243,12 @@ unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
         }
         // SAFETY: `net` is alive, the callbacks have the signature asked for.
         let created = to_result(unsafe {
-            ffi::sdp_proc_create(net.as_ptr(), Some(proc::sockets_cb), Some(proc::stats_cb))
+            ffi::sdp_proc_create(
+                net.as_ptr(),
+                Some(proc::socket_after_cb),
+                Some(proc::socket_cb),
+                Some(proc::stats_cb),
+            )
         });
         if let Err(e) = created {
             // SAFETY: Undoes the lines above, in reverse.
