@@ -389,6 +389,13 @@ impl Link {
         }
     }
 
+    /// Moves the queue pair of a connection that was asked for to INIT.
+    pub(crate) fn initialise(&self) -> Result {
+        let cm = self.cm.as_ref().ok_or(EINVAL)?;
+        // SAFETY: The identifier is ours and valid, and came with a request.
+        unsafe { self.qp.initialise_by_cm(cm.as_ptr()) }
+    }
+
     /// RDMA Reads that we would have under way.
     pub(crate) fn reads(&self) -> ReadDepths {
         ReadDepths::of_device(self.qp.device(), READ_DEPTH)

@@ -198,13 +198,11 @@ unsafe fn incoming(
     // SAFETY: As promised by our caller.
     let made = unsafe {
         let req = &(*event).param.req_rcvd;
-        let entry = Entry {
-            port: u32::from(req.port),
-            pkey: (*req.primary_path).pkey,
+        let reads = PeerReads {
             begins: req.responder_resources,
             answers: req.initiator_depth,
         };
-        embryo(id, &device, &listener, &hello, (port, device_index), &entry)
+        embryo(id, &device, &listener, &hello, (port, device_index), &reads)
     };
     if made.is_err() {
         listener.look(|inner| {
@@ -283,12 +281,8 @@ impl Inner {
     }
 }
 
-/// What a REQ says of the transport.
-struct Entry {
-    /// Of the device.
-    port: u32,
-    pkey: u16,
-    /// RDMA Reads that the peer begins, and answers, at a time.
+/// RDMA Reads that the peer begins, and answers, at a time.
+struct PeerReads {
     begins: u8,
     answers: u8,
 }
@@ -304,7 +298,7 @@ unsafe fn embryo(
     listener: &SockRef,
     hello: &Hello,
     (port, device_index): (u16, c_int),
-    entry: &Entry,
+    reads: &PeerReads,
 ) -> Result {
     let (family, options, arrival) = listener.look(|inner| {
         let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
@@ -346,7 +340,7 @@ unsafe fn embryo(
     }
     let reply = Reply {
         starting_psn: random_psn(),
-        reads: link.reads().meet(entry.begins, entry.answers),
+        reads: link.reads().meet(reads.begins, reads.answers),
     };
     let mut failed = None;
     let answered = sock.drive(|inner| {
@@ -374,8 +368,7 @@ unsafe fn embryo(
             engine.keep_rcv_size();
         }
         let answered = link
-            .qp()
-            .initialise(entry.port, entry.pkey)
+            .initialise()
             .and_then(|()| {
                 engine.on_receives_posted(link.post_receives(RX_INITIAL, engine.rcv_size()));
                 link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
