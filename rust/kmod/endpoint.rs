@@ -51,6 +51,7 @@ use crate::{
     zcopy::Turns, //
 };
 use kernel::{
+    page::PAGE_SIZE,
     prelude::*,
     time::{
         Instant,
@@ -435,35 +436,26 @@ impl Inner {
                 self.tend_runs(sock);
             }
             Sent::Read => self.on_read(sock),
-            Sent::Message(Load {
-                bytes,
-                extra,
-                pinned,
-                ..
-            }) => {
+            Sent::Message(load) => {
                 engine.handle_send_completed();
-                if bytes > 0 {
+                if load.bytes > 0 {
                     self.on_progress();
-                    self.send.complete(bytes, extra);
-                    self.wake.writable = true;
-                }
-                if pinned {
-                    self.tend_runs(sock);
+                    self.on_left(sock, &load);
                 }
             }
-            Sent::Write(Load {
-                bytes,
-                extra,
-                pinned,
-                ..
-            }) => {
+            Sent::Write(load) => {
                 engine.handle_write_completed();
-                self.send.complete(bytes, extra);
-                self.wake.writable = true;
-                if pinned {
-                    self.tend_runs(sock);
-                }
+                self.on_left(sock, &load);
             }
+        }
+    }
+
+    /// Bytes have left the send queue of the hardware.
+    fn on_left(&mut self, sock: &Sock, load: &Load) {
+        self.send.complete(load);
+        self.wake.writable = true;
+        if load.pinned {
+            self.tend_runs(sock);
         }
     }
 
@@ -496,7 +488,7 @@ impl Inner {
                 } else {
                     needed.max(link.spares().min(wanted))
                 };
-                let posted = link.post_receives(wanted, engine.rcv_size());
+                let posted = link.post_receives(wanted, needed, engine.rcv_size());
                 if posted > 0 {
                     engine.on_receives_posted(posted);
                 } else if engine.posted() < 2 && engine.ended().is_none() {
@@ -761,14 +753,17 @@ impl Inner {
     }
 
     /// The application is gone, and the connection goes on: for so long, and if
-    /// there are not too many of them.
+    /// there are not too many of them, nor too much memory in use.
     pub(crate) fn become_orphan(&mut self, sock: &Sock) {
         let stats = &sock.net().stats;
         if self.orphaned.is_none() {
             self.orphaned = Some(Instant::now());
             stats.orphans.inc();
         }
-        if stats.orphans.get() > sock.net().knobs().max_orphans.into() {
+        let many = stats.orphans.get() > sock.net().knobs().max_orphans.into();
+        // As tcp_out_of_memory().
+        let large = self.send.charged() > PAGE_SIZE as u32 && sock.is_memory_out();
+        if many || large {
             stats.orphans_reset.inc();
             if let Some(engine) = self.engine.as_mut() {
                 engine.abort();
@@ -791,9 +786,9 @@ impl Inner {
 
     /// Bytes that may still be written before a writer has to wait.
     pub(crate) fn send_room(&self, sock: &Sock) -> u32 {
-        if self.turns.sending {
+        if self.turns.sending || self.send.is_starved() {
             // Behind what another writer has offered nothing can be queued, as
-            // it could not be withdrawn then.
+            // it could not be withdrawn then; and nothing at all without memory.
             return 0;
         }
         sock.sndbuf().saturating_sub(self.send.charged())

@@ -9,9 +9,11 @@
 //! Contexts: under the endpoint's lock; [`Link::destroy`] without it.
 
 use crate::{
+    account::Need,
     alarm::Alarm,
     cm::{
         ticket::Ticket,
+        RX_INITIAL,
         RX_LEAST, //
     },
     engine::{
@@ -25,6 +27,7 @@ use crate::{
     },
     ffi,
     fifo::Fifo,
+    net,
     parting::Parting,
     sock::{
         queue::{
@@ -320,7 +323,7 @@ impl Link {
     /// Makes the queue pair and the slots of headers. May sleep.
     pub(crate) fn new(device: &Arc<Device>, origin: Origin, shape: &Shape) -> Result<KBox<Self>> {
         let origin = KBox::new(origin, GFP_KERNEL)?;
-        let lease = device.lease(origin.sock.clone())?;
+        let lease = Self::lease(device, &origin.sock)?;
         let capacity = Capacity {
             sends: u32::from(shape.send_depth).saturating_add(if shape.zcopy {
                 ZCOPY_REQUESTS.into()
@@ -366,6 +369,14 @@ impl Link {
         )?)
     }
 
+    fn lease(device: &Arc<Device>, sock: &SockRef) -> Result<Lease> {
+        let lease = device.lease(sock.clone(), net::user_share());
+        if matches!(&lease, Err(e) if *e == ENOBUFS) {
+            sock.net().stats.user_share_exceeded.inc();
+        }
+        lease
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.origin.generation
     }
@@ -402,14 +413,18 @@ impl Link {
     }
 
     /// A buffer of `size` bytes: a spare one, if it is of that size.
-    fn rx_buffer(&mut self, size: usize) -> Result<RxBuffer> {
+    fn rx_buffer(&mut self, size: usize, need: Need) -> Result<RxBuffer> {
         while let Some(buffer) = self.spare.pop() {
             if buffer.size() == size {
                 return Ok(buffer);
             }
         }
+        self.new_buffer(size, need)
+    }
+
+    fn new_buffer(&self, size: usize, need: Need) -> Result<RxBuffer> {
         // SAFETY: The socket is referenced by the origin.
-        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size) }
+        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size, need) }
     }
 
     /// Makes spare buffers of `size` bytes: as many as keep a connection going
@@ -420,9 +435,7 @@ impl Link {
             return false;
         }
         let made = (0..count).all(|_| {
-            let sk = self.origin.sock.sk();
-            // SAFETY: The socket is referenced by the origin.
-            let buffer = unsafe { RxBuffer::new(sk, self.qp.device(), size.into()) };
+            let buffer = self.new_buffer(size.into(), Need::Growth);
             buffer.is_ok_and(|buffer| self.spare.push(buffer, GFP_KERNEL).is_ok())
         });
         if !made {
@@ -441,22 +454,25 @@ impl Link {
     }
 
     /// A buffer of `size` bytes in place of one that does not come back. None where
-    /// that would take the last memory of the socket's cgroup. May sleep.
+    /// that would take the last memory, of the socket's cgroup or of all sockets. May
+    /// sleep.
     pub(crate) fn fresh_buffer(&mut self, size: u16) -> Option<RxBuffer> {
         if !self.leaves_room() {
             return None;
         }
-        // SAFETY: The socket is referenced by the origin.
-        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size.into()) }.ok()
+        self.new_buffer(size.into(), Need::Growth).ok()
     }
 
     /// Whether `count` receive buffers can be had without taking the last
-    /// memory of the socket's cgroup. May sleep.
+    /// memory, of the socket's cgroup or of all sockets. May sleep.
     pub(crate) fn has_room(&mut self, count: u16) -> bool {
         count <= self.spares() || self.leaves_room()
     }
 
     fn leaves_room(&mut self) -> bool {
+        if self.origin.sock.is_memory_tight() {
+            return false;
+        }
         if self
             .tight_until
             .is_some_and(|until| (until - Instant::now()).as_millis() > 0)
@@ -477,14 +493,31 @@ impl Link {
         u16::try_from(self.spare.len()).unwrap_or(u16::MAX)
     }
 
-    /// Posts up to `count` receive buffers of `size` bytes; returns how many it
-    /// were. Fewer means that memory ran out, or that the queue pair is broken.
-    pub(crate) fn post_receives(&mut self, count: u16, size: u16) -> u16 {
+    /// Posts the receive buffers that a connection begins with; ENOBUFS without memory
+    /// for them.
+    pub(crate) fn post_first(&mut self, engine: &mut Connection) -> Result {
+        let posted = self.post_receives(RX_INITIAL, 0, engine.rcv_size());
+        engine.on_receives_posted(posted);
+        if posted < RX_INITIAL {
+            return Err(ENOBUFS);
+        }
+        Ok(())
+    }
+
+    /// Posts up to `count` receive buffers of `size` bytes, of which the connection
+    /// cannot go on without `least`; returns how many it were. Fewer means that memory
+    /// ran out, or that the queue pair is broken.
+    pub(crate) fn post_receives(&mut self, count: u16, least: u16, size: u16) -> u16 {
         let mut done = 0u16;
         while done < count {
             // Room for it first: no buffer is lost for want of other memory.
             let room = self.posted.reserve(GFP_KERNEL);
-            let buffer = room.and_then(|()| self.rx_buffer(size.into()));
+            let need = if done < least {
+                Need::Least
+            } else {
+                Need::Growth
+            };
+            let buffer = room.and_then(|()| self.rx_buffer(size.into(), need));
             let Ok(buffer) = buffer else {
                 self.origin.sock.net().stats.rx_alloc_failures.inc();
                 break;

@@ -10,8 +10,7 @@ use crate::{
         shape,
         ticket::Ticket,
         RETRY_COUNT,
-        RNR_RETRY_COUNT,
-        RX_INITIAL, //
+        RNR_RETRY_COUNT, //
     },
     devices,
     endpoint::{
@@ -80,12 +79,11 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
         let mut engine = Connection::connecting(config(&shape));
         // SAFETY: The identifier has a route.
         let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
-        let posted = link
+        let ready = link
             .qp()
             .initialise(port, pkey)
-            .map(|()| link.post_receives(RX_INITIAL, engine.rcv_size()));
-        let sent = posted.and_then(|posted| {
-            engine.on_receives_posted(posted);
+            .and_then(|()| link.post_first(&mut engine));
+        let sent = ready.and_then(|()| {
             let hello = engine
                 .hello(inner.local.ip, inner.peer.ip, inner.local.port)
                 .map_err(|_| ENOMEM)?;

@@ -66,7 +66,7 @@ const ZCOPY: Zcopy = Zcopy {
 
 /// Receive buffers of a connection that was not used yet: with three credits
 /// the peer may send one payload message, and then there are more.
-const RX_INITIAL: u16 = 3;
+pub(crate) const RX_INITIAL: u16 = 3;
 /// Receive buffers of a connection that is used, at the least.
 pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 

@@ -171,6 +171,10 @@ unsafe fn incoming(
         state.stats.hellos_refused.inc();
         return Err(Refusal::Refuse);
     };
+    if listener.is_memory_out() {
+        state.stats.hellos_dropped.inc();
+        return Err(Refusal::Drop);
+    }
     let admitted = listener.look(|inner| {
         let l = inner.listener.as_mut()?;
         let used = u32::try_from(l.ready())
@@ -370,7 +374,7 @@ unsafe fn embryo(
         let answered = link
             .initialise()
             .and_then(|()| {
-                engine.on_receives_posted(link.post_receives(RX_INITIAL, engine.rcv_size()));
+                link.post_first(&mut engine)?;
                 link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
             })
             .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, Some(&reply)))

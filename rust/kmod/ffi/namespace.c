@@ -90,24 +90,50 @@ static const struct ctl_table knob_table[] = {
 	},
 };
 
+int sdp_user_share = 50;
+
+/* What is of the whole machine: in the first namespace, as tcp_mem. */
+static const struct ctl_table machine_table[] = {
+	{
+		.procname = "mem",
+		.data = &sdp_mem,
+		.maxlen = sizeof(sdp_mem),
+		.mode = 0644,
+		.proc_handler = proc_doulongvec_minmax,
+	},
+	{
+		.procname = "user_share",
+		.data = &sdp_user_share,
+		.maxlen = sizeof(int),
+		.mode = 0644,
+		.proc_handler = proc_dointvec_minmax,
+		.extra1 = SYSCTL_ONE,
+		.extra2 = SYSCTL_ONE_HUNDRED,
+	},
+};
+
 struct ctl_table_header *sdp_sysctl_register(struct net *net,
 					     struct sdp_knobs *knobs,
 					     bool (*check)(const char *text))
 {
 	struct ctl_table_header *header;
+	int i, count = ARRAY_SIZE(knob_table);
 	struct ctl_table *table;
-	int i;
 
-	table = kmemdup(knob_table, sizeof(knob_table), GFP_KERNEL);
+	table = kmalloc(sizeof(knob_table) + sizeof(machine_table), GFP_KERNEL);
 	if (!table)
 		return NULL;
+	memcpy(table, knob_table, sizeof(knob_table));
 	for (i = 0; i < ARRAY_SIZE(knob_table); i++) {
 		table[i].data = (char *)knobs + (size_t)knob_table[i].data;
 		if (table[i].proc_handler == peers_handler)
 			table[i].extra1 = check;
 	}
-	header = register_net_sysctl_sz(net, SDP_SYSCTL_DIR, table,
-					ARRAY_SIZE(knob_table));
+	if (net_eq(net, &init_net)) {
+		memcpy(table + count, machine_table, sizeof(machine_table));
+		count += ARRAY_SIZE(machine_table);
+	}
+	header = register_net_sysctl_sz(net, SDP_SYSCTL_DIR, table, count);
 	if (!header)
 		kfree(table);
 	return header;

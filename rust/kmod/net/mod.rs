@@ -103,6 +103,13 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
 /// Room for the text of a list of peers.
 const PEERS_LEN: usize = ffi::SDP_PEERS_LEN as usize;
 
+/// Which part of a device's queue pairs one user in one namespace may have, in percent.
+pub(crate) fn user_share() -> u32 {
+    // SAFETY: A word that sysctl writes.
+    let share = unsafe { core::ptr::read_volatile(&raw const ffi::sdp_user_share) };
+    u32::try_from(share).unwrap_or(0)
+}
+
 /// Sysctl keeps what is written to a knob inside the bounds of its type.
 fn knob<T: TryFrom<c_int> + Default>(value: *const c_int) -> T {
     // SAFETY: `value` points into the knobs of a live namespace; sysctl writes

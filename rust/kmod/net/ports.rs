@@ -431,7 +431,10 @@ impl PortLease {
     pub(crate) fn connect(&mut self, ip: Ip, peer: (Ip, u16)) -> Result {
         let mut table = self.net().ports.lock();
         let port = table.ports.get(&self.port).ok_or(EINVAL)?;
-        if port.connection(ip, peer).is_some_and(|(at, _)| at != self.place) {
+        if port
+            .connection(ip, peer)
+            .is_some_and(|(at, _)| at != self.place)
+        {
             return Err(EADDRNOTAVAIL);
         }
         let to = Place {

@@ -87,5 +87,8 @@ pub(crate) unsafe extern "C" fn stats_cb(m: *mut ffi::seq_file, _v: *mut c_void)
     let mut show = |name: &str, value: i64| seq_print!(m, "{} {}\n", name, value);
     net.stats.each(&mut show);
     net.traffic.each(&mut show);
+    // Of all namespaces.
+    // SAFETY: The protocol is registered.
+    show("memory_pages", unsafe { ffi::sdp_memory_pages() } as i64);
     0
 }

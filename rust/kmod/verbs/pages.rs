@@ -103,8 +103,7 @@ impl UserPages {
         // For long, since the peer decides for how long, also while a call waits. Not all
         // memory can be pinned so.
         // SAFETY: There is room for `count` pointers.
-        let got =
-            unsafe { ffi::sdp_pin_user_pages(addr, wanted, write, true, pages.as_mut_ptr()) };
+        let got = unsafe { ffi::sdp_pin_user_pages(addr, wanted, write, true, pages.as_mut_ptr()) };
         let got = usize::try_from(got).unwrap_or(0).min(count);
         // SAFETY: The call has filled in that many.
         unsafe { pages.inc_len(got) };
