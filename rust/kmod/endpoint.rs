@@ -12,7 +12,10 @@ use crate::{
         Family, //
     },
     alarm::Alarm,
-    cm::resolve::Resolver,
+    cm::{
+        answer::Knock,
+        resolve::Resolver, //
+    },
     engine::{
         conn::{
             Connection,
@@ -159,6 +162,8 @@ pub(crate) struct Inner {
     /// Its place among the Hellos of that listener.
     pub(crate) arrival: u64,
     pub(crate) resolver: Option<Resolver>,
+    /// The request that the socket was made for, until it is answered.
+    pub(crate) knock: Option<KBox<Knock>>,
     pub(crate) engine: Option<Connection>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
@@ -221,6 +226,7 @@ impl Inner {
             unaccepted: false,
             arrival: 0,
             resolver: None,
+            knock: None,
             engine: None,
             link: None,
             retired: None,
@@ -802,11 +808,13 @@ fn millis_since(past: Instant<Monotonic>) -> u64 {
 impl Sock {
     /// The alarm behind [`Alarm::Engine`].
     pub(crate) fn alarm_engine(&self) {
-        let (failed, resolving) = self.look(|inner| {
+        let (knocked, failed, resolving) = self.look(|inner| {
             let resolving = inner.phase == Phase::Connecting && inner.link.is_none();
-            (inner.failure.is_some(), resolving)
+            (inner.knock.is_some(), inner.failure.is_some(), resolving)
         });
-        if failed {
+        if knocked {
+            self.answer();
+        } else if failed {
             self.give_way();
         } else if resolving {
             crate::cm::resolve::again(self);

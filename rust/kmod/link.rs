@@ -134,13 +134,6 @@ impl CmId {
     pub(crate) fn as_ptr(&self) -> *mut ffi::ib_cm_id {
         self.id.as_ptr()
     }
-
-    /// Gives the identifier back to the CM, which destroys it.
-    pub(crate) fn forget(self) {
-        let mut this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: `this` is never used again, so the ticket is dropped once.
-        unsafe { core::ptr::drop_in_place(&raw mut this.ticket) };
-    }
 }
 
 impl Drop for CmId {
@@ -320,10 +313,16 @@ impl Shape {
 }
 
 impl Link {
-    /// Makes the queue pair and the slots of headers. May sleep.
-    pub(crate) fn new(device: &Arc<Device>, origin: Origin, shape: &Shape) -> Result<KBox<Self>> {
+    /// Makes the queue pair and the slots of headers. Takes the lease of the device, if
+    /// it succeeds. May sleep.
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        origin: Origin,
+        shape: &Shape,
+        lease: &mut Option<Lease>,
+    ) -> Result<KBox<Self>> {
         let origin = KBox::new(origin, GFP_KERNEL)?;
-        let lease = Self::lease(device, &origin.sock)?;
+        let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let capacity = Capacity {
             sends: u32::from(shape.send_depth).saturating_add(if shape.zcopy {
                 ZCOPY_REQUESTS.into()
@@ -338,7 +337,9 @@ impl Link {
         let qp = Qp::new::<Callbacks>(device, &capacity, context)?;
         let send_depth = usize::from(shape.send_depth);
         let headers = SlotRing::new(device, send_depth)?;
-        Ok(KBox::new(
+        let lease = lease.take().ok_or(EINVAL)?;
+        Ok(KBox::write(
+            place,
             Self {
                 cm: None,
                 qp,
@@ -365,11 +366,11 @@ impl Link {
                 origin,
                 older: None,
             },
-            GFP_KERNEL,
-        )?)
+        ))
     }
 
-    fn lease(device: &Arc<Device>, sock: &SockRef) -> Result<Lease> {
+    /// The right to use `device` for a link of `sock`.
+    pub(crate) fn lease(device: &Arc<Device>, sock: &SockRef) -> Result<Lease> {
         let lease = device.lease(sock.clone(), net::user_share());
         if matches!(&lease, Err(e) if *e == ENOBUFS) {
             sock.net().stats.user_share_exceeded.inc();
@@ -815,6 +816,16 @@ impl Link {
     /// Runs and regions of calls that wait which this link keeps pinned.
     pub(crate) fn pins(&self) -> (u32, u32) {
         (self.source.awaited_len(), self.sink.pins())
+    }
+
+    /// Frees a link that nothing was sent by; gives back identifier and lease. Sleeps;
+    /// without the endpoint's lock.
+    pub(crate) fn undo(mut self: KBox<Self>) -> (Option<CmId>, Lease) {
+        let cm = self.cm.take();
+        // SAFETY: The queue pair is dropped after this.
+        unsafe { self.qp.drain().run() };
+        let Self { lease, .. } = KBox::into_inner(self);
+        (cm, lease)
     }
 
     /// Ends all transfers and frees everything, but for what still has to tell the

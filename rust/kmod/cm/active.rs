@@ -54,14 +54,12 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
     let device = &device;
     let peer = sock.look(|inner| inner.peer.ip);
     let shape = shape(&sock.net().knobs(), sock, peer).fit(device);
-    let mut link = Link::new(
-        device,
-        Origin {
-            sock: sock.clone(),
-            generation,
-        },
-        &shape,
-    )?;
+    let origin = Origin {
+        sock: sock.clone(),
+        generation,
+    };
+    let mut lease = Some(Link::lease(device, sock)?);
+    let mut link = Link::new(device, origin, &shape, &mut lease)?;
     let ticket = Ticket::new(sock, generation)?;
     // SAFETY: The device is leased by the link; the context is what the handler wants.
     let cm =

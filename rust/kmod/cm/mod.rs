@@ -13,6 +13,7 @@
 //! non-zero and the core does it.
 
 mod active;
+pub(crate) mod answer;
 mod passive;
 pub(crate) mod resolve;
 pub(crate) mod ticket;
