@@ -38,7 +38,7 @@ unsafe fn state_of<'a>(m: *mut ffi::core::seq_file) -> (&'a SeqFile, &'a NetStat
 pub(crate) unsafe extern "C" fn socket_after_cb(net: *mut ffi::net, socket: c_ulong) -> c_ulong {
     // SAFETY: An open file of a namespace keeps it alive.
     let net = unsafe { NetState::of(net) };
-    net.next_socket(socket as usize).unwrap_or(0) as c_ulong
+    net.next_socket(socket).unwrap_or(0)
 }
 
 /// A line of the socket table: one at a time, so that no reader needs memory for all.
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "C" fn socket_cb(
     // SAFETY: Called by seq_file; an open file of a namespace keeps it alive.
     let (m, net) = unsafe { (SeqFile::from_raw(m.cast()), NetState::of(net)) };
     // It may be gone.
-    let Some(sock) = net.socket_at(socket as usize) else {
+    let Some(sock) = net.socket_at(socket) else {
         return;
     };
     let (local, peer, tx, rx) =

@@ -138,7 +138,7 @@ impl Device {
             // As target and as initiator; drivers do not agree which is which.
             reads: u8::try_from(attrs.max_qp_rd_atom.min(attrs.max_qp_init_rd_atom))
                 .unwrap_or(u8::MAX),
-            queue_pairs: u32::try_from(attrs.max_qp.min(attrs.max_cq)).unwrap_or(0),
+            queue_pairs: attrs.max_qp.min(attrs.max_cq),
         }
     }
 
