@@ -30,7 +30,7 @@ REPORTS = re.compile("|".join((
     r"list_(?:add|del)\S* corruption", r"corruption\b.*\bdetected", r"Poison overwritten",
     r"Object already free", r"Bad page state", r"Bad rss-counter", r"non-zero pgtables",
     r"still has locks held", r"ref_tracker:", r"unregister_netdevice: waiting",
-    r"kmemleak: .*(?:disabled|too small)",
+    r"^ *not ok \d+ ", r"kmemleak: .*(?:disabled|too small)",
     r"Out of memory", r"page allocation failure", r"rust_kernel: panicked", r"panicked at",
     r"Attempt to kill init", r"Objects remaining", r"virtual memory leak", r"Call Trace:",
 )))

@@ -458,10 +458,12 @@ impl Inner {
 
     /// Bytes have left the send queue of the hardware.
     fn on_left(&mut self, sock: &Sock, load: &Load) {
-        self.send.complete(load);
         self.wake.writable = true;
         if load.pinned {
+            self.send.complete_pinned(load.bytes);
             self.tend_runs(sock);
+        } else {
+            self.send.complete(load.bytes, load.extra);
         }
     }
 

@@ -11,7 +11,10 @@
 //! and the listener's apart from it.
 
 use crate::{
-    addr::Addr,
+    addr::{
+        Addr,
+        Family, //
+    },
     alarm::Alarm,
     cm::{
         config,
@@ -28,6 +31,7 @@ use crate::{
     },
     engine::{
         conn::Connection,
+        types::Ip,
         wire::hello::{
             Hello,
             HELLO_ACK_LEN, //
@@ -119,7 +123,12 @@ impl Knock {
         let id = NonNull::new(id).ok_or(EINVAL)?;
         let (family, options, arrival) = listener.look(|inner| {
             let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
-            (inner.family, inner.options, arrival)
+            // A listener that was not bound has IPv4's names, and takes either version.
+            let family = match hello.dst {
+                Ip::V6(_) => Family::V6,
+                Ip::V4(_) => inner.family,
+            };
+            (family, inner.options, arrival)
         });
         let state = listener.net();
         // SAFETY: The listener keeps the namespace alive.

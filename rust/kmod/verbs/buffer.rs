@@ -268,7 +268,7 @@ impl RxBuffer {
         need: Need,
     ) -> Result<Self> {
         // SAFETY: By the caller's promise.
-        let mut buffer = unsafe { Self::unmapped(sk, size, need) }?;
+        let mut buffer = unsafe { Self::without_device(sk, size, need) }?;
         buffer.mapping = Some(Mapping::new(
             device,
             &buffer.page,
@@ -279,12 +279,25 @@ impl RxBuffer {
         Ok(buffer)
     }
 
-    /// A buffer that no device knows of. May sleep.
+    /// A page that no device knows of, and what was counted for it.
+    pub(crate) fn unmapped(page: Page, charge: Charge) -> Self {
+        Self {
+            mapping: None,
+            page,
+            _charge: charge,
+        }
+    }
+
+    /// Allocates `size` bytes that no device knows of. May sleep.
     ///
     /// # Safety
     ///
     /// `sk` is a valid socket.
-    pub(crate) unsafe fn unmapped(sk: *mut ffi::sock, size: usize, need: Need) -> Result<Self> {
+    pub(crate) unsafe fn without_device(
+        sk: *mut ffi::sock,
+        size: usize,
+        need: Need,
+    ) -> Result<Self> {
         let order = size
             .div_ceil(kernel::page::PAGE_SIZE)
             .next_power_of_two()
@@ -292,11 +305,7 @@ impl RxBuffer {
         // SAFETY: By the caller's promise.
         let (charge, page) =
             unsafe { (Charge::new(sk, 1 << order, need)?, Page::alloc(sk, order)?) };
-        Ok(Self {
-            mapping: None,
-            page,
-            _charge: charge,
-        })
+        Ok(Self::unmapped(page, charge))
     }
 
     pub(crate) fn page(&self) -> &Page {

@@ -98,7 +98,8 @@ impl Sock {
         while end > from {
             let start = end.saturating_sub(FETCH_LEN as usize).max(from);
             // SAFETY: A socket of ours.
-            let buffer = unsafe { RxBuffer::unmapped(self.sk(), FETCH_LEN as usize, Need::Least) };
+            let buffer =
+                unsafe { RxBuffer::without_device(self.sk(), FETCH_LEN as usize, Need::Least) };
             let kept = buffer.and_then(|buffer| {
                 // SAFETY: No more than `FETCH_LEN`, which is what the page has.
                 unsafe { pages.copy_to(start, end.saturating_sub(start), buffer.page()) }?;

@@ -175,6 +175,25 @@ void rlo_event_srq(struct ib_srq *srq, enum ib_event_type type);
 
 struct rdma_hw_stats *rlo_stats_alloc(const struct rdma_stat_desc *descs, int count);
 
+/* Memory that is in one piece at both ends. */
+struct rlo_run {
+	void *to;
+	const void *from;
+	size_t len;
+};
+
+#define RLO_RUNS 16
+
+int rlo_engine_init(void);
+void rlo_engine_exit(void);
+/*
+ * Copies all of the runs, RLO_RUNS at most, in no particular order. Sleeps until
+ * nothing touches them any more. Returns how many bytes an engine has moved.
+ */
+size_t rlo_engine_copy(const struct rlo_run *runs, unsigned int count);
+/* Requests of fewer bytes are not worth the call. SIZE_MAX: none is. */
+extern size_t rlo_engine_threshold;
+
 /* Limits and habits of devices made from now on. Module parameters. */
 struct rlo_knobs {
 	unsigned int dma_bits;
