@@ -12,7 +12,10 @@ use crate::{
         Family, //
     },
     alarm::Alarm,
-    cm::resolve::Resolver,
+    cm::{
+        answer::Knock,
+        resolve::Resolver, //
+    },
     engine::{
         conn::{
             Connection,
@@ -51,6 +54,7 @@ use crate::{
     zcopy::Turns, //
 };
 use kernel::{
+    page::PAGE_SIZE,
     prelude::*,
     time::{
         Instant,
@@ -158,6 +162,8 @@ pub(crate) struct Inner {
     /// Its place among the Hellos of that listener.
     pub(crate) arrival: u64,
     pub(crate) resolver: Option<Resolver>,
+    /// The request that the socket was made for, until it is answered.
+    pub(crate) knock: Option<KBox<Knock>>,
     pub(crate) engine: Option<Connection>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
@@ -220,6 +226,7 @@ impl Inner {
             unaccepted: false,
             arrival: 0,
             resolver: None,
+            knock: None,
             engine: None,
             link: None,
             retired: None,
@@ -435,35 +442,28 @@ impl Inner {
                 self.tend_runs(sock);
             }
             Sent::Read => self.on_read(sock),
-            Sent::Message(Load {
-                bytes,
-                extra,
-                pinned,
-                ..
-            }) => {
+            Sent::Message(load) => {
                 engine.handle_send_completed();
-                if bytes > 0 {
+                if load.bytes > 0 {
                     self.on_progress();
-                    self.send.complete(bytes, extra);
-                    self.wake.writable = true;
-                }
-                if pinned {
-                    self.tend_runs(sock);
+                    self.on_left(sock, &load);
                 }
             }
-            Sent::Write(Load {
-                bytes,
-                extra,
-                pinned,
-                ..
-            }) => {
+            Sent::Write(load) => {
                 engine.handle_write_completed();
-                self.send.complete(bytes, extra);
-                self.wake.writable = true;
-                if pinned {
-                    self.tend_runs(sock);
-                }
+                self.on_left(sock, &load);
             }
+        }
+    }
+
+    /// Bytes have left the send queue of the hardware.
+    fn on_left(&mut self, sock: &Sock, load: &Load) {
+        self.wake.writable = true;
+        if load.pinned {
+            self.send.complete_pinned(load.bytes);
+            self.tend_runs(sock);
+        } else {
+            self.send.complete(load.bytes, load.extra);
         }
     }
 
@@ -496,7 +496,7 @@ impl Inner {
                 } else {
                     needed.max(link.spares().min(wanted))
                 };
-                let posted = link.post_receives(wanted, engine.rcv_size());
+                let posted = link.post_receives(wanted, needed, engine.rcv_size());
                 if posted > 0 {
                     engine.on_receives_posted(posted);
                 } else if engine.posted() < 2 && engine.ended().is_none() {
@@ -733,8 +733,9 @@ impl Inner {
             self.port = None;
             self.local.port = 0;
         }
-        if let Some(lease) = self.port.as_ref() {
-            lease.disconnect(self.local.ip, self.is_dual(self.local.ip, self.family));
+        let dual = self.is_dual(self.local.ip, self.family);
+        if let Some(lease) = self.port.as_mut() {
+            lease.disconnect(self.local.ip, dual);
         }
         self.probes = 0;
     }
@@ -760,14 +761,17 @@ impl Inner {
     }
 
     /// The application is gone, and the connection goes on: for so long, and if
-    /// there are not too many of them.
+    /// there are not too many of them, nor too much memory in use.
     pub(crate) fn become_orphan(&mut self, sock: &Sock) {
         let stats = &sock.net().stats;
         if self.orphaned.is_none() {
             self.orphaned = Some(Instant::now());
             stats.orphans.inc();
         }
-        if stats.orphans.get() > sock.net().knobs().max_orphans.into() {
+        let many = stats.orphans.get() > sock.net().knobs().max_orphans.into();
+        // As tcp_out_of_memory().
+        let large = self.send.charged() > PAGE_SIZE as u32 && sock.is_memory_out();
+        if many || large {
             stats.orphans_reset.inc();
             if let Some(engine) = self.engine.as_mut() {
                 engine.abort();
@@ -790,9 +794,9 @@ impl Inner {
 
     /// Bytes that may still be written before a writer has to wait.
     pub(crate) fn send_room(&self, sock: &Sock) -> u32 {
-        if self.turns.sending {
+        if self.turns.sending || self.send.is_starved() {
             // Behind what another writer has offered nothing can be queued, as
-            // it could not be withdrawn then.
+            // it could not be withdrawn then; and nothing at all without memory.
             return 0;
         }
         sock.sndbuf().saturating_sub(self.send.charged())
@@ -806,11 +810,13 @@ fn millis_since(past: Instant<Monotonic>) -> u64 {
 impl Sock {
     /// The alarm behind [`Alarm::Engine`].
     pub(crate) fn alarm_engine(&self) {
-        let (failed, resolving) = self.look(|inner| {
+        let (knocked, failed, resolving) = self.look(|inner| {
             let resolving = inner.phase == Phase::Connecting && inner.link.is_none();
-            (inner.failure.is_some(), resolving)
+            (inner.knock.is_some(), inner.failure.is_some(), resolving)
         });
-        if failed {
+        if knocked {
+            self.answer();
+        } else if failed {
             self.give_way();
         } else if resolving {
             crate::cm::resolve::again(self);

@@ -12,6 +12,7 @@
 #[path = "../engine/src/engine/mod.rs"]
 pub mod engine;
 
+mod account;
 mod addr;
 mod alarm;
 mod cm;

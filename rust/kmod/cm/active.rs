@@ -10,8 +10,7 @@ use crate::{
         shape,
         ticket::Ticket,
         RETRY_COUNT,
-        RNR_RETRY_COUNT,
-        RX_INITIAL, //
+        RNR_RETRY_COUNT, //
     },
     devices,
     endpoint::{
@@ -55,14 +54,12 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
     let device = &device;
     let peer = sock.look(|inner| inner.peer.ip);
     let shape = shape(&sock.net().knobs(), sock, peer).fit(device);
-    let mut link = Link::new(
-        device,
-        Origin {
-            sock: sock.clone(),
-            generation,
-        },
-        &shape,
-    )?;
+    let origin = Origin {
+        sock: sock.clone(),
+        generation,
+    };
+    let mut lease = Some(Link::lease(device, sock)?);
+    let mut link = Link::new(device, origin, &shape, &mut lease)?;
     let ticket = Ticket::new(sock, generation)?;
     // SAFETY: The device is leased by the link; the context is what the handler wants.
     let cm =
@@ -80,12 +77,11 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
         let mut engine = Connection::connecting(config(&shape));
         // SAFETY: The identifier has a route.
         let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
-        let posted = link
+        let ready = link
             .qp()
             .initialise(port, pkey)
-            .map(|()| link.post_receives(RX_INITIAL, engine.rcv_size()));
-        let sent = posted.and_then(|posted| {
-            engine.on_receives_posted(posted);
+            .and_then(|()| link.post_first(&mut engine));
+        let sent = ready.and_then(|()| {
             let hello = engine
                 .hello(inner.local.ip, inner.peer.ip, inner.local.port)
                 .map_err(|_| ENOMEM)?;

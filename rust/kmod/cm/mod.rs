@@ -13,6 +13,7 @@
 //! non-zero and the core does it.
 
 mod active;
+pub(crate) mod answer;
 mod passive;
 pub(crate) mod resolve;
 pub(crate) mod ticket;
@@ -66,7 +67,7 @@ const ZCOPY: Zcopy = Zcopy {
 
 /// Receive buffers of a connection that was not used yet: with three credits
 /// the peer may send one payload message, and then there are more.
-const RX_INITIAL: u16 = 3;
+pub(crate) const RX_INITIAL: u16 = 3;
 /// Receive buffers of a connection that is used, at the least.
 pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 

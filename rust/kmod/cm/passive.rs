@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The passive side: Hello in, a new socket, HelloAck out.
+//! The passive side: a Hello comes in, and a listener is found for it. What comes then
+//! is in [`super::answer`].
 
 use crate::{
-    addr::{
-        Addr,
-        Family, //
-    },
-    alarm::Alarm,
+    addr::Addr,
     cm::{
-        config,
-        connection_cb,
+        answer::{
+            dismiss,
+            Knock,
+            PeerReads, //
+        },
         private_data,
-        random_psn,
-        shape,
-        sockaddr,
-        ticket::Ticket,
-        RNR_RETRY_COUNT,
-        RX_INITIAL, //
+        sockaddr, //
     },
     devices,
     endpoint::{
         Inner,
-        Listener,
         Phase, //
     },
     engine::{
@@ -30,40 +24,15 @@ use crate::{
         types::Ip,
         wire::hello::{
             Hello,
-            HELLO_ACK_LEN,
             HELLO_LEN, //
         },
     },
     ffi,
-    link::{
-        CmId,
-        Link,
-        Origin,
-        MAX_PAYLOAD, //
-    },
-    net::{
-        ports::Claim,
-        NetState, //
-    },
-    sock::{
-        Sock,
-        SockRef, //
-    },
-    verbs::{
-        device::Device,
-        qp::Reply, //
-    },
+    link::MAX_PAYLOAD,
+    net::NetState, //
 };
 use core::ptr::NonNull;
-use kernel::{
-    error::to_result,
-    prelude::*,
-    sync::Arc, //
-};
-
-/// How long a connection may wait for its RTU, whatever the peer's request says
-/// of its own patience: as TCP in SYN_RECV.
-const EMBRYO_MS: u32 = 60_000;
+use kernel::prelude::*;
 
 /// The index of the loopback interface, in every namespace.
 const LOOPBACK_INDEX: c_int = 1;
@@ -177,6 +146,10 @@ unsafe fn incoming(
         state.stats.hellos_refused.inc();
         return Err(Refusal::Refuse);
     };
+    if listener.is_memory_out() {
+        state.stats.hellos_dropped.inc();
+        return Err(Refusal::Drop);
+    }
     let admitted = listener.look(|inner| {
         let l = inner.listener.as_mut()?;
         let used = u32::try_from(l.ready())
@@ -202,25 +175,18 @@ unsafe fn incoming(
         }
     }
     // SAFETY: As promised by our caller.
-    let made = unsafe {
+    let taken = unsafe {
         let req = &(*event).param.req_rcvd;
-        let entry = Entry {
-            port: u32::from(req.port),
-            pkey: (*req.primary_path).pkey,
+        let reads = PeerReads {
             begins: req.responder_resources,
             answers: req.initiator_depth,
         };
-        embryo(id, &device, &listener, &hello, (port, device_index), &entry)
+        Knock::take(id, device, &listener, hello, (port, device_index), reads)
     };
-    if made.is_err() {
-        listener.look(|inner| {
-            if let Some(l) = inner.listener.as_mut() {
-                l.pending = l.pending.saturating_sub(1);
-            }
-        });
-        state.stats.hellos_dropped.inc();
+    if taken.is_err() {
+        dismiss(&listener);
     }
-    Ok(made?)
+    Ok(taken?)
 }
 
 /// Whether the addresses in the Hello can be true.
@@ -287,157 +253,4 @@ impl Inner {
         let link = self.link.as_ref();
         self.phase == Phase::Connecting && link.is_some_and(|link| link.qp().number() == number)
     }
-}
-
-/// What a REQ says of the transport.
-struct Entry {
-    /// Of the device.
-    port: u32,
-    pkey: u16,
-    /// RDMA Reads that the peer begins, and answers, at a time.
-    begins: u8,
-    answers: u8,
-}
-
-/// Makes the socket of an incoming connection and answers with the HelloAck.
-///
-/// # Safety
-///
-/// `id` is the new identifier of the request that is being handled.
-unsafe fn embryo(
-    id: *mut ffi::ib_cm_id,
-    device: &Arc<Device>,
-    listener: &SockRef,
-    hello: &Hello,
-    (port, device_index): (u16, c_int),
-    entry: &Entry,
-) -> Result {
-    let (family, options, arrival) = listener.look(|inner| {
-        let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
-        // A listener that was not bound has IPv4's names, and takes either version.
-        let family = match hello.dst {
-            Ip::V6(_) => Family::V6,
-            Ip::V4(_) => inner.family,
-        };
-        (family, inner.options, arrival)
-    });
-    let state = listener.net();
-    // SAFETY: The listener keeps the namespace alive.
-    let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family) }?;
-    // SAFETY: Both are valid sockets.
-    unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
-    let claim = Claim {
-        ip: hello.dst,
-        dual: false,
-    };
-    let scope = |ip| {
-        if Addr::is_link_local(ip) {
-            u32::try_from(device_index).unwrap_or(0)
-        } else {
-            0
-        }
-    };
-    let lease = state.share_port(&sock, port, &claim)?;
-    let generation = sock.look(|inner| {
-        inner.options = options;
-        inner.next_generation()
-    });
-    let shape = shape(&state.knobs(), &sock, hello.src).fit(device);
-    let mut link = Link::new(
-        device,
-        Origin {
-            sock: sock.clone(),
-            generation,
-        },
-        &shape,
-    )?;
-    let id = NonNull::new(id).ok_or(EINVAL)?;
-    let ticket = Ticket::new(&sock, generation)?;
-    // SAFETY: The identifier is new and ours as long as we return success.
-    unsafe {
-        (*id.as_ptr()).context = ticket.context();
-        (*id.as_ptr()).cm_handler = Some(connection_cb);
-        link.cm = Some(CmId::from_raw(id, ticket));
-    }
-    let reply = Reply {
-        starting_psn: random_psn(),
-        reads: link.reads().meet(entry.begins, entry.answers),
-    };
-    let mut failed = None;
-    let answered = sock.drive(|inner| {
-        inner.family = family;
-        inner.phase = Phase::Connected;
-        inner.local = Addr {
-            ip: hello.dst,
-            port,
-            scope: scope(hello.dst),
-        };
-        inner.peer = Addr {
-            ip: hello.src,
-            port: hello.local_port,
-            scope: scope(hello.src),
-        };
-        inner.bound_ip = true;
-        inner.port = Some(lease);
-        let mut engine = Connection::accepting(config(&shape), hello);
-        engine.limit_reads(reply.reads.begun, reply.reads.answered > 0);
-        engine.hold_rcv_size(true);
-        inner.unaccepted = true;
-        inner.options.tell(&mut engine);
-        let size = engine.rcv_size();
-        if size > shape.rcv_size && !link.stock(size, RX_INITIAL) {
-            engine.keep_rcv_size();
-        }
-        let answered = link
-            .qp()
-            .initialise(entry.port, entry.pkey)
-            .and_then(|()| {
-                engine.on_receives_posted(link.post_receives(RX_INITIAL, engine.rcv_size()));
-                link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
-            })
-            .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, Some(&reply)))
-            .and_then(|()| engine.hello_ack().map_err(|_| ENOMEM));
-        sock.set_tcp_state(ffi::TCP_SYN_RECV);
-        let answered = answered.and_then(|ack| {
-            if link.qp().device().is_leaving() {
-                return Err(ENODEV);
-            }
-            send_reply(&link, &ack, &reply)
-        });
-        match answered {
-            Ok(()) => {
-                inner.parent = Some(listener.clone());
-                inner.arrival = arrival;
-                sock.set_alarm(Alarm::Keepalive, EMBRYO_MS);
-                inner.link = Some(link);
-                inner.engine = Some(engine);
-            }
-            Err(_) => failed = Some(link),
-        }
-        answered
-    });
-    if let Some(mut link) = failed {
-        // The CM destroys the identifier when the handler returns an error.
-        if let Some(cm) = link.cm.take() {
-            cm.forget();
-        }
-        drop(link.destroy());
-    }
-    answered
-}
-
-fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
-    let cm = link.cm.as_ref().ok_or(EINVAL)?;
-    let mut param = ffi::ib_cm_rep_param {
-        qp_num: link.qp().number(),
-        starting_psn: reply.starting_psn,
-        private_data: ack.as_ptr().cast(),
-        private_data_len: ack.len() as u8,
-        responder_resources: reply.reads.answered,
-        initiator_depth: reply.reads.begun,
-        rnr_retry_count: RNR_RETRY_COUNT,
-        ..pin_init::zeroed()
-    };
-    // SAFETY: The identifier is ours, the parameters are read during the call.
-    to_result(unsafe { ffi::ib_send_cm_rep(cm.as_ptr(), &mut param) })
 }

@@ -726,10 +726,29 @@ bool sdp_is_bpf(void)
 
 /*
  * As sk_page_frag_refill(), which makes the send buffer smaller where there is no
- * memory; only TCP makes it larger again.
+ * memory; only TCP makes it larger again. The socket keeps its fragment: one that
+ * has written @small, and has no other bytes under way, keeps a page of it.
  */
-bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag)
+bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag, bool small)
 {
+	if (frag->page && page_ref_count(frag->page) == 1) {
+		if (small || frag->size > PAGE_SIZE) {
+			frag->offset = 0;
+			return true;
+		}
+		put_page(frag->page);
+		frag->page = NULL;
+	}
+	if (frag->page && frag->offset + 32 > frag->size) {
+		put_page(frag->page);
+		frag->page = NULL;
+	}
+	if (!frag->page && small) {
+		frag->page = alloc_page(sk->sk_allocation);
+		frag->size = PAGE_SIZE;
+		frag->offset = 0;
+		return frag->page;
+	}
 	return skb_page_frag_refill(32, frag, sk->sk_allocation);
 }
 
@@ -749,6 +768,11 @@ unsigned long sdp_sock_inode(struct sock *sk)
 unsigned int sdp_sock_uid(struct sock *sk)
 {
 	return from_kuid_munged(sock_net(sk)->user_ns, sk_uid(sk));
+}
+
+unsigned int sdp_sock_kuid(struct sock *sk)
+{
+	return __kuid_val(sk_uid(sk));
 }
 
 /* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */

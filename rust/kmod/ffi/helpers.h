@@ -123,10 +123,11 @@ void sdp_wake_hangup(struct sock *sk);
 void sdp_wake_urgent(struct sock *sk);
 void sdp_wake_error(struct sock *sk);
 bool sdp_is_bpf(void);
-bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag);
+bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag, bool small);
 void sdp_note_no_space(struct sock *sk);
 unsigned long sdp_sock_inode(struct sock *sk);
 unsigned int sdp_sock_uid(struct sock *sk);
+unsigned int sdp_sock_kuid(struct sock *sk);
 
 /* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */
 void *sdp_net_generic(struct net *net, unsigned int id);
@@ -163,13 +164,27 @@ struct sdp_knobs {
 struct ctl_table_header *sdp_sysctl_register(struct net *net,
 					     struct sdp_knobs *knobs,
 					     bool (*check)(const char *text));
+/* Of the whole machine. */
+extern int sdp_user_share;
 void sdp_knob_peers(const struct sdp_knobs *knobs, char *text);
 void sdp_sysctl_unregister(struct ctl_table_header *header);
 int sdp_proc_create(struct net *net,
-		    int (*sockets)(struct seq_file *, void *),
+		    unsigned long (*after)(struct net *, unsigned long),
+		    void (*show)(struct seq_file *, struct net *, unsigned long,
+				 unsigned int),
 		    int (*stats)(struct seq_file *, void *));
 void sdp_proc_remove(struct net *net);
 struct net *sdp_seq_net(struct seq_file *m);
+
+/* The account of the protocol: see memory.c */
+extern long sdp_mem[3];
+void sdp_memory_init(struct proto *prot);
+void sdp_memory_exit(void);
+int sdp_memory_charge(const struct sock *sk, unsigned int pages, bool needs);
+void sdp_memory_uncharge(unsigned int pages);
+bool sdp_memory_is_tight(const struct sock *sk);
+bool sdp_memory_is_out(const struct sock *sk);
+long sdp_memory_pages(void);
 
 /* The TCP socket beside an SDP one: see companion.c */
 struct sdp_companion;

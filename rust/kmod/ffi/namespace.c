@@ -90,24 +90,50 @@ static const struct ctl_table knob_table[] = {
 	},
 };
 
+int sdp_user_share = 50;
+
+/* What is of the whole machine: in the first namespace, as tcp_mem. */
+static const struct ctl_table machine_table[] = {
+	{
+		.procname = "mem",
+		.data = &sdp_mem,
+		.maxlen = sizeof(sdp_mem),
+		.mode = 0644,
+		.proc_handler = proc_doulongvec_minmax,
+	},
+	{
+		.procname = "user_share",
+		.data = &sdp_user_share,
+		.maxlen = sizeof(int),
+		.mode = 0644,
+		.proc_handler = proc_dointvec_minmax,
+		.extra1 = SYSCTL_ONE,
+		.extra2 = SYSCTL_ONE_HUNDRED,
+	},
+};
+
 struct ctl_table_header *sdp_sysctl_register(struct net *net,
 					     struct sdp_knobs *knobs,
 					     bool (*check)(const char *text))
 {
 	struct ctl_table_header *header;
+	int i, count = ARRAY_SIZE(knob_table);
 	struct ctl_table *table;
-	int i;
 
-	table = kmemdup(knob_table, sizeof(knob_table), GFP_KERNEL);
+	table = kmalloc(sizeof(knob_table) + sizeof(machine_table), GFP_KERNEL);
 	if (!table)
 		return NULL;
+	memcpy(table, knob_table, sizeof(knob_table));
 	for (i = 0; i < ARRAY_SIZE(knob_table); i++) {
 		table[i].data = (char *)knobs + (size_t)knob_table[i].data;
 		if (table[i].proc_handler == peers_handler)
 			table[i].extra1 = check;
 	}
-	header = register_net_sysctl_sz(net, SDP_SYSCTL_DIR, table,
-					ARRAY_SIZE(knob_table));
+	if (net_eq(net, &init_net)) {
+		memcpy(table + count, machine_table, sizeof(machine_table));
+		count += ARRAY_SIZE(machine_table);
+	}
+	header = register_net_sysctl_sz(net, SDP_SYSCTL_DIR, table, count);
 	if (!header)
 		kfree(table);
 	return header;
@@ -121,12 +147,76 @@ void sdp_sysctl_unregister(struct ctl_table_header *header)
 	kfree(table);
 }
 
+/* How far somebody has read the table of sockets. */
+struct walk {
+	struct seq_net_private p;
+	/* Which socket is at @at; 0: none, it is the end. */
+	unsigned long socket;
+	loff_t at;
+};
+
+/* The same for all namespaces. */
+static unsigned long (*socket_after)(struct net *net, unsigned long socket);
+static void (*show_socket)(struct seq_file *m, struct net *net,
+			   unsigned long socket, unsigned int line);
+
+static void *walk_to(struct seq_file *m, loff_t at)
+{
+	struct walk *walk = m->private;
+
+	if (at < walk->at) {
+		walk->at = 0;
+		walk->socket = 0;
+	}
+	while (walk->at < at && (walk->socket || !walk->at)) {
+		walk->socket = socket_after(seq_file_net(m), walk->socket);
+		walk->at++;
+	}
+	return walk->socket ? walk : NULL;
+}
+
+static void *sockets_start(struct seq_file *m, loff_t *pos)
+{
+	return *pos ? walk_to(m, *pos) : SEQ_START_TOKEN;
+}
+
+static void *sockets_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	return walk_to(m, ++*pos);
+}
+
+static void sockets_stop(struct seq_file *m, void *v)
+{
+}
+
+static int sockets_show(struct seq_file *m, void *v)
+{
+	const struct walk *walk = v;
+
+	if (v == SEQ_START_TOKEN)
+		seq_puts(m, "  sl  local_address rem_address   st tx_queue rx_queue   uid  inode\n");
+	else
+		show_socket(m, seq_file_net(m), walk->socket, walk->at - 1);
+	return 0;
+}
+
+static const struct seq_operations sockets_ops = {
+	.start = sockets_start,
+	.next = sockets_next,
+	.stop = sockets_stop,
+	.show = sockets_show,
+};
+
 int sdp_proc_create(struct net *net,
-		    int (*sockets)(struct seq_file *, void *),
+		    unsigned long (*after)(struct net *, unsigned long),
+		    void (*show)(struct seq_file *, struct net *, unsigned long,
+				 unsigned int),
 		    int (*stats)(struct seq_file *, void *))
 {
-	if (!proc_create_net_single(SDP_PROC_SOCKETS, 0444, net->proc_net,
-				    sockets, NULL))
+	socket_after = after;
+	show_socket = show;
+	if (!proc_create_net(SDP_PROC_SOCKETS, 0444, net->proc_net,
+			     &sockets_ops, sizeof(struct walk)))
 		return -ENOMEM;
 	if (!proc_create_net_single(SDP_PROC_STATS, 0444, net->proc_net,
 				    stats, NULL)) {

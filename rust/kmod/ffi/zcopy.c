@@ -43,7 +43,7 @@ int sdp_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
 {
 	unsigned int flags = write ? FOLL_WRITE : 0;
 
-	/* As long as a system call waits it is like direct I/O. */
+	/* Without it: for a moment, as direct I/O does. */
 	if (lasting)
 		flags |= FOLL_LONGTERM;
 	return pin_user_pages_fast(addr, count, flags, pages);

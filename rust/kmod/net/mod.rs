@@ -103,6 +103,13 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
 /// Room for the text of a list of peers.
 const PEERS_LEN: usize = ffi::SDP_PEERS_LEN as usize;
 
+/// Which part of a device's queue pairs one user in one namespace may have, in percent.
+pub(crate) fn user_share() -> u32 {
+    // SAFETY: A word that sysctl writes.
+    let share = unsafe { core::ptr::read_volatile(&raw const ffi::sdp_user_share) };
+    u32::try_from(share).unwrap_or(0)
+}
+
 /// Sysctl keeps what is written to a knob inside the bounds of its type.
 fn knob<T: TryFrom<c_int> + Default>(value: *const c_int) -> T {
     // SAFETY: `value` points into the knobs of a live namespace; sysctl writes
@@ -189,20 +196,20 @@ impl NetState {
         }
     }
 
-    /// The listed socket with the lowest address above `after`, kept alive.
-    pub(crate) fn next_socket(&self, after: usize) -> Option<(usize, SockRef)> {
+    /// The lowest address above `after` that a listed socket has.
+    fn next_socket(&self, after: usize) -> Option<usize> {
         let sockets = self.sockets.lock();
-        let mut from = after.wrapping_add(1);
-        loop {
-            let key = *sockets.cursor_lower_bound(&from)?.current().0;
-            // SAFETY: A listed socket's memory is there until `delist`, which
-            // needs the lock held here.
-            if let Some(sock) = unsafe { SockRef::try_get(core::ptr::with_exposed_provenance(key)) }
-            {
-                return Some((key, sock));
-            }
-            from = key.wrapping_add(1);
-        }
+        let found = sockets.cursor_lower_bound(&after.wrapping_add(1))?;
+        Some(*found.current().0)
+    }
+
+    /// The listed socket with that address, kept alive.
+    fn socket_at(&self, address: usize) -> Option<SockRef> {
+        let sockets = self.sockets.lock();
+        sockets.get(&address)?;
+        // SAFETY: A listed socket's memory is there until `delist`, which needs the
+        // lock held here.
+        unsafe { SockRef::try_get(core::ptr::with_exposed_provenance(address)) }
     }
 }
 
@@ -243,7 +250,12 @@ unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
         }
         // SAFETY: `net` is alive, the callbacks have the signature asked for.
         let created = to_result(unsafe {
-            ffi::sdp_proc_create(net.as_ptr(), Some(proc::sockets_cb), Some(proc::stats_cb))
+            ffi::sdp_proc_create(
+                net.as_ptr(),
+                Some(proc::socket_after_cb),
+                Some(proc::socket_cb),
+                Some(proc::stats_cb),
+            )
         });
         if let Err(e) = created {
             // SAFETY: Undoes the lines above, in reverse.

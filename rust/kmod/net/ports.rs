@@ -24,15 +24,23 @@ use kernel::{
     rbtree::RBTree, //
 };
 
+/// Where a binding is among those of its port. Those without a peer come first: they
+/// are few, however many connections there are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    peer: Option<(Ip, u16)>,
+    ip: Ip,
+    id: u64,
+}
+
 /// One bound socket.
 struct Binding {
-    id: u64,
     sock: NonNull<Sock>,
-    ip: Ip,
-    peer: Option<(Ip, u16)>,
     /// Takes connections to IPv4 and IPv6 addresses alike.
     dual: bool,
     listening: bool,
+    /// connect() has chosen the port, for this peer.
+    chosen: bool,
 }
 
 impl Binding {
@@ -50,36 +58,63 @@ impl Binding {
             || own.shares_port_with(other)
     }
 
-    /// Whether both could be asked for one connection.
-    fn overlaps(&self, ip: Ip, dual: bool) -> bool {
-        if Addr::is_any(self.ip) {
-            return self.dual || Addr::is_any(ip) && dual || Addr::same_family(self.ip, ip);
+    /// Whether both could be asked for one connection. It is at `own`.
+    fn overlaps(&self, own: Ip, ip: Ip, dual: bool) -> bool {
+        if Addr::is_any(own) {
+            return self.dual || Addr::is_any(ip) && dual || Addr::same_family(own, ip);
         }
         if Addr::is_any(ip) {
-            return dual || Addr::same_family(self.ip, ip);
+            return dual || Addr::same_family(own, ip);
         }
-        self.ip == ip
+        own == ip
     }
 
     /// How well a connection to `ip` that came in by `device` fits, higher is
-    /// better.
-    fn fit(&self, ip: Ip, device: i32) -> Option<u8> {
-        let own = self.terms().device;
-        if own != 0 && own != device {
+    /// better. It is at `own`.
+    fn fit(&self, own: Ip, ip: Ip, device: i32) -> Option<u8> {
+        let bound_to = self.terms().device;
+        if bound_to != 0 && bound_to != device {
             return None;
         }
-        let bound = u8::from(own != 0);
-        if self.ip == ip {
+        let bound = u8::from(bound_to != 0);
+        if own == ip {
             return Some(2 + bound);
         }
-        let any = Addr::is_any(self.ip) && (self.dual || Addr::same_family(self.ip, ip));
+        let any = Addr::is_any(own) && (self.dual || Addr::same_family(own, ip));
         any.then_some(bound)
+    }
+}
+
+/// One port.
+struct Port {
+    bindings: RBTree<Place, Binding>,
+    /// Of these, those whose port connect() has not chosen.
+    fixed: u32,
+}
+
+impl Port {
+    /// Those without a peer.
+    fn unconnected(&self) -> impl Iterator<Item = (&Place, &Binding)> {
+        let all = self.bindings.iter();
+        all.take_while(|(place, _)| place.peer.is_none())
+    }
+
+    /// The connection of `ip` with `peer`.
+    fn connection(&self, ip: Ip, peer: (Ip, u16)) -> Option<(Place, &Binding)> {
+        let least = Place {
+            peer: Some(peer),
+            ip,
+            id: 0,
+        };
+        let place = *self.bindings.cursor_lower_bound(&least)?.current().0;
+        let found = place.peer == Some(peer) && place.ip == ip;
+        found.then_some((place, self.bindings.get(&place)?))
     }
 }
 
 /// All bindings of a namespace.
 pub(crate) struct PortTable {
-    ports: RBTree<u16, KVVec<Binding>>,
+    ports: RBTree<u16, Port>,
     next_id: u64,
 }
 
@@ -91,7 +126,7 @@ unsafe impl Send for PortTable {}
 pub(crate) struct PortLease {
     net: NonNull<NetState>,
     port: u16,
-    id: u64,
+    place: Place,
 }
 
 // SAFETY: The namespace outlives the socket that owns the lease.
@@ -147,71 +182,79 @@ impl PortTable {
     }
 
     fn conflicts(&self, port: u16, claim: &Claim, terms: &Terms) -> bool {
-        self.ports.get(&port).is_some_and(|bound| {
-            bound
-                .iter()
-                .any(|b| b.overlaps(claim.ip, claim.dual) && !b.tolerates(terms))
+        self.ports.get(&port).is_some_and(|port| {
+            let mut all = port.bindings.iter();
+            all.any(|(at, b)| b.overlaps(at.ip, claim.ip, claim.dual) && !b.tolerates(terms))
         })
     }
 
     fn insert(
         &mut self,
         net: &NetState,
-        sock: &Sock,
         port: u16,
-        claim: &Claim,
+        (ip, peer): (Ip, Option<(Ip, u16)>),
+        binding: Binding,
     ) -> Result<PortLease> {
         if self.ports.get(&port).is_none() {
-            self.ports
-                .try_create_and_insert(port, KVVec::new(), GFP_KERNEL)?;
+            let empty = Port {
+                bindings: RBTree::new(),
+                fixed: 0,
+            };
+            self.ports.try_create_and_insert(port, empty, GFP_KERNEL)?;
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
+        let place = Place { peer, ip, id };
         if let Some(bound) = self.ports.get_mut(&port) {
-            let pushed = bound.push(
-                Binding {
-                    id,
-                    sock: NonNull::from(sock),
-                    ip: claim.ip,
-                    peer: None,
-                    dual: claim.dual,
-                    listening: false,
-                },
-                GFP_KERNEL,
-            );
-            if let Err(e) = pushed {
-                if bound.is_empty() {
+            let fixed = u32::from(!binding.chosen);
+            let entered = bound
+                .bindings
+                .try_create_and_insert(place, binding, GFP_KERNEL);
+            if let Err(e) = entered {
+                if bound.bindings.is_empty() {
                     self.ports.remove(&port);
                 }
-                return Err(e.into());
+                return Err(e);
             }
+            bound.fixed = bound.fixed.saturating_add(fixed);
         }
         Ok(PortLease {
             net: NonNull::from(net),
             port,
-            id,
+            place,
         })
     }
 
-    fn find(&mut self, port: u16, id: u64) -> Option<&mut Binding> {
-        self.ports.get_mut(&port)?.iter_mut().find(|b| b.id == id)
+    fn find(&mut self, port: u16, place: &Place) -> Option<&mut Binding> {
+        self.ports.get_mut(&port)?.bindings.get_mut(place)
     }
-}
 
-impl NetState {
-    /// Binds `sock` to `port`, or to an ephemeral one for 0. EADDRINUSE as TCP
-    /// says it.
-    pub(crate) fn bind_port(&self, sock: &Sock, port: u16, claim: &Claim) -> Result<PortLease> {
-        let mut table = self.ports.lock();
-        if port != 0 {
-            if table.conflicts(port, claim, &Terms::of(sock)) {
-                return Err(EADDRINUSE);
-            }
-            return table.insert(self, sock, port, claim);
+    /// Gives a binding another place, for which no memory is needed.
+    fn rebind(&mut self, port: u16, from: &Place, to: Place, dual: bool) {
+        let bindings = match self.ports.get_mut(&port) {
+            Some(port) => &mut port.bindings,
+            None => return,
+        };
+        let Some(sock) = bindings.get(from).map(|b| (b.sock, b.listening, b.chosen)) else {
+            return;
+        };
+        let (sock, listening, chosen) = sock;
+        if let Some(node) = bindings.remove_node(from) {
+            let binding = Binding {
+                sock,
+                dual,
+                listening,
+                chosen,
+            };
+            bindings.insert(node.into_reservation().into_node(to, binding));
         }
+    }
+
+    /// A port of the range for ephemeral ones that `suits`.
+    fn ephemeral(&self, net: &NetState, suits: impl Fn(Option<&Port>) -> bool) -> Result<u16> {
         let (mut low, mut high) = (0, 0);
         // SAFETY: The namespace is alive, both results are ours.
-        unsafe { ffi::sdp_local_port_range(self.as_ptr(), &mut low, &mut high) };
+        unsafe { ffi::sdp_local_port_range(net.as_ptr(), &mut low, &mut high) };
         let low = u32::try_from(low).unwrap_or(1).clamp(1, 65535);
         let high = u32::try_from(high).unwrap_or(65535).clamp(low, 65535);
         let count = high.wrapping_sub(low).wrapping_add(1);
@@ -225,20 +268,71 @@ impl NetState {
                 continue;
             };
             // SAFETY: The namespace is alive.
-            if unsafe { ffi::sdp_port_is_reserved(self.as_ptr(), port) } {
+            if unsafe { ffi::sdp_port_is_reserved(net.as_ptr(), port) } {
                 continue;
             }
-            // An ephemeral port is shared with nobody.
-            if table.ports.get(&port).is_none() {
-                return table.insert(self, sock, port, claim);
+            if suits(self.ports.get(&port)) {
+                return Ok(port);
             }
         }
         Err(EADDRINUSE)
     }
+}
 
-    /// Adds an accepted connection to the port of its listener.
-    pub(crate) fn share_port(&self, sock: &Sock, port: u16, claim: &Claim) -> Result<PortLease> {
-        self.ports.lock().insert(self, sock, port, claim)
+impl NetState {
+    /// Binds `sock` to `port`, or to an ephemeral one for 0, which is shared with nobody.
+    /// EADDRINUSE as TCP says it.
+    pub(crate) fn bind_port(&self, sock: &Sock, port: u16, claim: &Claim) -> Result<PortLease> {
+        let mut table = self.ports.lock();
+        let port = if port == 0 {
+            table.ephemeral(self, |there| there.is_none())?
+        } else if table.conflicts(port, claim, &Terms::of(sock)) {
+            return Err(EADDRINUSE);
+        } else {
+            port
+        };
+        let binding = Binding {
+            sock: NonNull::from(sock),
+            dual: claim.dual,
+            listening: false,
+            chosen: false,
+        };
+        table.insert(self, port, (claim.ip, None), binding)
+    }
+
+    /// Takes an ephemeral port for a connection of `ip` with `peer`. Others may have
+    /// connections on it with other peers, as with TCP. EADDRINUSE if there is none.
+    pub(crate) fn connect_port(&self, sock: &Sock, ip: Ip, peer: (Ip, u16)) -> Result<PortLease> {
+        let mut table = self.ports.lock();
+        let port = table.ephemeral(self, |there| {
+            there.is_none_or(|port| port.fixed == 0 && port.connection(ip, peer).is_none())
+        })?;
+        let binding = Binding {
+            sock: NonNull::from(sock),
+            dual: false,
+            listening: false,
+            chosen: true,
+        };
+        table.insert(self, port, (ip, Some(peer)), binding)
+    }
+
+    /// Adds an accepted connection of `ip` with `peer` to the port of its listener.
+    pub(crate) fn share_port(
+        &self,
+        sock: &Sock,
+        port: u16,
+        ip: Ip,
+        peer: (Ip, u16),
+    ) -> Result<PortLease> {
+        let binding = Binding {
+            sock: NonNull::from(sock),
+            dual: false,
+            listening: false,
+            chosen: false,
+        };
+        self.ports
+            .lock()
+            .insert(self, port, (ip, Some(peer)), binding)
     }
 
     /// The listener that a connection from `peer` to (`ip`, `port`) is for,
@@ -252,8 +346,9 @@ impl NetState {
     ) -> Option<SockRef> {
         let table = self.ports.lock();
         let fits = || {
-            let bound = table.ports.get(&port)?.iter().filter(|b| b.listening);
-            Some(bound.filter_map(|b| b.fit(ip, device).map(|fit| (fit, b.sock))))
+            let bound = table.ports.get(&port)?.unconnected();
+            let bound = bound.filter(|(_, b)| b.listening);
+            Some(bound.filter_map(|(at, b)| b.fit(at.ip, ip, device).map(|fit| (fit, b.sock))))
         };
         let best = fits()?.map(|(fit, _)| fit).max()?;
         let group = || fits().map(|found| found.filter(|(fit, _)| *fit == best));
@@ -273,8 +368,7 @@ impl NetState {
         peer: (Ip, u16),
     ) -> Option<SockRef> {
         let table = self.ports.lock();
-        let mut bound = table.ports.get(&port)?.iter();
-        let found = bound.find(|b| b.ip == ip && b.peer == Some(peer))?;
+        let (_, found) = table.ports.get(&port)?.connection(ip, peer)?;
         // SAFETY: A bound socket leaves the table before its memory goes.
         unsafe { SockRef::try_get(found.sock.as_ptr()) }
     }
@@ -304,19 +398,22 @@ impl PortLease {
     /// Starts to listen; EADDRINUSE when another listener overlaps.
     pub(crate) fn listen(&self) -> Result {
         let mut table = self.net().ports.lock();
-        let Some(own) = table.find(self.port, self.id) else {
-            return Err(EINVAL);
+        let (ip, dual, terms) = {
+            let own = table.find(self.port, &self.place).ok_or(EINVAL)?;
+            (self.place.ip, own.dual, own.terms())
         };
-        let (ip, dual, terms) = (own.ip, own.dual, own.terms());
-        let taken = table.ports.get(&self.port).is_some_and(|bound| {
-            bound.iter().any(|b| {
-                b.id != self.id && b.listening && b.overlaps(ip, dual) && !b.tolerates(&terms)
+        let taken = table.ports.get(&self.port).is_some_and(|port| {
+            port.unconnected().any(|(at, b)| {
+                *at != self.place
+                    && b.listening
+                    && b.overlaps(at.ip, ip, dual)
+                    && !b.tolerates(&terms)
             })
         });
         if taken {
             return Err(EADDRINUSE);
         }
-        if let Some(own) = table.find(self.port, self.id) {
+        if let Some(own) = table.find(self.port, &self.place) {
             own.listening = true;
         }
         Ok(())
@@ -324,38 +421,44 @@ impl PortLease {
 
     /// Stops to listen, stays bound.
     pub(crate) fn unlisten(&self) {
-        if let Some(own) = self.net().ports.lock().find(self.port, self.id) {
+        if let Some(own) = self.net().ports.lock().find(self.port, &self.place) {
             own.listening = false;
         }
     }
 
     /// The two ends became known. EADDRNOTAVAIL when another socket has this
     /// very connection.
-    pub(crate) fn connect(&self, ip: Ip, peer: (Ip, u16)) -> Result {
+    pub(crate) fn connect(&mut self, ip: Ip, peer: (Ip, u16)) -> Result {
         let mut table = self.net().ports.lock();
-        let taken = table.ports.get(&self.port).is_some_and(|bound| {
-            bound
-                .iter()
-                .any(|b| b.id != self.id && b.ip == ip && b.peer == Some(peer))
-        });
-        if taken {
+        let port = table.ports.get(&self.port).ok_or(EINVAL)?;
+        if port
+            .connection(ip, peer)
+            .is_some_and(|(at, _)| at != self.place)
+        {
             return Err(EADDRNOTAVAIL);
         }
-        if let Some(own) = table.find(self.port, self.id) {
-            own.ip = ip;
-            own.peer = Some(peer);
-            own.dual = false;
-        }
+        let to = Place {
+            peer: Some(peer),
+            ip,
+            id: self.place.id,
+        };
+        table.rebind(self.port, &self.place, to, false);
+        drop(table);
+        self.place = to;
         Ok(())
     }
 
     /// The connection is gone; the socket is bound to `ip` as before.
-    pub(crate) fn disconnect(&self, ip: Ip, dual: bool) {
-        if let Some(own) = self.net().ports.lock().find(self.port, self.id) {
-            own.ip = ip;
-            own.peer = None;
-            own.dual = dual;
-        }
+    pub(crate) fn disconnect(&mut self, ip: Ip, dual: bool) {
+        let to = Place {
+            peer: None,
+            ip,
+            id: self.place.id,
+        };
+        let mut table = self.net().ports.lock();
+        table.rebind(self.port, &self.place, to, dual);
+        drop(table);
+        self.place = to;
     }
 }
 
@@ -363,9 +466,11 @@ impl Drop for PortLease {
     fn drop(&mut self) {
         let mut table = self.net().ports.lock();
         let mut empty = false;
-        if let Some(bound) = table.ports.get_mut(&self.port) {
-            bound.retain(|b| b.id != self.id);
-            empty = bound.is_empty();
+        if let Some(port) = table.ports.get_mut(&self.port) {
+            if let Some(gone) = port.bindings.remove(&self.place) {
+                port.fixed = port.fixed.saturating_sub(u32::from(!gone.chosen));
+            }
+            empty = port.bindings.is_empty();
         }
         if empty {
             table.ports.remove(&self.port);

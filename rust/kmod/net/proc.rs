@@ -18,7 +18,7 @@ use kernel::{
 
 /// # Safety
 ///
-/// Called by seq_file for one of our files.
+/// Called by seq_file for a file that is made in one piece.
 unsafe fn state_of<'a>(m: *mut ffi::core::seq_file) -> (&'a SeqFile, &'a NetState) {
     // SAFETY: An open file of a namespace keeps it alive.
     unsafe {
@@ -29,42 +29,51 @@ unsafe fn state_of<'a>(m: *mut ffi::core::seq_file) -> (&'a SeqFile, &'a NetStat
     }
 }
 
-/// The socket table.
+/// Which socket comes after another one in the table, by numbers that mean nothing;
+/// 0 is before the first and behind the last.
 ///
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(crate) unsafe extern "C" fn sockets_cb(m: *mut ffi::seq_file, _v: *mut c_void) -> c_int {
-    // SAFETY: See `state_of`.
-    let (m, net) = unsafe { state_of(m.cast()) };
+pub(crate) unsafe extern "C" fn socket_after_cb(net: *mut ffi::net, socket: c_ulong) -> c_ulong {
+    // SAFETY: An open file of a namespace keeps it alive.
+    let net = unsafe { NetState::of(net) };
+    net.next_socket(socket).unwrap_or(0)
+}
+
+/// A line of the socket table: one at a time, so that no reader needs memory for all.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+pub(crate) unsafe extern "C" fn socket_cb(
+    m: *mut ffi::seq_file,
+    net: *mut ffi::net,
+    socket: c_ulong,
+    line: c_uint,
+) {
+    // SAFETY: Called by seq_file; an open file of a namespace keeps it alive.
+    let (m, net) = unsafe { (SeqFile::from_raw(m.cast()), NetState::of(net)) };
+    // It may be gone.
+    let Some(sock) = net.socket_at(socket) else {
+        return;
+    };
+    let (local, peer, tx, rx) =
+        sock.look(|inner| (inner.local, inner.peer, inner.send.held(), inner.recv.len()));
+    // SAFETY: Plain questions about a referenced socket.
+    let (uid, inode) = unsafe { (ffi::sdp_sock_uid(sock.sk()), ffi::sdp_sock_inode(sock.sk())) };
     seq_print!(
         m,
-        "  sl  local_address rem_address   st tx_queue rx_queue   uid  inode\n"
+        "{:4}: {} {} {:02X} {:08X}:{:08X} {:5} {}\n",
+        line,
+        local,
+        peer,
+        sock.tcp_state(),
+        tx,
+        rx,
+        uid,
+        inode
     );
-    let mut line = 0u32;
-    let mut at = 0usize;
-    while let Some((key, sock)) = net.next_socket(at) {
-        at = key;
-        let (local, peer, tx, rx) =
-            sock.look(|inner| (inner.local, inner.peer, inner.send.held(), inner.recv.len()));
-        // SAFETY: Plain questions about a referenced socket.
-        let (uid, inode) =
-            unsafe { (ffi::sdp_sock_uid(sock.sk()), ffi::sdp_sock_inode(sock.sk())) };
-        seq_print!(
-            m,
-            "{:4}: {} {} {:02X} {:08X}:{:08X} {:5} {}\n",
-            line,
-            local,
-            peer,
-            sock.tcp_state(),
-            tx,
-            rx,
-            uid,
-            inode
-        );
-        line = line.wrapping_add(1);
-    }
-    0
 }
 
 /// The counters, a name and a value on each line.
@@ -78,5 +87,8 @@ pub(crate) unsafe extern "C" fn stats_cb(m: *mut ffi::seq_file, _v: *mut c_void)
     let mut show = |name: &str, value: i64| seq_print!(m, "{} {}\n", name, value);
     net.stats.each(&mut show);
     net.traffic.each(&mut show);
+    // Of all namespaces.
+    // SAFETY: The protocol is registered.
+    show("memory_pages", unsafe { ffi::sdp_memory_pages() } as i64);
     0
 }

@@ -81,7 +81,7 @@ counters! {
         established,
         /// Connections right now whose program has closed them.
         orphans,
-        /// Of these, ended at once because there were too many.
+        /// Of these, ended at once because there were too many, or too little memory.
         orphans_reset,
         /// Hellos that were refused: malformed, no listener.
         hellos_refused,
@@ -117,6 +117,10 @@ counters! {
         keepalive_probes,
         /// Receive buffers that could not be allocated.
         rx_alloc_failures,
+        /// Times a sender had to wait because all sockets together held too much.
+        memory_waits,
+        /// Connections not made because their user has that many of a device.
+        user_share_exceeded,
     }
 }
 

@@ -143,11 +143,16 @@ impl Sock {
         let chosen = self.look(|inner| inner.bound_ip.then_some(inner.local.ip));
         // SAFETY: A socket's namespace is alive.
         let source = unsafe { peer.route_source(self.net().as_ptr(), chosen, self.device()) }?;
-        self.autobind()
-            .map_err(|e| if e == EADDRINUSE { EADDRNOTAVAIL } else { e })?;
         self.look(|inner| {
-            if let Some(lease) = inner.port.as_ref() {
+            if let Some(lease) = inner.port.as_mut() {
                 lease.connect(source, (peer.ip, peer.port))?;
+            } else {
+                let lease = self
+                    .net()
+                    .connect_port(self, source, (peer.ip, peer.port))
+                    .map_err(|e| if e == EADDRINUSE { EADDRNOTAVAIL } else { e })?;
+                inner.local.port = lease.port();
+                inner.port = Some(lease);
             }
             inner.family = family;
             inner.local.ip = source;

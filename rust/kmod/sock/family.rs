@@ -116,6 +116,8 @@ pub(crate) struct ProtoRegistration(());
 
 impl ProtoRegistration {
     pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The struct is static, and nobody has it yet.
+        unsafe { ffi::sdp_memory_init(proto()) };
         // SAFETY: The struct is static.
         to_result(unsafe { ffi::proto_register(proto(), 1) })?;
         Ok(Self(()))
@@ -126,7 +128,10 @@ impl Drop for ProtoRegistration {
     fn drop(&mut self) {
         // SAFETY: Registered by `new`, and no socket is left: each holds the
         // module.
-        unsafe { ffi::proto_unregister(proto()) };
+        unsafe {
+            ffi::proto_unregister(proto());
+            ffi::sdp_memory_exit();
+        }
     }
 }
 

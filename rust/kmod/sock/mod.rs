@@ -224,6 +224,15 @@ impl Sock {
         unsafe { NetState::of(ffi::sdp_sock_net(self.sk())) }
     }
 
+    /// The namespace and whose it is there, as numbers that are unique while both last.
+    pub(crate) fn user(&self) -> (usize, u32) {
+        // SAFETY: Plain questions about a valid socket.
+        unsafe {
+            let net = ffi::sdp_sock_net(self.sk());
+            (net.addr(), ffi::sdp_sock_kuid(self.sk()))
+        }
+    }
+
     pub(crate) fn alarms(&self) -> &alarm::Alarms {
         &self.body.alarms
     }

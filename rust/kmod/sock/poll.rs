@@ -179,7 +179,7 @@ impl Inner {
 
     /// Bytes in the way of a writer.
     fn held(&self) -> u32 {
-        if self.turns.sending {
+        if self.turns.sending || self.send.is_starved() {
             u32::MAX
         } else {
             self.send.charged()

@@ -7,7 +7,12 @@
 //! them. Locks: under the endpoint's lock.
 
 use crate::{
+    account::{
+        Charge,
+        Need, //
+    },
     fifo::Fifo,
+    sock::Sock,
     verbs::{
         buffer::{
             Page,
@@ -71,6 +76,12 @@ pub(crate) struct SendQueue {
     /// What is held beside them: the rest of pages that were given by splice(), each
     /// of which may have brought a single byte.
     extra: u32,
+    /// Of `held`, bytes in the memory of programs.
+    pinned: u32,
+    /// For the rest, and for `extra`.
+    charge: Charge,
+    /// There was no memory for more, and some comes back when bytes have left.
+    starved: bool,
 }
 
 impl SendQueue {
@@ -79,7 +90,43 @@ impl SendQueue {
             pieces: Fifo::new(),
             held: 0,
             extra: 0,
+            pinned: 0,
+            charge: Charge::none(),
+            starved: false,
         }
+    }
+
+    /// Bytes of memory that are held here.
+    fn owned(&self) -> u32 {
+        self.charged().saturating_sub(self.pinned)
+    }
+
+    /// Sees to it that there is memory for up to `bytes` more, or for less; ENOBUFS
+    /// if some has to come back first. A socket that holds none gets a page, or its
+    /// connection would not go on.
+    pub(crate) fn provide(&mut self, sock: &Sock, bytes: u32) -> Result<u32> {
+        let owned = self.owned();
+        let reach = owned.saturating_add(bytes);
+        let Err(e) = self.charge.reach(sock, reach, Need::Growth) else {
+            return Ok(bytes);
+        };
+        if owned > 0 {
+            self.starved = true;
+            return Err(e);
+        }
+        let page = PAGE_SIZE as u32;
+        self.charge.reach(sock, page, Need::Least)?;
+        Ok(bytes.min(page))
+    }
+
+    /// Gives back what was provided and not used.
+    pub(crate) fn trim(&mut self) {
+        self.charge.trim(self.owned());
+    }
+
+    /// Whether no more can be queued before bytes have left.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved
     }
 
     /// Makes room for one more piece, so that `push` can't fail.
@@ -135,6 +182,7 @@ impl SendQueue {
             GFP_KERNEL,
         )?;
         self.held = self.held.saturating_add(len);
+        self.pinned = self.pinned.saturating_add(len);
         Ok(())
     }
 
@@ -163,10 +211,16 @@ impl SendQueue {
         )
     }
 
-    /// The next `len` bytes need not be sent: the peer has read them itself.
+    /// The next `len` bytes, which lie in a program's memory, need not be sent: the
+    /// peer has read them itself.
     pub(crate) fn skip(&mut self, len: u32) {
         self.pass(len);
+        self.forget_pinned(len);
+    }
+
+    fn forget_pinned(&mut self, len: u32) {
         self.held = self.held.saturating_sub(len);
+        self.pinned = self.pinned.saturating_sub(len);
     }
 
     /// The next `len` bytes are on their way.
@@ -192,7 +246,7 @@ impl SendQueue {
             |piece: &Piece| matches!(&piece.store, Store::Pinned(p) if Arc::ptr_eq(p, pages));
         let at = (0..self.pieces.len()).find(|i| self.pieces.get(*i).is_some_and(of_run));
         if let Some(piece) = at.and_then(|at| self.pieces.remove(at)) {
-            self.held = self.held.saturating_sub(piece.len);
+            self.forget_pinned(piece.len);
         }
     }
 
@@ -223,6 +277,13 @@ impl SendQueue {
     pub(crate) fn complete(&mut self, bytes: u32, extra: u32) {
         self.held = self.held.saturating_sub(bytes);
         self.extra = self.extra.saturating_sub(extra);
+        self.starved = false;
+        self.trim();
+    }
+
+    /// The same for bytes that lie in a program's memory.
+    pub(crate) fn complete_pinned(&mut self, bytes: u32) {
+        self.forget_pinned(bytes);
     }
 
     /// What counts against SO_SNDBUF.
@@ -239,6 +300,9 @@ impl SendQueue {
         while self.pieces.pop().is_some() {}
         self.held = 0;
         self.extra = 0;
+        self.pinned = 0;
+        self.starved = false;
+        self.trim();
     }
 }
 
@@ -536,7 +600,7 @@ mod tests {
 
     fn segment(offset: u32, len: u32) -> Result<Segment> {
         Ok(Segment {
-            buffer: RxBuffer::unmapped(page()?),
+            buffer: RxBuffer::unmapped(page()?, Charge::none()),
             offset,
             len,
             message: true,

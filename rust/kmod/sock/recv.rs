@@ -105,7 +105,6 @@ impl Sock {
         let target = usize::try_from(target).unwrap_or(1);
         let peek = flags & ffi::MSG_PEEK != 0;
         let discard = flags & ffi::MSG_TRUNC != 0;
-        let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
 
         let blocking = timeo != 0;
         let mut presence = Presence::new(self);
@@ -114,6 +113,9 @@ impl Sock {
         let mut ahead = if peek { self.peek_offset() } else { 0 };
         // At least once: a read of nothing waits for data all the same.
         loop {
+            // It may change while this call sleeps. A completion that finds the urgent byte
+            // to be no part of the stream passes it, and so must not what is copied here.
+            let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
             // Who is to read the urgent byte when told of it does so before it is passed.
             let stop = if copied == 0 {
                 interruption(timeo)

@@ -8,6 +8,7 @@
 
 use crate::{
     alarm::Alarm,
+    endpoint::Inner,
     engine::conn::Queue,
     ffi,
     sock::{
@@ -21,12 +22,45 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{
     error::to_result,
+    page::PAGE_SIZE,
     prelude::*,
     time::msecs_to_jiffies, //
 };
 
 /// How long a sender without memory sleeps before it tries again.
 const MEMORY_NAP_MS: u32 = 100;
+
+/// The most that is taken over at a time.
+const FRAGMENT_MAX: u32 = (PAGE_SIZE << 3) as u32;
+
+/// What is to be taken over next.
+#[derive(Clone, Copy)]
+struct Wanted {
+    len: usize,
+    /// No other bytes are queued or on their way.
+    alone: bool,
+}
+
+impl Inner {
+    /// How much of `left` bytes can be taken over now; nothing if the writer has to
+    /// wait.
+    fn room_for(&mut self, sock: &Sock, left: u32) -> Option<Wanted> {
+        if self.send_room(sock) == 0 {
+            return None;
+        }
+        // A page that is given counts as a whole.
+        let most = left.clamp(PAGE_SIZE as u32, FRAGMENT_MAX);
+        let Ok(provided) = self.send.provide(sock, most) else {
+            sock.net().stats.memory_waits.inc();
+            return None;
+        };
+        let len = provided.min(left);
+        Some(Wanted {
+            len: len as usize,
+            alone: self.send.charged() == 0,
+        })
+    }
+}
 
 impl Sock {
     /// sendmsg(2). Returns the bytes taken over.
@@ -130,18 +164,22 @@ impl Sock {
                     continue;
                 }
             }
-            if self.look(|inner| inner.send_room(self)) == 0 {
+            let left = u32::try_from(len.wrapping_sub(*copied)).unwrap_or(u32::MAX);
+            let Some(want) = self.look(|inner| inner.room_for(self, left)) else {
                 self.net().stats.send_waits.inc();
                 self.wait_for_room(call, timeo, least > 0 && asked.is_some())?;
                 // Perhaps what there is room for by now is not copied.
                 continue;
-            }
+            };
             if let Some(asked) = asked.as_deref_mut() {
                 asked.set_copied();
             }
-            let want = len.wrapping_sub(*copied);
             // A write may overshoot the limit by one fragment, as in TCP.
-            let (page, offset, n, given) = match self.next_fragment(msg, want, flags) {
+            let filled = self.next_fragment(msg, want, flags);
+            if filled.is_err() {
+                self.look(|inner| inner.send.trim());
+            }
+            let (page, offset, n, given) = match filled {
                 Ok(filled) => filled,
                 Err(e) if e == ENOBUFS => {
                     // No page: wait for our own to come back.
@@ -160,7 +198,9 @@ impl Sock {
                 }
                 inner.send.reserve()?;
                 engine.queue(n, Queue { more, urgent }).map_err(|_| EPIPE)?;
-                inner.send.push(page, offset, n, given)
+                inner.send.push(page, offset, n, given)?;
+                inner.send.trim();
+                Ok(())
             })?;
             *copied = after;
         }
@@ -183,7 +223,7 @@ impl Sock {
     fn next_fragment(
         &self,
         msg: *mut ffi::core::msghdr,
-        want: usize,
+        want: Wanted,
         flags: u32,
     ) -> Result<(Page, u32, u32, bool)> {
         if flags & ffi::MSG_SPLICE_PAGES != 0 {
@@ -191,7 +231,7 @@ impl Sock {
             // SAFETY: The message is the caller's, whose references hold the
             // page until ours does.
             let spliced = unsafe {
-                let n = ffi::sdp_splice_bytes(msg.cast(), want, &mut page, &mut offset);
+                let n = ffi::sdp_splice_bytes(msg.cast(), want.len, &mut page, &mut offset);
                 let page = NonNull::new(page).map(|page| Page::get(page));
                 page.map(|page| (page, offset as u32, n as u32))
             };
@@ -206,18 +246,19 @@ impl Sock {
 
     /// Copies up to `want` bytes from the message into the socket's fragment.
     /// ENOBUFS without memory, EFAULT if nothing could be read.
-    fn fill_fragment(&self, msg: *mut ffi::core::msghdr, want: usize) -> Result<(Page, u32, u32)> {
+    fn fill_fragment(&self, msg: *mut ffi::core::msghdr, want: Wanted) -> Result<(Page, u32, u32)> {
         let sk = self.sk();
         // SAFETY: `lock_sock` is held, which protects the socket's fragment.
         unsafe {
             let frag = ffi::sdp_sk_frag(sk);
-            if !ffi::sdp_page_frag_refill(sk, frag) {
+            let small = want.alone && want.len <= PAGE_SIZE;
+            if !ffi::sdp_page_frag_refill(sk, frag, small) {
                 return Err(ENOBUFS);
             }
             let page = NonNull::new((*frag).page.cast()).ok_or(ENOBUFS)?;
             let offset = (*frag).offset;
             let size = (*frag).size;
-            let n = want.min(size.saturating_sub(offset) as usize);
+            let n = want.len.min(size.saturating_sub(offset) as usize);
             let to = ffi::sdp_page_address(page.as_ptr())
                 .cast::<u8>()
                 .add(offset as usize);

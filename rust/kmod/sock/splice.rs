@@ -89,7 +89,6 @@ impl Sock {
         }
         let mut timeo = self.receive_timeout(nonblock);
         let blocking = timeo != 0;
-        let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
         let mut presence = Presence::new(self);
         // INVARIANT: By the caller's promise.
         let mut end = PipeEnd {
@@ -98,6 +97,8 @@ impl Sock {
         };
         let mut moved = 0usize;
         while moved < len {
+            // It may change while this call sleeps, as in recvmsg(2).
+            let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
             match self.look(|inner| inner.next_bytes(0, moved > 0, inline)) {
                 Next::Bytes(page, offset, there) => {
                     let want = (there as usize).min(len.wrapping_sub(moved));

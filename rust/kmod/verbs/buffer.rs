@@ -3,6 +3,10 @@
 //! Pages and their DMA mappings.
 
 use crate::{
+    account::{
+        Charge,
+        Need, //
+    },
     ffi,
     verbs::device::Device, //
 };
@@ -248,6 +252,7 @@ impl<const SLOT: usize> SlotRing<SLOT> {
 pub(crate) struct RxBuffer {
     mapping: Option<Mapping>,
     page: Page,
+    _charge: Charge,
 }
 
 impl RxBuffer {
@@ -260,26 +265,47 @@ impl RxBuffer {
         sk: *mut ffi::sock,
         device: &Arc<Device>,
         size: usize,
+        need: Need,
+    ) -> Result<Self> {
+        // SAFETY: By the caller's promise.
+        let mut buffer = unsafe { Self::without_device(sk, size, need) }?;
+        buffer.mapping = Some(Mapping::new(
+            device,
+            &buffer.page,
+            0,
+            size,
+            Direction::FromDevice,
+        )?);
+        Ok(buffer)
+    }
+
+    /// A page that no device knows of, and what was counted for it.
+    pub(crate) fn unmapped(page: Page, charge: Charge) -> Self {
+        Self {
+            mapping: None,
+            page,
+            _charge: charge,
+        }
+    }
+
+    /// Allocates `size` bytes that no device knows of. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is a valid socket.
+    pub(crate) unsafe fn without_device(
+        sk: *mut ffi::sock,
+        size: usize,
+        need: Need,
     ) -> Result<Self> {
         let order = size
             .div_ceil(kernel::page::PAGE_SIZE)
             .next_power_of_two()
             .trailing_zeros();
         // SAFETY: By the caller's promise.
-        let page = unsafe { Page::alloc(sk, order) }?;
-        let mapping = Mapping::new(device, &page, 0, size, Direction::FromDevice)?;
-        Ok(Self {
-            mapping: Some(mapping),
-            page,
-        })
-    }
-
-    /// A buffer that no device knows of.
-    pub(crate) fn unmapped(page: Page) -> Self {
-        Self {
-            mapping: None,
-            page,
-        }
+        let (charge, page) =
+            unsafe { (Charge::new(sk, 1 << order, need)?, Page::alloc(sk, order)?) };
+        Ok(Self::unmapped(page, charge))
     }
 
     pub(crate) fn page(&self) -> &Page {

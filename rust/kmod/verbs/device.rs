@@ -49,12 +49,39 @@ pub(crate) struct Limits {
     pub(crate) send_sges: u32,
     /// RDMA Reads under way at a time, in each direction.
     pub(crate) reads: u8,
+    /// Queue pairs with a completion queue of their own.
+    pub(crate) queue_pairs: u32,
 }
 
 struct Leases {
     removing: bool,
     next: u64,
     holders: RBTree<u64, SockRef>,
+    /// How many of the leases are of one user in one namespace.
+    of_users: RBTree<(usize, u32), u32>,
+}
+
+impl Leases {
+    fn count(&mut self, user: (usize, u32), most: u32) -> Result {
+        match self.of_users.get_mut(&user) {
+            Some(count) if *count >= most => return Err(ENOBUFS),
+            Some(count) => *count = count.saturating_add(1),
+            None => {
+                self.of_users.try_create_and_insert(user, 1, GFP_KERNEL)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn discount(&mut self, user: (usize, u32)) {
+        let last = self.of_users.get_mut(&user).is_some_and(|count| {
+            *count = count.saturating_sub(1);
+            *count == 0
+        });
+        if last {
+            self.of_users.remove(&user);
+        }
+    }
 }
 
 // SAFETY: ib_core objects may be used from any thread; the rest is in a mutex.
@@ -77,7 +104,7 @@ impl Device {
             pin_init!(Self {
                 ib,
                 pd,
-                leases <- new_mutex!(Leases { removing: false, next: 0, holders: RBTree::new() }, "sdp_leases"),
+                leases <- new_mutex!(Leases { removing: false, next: 0, holders: RBTree::new(), of_users: RBTree::new() }, "sdp_leases"),
                 idle <- Completion::new(),
                 regions <- Pool::new(),
             }),
@@ -106,12 +133,14 @@ impl Device {
         // SAFETY: `ib` is valid by the invariant.
         let attrs = unsafe { &raw const (*self.ib.as_ptr()).attrs };
         // SAFETY: As above; attributes do not change while the device is registered.
-        let (work_requests, send_sges, target, initiator) = unsafe {
+        let (work_requests, send_sges, target, initiator, pairs, queues) = unsafe {
             (
                 (*attrs).max_qp_wr,
                 (*attrs).max_send_sge,
                 (*attrs).max_qp_rd_atom,
                 (*attrs).max_qp_init_rd_atom,
+                (*attrs).max_qp,
+                (*attrs).max_cq,
             )
         };
         Limits {
@@ -119,6 +148,7 @@ impl Device {
             send_sges,
             // As target and as initiator; drivers do not agree which is which.
             reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
+            queue_pairs: pairs.min(queues),
         }
     }
 
@@ -128,20 +158,31 @@ impl Device {
         unsafe { (*self.pd.as_ptr()).local_dma_lkey }
     }
 
-    /// Keeps the device for `holder`, or ENODEV when it is on its way out.
-    pub(crate) fn lease(self: &Arc<Self>, holder: SockRef) -> Result<Lease> {
+    /// Keeps the device for `holder`; ENODEV when it is on its way out, ENOBUFS when
+    /// the user of `holder` has `share` percent of what it can do in this namespace.
+    ///
+    /// rdmacg is not asked: what it charges is the cgroup of the running task, and that
+    /// is a worker here, on both sides of a connection.
+    pub(crate) fn lease(self: &Arc<Self>, holder: SockRef, share: u32) -> Result<Lease> {
+        let most = u64::from(self.limits().queue_pairs) * u64::from(share) / 100;
+        let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        let user = holder.user();
         let mut leases = self.leases.lock();
         if leases.removing {
             return Err(ENODEV);
         }
+        leases.count(user, most)?;
         let id = leases.next;
         leases.next = id.wrapping_add(1);
-        leases
-            .holders
-            .try_create_and_insert(id, holder, GFP_KERNEL)?;
+        let entered = leases.holders.try_create_and_insert(id, holder, GFP_KERNEL);
+        if let Err(e) = entered {
+            leases.discount(user);
+            return Err(e);
+        }
         Ok(Lease {
             device: self.clone(),
             id,
+            user,
         })
     }
 
@@ -187,6 +228,8 @@ impl Device {
 pub(crate) struct Lease {
     device: Arc<Device>,
     id: u64,
+    /// Whom it was counted for; the socket may be another's by now.
+    user: (usize, u32),
 }
 
 impl Drop for Lease {
@@ -195,6 +238,7 @@ impl Drop for Lease {
         let _holder;
         let mut leases = self.device.leases.lock();
         _holder = leases.holders.remove(&self.id);
+        leases.discount(self.user);
         if leases.removing && leases.holders.is_empty() {
             self.device.idle.complete_all();
         }

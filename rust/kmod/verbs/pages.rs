@@ -19,8 +19,8 @@ use kernel::{
 /// What pages are pinned for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A device reads them while the system call waits, and may go on describing
-    /// them after it, where they can `stay` pinned.
+    /// A device reads them while the system call waits; they may `stay` pinned and
+    /// described after it.
     Read { stay: bool },
     /// A device writes to them; as above.
     Write { stay: bool },
@@ -34,9 +34,9 @@ pub(crate) enum Purpose {
 /// # Invariants
 ///
 /// Each of `pages` is pinned once by this value; they hold, in order, the bytes
-/// that lay at `[addr, addr + len)` when they were pinned. `user` and `charged`
-/// are what the pinning was accounted to. With `stay` they may remain pinned when
-/// the system call is over.
+/// that lay at `[addr, addr + len)` when they were pinned, for long. `user` and
+/// `charged` are what the pinning was accounted to. With `stay` they may remain pinned
+/// when the system call is over.
 pub(crate) struct UserPages {
     pages: KVVec<*mut ffi::page>,
     addr: usize,
@@ -89,7 +89,7 @@ impl UserPages {
         let mut charged = 0;
         let lent = purpose == Purpose::Lend;
         let write = matches!(purpose, Purpose::Write { .. });
-        let mut stay = matches!(
+        let stay = matches!(
             purpose,
             Purpose::Read { stay: true } | Purpose::Write { stay: true }
         );
@@ -100,21 +100,11 @@ impl UserPages {
             })?;
         }
         let wanted = c_int::try_from(count).unwrap_or(c_int::MAX);
-        let got = loop {
-            let lasting = lent || stay;
-            // SAFETY: There is room for `count` pointers.
-            let got = unsafe {
-                ffi::sdp_pin_user_pages(addr, wanted, write, lasting, pages.as_mut_ptr())
-            };
-            let got = usize::try_from(got).unwrap_or(0).min(count);
-            if got == count || !stay {
-                break got;
-            }
-            // Not all memory can be pinned for long: for the call alone, then.
-            stay = false;
-            // SAFETY: Pinned just above.
-            unsafe { ffi::unpin_user_pages(pages.as_mut_ptr().cast(), got) };
-        };
+        // For long, since the peer decides for how long, also while a call waits. Not all
+        // memory can be pinned so.
+        // SAFETY: There is room for `count` pointers.
+        let got = unsafe { ffi::sdp_pin_user_pages(addr, wanted, write, true, pages.as_mut_ptr()) };
+        let got = usize::try_from(got).unwrap_or(0).min(count);
         // SAFETY: The call has filled in that many.
         unsafe { pages.inc_len(got) };
         let there = got

@@ -269,8 +269,8 @@ impl Qp {
     /// Moves to INIT on `port` with the partition key `pkey` (network order).
     /// From here on receives can be posted. May sleep.
     ///
-    /// The connection manager knows these attributes only once a request was
-    /// sent or received, and the Hello has to say what is posted.
+    /// For who asks for a connection: the connection manager knows these attributes
+    /// only once the request was sent, and the Hello in it has to say what is posted.
     pub(crate) fn initialise(&self, port: u32, pkey: u16) -> Result {
         let mut attr = KBox::new(pin_init::zeroed::<ffi::ib_qp_attr>(), GFP_KERNEL)?;
         let mut index = 0;
@@ -278,9 +278,29 @@ impl Qp {
         to_result(unsafe {
             ffi::ib_find_cached_pkey(self.device.as_ptr(), port, u16::from_be(pkey), &mut index)
         })?;
-        attr.qp_state = ffi::ib_qp_state_IB_QPS_INIT;
         attr.pkey_index = index;
         attr.port_num = port;
+        self.begin(attr)
+    }
+
+    /// The same for who is asked: the port is that of the path which the request
+    /// names, as RTR will have it, and not the one that it came in by.
+    ///
+    /// # Safety
+    ///
+    /// `cm_id` is a valid connection identifier that has received a request.
+    pub(crate) unsafe fn initialise_by_cm(&self, cm_id: *mut ffi::ib_cm_id) -> Result {
+        let mut attr = KBox::new(pin_init::zeroed::<ffi::ib_qp_attr>(), GFP_KERNEL)?;
+        attr.qp_state = ffi::ib_qp_state_IB_QPS_INIT;
+        let mut mask = 0;
+        // SAFETY: `cm_id` by the caller's promise, the rest is ours.
+        to_result(unsafe { ffi::ib_cm_init_qp_attr(cm_id, &mut *attr, &mut mask) })?;
+        self.begin(attr)
+    }
+
+    /// INIT with the port and the key index that `attr` has.
+    fn begin(&self, mut attr: KBox<ffi::ib_qp_attr>) -> Result {
+        attr.qp_state = ffi::ib_qp_state_IB_QPS_INIT;
         //= spec: KEEPALIVE-1
         // Reads and writes of the peer: keepalives are zero-length writes.
         attr.qp_access_flags = (ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE

@@ -10,6 +10,7 @@
 
 use super::send::segment;
 use crate::{
+    account::Need,
     endpoint::Inner,
     ffi,
     sock::{
@@ -38,8 +39,7 @@ use kernel::{
 const LEAST: usize = 8 << 10;
 
 /// Bytes that one Read brings into a buffer of the kernel.
-pub(super) const FETCH_ORDER: u32 = 3;
-pub(super) const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << FETCH_ORDER) as u32;
+pub(super) const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << 3) as u32;
 
 /// How a reader wants its bytes.
 pub(crate) struct Wish {
@@ -287,7 +287,10 @@ impl Inner {
             return;
         }
         // SAFETY: A socket of ours.
-        let buffer = unsafe { RxBuffer::new(sock.sk(), link.qp().device(), FETCH_LEN as usize) };
+        let buffer = unsafe {
+            let device = link.qp().device();
+            RxBuffer::new(sock.sk(), device, FETCH_LEN as usize, Need::Growth)
+        };
         match buffer {
             Ok(buffer) if blocking => {
                 if let Ok(remote) = engine.start_read(FETCH_LEN) {

@@ -4,11 +4,9 @@
 //! peer to be written: pinned at the start of the reader's turn, and given back
 //! to the program at its end, wherever that has its memory then.
 
-use super::recv::{
-    FETCH_LEN,
-    FETCH_ORDER, //
-};
+use super::recv::FETCH_LEN;
 use crate::{
+    account::Need,
     endpoint::Inner,
     ffi,
     sock::{
@@ -16,10 +14,7 @@ use crate::{
         Sock, //
     },
     verbs::{
-        buffer::{
-            Page,
-            RxBuffer, //
-        },
+        buffer::RxBuffer,
         device::Device,
         kept::Owner,
         pages::{
@@ -103,13 +98,14 @@ impl Sock {
         while end > from {
             let start = end.saturating_sub(FETCH_LEN as usize).max(from);
             // SAFETY: A socket of ours.
-            let page = unsafe { Page::alloc(self.sk(), FETCH_ORDER) };
-            let kept = page.and_then(|page| {
+            let buffer =
+                unsafe { RxBuffer::without_device(self.sk(), FETCH_LEN as usize, Need::Least) };
+            let kept = buffer.and_then(|buffer| {
                 // SAFETY: No more than `FETCH_LEN`, which is what the page has.
-                unsafe { pages.copy_to(start, end.saturating_sub(start), &page) }?;
+                unsafe { pages.copy_to(start, end.saturating_sub(start), buffer.page()) }?;
                 self.look(|inner| {
                     inner.recv.put_back(Segment {
-                        buffer: RxBuffer::unmapped(page),
+                        buffer,
                         offset: 0,
                         len: end.saturating_sub(start) as u32,
                         message: false,

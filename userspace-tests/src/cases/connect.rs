@@ -4,9 +4,9 @@
 use std::net::Ipv4Addr;
 
 use libc::{
-    EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNREFUSED, ECONNRESET, EFAULT, EHOSTUNREACH,
-    EINPROGRESS, EINTR, EINVAL, EISCONN, ENETUNREACH, ENOTCONN, EPIPE, POLLERR, POLLHUP, POLLIN,
-    POLLOUT, SOL_SOCKET, SO_REUSEADDR,
+    EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNREFUSED, ECONNRESET, EFAULT,
+    EHOSTUNREACH, EINPROGRESS, EINTR, EINVAL, EISCONN, ENETUNREACH, ENOTCONN, EPIPE, POLLERR,
+    POLLHUP, POLLIN, POLLOUT, SOL_SOCKET, SO_REUSEADDR,
 };
 
 use crate::addr::Addr;
@@ -43,6 +43,9 @@ fn serve(t: &Role, count: usize) {
     let _socks: Vec<Sock> = (0..count).map(|_| listener.accept().expect("accept")).collect();
     t.meet("done");
 }
+
+/// Three listeners of one host.
+const PEERS: [&str; 3] = ["first", "second", "third"];
 
 pub const CASES: &[Case] = &[
     Case::two(
@@ -586,6 +589,47 @@ pub const CASES: &[Case] = &[
             t.ok("after one close", sock.connect(&t.there(port)));
             // A reset leaves no connection behind that would hold the port for later.
             sock.set_linger(true, 0).expect("SO_LINGER");
+            t.meet("done");
+        },
+    ),
+    Case::two(
+        "connect_shares_ports_between_different_peers",
+        |t| {
+            let listeners: Vec<Sock> = (0..3).map(|_| t.listener(4)).collect();
+            for (listener, name) in listeners.iter().zip(PEERS) {
+                t.tell(name, t.port_of(listener));
+            }
+            let two = |l: &Sock| [(); 2].map(|()| l.accept().expect("accept"));
+            let held: Vec<[Sock; 2]> = listeners.iter().map(two).collect();
+            for sock in held.iter().flatten() {
+                assert_eq!(t.recv_exactly(sock, 1), b"?");
+                t.send_all(sock, b"!");
+            }
+            t.meet("done");
+        },
+        |t| {
+            let ports = PEERS.map(|name| t.hear::<u16>(name));
+            let _range = Sysctl::set("ipv4/ip_local_port_range", "20060 20061");
+            let connect = |port: &u16| {
+                let sock = t.socket();
+                t.ok("connect", sock.connect(&t.there(*port)));
+                // No connection is left behind that would hold the port for later.
+                sock.set_linger(true, 0).expect("SO_LINGER");
+                sock
+            };
+            let held: Vec<Sock> = ports.iter().chain(&ports).map(connect).collect();
+            let (here, mut taken) = (|s: &Sock| t.port_of(s), Vec::new());
+            taken.extend(held.iter().map(here));
+            taken.sort_unstable();
+            t.eq("ports", taken, [[20060; 3], [20061; 3]].concat());
+            let sock = t.socket();
+            t.err("a third one to a peer", sock.connect(&t.there(ports[0])), EADDRNOTAVAIL);
+            t.err("bind to such a port", sock.bind(&t.here(20060)), EADDRINUSE);
+            t.err("bind to any port", sock.bind(&t.here(0)), EADDRINUSE);
+            for sock in &held {
+                t.send_all(sock, b"?");
+                t.eq("answer", t.recv_exactly(sock, 1), b"!".to_vec());
+            }
             t.meet("done");
         },
     ),

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The passive side, when there is a listener: a new socket, HelloAck out.
+//!
+//! The connection manager deals with one request after the other on a processor, and
+//! a queue pair takes a card milliseconds. So the handler of a request makes the
+//! socket and asks the peer for patience (MRA), and a worker does the rest: a storm of
+//! requests is answered by all processors, and nobody's connect() gives up meanwhile.
+//!
+//! Contexts: the handler of a listening identifier; an alarm. Locks: the endpoint's,
+//! and the listener's apart from it.
+
+use crate::{
+    addr::{
+        Addr,
+        Family, //
+    },
+    alarm::Alarm,
+    cm::{
+        config,
+        connection_cb,
+        random_psn,
+        shape,
+        ticket::Ticket,
+        RNR_RETRY_COUNT,
+        RX_INITIAL, //
+    },
+    endpoint::{
+        Listener,
+        Phase, //
+    },
+    engine::{
+        conn::Connection,
+        types::Ip,
+        wire::hello::{
+            Hello,
+            HELLO_ACK_LEN, //
+        },
+    },
+    ffi,
+    link::{
+        CmId,
+        Link,
+        Origin, //
+    },
+    sock::{
+        Sock,
+        SockRef, //
+    },
+    verbs::{
+        device::{
+            Device,
+            Lease, //
+        },
+        qp::Reply, //
+    },
+};
+use core::ptr::NonNull;
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::Arc,
+    time::{
+        Instant,
+        Monotonic, //
+    }, //
+};
+
+/// How long a connection may wait for its RTU, whatever the peer's request says
+/// of its own patience: as TCP in SYN_RECV.
+const EMBRYO_MS: u32 = 60_000;
+
+/// For how long there may be no memory for an answer. The MRA asks for a minute.
+const PATIENCE_MS: i64 = 10_000;
+const AGAIN_MS: u32 = 100;
+
+/// RDMA Reads that the peer begins, and answers, at a time.
+pub(super) struct PeerReads {
+    pub(super) begins: u8,
+    pub(super) answers: u8,
+}
+
+/// A request that is to be answered.
+///
+/// Field order is destruction order: an identifier goes before its device may.
+pub(crate) struct Knock {
+    /// Dropped, it turns the peer away. The link has it while one is being made.
+    cm: Option<CmId>,
+    lease: Option<Lease>,
+    device: Arc<Device>,
+    listener: SockRef,
+    arrival: u64,
+    hello: Hello,
+    reads: PeerReads,
+    since: Instant<Monotonic>,
+}
+
+/// One connection less that the listener waits for.
+pub(super) fn dismiss(listener: &Sock) {
+    listener.look(|inner| {
+        if let Some(l) = inner.listener.as_mut() {
+            l.pending = l.pending.saturating_sub(1);
+        }
+    });
+    listener.net().stats.hellos_dropped.inc();
+}
+
+impl Knock {
+    /// Makes the socket of an incoming connection, and has it answered.
+    ///
+    /// # Safety
+    ///
+    /// `id` is the new identifier of the request that is being handled; it is ours as
+    /// long as this succeeds.
+    pub(super) unsafe fn take(
+        id: *mut ffi::ib_cm_id,
+        device: Arc<Device>,
+        listener: &SockRef,
+        hello: Hello,
+        (port, device_index): (u16, c_int),
+        reads: PeerReads,
+    ) -> Result {
+        let id = NonNull::new(id).ok_or(EINVAL)?;
+        let (family, options, arrival) = listener.look(|inner| {
+            let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
+            // A listener that was not bound has IPv4's names, and takes either version.
+            let family = match hello.dst {
+                Ip::V6(_) => Family::V6,
+                Ip::V4(_) => inner.family,
+            };
+            (family, inner.options, arrival)
+        });
+        let state = listener.net();
+        // SAFETY: The listener keeps the namespace alive.
+        let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family) }?;
+        // SAFETY: Both are valid sockets.
+        unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
+        let scope = |ip| {
+            if Addr::is_link_local(ip) {
+                u32::try_from(device_index).unwrap_or(0)
+            } else {
+                0
+            }
+        };
+        let peer = (hello.src, hello.local_port);
+        let claim = state.share_port(&sock, port, hello.dst, peer)?;
+        let lease = Link::lease(&device, &sock)?;
+        let generation = sock.look(|inner| inner.next_generation());
+        let ticket = Ticket::new(&sock, generation)?;
+        let place = KBox::<Knock>::new_uninit(GFP_KERNEL)?;
+        // Nothing fails from here on: who has an identifier of ours must not fail.
+        // SAFETY: The identifier is new and ours, by the caller's promise.
+        let cm = unsafe {
+            (*id.as_ptr()).context = ticket.context();
+            (*id.as_ptr()).cm_handler = Some(connection_cb);
+            CmId::from_raw(id, ticket)
+        };
+        let knock = KBox::write(
+            place,
+            Knock {
+                cm: Some(cm),
+                lease: Some(lease),
+                device,
+                listener: listener.clone(),
+                arrival,
+                hello,
+                reads,
+                since: Instant::now(),
+            },
+        );
+        sock.look(|inner| {
+            inner.family = family;
+            inner.options = options;
+            inner.local = Addr {
+                ip: hello.dst,
+                port,
+                scope: scope(hello.dst),
+            };
+            inner.peer = Addr {
+                ip: hello.src,
+                port: hello.local_port,
+                scope: scope(hello.src),
+            };
+            inner.bound_ip = true;
+            inner.port = Some(claim);
+            inner.knock = Some(knock);
+        });
+        sock.set_tcp_state(ffi::TCP_SYN_RECV);
+        // SAFETY: The identifier is valid in the handler of its request. An error would
+        // mean that the peer has gone already.
+        unsafe { ffi::ib_prepare_cm_mra(id.as_ptr()) };
+        sock.set_alarm(Alarm::Engine, 0);
+        Ok(())
+    }
+
+    /// Makes the link and answers with the HelloAck. After a failure all is as before.
+    fn answer(&mut self, sock: &SockRef) -> Result {
+        let hello = &self.hello;
+        let shape = shape(&sock.net().knobs(), sock, hello.src).fit(&self.device);
+        let origin = Origin {
+            sock: sock.clone(),
+            generation: sock.look(|inner| inner.generation()),
+        };
+        let mut link = Link::new(&self.device, origin, &shape, &mut self.lease)?;
+        link.cm = self.cm.take();
+        let reply = Reply {
+            starting_psn: random_psn(),
+            reads: link.reads().meet(self.reads.begins, self.reads.answers),
+        };
+        let mut failed = None;
+        let answered = sock.drive(|inner| {
+            let mut engine = Connection::accepting(config(&shape), hello);
+            engine.limit_reads(reply.reads.begun, reply.reads.answered > 0);
+            engine.hold_rcv_size(true);
+            inner.options.tell(&mut engine);
+            let size = engine.rcv_size();
+            if size > shape.rcv_size && !link.stock(size, RX_INITIAL) {
+                engine.keep_rcv_size();
+            }
+            let answered = link
+                .initialise()
+                .and_then(|()| {
+                    link.post_first(&mut engine)?;
+                    link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
+                })
+                .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, Some(&reply)))
+                .and_then(|()| engine.hello_ack().map_err(|_| ENOMEM));
+            let answered = answered.and_then(|ack| {
+                if link.qp().device().is_leaving() {
+                    return Err(ENODEV);
+                }
+                send_reply(&link, &ack, &reply)
+            });
+            match answered {
+                Ok(()) => {
+                    inner.phase = Phase::Connected;
+                    inner.unaccepted = true;
+                    inner.parent = Some(self.listener.clone());
+                    inner.arrival = self.arrival;
+                    sock.set_alarm(Alarm::Keepalive, EMBRYO_MS);
+                    inner.link = Some(link);
+                    inner.engine = Some(engine);
+                }
+                Err(_) => failed = Some(link),
+            }
+            answered
+        });
+        if let Some(link) = failed {
+            let (cm, lease) = link.undo();
+            self.cm = cm;
+            self.lease = Some(lease);
+        }
+        answered
+    }
+
+    /// Whether what has failed so may go better in a moment.
+    fn may_try_again(&self, error: Error) -> bool {
+        let temporary = error == ENOMEM || error == ENOBUFS || error == EAGAIN;
+        temporary && self.since.elapsed().as_millis() < PATIENCE_MS && !self.device.is_leaving()
+    }
+}
+
+fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
+    let cm = link.cm.as_ref().ok_or(EINVAL)?;
+    let mut param = ffi::ib_cm_rep_param {
+        qp_num: link.qp().number(),
+        starting_psn: reply.starting_psn,
+        private_data: ack.as_ptr().cast(),
+        private_data_len: ack.len() as u8,
+        responder_resources: reply.reads.answered,
+        initiator_depth: reply.reads.begun,
+        rnr_retry_count: RNR_RETRY_COUNT,
+        ..pin_init::zeroed()
+    };
+    // SAFETY: The identifier is ours, the parameters are read during the call.
+    to_result(unsafe { ffi::ib_send_cm_rep(cm.as_ptr(), &mut param) })
+}
+
+impl Sock {
+    /// Answers the request that this socket was made for.
+    pub(crate) fn answer(&self) {
+        let Some(mut knock) = self.look(|inner| inner.knock.take()) else {
+            return;
+        };
+        let sock = SockRef::of(self);
+        match knock.answer(&sock) {
+            Ok(()) => {}
+            Err(e) if knock.may_try_again(e) => {
+                sock.look(|inner| inner.knock = Some(knock));
+                sock.set_alarm(Alarm::Engine, AGAIN_MS);
+            }
+            Err(_) => dismiss(&knock.listener),
+        }
+    }
+}

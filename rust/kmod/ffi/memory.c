@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The account of the protocol: the pages of payload that all its sockets hold, and
+ * their limits, net.sdp.mem. /proc/net/protocols shows both.
+ *
+ * The pages are charged to a memory cgroup one by one, when they are allocated
+ * (__GFP_ACCOUNT), because mem_cgroup_sk_charge() is not for modules, and because a
+ * page that goes on into a pipe stays charged. So __sk_mem_schedule(), which charges
+ * the cgroup as well, would charge it twice; what follows is the other half of it.
+ * It needs no lock, neither the socket's nor any other.
+ */
+#include <linux/init.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/swap.h>
+#include <net/hotdata.h>
+#include <net/proto_memory.h>
+#include <net/sock.h>
+
+#include "helpers.h"
+
+static atomic_long_t memory_allocated;
+static DEFINE_PER_CPU(int, memory_per_cpu);
+static unsigned long memory_pressure;
+static struct proto *accounted;
+
+/* Pages: no pressure any more, pressure, no more. Of all namespaces together. */
+long sdp_mem[3];
+
+/*
+ * As tcp_init_mem(), and twice as much: a connection that does nothing holds receive
+ * buffers of 32 KiB, where TCP's holds nothing.
+ */
+void sdp_memory_init(struct proto *prot)
+{
+	unsigned long limit = max(nr_free_buffer_pages() / 8, 128UL);
+
+	sdp_mem[0] = limit / 4 * 3;
+	sdp_mem[1] = limit;
+	sdp_mem[2] = sdp_mem[0] * 2;
+	prot->memory_allocated = &memory_allocated;
+	prot->per_cpu_fw_alloc = &memory_per_cpu;
+	prot->memory_pressure = &memory_pressure;
+	prot->sysctl_mem = sdp_mem;
+	accounted = prot;
+}
+
+/* No socket is left. */
+void sdp_memory_exit(void)
+{
+	long left = atomic_long_read(&memory_allocated);
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		left += per_cpu(memory_per_cpu, cpu);
+	WARN(left, "%ld pages of payload belong to no socket\n", left);
+}
+
+static void leave_pressure(long allocated)
+{
+	if (READ_ONCE(memory_pressure) && allocated <= READ_ONCE(sdp_mem[0]))
+		WRITE_ONCE(memory_pressure, 0);
+}
+
+/*
+ * Counts @pages for @sk. Returns how many are to be given back, or -ENOBUFS beyond
+ * the limit, which does not hold for what a connection @needs to go on.
+ */
+int sdp_memory_charge(const struct sock *sk, unsigned int pages, bool needs)
+{
+	long allocated;
+
+	/* net.core.bypass_prot_mem: the cgroup alone says what is too much. */
+	if (sk->sk_bypass_prot_mem)
+		return 0;
+	sk_memory_allocated_add(sk, pages);
+	allocated = sk_memory_allocated(sk);
+	leave_pressure(allocated);
+	if (allocated > READ_ONCE(sdp_mem[1]) && !READ_ONCE(memory_pressure))
+		WRITE_ONCE(memory_pressure, 1);
+	if (allocated > READ_ONCE(sdp_mem[2]) && !needs) {
+		sk_memory_allocated_sub(sk, pages);
+		return -ENOBUFS;
+	}
+	return pages;
+}
+
+/* The sockets may be gone that @pages were counted for. */
+void sdp_memory_uncharge(unsigned int pages)
+{
+	int val = this_cpu_sub_return(memory_per_cpu, pages);
+
+	if (unlikely(val <= -READ_ONCE(net_hotdata.sysctl_mem_pcpu_rsv)))
+		proto_memory_pcpu_drain(accounted);
+	leave_pressure(atomic_long_read(&memory_allocated));
+}
+
+/* Whether the windows of @sk are to stay as they are. */
+bool sdp_memory_is_tight(const struct sock *sk)
+{
+	return !sk->sk_bypass_prot_mem && READ_ONCE(memory_pressure);
+}
+
+/* Whether @sk gets no more than it needs to go on. */
+bool sdp_memory_is_out(const struct sock *sk)
+{
+	return !sk->sk_bypass_prot_mem &&
+	       atomic_long_read(&memory_allocated) > READ_ONCE(sdp_mem[2]);
+}
+
+long sdp_memory_pages(void)
+{
+	return proto_memory_allocated(accounted);
+}

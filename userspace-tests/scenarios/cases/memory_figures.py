@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""What connections cost in memory: figures, of both ends, as both are on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import leftovers
+import limits
+import traffic
+from network import B
+from peer import namespace
+from register import long_scenario
+from stream import Connecting, Listener, Stream
+from twohosts.failure import check
+
+KNOBS = Path("/proc/sys/net/sdp")
+UNACCEPTED = limits.amount(1024, 128)
+ORPHANS = limits.amount(1000, 100)
+# As many as the guest takes.
+IDLE = int(os.environ.get("SDP_IDLE") or limits.amount(10_000, 500))
+BATCH = 250
+
+
+def _files(count: int) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, max(most, count)))
+
+
+@contextlib.contextmanager
+def _knob(host: str, name: str, value: str) -> Iterator[None]:
+    with namespace(host):
+        before = (KNOBS / name).read_text()
+        (KNOBS / name).write_text(value)
+    try:
+        yield
+    finally:
+        with namespace(host):
+            (KNOBS / name).write_text(before)
+
+
+def _figures(count: int, before: int, what: str) -> str:
+    used = leftovers.memory() - before
+    pages = leftovers.stats("b").get("memory_pages", -1)
+    return f"{count} {what}: {used >> 10} MiB, {used / count:.0f} KiB each; {pages} pages accounted"
+
+
+def _connect(listener: Listener, count: int) -> list[Stream]:
+    streams = []
+    while len(streams) < count:
+        with namespace("a"):
+            some = [
+                Connecting(listener.address, listener.port)
+                for _ in range(min(BATCH, count - len(streams)))
+            ]
+        streams += [one.stream(limits.seconds(60)) for one in some]
+    return streams
+
+
+@long_scenario
+def memory_of_connections_that_nobody_accepts() -> str:
+    """Their peers begin with the largest buffers and send all that is taken."""
+    _files(UNACCEPTED + 200)
+    with namespace("b"):
+        listener = Listener(B.address(4), backlog=UNACCEPTED)
+    with _knob("a", "rcv_size_initial", "32768"):
+        before = leftovers.memory()
+        streams = _connect(listener, UNACCEPTED)
+        taken = 0
+        for stream in streams:
+            # What does not arrive is to stay with the program.
+            stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        for _ in range(5):
+            taken += sum(stream.fill() for stream in streams)
+        found = _figures(UNACCEPTED, before, f"not accepted, {taken / UNACCEPTED / 1024:.0f} KiB sent")
+        for stream in streams:
+            stream.close()
+        listener.close()
+    leftovers.await_empty_tables(limits.seconds(100))
+    return found
+
+
+@long_scenario
+def memory_of_orphans() -> str:
+    """Full of bytes that nobody reads."""
+    _files(ORPHANS + 200)
+    with namespace("b"):
+        listener = Listener(B.address(4), backlog=ORPHANS)
+    with _knob("a", "close_timeout_ms", "600000"):
+        before = leftovers.memory()
+        streams = _connect(listener, ORPHANS)
+        for stream in streams:
+            stream.fill()
+            stream.close()
+        left = leftovers.stats("a")["orphans"]
+        found = _figures(ORPHANS, before, f"closed with bytes to send, {left} of them there")
+        listener.close()
+    leftovers.await_empty_tables(limits.seconds(100))
+    return found
+
+
+@long_scenario
+def memory_of_idle_connections() -> str:
+    """Those that have exchanged a byte, and then nothing."""
+    _files(2 * IDLE + 200)
+    before = leftovers.memory()
+    held = []
+    with namespace("b"):
+        listener = Listener(B.address(4), backlog=BATCH)
+    took = []
+    while len(held) < IDLE:
+        begin = time.monotonic()
+        pairs = traffic.connect(min(BATCH, IDLE - len(held)), listener=listener)
+        for pair in pairs:
+            pair.client.stream.send(b"?")
+            check(pair.server.stream.receive(1, limits.seconds(20)) == b"?", "the byte")
+        held += pairs
+        took.append(time.monotonic() - begin)
+    found = _figures(IDLE, before, "idle connections")
+    found += f"; the first {BATCH} in {took[0]:.1f} s, the last in {took[-1]:.1f}"
+    for pair in held:
+        pair.close()
+    listener.close()
+    leftovers.await_empty_tables(limits.seconds(200))
+    return found

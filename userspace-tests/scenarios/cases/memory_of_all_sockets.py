@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""The memory that all sockets of the protocol hold together: net.sdp.mem."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import leftovers
+import limits
+import traffic
+from network import B
+from peer import namespace
+from register import scenario
+from stream import Listener
+from twohosts import native
+from twohosts.failure import check
+
+LIMITS = Path("/proc/sys/net/sdp/mem")
+PAGE = mmap.PAGESIZE
+# Every processor counts a mebibyte on its own before all know of it.
+UNSEEN = (os.cpu_count() or 1) * 256
+# Pages: no pressure any more, pressure, no more.
+FEW = (UNSEEN + 512, UNSEEN + 768, UNSEEN + 1024)
+PAIRS = 12
+# What each of the writers would put into its socket.
+SNDBUF = 4 << 20
+
+
+@contextlib.contextmanager
+def _memory(pages: tuple[int, int, int]) -> Iterator[None]:
+    before = LIMITS.read_text()
+    LIMITS.write_text(" ".join(map(str, pages)))
+    try:
+        yield
+    finally:
+        LIMITS.write_text(before)
+
+
+def _pages() -> int:
+    return leftovers.stats("a")["memory_pages"]
+
+
+def _no_more(pairs: list[traffic.Pair]) -> int:
+    """Write until nothing is taken any more; the bytes that were."""
+    for pair in pairs:
+        pair.client.stream.sock.setsockopt(1, traffic.SO_SNDBUFFORCE, SNDBUF // 2)
+    taken = -1
+    while taken < sum(pair.client.sent for pair in pairs):
+        taken = sum(pair.client.sent for pair in pairs)
+        for pair in pairs:
+            end = pair.client
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    data = traffic.content(end.seed, end.sent, traffic.CHUNK)
+                    end.sent += end.stream.sock.send(data)
+    return taken
+
+
+@scenario
+def an_orphan_is_reset_when_memory_is_out() -> None:
+    """One that has much to send; the others end in order."""
+    full, empty, *others = traffic.connect(PAIRS)
+    # More than the processors count on their own.
+    for pair in (full, *others):
+        traffic.fill(pair.client.stream.sock)
+    before = leftovers.stats("a")
+    with _memory((1, 2, 3)):
+        for pair in (full, empty):
+            pair.client.stream.close()
+        limits.until(
+            "a reset",
+            limits.seconds(10),
+            lambda: leftovers.stats("a")["orphans_reset"] > before["orphans_reset"],
+        )
+        check(empty.server.stream.end(limits.seconds(20))[0] == 0, "the end of the empty one")
+    after = leftovers.stats("a")
+    check(after["orphans_reset"] - before["orphans_reset"] == 1, "one was to be reset")
+    for pair in (full, empty):
+        pair.server.close()
+    for pair in others:
+        pair.close()
+    leftovers.await_empty_tables()
+
+
+@scenario
+def all_sockets_share_a_limit() -> str:
+    """Writers wait, windows stay as they are, nobody new comes; all that is there goes on."""
+    pairs = traffic.connect(PAIRS)
+    small = traffic.connect(1)[0]
+    with namespace("b"):
+        listener = Listener(B.address(4))
+    waits = leftovers.stats("a")["memory_waits"]
+    with _memory(FEW):
+        taken = _no_more(pairs)
+        most = (FEW[2] + UNSEEN + PAIRS * 16) * PAGE
+        check(taken <= most, f"{taken} bytes were taken, with a limit of {FEW[2]} pages")
+        check(leftovers.stats("a")["memory_waits"] > waits, "nobody had to wait for memory")
+        check(_pages() > FEW[2] - UNSEEN, f"{_pages()} pages with a limit of {FEW[2]}")
+    with _memory((1, 2, 3)):
+        # One that holds nothing goes on, a page at a time.
+        small.exchange(20_000)
+        traffic.run(
+            small.ends,
+            lambda: all(end.received == 20_000 for end in small.ends),
+            limits.seconds(20),
+            "a connection that holds little",
+        )
+        with namespace("a"):
+            sock = native.make("sdp", B.address(4))
+            try:
+                native.connect(sock, B.address(4), listener.port)
+                check(False, "a connection was made with memory that there is not")
+            except OSError as error:
+                # TCP's, where it has no memory for a SYN; or the peer had none.
+                check(
+                    error.errno in (errno.ENOBUFS, errno.ETIMEDOUT),
+                    f"connect(): {traffic.name(error.errno)}",
+                )
+            sock.close()
+    traffic.finish([*pairs, small], limits.seconds(60))
+    for pair in [*pairs, small]:
+        pair.close()
+    listener.close()
+    leftovers.await_empty_tables()
+    limits.until("an empty account", limits.seconds(10), lambda: _pages() <= UNSEEN)
+    traffic.works()
+    return f"{taken >> 20} MiB taken with a limit of {FEW[2] * PAGE >> 20}"
