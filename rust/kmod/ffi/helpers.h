@@ -154,6 +154,8 @@ struct sdp_knobs {
 	int keepalive_probes;
 	int close_timeout_ms;
 	int max_orphans;
+	/* Who may use TCP beside SDP: SDP_COMPANION_*. */
+	int companion;
 	int zcopy_thresh;
 	int zcopy_regions;
 	int zcopy_keep_ms;
@@ -202,6 +204,11 @@ int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
 			     char __user *value, int __user *len);
 void sdp_companion_show_moved(struct sock *sk);
 int sdp_companion_ioctl(struct sock *sk, int command, int *result);
+
+/* Who may use it: see permission.c */
+bool sdp_is_confined(void);
+int sdp_ask_connect(struct socket *tcp, const void *addr, int len);
+int sdp_ask_bind(struct socket *tcp, const void *addr, int len);
 
 /* IPPROTO_SDP: see protocol.c */
 int sdp_protocol_register(const struct proto_ops *ops,

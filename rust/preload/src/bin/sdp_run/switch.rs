@@ -8,6 +8,7 @@ use crate::cgroup::Cgroup;
 use crate::descriptor::given;
 use crate::keeper::{self, Keeper};
 use crate::program;
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use std::path::Path;
 /// that the user names they are in one of their own. The error is what is
 /// missing; then nothing has changed. Dropped, it is taken away; exec() leaves it.
 pub(crate) fn this_process(named: Option<&Path>) -> Result<Keeper, String> {
-    let (sdp, target) = (sdp()?, Target::find()?);
+    let (sdp, target) = (sdp()?, target()?);
     let cgroup = match named {
         Some(directory) => Cgroup::named(directory)?,
         None => Cgroup::new()?,
@@ -38,9 +39,16 @@ pub(crate) struct Switch {
 
 /// Switches the processes of a cgroup, for as long as this one lasts.
 pub(crate) fn others(named: &Path) -> Result<Switch, String> {
-    let (sdp, target) = (sdp()?, Target::find()?);
+    let (sdp, target) = (sdp()?, target()?);
     let link = target.attach(&Cgroup::named(named)?.open()?)?;
     Ok(Switch { _held: [link, sdp] })
+}
+
+/// Processes that a sandbox may hold are left with TCP, unless the kernel gives them sockets
+/// for both: to be refused the socket would be worse.
+fn target() -> Result<Target, String> {
+    let companion = fs::read_to_string("/proc/sys/net/sdp/companion").unwrap_or_default();
+    Target::find(companion.trim() != "2")
 }
 
 /// A socket of SDP. Where there is none the processes would get no socket at
@@ -58,6 +66,10 @@ fn sdp() -> Result<OwnedFd, String> {
         )
     };
     answer.map_err(|error| match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "no socket for SDP and TCP is allowed here (net.sdp.companion; sdp_chk says more)"
+                .into()
+        }
         Some(libc::EPROTONOSUPPORT) => "this kernel has no SDP (sdp_chk says more)".into(),
         _ => format!("no SDP socket: {error}"),
     })
