@@ -29,7 +29,7 @@
  * socket(AF_INET or AF_INET6, SOCK_STREAM, IPPROTO_SDP): the same socket with
  * SDP_TRANSPORT_BOTH set, for programs whose protocol can be chosen from
  * outside. The number is that of PROTO_SDP in Solaris. EPERM where the task may
- * not use TCP beside SDP (SDP_COMPANION_*).
+ * not use TCP beside SDP (SDP_COMPANION_*). Loads no module.
  */
 #define IPPROTO_SDP		257
 

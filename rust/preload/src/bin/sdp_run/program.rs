@@ -7,6 +7,9 @@
 
 use libc::{c_int, AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM};
 
+/// `AF_INET_SDP` of `include/uapi/linux/sdp.h`.
+pub(crate) const AF_INET_SDP: c_int = 27;
+
 /// `IPPROTO_SDP` of `include/uapi/linux/sdp.h`: SDP, and TCP where SDP does not lead.
 pub(crate) const IPPROTO_SDP: c_int = 257;
 
@@ -266,6 +269,7 @@ mod tests {
     fn the_number_agrees_with_the_header() {
         let header = include_str!("../../../../../include/uapi/linux/sdp.h");
         assert!(header.contains("#define IPPROTO_SDP\t\t257\n"));
-        assert_eq!(IPPROTO_SDP, 257);
+        assert!(header.contains("#define AF_INET_SDP\t\t27\n"));
+        assert_eq!((IPPROTO_SDP, AF_INET_SDP), (257, 27));
     }
 }

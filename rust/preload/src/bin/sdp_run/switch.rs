@@ -8,9 +8,10 @@ use crate::cgroup::Cgroup;
 use crate::descriptor::given;
 use crate::keeper::{self, Keeper};
 use crate::program;
-use std::fs;
+use libc::c_int;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::{fs, io};
 
 /// Switches this process, what it becomes, and its children. Without a cgroup
 /// that the user names they are in one of their own. The error is what is
@@ -54,18 +55,9 @@ fn target() -> Result<Target, String> {
 /// A socket of SDP. Where there is none the processes would get no socket at
 /// all; while there is one the module stays.
 fn sdp() -> Result<OwnedFd, String> {
-    // SAFETY: Three numbers; the answer is a new descriptor.
-    let answer = unsafe {
-        given(
-            libc::socket(
-                libc::AF_INET,
-                libc::SOCK_STREAM | libc::SOCK_CLOEXEC,
-                program::IPPROTO_SDP,
-            )
-            .into(),
-        )
-    };
-    answer.map_err(|error| match error.raw_os_error() {
+    // By its family, not by the protocol, the module is loaded that is not there yet.
+    let _family = socket(program::AF_INET_SDP, 0);
+    socket(libc::AF_INET, program::IPPROTO_SDP).map_err(|error| match error.raw_os_error() {
         Some(libc::EPERM) => {
             "no socket for SDP and TCP is allowed here (net.sdp.companion; sdp_chk says more)"
                 .into()
@@ -73,4 +65,10 @@ fn sdp() -> Result<OwnedFd, String> {
         Some(libc::EPROTONOSUPPORT) => "this kernel has no SDP (sdp_chk says more)".into(),
         _ => format!("no SDP socket: {error}"),
     })
+}
+
+fn socket(family: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: Three numbers; the answer is a new descriptor.
+    unsafe { given(libc::socket(family, kind, protocol).into()) }
 }
