@@ -6,14 +6,28 @@
 #ifndef SDP_FFI_HELPERS_H
 #define SDP_FFI_HELPERS_H
 
+#include <linux/ipv6.h>
 #include <linux/types.h>
 #include <linux/net.h>
 #include <linux/sockptr.h>
 #include <linux/workqueue.h>
+#include <net/inet_sock.h>
 #include <net/sock.h>
 #include <rdma/ib_cm.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
+
+/*
+ * The beginning of a socket of ours: as much as code of the Internet families
+ * reaches who take a socket for one of theirs (docs/casts.md). Nothing of it
+ * beyond sk means anything here, but it is the socket's.
+ */
+struct sdp_inet {
+	struct inet_sock inet;
+#if IS_ENABLED(CONFIG_IPV6)
+	struct ipv6_pinfo inet6;
+#endif
+};
 
 struct pipe_inode_info;
 struct seq_file;
@@ -87,6 +101,7 @@ struct net *sdp_sock_net(const struct sock *sk);
 bool sdp_sock_flag(const struct sock *sk, unsigned int flag);
 void sdp_sock_init(struct socket *sock, struct sock *sk,
 		   void (*destruct)(struct sock *sk));
+void sdp_sock_forget_options(struct sock *sk);
 struct page_frag *sdp_sk_frag(struct sock *sk);
 void sdp_sock_graft(struct sock *sk, struct socket *parent);
 void sdp_sock_orphan(struct sock *sk);
@@ -256,6 +271,7 @@ bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device)
  */
 enum sdp_sizes {
 	SDP_SIZEOF_sock = sizeof(struct sock),
+	SDP_SIZEOF_sdp_inet = sizeof(struct sdp_inet),
 	SDP_SIZEOF_proto = sizeof(struct proto),
 	SDP_SIZEOF_delayed_work = sizeof(struct delayed_work),
 	SDP_SIZEOF_ib_qp_init_attr = sizeof(struct ib_qp_init_attr),

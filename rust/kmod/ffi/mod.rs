@@ -59,6 +59,7 @@ macro_rules! check_sizes {
 
 check_sizes!(
     sock = sdp_sizes_SDP_SIZEOF_sock,
+    sdp_inet = sdp_sizes_SDP_SIZEOF_sdp_inet,
     proto = sdp_sizes_SDP_SIZEOF_proto,
     delayed_work = sdp_sizes_SDP_SIZEOF_delayed_work,
     ib_qp_init_attr = sdp_sizes_SDP_SIZEOF_ib_qp_init_attr,
