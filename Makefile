@@ -42,7 +42,7 @@ help:
 	@echo 'make explore             every interleaving of small scenes'
 	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
-	@echo 'make bench               SDP beside raw verbs and TCP'
+	@echo 'make bench               SDP beside raw verbs on each device, TCP, SMC-D, AF_UNIX'
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies and raw RDMA Read, with plots in DIR'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
@@ -83,7 +83,7 @@ demo: programs
 
 .PHONY: bench
 bench: programs
-	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/run 2>/dev/null) \
+	@qemu/vm -k base -d both -x userspace-tests/verbs \
 		-T 3600 -- /mnt/sdp/userspace-tests/bench/run
 
 # make bench-zcopy [OUT=DIR]: a table, and with OUT plots and figures.json in that directory.

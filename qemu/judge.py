@@ -30,10 +30,14 @@ REPORTS = re.compile("|".join((
     r"list_(?:add|del)\S* corruption", r"corruption\b.*\bdetected", r"Poison overwritten",
     r"Object already free", r"Bad page state", r"Bad rss-counter", r"non-zero pgtables",
     r"still has locks held", r"ref_tracker:", r"unregister_netdevice: waiting",
-    r"kmemleak: .*(?:disabled|too small)",
+    r"^ *not ok \d+ ", r"kmemleak: .*(?:disabled|too small)",
     r"Out of memory", r"page allocation failure", r"rust_kernel: panicked", r"panicked at",
     r"Attempt to kill init", r"Objects remaining", r"virtual memory leak", r"Call Trace:",
 )))
+
+# What a program has done wrong, in the words that the kernel has for its own faults,
+# too (arch/x86/kernel/traps.c). A program that ends of it is its test's business.
+OF_A_PROGRAM = re.compile(r"traps: .+\[\d+\] (?:trap .+|general protection fault) ip:")
 
 # Reports that the kernel makes on request, about a failure that a test asked
 # for: its stack dump, and the allocator's own, are not faults. A cgroup of a
@@ -66,7 +70,7 @@ def reports(text):
     for i, (_, line) in enumerate(lines):
         if REQUESTED.search(line):
             requested_until = i + DETAIL_LINES
-        if i <= covered or not REPORTS.search(line):
+        if i <= covered or not REPORTS.search(line) or OF_A_PROGRAM.match(line):
             continue
         if i <= requested_until and EXPECTED_THEN.search(line):
             continue

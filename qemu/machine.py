@@ -24,7 +24,8 @@ KERNEL = ("console=ttyS0 earlyprintk=ttyS0 loglevel=7 printk.devkmsg=on "
 # With checks on, the allocator does without its per-processor arrays of free
 # objects. Their stale entries are pointers to what was allocated last, and
 # would hide up to 60 leaked objects of a size from kmemleak.
-DEBUG_KERNEL = "kmemleak=on slab_debug=F"
+# The unit tests in a module run when it is loaded.
+DEBUG_KERNEL = "kmemleak=on slab_debug=F kunit.enable=1 kunit.autorun=1"
 
 
 class Machine:

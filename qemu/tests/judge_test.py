@@ -88,6 +88,14 @@ class LogTest(unittest.TestCase):
     def test_output_of_programs_is_not_the_kernels(self):
         self.assertEqual(judge.judge("WARNING: BW peak won't be measured\nBUG: in my program\n"), [])
 
+    def test_trap_of_a_program_is_none_and_of_the_kernel_is_one(self):
+        for trap in ("trap invalid opcode", "trap stack segment", "general protection fault"):
+            with self.subTest(trap):
+                program = f"[   13.000000] traps: node[812] {trap} ip:55d0 sp:7ffc error:0 in node[55d0,55d0+1000]\n"
+                self.assertEqual(judge.judge(CLEAN + program), [])
+        kernel = "[   13.000000] Oops: invalid opcode: 0000 [#1] SMP KASAN\n"
+        self.assertEqual(len(judge.judge(CLEAN + kernel)), 1)
+
     def test_report_has_its_head_and_its_trace(self):
         log = CLEAN + "".join(f"[   13.00000{i}] {line}\n" for i, line in enumerate((
             "------------[ cut here ]------------", "a warning to order", "WARNING: at commit_warn+0xb/0x20",

@@ -304,3 +304,116 @@ impl kernel::fmt::Display for Addr {
         }
     }
 }
+
+#[kunit_tests(sdp_addr)]
+mod tests {
+    use super::*;
+
+    const FOUR: Ip = Ip::V4([10, 1, 2, 3]);
+    const MAPPED: Ip = Ip::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3]);
+    const SIX: Ip = Ip::V6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+    const LINK: Ip = Ip::V6([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+
+    fn addr(ip: Ip, scope: u32) -> Addr {
+        Addr {
+            ip,
+            port: 0x1234,
+            scope,
+        }
+    }
+
+    /// What becomes of a name that says `number` of its family and is cut to `len`.
+    fn read(of: &Addr, family: Family, number: u32, len: usize) -> Result<Parsed> {
+        let mut name = [0; 28];
+        of.emit(family, &mut name);
+        let [low, high] = (number as u16).to_ne_bytes();
+        name[0] = low;
+        name[1] = high;
+        // SAFETY: The name is at least as long.
+        unsafe { Addr::parse(name.as_ptr(), len) }
+    }
+
+    fn is(parsed: Result<Parsed>, ip: Ip, scope: u32, family: Family) -> bool {
+        matches!(parsed, Ok(Parsed::Addr(a, f))
+            if a.ip == ip && a.port == 0x1234 && a.scope == scope && f == family)
+    }
+
+    fn fails(parsed: Result<Parsed>, error: Error) -> bool {
+        matches!(parsed, Err(e) if e == error)
+    }
+
+    #[test]
+    fn names_are_read_as_they_were_written() {
+        let four = addr(FOUR, 0);
+        for number in [ffi::AF_INET, ffi::AF_INET_SDP] {
+            assert!(is(read(&four, Family::V4, number, 16), FOUR, 0, Family::V4));
+        }
+        for (ip, scope) in [(SIX, 0), (LINK, 7)] {
+            let six = addr(ip, scope);
+            for number in [ffi::AF_INET6, ffi::AF_INET6_SDP, ffi::AF_INET_SDP] {
+                assert!(is(
+                    read(&six, Family::V6, number, 28),
+                    ip,
+                    scope,
+                    Family::V6
+                ));
+            }
+        }
+        // An IPv4 address on an IPv6 socket, and back.
+        assert!(is(
+            read(&four, Family::V6, ffi::AF_INET6, 28),
+            FOUR,
+            0,
+            Family::V6
+        ));
+        assert!(Addr::unmap(MAPPED) == FOUR && Addr::unmap(SIX) == SIX);
+    }
+
+    #[test]
+    fn names_that_are_cut_short_are_invalid() {
+        let (four, six) = (addr(FOUR, 0), addr(LINK, 7));
+        for len in [0, 1, 2, 15] {
+            assert!(fails(read(&four, Family::V4, ffi::AF_INET, len), EINVAL));
+        }
+        assert!(fails(read(&six, Family::V6, ffi::AF_INET6, 23), EINVAL));
+        // As before there were scopes.
+        assert!(is(
+            read(&six, Family::V6, ffi::AF_INET6, 24),
+            LINK,
+            0,
+            Family::V6
+        ));
+        assert!(fails(read(&four, Family::V4, 99, 16), EAFNOSUPPORT));
+        assert!(matches!(
+            read(&four, Family::V4, ffi::AF_UNSPEC, 2),
+            Ok(Parsed::Unspec)
+        ));
+    }
+
+    #[test]
+    fn a_scope_is_for_link_local_addresses() {
+        assert!(is(
+            read(&addr(SIX, 7), Family::V6, ffi::AF_INET6, 28),
+            SIX,
+            0,
+            Family::V6
+        ));
+        assert!(matches!(addr(LINK, 7).on_interface(0), Ok(a) if a.scope == 7));
+        assert!(matches!(addr(LINK, 0).on_interface(7), Ok(a) if a.scope == 7));
+        assert!(addr(LINK, 7).on_interface(8).is_err() && addr(LINK, 0).on_interface(0).is_err());
+        assert!(matches!(addr(SIX, 0).on_interface(7), Ok(a) if a.scope == 0));
+    }
+
+    #[test]
+    fn kinds_of_addresses() {
+        for family in [Family::V4, Family::V6] {
+            assert!(Addr::is_any(Addr::any(family).ip));
+        }
+        assert!(!Addr::is_any(FOUR) && !Addr::is_any(SIX));
+        assert!(Addr::is_loopback(Ip::V4([127, 9, 9, 9])) && !Addr::is_loopback(FOUR));
+        assert!(!Addr::is_loopback(Addr::ANY6.ip) && !Addr::is_loopback(SIX));
+        assert!(Addr::is_multicast(Ip::V4([239, 0, 0, 1])) && Addr::is_multicast(Ip::V4([255; 4])));
+        assert!(!Addr::is_multicast(FOUR) && !Addr::is_multicast(LINK));
+        assert!(Addr::same_family(SIX, LINK) && !Addr::same_family(FOUR, MAPPED));
+    }
+}

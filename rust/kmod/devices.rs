@@ -202,9 +202,9 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         if !unsafe { ffi::sdp_ib_device_speaks_ib_cm(ib) } {
             return Err(EOPNOTSUPP);
         }
-        // SAFETY: As above.
-        let attrs = unsafe { &(*ib).attrs };
-        if attrs.max_send_sge < LEAST_SGES || attrs.max_qp_wr < LEAST_WORK_REQUESTS {
+        // SAFETY: As above; attributes do not change while the device is registered.
+        let (sges, requests) = unsafe { ((*ib).attrs.max_send_sge, (*ib).attrs.max_qp_wr) };
+        if sges < LEAST_SGES || requests < LEAST_WORK_REQUESTS {
             pr_warn!("a device can gather or queue too little and is not used\n");
             return Err(EOPNOTSUPP);
         }

@@ -156,3 +156,83 @@ impl<T> Fifo<T> {
         self.slots.get_mut(at).and_then(Option::as_mut)
     }
 }
+
+#[kunit_tests(sdp_fifo)]
+mod tests {
+    use super::*;
+
+    /// A queue of the numbers of `range`, which does not begin at its first slot.
+    fn turned(range: core::ops::Range<u32>) -> Result<Fifo<u32>> {
+        let mut fifo = Fifo::new();
+        for _ in 0..5 {
+            fifo.push(u32::MAX, GFP_KERNEL)?;
+            fifo.pop();
+        }
+        for n in range {
+            fifo.push(n, GFP_KERNEL)?;
+        }
+        Ok(fifo)
+    }
+
+    fn rest(fifo: &mut Fifo<u32>) -> Result<KVec<u32>> {
+        let mut all = KVec::new();
+        while let Some(n) = fifo.pop() {
+            all.push(n, GFP_KERNEL)?;
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn order_survives_wrapping_and_growth() -> Result {
+        for count in [0, 1, 7, 8, 9, 16, 17, 100] {
+            let mut fifo = turned(0..count)?;
+            assert_eq!(fifo.len(), count as usize);
+            assert_eq!(fifo.is_empty(), count == 0);
+            assert!(rest(&mut fifo)?.iter().copied().eq(0..count));
+            assert!(fifo.is_empty());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn front_and_back_are_the_oldest_and_the_newest() -> Result {
+        let mut fifo = turned(1..4)?;
+        fifo.push_front(0, GFP_KERNEL)?;
+        assert_eq!(fifo.front_mut().copied(), Some(0));
+        assert_eq!(fifo.back_mut().copied(), Some(3));
+        assert_eq!(fifo.get(2).copied(), Some(2));
+        assert_eq!(fifo.get(4).copied(), None);
+        assert!(rest(&mut fifo)?.iter().copied().eq(0..4));
+        assert!(fifo.front_mut().is_none() && fifo.back_mut().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn push_front_of_a_full_queue_grows_it() -> Result {
+        let mut fifo = turned(1..9)?;
+        fifo.push_front(0, GFP_KERNEL)?;
+        assert!(rest(&mut fifo)?.iter().copied().eq(0..9));
+        Ok(())
+    }
+
+    #[test]
+    fn remove_keeps_the_order_of_the_others() -> Result {
+        for index in 0..8 {
+            let mut fifo = turned(0..8)?;
+            assert_eq!(fifo.remove(index as usize), Some(index));
+            assert_eq!(fifo.remove(7), None);
+            let others = (0..8).filter(|n| *n != index);
+            assert!(rest(&mut fifo)?.iter().copied().eq(others));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn swap_leaves_alone_what_is_not_there() -> Result {
+        let mut fifo = turned(0..4)?;
+        fifo.swap(1, 3);
+        fifo.swap(0, 4);
+        assert!(rest(&mut fifo)?.iter().copied().eq([0, 3, 2, 1]));
+        Ok(())
+    }
+}

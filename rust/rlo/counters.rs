@@ -47,6 +47,8 @@ counters!(
     bytes = "copied_bytes",
     /// Requests that were carried out in the context of their poster.
     inline = "inline_requests",
+    /// Bytes that a copy engine moved.
+    offloaded = "offloaded_bytes",
     datagrams_sent = "datagrams_sent",
     datagrams_received = "datagrams_received",
     /// Datagrams for which there was no queue pair, no receive, or too little room.

@@ -127,6 +127,22 @@ pub(crate) enum Fault {
     Destination,
 }
 
+/// The same memory may be at both ends. Where it is not, memcpy is faster than memmove, which moves
+/// aligned bytes by one string instruction on processors that are slow at that.
+///
+/// # Safety
+///
+/// `from` is valid for reads of `len` bytes, `to` for writes.
+unsafe fn copy_run(from: *const u8, to: *mut u8, len: usize) {
+    if from.addr().abs_diff(to.addr()) >= len {
+        // SAFETY: As the caller promises; they are at least as far apart as they are long.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
+    } else {
+        // SAFETY: As the caller promises.
+        unsafe { core::ptr::copy(from, to, len) };
+    }
+}
+
 /// Copies `len` bytes, from an offset at the one end to an offset at the other.
 pub(crate) fn copy(
     (from, from_offset): (End<'_>, u64),
@@ -142,9 +158,8 @@ pub(crate) fn copy(
             .piece(to_offset + done as u64, source.len)
             .map_err(|_| Fault::Destination)?;
         // SAFETY: Both are valid for so long, by the invariant of `Piece`. Consumers may write to
-        // what they have posted, and the same memory may be at both ends, hence no slices and a
-        // copy that allows for overlap.
-        unsafe { core::ptr::copy(source.start, target.start, target.len) };
+        // what they have posted, hence no slices.
+        unsafe { copy_run(source.start, target.start, target.len) };
         done += target.len;
     }
     Ok(())

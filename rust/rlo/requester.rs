@@ -6,6 +6,7 @@
 //! or its task, which may sleep.
 
 use crate::{
+    copier,
     datagram,
     faults,
     joint,
@@ -387,11 +388,22 @@ fn transfer(qp: &Qp, this: &mut Underway, worker: bool) -> Result<bool, Step> {
         if worker && this.done - first >= QUANTUM {
             return Ok(false);
         }
-        let chunk = ((len - this.done) as usize).min(CHUNK);
-        if let Err(fault) = memory::copy((from, this.done), (to, this.done), chunk) {
-            return Err(faulted(qp, this, fault));
+        let rest = len - this.done;
+        let copied = if worker && rest >= copier::threshold() as u64 {
+            let want = rest.min(QUANTUM) as usize;
+            copier::copy((from, this.done), (to, this.done), want).map(|copied| {
+                let counters = &qp.shape.device.counters;
+                counters.offloaded.add(copied.offloaded as u64);
+                copied.bytes
+            })
+        } else {
+            let chunk = (rest as usize).min(CHUNK);
+            memory::copy((from, this.done), (to, this.done), chunk).map(|()| chunk)
+        };
+        match copied {
+            Ok(bytes) => this.done += bytes as u64,
+            Err(fault) => return Err(faulted(qp, this, fault)),
         }
-        this.done += chunk as u64;
         if worker {
             // SAFETY: A worker may sleep.
             unsafe { crate::ffi::rlo_cond_resched() };

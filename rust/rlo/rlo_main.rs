@@ -7,6 +7,7 @@
 #![crate_name = "rlo"]
 #![recursion_limit = "256"]
 
+mod copier;
 mod counters;
 mod cq;
 mod datagram;
@@ -69,11 +70,12 @@ impl Drop for Links {
 }
 
 /// The loaded module. Fields are dropped in this order: no new devices and none left, then no
-/// frames, then no tasks.
+/// frames, then no tasks, then no engine.
 struct Rlo {
     _links: Links,
     _frames: Frames,
     _queue: task::Queue,
+    _engine: copier::Engine,
     _root: RootGuard,
 }
 
@@ -92,6 +94,7 @@ impl kernel::Module for Rlo {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         ROOT.populate(faults::Root::new());
         let root = RootGuard(());
+        let engine = copier::Engine::new()?;
         let queue = task::Queue::new()?;
         // SAFETY: Once.
         to_result(unsafe { ffi::rlo_frames_init() })?;
@@ -102,6 +105,7 @@ impl kernel::Module for Rlo {
             _links: Links(()),
             _frames: frames,
             _queue: queue,
+            _engine: engine,
             _root: root,
         })
     }

@@ -6,6 +6,9 @@ module's, a packet copied by the driver the driver's. So a layer's time includes
 the kernel's general routines do, and not what it makes another layer do. What this cannot
 separate: time in interrupt handlers that happen to interrupt a layer is theirs, not its; and
 waiting costs no time, so it does not show at all.
+
+The module is sdp.ko, or SMC, which does the same. Copies are those of module and network: what the
+device copies is its own.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from sampler import Sample
 APPLICATION = "application"
 SYSTEM_CALL = "system call"
 MODULE = "module"
-COPY = "module: copy"
+COPY = "copies"
 DRIVER = "driver"
 CHECKSUM = "driver: CRC"
 NETWORK = "network"
@@ -38,11 +41,13 @@ _COPY_LEAF = re.compile(
 )
 _CHECKSUM_LEAF = re.compile(r"crc32")
 _OWNERS = (
+    (MODULE, re.compile(r"^(?:smcd?_|dibs_)")),
     (DRIVER, re.compile(r"^(?:rxe_|do_task$|do_complete|__?ib_|ib_|ibcm_|cm_|rdma_)")),
     (
         NETWORK,
         re.compile(
-            r"^_?_?(?:tcp_|udp|ip_|ip6_|ipv6_|inet|dev_|netif_|net_rx|process_backlog|napi_|skb_"
+            r"^_?_?(?:tcp_|udp|unix_|ip_|ip6_|ipv6_|inet|dev_|netif_"
+            r"|net_rx|process_backlog|napi_|skb_"
             r"|alloc_skb|kfree_skb|sk_|sock_def|veth_|eth_|neigh_|nf_|packet_|arp_|dst_|fib)"
         ),
     ),
@@ -77,7 +82,7 @@ def layer(sample: Sample, symbols: Symbols, module: str = "sdp") -> str:
     if not names or _IDLE_LEAF.search(names[0]):
         return _IDLE
     owned = next((owner for owner in map(_owner(module), names) if owner), OTHER)
-    if owned == MODULE and _COPY_LEAF.search(names[0]):
+    if owned in (MODULE, NETWORK) and _COPY_LEAF.search(names[0]):
         return COPY
     if owned == DRIVER and any(map(_CHECKSUM_LEAF.search, names)):
         return CHECKSUM
@@ -93,6 +98,9 @@ def _owner(module: str) -> Callable[[str], str | None]:
         # A driver that is a module; its copies are its own.
         if name.endswith("[rlo]"):
             return DRIVER
+        # Requests of verbs that come from nowhere else.
+        if name.endswith("[sdp_verbs]"):
+            return APPLICATION
         plain = name.split("\t", maxsplit=1)[0]
         return next((kind for kind, pattern in _OWNERS if pattern.search(plain)), None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the device itself can do: Sends and RDMA Reads of the verbs, by stock perftest."""
+"""What the device itself can do for programs: RDMA Reads of the verbs, by stock perftest."""
 
 from __future__ import annotations
 
@@ -47,25 +47,9 @@ def _row(size: int, output: str) -> list[float]:
     return [float(cell) for cell in row[1].split()]
 
 
-def bandwidth(a: Host, b: Host, size: int, total: int, *options: str) -> float:
-    """MiB/s of that many bytes in Sends of `size`."""
-    count = max(5, total // size)
-    # As many receives as a socket of usual size would post: perftest's 512 are of no use here.
-    output = _run("ib_send_bw", a, b, "-s", str(size), "-n", str(count), "-r", "128", *options)
-    _iterations, _peak, average, *_ = _row(size, output)
-    return average
-
-
 def read_bandwidth(a: Host, b: Host, size: int, pairs: int, total: int) -> float:
     """MiB/s of that many bytes in RDMA Reads of `size`, over so many queue pairs at once."""
     count = max(5, total // size // pairs)
     options = ("-e", "-s", str(size), "-n", str(count), "-q", str(pairs))
     _iterations, _peak, average, *_ = _row(size, _run("ib_read_bw", a, b, *options))
     return average
-
-
-def latency(a: Host, b: Host, size: int, count: int, *options: str) -> float:
-    """Half of a round trip in us, as perftest counts it: the median of `count`."""
-    output = _run("ib_send_lat", a, b, "-s", str(size), "-n", str(count), *options)
-    _iterations, _least, _most, typical, *_ = _row(size, output)
-    return typical

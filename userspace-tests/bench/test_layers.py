@@ -20,11 +20,15 @@ KALLSYMS = """\
 9000 d not_code
 a000 t vfs_read
 b000 t copy_in_memory\t[rlo]
+c000 t turn_sent\t[sdp_verbs]
+d000 t smcd_tx_rdma_writes
 """
-UNLOCK, RECVMSG, SENDER, CRC, UDP, SYSCALL, MEMCPY, HALT, VFS, RLO = (
+UNLOCK, RECVMSG, SENDER, CRC, UDP, SYSCALL, MEMCPY, HALT, VFS, RLO, VERBS, SMC = (
     *(address + 8 for address in range(0x1000, 0x9000, 0x1000)),
     0xA008,
     0xB008,
+    0xC008,
+    0xD008,
 )
 
 
@@ -45,11 +49,18 @@ class Layers(unittest.TestCase):
         self.assertEqual(layer(UNLOCK), layers.OTHER)
 
     def test_copies_and_checksums_are_told_apart(self) -> None:
-        """A copy by the module, and a checksum by the driver; a copy by the driver is its own."""
+        """A copy by module or network, a checksum by the driver; copies by it are its own."""
         self.assertEqual(layer(MEMCPY, RECVMSG), layers.COPY)
+        self.assertEqual(layer(MEMCPY, UDP, SYSCALL), layers.COPY)
+        self.assertEqual(layer(MEMCPY, SMC, SYSCALL), layers.COPY)
         self.assertEqual(layer(MEMCPY, SENDER), layers.DRIVER)
         self.assertEqual(layer(MEMCPY, RLO, RECVMSG), layers.DRIVER)
         self.assertEqual(layer(CRC, SENDER), layers.CHECKSUM)
+
+    def test_who_asks_by_verbs_is_a_program(self) -> None:
+        """Also where it is in the kernel; SMC is a module as ours."""
+        self.assertEqual(layer(UNLOCK, VERBS), layers.APPLICATION)
+        self.assertEqual(layer(UNLOCK, SMC, SYSCALL), layers.MODULE)
 
     def test_programs_and_idleness_are_neither(self) -> None:
         """User mode has no chain, and an idle processor does nothing."""

@@ -56,6 +56,11 @@ class End:
         return f"{self.address}%{end.link}" if local else self.address
 
     @property
+    def address_in_full(self) -> str:
+        """The address with all its digits, if it is one of IPv6."""
+        return ipaddress.ip_address(self.address).exploded
+
+    @property
     def has_device(self) -> bool:
         """Whether it is there."""
         return (_DEVICES / self.device).exists()

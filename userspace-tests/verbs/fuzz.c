@@ -127,11 +127,12 @@ static bool world_make(struct fz_world *w, u32 pairs)
 	struct vb_run *run = w->run;
 	u32 side, i;
 
+	w->arena = min3(FZ_ARENA, vb_mappable(&run->host[0]), vb_mappable(&run->host[1]));
 	for (side = 0; side < 2; side++) {
 		struct ib_device *device = run->host[side].device;
 
-		w->mem[side] = vb_mem(run, &run->host[side], FZ_ARENA);
-		w->cells[side] = kvcalloc(FZ_ARENA / FZ_CELL, sizeof(u16), GFP_KERNEL);
+		w->mem[side] = vb_mem(run, &run->host[side], w->arena);
+		w->cells[side] = kvcalloc(w->arena / FZ_CELL, sizeof(u16), GFP_KERNEL);
 		if (!w->mem[side] || !w->cells[side])
 			return false;
 		for (i = 0; i < FZ_PDS; i++) {

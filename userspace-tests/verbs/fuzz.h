@@ -16,6 +16,7 @@
 
 #include "verbs.h"
 
+/* Less where the device cannot map as much. */
 #define FZ_ARENA	SZ_2M
 #define FZ_CELL		64
 #define FZ_LONGEST	SZ_256K
@@ -174,6 +175,8 @@ struct fz_world {
 	struct rnd_state random;
 	u64 seed;
 	bool rxe;
+	/* Bytes of an arena. */
+	u32 arena;
 	struct vb_mem *mem[2];
 	u16 *cells[2];
 	struct ib_pd *pd[2][FZ_PDS];

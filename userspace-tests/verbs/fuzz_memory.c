@@ -116,6 +116,7 @@ bool fz_same(struct fz_world *w, struct fz_range *range, u32 length, struct fz_o
 	for (i = 0; i < range->count; i++) {
 		struct fz_piece piece = range->piece[i];
 
+		vb_look(mem, piece.at, piece.length);
 		for (j = 0; memcmp(mem->bytes + piece.at, mem->model + piece.at, piece.length) &&
 		     j < piece.length; j++) {
 			if (mem->bytes[piece.at + j] == mem->model[piece.at + j])
@@ -160,9 +161,10 @@ struct fz_mr *fz_mr_pick(struct fz_world *w, u8 side, u8 pd, enum fz_mr_state st
 /* Other pages, in another order, at another address; nobody uses it. */
 bool fz_mr_map(struct fz_world *w, struct fz_mr *mr)
 {
-	u32 pages = FZ_ARENA / PAGE_SIZE, left, i, mapped;
+	u32 pages = w->arena / PAGE_SIZE, left, i, mapped;
 
 	mr->page_count = fz_chance(w, 3) ? 1 + fz_random(w, 3) : 1 + fz_random(w, FZ_MR_PAGES);
+	mr->page_count = min(mr->page_count, pages / 2);
 	mr->first = fz_chance(w, 3) ? 0 : fz_random(w, PAGE_SIZE);
 	mr->length = mr->page_count * PAGE_SIZE - mr->first;
 	if (fz_chance(w, 2))

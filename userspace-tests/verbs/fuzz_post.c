@@ -103,7 +103,9 @@ static int local_pieces(struct fz_world *w, struct fz_op *op, u32 length, struct
 			fz_use(op, mr);
 			list[i] = (struct ib_sge){ mr->mr->iova + at, part, mr->mr->lkey };
 		} else {
-			at = fz_random(w, FZ_ARENA - part + 1);
+			if (part > w->arena)
+				return -1;
+			at = fz_random(w, w->arena - part + 1);
 			if (!fz_add(&op->local, at, part))
 				return -1;
 			list[i] = (struct ib_sge){

@@ -31,6 +31,14 @@ static void mem_end(struct vb_thing *thing)
 	kfree(mem);
 }
 
+/* What the device can have mapped in one piece: there is an end to bounce buffers. */
+size_t vb_mappable(struct vb_host *host)
+{
+	if (ib_uses_virt_dma(host->device))
+		return SIZE_MAX;
+	return dma_max_mapping_size(host->device->dma_device) & PAGE_MASK;
+}
+
 /* @length is a multiple of the page size. Fails the run, and gives NULL, where there is none. */
 struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length)
 {
@@ -41,6 +49,11 @@ struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length)
 
 	if (!mem)
 		goto fail;
+	if (length > vb_mappable(host)) {
+		kfree(mem);
+		vb_absent(run, "no more than %zu bytes are mapped in one piece", vb_mappable(host));
+		return NULL;
+	}
 	mem->host = host;
 	mem->pd = host->pd;
 	mem->length = length;
@@ -72,9 +85,16 @@ void vb_moved(struct vb_mem *to, size_t at, const struct vb_mem *from, size_t fr
 	memmove(to->model + at, from->model + from_at, length);
 }
 
+/* The processor is to see what the device has written. */
+void vb_look(struct vb_mem *mem, size_t at, size_t length)
+{
+	ib_dma_sync_single_for_cpu(mem->host->device, mem->dma + at, length, DMA_BIDIRECTIONAL);
+}
+
 /* What is there is nobody's business, as after a receive that has failed. */
 void vb_forget(struct vb_mem *mem, size_t at, size_t length)
 {
+	vb_look(mem, at, length);
 	memcpy(mem->model + at, mem->bytes + at, length);
 }
 
@@ -82,7 +102,7 @@ static bool memory_right(struct vb_run *run, struct vb_mem *mem)
 {
 	size_t first, last;
 
-	ib_dma_sync_single_for_cpu(mem->host->device, mem->dma, mem->length, DMA_BIDIRECTIONAL);
+	vb_look(mem, 0, mem->length);
 	if (!memcmp(mem->bytes, mem->model, mem->length))
 		return true;
 	for (first = 0; mem->bytes[first] == mem->model[first];)
@@ -142,13 +162,14 @@ static void mr_end(struct vb_thing *thing)
 
 	if (!IS_ERR_OR_NULL(mr->mr))
 		ib_dereg_mr(mr->mr);
-	if (mr->page_count)
-		ib_dma_unmap_sg(mr->host->device, mr->pages, mr->page_count, DMA_BIDIRECTIONAL);
 	kfree(mr->pages);
 	kfree(mr);
 }
 
-/* A region over a part of @mem, mapped and not yet registered. */
+/*
+ * A region over a part of @mem, not yet registered. The memory is mapped as a whole, and this is a
+ * part of it: a mapping of its own may have other bytes behind it.
+ */
 struct vb_mr *vb_mr(struct vb_run *run, struct ib_pd *pd, struct vb_mem *mem, u32 offset,
 		    u32 length)
 {
@@ -156,12 +177,10 @@ struct vb_mr *vb_mr(struct vb_run *run, struct ib_pd *pd, struct vb_mem *mem, u3
 	u32 first = offset / PAGE_SIZE;
 	u32 count = DIV_ROUND_UP(offset % PAGE_SIZE + length, PAGE_SIZE);
 	u32 at = offset % PAGE_SIZE, left = length, i;
-	int mapped;
 
 	if (!mr)
 		goto fail;
 	mr->mem = mem;
-	mr->host = mem->host;
 	mr->offset = offset;
 	mr->length = length;
 	vb_keep(run, &mr->thing, mr_end);
@@ -173,17 +192,15 @@ struct vb_mr *vb_mr(struct vb_run *run, struct ib_pd *pd, struct vb_mem *mem, u3
 	sg_init_table(mr->pages, count);
 	for (i = 0; i < count; i++) {
 		u32 part = min_t(u32, left, PAGE_SIZE - at);
+		size_t page = (size_t)(first + i) * PAGE_SIZE;
 
-		sg_set_page(&mr->pages[i],
-			    virt_to_page(mem->bytes + (size_t)(first + i) * PAGE_SIZE), part, at);
+		sg_set_page(&mr->pages[i], virt_to_page(mem->bytes + page), part, at);
+		sg_dma_address(&mr->pages[i]) = mem->dma + page + at;
+		sg_dma_len(&mr->pages[i]) = part;
 		left -= part;
 		at = 0;
 	}
-	mapped = ib_dma_map_sg(mr->host->device, mr->pages, count, DMA_BIDIRECTIONAL);
-	if (!mapped)
-		goto fail;
-	mr->page_count = count;
-	if (ib_map_mr_sg(mr->mr, mr->pages, mapped, NULL, PAGE_SIZE) != mapped)
+	if (ib_map_mr_sg(mr->mr, mr->pages, count, NULL, PAGE_SIZE) != count)
 		goto fail;
 	return mr;
 fail:

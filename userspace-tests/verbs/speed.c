@@ -20,6 +20,8 @@
 #define PINGS_MAX	20000
 /* Receives for each message under way: whoever sends is not to wait for them. */
 #define SPARE		4
+/* Sends beside these: an acknowledgement may come later than the answer of who was told. */
+#define LATE		16
 
 struct speed;
 
@@ -238,7 +240,7 @@ static void speed_end(struct speed *speed)
 
 static int queues(struct vb_run *run, struct speed *speed)
 {
-	u32 requests = speed->depth * max(1u, speed->region_count) + 2;
+	u32 requests = speed->depth * max(1u, speed->region_count) + LATE;
 	struct vb_options options = {
 		.rd_atomic_plus_1 = 16 + 1, .rnr_timer = IB_RNR_TIMER_000_01,
 	};

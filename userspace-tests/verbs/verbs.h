@@ -62,8 +62,6 @@ struct vb_mr {
 	u32 offset;
 	u32 length;
 	struct scatterlist *pages;
-	u32 page_count;
-	struct vb_host *host;
 };
 
 struct vb_cq {
@@ -155,9 +153,11 @@ u64 vb_number(char *words, const char *name, u64 otherwise);
 bool vb_word(char *words, const char *name, char *to, size_t room);
 
 /* memory.c */
+size_t vb_mappable(struct vb_host *host);
 struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length);
 void vb_moved(struct vb_mem *to, size_t at, const struct vb_mem *from, size_t from_at,
 	      size_t length);
+void vb_look(struct vb_mem *mem, size_t at, size_t length);
 void vb_forget(struct vb_mem *mem, size_t at, size_t length);
 bool vb_memories_right(struct vb_run *run);
 struct ib_pd *vb_pd(struct vb_run *run, struct vb_host *host);

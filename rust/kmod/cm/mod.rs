@@ -153,8 +153,8 @@ pub(crate) unsafe extern "C" fn connection_cb(
             // SAFETY: The event is a REP. ib_cm tells it from our side: what the
             // peer begins is ours to answer.
             let reads = unsafe {
-                let rep = &(*event).param.rep_rcvd;
-                (rep.responder_resources, rep.initiator_depth)
+                let rep = &raw const (*event).param.rep_rcvd;
+                ((*rep).responder_resources, (*rep).initiator_depth)
             };
             sock.drive(|inner| {
                 if inner.is_current(generation) {

@@ -3,7 +3,10 @@
 //! The passive side: Hello in, a new socket, HelloAck out.
 
 use crate::{
-    addr::Addr,
+    addr::{
+        Addr,
+        Family, //
+    },
     alarm::Alarm,
     cm::{
         config,
@@ -311,7 +314,12 @@ unsafe fn embryo(
 ) -> Result {
     let (family, options, arrival) = listener.look(|inner| {
         let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
-        (inner.family, inner.options, arrival)
+        // A listener that was not bound has IPv4's names, and takes either version.
+        let family = match hello.dst {
+            Ip::V6(_) => Family::V6,
+            Ip::V4(_) => inner.family,
+        };
+        (family, inner.options, arrival)
     });
     let state = listener.net();
     // SAFETY: The listener keeps the namespace alive.

@@ -265,32 +265,4 @@ bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
 		     const struct sockaddr *peer);
 bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device);
 
-/*
- * Sizes of the structs that Rust code looks into or makes room for: what
- * bindgen understood is held against what the compiler knows.
- */
-enum sdp_sizes {
-	SDP_SIZEOF_sock = sizeof(struct sock),
-	SDP_SIZEOF_sdp_inet = sizeof(struct sdp_inet),
-	SDP_SIZEOF_proto = sizeof(struct proto),
-	SDP_SIZEOF_delayed_work = sizeof(struct delayed_work),
-	SDP_SIZEOF_ib_qp_init_attr = sizeof(struct ib_qp_init_attr),
-	SDP_SIZEOF_ib_qp_attr = sizeof(struct ib_qp_attr),
-	SDP_SIZEOF_ib_send_wr = sizeof(struct ib_send_wr),
-	SDP_SIZEOF_ib_recv_wr = sizeof(struct ib_recv_wr),
-	SDP_SIZEOF_ib_rdma_wr = sizeof(struct ib_rdma_wr),
-	SDP_SIZEOF_ib_wc = sizeof(struct ib_wc),
-	SDP_SIZEOF_ib_event = sizeof(struct ib_event),
-	SDP_SIZEOF_ib_device = sizeof(struct ib_device),
-	SDP_SIZEOF_ib_client = sizeof(struct ib_client),
-	SDP_SIZEOF_ib_cm_id = sizeof(struct ib_cm_id),
-	SDP_SIZEOF_ib_cm_event = sizeof(struct ib_cm_event),
-	SDP_SIZEOF_ib_cm_req_param = sizeof(struct ib_cm_req_param),
-	SDP_SIZEOF_ib_cm_rep_param = sizeof(struct ib_cm_rep_param),
-	SDP_SIZEOF_rdma_cm_id = sizeof(struct rdma_cm_id),
-	SDP_SIZEOF_rdma_cm_event = sizeof(struct rdma_cm_event),
-	SDP_SIZEOF_sa_path_rec = sizeof(struct sa_path_rec),
-	SDP_SIZEOF_tcp_info = sizeof(struct tcp_info),
-};
-
 #endif /* SDP_FFI_HELPERS_H */

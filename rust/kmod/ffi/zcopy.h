@@ -67,9 +67,4 @@ bool sdp_ib_repeats_registrations(struct ib_device *device);
 void sdp_ib_next_key(struct ib_mr *mr);
 void sdp_ib_dereg_mr(struct ib_mr *mr);
 
-enum sdp_zcopy_sizes {
-	SDP_SIZEOF_ib_reg_wr = sizeof(struct ib_reg_wr),
-	SDP_SIZEOF_ib_mr = sizeof(struct ib_mr),
-};
-
 #endif /* SDP_FFI_ZCOPY_H */

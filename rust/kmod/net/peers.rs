@@ -78,3 +78,74 @@ pub(super) unsafe extern "C" fn check_cb(text: *const c_char) -> bool {
     text.to_str()
         .is_ok_and(|text| words(text).all(|word| Network::parse(word).is_some()))
 }
+
+#[kunit_tests(sdp_peers)]
+mod tests {
+    use super::*;
+
+    const FOUR: Ip = Ip::V4([10, 1, 2, 3]);
+    const SIX: Ip = Ip::V6([0xfd, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9]);
+
+    fn is_list(text: &CStr) -> bool {
+        // SAFETY: It ends with a zero.
+        unsafe { check_cb(text.as_char_ptr()) }
+    }
+
+    #[test]
+    fn a_network_has_what_begins_like_it() {
+        for text in [
+            c"10.1.2.3",
+            c"10.1.0.0/16",
+            c"0.0.0.0/0",
+            c"::1, 10.1.2.2/31",
+        ] {
+            assert!(has(text.to_bytes_with_nul(), FOUR));
+        }
+        for text in [
+            c"",
+            c"10.1.2.4",
+            c"10.1.2.3/x",
+            c"10.2.0.0/16",
+            c"::/0",
+            c"::ffff:10.1.2.3",
+        ] {
+            assert!(!has(text.to_bytes_with_nul(), FOUR));
+        }
+        for text in [c"fd00:0:0:1::/64", c"fd00:0:0:1::9", c"::/0"] {
+            assert!(has(text.to_bytes_with_nul(), SIX));
+        }
+        for text in [c"fd00:0:0:2::/64", c"0.0.0.0/0", c"fd00:0:0:1::8/128"] {
+            assert!(!has(text.to_bytes_with_nul(), SIX));
+        }
+    }
+
+    #[test]
+    fn nothing_behind_the_first_zero_counts() {
+        assert!(!has(b"\x0010.1.2.3\0", FOUR));
+        assert!(!has(b"10.1.2.3", FOUR));
+    }
+
+    #[test]
+    fn a_list_is_of_networks_alone() {
+        for text in [
+            c"",
+            c" , ",
+            c"10.0.0.1",
+            c"10.0.0.0/8,fd00::/8\n",
+            c"::/128 0.0.0.0/32",
+        ] {
+            assert!(is_list(text));
+        }
+        for text in [
+            c"a",
+            c"10.0.0.1/33",
+            c"::/129",
+            c"10.0.0",
+            c"10.0.0.1/",
+            c"10.0.0.1/-1",
+            c"\xff",
+        ] {
+            assert!(!is_list(text));
+        }
+    }
+}

@@ -42,7 +42,7 @@ impl Sock {
         if self.tcp_state() != ffi::TCP_CLOSE {
             return Err(EINVAL);
         }
-        self.autobind()?;
+        self.autobind_listener()?;
         let port = self.look(|inner| {
             let lease = inner.port.as_ref().ok_or(EINVAL)?;
             lease.listen()?;

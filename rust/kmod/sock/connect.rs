@@ -40,16 +40,20 @@ impl Sock {
         // SAFETY: By the caller's promise.
         let parsed = unsafe { Addr::parse(addr, len) };
         let mut call = Some(self.lock());
-        // SAFETY: The socket's state is protected by `lock_sock`.
-        let state = unsafe { &mut (*socket).state };
+        // SAFETY: By the caller's promise. Writers hold `lock_sock`, which `call` stands
+        // for wherever this is called; others look at the word without it.
+        let state = unsafe { &raw mut (*socket).state };
+        // SAFETY: As above.
+        let set_state = |to| unsafe { state.write_volatile(to) };
         if let Ok(Parsed::Unspec) = parsed {
             self.note_disconnect();
             self.disconnect();
-            *state = SS_UNCONNECTED;
+            set_state(SS_UNCONNECTED);
             return Ok(());
         }
         let nonblock = flags & ffi::core::O_NONBLOCK != 0;
-        let mut error = match *state {
+        // SAFETY: As above.
+        let mut error = match unsafe { state.read_volatile() } {
             SS_CONNECTED => return Err(EISCONN),
             SS_CONNECTING => EALREADY,
             SS_UNCONNECTED => {
@@ -62,7 +66,7 @@ impl Sock {
                     Parsed::Unspec => return Err(EINVAL),
                 };
                 self.start_connect(addr, family)?;
-                *state = SS_CONNECTING;
+                set_state(SS_CONNECTING);
                 if self.send_timeout(nonblock) == 0 {
                     // Even if the answer is here already, as with TCP, whose
                     // answer waits for this call to end.
@@ -93,16 +97,14 @@ impl Sock {
             return Err(MOVED);
         }
         // Another thread may have reset the state while this one waited.
-        // SAFETY: As above.
-        let state = unsafe { &mut (*socket).state };
         if self.tcp_state() == ffi::TCP_CLOSE {
             error = self.take_err().err().unwrap_or(ECONNABORTED);
-            *state = SS_UNCONNECTED;
+            set_state(SS_UNCONNECTED);
             self.note_disconnect();
             self.disconnect();
             return Err(error);
         }
-        *state = SS_CONNECTED;
+        set_state(SS_CONNECTED);
         Ok(())
     }
 

@@ -108,13 +108,24 @@ impl Sock {
 
     /// Takes an ephemeral port where bind() was not called. With `lock_sock`.
     pub(crate) fn autobind(&self) -> Result {
+        let dual = |inner: &Inner| inner.is_dual(inner.local.ip, inner.family);
+        self.take_port(dual)
+    }
+
+    /// The same for a listener. The number of the family says nothing of the version
+    /// of IP, nor has bind(): it is for both. With `lock_sock`.
+    pub(crate) fn autobind_listener(&self) -> Result {
+        self.take_port(|inner| Addr::is_any(inner.local.ip) && !inner.options.v6only)
+    }
+
+    fn take_port(&self, dual: impl Fn(&Inner) -> bool) -> Result {
         self.look(|inner| {
             if inner.port.is_some() {
                 return Ok(());
             }
             let claim = Claim {
                 ip: inner.local.ip,
-                dual: inner.is_dual(inner.local.ip, inner.family),
+                dual: dual(inner),
             };
             let lease = self.net().bind_port(self, 0, &claim)?;
             inner.local.port = lease.port();

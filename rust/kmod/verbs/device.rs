@@ -103,14 +103,22 @@ impl Device {
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        // SAFETY: `ib` is valid by the invariant, attributes never change.
-        let attrs = unsafe { &(*self.ib.as_ptr()).attrs };
+        // SAFETY: `ib` is valid by the invariant.
+        let attrs = unsafe { &raw const (*self.ib.as_ptr()).attrs };
+        // SAFETY: As above; attributes do not change while the device is registered.
+        let (work_requests, send_sges, target, initiator) = unsafe {
+            (
+                (*attrs).max_qp_wr,
+                (*attrs).max_send_sge,
+                (*attrs).max_qp_rd_atom,
+                (*attrs).max_qp_init_rd_atom,
+            )
+        };
         Limits {
-            work_requests: u16::try_from(attrs.max_qp_wr).unwrap_or(u16::MAX),
-            send_sges: attrs.max_send_sge,
+            work_requests: u16::try_from(work_requests).unwrap_or(u16::MAX),
+            send_sges,
             // As target and as initiator; drivers do not agree which is which.
-            reads: u8::try_from(attrs.max_qp_rd_atom.min(attrs.max_qp_init_rd_atom))
-                .unwrap_or(u8::MAX),
+            reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
         }
     }
 

@@ -175,6 +175,25 @@ void rlo_event_srq(struct ib_srq *srq, enum ib_event_type type);
 
 struct rdma_hw_stats *rlo_stats_alloc(const struct rdma_stat_desc *descs, int count);
 
+/* Memory that is in one piece at both ends. */
+struct rlo_run {
+	void *to;
+	const void *from;
+	size_t len;
+};
+
+#define RLO_RUNS 16
+
+int rlo_engine_init(void);
+void rlo_engine_exit(void);
+/*
+ * Copies all of the runs, RLO_RUNS at most, in no particular order. Sleeps until
+ * nothing touches them any more. Returns how many bytes an engine has moved.
+ */
+size_t rlo_engine_copy(const struct rlo_run *runs, unsigned int count);
+/* Requests of fewer bytes are not worth the call. SIZE_MAX: none is. */
+extern size_t rlo_engine_threshold;
+
 /* Limits and habits of devices made from now on. Module parameters. */
 struct rlo_knobs {
 	unsigned int dma_bits;
@@ -194,32 +213,6 @@ struct rlo_knobs {
 };
 
 extern struct rlo_knobs rlo_knobs;
-
-enum rlo_sizes {
-	RLO_SIZEOF_ib_device = sizeof(struct ib_device),
-	RLO_SIZEOF_ib_device_ops = sizeof(struct ib_device_ops),
-	RLO_SIZEOF_ib_qp = sizeof(struct ib_qp),
-	RLO_SIZEOF_ib_cq = sizeof(struct ib_cq),
-	RLO_SIZEOF_ib_srq = sizeof(struct ib_srq),
-	RLO_SIZEOF_ib_pd = sizeof(struct ib_pd),
-	RLO_SIZEOF_ib_ah = sizeof(struct ib_ah),
-	RLO_SIZEOF_ib_mr = sizeof(struct ib_mr),
-	RLO_SIZEOF_ib_wc = sizeof(struct ib_wc),
-	RLO_SIZEOF_ib_qp_attr = sizeof(struct ib_qp_attr),
-	RLO_SIZEOF_ib_qp_init_attr = sizeof(struct ib_qp_init_attr),
-	RLO_SIZEOF_ib_send_wr = sizeof(struct ib_send_wr),
-	RLO_SIZEOF_ib_rdma_wr = sizeof(struct ib_rdma_wr),
-	RLO_SIZEOF_ib_reg_wr = sizeof(struct ib_reg_wr),
-	RLO_SIZEOF_ib_ud_wr = sizeof(struct ib_ud_wr),
-	RLO_SIZEOF_ib_recv_wr = sizeof(struct ib_recv_wr),
-	RLO_SIZEOF_ib_device_attr = sizeof(struct ib_device_attr),
-	RLO_SIZEOF_ib_port_attr = sizeof(struct ib_port_attr),
-	RLO_SIZEOF_rlo_task = sizeof(struct rlo_task),
-	RLO_SIZEOF_rlo_bell = sizeof(struct rlo_bell),
-	RLO_SIZEOF_rlo_av = sizeof(struct rlo_av),
-	RLO_SIZEOF_rlo_frame = sizeof(struct rlo_frame),
-	RLO_SIZEOF_rlo_device_object = sizeof(struct rlo_device_object),
-};
 
 /* What Rust gives to C. */
 void rlo_frame_received(struct net_device *dev, struct sk_buff *skb, const struct rlo_frame *head,

@@ -191,7 +191,8 @@ def not_accepted(scene: Scene) -> None:
 def streamed_before_accept(scene: Scene) -> None:
     """It gets the room of a few small messages, whatever is asked for, until somebody accepts."""
     listener = scene.listen(backlog=4)
-    victim = scene.greet(at=listener)
+    # Whose own are small, as the module meets large ones with large ones.
+    victim = scene.greet(hello=scene.hello(rcv_size=4096), at=listener)
     victim.peer.rtu()
     talk = victim.talk
     size = talk.room

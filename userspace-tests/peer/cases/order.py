@@ -128,15 +128,17 @@ def abort_in_transfer(scene: Scene) -> None:
     scene.is_violation(victim, b"unread")
 
 
-def _repeated(name: str, *messages: tuple[Mid, bytes]) -> None:
+def _repeated(name: str, first: tuple[Mid, bytes], answer: Mid, message: tuple[Mid, bytes]) -> None:
     @case(f"order: {name}")
     def run(scene: Scene) -> None:
-        # One credit, which an answer may use up; without any the module cannot answer.
+        # One credit, which the answer to the first uses up: the second stays without one.
         victim = scene.establish(hello=scene.hello(bufs=1), posted=16)
         victim.talk.posted = 1
-        for message in messages[:-1]:
-            victim.talk.put(*message)
-        victim.talk.send(*messages[-1])
+        victim.talk.generous = False
+        victim.talk.put(*first)
+        victim.talk.expect(answer)
+        victim.talk.put(*first)
+        victim.talk.send(*message)
         victim.peer.expect("dreq")
         victim.peer.drep()
         scene.moved(violations=1, resets_sent=1)
@@ -144,12 +146,14 @@ def _repeated(name: str, *messages: tuple[Mid, bytes]) -> None:
 
 _src_avail = (Mid.SRC_AVAIL, advert(100) + b"inline")
 _ch_rcv_buf = (Mid.CH_RCV_BUF, extension(Mid.CH_RCV_BUF))
-# The first is answered with the only credit.
-_repeated("another ChRcvBuf before the answer", _ch_rcv_buf, _ch_rcv_buf, _ch_rcv_buf)
-_repeated("a second SrcAvail before the answer", _src_avail, _src_avail)
-_repeated("Data while a SrcAvail is outstanding", _src_avail, (Mid.DATA, b"x"))
-_repeated("DisConn while a SrcAvail is outstanding", _src_avail, (Mid.DIS_CONN, b""))
-_repeated("ModeChange while a SrcAvail is outstanding", _src_avail, (Mid.MODE_CHANGE, bytes(4)))
+_repeated("another ChRcvBuf before the answer", _ch_rcv_buf, Mid.CH_RCV_BUF_ACK, _ch_rcv_buf)
+for _name, _message in (
+    ("a second SrcAvail before the answer", _src_avail),
+    ("Data while a SrcAvail is outstanding", (Mid.DATA, b"x")),
+    ("DisConn while a SrcAvail is outstanding", (Mid.DIS_CONN, b"")),
+    ("ModeChange while a SrcAvail is outstanding", (Mid.MODE_CHANGE, bytes(4))),
+):
+    _repeated(_name, _src_avail, Mid.SEND_SM, _message)
 
 
 def _in_buffered(name: str, mid: Mid, rest: bytes) -> None:

@@ -54,6 +54,18 @@ pub const CASES: &[Case] = &[
         },
     )
     .both_versions(),
+    Case::alone("accept_of_a_listener_that_was_not_bound", |t| {
+        // The number of SDP's family stands for both versions of IP.
+        let listener = t.plain_socket();
+        t.ok("listen", listener.listen(1));
+        let client = t.plain_socket();
+        t.ok("connect", client.connect(&t.here(t.port_of(&listener))));
+        let (server, from) = listener.accept_named().expect("accept");
+        let client_name = client.name().expect("name");
+        t.holds("named after the client", from.to_string() == client_name.to_string());
+        t.ok("name", server.name());
+    })
+    .both_versions(),
     Case::alone("accept_on_an_empty_queue_would_block", |t| {
         let listener = t.listener(1);
         listener.set_nonblocking(true).expect("O_NONBLOCK");

@@ -269,14 +269,13 @@ impl Connection {
         let _ = self.state.on_peer_disconn();
     }
 
-    /// A message has completed, with `payload` or without: what a peer makes us
-    /// answer does not count as progress.
+    /// A message has completed, with `payload` or without: neither what a peer makes
+    /// us answer nor DisConn itself counts as progress.
     pub(super) fn on_send_completed(&mut self, payload: bool) {
         //= spec: CLOSE-9
         self.close.progress |= payload;
         let mseq = self.close.disconn_mseq;
         if self.close.disconn == DisConn::Sent && self.slots.has_completed(mseq) {
-            self.close.progress = true;
             let _ = self.close.disconn.on_completed();
             let _ = self.state.on_disconn_completed();
         }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Large copies, by a DMA engine where the machine has one. ffi/copier.c deals with the engine.
+//!
+//! Contexts: copying sleeps; asking works in any.
+
+use crate::{
+    ffi,
+    memory::{
+        End,
+        Fault,
+        Piece, //
+    },
+};
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
+
+/// Runs of memory that are copied at the same time.
+const RUNS: usize = ffi::RLO_RUNS as usize;
+
+/// Copies of fewer bytes are not for [`copy`].
+pub(crate) fn threshold() -> usize {
+    // SAFETY: A number that may change at any time; any value will do.
+    unsafe { core::ptr::addr_of!(ffi::rlo_engine_threshold).read_volatile() }
+}
+
+/// What was copied.
+pub(crate) struct Copied {
+    pub(crate) bytes: usize,
+    /// Those of them that the engine has moved.
+    pub(crate) offloaded: usize,
+}
+
+/// Copies at most `len` bytes, from an offset at the one end to an offset at the other. Sleeps.
+pub(crate) fn copy(from: (End<'_>, u64), to: (End<'_>, u64), len: usize) -> Result<Copied, Fault> {
+    let mut runs = [ffi::rlo_run::default(); RUNS];
+    // Regions stay in use until no descriptor is under way.
+    let mut pieces: [Option<(Piece, Piece)>; RUNS] = [const { None }; RUNS];
+    let mut count = 0;
+    let mut bytes = 0;
+    let mut fault = None;
+    for (run, held) in runs.iter_mut().zip(pieces.iter_mut()) {
+        if bytes == len {
+            break;
+        }
+        match pair(from, to, bytes, len - bytes) {
+            Ok((source, target)) => {
+                run.from = source.start.cast();
+                run.to = target.start.cast();
+                run.len = target.len;
+                bytes += target.len;
+                count += 1;
+                *held = Some((source, target));
+            }
+            Err(found) => {
+                fault = Some(found);
+                break;
+            }
+        }
+    }
+    // SAFETY: The first `count` runs are valid for their length at both ends, by the invariant of
+    // `Piece`, until the pieces are dropped below; the call returns when nothing uses them. A
+    // worker may sleep.
+    let offloaded = unsafe { ffi::rlo_engine_copy(runs.as_ptr(), count) };
+    drop(pieces);
+    match fault {
+        Some(fault) => Err(fault),
+        None => Ok(Copied { bytes, offloaded }),
+    }
+}
+
+/// What is in one run at both ends.
+fn pair(
+    (from, from_offset): (End<'_>, u64),
+    (to, to_offset): (End<'_>, u64),
+    done: usize,
+    rest: usize,
+) -> Result<(Piece, Piece), Fault> {
+    let source = from
+        .piece(from_offset + done as u64, rest)
+        .map_err(|_| Fault::Source)?;
+    let target = to
+        .piece(to_offset + done as u64, source.len)
+        .map_err(|_| Fault::Destination)?;
+    Ok((source, target))
+}
+
+/// The engine may be asked for.
+pub(crate) struct Engine(());
+
+impl Engine {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: Called once, before the first task.
+        to_result(unsafe { ffi::rlo_engine_init() })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // SAFETY: All devices are gone, and with them all tasks.
+        unsafe { ffi::rlo_engine_exit() }
+    }
+}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""What a device does by itself: the verbs of the kernel, by userspace-tests/verbs.
+
+The same for each device, those without a library for programs included. Completions come as events
+where nothing else is said, as with a socket whose reader sleeps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import device
+import layers
+from sampler import Sampler
+from streams import Rate, per_mib
+from twohosts.failure import Failure
+
+OPERATIONS = ("SEND", "READ", "WRITE")
+# Under way at a time: a stream has as many messages, or all that fits.
+DEPTH = 16
+
+
+def _command(*words: object) -> dict[str, str]:
+    answer = device.command(*words)
+    found = device.verdict(answer)
+    if found.result != "pass":
+        raise Failure(f"{' '.join(map(str, words))}: {found.why}")
+    return device.figures(answer)
+
+
+def copy(size: int, seconds: float) -> float:
+    """MiB/s of a plain memcpy."""
+    return float(_command("copy", f"size={size}", f"ms={round(1000 * seconds)}")["mib_per_s"])
+
+
+def rate(operation: str, size: int, seconds: float, symbols: layers.Symbols) -> Rate:
+    """How fast operations of that size go; making the queue pairs is in the times."""
+    words = (f"op={operation.lower()}", f"size={size}", f"depth={DEPTH}", "polled=0")
+    with Sampler() as sampler:
+        found = _command("speed", *device.devices(), *words, f"ms={round(1000 * seconds)}")
+    profile = layers.profile(sampler.samples(), sampler.frequency, 0, math.inf, symbols)
+    total = max(1, int(found["operations"])) * size
+    return Rate(float(found["mib_per_s"]), per_mib(profile, total))
+
+
+def one_way(size: int, seconds: float, *, polled: bool) -> float:
+    """Half of a round trip of a SEND, in us: the median."""
+    words = (f"size={size}", f"polled={int(polled)}", "count=20000", f"ms={round(1000 * seconds)}")
+    return int(_command("latency", *device.devices(), *words)["median_ns"]) / 1000

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""Messages of one size through a socket, from and to memory of their own pages."""
+
+from __future__ import annotations
+
+import mmap
+import socket
+
+
+def room(size: int) -> memoryview:
+    """Memory of its own pages, all there."""
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[:] = bytes(size)
+    return memoryview(memory)
+
+
+def receive(sock: socket.socket, into: memoryview, count: int) -> None:
+    """So many messages."""
+    for number in range(count):
+        got = sock.recv_into(into, len(into), socket.MSG_WAITALL)
+        if got != len(into):
+            raise ConnectionError(f"{got} of {len(into)} bytes of message {number}")
+
+
+def send(sock: socket.socket, data: memoryview, count: int) -> None:
+    """So many messages."""
+    for _ in range(count):
+        left = data
+        while left:
+            left = left[sock.send(left) :]
+
+
+def echo(sock: socket.socket, both: memoryview, count: int) -> None:
+    """The same message back, so many times."""
+    for _ in range(count):
+        if sock.recv_into(both, len(both), socket.MSG_WAITALL) != len(both):
+            raise ConnectionError("the end of the stream")
+        sock.sendall(both)
+
+
+def ping(sock: socket.socket, both: memoryview, count: int) -> None:
+    """The other side of echo()."""
+    for _ in range(count):
+        sock.sendall(both)
+        if sock.recv_into(both, len(both), socket.MSG_WAITALL) != len(both):
+            raise ConnectionError("the end of the stream")

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""Two connected sockets, one in each host, by the kind of stream."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+
+import smc
+from peer import namespace
+from twohosts import native
+from twohosts.hosts import namespaces
+
+Pair = tuple[socket.socket, socket.socket]
+A, B = namespaces()
+# include/uapi/linux/sdp.h
+ZCOPY_THRESH = 80
+
+
+def _joined(make: Callable[[], socket.socket]) -> Pair:
+    """From a to b. A socket stays in the namespace that it was made in."""
+    with namespace(B.name):
+        listener = make()
+    with listener:
+        native.bind(listener, B.ipv4, 0)
+        listener.listen(1)
+        with namespace(A.name):
+            sock = make()
+        native.connect(sock, B.ipv4, native.own_name(listener)[1])
+        return sock, native.accept(listener)
+
+
+@contextlib.contextmanager
+def _kept(pair: Pair) -> Iterator[Pair]:
+    with pair[0], pair[1]:
+        yield pair
+
+
+def sdp(threshold: int) -> contextlib.AbstractContextManager[Pair]:
+    """Without copies from so many bytes on; 0 is never."""
+
+    def make() -> socket.socket:
+        sock = native.make("sdp", B.ipv4)
+        sock.setsockopt(socket.SOL_TCP, ZCOPY_THRESH, threshold)
+        return sock
+
+    return _kept(_joined(make))
+
+
+def tcp() -> contextlib.AbstractContextManager[Pair]:
+    """On the same interfaces."""
+
+    def make() -> socket.socket:
+        sock = native.make("tcp", B.ipv4)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    return _kept(_joined(make))
+
+
+def unix() -> contextlib.AbstractContextManager[Pair]:
+    """What a machine has for itself."""
+    return _kept(socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
+
+
+@contextlib.contextmanager
+def smcd() -> Iterator[Pair]:
+    """SMC over the loopback device of the kernel's direct internal buffer sharing.
+
+    The counters tell at the end whether it was that: an SMC socket whose handshake finds nothing
+    better is TCP without a word.
+    """
+    with smc.over_memory():
+        before = smc.counts(A.name)
+        with _kept(_joined(lambda: smc.make(B.ipv4))) as pair:
+            pair[0].sendall(b"?")
+            pair[1].recv(1)
+            seen = smc.counts(A.name).since(before)
+            if not seen.smcd_bytes:
+                why = ", ".join(reason for reason, _count in seen.reasons)
+                raise OSError(f"it fell back to TCP: {why or 'no reason told'}")
+            yield pair

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""What a pair of sockets does: a process at each end, in turns of so many messages of one size.
+
+Both ends are processes of their own that have been there before, so that no start of a program is
+part of a figure. They are told what to do, and when, over a socket beside the one that is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import layers
+import messages
+from sampler import Sampler
+from twohosts.failure import Failure
+
+MIB = 1 << 20
+_ORDER, _ANSWER = "=?QQ", "=d"
+# Only a hang ever takes as long.
+PATIENCE = 120
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One measurement."""
+
+    # MiB/s, and ms of all processors for each MiB, by layer.
+    mib_per_s: float
+    times: dict[str, float]
+
+
+def per_mib(profile: layers.Profile, total: int) -> dict[str, float]:
+    """ms for each MiB."""
+    return {layer: 1000 * seconds * MIB / total for layer, seconds in profile.seconds.items()}
+
+
+def _serve(sock: socket.socket, control: socket.socket) -> None:
+    memory = messages.room(1)
+    while order := control.recv(struct.calcsize(_ORDER)):
+        echo, size, count = struct.unpack(_ORDER, order)
+        if len(memory) != size:
+            memory = messages.room(size)
+        (messages.echo if echo else messages.receive)(sock, memory, count)
+        control.sendall(struct.pack(_ANSWER, time.monotonic()))
+
+
+def _too_late(*_signal: object) -> None:
+    raise Failure(f"a measurement did not end within {PATIENCE} s")
+
+
+class Stream:
+    """A socket whose other end is served by another process."""
+
+    def __init__(self, sock: socket.socket, control: socket.socket) -> None:
+        self._sock = sock
+        self._control = control
+        self._memory = messages.room(1)
+
+    def _turn(self, echo: bool, size: int, count: int) -> tuple[float, float]:
+        """When it began and when the last byte was there."""
+        work = messages.ping if echo else messages.send
+        if len(self._memory) != size:
+            self._memory = messages.room(size)
+        signal.alarm(PATIENCE)
+        self._control.sendall(struct.pack(_ORDER, echo, size, count))
+        begin = time.monotonic()
+        work(self._sock, self._memory, count)
+        answer = self._control.recv(struct.calcsize(_ANSWER))
+        signal.alarm(0)
+        if not answer:
+            raise Failure("the other end has died")
+        return begin, *struct.unpack(_ANSWER, answer)
+
+    def _enough(self, echo: bool, size: int, seconds: float) -> int:
+        """How many messages take that long."""
+        count = max(1, min(64, (64 << 10) // size))
+        while True:
+            begin, end = self._turn(echo, size, count)
+            if end - begin > seconds / 8:
+                return max(2, int(count * seconds / (end - begin)))
+            count *= 4
+
+    def rate(self, size: int, seconds: float, symbols: layers.Symbols) -> Rate:
+        """How fast messages of that size go one way."""
+        count = self._enough(False, size, seconds)
+        with Sampler() as sampler:
+            begin, end = self._turn(False, size, count)
+        profile = layers.profile(sampler.samples(), sampler.frequency, begin, end, symbols)
+        total = count * size
+        return Rate(total / MIB / (end - begin), per_mib(profile, total))
+
+    def one_way(self, size: int, seconds: float) -> float:
+        """Half of a round trip, in us: the mean."""
+        count = self._enough(True, size, seconds)
+        begin, end = self._turn(True, size, count)
+        return (end - begin) / count / 2 * 1e6
+
+
+@contextlib.contextmanager
+def served(
+    pair: Callable[[], contextlib.AbstractContextManager[tuple[socket.socket, socket.socket]]],
+) -> Iterator[Stream]:
+    """The first of two sockets, while a child serves the second one."""
+    signal.signal(signal.SIGALRM, _too_late)
+    ours, theirs = socket.socketpair()
+    with pair() as (sock, other), ours:
+        child = os.fork()
+        if not child:
+            # It sees the end when the last descriptors are closed.
+            sock.close()
+            ours.close()
+            try:
+                _serve(other, theirs)
+            except OSError:
+                os._exit(1)
+            os._exit(0)
+        theirs.close()
+        try:
+            yield Stream(sock, ours)
+        finally:
+            ours.close()
+            sock.close()
+            os.waitpid(child, 0)

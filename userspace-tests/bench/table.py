@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""Rows of figures by the size of messages, and what they are beside each other."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import layers
+from spread import Spread, number
+from streams import MIB, Rate
+from twohosts.report import say
+
+KIB = 1 << 10
+WIDTH = 26
+NARROW, WIDE = 9, 16
+
+
+@dataclass
+class Row:
+    """One way of moving bytes."""
+
+    name: str
+    # What it is made of, and cannot be faster than: the name of another row.
+    raw: str = ""
+    # Why there is nothing.
+    absent: str = ""
+    # By size, in each round; what was not measured is not there.
+    rounds: list[dict[int, Rate]] = field(default_factory=list)
+
+    def rates(self, size: int) -> list[float]:
+        """MiB/s, of each round."""
+        return [one[size].mib_per_s for one in self.rounds if size in one]
+
+    def rate(self, size: int) -> float | None:
+        """Their median."""
+        found = self.rates(size)
+        return statistics.median(found) if found else None
+
+    def times(self, size: int) -> dict[str, float]:
+        """ms of the processors for each MiB by layer: the mean, as all rounds are one sample."""
+        found = [one[size].times for one in self.rounds if size in one and one[size].times]
+        return {
+            layer: statistics.mean(one.get(layer, 0.0) for one in found)
+            for layer in (found[0] if found else ())
+        }
+
+
+def label(size: int) -> str:
+    """64, 4K, 1M."""
+    if size >= MIB:
+        return f"{size // MIB}M"
+    return f"{size // KIB}K" if size >= KIB else str(size)
+
+
+def _print(
+    heading: str,
+    rows: Sequence[Row],
+    sizes: Sequence[int],
+    cell: Callable[[Row, int], str],
+    width: int = NARROW,
+) -> None:
+    say(f"\n{heading:<{WIDTH}}" + "".join(f"{label(size):>{width}}" for size in sizes))
+    for row in rows:
+        if row.absent:
+            say(f"  {row.name:<{WIDTH - 2}}   not available: {row.absent}")
+            continue
+        cells = [cell(row, size) for size in sizes]
+        if any(one != "-" for one in cells):
+            say(f"  {row.name:<{WIDTH - 2}}" + "".join(f"{one:>{width}}" for one in cells))
+
+
+def ratio(row: Row, other: Row | None, size: int) -> Spread | None:
+    """Of two rates, in the rounds that have both."""
+    if other is None:
+        return None
+    pairs = zip(row.rounds, other.rounds, strict=False)
+    return Spread.of(
+        one[size].mib_per_s / two[size].mib_per_s
+        for one, two in pairs
+        if size in one and size in two
+    )
+
+
+def show(rows: Sequence[Row], sizes: Sequence[int]) -> None:
+    """Rates, what they are of others, and the processors' time."""
+    find = {row.name: row for row in rows}
+
+    def beside(row: Row, other: str, size: int) -> str:
+        found = ratio(row, find.get(other), size)
+        return found.short() if found else "-"
+
+    def time(row: Row, size: int) -> str:
+        return number(sum(row.times(size).values()) or None)
+
+    there = [row for row in rows if not row.absent]
+    # What moves bytes to somebody else; a memcpy does not.
+    ways = [row for row in there if any(map(row.times, sizes)) and row.name != "TCP"]
+    _print("MiB/s, median", rows, sizes, lambda row, size: number(row.rate(size)))
+    of_raw = "of raw; raw of a memcpy"
+    _print(of_raw, there, sizes, lambda row, size: beside(row, row.raw, size), WIDE)
+    _print("of TCP", ways, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
+    _print("processor, ms for each MiB", there, sizes, time)
+
+
+def show_layers(rows: Sequence[Row], size: int) -> None:
+    """Where the time of one size goes."""
+    say(f"\nprocessor time, ms for each MiB, messages of {label(size)}")
+    say(f"  {'':<{WIDTH - 2}}" + "".join(f"{name:>13}" for name in (*layers.LAYERS, "all")))
+    for row in rows:
+        if times := row.times(size):
+            cells = [*times.values(), sum(times.values())]
+            say(f"  {row.name:<{WIDTH - 2}}" + "".join(f"{cell:13.2f}" for cell in cells))

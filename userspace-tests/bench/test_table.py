@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""How figures are shown: `python3 -m unittest discover userspace-tests/bench`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "apps"))
+
+import spread
+import table
+from spread import Spread
+from streams import Rate
+from table import Row
+
+
+def row(name: str, *rates: float, raw: str = "") -> Row:
+    """Messages of 64 bytes, in so many rounds."""
+    return Row(name, raw, rounds=[{64: Rate(rate, {"network": 2 * rate})} for rate in rates])
+
+
+class Table(unittest.TestCase):
+    """Figures beside those of others."""
+
+    def test_figures_are_short(self) -> None:
+        """Sizes and numbers."""
+        self.assertEqual([table.label(size) for size in (64, 4096, 4 << 20)], ["64", "4K", "4M"])
+        self.assertEqual([spread.number(x) for x in (None, 0.0321, 0.5, 12.34, 1234.5)],
+                         ["-", "0.032", "0.50", "12.3", "1234"])
+        self.assertEqual([spread.short(x) for x in (0.0001, 0.0321, 0.996, 4.04, 12.34, 1234.5)],
+                         [".000", ".032", "1.00", "4.0", "12", "1234"])
+
+    def test_a_ratio_is_of_one_round(self) -> None:
+        """A round in which the machine was slow makes both slow."""
+        ratio = table.ratio(row("SDP", 5, 20, 30), row("rlo SEND", 10, 50, 40), 64)
+        self.assertEqual(ratio, Spread(0.5, 0.4, 0.75))
+        self.assertEqual(str(ratio), "0.50 0.40-0.75")
+        self.assertEqual(ratio and ratio.short(), ".50 .40-.75")
+        self.assertEqual(Spread.of_ratios([1, 4], [2, 2]), Spread(1.25, 0.5, 2.0))
+
+    def test_a_ratio_needs_both(self) -> None:
+        """What was not measured has none."""
+        one = row("SDP", 5)
+        self.assertIsNone(table.ratio(one, Row("TCP", rounds=[{1024: Rate(1, {})}]), 64))
+        self.assertIsNone(table.ratio(one, row("TCP", 1), 1024))
+        self.assertIsNone(table.ratio(one, None, 64))
+        self.assertIsNone(Spread.of([]))
+
+    def test_rounds_are_one_figure(self) -> None:
+        """The median of the rates, the mean of the times."""
+        one = row("SDP", 1, 2, 6)
+        self.assertEqual(one.rate(64), 2)
+        self.assertEqual(one.times(64), {"network": 6})
+        self.assertIsNone(one.rate(1024))
+        self.assertEqual(one.times(1024), {})
+
+    def test_what_is_absent_has_its_reason(self) -> None:
+        """In the place of figures."""
+        # The default of say() was bound before.
+        with contextlib.redirect_stdout(io.StringIO()) as out, mock.patch("table.say", print):
+            table.show([row("TCP", 5), Row("SMC-D", absent="no device")], (64,))
+        self.assertIn("not available: no device", out.getvalue())
+        self.assertRegex(out.getvalue(), r"TCP +5\.00")
+
+
+if __name__ == "__main__":
+    unittest.main()
