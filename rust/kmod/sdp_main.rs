@@ -38,11 +38,8 @@ module! {
     authors: ["SDP for Linux developers"],
     description: "Sockets Direct Protocol (AF_INET_SDP) over RDMA",
     license: "GPL",
-    alias: [
-        "net-pf-27",
-        "net-pf-2-proto-257-type-1",
-        "net-pf-10-proto-257-type-1",
-    ],
+    // One name, so that one line of modprobe.d keeps it out: see sdp(7).
+    alias: ["net-pf-27"],
 }
 
 /// The loaded module. Fields are dropped in this order: no new sockets, then no

@@ -18,11 +18,12 @@ import connecting
 import kinds
 import listening
 import ruling
+import sandboxed
 import using
 from kinds import CASES
 
 # The modules register their cases.
-__all__ = ["checking", "connecting", "listening", "ruling", "using"]
+__all__ = ["checking", "connecting", "listening", "ruling", "sandboxed", "using"]
 
 
 def _too_late(_number: int, _frame: object) -> None:

@@ -13,16 +13,16 @@ from kinds import BOTH, HOST, PATIENCE, SDP_TRANSPORT, case, equal
 OTHER = "10.0.0.2"
 
 
-def _without_library() -> dict[str, str]:
+def without_library() -> dict[str, str]:
     """The environment of a program that no library changes."""
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
-def _check(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, list[str]]:
+def check(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, list[str]]:
     """Status and lines of a run that no library has changed."""
     done = subprocess.run(
         [*before, "sdp_chk", *arguments],
-        env=_without_library(),
+        env=without_library(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -39,7 +39,7 @@ def _bad(lines: list[str]) -> list[str]:
 
 @case
 def sdp_chk_finds_nothing_bad_on_a_host_with_a_device() -> None:
-    status, lines = _check()
+    status, lines = check()
     equal(_bad(lines), [])
     equal(status, 0)
     assert any(line.startswith("ok") for line in lines), lines
@@ -47,19 +47,19 @@ def sdp_chk_finds_nothing_bad_on_a_host_with_a_device() -> None:
 
 @case
 def sdp_chk_is_quiet_about_what_is_good() -> None:
-    equal(_check("-q"), (0, []))
+    equal(check("-q"), (0, []))
 
 
 @case
 def sdp_chk_reaches_this_host_and_another() -> None:
     for host in (HOST, OTHER):
-        status, lines = _check(host)
+        status, lines = check(host)
         equal((host, _bad(lines), status), (host, [], 0))
 
 
 @case
 def sdp_chk_says_what_to_do_about_a_host_that_is_not_there() -> None:
-    status, lines = _check("10.0.0.99")
+    status, lines = check("10.0.0.99")
     equal(status, 1)
     assert _bad(lines), lines
     assert any(line.lstrip().startswith("->") for line in lines), lines
@@ -68,7 +68,7 @@ def sdp_chk_says_what_to_do_about_a_host_that_is_not_there() -> None:
 
 @case
 def sdp_chk_says_what_to_do_where_there_is_no_device() -> None:
-    status, lines = _check(before=("unshare", "--net"))
+    status, lines = check(before=("unshare", "--net"))
     equal(status, 1)
     assert _bad(lines), lines
     assert any(line.lstrip().startswith("->") for line in lines), lines
@@ -77,7 +77,7 @@ def sdp_chk_says_what_to_do_where_there_is_no_device() -> None:
 
 @case
 def sdp_chk_takes_no_arguments_without_sense() -> None:
-    status, _ = _check("--no-such-option")
+    status, _ = check("--no-such-option")
     equal(status, 125)
 
 
@@ -95,7 +95,7 @@ def _by_bpf(*before: str) -> tuple[str, str]:
     """What a program under sdp_run --bpf finds, and what sdp_run says."""
     done = subprocess.run(
         [*before, os.environ.get("SDP_RUN", "sdp_run"), "--bpf", "python3", "-c", SOCKET],
-        env=_without_library(),
+        env=without_library(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -152,7 +152,7 @@ def a_set_user_id_program_does_not_go_by_the_environment() -> None:
     with tempfile.TemporaryDirectory() as place:
         done = subprocess.run(
             ["unshare", "--mount", "sh", "-c", EVERYWHERE, "sh", place, library, SOCKET],
-            env=_without_library(),
+            env=without_library(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

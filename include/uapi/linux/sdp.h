@@ -28,7 +28,8 @@
 /*
  * socket(AF_INET or AF_INET6, SOCK_STREAM, IPPROTO_SDP): the same socket with
  * SDP_TRANSPORT_BOTH set, for programs whose protocol can be chosen from
- * outside. The number is that of PROTO_SDP in Solaris.
+ * outside. The number is that of PROTO_SDP in Solaris. EPERM where the task may
+ * not use TCP beside SDP (SDP_COMPANION_*). Loads no module.
  */
 #define IPPROTO_SDP		257
 
@@ -159,6 +160,16 @@ struct sdp_traffic {
 	/* of those kept, given up after their time or with the connection */
 	__u64 kept_expirations;
 };
+
+/*
+ * Values of the knob "companion": in which processes a socket may use TCP beside
+ * SDP. The others get EPERM from setsockopt(SDP_TRANSPORT) and from
+ * socket(..., IPPROTO_SDP), and a socket that they were given and that has not
+ * decided is SDP's alone from bind(), connect() or listen() on.
+ */
+#define SDP_COMPANION_NEVER	0
+#define SDP_COMPANION_UNCONFINED	1	/* not those with no_new_privs */
+#define SDP_COMPANION_ALWAYS	2
 
 /* Directories of the knobs and names of the files under /proc. */
 #define SDP_SYSCTL_DIR		"net/sdp"

@@ -445,7 +445,12 @@ struct page_frag *sdp_sk_frag(struct sock *sk)
 void sdp_sock_init(struct socket *sock, struct sock *sk,
 		   void (*destruct)(struct sock *sk))
 {
+	struct sdp_inet *start = container_of(sk, struct sdp_inet, inet.sk);
+
 	sock_init_data(sock, sk);
+#if IS_ENABLED(CONFIG_IPV6)
+	start->inet.pinet6 = &start->inet6;
+#endif
 	sk->sk_destruct = destruct;
 	sk->sk_type = SOCK_STREAM;
 	sk->sk_protocol = IPPROTO_TCP;
@@ -460,6 +465,22 @@ void sdp_sock_init(struct socket *sock, struct sock *sk,
 		set_bit(SOCK_CUSTOM_SOCKOPT, &sock->flags);
 		set_bit(SOCK_SUPPORT_ZC, &sock->flags);
 	}
+}
+
+/* What others have put into the place that Internet sockets have for it. */
+void sdp_sock_forget_options(struct sock *sk)
+{
+	struct sdp_inet *start = container_of(sk, struct sdp_inet, inet.sk);
+#if IS_ENABLED(CONFIG_IPV6)
+	struct ipv6_txoptions *options;
+
+	options = unrcu_pointer(xchg(&start->inet6.opt, NULL));
+	if (options) {
+		atomic_sub(options->tot_len, &sk->sk_omem_alloc);
+		txopt_put(options);
+	}
+#endif
+	kfree_rcu(rcu_dereference_protected(start->inet.inet_opt, 1), rcu);
 }
 
 void sdp_sock_graft(struct sock *sk, struct socket *parent)

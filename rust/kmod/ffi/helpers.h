@@ -6,14 +6,28 @@
 #ifndef SDP_FFI_HELPERS_H
 #define SDP_FFI_HELPERS_H
 
+#include <linux/ipv6.h>
 #include <linux/types.h>
 #include <linux/net.h>
 #include <linux/sockptr.h>
 #include <linux/workqueue.h>
+#include <net/inet_sock.h>
 #include <net/sock.h>
 #include <rdma/ib_cm.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
+
+/*
+ * The beginning of a socket of ours: as much as code of the Internet families
+ * reaches who take a socket for one of theirs (docs/casts.md). Nothing of it
+ * beyond sk means anything here, but it is the socket's.
+ */
+struct sdp_inet {
+	struct inet_sock inet;
+#if IS_ENABLED(CONFIG_IPV6)
+	struct ipv6_pinfo inet6;
+#endif
+};
 
 struct pipe_inode_info;
 struct seq_file;
@@ -87,6 +101,7 @@ struct net *sdp_sock_net(const struct sock *sk);
 bool sdp_sock_flag(const struct sock *sk, unsigned int flag);
 void sdp_sock_init(struct socket *sock, struct sock *sk,
 		   void (*destruct)(struct sock *sk));
+void sdp_sock_forget_options(struct sock *sk);
 struct page_frag *sdp_sk_frag(struct sock *sk);
 void sdp_sock_graft(struct sock *sk, struct socket *parent);
 void sdp_sock_orphan(struct sock *sk);
@@ -155,6 +170,8 @@ struct sdp_knobs {
 	int keepalive_probes;
 	int close_timeout_ms;
 	int max_orphans;
+	/* Who may use TCP beside SDP: SDP_COMPANION_*. */
+	int companion;
 	int zcopy_thresh;
 	int zcopy_regions;
 	int zcopy_keep_ms;
@@ -217,6 +234,11 @@ int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
 			     char __user *value, int __user *len);
 void sdp_companion_show_moved(struct sock *sk);
 int sdp_companion_ioctl(struct sock *sk, int command, int *result);
+
+/* Who may use it: see permission.c */
+bool sdp_is_confined(void);
+int sdp_ask_connect(struct socket *tcp, const void *addr, int len);
+int sdp_ask_bind(struct socket *tcp, const void *addr, int len);
 
 /* IPPROTO_SDP: see protocol.c */
 int sdp_protocol_register(const struct proto_ops *ops,

@@ -78,6 +78,7 @@ static const struct ctl_table knob_table[] = {
 	KNOB(keepalive_probes, SYSCTL_ONE, &probes_max),
 	KNOB(close_timeout_ms, &msec_min, &msec_max),
 	KNOB(max_orphans, SYSCTL_ZERO, SYSCTL_INT_MAX),
+	KNOB(companion, SYSCTL_ZERO, SYSCTL_TWO),
 	KNOB(zcopy_thresh, SYSCTL_ZERO, &thresh_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
 	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),

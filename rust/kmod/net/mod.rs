@@ -90,6 +90,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     close_timeout_ms: 60_000,
     // Some 70 KiB each while nothing flows.
     max_orphans: 4096,
+    // Not for whom a sandbox may hold.
+    companion: ffi::SDP_COMPANION_UNCONFINED as c_int,
     // Off.
     zcopy_thresh: 0,
     // Of a mebibyte each: what all connections of a device keep pinned.
@@ -165,6 +167,12 @@ impl NetState {
                 zcopy_keep_ms: knob(&raw const (*k).zcopy_keep_ms),
             }
         }
+    }
+
+    /// Who may use TCP beside SDP: one of `SDP_COMPANION_*`.
+    pub(crate) fn companion(&self) -> u32 {
+        // SAFETY: The field of a live struct; `knob` reads it as a word.
+        knob(unsafe { &raw const (*self.knobs.get()).companion })
     }
 
     /// Whether nothing goes to `ip` and comes from there without a copy.

@@ -77,6 +77,8 @@ counters! {
         failed_opens,
         /// Sockets that gave SDP up for TCP.
         tcp_fallbacks,
+        /// Calls for which the TCP half was refused to a process.
+        tcp_refused,
         /// Connections established right now.
         established,
         /// Connections right now whose program has closed them.

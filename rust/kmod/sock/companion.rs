@@ -53,12 +53,24 @@ impl Tcp {
     }
 
     pub(super) fn bind(self, name: &mut [u8; NAME_LEN], len: usize) -> Result {
+        // SAFETY: As below.
+        to_result(unsafe { ffi::sdp_ask_bind(self.0.cast(), name.as_ptr().cast(), len as c_int) })?;
         let bind = self.ops().bind.ok_or(EOPNOTSUPP)?;
         // SAFETY: A live socket and an address of ours.
         to_result(unsafe { bind(self.0, name.as_mut_ptr().cast(), len as c_int) })
     }
 
-    /// connect(2).
+    /// What the security modules say of a connect(), which the core does not ask them.
+    ///
+    /// # Safety
+    ///
+    /// `addr` points to `len` bytes.
+    pub(super) unsafe fn ask_connect(self, addr: *const u8, len: usize) -> Result {
+        // SAFETY: By the caller's promise; the companion is there.
+        to_result(unsafe { ffi::sdp_ask_connect(self.0.cast(), addr.cast(), len as c_int) })
+    }
+
+    /// connect(2), after [`Sock::permit_connect`].
     ///
     /// # Safety
     ///
@@ -207,6 +219,94 @@ impl Sock {
         }
     }
 
+    /// Whether the caller may use TCP's half: `net.sdp.companion`. Counts where not.
+    fn may_use_tcp(&self) -> bool {
+        let may = match self.net().companion() {
+            ffi::SDP_COMPANION_NEVER => false,
+            // SAFETY: Looks at the caller.
+            ffi::SDP_COMPANION_UNCONFINED => !unsafe { ffi::sdp_is_confined() },
+            _ => true,
+        };
+        if !may {
+            self.net().stats.tcp_refused.inc();
+        }
+        may
+    }
+
+    /// Before a call that has TCP's half bind, connect or listen: whether it takes part.
+    /// Where the caller may not use it, a socket that is TCP's is refused the call, and one
+    /// that has not decided is SDP's alone from now on. What others have begun goes on.
+    pub(super) fn permit_tcp(&self) -> Result<bool> {
+        if self.companion().is_none() {
+            return Ok(false);
+        }
+        if self.may_use_tcp() {
+            return Ok(true);
+        }
+        let _call = self.lock();
+        if self.tcp().is_some() {
+            return Err(EPERM);
+        }
+        // SAFETY: `sk` is valid.
+        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
+        if !attempt && self.look(|inner| inner.phase == Phase::Idle) {
+            // SAFETY: As above, with `lock_sock`.
+            unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
+        }
+        Ok(false)
+    }
+
+    /// As `permit_tcp`, for connect(): asks the security modules, too. To forget the peer
+    /// is everybody's right.
+    ///
+    /// # Safety
+    ///
+    /// `addr` points to `len` bytes, which TCP would be given.
+    pub(super) unsafe fn permit_connect(
+        &self,
+        tcp: Tcp,
+        addr: *const u8,
+        len: usize,
+    ) -> Result<bool> {
+        // SAFETY: By the caller's promise.
+        if matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Unspec)) {
+            return Ok(true);
+        }
+        let takes_part = self.permit_tcp()?;
+        if takes_part {
+            // SAFETY: By the caller's promise.
+            unsafe { tcp.ask_connect(addr, len) }?;
+        }
+        Ok(takes_part)
+    }
+
+    /// sendmsg(2) with MSG_FASTOPEN, which connects where there is an address.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is a message to send `len` bytes with, ours for the call.
+    pub(super) unsafe fn fast_open(&self, msg: *mut ffi::core::msghdr, len: usize) -> Result<i32> {
+        let (Some(tcp), Some(sendmsg)) = (
+            self.tcp_after_connect(),
+            self.tcp().and_then(|tcp| tcp.ops().sendmsg),
+        ) else {
+            return Err(EOPNOTSUPP);
+        };
+        // SAFETY: By the caller's promise.
+        let (name, name_len) = unsafe { ((*msg).msg_name, (*msg).msg_namelen) };
+        if !name.is_null() {
+            let name_len = usize::try_from(name_len).map_err(|_| EINVAL)?;
+            // SAFETY: The core has checked the name's length and copied it.
+            unsafe { self.permit_connect(tcp, name.cast(), name_len) }?;
+        }
+        // SAFETY: A live socket of TCP; the message by the caller's promise.
+        let result = unsafe { sendmsg(tcp.socket(), msg, len) };
+        if result < 0 {
+            self.settle_tcp_error();
+        }
+        to_result(result.min(0)).map(|()| result)
+    }
+
     /// Gives SDP up, and the port there with it. With `lock_sock`.
     pub(super) fn fall_back(&self, reason: i32) {
         let already = self.tcp().is_some();
@@ -245,6 +345,9 @@ impl Sock {
             // put aside.
             unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
             return Ok(());
+        }
+        if !self.may_use_tcp() {
+            return Err(EPERM);
         }
         if self.companion().is_none() {
             let family = match family {

@@ -450,6 +450,11 @@ unsafe extern "C" fn sendmsg_cb(
 ) -> c_int {
     // SAFETY: See `bind_cb`.
     let sock = unsafe { of(socket) };
+    // SAFETY: The message is ours for the call.
+    if unsafe { (*msg).msg_flags } & ffi::MSG_FASTOPEN != 0 {
+        // SAFETY: As above.
+        return from_result(|| unsafe { sock.fast_open(msg, len) });
+    }
     delegate!(sock, sendmsg(msg, len));
     // SAFETY: The message is ours for the call.
     let result = from_result(|| unsafe { sock.send(msg, len) });

@@ -48,7 +48,7 @@ impl Sock {
     ///
     /// `addr` points to `len` bytes.
     pub(crate) unsafe fn bind_halves(&self, addr: *const u8, len: usize) -> Result {
-        if self.companion().is_none() {
+        if !self.permit_tcp()? {
             // SAFETY: By the caller's promise.
             return unsafe { self.bind(addr, len) };
         }
@@ -114,18 +114,25 @@ impl Sock {
         len: usize,
         flags: u32,
     ) -> Result {
-        if self.has_companion() {
-            // SAFETY: By the caller's promise; the name is this call's.
-            unsafe { Addr::name_for_tcp(addr, addr, len) };
-        }
-        if let Some(tcp) = self.tcp_after_connect() {
-            // SAFETY: By the caller's promise.
-            return unsafe { tcp.connect(self, addr, len, flags) };
-        }
         let Some(tcp) = self.companion() else {
             // SAFETY: By the caller's promise.
             return unsafe { self.connect(socket, addr, len, flags) };
         };
+        // SAFETY: By the caller's promise; the name is this call's.
+        let takes_part = unsafe {
+            Addr::name_for_tcp(addr, addr, len);
+            self.permit_connect(tcp, addr, len)?
+        };
+        if !takes_part {
+            // SAFETY: By the caller's promise.
+            let result = unsafe { self.connect(socket, addr, len, flags) };
+            // Somebody else has begun it, and it is TCP's now.
+            return result.map_err(|e| if e == MOVED { EPERM } else { e });
+        }
+        if self.tcp_after_connect().is_some() {
+            // SAFETY: By the caller's promise.
+            return unsafe { tcp.connect(self, addr, len, flags) };
+        }
         // Before it can fail, because another thread may be polling.
         // SAFETY: By the caller's promise.
         let began = unsafe { self.begin_attempt(socket, addr, len) };
@@ -253,6 +260,10 @@ impl Sock {
             // SAFETY: By the caller's promise.
             return unsafe { self.listen(socket, backlog) };
         };
+        if !self.permit_tcp()? {
+            // SAFETY: By the caller's promise.
+            return unsafe { self.listen(socket, backlog) };
+        }
         let may_listen = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
         if self.tcp().is_none() && !may_listen {
             // SAFETY: By the caller's promise.

@@ -62,7 +62,8 @@ use kernel::{
 /// initialised from `create` until `destruct_cb`.
 #[repr(C)]
 pub(crate) struct Sock {
-    sk: Opaque<ffi::sock>,
+    /// `struct sock`, and what lies behind it in an Internet socket.
+    start: Opaque<ffi::sdp_inet>,
     body: Body,
 }
 
@@ -215,7 +216,7 @@ impl Sock {
     }
 
     pub(crate) fn sk(&self) -> *mut ffi::sock {
-        self.sk.get()
+        self.start.get().cast()
     }
 
     /// The namespace, alive as long as the socket.
@@ -393,6 +394,7 @@ unsafe extern "C" fn destruct_cb(sk: *mut ffi::sock) {
     unsafe {
         (*sock).net().delist(&*sock);
         ffi::sdp_purge_notices(sk);
+        ffi::sdp_sock_forget_options(sk);
         core::ptr::drop_in_place(&raw mut (*sock).body);
     }
 }

@@ -71,9 +71,6 @@ impl Sock {
     pub(crate) unsafe fn send(&self, msg: *mut ffi::core::msghdr, len: usize) -> Result<i32> {
         // SAFETY: By the caller's promise.
         let flags = unsafe { (*msg).msg_flags };
-        if flags & ffi::MSG_FASTOPEN != 0 {
-            return Err(EOPNOTSUPP);
-        }
         let mut copied = 0usize;
         let mut call = Some(self.lock());
         // SAFETY: As above.

@@ -10,6 +10,7 @@ use crate::log::level;
 use crate::settings::{self, Settings};
 use crate::text::Errno;
 use crate::{errno, next, options, uapi};
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use libc::c_int;
 
@@ -40,14 +41,13 @@ pub(crate) fn socket(family: TcpFamily, type_and_flags: c_int, protocol: c_int) 
             report(settings, family, fd, transport);
             Some(fd)
         }
-        Err(reason) => {
+        Err(refusal) => {
             let count = count_fallback();
             settings.log.say(
                 level::SUMMARY,
                 format_args!(
-                    "{} socket: TCP ({}) [fallback {count}]",
-                    family.name(),
-                    Errno(reason)
+                    "{} socket: TCP ({refusal}) [fallback {count}]",
+                    family.name()
                 ),
             );
             None
@@ -67,16 +67,34 @@ fn report(settings: &Settings, family: TcpFamily, fd: c_int, transport: Transpor
     }
 }
 
-/// Tries to make an SDP socket with addresses of `family`; the error is the
-/// kernel's.
+/// Why there is no SDP socket.
+enum Refusal {
+    /// The kernel's answer.
+    Errno(c_int),
+    /// There could be one, but not one that may use TCP as well.
+    Companion,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Errno(errno) => Errno(*errno).fmt(f),
+            Self::Companion => f.write_str(
+                "net.sdp.companion allows this process no socket for both; sdp_chk says more",
+            ),
+        }
+    }
+}
+
+/// Tries to make an SDP socket with addresses of `family`.
 fn sdp_socket(
     family: TcpFamily,
     type_and_flags: c_int,
     protocol: c_int,
     transport: Transport,
-) -> Result<c_int, c_int> {
+) -> Result<c_int, Refusal> {
     if ABSENCE.holds_at(absence::now()) {
-        return Err(libc::EAFNOSUPPORT);
+        return Err(Refusal::Errno(libc::EAFNOSUPPORT));
     }
     let fd = next::socket(uapi::AF_INET_SDP, type_and_flags, protocol);
     if fd < 0 {
@@ -84,7 +102,7 @@ fn sdp_socket(
         if refusal == libc::EAFNOSUPPORT {
             ABSENCE.seen_at(absence::now());
         }
-        return Err(refusal);
+        return Err(Refusal::Errno(refusal));
     }
     // An SDP socket begins as an IPv4 one. A program that asked for IPv6 must see
     // :: as its wildcard and AF_INET6 in every name.
@@ -99,5 +117,8 @@ fn sdp_socket(
     let refusal = errno::get();
     // SAFETY: `fd` was made above and no one else knows it.
     unsafe { libc::close(fd) };
-    Err(refusal)
+    Err(match refusal {
+        libc::EPERM if named => Refusal::Companion,
+        errno => Refusal::Errno(errno),
+    })
 }

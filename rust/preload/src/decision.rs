@@ -98,6 +98,8 @@ fn settle(fd: c_int, transport: Transport) -> Result<(), c_int> {
         Transport::Both => return Ok(()),
         // The kernel says so of a bound socket that is neither connected nor listening.
         Transport::Tcp if error == libc::EADDRINUSE => return Err(error),
+        // net.sdp.companion keeps this process from TCP's half, and the rules from SDP's.
+        Transport::Tcp if error == libc::EPERM => return Err(error),
         Transport::Tcp => return Ok(()),
         Transport::Sdp => {}
     }

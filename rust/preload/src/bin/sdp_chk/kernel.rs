@@ -3,7 +3,7 @@
 //! Is there SDP in this kernel, and is it of this version?
 
 use crate::report::Report;
-use crate::sdp::{Socket, AF_INET_SDP, IPPROTO_SDP, SDP_TRANSPORT};
+use crate::sdp::{Socket, AF_INET_SDP, IPPROTO_SDP, SDP_TRANSPORT, SDP_TRANSPORT_BOTH};
 use std::fs;
 use std::io::Error;
 
@@ -18,12 +18,23 @@ pub(crate) fn check(report: &mut Report) -> bool {
         }
     };
     report.good("the kernel makes SDP sockets");
-    if socket.get(SDP_TRANSPORT).is_ok() {
-        report.good("a socket can use SDP and TCP");
-    } else {
-        report.bad(
+    match socket.set(SDP_TRANSPORT, SDP_TRANSPORT_BOTH) {
+        Ok(()) => report.good("a socket can use SDP and TCP"),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            let (what, advice) = companion(&knob("companion"));
+            report.bad(what, advice);
+            limits(report);
+            return true;
+        }
+        Err(_) => report.bad(
             "the module does not know sockets that use SDP and TCP",
             "update the module, or use sdp_run --simple between hosts that both have SDP",
+        ),
+    }
+    if knob("companion") == "1" {
+        report.note(
+            "sandboxes (processes with no_new_privs) get no socket for both (net.sdp.companion=1): \
+             sdp_run has them use TCP",
         );
     }
     if Socket::new(libc::AF_INET, IPPROTO_SDP).is_ok() {
@@ -59,6 +70,28 @@ fn refusal(error: &Error) -> (String, &'static str) {
     }
 }
 
+/// Why a socket may not use TCP beside SDP, by the knob's value.
+fn companion(knob: &str) -> (&'static str, &'static str) {
+    match knob {
+        "0" => (
+            "no socket may use SDP and TCP here (net.sdp.companion=0)",
+            "sysctl net.sdp.companion=1, or use SDP alone: sdp_run --simple between hosts that both \
+             have SDP",
+        ),
+        _ => (
+            "no socket of this process may use SDP and TCP: it has no_new_privs, so that a sandbox \
+             may hold it, whose rules about TCP the kernel cannot ask for there",
+            "if those rules need not hold: sysctl net.sdp.companion=2; sdp(7) says what that means",
+        ),
+    }
+}
+
+/// The text of a knob; empty where there is none.
+fn knob(name: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/sys/net/sdp/{name}")).unwrap_or_default();
+    text.trim().into()
+}
+
 fn limits(report: &Report) {
     let [files, locked] = [libc::RLIMIT_NOFILE, libc::RLIMIT_MEMLOCK].map(|which| {
         // SAFETY: A place for the answer.
@@ -71,8 +104,7 @@ fn limits(report: &Report) {
     report.note(&format!(
         "a process may have {files} descriptors; SDP needs one for each socket, as TCP"
     ));
-    let threshold = fs::read_to_string("/proc/sys/net/sdp/zcopy_thresh");
-    if let Some(threshold) = threshold.ok().and_then(|text| text.trim().parse().ok()) {
+    if let Ok(threshold) = knob("zcopy_thresh").parse() {
         report.note(&zero_copy(threshold, locked));
     }
 }
@@ -105,6 +137,13 @@ mod tests {
         assert!(of(libc::EPERM).0.contains("forbidden"));
         assert!(of(libc::EMFILE).1.contains("ulimit"));
         assert!(of(libc::ENOMEM).0.contains("memory"));
+    }
+
+    #[test]
+    fn a_socket_for_both_is_refused_with_what_to_do() {
+        assert!(companion("0").1.contains("net.sdp.companion=1"));
+        assert!(companion("1").0.contains("no_new_privs"));
+        assert!(companion("1").1.contains("net.sdp.companion=2"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub(crate) const IPPROTO_SDP: i32 = 257;
 pub(crate) const SDP_LAST_BIND_ERR: i32 = 81;
 pub(crate) const SDP_SOCK_FAMILY: i32 = 82;
 pub(crate) const SDP_TRANSPORT: i32 = 83;
+pub(crate) const SDP_TRANSPORT_BOTH: i32 = 1;
 
 /// A stream socket.
 pub(crate) struct Socket(OwnedFd);
@@ -76,7 +77,8 @@ impl Socket {
         Ok(socket)
     }
 
-    fn set(&self, option: i32, value: i32) -> io::Result<()> {
+    /// Sets an option of level SOL_TCP.
+    pub(crate) fn set(&self, option: i32, value: i32) -> io::Result<()> {
         let value: *const i32 = &raw const value;
         // SAFETY: `value` is an int.
         let result = unsafe {

@@ -3,11 +3,13 @@
 //! bpf(2): the program loaded, and attached to `update_socket_protocol()`.
 
 use crate::descriptor::given;
-use crate::program;
-use aya_obj::btf::{Btf, BtfError, BtfKind};
+use crate::members;
+use crate::program::{self, FlagsAt};
+use aya_obj::btf::{Btf, BtfKind};
 use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_type};
 use libc::{c_int, c_long};
-use std::fs::File;
+use object::Endianness;
+use std::fs::{self, File};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,35 +17,50 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Called for each socket(2), so that programs may change the protocol.
 const FUNCTION: &str = "update_socket_protocol";
 
+/// The kernel's description of its types.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
 const LICENSE: &[u8] = b"Dual MIT/GPL\0";
 
 /// As the kernel says that it cannot do this at all; no program knows it.
 const ENOTSUPP: c_int = 524;
 
 /// What the program is attached to: the number of the function among the
-/// kernel's types.
-pub(crate) struct Target(u32);
+/// kernel's types; and where a task says that a sandbox may hold it, if that is asked.
+pub(crate) struct Target {
+    function: u32,
+    confined: Option<FlagsAt>,
+}
 
 impl Target {
     /// The error is what is missing.
-    pub(crate) fn find() -> Result<Self, String> {
-        Btf::from_sys_fs()
-            .map_err(|error| match error {
-                BtfError::FileError { error, .. } if error.kind() == io::ErrorKind::NotFound => {
-                    "this kernel does not say what its functions are (CONFIG_DEBUG_INFO_BTF)".into()
-                }
-                other => format!("/sys/kernel/btf/vmlinux: {other}"),
-            })?
+    pub(crate) fn find(spare_the_confined: bool) -> Result<Self, String> {
+        let types = fs::read(TYPES).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                "this kernel does not say what its functions are (CONFIG_DEBUG_INFO_BTF)".into()
+            }
+            _ => format!("{TYPES}: {error}"),
+        })?;
+        let function = Btf::parse(&types, Endianness::default())
+            .map_err(|error| format!("{TYPES}: {error}"))?
             .id_by_type_name_kind(FUNCTION, BtfKind::Func)
-            .map(Self)
-            .map_err(|_| format!("this kernel has no function {FUNCTION}()"))
+            .map_err(|_| format!("this kernel has no function {FUNCTION}()"))?;
+        let confined = spare_the_confined
+            .then(|| {
+                members::offset(&types, "task_struct", "atomic_flags")
+                    .and_then(|offset| offset.try_into().ok())
+                    .map(FlagsAt)
+                    .ok_or("this kernel does not say where its tasks have no_new_privs")
+            })
+            .transpose()?;
+        Ok(Self { function, confined })
     }
 
     /// From now on until the descriptor is closed the sockets of the processes in
     /// `cgroup` and below it are SDP's. The error is what is missing.
     pub(crate) fn attach(&self, cgroup: &File) -> Result<OwnedFd, String> {
         let map = cgroup_map(cgroup).map_err(|error| refusal(&error))?;
-        let program = load(&map, self.0).map_err(|error| refusal(&error))?;
+        let program = load(&map, self).map_err(|error| refusal(&error))?;
         link(&program).map_err(|error| refusal(&error))
     }
 }
@@ -90,14 +107,14 @@ fn cgroup_map(cgroup: &File) -> io::Result<OwnedFd> {
     Ok(map)
 }
 
-fn load(map: &OwnedFd, function: u32) -> io::Result<OwnedFd> {
-    let instructions = program::instructions(map.as_raw_fd());
+fn load(map: &OwnedFd, target: &Target) -> io::Result<OwnedFd> {
+    let instructions = program::instructions(map.as_raw_fd(), target.confined);
     let mut attributes = nothing();
     // SAFETY: As before.
     let load = unsafe { &mut attributes.__bindgen_anon_3 };
     load.prog_type = bpf_prog_type::BPF_PROG_TYPE_TRACING as u32;
     load.expected_attach_type = bpf_attach_type::BPF_MODIFY_RETURN as u32;
-    load.attach_btf_id = function;
+    load.attach_btf_id = target.function;
     load.insns = address(instructions.as_ptr());
     load.insn_cnt = u32::try_from(instructions.len()).map_err(io::Error::other)?;
     load.license = address(LICENSE.as_ptr());

@@ -11,6 +11,7 @@ mod cgroup;
 mod descriptor;
 mod inherited;
 mod keeper;
+mod members;
 mod program;
 mod reach;
 mod switch;

@@ -7,6 +7,9 @@
 
 use libc::{c_int, AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM};
 
+/// `AF_INET_SDP` of `include/uapi/linux/sdp.h`.
+pub(crate) const AF_INET_SDP: c_int = 27;
+
 /// `IPPROTO_SDP` of `include/uapi/linux/sdp.h`: SDP, and TCP where SDP does not lead.
 pub(crate) const IPPROTO_SDP: c_int = 257;
 
@@ -22,34 +25,57 @@ const PSEUDO_MAP_FD: u8 = 1;
 /// One instruction as the kernel reads it.
 pub(crate) type Instruction = [u8; 8];
 
+/// `bpf_get_current_task_btf()`.
+const CURRENT_TASK: c_int = 158;
+
+/// The bit of `task_struct.atomic_flags` that `prctl(PR_SET_NO_NEW_PRIVS)` sets.
+const NO_NEW_PRIVS: c_int = 1;
+
+/// Where in `task_struct` the word is in which a task says that it has no_new_privs.
+#[derive(Clone, Copy)]
+pub(crate) struct FlagsAt(pub(crate) i16);
+
 /// `socket` calls of processes in the cgroup that is in the map `map` get
-/// `IPPROTO_SDP` if they ask for a stream of TCP; zero leaves a call as it is.
-pub(crate) fn instructions(map: c_int) -> [Instruction; 18] {
+/// `IPPROTO_SDP` if they ask for a stream of TCP; zero leaves a call as it is. So it is
+/// with those of processes that a sandbox may hold, where `confined` is given: the kernel
+/// would refuse them the socket.
+pub(crate) fn instructions(map: c_int, confined: Option<FlagsAt>) -> Vec<Instruction> {
     /// Argument `n` of the function, eight bytes each.
     const fn argument(n: i16) -> i16 {
         8 * n
     }
-    [
+    let look: &[Instruction] = match confined {
+        Some(FlagsAt(offset)) => &[
+            instruction(0x85, 0, 0, 0, CURRENT_TASK),
+            load(1, 0, offset),
+            and(1, NO_NEW_PRIVS),
+            jump_if_not_equal(1, 0, 2),
+        ],
+        None => &[],
+    };
+    // Where it ends and leaves the call as it is.
+    let leave = if confined.is_some() { 20 } else { 16 };
+    let from = |place: i16| leave - place - 1;
+    let mut code = vec![
         load(2, 1, argument(0)),
         jump_if_equal(2, AF_INET, 1),
-        jump_if_not_equal(2, AF_INET6, 11),
+        jump_if_not_equal(2, AF_INET6, from(2)),
         load(2, 1, argument(1)),
         and(2, SOCK_TYPE_MASK),
-        jump_if_not_equal(2, SOCK_STREAM, 8),
+        jump_if_not_equal(2, SOCK_STREAM, from(5)),
         load(2, 1, argument(2)),
         jump_if_equal(2, 0, 1),
-        jump_if_not_equal(2, IPPROTO_TCP, 5),
+        jump_if_not_equal(2, IPPROTO_TCP, from(8)),
         // Two instructions long.
         instruction(0x18, 1, PSEUDO_MAP_FD, 0, map),
         instruction(0, 0, 0, 0, 0),
         set(2, 0),
         instruction(0x85, 0, 0, 0, TASK_UNDER_CGROUP),
-        jump_if_equal(0, 1, 2),
-        set(0, 0),
-        exit(),
-        set(0, IPPROTO_SDP),
-        exit(),
-    ]
+        jump_if_not_equal(0, 1, from(13)),
+    ];
+    code.extend_from_slice(look);
+    code.extend([set(0, IPPROTO_SDP), exit(), set(0, 0), exit()]);
+    code
 }
 
 fn instruction(code: u8, destination: u8, source: u8, offset: i16, number: c_int) -> Instruction {
@@ -102,16 +128,39 @@ mod tests {
     const MAP: c_int = 12;
     const IPPROTO_MPTCP: c_int = 262;
 
-    /// What a run gives for these arguments; `inside` is what the helper says of
-    /// the process.
-    fn run(family: c_int, kind: c_int, protocol: c_int, inside: bool) -> u64 {
+    /// What the process is.
+    #[derive(Clone, Copy)]
+    struct Process {
+        in_cgroup: bool,
+        confined: bool,
+    }
+
+    const PLAIN: Process = Process {
+        in_cgroup: true,
+        confined: false,
+    };
+
+    /// The address that stands for the task, and where its flags are.
+    const TASK: u64 = 0x1234_0000;
+    const AT: i16 = 1096;
+
+    fn run(family: c_int, kind: c_int, protocol: c_int, process: Process) -> u64 {
+        let [looking, blind] = [Some(FlagsAt(AT)), None]
+            .map(|at| outcome(&instructions(MAP, at), [family, kind, protocol], process));
+        if !process.confined {
+            assert_eq!(looking, blind);
+        }
+        looking
+    }
+
+    /// What a run gives for these arguments.
+    fn outcome(code: &[Instruction], arguments: [c_int; 3], process: Process) -> u64 {
         // The upper half of an argument's register is whatever was there.
-        let context = [family, kind, protocol, 0].map(|argument| low(argument) | (0x5a5a << 32));
-        let code = instructions(MAP);
+        let context = arguments.map(|argument| low(argument) | (0x5a5a << 32));
         let mut registers = [0_u64; 11];
         let mut at = 0;
         // There is no way back, so that each is run once at most.
-        for _ in &code {
+        for _ in code {
             let [operation, names, o0, o1, n0, n1, n2, n3] = code[at];
             let offset = isize::from(i16::from_ne_bytes([o0, o1]));
             let number = i32::from_ne_bytes([n0, n1, n2, n3]);
@@ -119,6 +168,10 @@ mod tests {
             let equal = registers[to] & 0xffff_ffff == low(number);
             let mut distance = 1;
             match operation {
+                0x79 if from == 0 => {
+                    assert_eq!((registers[0], offset), (TASK, isize::from(AT)));
+                    registers[to] = 0x5a5a_5a5a_5a5a_5a5a | u64::from(process.confined);
+                }
                 0x79 => {
                     assert_eq!(from, 1, "the context is in register 1");
                     registers[to] = context[usize::try_from(offset / 8).expect("forwards")];
@@ -134,9 +187,18 @@ mod tests {
                     distance += 1;
                 }
                 0x85 => {
-                    assert_eq!((number, registers[1], registers[2]), (37, low(MAP), 0));
+                    let asks_cgroup = number == TASK_UNDER_CGROUP;
+                    if asks_cgroup {
+                        assert_eq!((registers[1], registers[2]), (low(MAP), 0));
+                    } else {
+                        assert_eq!(number, CURRENT_TASK);
+                    }
                     registers = [0xbad; 11];
-                    registers[0] = u64::from(inside);
+                    registers[0] = if asks_cgroup {
+                        u64::from(process.in_cgroup)
+                    } else {
+                        TASK
+                    };
                 }
                 0x95 => return registers[0],
                 unknown => panic!("instruction {unknown:#x}"),
@@ -155,7 +217,7 @@ mod tests {
         for family in [AF_INET, AF_INET6] {
             for flags in [0, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_CLOEXEC | SOCK_NONBLOCK] {
                 for protocol in [0, IPPROTO_TCP] {
-                    assert_eq!(run(family, SOCK_STREAM | flags, protocol, true), 257);
+                    assert_eq!(run(family, SOCK_STREAM | flags, protocol, PLAIN), 257);
                 }
             }
         }
@@ -174,14 +236,32 @@ mod tests {
             (AF_INET, SOCK_STREAM, IPPROTO_SDP),
             (AF_INET6, SOCK_STREAM, -1),
         ] {
-            assert_eq!(run(family, kind, protocol, true), 0);
+            assert_eq!(run(family, kind, protocol, PLAIN), 0);
         }
     }
 
     #[test]
     fn processes_of_other_cgroups_are_left_alone() {
         for family in [AF_INET, AF_INET6] {
-            assert_eq!(run(family, SOCK_STREAM, 0, false), 0);
+            let other = Process {
+                in_cgroup: false,
+                ..PLAIN
+            };
+            assert_eq!(run(family, SOCK_STREAM, 0, other), 0);
+        }
+    }
+
+    #[test]
+    fn processes_in_a_sandbox_are_left_alone_where_the_kernel_wants_it() {
+        let confined = Process {
+            confined: true,
+            ..PLAIN
+        };
+        for family in [AF_INET, AF_INET6] {
+            let call = [family, SOCK_STREAM, IPPROTO_TCP];
+            let of = |at| outcome(&instructions(MAP, at), call, confined);
+            assert_eq!(of(Some(FlagsAt(AT))), 0);
+            assert_eq!(of(None), 257);
         }
     }
 
@@ -189,6 +269,7 @@ mod tests {
     fn the_number_agrees_with_the_header() {
         let header = include_str!("../../../../../include/uapi/linux/sdp.h");
         assert!(header.contains("#define IPPROTO_SDP\t\t257\n"));
-        assert_eq!(IPPROTO_SDP, 257);
+        assert!(header.contains("#define AF_INET_SDP\t\t27\n"));
+        assert_eq!((IPPROTO_SDP, AF_INET_SDP), (257, 27));
     }
 }

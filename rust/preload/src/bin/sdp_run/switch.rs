@@ -8,14 +8,16 @@ use crate::cgroup::Cgroup;
 use crate::descriptor::given;
 use crate::keeper::{self, Keeper};
 use crate::program;
+use libc::c_int;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::{fs, io};
 
 /// Switches this process, what it becomes, and its children. Without a cgroup
 /// that the user names they are in one of their own. The error is what is
 /// missing; then nothing has changed. Dropped, it is taken away; exec() leaves it.
 pub(crate) fn this_process(named: Option<&Path>) -> Result<Keeper, String> {
-    let (sdp, target) = (sdp()?, Target::find()?);
+    let (sdp, target) = (sdp()?, target()?);
     let cgroup = match named {
         Some(directory) => Cgroup::named(directory)?,
         None => Cgroup::new()?,
@@ -38,27 +40,35 @@ pub(crate) struct Switch {
 
 /// Switches the processes of a cgroup, for as long as this one lasts.
 pub(crate) fn others(named: &Path) -> Result<Switch, String> {
-    let (sdp, target) = (sdp()?, Target::find()?);
+    let (sdp, target) = (sdp()?, target()?);
     let link = target.attach(&Cgroup::named(named)?.open()?)?;
     Ok(Switch { _held: [link, sdp] })
+}
+
+/// Processes that a sandbox may hold are left with TCP, unless the kernel gives them sockets
+/// for both: to be refused the socket would be worse.
+fn target() -> Result<Target, String> {
+    let companion = fs::read_to_string("/proc/sys/net/sdp/companion").unwrap_or_default();
+    Target::find(companion.trim() != "2")
 }
 
 /// A socket of SDP. Where there is none the processes would get no socket at
 /// all; while there is one the module stays.
 fn sdp() -> Result<OwnedFd, String> {
-    // SAFETY: Three numbers; the answer is a new descriptor.
-    let answer = unsafe {
-        given(
-            libc::socket(
-                libc::AF_INET,
-                libc::SOCK_STREAM | libc::SOCK_CLOEXEC,
-                program::IPPROTO_SDP,
-            )
-            .into(),
-        )
-    };
-    answer.map_err(|error| match error.raw_os_error() {
+    // By its family, not by the protocol, the module is loaded that is not there yet.
+    let _family = socket(program::AF_INET_SDP, 0);
+    socket(libc::AF_INET, program::IPPROTO_SDP).map_err(|error| match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "no socket for SDP and TCP is allowed here (net.sdp.companion; sdp_chk says more)"
+                .into()
+        }
         Some(libc::EPROTONOSUPPORT) => "this kernel has no SDP (sdp_chk says more)".into(),
         _ => format!("no SDP socket: {error}"),
     })
+}
+
+fn socket(family: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: Three numbers; the answer is a new descriptor.
+    unsafe { given(libc::socket(family, kind, protocol).into()) }
 }

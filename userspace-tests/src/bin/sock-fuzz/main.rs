@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+//! Random system calls on SDP sockets of every kind, by somebody without rights. Emits KTAP.
+//!
+//! Run as root where the network namespaces a and b are the two hosts: half of the threads are on
+//! each, all use the same descriptors, and none has a right. What the kernel writes is held against
+//! what it says that it has written; what else may go wrong is in the kernel's log, which the
+//! harness reads.
+
+mod calls;
+mod chance;
+mod fuzzer;
+mod memory;
+mod messages;
+mod names;
+mod options;
+mod pool;
+mod tally;
+mod thread;
+
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+use fuzzer::Fuzzer;
+use pool::Pool;
+use tally::Tally;
+
+/// All descriptors.
+static POOL: Pool = Pool::new();
+
+/// How long a thread may be over its time: the longest wait that nothing interrupts is that for a
+/// peer who has memory of ours, five seconds.
+const GRACE: Duration = Duration::from_secs(300);
+
+/// Random system calls on SDP sockets
+#[derive(Parser)]
+struct Arguments {
+    /// For how long
+    #[arg(long, default_value_t = 30)]
+    seconds: u64,
+    #[arg(long, default_value_t = 8)]
+    threads: u64,
+    /// Repeats the calls of an earlier run, though not how threads interleave
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// What a run that says nothing about the module lacks.
+fn missing(tally: &Tally) -> Vec<String> {
+    let calls = [
+        "socket of the family",
+        "socket of the protocol",
+        "socket with TCP's half",
+        "SDP_TRANSPORT",
+        "bind",
+        "listen",
+        "connect",
+        "accept",
+        "couple",
+        "setsockopt",
+        "getsockopt",
+        "getname",
+        "sendto",
+        "sendmsg",
+        "recvfrom",
+        "recvmsg",
+        "splice",
+        "ioctl",
+    ];
+    let mut missing: Vec<_> = calls
+        .iter()
+        .filter(|call| tally.successes(call) == 0)
+        .map(|call| format!("not one {call} has succeeded"))
+        .collect();
+    if tally.sent == 0 || tally.received == 0 {
+        missing.push("no byte went".into());
+    }
+    missing
+}
+
+fn run(arguments: &Arguments, seed: u64) -> Tally {
+    thread::prepare();
+    let end = Instant::now() + Duration::from_secs(arguments.seconds);
+    let (done, results) = mpsc::channel();
+    for number in 0..arguments.threads {
+        let done = done.clone();
+        std::thread::spawn(move || {
+            let host = usize::from(number % 2 == 1);
+            thread::enter(["a", "b"][host]);
+            let _waker = thread::Waker::new();
+            let tally = Fuzzer::new(&POOL, &names::HOSTS[host], seed.wrapping_add(number)).run(end);
+            // Nobody waits any more only after a failure.
+            let _ = done.send(tally);
+        });
+    }
+    let mut sum = Tally::default();
+    for _ in 0..arguments.threads {
+        let left = (end + GRACE).saturating_duration_since(Instant::now());
+        if let Ok(tally) = results.recv_timeout(left) {
+            sum.add(tally);
+        } else {
+            sum.fault("a thread has not come back".into());
+            break;
+        }
+    }
+    sum
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seed = arguments.seed.unwrap_or_else(|| u64::from(now().subsec_nanos()));
+    println!("KTAP version 1\n1..1\n# seed {seed}");
+    let mut tally = run(&arguments, seed);
+    {
+        // SO_LINGER may have one wait for long.
+        let _waker = thread::Waker::new();
+        POOL.close_all();
+    }
+    for line in tally.lines() {
+        println!("# {line}");
+    }
+    println!("# bytes: {} sent, {} received", tally.sent, tally.received);
+    for what in missing(&tally) {
+        tally.fault(what);
+    }
+    for fault in &tally.faults {
+        println!("# {fault}");
+    }
+    let good = tally.faults.is_empty();
+    println!("{} 1 random calls", if good { "ok" } else { "not ok" });
+    ExitCode::from(u8::from(!good))
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+//! What came of the calls, and what was wrong.
+
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Tally {
+    /// By call: how often it succeeded, and how often it failed with which errno.
+    calls: BTreeMap<&'static str, (u64, BTreeMap<i32, u64>)>,
+    /// Bytes that went.
+    pub sent: u64,
+    pub received: u64,
+    pub faults: Vec<String>,
+}
+
+impl Tally {
+    pub fn count(&mut self, call: &'static str, result: i64) {
+        let (good, bad) = self.calls.entry(call).or_default();
+        if result >= 0 {
+            *good += 1;
+        } else {
+            *bad.entry(errno()).or_default() += 1;
+        }
+    }
+
+    pub fn fault(&mut self, what: String) {
+        // The first ones tell; a call that writes too much does so every time.
+        if self.faults.len() < 5 {
+            self.faults.push(what);
+        }
+    }
+
+    pub fn successes(&self, call: &str) -> u64 {
+        self.calls.get(call).map_or(0, |(good, _)| *good)
+    }
+
+    pub fn add(&mut self, other: Self) {
+        for (call, (good, bad)) in other.calls {
+            let own = self.calls.entry(call).or_default();
+            own.0 += good;
+            for (errno, times) in bad {
+                *own.1.entry(errno).or_default() += times;
+            }
+        }
+        self.sent += other.sent;
+        self.received += other.received;
+        self.faults.extend(other.faults);
+    }
+
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        self.calls.iter().map(|(call, (good, bad))| {
+            let errors: Vec<_> =
+                bad.iter().map(|(errno, times)| format!("{errno}:{times}")).collect();
+            format!("{call}: {good} good, errno {}", errors.join(" "))
+        })
+    }
+}
+
+/// Of the last call.
+pub fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
