@@ -58,6 +58,8 @@ def _no_more(pairs: list[traffic.Pair]) -> int:
                 while True:
                     data = traffic.content(end.seed, end.sent, traffic.CHUNK)
                     end.sent += end.stream.sock.send(data)
+    for pair in pairs:
+        pair.client.total = pair.client.sent
     return taken
 
 
