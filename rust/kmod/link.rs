@@ -48,6 +48,7 @@ use crate::{
             Device,
             Lease, //
         },
+        domain::Domain,
         kept::{
             self,
             Keeper, //
@@ -334,7 +335,8 @@ impl Link {
             receives: u32::from(shape.rx_depth).saturating_add(2),
         };
         let context = core::ptr::from_ref(&*origin).cast_mut().cast();
-        let qp = Qp::new::<Callbacks>(device, &capacity, context)?;
+        let tenant = lease.as_ref().ok_or(EINVAL)?.tenant();
+        let qp = Qp::new::<Callbacks>(Domain::of(tenant)?, &capacity, context)?;
         let send_depth = usize::from(shape.send_depth);
         let headers = SlotRing::new(device, send_depth)?;
         let lease = lease.take().ok_or(EINVAL)?;
@@ -574,7 +576,7 @@ impl Link {
         // The slot's last send has completed: sends complete in order, and at
         // most `send_depth` are posted.
         let addr = self.headers.put(bytes)?;
-        let lkey = self.qp.device().local_dma_lkey();
+        let lkey = self.qp.domain().local_dma_lkey();
         let mut pieces = Pieces::new();
         pieces.push(addr, bytes.len() as u32, lkey)?;
         let pinned = self.gather(queue, payload_len, &mut pieces)?;
@@ -628,7 +630,7 @@ impl Link {
             self.source.on_gathered(len);
             return Ok(true);
         }
-        let lkey = self.qp.device().local_dma_lkey();
+        let lkey = self.qp.domain().local_dma_lkey();
         let mut left = len;
         while left > 0 {
             let frag = queue.take(left).ok_or(EINVAL)?;
@@ -738,7 +740,7 @@ impl Link {
         let into = ffi::ib_sge {
             addr: buffer.mapping().ok_or(EINVAL)?.addr(),
             length: remote.len,
-            lkey: self.qp.device().local_dma_lkey(),
+            lkey: self.qp.domain().local_dma_lkey(),
         };
         self.post_read(into, remote, Target::Kernel(buffer))
     }

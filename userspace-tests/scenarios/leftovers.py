@@ -54,10 +54,11 @@ def await_empty_tables(limit: float | None = None) -> float:
 def rdma() -> resources.Resources:
     """What the RDMA core counts, without what a device has of itself.
 
-    Regions are not among it: the module keeps them for the next who lends memory.
+    Regions are not among it, nor the protection domains that they are in: the module keeps them
+    for the next time that their user lends memory.
     """
     counted = resources.count(namespaces()[0])
-    return {name: count for name, count in counted.items() if not name.endswith(" mr")}
+    return {name: count for name, count in counted.items() if name.split()[-1] not in ("mr", "pd")}
 
 
 def await_resources(before: resources.Resources) -> None:

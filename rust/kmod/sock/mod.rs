@@ -37,7 +37,8 @@ use crate::{
             Traffic, //
         },
         NetState, //
-    }, //
+    },
+    verbs::domain::User, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -225,12 +226,15 @@ impl Sock {
         unsafe { NetState::of(ffi::sdp_sock_net(self.sk())) }
     }
 
-    /// The namespace and whose it is there, as numbers that are unique while both last.
-    pub(crate) fn user(&self) -> (usize, u32) {
+    /// The namespace and whose it is there.
+    pub(crate) fn user(&self) -> User {
         // SAFETY: Plain questions about a valid socket.
         unsafe {
             let net = ffi::sdp_sock_net(self.sk());
-            (net.addr(), ffi::sdp_sock_kuid(self.sk()))
+            User {
+                net: net.addr(),
+                uid: ffi::sdp_sock_kuid(self.sk()),
+            }
         }
     }
 

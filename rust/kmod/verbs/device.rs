@@ -11,7 +11,14 @@
 use crate::{
     ffi,
     sock::SockRef,
-    verbs::mr::Pool, //
+    verbs::{
+        domain::{
+            Domains,
+            Tenant,
+            User, //
+        },
+        mr::Pool, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -29,12 +36,13 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `ib` is valid until the last lease is gone and `remove` returned; `pd` is a
-/// protection domain of it until [`Device::retire`].
+/// `ib` is valid until the last lease and the last region are gone and `remove`
+/// returned.
 #[pin_data]
 pub(crate) struct Device {
     ib: NonNull<ffi::ib_device>,
-    pd: NonNull<ffi::ib_pd>,
+    #[pin]
+    domains: Mutex<Domains>,
     #[pin]
     leases: Mutex<Leases>,
     #[pin]
@@ -58,11 +66,11 @@ struct Leases {
     next: u64,
     holders: RBTree<u64, SockRef>,
     /// How many of the leases are of one user in one namespace.
-    of_users: RBTree<(usize, u32), u32>,
+    of_users: RBTree<User, u32>,
 }
 
 impl Leases {
-    fn count(&mut self, user: (usize, u32), most: u32) -> Result {
+    fn count(&mut self, user: User, most: u32) -> Result {
         match self.of_users.get_mut(&user) {
             Some(count) if *count >= most => return Err(ENOBUFS),
             Some(count) => *count = count.saturating_add(1),
@@ -73,7 +81,7 @@ impl Leases {
         Ok(())
     }
 
-    fn discount(&mut self, user: (usize, u32)) {
+    fn discount(&mut self, user: User) {
         let last = self.of_users.get_mut(&user).is_some_and(|count| {
             *count = count.saturating_sub(1);
             *count == 0
@@ -96,33 +104,25 @@ impl Device {
     ///
     /// Called from `ib_client.add` with the device it was given.
     pub(crate) unsafe fn new(ib: NonNull<ffi::ib_device>) -> Result<Arc<Self>> {
-        // SAFETY: By the caller's promise.
-        let pd = unsafe { ffi::sdp_ib_alloc_pd(ib.as_ptr()) };
-        let pd = NonNull::new(kernel::error::from_err_ptr(pd)?).ok_or(ENOMEM)?;
-        let device = Arc::pin_init(
-            // INVARIANT: `ib` lives until remove, `pd` was made from it.
+        Arc::pin_init(
+            // INVARIANT: `ib` lives until remove, by the caller's promise.
             pin_init!(Self {
                 ib,
-                pd,
+                domains <- new_mutex!(Domains::new(), "sdp_domains"),
                 leases <- new_mutex!(Leases { removing: false, next: 0, holders: RBTree::new(), of_users: RBTree::new() }, "sdp_leases"),
                 idle <- Completion::new(),
                 regions <- Pool::new(),
             }),
             GFP_KERNEL,
-        );
-        if device.is_err() {
-            // SAFETY: Allocated above and not used.
-            unsafe { ffi::sdp_ib_dealloc_pd(pd.as_ptr()) };
-        }
-        device
+        )
     }
 
     pub(crate) fn as_ptr(&self) -> *mut ffi::ib_device {
         self.ib.as_ptr()
     }
 
-    pub(crate) fn pd(&self) -> *mut ffi::ib_pd {
-        self.pd.as_ptr()
+    pub(super) fn domains(&self) -> &Mutex<Domains> {
+        &self.domains
     }
 
     pub(super) fn regions(&self) -> &Pool {
@@ -150,12 +150,6 @@ impl Device {
             reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
             queue_pairs: pairs.min(queues),
         }
-    }
-
-    /// The key for local buffers: no memory region is needed for them.
-    pub(crate) fn local_dma_lkey(&self) -> u32 {
-        // SAFETY: `pd` is valid by the invariant, the field never changes.
-        unsafe { (*self.pd.as_ptr()).local_dma_lkey }
     }
 
     /// Keeps the device for `holder`; ENODEV when it is on its way out, ENOBUFS when
@@ -187,7 +181,7 @@ impl Device {
     }
 
     /// The removal of the device: tells every holder, waits for the last lease
-    /// and frees the protection domain.
+    /// and the last region.
     pub(crate) fn retire(&self, mut tell: impl FnMut(&SockRef)) {
         let mut told: Option<u64> = None;
         self.leases.lock().removing = true;
@@ -211,8 +205,6 @@ impl Device {
         }
         // Regions may be in the hands of a system call that has no lease.
         self.regions.close();
-        // SAFETY: Every lease is gone, so no queue pair uses it any more.
-        unsafe { ffi::sdp_ib_dealloc_pd(self.pd.as_ptr()) };
     }
 }
 
@@ -224,12 +216,19 @@ impl Device {
     }
 }
 
+impl Lease {
+    /// Whose queue pairs and regions are to be together.
+    pub(crate) fn tenant(&self) -> Tenant {
+        Tenant::new(&self.device, self.user)
+    }
+}
+
 /// The right to use a device; ends its removal's wait when dropped.
 pub(crate) struct Lease {
     device: Arc<Device>,
     id: u64,
     /// Whom it was counted for; the socket may be another's by now.
-    user: (usize, u32),
+    user: User,
 }
 
 impl Drop for Lease {

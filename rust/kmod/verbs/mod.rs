@@ -7,6 +7,7 @@
 
 pub(crate) mod buffer;
 pub(crate) mod device;
+pub(crate) mod domain;
 pub(crate) mod kept;
 pub(crate) mod mr;
 pub(crate) mod pages;

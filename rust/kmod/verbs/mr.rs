@@ -9,7 +9,13 @@
 
 use crate::{
     ffi,
-    verbs::device::Device, //
+    verbs::{
+        device::Device,
+        domain::{
+            Domain,
+            Tenant, //
+        }, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -30,10 +36,10 @@ const PAGES_MAX: u32 = 256;
 ///
 /// # Invariants
 ///
-/// `mr` is valid and belongs to the protection domain of a device that is not
-/// released before it.
+/// `mr` is valid and belongs to `domain`.
 pub(crate) struct Mr {
     mr: NonNull<ffi::ib_mr>,
+    domain: Domain,
     /// The key that the device has it under, valid or not.
     known: u32,
     /// An earlier user did not invalidate it: that has to be done before it can be
@@ -45,16 +51,18 @@ pub(crate) struct Mr {
 unsafe impl Send for Mr {}
 
 impl Mr {
-    fn new(device: &Device, pages: u32) -> Result<Self> {
-        // SAFETY: The protection domain is valid while the device is.
-        let mr =
-            unsafe { ffi::ib_alloc_mr(device.pd(), ffi::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) };
+    fn new(tenant: &Tenant, pages: u32) -> Result<Self> {
+        let domain = Domain::of(tenant.clone())?;
+        let kind = ffi::ib_mr_type_IB_MR_TYPE_MEM_REG;
+        // SAFETY: The protection domain is valid.
+        let mr = unsafe { ffi::ib_alloc_mr(domain.as_ptr(), kind, pages) };
         let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(ENOMEM)?;
         // SAFETY: Just made.
         let known = unsafe { (*mr.as_ptr()).rkey };
         // INVARIANT: just made; the pool waits for it.
         Ok(Self {
             mr,
+            domain,
             known,
             valid: false,
         })
@@ -119,7 +127,7 @@ pub(crate) struct Pool {
 }
 
 struct State {
-    /// Has room for every region that was made.
+    /// The one that was used last at the end. Has room for every region that was made.
     free: KVec<Mr>,
     made: u32,
     closing: bool,
@@ -182,7 +190,7 @@ impl Pool {
 pub(crate) struct Pooled {
     /// `None` once it was revoked.
     mr: Option<Mr>,
-    device: Arc<Device>,
+    tenant: Tenant,
     /// A work request for it may not have been carried out yet.
     posted: bool,
 }
@@ -209,48 +217,74 @@ impl Device {
                 .min(PAGES_MAX)
         }
     }
+}
 
-    /// Takes a region into use, one of the idle ones or a new one, if there are
-    /// fewer than `most`.
-    pub(crate) fn take_region(self: &Arc<Self>, most: u32) -> Result<(Pooled, Origin)> {
-        {
-            let mut state = self.regions().state.lock();
-            if state.closing {
-                return Err(ENODEV);
-            }
-            if let Some(mr) = state.free.pop() {
-                drop(state);
-                return Ok((Pooled::new(mr, self), Origin::Kept));
-            }
-            if state.made >= most {
-                return Err(ENOBUFS);
-            }
-            let room = usize::try_from(state.made).unwrap_or(usize::MAX);
-            state.free.reserve(room.saturating_add(1), GFP_KERNEL)?;
-            // Counted first: `close` waits for it from here on.
-            state.made = state.made.saturating_add(1);
+/// Where a region is to come from.
+enum Choice {
+    Kept(Mr),
+    /// There was room for one more, or will be once that one of another user is gone.
+    Make(Option<Mr>),
+}
+
+impl State {
+    /// An idle region of `tenant`, or the right to make one, which is counted from here
+    /// on: `close` waits for it. There are no more than `most` of a device.
+    fn choose(&mut self, tenant: &Tenant, most: u32) -> Result<Choice> {
+        if self.closing {
+            return Err(ENODEV);
         }
-        match Mr::new(self, self.region_pages()) {
-            Ok(mr) => Ok((Pooled::new(mr, self), Origin::Made)),
-            Err(e) => {
-                self.regions().forget();
-                Err(e)
+        let own = |mr: &Mr| mr.domain.tenant() == tenant;
+        if let Some(at) = self.free.iter().rposition(own) {
+            return self.free.remove(at).map(Choice::Kept).map_err(|_| EINVAL);
+        }
+        if self.made < most {
+            let room = usize::try_from(self.made).unwrap_or(usize::MAX);
+            self.free.reserve(room.saturating_add(1), GFP_KERNEL)?;
+            self.made = self.made.saturating_add(1);
+            return Ok(Choice::Make(None));
+        }
+        let others = self.free.remove(0).map_err(|_| ENOBUFS)?;
+        Ok(Choice::Make(Some(others)))
+    }
+}
+
+impl Tenant {
+    /// Takes a region into use, one of his idle ones or a new one, if the device has fewer
+    /// than `most` in use.
+    pub(crate) fn take_region(&self, most: u32) -> Result<(Pooled, Origin)> {
+        let regions = self.device().regions();
+        let choice = regions.state.lock().choose(self, most)?;
+        match choice {
+            Choice::Kept(mr) => Ok((Pooled::new(mr, self), Origin::Kept)),
+            Choice::Make(others) => {
+                drop(others);
+                match Mr::new(self, self.device().region_pages()) {
+                    Ok(mr) => Ok((Pooled::new(mr, self), Origin::Made)),
+                    Err(e) => {
+                        regions.forget();
+                        Err(e)
+                    }
+                }
             }
         }
     }
 }
 
 impl Pooled {
-    fn new(mr: Mr, device: &Arc<Device>) -> Self {
+    fn new(mr: Mr, tenant: &Tenant) -> Self {
         Self {
             mr: Some(mr),
-            device: device.clone(),
+            tenant: tenant.clone(),
             posted: false,
         }
     }
 
     pub(crate) fn device(&self) -> &Arc<Device> {
-        &self.device
+        self.tenant.device()
+    }
+
+    pub(super) fn tenant(&self) -> &Tenant {
+        &self.tenant
     }
 
     pub(crate) fn mr(&self) -> Option<&Mr> {
@@ -275,7 +309,7 @@ impl Pooled {
     pub(crate) fn stale_key(&self) -> Option<u32> {
         let mr = self.mr.as_ref()?;
         // SAFETY: Valid by the device's invariant.
-        let always = unsafe { ffi::sdp_ib_repeats_registrations(self.device.as_ptr()) };
+        let always = unsafe { ffi::sdp_ib_repeats_registrations(self.device().as_ptr()) };
         (mr.valid || always).then_some(mr.known)
     }
 
@@ -317,8 +351,8 @@ impl Drop for Pooled {
     fn drop(&mut self) {
         self.revoke();
         match self.mr.take() {
-            Some(mr) => self.device.regions().keep(mr),
-            None => self.device.regions().forget(),
+            Some(mr) => self.device().regions().keep(mr),
+            None => self.device().regions().forget(),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     ffi,
     verbs::{
         device::Device,
+        domain::Domain,
         mr::Mr, //
     },
 };
@@ -124,11 +125,11 @@ pub(crate) struct Capacity {
 ///
 /// # Invariants
 ///
-/// `qp` and `cq` are valid and belong to `device`, which the owner keeps leased.
+/// `qp` and `cq` are valid and belong to `domain`, whose device the owner keeps leased.
 pub(crate) struct Qp {
     qp: NonNull<ffi::ib_qp>,
     cq: NonNull<ffi::ib_cq>,
-    device: Arc<Device>,
+    domain: Domain,
     /// Not in the RESET state, in which nothing has to be drained, nor could
     /// be.
     started: Cell<bool>,
@@ -205,11 +206,11 @@ impl Qp {
     /// `context` must stay valid, and the device leased, until the queue pair
     /// is dropped.
     pub(crate) fn new<C: Completions>(
-        leased: &Arc<Device>,
+        domain: Domain,
         capacity: &Capacity,
         context: *mut c_void,
     ) -> Result<Self> {
-        let device = leased.as_ptr();
+        let device = domain.tenant().device().as_ptr();
         // One more of each than is ever posted: draining posts a marker.
         let sends = capacity.sends.saturating_add(1);
         let receives = capacity.receives.saturating_add(1);
@@ -237,15 +238,15 @@ impl Qp {
         attr.cap.max_recv_wr = receives;
         attr.cap.max_send_sge = capacity.send_sges;
         attr.cap.max_recv_sge = 1;
-        // SAFETY: The protection domain is valid while the device is leased.
-        let qp = unsafe { ffi::sdp_ib_create_qp(leased.pd(), &mut attr) };
+        // SAFETY: The protection domain is valid.
+        let qp = unsafe { ffi::sdp_ib_create_qp(domain.as_ptr(), &mut attr) };
         let qp = kernel::error::from_err_ptr(qp).and_then(|qp| NonNull::new(qp).ok_or(ENOMEM));
         match qp {
             // INVARIANT: both were just created on the leased device.
             Ok(qp) => Ok(Self {
                 qp,
                 cq,
-                device: leased.clone(),
+                domain,
                 started: Cell::new(false),
             }),
             Err(e) => {
@@ -256,8 +257,12 @@ impl Qp {
         }
     }
 
+    pub(crate) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
     pub(crate) fn device(&self) -> &Arc<Device> {
-        &self.device
+        self.domain.tenant().device()
     }
 
     /// The queue pair's number.
@@ -276,7 +281,7 @@ impl Qp {
         let mut index = 0;
         // SAFETY: The device is leased, the result ours.
         to_result(unsafe {
-            ffi::ib_find_cached_pkey(self.device.as_ptr(), port, u16::from_be(pkey), &mut index)
+            ffi::ib_find_cached_pkey(self.device().as_ptr(), port, u16::from_be(pkey), &mut index)
         })?;
         attr.pkey_index = index;
         attr.port_num = port;
@@ -380,7 +385,7 @@ impl Qp {
         let mut sge = ffi::ib_sge {
             addr,
             length: len,
-            lkey: self.device.local_dma_lkey(),
+            lkey: self.domain.local_dma_lkey(),
         };
         let mut wr: ffi::ib_recv_wr = pin_init::zeroed();
         wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::RECEIVE }).cast_mut();

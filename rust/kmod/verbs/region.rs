@@ -11,6 +11,7 @@ use crate::{
     verbs::{
         buffer::Direction,
         device::Device,
+        domain::Tenant,
         mr::{
             Mr,
             Pooled, //
@@ -126,6 +127,13 @@ impl Region {
 
     pub(crate) fn access(&self) -> Access {
         self.access
+    }
+
+    /// Whether the queue pairs of `tenant` can use it.
+    pub(crate) fn is_of(&self, tenant: &Tenant) -> bool {
+        self.region
+            .as_ref()
+            .is_some_and(|region| region.tenant() == tenant)
     }
 
     /// Whether it belongs to `device`.

@@ -30,16 +30,13 @@ use crate::{
         Sock, //
     },
     verbs::{
-        device::Device,
+        domain::Tenant,
         kept::Owner,
         qp::Access,
         region::Region, //
     },
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
 impl Sock {
     /// Offers the reader's memory, nothing else being there, and waits. Returns
@@ -64,10 +61,10 @@ impl Sock {
         if !threshold::is_zcopy(len as u64, least) || self.is_shut() {
             return Ok(0);
         }
-        let Some(device) = self.drive(|inner| inner.begin_to_offer(len)) else {
+        let Some(tenant) = self.drive(|inner| inner.begin_to_offer(len)) else {
             return Ok(0);
         };
-        let end = self.offer_at(call, &device, addr, len, timeo);
+        let end = self.offer_at(call, &tenant, addr, len, timeo);
         // SAFETY: As above; the turn was taken.
         unsafe { self.end_reading(msg, end) }
     }
@@ -80,12 +77,12 @@ impl Sock {
     fn offer_at<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
-        device: &(Arc<Device>, Owner),
+        tenant: &(Tenant, Owner),
         addr: usize,
         len: usize,
         timeo: &mut isize,
     ) -> Result<usize> {
-        let Ok((region, pages)) = self.pin_room(device, addr, len, Access::RemoteWrite) else {
+        let Ok((region, pages)) = self.pin_room(tenant, addr, len, Access::RemoteWrite) else {
             // Messages do as well.
             return Ok(0);
         };
@@ -131,9 +128,9 @@ impl Sock {
 impl Inner {
     /// Takes the turn to read for an offer of up to `len` bytes, if one can be
     /// made. If it could but for the mode, the peer is asked for that.
-    fn begin_to_offer(&mut self, len: usize) -> Option<(Arc<Device>, Owner)> {
+    fn begin_to_offer(&mut self, len: usize) -> Option<(Tenant, Owner)> {
         let ready = !self.turns.reading && self.can_read_on();
-        let device = self.device()?;
+        let tenant = self.tenant()?;
         let engine = self.engine.as_mut()?;
         if !ready || !engine.peer().pipelined {
             return None;
@@ -148,7 +145,7 @@ impl Inner {
         }
         self.turns.reading = true;
         self.turns.filled = 0;
-        Some(device)
+        Some(tenant)
     }
 
     /// Registers `region` and offers it; takes it in the case of success.
@@ -158,7 +155,7 @@ impl Inner {
             return Err(EPIPE);
         };
         let mut given = region.take().ok_or(EINVAL)?;
-        if !ready || !given.is_on(link.qp().device()) {
+        if !ready || !given.is_of(link.qp().domain().tenant()) {
             *region = Some(given);
             return Err(EAGAIN);
         }

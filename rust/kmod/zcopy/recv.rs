@@ -152,18 +152,18 @@ impl Sock {
         let begun = self.look(|inner| {
             let remote = usize::try_from(inner.remote_len()).unwrap_or(usize::MAX);
             let len = len.min(remote);
-            let device = inner.device()?;
+            let tenant = inner.tenant()?;
             let fits = direct && len >= LEAST && inner.can_read_on();
             fits.then(|| {
                 inner.turns.reading = true;
                 inner.turns.filled = 0;
-                (device, len)
+                (tenant, len)
             })
         });
-        let Some((device, len)) = begun else {
+        let Some((tenant, len)) = begun else {
             return Ok(0);
         };
-        let end = match self.pin_room(&device, addr, len, Access::LocalWrite) {
+        let end = match self.pin_room(&tenant, addr, len, Access::LocalWrite) {
             Ok((region, pages)) => self.read_into(call, region, &pages),
             // The kernel's buffers do as well.
             Err(_) => Ok(0),
@@ -223,7 +223,7 @@ impl Inner {
         };
         let on_device = region
             .as_ref()
-            .is_some_and(|region| region.is_on(link.qp().device()));
+            .is_some_and(|region| region.is_of(link.qp().domain().tenant()));
         if !ready || !on_device || engine.next_remote().is_none() {
             return Err(EAGAIN);
         }

@@ -15,7 +15,7 @@ use crate::{
     },
     verbs::{
         buffer::RxBuffer,
-        device::Device,
+        domain::Tenant,
         kept::Owner,
         pages::{
             Purpose,
@@ -35,19 +35,19 @@ use kernel::{
 
 impl Sock {
     /// Pins the memory from `addr` on, as far as one region reaches, and describes
-    /// it to `device` for `access`.
+    /// it to the device for `access`.
     pub(super) fn pin_room(
         &self,
-        (device, owner): &(Arc<Device>, Owner),
+        (tenant, owner): &(Tenant, Owner),
         addr: usize,
         len: usize,
         access: Access,
     ) -> Result<(Region, Arc<UserPages>)> {
-        let len = len.min(region::reach(addr, device.region_pages()));
+        let len = len.min(region::reach(addr, tenant.device().region_pages()));
         // A peer that could write to it after the call could do harm.
         let stay = access == Access::LocalWrite && self.keeps();
         let pages = self.pin(addr, len, Purpose::Write { stay })?;
-        let region = self.region_of(device, *owner, pages.clone(), access)?;
+        let region = self.region_of(tenant, *owner, pages.clone(), access)?;
         Ok((region, pages))
     }
 

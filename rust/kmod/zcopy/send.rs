@@ -30,7 +30,7 @@ use crate::{
         Sock, //
     },
     verbs::{
-        device::Device,
+        domain::Tenant,
         kept::{
             self,
             Owner, //
@@ -224,8 +224,8 @@ impl Sock {
     ) -> Result<usize> {
         // SAFETY: By the caller's promise.
         let (addr, len) = unsafe { segment(msg) };
-        let (device, owner) = self.look(|inner| inner.device()).ok_or(EPIPE)?;
-        let most = region::reach(addr, device.region_pages());
+        let (tenant, owner) = self.look(|inner| inner.tenant()).ok_or(EPIPE)?;
+        let most = region::reach(addr, tenant.device().region_pages());
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let want = split::next_run(len as u64, most, least) as usize;
         let purpose = match asked {
@@ -238,7 +238,7 @@ impl Sock {
             return Err(EFAULT);
         }
         let n = pages.len();
-        let mut region = Some(self.region_of(&device, owner, pages, Access::RemoteRead)?);
+        let mut region = Some(self.region_of(&tenant, owner, pages, Access::RemoteRead)?);
         let mut notice = asked.map(Notice::part).transpose()?;
         let offered = self.drive(|inner| inner.offer(&mut region, &mut notice));
         // What is still here is of no use; not under the endpoint's lock.
@@ -252,7 +252,7 @@ impl Sock {
     /// Describes pinned pages to the device, for `access`.
     pub(super) fn region_of(
         &self,
-        device: &Arc<Device>,
+        tenant: &Tenant,
         owner: Owner,
         pages: Arc<UserPages>,
         access: Access,
@@ -262,8 +262,8 @@ impl Sock {
         }
         let most = self.net().knobs().zcopy_regions;
         let (region, origin) = loop {
-            match device.take_region(most) {
-                Err(_) if self.evict(kept::evict_of_device(device)) => {}
+            match tenant.take_region(most) {
+                Err(_) if self.evict(kept::evict_of_device(tenant.device())) => {}
                 taken => break taken.inspect_err(|_| self.count(|t| &t.region_shortages, 1))?,
             }
         };
@@ -276,10 +276,10 @@ impl Sock {
 }
 
 impl Inner {
-    /// The device of the connection, and as who it keeps regions.
-    pub(super) fn device(&self) -> Option<(Arc<Device>, Owner)> {
+    /// As whose the connection has regions, and as who it keeps them.
+    pub(super) fn tenant(&self) -> Option<(Tenant, Owner)> {
         let link = self.link.as_ref()?;
-        Some((link.qp().device().clone(), link.keeper.owner()))
+        Some((link.qp().domain().tenant().clone(), link.keeper.owner()))
     }
 
     /// Whether a run could be offered now.
@@ -302,7 +302,7 @@ impl Inner {
             return Err(EPIPE);
         };
         let mut given = region.take().ok_or(EINVAL)?;
-        if !link.can_register() || !given.is_on(link.qp().device()) {
+        if !link.can_register() || !given.is_of(link.qp().domain().tenant()) {
             *region = Some(given);
             return Err(EAGAIN);
         }
