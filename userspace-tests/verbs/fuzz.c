@@ -122,17 +122,22 @@ static void play(struct fz_world *w, u64 ms)
 		fz_calm_down(w);
 }
 
-static bool world_make(struct fz_world *w, u32 pairs)
+static bool world_make(struct fz_world *w, char *words)
 {
+	u32 pairs = clamp_t(u64, vb_number(words, "pairs", 12), 1, FZ_PAIRS_MAX);
+	u32 parts = clamp_t(u64, vb_number(words, "parts", VB_PARTS), 2, VB_PARTS);
+	size_t longest = clamp_t(u64, vb_number(words, "longest", FZ_LONGEST), SZ_32K, FZ_LONGEST);
 	struct vb_run *run = w->run;
 	u32 side, i;
 
-	w->arena = min3(FZ_ARENA, vb_mappable(&run->host[0]), vb_mappable(&run->host[1]));
+	longest = min3(longest, vb_mappable(&run->host[0]), vb_mappable(&run->host[1]));
+	w->longest = longest & PAGE_MASK;
+	w->arena = (parts - 1) * w->longest;
 	for (side = 0; side < 2; side++) {
 		struct ib_device *device = run->host[side].device;
 
-		w->mem[side] = vb_mem(run, &run->host[side], w->arena);
-		w->cells[side] = kvcalloc(w->arena / FZ_CELL, sizeof(u16), GFP_KERNEL);
+		w->mem[side] = vb_mem_parts(run, &run->host[side], w->longest, parts);
+		w->cells[side] = kvcalloc(parts * w->longest / FZ_CELL, sizeof(u16), GFP_KERNEL);
 		if (!w->mem[side] || !w->cells[side])
 			return false;
 		for (i = 0; i < FZ_PDS; i++) {
@@ -183,7 +188,7 @@ static void world_end(struct fz_world *w)
 	kvfree(w);
 }
 
-/* fuzz DEVICE DEVICE seed= ms= pairs= */
+/* fuzz DEVICE DEVICE seed= ms= pairs= longest= parts= */
 int vb_fuzz(struct vb_run *run, char *words)
 {
 	struct fz_world *w = kvzalloc(sizeof(*w), GFP_KERNEL);
@@ -204,7 +209,8 @@ int vb_fuzz(struct vb_run *run, char *words)
 	INIT_LIST_HEAD(&w->free_ops);
 	for (i = 0; i < FZ_OPS; i++)
 		list_add_tail(&w->ops[i].entry, &w->free_ops);
-	if (world_make(w, clamp_t(u64, vb_number(words, "pairs", 12), 1, FZ_PAIRS_MAX)))
+	w->free_count = FZ_OPS;
+	if (world_make(w, words))
 		play(w, clamp_t(u64, vb_number(words, "ms", 1000), 10, 86400000));
 	else if (!run->failed)
 		vb_fail(run, "no memory");
@@ -212,8 +218,8 @@ int vb_fuzz(struct vb_run *run, char *words)
 		fz_look_on(w);
 		tell_history(w);
 	}
-	vb_say(run, "seed=%llu steps=%llu send=%llu receive=%llu read=%llu write=%llu write_imm=%llu region=%llu completed=%llu in_error=%llu rebuilt=%llu checks=%llu mib=%llu\n",
-	       w->seed, w->steps, w->posted[0], w->posted[1], w->posted[2], w->posted[3],
+	vb_say(run, "seed=%llu arena=%u steps=%llu send=%llu receive=%llu read=%llu write=%llu write_imm=%llu region=%llu completed=%llu in_error=%llu rebuilt=%llu checks=%llu mib=%llu\n",
+	       w->seed, w->arena, w->steps, w->posted[0], w->posted[1], w->posted[2], w->posted[3],
 	       w->posted[4], w->posted[5], w->completed, w->failures, w->rebuilt, w->checks,
 	       w->bytes / SZ_1M);
 	world_end(w);

@@ -2,10 +2,16 @@
 /*
  * Random verbs with a model that knows every byte.
  *
- * A world has an arena of memory on each side, which is one piece and has a
- * model of the same size. Every request that is posted locks the cells of the
- * arenas that it reads or writes until its end is known; no two requests under
- * way disagree about a byte, so what must be there is known at every moment.
+ * A world has an arena of memory on each side, with a model of the same size.
+ * Every request that is posted locks the cells of the arenas that it reads or
+ * writes until its end is known; no two requests under way disagree about a byte,
+ * so what must be there is known at every moment.
+ *
+ * A world can always be brought to rest, so one that does not come to rest says
+ * something about the device. A message that was sent waits for a receive, which
+ * may find no room in an arena that is locked by others that wait likewise. Hence
+ * the last part of an arena, as long as the longest message, and the last few
+ * requests are kept for what a world at rest needs (fz_world.calm).
  *
  * One thread plays one world. Several worlds share the devices and nothing else.
  */
@@ -16,9 +22,8 @@
 
 #include "verbs.h"
 
-/* Less where the device cannot map as much. */
-#define FZ_ARENA	SZ_2M
 #define FZ_CELL		64
+/* Of a message; less where the device cannot map as much. */
 #define FZ_LONGEST	SZ_256K
 #define FZ_PDS		2
 #define FZ_CQS		3
@@ -175,7 +180,9 @@ struct fz_world {
 	struct rnd_state random;
 	u64 seed;
 	bool rxe;
-	/* Bytes of an arena. */
+	/* Of a message, and of each part of the memory that is mapped by itself. */
+	u32 longest;
+	/* Bytes of an arena, without the part that is kept. */
 	u32 arena;
 	struct vb_mem *mem[2];
 	u16 *cells[2];
@@ -188,6 +195,7 @@ struct fz_world {
 	u32 pair_count;
 	struct fz_op *ops;
 	struct list_head free_ops;
+	u32 free_count;
 	u64 steps;
 	u64 posted[8];
 	u64 completed;
@@ -195,6 +203,7 @@ struct fz_world {
 	u64 rebuilt;
 	u64 checks;
 	u64 bytes;
+	/* Nothing is begun but what brings to an end what is under way. */
 	bool calm;
 	/* Whose history is told, or all of it where nobody knows. */
 	struct fz_pair *culprit;
@@ -223,7 +232,7 @@ bool fz_mr_renew(struct fz_world *w, struct fz_mr *mr);
 void fz_mrs_end(struct fz_world *w);
 
 /* fuzz_post.c */
-struct fz_op *fz_op_new(struct fz_world *w, struct fz_end *end);
+struct fz_op *fz_op_new(struct fz_world *w, struct fz_end *end, bool needed);
 void fz_op_free(struct fz_world *w, struct fz_op *op);
 bool fz_op_lock(struct fz_world *w, struct fz_op *op);
 void fz_use(struct fz_op *op, struct fz_mr *mr);

@@ -187,9 +187,9 @@ bool fz_mr_map(struct fz_world *w, struct fz_mr *mr)
 		} while (again);
 		sg_set_page(&mr->sg[i], virt_to_page(w->mem[mr->side]->bytes +
 						     (size_t)mr->page[i] * PAGE_SIZE), part, at);
-		/* The arena is mapped as a whole, and this is a part of it. */
-		sg_dma_address(&mr->sg[i]) = w->mem[mr->side]->dma +
-					     (u64)mr->page[i] * PAGE_SIZE + at;
+		/* The arena is mapped already, and this is a part of it. */
+		sg_dma_address(&mr->sg[i]) = vb_dma(w->mem[mr->side],
+						    (size_t)mr->page[i] * PAGE_SIZE + at);
 		sg_dma_len(&mr->sg[i]) = part;
 		left -= part;
 	}

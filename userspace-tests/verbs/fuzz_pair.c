@@ -283,6 +283,21 @@ static bool rest(struct fz_world *w, struct fz_end *end)
 	return list_empty(&end->sends) && list_empty(&end->messages);
 }
 
+/* Who is waited for, and for what. */
+static void tell_unfinished(struct fz_world *w)
+{
+	u32 i;
+
+	for (i = 0; i < 2 * w->pair_count; i++) {
+		struct fz_end *end = &w->pair[i / 2].end[i % 2];
+		u32 receives = end->srq ? end->pair->group->recv_count[end->side] : end->recv_count;
+
+		if (receives || end->send_count || end->message_count)
+			vb_say(w->run, "pair %u side %u: %u sends are not complete, %u messages not received; %u receives wait\n",
+			       i / 2, i % 2, end->send_count, end->message_count, receives);
+	}
+}
+
 /* Until nothing is under way; then every byte must be right. */
 bool fz_calm_down(struct fz_world *w)
 {
@@ -309,8 +324,10 @@ bool fz_calm_down(struct fz_world *w)
 			resting &= rest(w, &w->pair[i].end[1]);
 		}
 		if (!fz_poll(w) && !resting &&
-		    !fz_progress(w, "nothing moves any more", &completed, &since))
+		    !fz_progress(w, "nothing moves any more", &completed, &since)) {
+			tell_unfinished(w);
 			return false;
+		}
 	}
 	w->calm = false;
 	if (w->run->failed)

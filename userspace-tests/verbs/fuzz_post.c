@@ -11,14 +11,19 @@ static u32 random_length(struct fz_world *w, u32 most)
 	return fz_random(w, min(most + 1, kinds[fz_random(w, ARRAY_SIZE(kinds))]));
 }
 
-struct fz_op *fz_op_new(struct fz_world *w, struct fz_end *end)
+/*
+ * NULL where there is none. Those that are @needed get the last ones as well, which are enough: a
+ * request at each end that says that all before it are done, and a receive for a message.
+ */
+struct fz_op *fz_op_new(struct fz_world *w, struct fz_end *end, bool needed)
 {
 	struct fz_op *op = list_first_entry_or_null(&w->free_ops, struct fz_op, entry);
 	u32 generation;
 
-	if (!op)
+	if (!op || (!needed && w->free_count <= 2 * w->pair_count + 1))
 		return NULL;
 	list_del(&op->entry);
+	w->free_count--;
 	generation = op->generation + 1;
 	/* The pieces beyond their count mean nothing. */
 	memset(op, 0, offsetof(struct fz_op, local));
@@ -42,24 +47,29 @@ struct fz_op *fz_op_new(struct fz_world *w, struct fz_end *end)
 	return op;
 }
 
-void fz_op_free(struct fz_world *w, struct fz_op *op)
+/* It uses no region any more. */
+static void drop_users(struct fz_world *w, struct fz_op *op)
 {
-	u32 i;
-
-	fz_unlock(w, &op->local);
-	fz_unlock(w, &op->remote);
-	for (i = 0; i < op->user_count; i++) {
-		struct fz_mr *mr = op->user_of[i];
+	while (op->user_count) {
+		struct fz_mr *mr = op->user_of[--op->user_count];
 
 		mr->users--;
 		if (!mr->users && mr->spoilt)
 			fz_mr_renew(w, mr);
 	}
+}
+
+void fz_op_free(struct fz_world *w, struct fz_op *op)
+{
+	fz_unlock(w, &op->local);
+	fz_unlock(w, &op->remote);
+	drop_users(w, op);
 	op->used = false;
 	op->posted = false;
 	list_del(&op->entry);
 	/* At the end, so that a number is not soon used again. */
 	list_add_tail(&op->entry, &w->free_ops);
+	w->free_count++;
 }
 
 bool fz_op_lock(struct fz_world *w, struct fz_op *op)
@@ -76,6 +86,23 @@ void fz_use(struct fz_op *op, struct fz_mr *mr)
 u64 fz_id(struct fz_world *w, struct fz_op *op)
 {
 	return (u64)op->generation << 32 | (op - w->ops);
+}
+
+/* By the key of all memory; @length bytes that are mapped in one piece. */
+static struct ib_sge arena_sge(struct fz_world *w, struct fz_end *end, u32 at, u32 length)
+{
+	return (struct ib_sge){
+		vb_dma(w->mem[end->side], at), length,
+		w->pd[end->side][end->pd]->local_dma_lkey,
+	};
+}
+
+/* A place for @length bytes that are mapped in one piece, which are no more than the longest. */
+static u32 arena_place(struct fz_world *w, u32 length)
+{
+	u32 at = fz_random(w, w->arena - length + 1), end = at % w->longest + length;
+
+	return end > w->longest ? at - (end - w->longest) : at;
 }
 
 /*
@@ -103,20 +130,39 @@ static int local_pieces(struct fz_world *w, struct fz_op *op, u32 length, struct
 			fz_use(op, mr);
 			list[i] = (struct ib_sge){ mr->mr->iova + at, part, mr->mr->lkey };
 		} else {
-			if (part > w->arena)
+			if (part > w->longest)
 				return -1;
-			at = fz_random(w, w->arena - part + 1);
+			at = arena_place(w, part);
 			if (!fz_add(&op->local, at, part))
 				return -1;
-			list[i] = (struct ib_sge){
-				w->mem[end->side]->dma + at, part,
-				w->pd[end->side][end->pd]->local_dma_lkey,
-			};
+			list[i] = arena_sge(w, end, at, part);
 		}
 		left -= part;
 	}
 	op->pieces = count;
 	return count;
+}
+
+/*
+ * The same for a receive, which locks them at once. At rest, where a message waits for it and the
+ * arena is full, there is still the part that is kept, as soon as the receive that has it is over.
+ */
+static int receive_pieces(struct fz_world *w, struct fz_op *op, struct ib_sge *list)
+{
+	int count = local_pieces(w, op, op->length, list);
+
+	if (count >= 0 && fz_lock(w, &op->local))
+		return count;
+	if (!w->calm)
+		return -1;
+	drop_users(w, op);
+	op->local.count = 0;
+	op->local.length = 0;
+	op->pieces = 1;
+	if (!fz_add(&op->local, w->arena, op->length) || !fz_lock(w, &op->local))
+		return -1;
+	list[0] = arena_sge(w, op->end, w->arena, op->length);
+	return 1;
 }
 
 /* One of the pieces gets a key that is none. */
@@ -171,7 +217,7 @@ static void refused(struct fz_world *w, struct fz_op *op, int err)
 }
 
 /* How long a message may be: as the receive that it will meet. */
-static u32 message_room(struct fz_end *end)
+static u32 message_room(struct fz_world *w, struct fz_end *end)
 {
 	struct fz_end *peer = end->peer;
 	struct fz_op *recv;
@@ -183,7 +229,7 @@ static u32 message_room(struct fz_end *end)
 		if (!skip--)
 			return recv->length;
 	}
-	return FZ_LONGEST;
+	return w->longest;
 }
 
 /* The receive that a message will meet, where there is one. */
@@ -204,7 +250,7 @@ void fz_post_send(struct fz_world *w, struct fz_end *end)
 {
 	struct ib_sge list[FZ_SGES];
 	struct ib_send_wr wr = { .sg_list = list };
-	u32 room = message_room(end), length = random_length(w, room);
+	u32 room = message_room(w, end), length = random_length(w, room);
 	struct fz_op *recv = meets(end);
 	struct fz_op *op;
 	int err;
@@ -212,13 +258,13 @@ void fz_post_send(struct fz_world *w, struct fz_end *end)
 	if (end->message_count >= (end->peer->srq ? 6 : end->peer->recv_count + 2) ||
 	    end->send_count >= end->send_cap)
 		return;
-	op = fz_op_new(w, end);
+	op = fz_op_new(w, end, false);
 	if (!op)
 		return;
 	op->awaited = true;
 	op->opcode = IB_WR_SEND + (fz_chance(w, 3) ? 1 : 0);
-	if (!w->calm && recv && recv->aim == FZ_FINE && room < FZ_LONGEST && fz_chance(w, 100)) {
-		length = room + 1 + fz_random(w, min(FZ_LONGEST - room, 9000u));
+	if (!w->calm && recv && recv->aim == FZ_FINE && room < w->longest && fz_chance(w, 100)) {
+		length = room + 1 + fz_random(w, min(w->longest - room, 9000u));
 		op->aim = FZ_TOO_LONG;
 	}
 	op->length = length;
@@ -288,15 +334,15 @@ static void post_srq_recv(struct fz_world *w, struct fz_end *end)
 
 	if (group->recv_count[end->side] >= 24)
 		return;
-	op = fz_op_new(w, end);
+	op = fz_op_new(w, end, w->calm);
 	if (!op)
 		return;
 	op->is_recv = true;
 	op->local.write = true;
 	op->length = FZ_SRQ_LENGTH;
 	/* The queue is of the first protection domain. */
-	err = local_pieces(w, op, op->length, list);
-	if (err < 0 || !fz_op_lock(w, op))
+	err = receive_pieces(w, op, list);
+	if (err < 0)
 		goto drop;
 	wr.num_sge = err;
 	wr.wr_id = fz_id(w, op);
@@ -328,15 +374,15 @@ void fz_post_recv(struct fz_world *w, struct fz_end *end)
 	}
 	if (end->recv_count >= end->recv_cap)
 		return;
-	op = fz_op_new(w, end);
+	op = fz_op_new(w, end, w->calm);
 	if (!op)
 		return;
 	op->is_recv = true;
 	op->local.write = true;
 	least = awaited_length(end);
 	op->length = max(least, random_length(w, w->calm ? 64 : SZ_64K));
-	err = local_pieces(w, op, op->length, list);
-	if (err < 0 || !fz_op_lock(w, op))
+	err = receive_pieces(w, op, list);
+	if (err < 0)
 		goto drop;
 	wr.num_sge = err;
 	wr.wr_id = fz_id(w, op);
@@ -415,7 +461,7 @@ void fz_post_rdma(struct fz_world *w, struct fz_end *end)
 	/* The receive that it uses up must not be one that was to be too short. */
 	if (imm && meets(end) && meets(end)->aim != FZ_FINE)
 		return;
-	op = fz_op_new(w, end);
+	op = fz_op_new(w, end, false);
 	if (!op)
 		return;
 	op->opcode = read ? IB_WR_RDMA_READ : imm ? IB_WR_RDMA_WRITE_WITH_IMM : IB_WR_RDMA_WRITE;
@@ -508,7 +554,7 @@ void fz_post_region(struct fz_world *w, struct fz_end *end)
 
 	if (!mr || mr->users || end->send_count >= end->send_cap)
 		return;
-	op = fz_op_new(w, end);
+	op = fz_op_new(w, end, false);
 	if (!op)
 		return;
 	/* A valid region that is registered once more is an error, and stays as it is. */
@@ -541,7 +587,7 @@ void fz_post_last(struct fz_world *w, struct fz_end *end)
 
 	if (end->send_count >= end->send_cap)
 		return;
-	op = fz_op_new(w, end);
+	op = fz_op_new(w, end, true);
 	if (!op)
 		return;
 	op->opcode = IB_WR_RDMA_WRITE;

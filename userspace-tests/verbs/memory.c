@@ -23,8 +23,9 @@ static void mem_end(struct vb_thing *thing)
 	struct vb_mem *mem = container_of(thing, struct vb_mem, thing);
 
 	list_del(&mem->entry);
-	if (mem->dma)
-		ib_dma_unmap_single(mem->host->device, mem->dma, mem->length, DMA_BIDIRECTIONAL);
+	while (mem->mapped--)
+		ib_dma_unmap_single(mem->host->device, mem->dma[mem->mapped], mem->part,
+				    DMA_BIDIRECTIONAL);
 	if (mem->bytes)
 		free_pages_exact(mem->bytes, mem->length);
 	vfree(mem->model);
@@ -39,17 +40,27 @@ size_t vb_mappable(struct vb_host *host)
 	return dma_max_mapping_size(host->device->dma_device) & PAGE_MASK;
 }
 
-/* @length is a multiple of the page size. Fails the run, and gives NULL, where there is none. */
+/* One piece of @length bytes, a multiple of the page size. */
 struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length)
 {
+	return vb_mem_parts(run, host, length, 1);
+}
+
+/*
+ * Pieces of @part bytes, a multiple of the page size, each mapped by itself; VB_PARTS of them at
+ * most. Fails the run, and gives NULL, where there is none.
+ */
+struct vb_mem *vb_mem_parts(struct vb_run *run, struct vb_host *host, size_t part, u32 parts)
+{
 	struct vb_mem *mem = kzalloc(sizeof(*mem), GFP_KERNEL);
+	size_t length = part * parts;
 	static atomic_t seeds;
 	u32 seed;
 	size_t i;
 
 	if (!mem)
 		goto fail;
-	if (length > vb_mappable(host)) {
+	if (part > vb_mappable(host)) {
 		kfree(mem);
 		vb_absent(run, "no more than %zu bytes are mapped in one piece", vb_mappable(host));
 		return NULL;
@@ -57,6 +68,7 @@ struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length)
 	mem->host = host;
 	mem->pd = host->pd;
 	mem->length = length;
+	mem->part = part;
 	list_add(&mem->entry, &run->memories);
 	vb_keep(run, &mem->thing, mem_end);
 	mem->bytes = alloc_pages_exact(length, GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
@@ -67,15 +79,26 @@ struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length)
 	for (i = 0; i < length; i++)
 		mem->model[i] = vb_pattern(seed, i);
 	memcpy(mem->bytes, mem->model, length);
-	mem->dma = ib_dma_map_single(host->device, mem->bytes, length, DMA_BIDIRECTIONAL);
-	if (ib_dma_mapping_error(host->device, mem->dma)) {
-		mem->dma = 0;
-		goto fail;
+	for (; mem->mapped < parts; mem->mapped++) {
+		u64 dma = ib_dma_map_single(host->device, mem->bytes + mem->mapped * part, part,
+					    DMA_BIDIRECTIONAL);
+
+		if (ib_dma_mapping_error(host->device, dma))
+			goto fail;
+		mem->dma[mem->mapped] = dma;
 	}
 	return mem;
 fail:
 	vb_fail(run, "no memory");
 	return NULL;
+}
+
+/* Where the device finds that place; behind the end of @mem, where it would go on. */
+u64 vb_dma(const struct vb_mem *mem, size_t at)
+{
+	size_t i = min_t(size_t, at / mem->part, mem->mapped - 1);
+
+	return mem->dma[i] + (at - i * mem->part);
 }
 
 /* What the device was asked to do. */
@@ -88,7 +111,14 @@ void vb_moved(struct vb_mem *to, size_t at, const struct vb_mem *from, size_t fr
 /* The processor is to see what the device has written. */
 void vb_look(struct vb_mem *mem, size_t at, size_t length)
 {
-	ib_dma_sync_single_for_cpu(mem->host->device, mem->dma + at, length, DMA_BIDIRECTIONAL);
+	while (length) {
+		size_t part = min(length, mem->part - at % mem->part);
+
+		ib_dma_sync_single_for_cpu(mem->host->device, vb_dma(mem, at), part,
+					   DMA_BIDIRECTIONAL);
+		at += part;
+		length -= part;
+	}
 }
 
 /* What is there is nobody's business, as after a receive that has failed. */
@@ -195,7 +225,7 @@ struct vb_mr *vb_mr(struct vb_run *run, struct ib_pd *pd, struct vb_mem *mem, u3
 		size_t page = (size_t)(first + i) * PAGE_SIZE;
 
 		sg_set_page(&mr->pages[i], virt_to_page(mem->bytes + page), part, at);
-		sg_dma_address(&mr->pages[i]) = mem->dma + page + at;
+		sg_dma_address(&mr->pages[i]) = vb_dma(mem, page + at);
 		sg_dma_len(&mr->pages[i]) = part;
 		left -= part;
 		at = 0;

@@ -39,6 +39,9 @@ struct vb_host {
 	struct ib_pd *pd;
 };
 
+/* Into how many pieces memory may be mapped. */
+#define VB_PARTS	8
+
 /*
  * Physically contiguous memory and what must be in it. The model is changed by
  * the cases, the bytes by the device, and both are compared in the end.
@@ -52,7 +55,10 @@ struct vb_mem {
 	u8 *bytes;
 	u8 *model;
 	size_t length;
-	u64 dma;
+	/* Mapped in pieces of so many bytes, which are anywhere for the device. */
+	size_t part;
+	u32 mapped;
+	u64 dma[VB_PARTS];
 };
 
 struct vb_mr {
@@ -155,6 +161,8 @@ bool vb_word(char *words, const char *name, char *to, size_t room);
 /* memory.c */
 size_t vb_mappable(struct vb_host *host);
 struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length);
+struct vb_mem *vb_mem_parts(struct vb_run *run, struct vb_host *host, size_t part, u32 parts);
+u64 vb_dma(const struct vb_mem *mem, size_t at);
 void vb_moved(struct vb_mem *to, size_t at, const struct vb_mem *from, size_t from_at,
 	      size_t length);
 void vb_look(struct vb_mem *mem, size_t at, size_t length);

@@ -9,7 +9,7 @@
 struct ib_sge vb_sge(struct vb_mem *mem, u32 offset, u32 length)
 {
 	return (struct ib_sge){
-		.addr = mem->dma + offset,
+		.addr = vb_dma(mem, offset),
 		.length = length,
 		.lkey = mem->pd->local_dma_lkey,
 	};

@@ -205,6 +205,7 @@ pub const CASES: &[Case] = &[
                 },
             );
             t.holds("the bytes", room.bytes()[..100] == bytes(9, 100));
+            t.say("received");
             goes_on(t, &s, 10, 2 * MIB);
         },
         |t| {
@@ -212,6 +213,8 @@ pub const CASES: &[Case] = &[
             write_late(t, &s);
             t.wait("offered");
             t.send_all(&s, &bytes(9, 100));
+            // A reader who wakes late would get what is behind them, too, as on TCP.
+            t.wait("received");
             send_on(t, &s, 10, 2 * MIB);
         },
     ),
