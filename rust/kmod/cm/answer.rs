@@ -206,6 +206,7 @@ impl Knock {
         let reply = Reply {
             starting_psn: random_psn(),
             reads: link.reads().meet(self.reads.begins, self.reads.answers),
+            class: sock.look(|inner| inner.options.service_class(hello.src)),
         };
         let mut failed = None;
         let answered = sock.drive(|inner| {

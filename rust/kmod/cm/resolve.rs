@@ -69,8 +69,10 @@ impl Drop for Resolver {
 /// Starts to resolve the peer of `sock`, which is `Connecting`. With
 /// `lock_sock` held.
 pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
-    let (generation, peer, source) =
-        sock.look(|inner| (inner.generation(), inner.peer, inner.local));
+    let (generation, peer, source, class) = sock.look(|inner| {
+        let class = inner.options.service_class(inner.peer.ip);
+        (inner.generation(), inner.peer, inner.local, class)
+    });
     let net = sock.net().as_ptr();
     let (dst, src) = if Addr::is_loopback(peer.ip) {
         // No device owns the loopback address: go through one of our own.
@@ -97,10 +99,19 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     // SAFETY: The namespace is alive; the origin outlives the identifier.
     let id = unsafe { ffi::sdp_rdma_create_id(net, Some(resolver_cb), context) };
     let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
+    if class != 0 {
+        // Without one, the device has a default that its administrator can choose.
+        // SAFETY: The identifier is new and ours.
+        unsafe { ffi::rdma_set_service_type(id.as_ptr(), class.into()) };
+    }
     let older = sock.look(|inner| inner.resolver.replace(Resolver { id, origin, tries }));
     drop(older);
     let mut dst = dst;
     let mut src = src;
+    if let (Some(src), Ip::V6(_)) = (src.as_mut(), peer.ip) {
+        // SAFETY: The address is one of IPv6.
+        unsafe { ffi::sdp_addr_set_class((&raw mut *src).cast(), class) };
+    }
     let src = src
         .as_mut()
         .map_or(core::ptr::null_mut(), |s| (&raw mut *s).cast());

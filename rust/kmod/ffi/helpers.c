@@ -884,6 +884,15 @@ bool sdp_v6only_by_default(struct net *net)
 #endif
 }
 
+/*
+ * The class of service with which rdma_cm asks the administrator of a subnet for a
+ * path between IPv6 addresses, where it takes no notice of rdma_set_service_type().
+ */
+void sdp_addr_set_class(struct sockaddr_in6 *addr, u8 class)
+{
+	addr->sin6_flowinfo = cpu_to_be32(class << 20);
+}
+
 u32 sdp_random_u32(void)
 {
 	return get_random_u32();

@@ -156,6 +156,7 @@ int sdp_route_source4(struct net *net, __be32 dst, int device, __be32 *src);
 bool sdp_v6only_by_default(struct net *net);
 int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
 		      struct in6_addr *src);
+void sdp_addr_set_class(struct sockaddr_in6 *addr, u8 class);
 u32 sdp_random_u32(void);
 
 /* net/netns, procfs and sysctl of one namespace: see namespace.c */
