@@ -198,6 +198,8 @@ pub(crate) struct Inner {
     pub(crate) deferred: bool,
     /// Tries that the resolution of the peer has used.
     pub(crate) resolve_tries: u32,
+    /// Hellos that the peer took for those of an old queue pair.
+    pub(crate) stale_tries: u32,
     /// What connect() does here may be done over TCP as well.
     pub(crate) has_way_out: bool,
     /// What connect() began last has come about, whatever became of it since.
@@ -248,6 +250,7 @@ impl Inner {
             patience: Patience::default(),
             deferred: false,
             resolve_tries: 0,
+            stale_tries: 0,
             has_way_out: false,
             came_about: false,
             failure: None,
@@ -779,7 +782,7 @@ impl Inner {
         }
     }
 
-    fn stop_timers(&mut self) {
+    pub(crate) fn stop_timers(&mut self) {
         self.deadlines = Deadlines::new();
         self.due = None;
     }

@@ -163,6 +163,7 @@ impl Sock {
             inner.recv.clear();
             inner.engine = None;
             inner.next_generation();
+            inner.stale_tries = 0;
             inner.phase = Phase::Connecting;
             inner.peer = peer;
             Ok::<(), Error>(())
