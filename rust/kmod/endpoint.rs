@@ -178,6 +178,8 @@ pub(crate) struct Inner {
     pub(crate) orphan: bool,
     /// Since when the connection has gone on without it; counted in `Stats::orphans`.
     orphaned: Option<Instant<Monotonic>>,
+    /// It was closed, and another socket has its addresses.
+    aside: bool,
     /// Counted in `Stats::established`.
     counted: bool,
     /// When the engine's timers run, in milliseconds since `born`.
@@ -239,6 +241,7 @@ impl Inner {
             peer_done: false,
             orphan: false,
             orphaned: None,
+            aside: false,
             counted: false,
             deadlines: Deadlines::new(),
             due: None,
@@ -451,6 +454,7 @@ impl Inner {
                     self.on_progress();
                     self.on_left(sock, &load);
                 }
+                self.end_aside();
             }
             Sent::Write(load) => {
                 engine.handle_write_completed();
@@ -777,6 +781,36 @@ impl Inner {
         if many || large {
             stats.orphans_reset.inc();
             if let Some(engine) = self.engine.as_mut() {
+                engine.abort();
+            }
+        }
+    }
+
+    /// Another socket is to have a connection of these very addresses. As with TCP, this
+    /// one does not stand in its way if its program has closed it and all that was
+    /// written is sent. What is under way arrives, whoever has the addresses: packets
+    /// find their queue pair without them.
+    pub(crate) fn stand_aside(&mut self) -> bool {
+        let unsent = self.engine.as_ref().map_or(0, Connection::unsent);
+        if !self.orphan || self.phase != Phase::Connected || unsent > 0 {
+            return false;
+        }
+        let Some(lease) = self.port.as_ref() else {
+            return false;
+        };
+        lease.stand_aside();
+        self.aside = true;
+        self.end_aside();
+        true
+    }
+
+    /// A connection that stood aside has nothing to wait for once the peer knows of its
+    /// end: whatever the peer still did would be for nobody. TCP's peer gets a reset then, as
+    /// the new connection begins.
+    fn end_aside(&mut self) {
+        let engine = self.engine.as_mut().filter(|_| self.aside);
+        if let Some(engine) = engine {
+            if errno::tcp_state(engine.state()) == ffi::TCP_FIN_WAIT2 {
                 engine.abort();
             }
         }

@@ -41,6 +41,9 @@ struct Binding {
     listening: bool,
     /// connect() has chosen the port, for this peer.
     chosen: bool,
+    /// Its program has closed the connection, and another socket may have one of the
+    /// same addresses.
+    aside: bool,
 }
 
 impl Binding {
@@ -99,16 +102,32 @@ impl Port {
         all.take_while(|(place, _)| place.peer.is_none())
     }
 
-    /// The connection of `ip` with `peer`.
-    fn connection(&self, ip: Ip, peer: (Ip, u16)) -> Option<(Place, &Binding)> {
-        let least = Place {
+    /// All connections of `ip` with `peer`: there may be closed ones, beside one that
+    /// has taken their place.
+    fn connections(
+        &self,
+        ip: Ip,
+        peer: (Ip, u16),
+    ) -> impl Iterator<Item = (Place, &Binding)> + use<'_> {
+        let mut least = Some(Place {
             peer: Some(peer),
             ip,
             id: 0,
-        };
-        let place = *self.bindings.cursor_lower_bound(&least)?.current().0;
-        let found = place.peer == Some(peer) && place.ip == ip;
-        found.then_some((place, self.bindings.get(&place)?))
+        });
+        core::iter::from_fn(move || {
+            let place = *self.bindings.cursor_lower_bound(&least?)?.current().0;
+            if place.peer != Some(peer) || place.ip != ip {
+                return None;
+            }
+            least = place.id.checked_add(1).map(|id| Place { id, ..place });
+            Some((place, self.bindings.get(&place)?))
+        })
+    }
+
+    /// The connection of `ip` with `peer` that lets no other take its place.
+    fn connection(&self, ip: Ip, peer: (Ip, u16)) -> Option<(Place, &Binding)> {
+        self.connections(ip, peer)
+            .find(|(_, binding)| !binding.aside)
     }
 }
 
@@ -245,6 +264,7 @@ impl PortTable {
                 dual,
                 listening,
                 chosen,
+                aside: false,
             };
             bindings.insert(node.into_reservation().into_node(to, binding));
         }
@@ -296,6 +316,7 @@ impl NetState {
             dual: claim.dual,
             listening: false,
             chosen: false,
+            aside: false,
         };
         table.insert(self, port, (claim.ip, None), binding)
     }
@@ -305,13 +326,14 @@ impl NetState {
     pub(crate) fn connect_port(&self, sock: &Sock, ip: Ip, peer: (Ip, u16)) -> Result<PortLease> {
         let mut table = self.ports.lock();
         let port = table.ephemeral(self, |there| {
-            there.is_none_or(|port| port.fixed == 0 && port.connection(ip, peer).is_none())
+            there.is_none_or(|port| port.fixed == 0 && port.connections(ip, peer).next().is_none())
         })?;
         let binding = Binding {
             sock: NonNull::from(sock),
             dual: false,
             listening: false,
             chosen: true,
+            aside: false,
         };
         table.insert(self, port, (ip, Some(peer)), binding)
     }
@@ -329,6 +351,7 @@ impl NetState {
             dual: false,
             listening: false,
             chosen: false,
+            aside: false,
         };
         self.ports
             .lock()
@@ -361,7 +384,7 @@ impl NetState {
 
 impl NetState {
     /// The socket that has the connection between (`ip`, `port`), which are its own,
-    /// and `peer`.
+    /// and `peer`, and lets no other take its place.
     pub(crate) fn find_connection(
         &self,
         (ip, port): (Ip, u16),
@@ -371,6 +394,16 @@ impl NetState {
         let (_, found) = table.ports.get(&port)?.connection(ip, peer)?;
         // SAFETY: A bound socket leaves the table before its memory goes.
         unsafe { SockRef::try_get(found.sock.as_ptr()) }
+    }
+
+    /// Has a closed connection between `own` and `peer` stand aside for a new one, if it
+    /// can. Without the locks of endpoints.
+    pub(crate) fn make_way(&self, own: (Ip, u16), peer: (Ip, u16)) {
+        while let Some(holder) = self.find_connection(own, peer) {
+            if !holder.drive(|inner| inner.stand_aside()) {
+                return;
+            }
+        }
     }
 }
 
@@ -446,6 +479,13 @@ impl PortLease {
         drop(table);
         self.place = to;
         Ok(())
+    }
+
+    /// Others may have a connection of the same addresses from now on.
+    pub(crate) fn stand_aside(&self) {
+        if let Some(own) = self.net().ports.lock().find(self.port, &self.place) {
+            own.aside = true;
+        }
     }
 
     /// The connection is gone; the socket is bound to `ip` as before.

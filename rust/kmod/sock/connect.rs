@@ -12,6 +12,7 @@ use crate::{
     endpoint::Phase,
     engine::types::Ip,
     ffi,
+    net::ports::PortLease,
     sock::{
         companion::MOVED,
         CallGuard,
@@ -143,6 +144,10 @@ impl Sock {
         let chosen = self.look(|inner| inner.bound_ip.then_some(inner.local.ip));
         // SAFETY: A socket's namespace is alive.
         let source = unsafe { peer.route_source(self.net().as_ptr(), chosen, self.device()) }?;
+        let port = self.look(|inner| inner.port.as_ref().map(PortLease::port));
+        if let Some(port) = port {
+            self.net().make_way((source, port), (peer.ip, peer.port));
+        }
         self.look(|inner| {
             if let Some(lease) = inner.port.as_mut() {
                 lease.connect(source, (peer.ip, peer.port))?;
