@@ -17,6 +17,7 @@ pub(crate) mod answer;
 mod passive;
 pub(crate) mod resolve;
 pub(crate) mod ticket;
+pub(crate) mod way;
 
 pub(crate) use passive::request_cb;
 

@@ -8,7 +8,10 @@ use crate::{
         Family,
         Parsed, //
     },
-    cm,
+    cm::{
+        self,
+        way::Way, //
+    },
     endpoint::Phase,
     engine::types::Ip,
     ffi,
@@ -141,12 +144,19 @@ impl Sock {
         if mismatch {
             return Err(ENETUNREACH);
         }
-        let chosen = self.look(|inner| inner.bound_ip.then_some(inner.local.ip));
-        // SAFETY: A socket's namespace is alive.
-        let source = unsafe { peer.route_source(self.net().as_ptr(), chosen, self.device()) }?;
+        let from = self.look(|inner| Addr {
+            ip: if inner.bound_ip {
+                inner.local.ip
+            } else {
+                Addr::any(family).ip
+            },
+            ..inner.local
+        });
+        let source = Way::find(self, &peer, &from)?.source;
         let port = self.look(|inner| inner.port.as_ref().map(PortLease::port));
         if let Some(port) = port {
-            self.net().make_way((source, port), (peer.ip, peer.port));
+            self.net()
+                .make_way(self, (source, port), (peer.ip, peer.port));
         }
         self.look(|inner| {
             if let Some(lease) = inner.port.as_mut() {
