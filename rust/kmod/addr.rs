@@ -9,10 +9,7 @@ use crate::{
     engine::types::Ip,
     ffi, //
 };
-use kernel::{
-    error::to_result,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 /// Smallest `sockaddr_in6`: the one of RFC 2133, without a scope id.
 const SIN6_LEN_RFC2133: usize = 24;
@@ -106,70 +103,25 @@ impl Addr {
         matches!((a, b), (Ip::V4(_), Ip::V4(_)) | (Ip::V6(_), Ip::V6(_)))
     }
 
-    /// Whether the address is one of this namespace.
+    /// Whether the address is one of this namespace, in the VRF of an interface if that
+    /// is part of one.
     ///
     /// # Safety
     ///
     /// `net` is alive.
-    pub(crate) unsafe fn is_local(&self, net: *mut ffi::net) -> bool {
+    pub(crate) unsafe fn is_local(&self, net: *mut ffi::net, device: c_int) -> bool {
         match self.ip {
             // SAFETY: By the caller's promise.
-            Ip::V4(a) => unsafe { ffi::sdp_addr_is_local4(net, u32::from_ne_bytes(a)) },
+            Ip::V4(a) => unsafe { ffi::sdp_addr_is_local4(net, u32::from_ne_bytes(a), device) },
             Ip::V6(a) => {
                 let mut in6: ffi::in6_addr = pin_init::zeroed();
                 in6.in6_u.u6_addr8 = a;
-                // SAFETY: By the caller's promise; `in6` is ours.
-                unsafe { ffi::sdp_addr_is_local6(net, &in6, self.scope as c_int) }
-            }
-        }
-    }
-
-    /// The address that this host uses toward `self`, or what TCP says when
-    /// there is no way: ENETUNREACH and its kin. `from` is the address to use
-    /// if one was chosen, and `device` the interface, or 0.
-    ///
-    /// # Safety
-    ///
-    /// `net` is alive.
-    pub(crate) unsafe fn route_source(
-        &self,
-        net: *mut ffi::net,
-        from: Option<Ip>,
-        device: i32,
-    ) -> Result<Ip> {
-        match self.ip {
-            Ip::V4(dst) => {
-                let mut src = match from {
-                    Some(Ip::V4(a)) => u32::from_ne_bytes(a),
-                    _ => 0,
+                let device = match self.scope {
+                    0 => device,
+                    scope => scope as c_int,
                 };
-                // SAFETY: By the caller's promise; the result is ours.
-                to_result(unsafe {
-                    ffi::sdp_route_source4(net, u32::from_ne_bytes(dst), device, &mut src)
-                })?;
-                Ok(Ip::V4(src.to_ne_bytes()))
-            }
-            Ip::V6(dst) => {
-                let mut to: ffi::in6_addr = pin_init::zeroed();
-                let mut src: ffi::in6_addr = pin_init::zeroed();
-                to.in6_u.u6_addr8 = dst;
-                if let Some(Ip::V6(a)) = from {
-                    src.in6_u.u6_addr8 = a;
-                }
-                // SAFETY: As above; every view of the union is plain bytes.
-                unsafe {
-                    to_result(ffi::sdp_route_source6(
-                        net,
-                        &to,
-                        if self.scope != 0 {
-                            self.scope as c_int
-                        } else {
-                            device
-                        },
-                        &mut src,
-                    ))?;
-                    Ok(Ip::V6(src.in6_u.u6_addr8))
-                }
+                // SAFETY: By the caller's promise; `in6` is ours.
+                unsafe { ffi::sdp_addr_is_local6(net, &in6, device) }
             }
         }
     }

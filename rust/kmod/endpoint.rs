@@ -178,6 +178,8 @@ pub(crate) struct Inner {
     pub(crate) orphan: bool,
     /// Since when the connection has gone on without it; counted in `Stats::orphans`.
     orphaned: Option<Instant<Monotonic>>,
+    /// It was closed, and another socket has its addresses.
+    aside: bool,
     /// Counted in `Stats::established`.
     counted: bool,
     /// When the engine's timers run, in milliseconds since `born`.
@@ -198,6 +200,8 @@ pub(crate) struct Inner {
     pub(crate) deferred: bool,
     /// Tries that the resolution of the peer has used.
     pub(crate) resolve_tries: u32,
+    /// Hellos that the peer took for those of an old queue pair.
+    pub(crate) stale_tries: u32,
     /// What connect() does here may be done over TCP as well.
     pub(crate) has_way_out: bool,
     /// What connect() began last has come about, whatever became of it since.
@@ -237,6 +241,7 @@ impl Inner {
             peer_done: false,
             orphan: false,
             orphaned: None,
+            aside: false,
             counted: false,
             deadlines: Deadlines::new(),
             due: None,
@@ -248,6 +253,7 @@ impl Inner {
             patience: Patience::default(),
             deferred: false,
             resolve_tries: 0,
+            stale_tries: 0,
             has_way_out: false,
             came_about: false,
             failure: None,
@@ -448,6 +454,7 @@ impl Inner {
                     self.on_progress();
                     self.on_left(sock, &load);
                 }
+                self.end_aside();
             }
             Sent::Write(load) => {
                 engine.handle_write_completed();
@@ -779,7 +786,37 @@ impl Inner {
         }
     }
 
-    fn stop_timers(&mut self) {
+    /// Another socket is to have a connection of these very addresses. As with TCP, this
+    /// one does not stand in its way if its program has closed it and all that was
+    /// written is sent. What is under way arrives, whoever has the addresses: packets
+    /// find their queue pair without them.
+    pub(crate) fn stand_aside(&mut self) -> bool {
+        let unsent = self.engine.as_ref().map_or(0, Connection::unsent);
+        if !self.orphan || self.phase != Phase::Connected || unsent > 0 {
+            return false;
+        }
+        let Some(lease) = self.port.as_ref() else {
+            return false;
+        };
+        lease.stand_aside();
+        self.aside = true;
+        self.end_aside();
+        true
+    }
+
+    /// A connection that stood aside has nothing to wait for once the peer knows of its
+    /// end: whatever the peer still did would be for nobody. TCP's peer gets a reset then, as
+    /// the new connection begins.
+    fn end_aside(&mut self) {
+        let engine = self.engine.as_mut().filter(|_| self.aside);
+        if let Some(engine) = engine {
+            if errno::tcp_state(engine.state()) == ffi::TCP_FIN_WAIT2 {
+                engine.abort();
+            }
+        }
+    }
+
+    pub(crate) fn stop_timers(&mut self) {
         self.deadlines = Deadlines::new();
         self.due = None;
     }

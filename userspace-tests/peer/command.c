@@ -155,6 +155,15 @@ static int run_reject(struct peer *peer, char **arguments)
 	return err ?: peer_reject(peer, reason);
 }
 
+/* turn-away REASON */
+static int run_turn_away(struct peer *peer, char **arguments)
+{
+	u64 reason;
+	int err = next_number(arguments, U16_MAX, &reason);
+
+	return err ?: peer_turn_away(peer, reason);
+}
+
 /* rtu */
 static int run_rtu(struct peer *peer, char **arguments)
 {
@@ -309,6 +318,7 @@ static const struct command commands[] = {
 	{ "listen", run_listen },
 	{ "reply", run_reply },
 	{ "reject", run_reject },
+	{ "turn-away", run_turn_away },
 	{ "rtu", run_rtu },
 	{ "dreq", run_dreq },
 	{ "drep", run_drep },

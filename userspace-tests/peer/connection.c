@@ -116,6 +116,7 @@ static int listener_event(struct ib_cm_id *id, const struct ib_cm_event *event)
 	} else {
 		peer_report(peer, "reads %u %u", event->param.req_rcvd.responder_resources,
 			    event->param.req_rcvd.initiator_depth);
+		peer_report(peer, "from %u", event->param.req_rcvd.remote_qpn);
 		peer_report_copy(peer, "req", event->private_data, IB_CM_REQ_PRIVATE_DATA_SIZE);
 	}
 	peer_put(peer);
@@ -311,6 +312,19 @@ int peer_reject(struct peer *peer, u32 reason)
 	struct ib_cm_id *cm = READ_ONCE(peer->cm);
 
 	return cm ? ib_send_cm_rej(cm, reason, NULL, 0, NULL, 0) : -ENOTCONN;
+}
+
+/* The place is free before the REJ is out, as another REQ may be the answer to that. */
+int peer_turn_away(struct peer *peer, u32 reason)
+{
+	struct ib_cm_id *cm = xchg(&peer->cm, NULL);
+	int err;
+
+	if (!cm)
+		return -ENOTCONN;
+	err = ib_send_cm_rej(cm, reason, NULL, 0, NULL, 0);
+	ib_destroy_cm_id(cm);
+	return err;
 }
 
 int peer_rtu(struct peer *peer)

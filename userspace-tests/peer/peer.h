@@ -129,6 +129,7 @@ int peer_sidr(struct peer *peer, struct sockaddr_storage *from, struct sockaddr_
 int peer_listen(struct peer *peer, struct sockaddr_storage *address, u16 port);
 int peer_reply(struct peer *peer, const u8 *data, size_t length);
 int peer_reject(struct peer *peer, u32 reason);
+int peer_turn_away(struct peer *peer, u32 reason);
 int peer_rtu(struct peer *peer);
 int peer_dreq(struct peer *peer);
 int peer_drep(struct peer *peer);

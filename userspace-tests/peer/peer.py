@@ -67,6 +67,7 @@ class Rejected(IntEnum):
 
     TIMEOUT = 4
     INVALID_SERVICE_ID = 8
+    STALE_CONNECTION = 10
     CONSUMER_DEFINED = 28
 
 
@@ -141,6 +142,10 @@ class Peer:
     def reject(self, reason: int = Rejected.CONSUMER_DEFINED) -> None:
         """Answer the REQ, or the REP, by a REJ."""
         self.command("reject", reason)
+
+    def turn_away(self, reason: int) -> None:
+        """Answer the REQ by a REJ, and wait for another one."""
+        self.command("turn-away", reason)
 
     def rtu(self) -> None:
         """Answer the REP."""

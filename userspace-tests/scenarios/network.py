@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import subprocess
 import time
@@ -125,7 +126,7 @@ def _gids(device: str) -> set[str]:
     table = Path(f"/sys/class/infiniband/{device}/ports/1/gids")
     found = set()
     # The table has a thousand entries; those in use come first.
-    for index in range(6):
+    for index in range(12):
         with contextlib.suppress(OSError):
             found.add((table / str(index)).read_text().strip())
     return found
@@ -296,6 +297,56 @@ def make_hosts(left: End, right: End) -> None:
         receive_in_order(end)
         emulate(end)
         add(end)
+
+
+@contextlib.contextmanager
+def another_link(left: End, right: End) -> Iterator[None]:
+    """Hosts that are there are joined by one more link, with devices of its own."""
+    command(
+        "ip",
+        "-batch",
+        "-",
+        text=f"link add {left.link} address {left.hardware} mtu 4400 netns {left.host} type veth "
+        f"peer name {right.link} address {right.hardware} mtu 4400 netns {right.host}\n",
+    )
+    try:
+        for end, peer in ((left, right), (right, left)):
+            command("ip", "-n", end.host, "-batch", "-", text=_address_lines(end, peer))
+        for end in (left, right):
+            emulate(end)
+            add(end)
+        yield
+    finally:
+        for end in (left, right):
+            if exists(end.device):
+                remove(end.device)
+        command("ip", "-n", left.host, "link", "del", left.link)
+
+
+@contextlib.contextmanager
+def configured(host: str, *lines: str) -> Iterator[None]:
+    """Something is added with ip(8), and deleted afterwards, the last first."""
+    done: list[str] = []
+    try:
+        for line in lines:
+            command("ip", "-n", host, *line.split())
+            done.append(line)
+        yield
+    finally:
+        for line in reversed(done):
+            command("ip", "-n", host, *line.replace(" add ", " del ").split())
+
+
+def await_address(end: End, address: str) -> None:
+    """Wait until the device is known by one more address of the host's."""
+    bytes_of = ipaddress.ip_address(address).packed
+    digits = bytes_of.rjust(6, b"\xff").rjust(16, b"\0").hex()
+    wanted = ":".join(digits[at : at + 4] for at in range(0, 32, 4))
+    limits.until(
+        f"{address} among the GIDs of {end.device}",
+        limits.seconds(10),
+        lambda: wanted in _gids(end.device),
+    )
 
 
 def repair() -> None:

@@ -3,6 +3,7 @@
 //! The active side: Hello out, HelloAck in.
 
 use crate::{
+    alarm::Alarm,
     cm::{
         config,
         connection_cb,
@@ -42,6 +43,11 @@ use kernel::{
 /// Waits of the CM: 4.096 us << 18, about one second a try.
 const CM_RESPONSE_TIMEOUT: u8 = 18;
 const CM_RETRIES: u8 = 15;
+
+/// How often a peer may take a queue pair for one that it has already, and the first
+/// pause after that; each one is twice as long as the one before.
+const STALE_TRIES: u32 = 6;
+const STALE_MS: u32 = 20;
 
 /// The route is known: makes the link and sends the Hello.
 ///
@@ -194,6 +200,25 @@ impl Inner {
             }
             _ => self.fail_connect(sock, ECONNREFUSED),
         }
+    }
+
+    /// The peer has turned the Hello away, as it has a connection with a queue pair of
+    /// that number: one from before this host, or its device, began anew, of which nothing is known
+    /// here. It ends that one now, and another queue pair has another number.
+    pub(super) fn asks_anew(&mut self, sock: &Sock) -> bool {
+        if self.stale_tries >= STALE_TRIES {
+            return false;
+        }
+        sock.net().stats.stale_retries.inc();
+        self.retire_link(sock);
+        self.engine = None;
+        self.stop_timers();
+        // What the old identifier still has to say is for nobody.
+        self.next_generation();
+        self.resolve_tries = 1;
+        sock.set_alarm(Alarm::Engine, STALE_MS << self.stale_tries);
+        self.stale_tries = self.stale_tries.saturating_add(1);
+        true
     }
 
     /// connect() has failed. Where TCP may take its place nobody is told: until

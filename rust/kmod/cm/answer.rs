@@ -117,7 +117,7 @@ impl Knock {
         device: Arc<Device>,
         listener: &SockRef,
         hello: Hello,
-        (port, device_index): (u16, c_int),
+        (port, device_index, vrf): (u16, c_int, c_int),
         reads: PeerReads,
     ) -> Result {
         let id = NonNull::new(id).ok_or(EINVAL)?;
@@ -134,7 +134,10 @@ impl Knock {
         // SAFETY: The listener keeps the namespace alive.
         let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family) }?;
         // SAFETY: Both are valid sockets.
-        unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
+        unsafe {
+            ffi::sdp_sock_inherit(sock.sk(), listener.sk());
+            ffi::sdp_sock_enter_vrf(sock.sk(), vrf);
+        }
         let scope = |ip| {
             if Addr::is_link_local(ip) {
                 u32::try_from(device_index).unwrap_or(0)
@@ -206,6 +209,7 @@ impl Knock {
         let reply = Reply {
             starting_psn: random_psn(),
             reads: link.reads().meet(self.reads.begins, self.reads.answers),
+            class: sock.look(|inner| inner.options.service_class(hello.src)),
         };
         let mut failed = None;
         let answered = sock.drive(|inner| {

@@ -17,6 +17,7 @@ pub(crate) mod answer;
 mod passive;
 pub(crate) mod resolve;
 pub(crate) mod ticket;
+pub(crate) mod way;
 
 pub(crate) use passive::request_cb;
 
@@ -307,6 +308,10 @@ impl Inner {
     /// REJ, of our Hello or of our HelloAck.
     fn on_rejected(&mut self, sock: &Sock, reason: ffi::ib_cm_rej_reason) {
         if self.phase == Phase::Connecting {
+            let stale = reason == ffi::ib_cm_rej_reason_IB_CM_REJ_STALE_CONN;
+            if stale && self.asks_anew(sock) {
+                return;
+            }
             let error = match reason {
                 // The peer's CM gave up to wait for its SDP.
                 ffi::ib_cm_rej_reason_IB_CM_REJ_TIMEOUT => ETIMEDOUT,

@@ -29,7 +29,10 @@ use crate::{
     },
     ffi,
     link::MAX_PAYLOAD,
-    net::NetState, //
+    net::{
+        ports::Arrival,
+        NetState, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::prelude::*;
@@ -130,17 +133,18 @@ unsafe fn incoming(
             return Err(Refusal::Refuse);
         }
     };
-    // SAFETY: Valid request of a connection.
-    let honest = unsafe { addresses_are_honest(id, event, &hello, port, state, device_index) };
     // To TCP, too, what comes from this host to another of its addresses has
     // come by the interface of that address.
     let arrival = if Addr::is_loopback(hello.dst) {
-        LOOPBACK_INDEX
+        Arrival::new(state, LOOPBACK_INDEX)
     } else {
-        device_index
+        Arrival::new(state, device_index)
     };
+    // SAFETY: Valid request of a connection.
+    let honest =
+        unsafe { addresses_are_honest(id, event, &hello, port, state, (device_index, &arrival)) };
     let listener = honest
-        .then(|| state.find_listener((hello.dst, port), arrival, (hello.src, hello.local_port)))
+        .then(|| state.find_listener((hello.dst, port), &arrival, (hello.src, hello.local_port)))
         .flatten();
     let Some(listener) = listener else {
         state.stats.hellos_refused.inc();
@@ -181,7 +185,8 @@ unsafe fn incoming(
             begins: req.responder_resources,
             answers: req.initiator_depth,
         };
-        Knock::take(id, device, &listener, hello, (port, device_index), reads)
+        let way = (port, device_index, arrival.vrf());
+        Knock::take(id, device, &listener, hello, way, reads)
     };
     if taken.is_err() {
         dismiss(&listener);
@@ -196,14 +201,14 @@ unsafe fn incoming(
 ///
 /// # Safety
 ///
-/// `event` is a connection request that came with `id` by the interface `device`.
+/// `event` is a connection request that came with `id`, by the interface `device`.
 unsafe fn addresses_are_honest(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
     hello: &Hello,
     port: u16,
     state: &NetState,
-    device: c_int,
+    (device, arrival): (c_int, &Arrival),
 ) -> bool {
     // SAFETY: By the caller's promise.
     let (gid, number) = unsafe {
@@ -215,8 +220,9 @@ unsafe fn addresses_are_honest(
         port: 0,
         scope: 0,
     };
+    let domain = if arrival.vrf() != 0 { device } else { 0 };
     // SAFETY: The namespace is alive.
-    let is_local = |ip| unsafe { anonymous(ip).is_local(state.as_ptr()) };
+    let is_local = |ip| unsafe { anonymous(ip).is_local(state.as_ptr(), domain) };
     if !is_local(hello.dst) {
         return false;
     }
@@ -224,7 +230,7 @@ unsafe fn addresses_are_honest(
         // Both GIDs stand in the message, which anybody on the fabric can write: that
         // it is from this host is known by the socket here that has sent it.
         let own = (hello.src, hello.local_port);
-        let connecting = state.find_connection(own, (hello.dst, port));
+        let connecting = state.find_connection(own, (hello.dst, port), arrival.space());
         return connecting.is_some_and(|sock| sock.look(|inner| inner.asks_from(number)));
     }
     // On RoCE a GID is an address. InfiniBand GIDs say nothing about it.

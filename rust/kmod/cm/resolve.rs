@@ -7,7 +7,8 @@ use crate::{
     alarm::Alarm,
     cm::{
         active,
-        sockaddr, //
+        sockaddr,
+        way::Way, //
     },
     devices,
     endpoint::{
@@ -44,6 +45,8 @@ pub(crate) struct Resolver {
     id: NonNull<ffi::rdma_cm_id>,
     origin: KBox<Origin>,
     tries: u32,
+    /// What is resolved is the next hop, and not the peer.
+    through: bool,
 }
 
 // SAFETY: The identifier may be used from any thread.
@@ -69,9 +72,13 @@ impl Drop for Resolver {
 /// Starts to resolve the peer of `sock`, which is `Connecting`. With
 /// `lock_sock` held.
 pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
-    let (generation, peer, source) =
-        sock.look(|inner| (inner.generation(), inner.peer, inner.local));
+    let (generation, peer, source, class) = sock.look(|inner| {
+        let class = inner.options.service_class(inner.peer.ip);
+        (inner.generation(), inner.peer, inner.local, class)
+    });
     let net = sock.net().as_ptr();
+    let mut device = 0;
+    let mut through = false;
     let (dst, src) = if Addr::is_loopback(peer.ip) {
         // No device owns the loopback address: go through one of our own.
         let family = match peer.ip {
@@ -83,7 +90,11 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
         (own, None)
     } else {
         let anonymous = |addr: Addr| sockaddr(&Addr { port: 0, ..addr });
-        (anonymous(peer), Some(anonymous(source)))
+        let way = Way::find(sock, &peer, &source)?;
+        device = way.device;
+        through = way.next.is_some();
+        let to = way.next.unwrap_or_else(|| anonymous(peer));
+        (to, Some(anonymous(source)))
     };
 
     let origin = KBox::new(
@@ -97,10 +108,27 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     // SAFETY: The namespace is alive; the origin outlives the identifier.
     let id = unsafe { ffi::sdp_rdma_create_id(net, Some(resolver_cb), context) };
     let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
-    let older = sock.look(|inner| inner.resolver.replace(Resolver { id, origin, tries }));
+    if class != 0 {
+        // Without one, the device has a default that its administrator can choose.
+        // SAFETY: The identifier is new and ours.
+        unsafe { ffi::rdma_set_service_type(id.as_ptr(), class.into()) };
+    }
+    // SAFETY: As above.
+    unsafe { ffi::sdp_way_set_device(id.as_ptr(), device) };
+    let resolver = Resolver {
+        id,
+        origin,
+        tries,
+        through,
+    };
+    let older = sock.look(|inner| inner.resolver.replace(resolver));
     drop(older);
     let mut dst = dst;
     let mut src = src;
+    if let (Some(src), Ip::V6(_)) = (src.as_mut(), peer.ip) {
+        // SAFETY: The address is one of IPv6.
+        unsafe { ffi::sdp_addr_set_class((&raw mut *src).cast(), class) };
+    }
     let src = src
         .as_mut()
         .map_or(core::ptr::null_mut(), |s| (&raw mut *s).cast());
@@ -282,9 +310,15 @@ unsafe fn route(sock: &Sock, id: *mut ffi::rdma_cm_id) -> Result {
     // SAFETY: By the caller's promise.
     unsafe {
         let net = sock.net().as_ptr();
+        let (peer, through) = sock.look(|inner| {
+            let resolver = inner.resolver.as_ref();
+            (inner.peer, resolver.is_some_and(|r| r.through))
+        });
+        if through {
+            ffi::sdp_way_set_peer(id, &sockaddr(&Addr { port: 0, ..peer }));
+        }
         // Within the host any device will do.
-        let peer = sock.look(|inner| inner.peer);
-        let device = if Addr::is_loopback(peer.ip) || peer.is_local(net) {
+        let device = if Addr::is_loopback(peer.ip) || peer.is_local(net, sock.device()) {
             0
         } else {
             sock.device()

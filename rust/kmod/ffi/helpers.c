@@ -28,6 +28,7 @@
 #include <net/ip_fib.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
+#include <net/l3mdev.h>
 #include <net/netns/generic.h>
 #include <net/route.h>
 #include <rdma/ib_addr.h>
@@ -819,9 +820,13 @@ bool sdp_may_bind_low_port(struct net *net, unsigned short port)
 	       ns_capable(net->user_ns, CAP_NET_BIND_SERVICE);
 }
 
-bool sdp_addr_is_local4(struct net *net, __be32 addr)
+/* In the VRF of an interface, or outside of all. */
+bool sdp_addr_is_local4(struct net *net, __be32 addr, int device)
 {
-	return inet_addr_type(net, addr) == RTN_LOCAL;
+	u32 table = device ? l3mdev_fib_table_by_index(net, device) : 0;
+
+	return inet_addr_type_table(net, addr, table ?: RT_TABLE_LOCAL) ==
+	       RTN_LOCAL;
 }
 
 bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
@@ -838,41 +843,185 @@ bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
 	return local;
 }
 
-int sdp_route_source4(struct net *net, __be32 dst, int device, __be32 *src)
+/* The VRF that an interface is, or is a part of; 0 for none. */
+int sdp_vrf_of(struct net *net, int device)
 {
+	return l3mdev_master_ifindex_by_index(net, device);
+}
+
+/* Whether sockets that are in no VRF serve all of them: net.ipv4.tcp_l3mdev_accept. */
+bool sdp_vrfs_are_open(struct net *net)
+{
+#ifdef CONFIG_NET_L3_MASTER_DEV
+	return READ_ONCE(net->ipv4.sysctl_tcp_l3mdev_accept);
+#else
+	return true;
+#endif
+}
+
+/* The VRF whose ports the socket uses; 0 for those that all have in common. */
+int sdp_sock_vrf(const struct sock *sk)
+{
+	return inet_sk_bound_l3mdev(sk);
+}
+
+/* As inet_request_bound_dev_if(): what was accepted stays where it came in. */
+void sdp_sock_enter_vrf(struct sock *sk, int vrf)
+{
+	if (!sk->sk_bound_dev_if)
+		sk->sk_bound_dev_if = vrf;
+}
+
+static bool has_address4(const struct net_device *dev, __be32 addr)
+{
+	struct in_device *in_dev = __in_dev_get_rcu(dev);
+	const struct in_ifaddr *ifa;
+
+	if (in_dev)
+		in_dev_for_each_ifa_rcu(ifa, in_dev)
+			if (ifa->ifa_local == addr)
+				return true;
+	return false;
+}
+
+/*
+ * The way of TCP, by all that rules may look at: mark, user, ports, class of service.
+ * rdma_cm asks once more, by addresses and interface alone, so that it is told the
+ * interface, and the next hop where it would choose another one.
+ */
+static int find_way4(const struct sock *sk, u8 class,
+		     const struct sockaddr_in *dst, struct sockaddr_in *src,
+		     struct sdp_way *way)
+{
+	struct sockaddr_in *next = (struct sockaddr_in *)&way->next;
+	struct net *net = sock_net(sk);
 	struct flowi4 fl4 = {
-		.daddr = dst,
-		.saddr = *src,
-		.flowi4_oif = device,
+		.daddr = dst->sin_addr.s_addr,
+		.saddr = src->sin_addr.s_addr,
+		.flowi4_oif = READ_ONCE(sk->sk_bound_dev_if),
+		.flowi4_mark = READ_ONCE(sk->sk_mark),
+		.flowi4_uid = sk_uid(sk),
+		.flowi4_dscp = inet_dsfield_to_dscp(class),
+		.flowi4_scope = sock_flag(sk, SOCK_LOCALROUTE) ?
+				RT_SCOPE_LINK : RT_SCOPE_UNIVERSE,
 		.flowi4_proto = IPPROTO_TCP,
+		.fl4_dport = dst->sin_port,
+		.fl4_sport = src->sin_port,
 	};
-	struct rtable *rt = ip_route_output_key(net, &fl4);
-	bool group;
+	struct rtable *rt = ip_route_output_key(net, &fl4), *other;
+	__be32 gateway = 0;
+	int err = 0;
 
 	if (IS_ERR(rt))
 		return PTR_ERR(rt);
-	group = rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST);
+	if (rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST)) {
+		err = -ENETUNREACH;
+		goto put;
+	}
+	src->sin_addr.s_addr = fl4.saddr;
+	if (rt->rt_type == RTN_LOCAL)
+		goto put;
+	rcu_read_lock();
+	if (has_address4(rt->dst.dev, fl4.saddr))
+		way->device = rt->dst.dev->ifindex;
+	rcu_read_unlock();
+	if (rt->rt_uses_gateway && rt->rt_gw_family == AF_INET &&
+	    rt->dst.dev->type != ARPHRD_INFINIBAND)
+		gateway = rt->rt_gw4;
+	if (!way->device || !gateway)
+		goto put;
+	fl4 = (struct flowi4){
+		.daddr = dst->sin_addr.s_addr,
+		.saddr = fl4.saddr,
+		.flowi4_oif = way->device,
+	};
+	other = ip_route_output_key(net, &fl4);
+	if (IS_ERR(other) || !other->rt_uses_gateway ||
+	    other->rt_gw_family != AF_INET || other->rt_gw4 != gateway) {
+		way->through = true;
+		next->sin_family = AF_INET;
+		next->sin_addr.s_addr = gateway;
+	}
+	if (!IS_ERR(other))
+		ip_rt_put(other);
+put:
 	ip_rt_put(rt);
-	*src = fl4.saddr;
-	return group ? -ENETUNREACH : 0;
+	return err;
 }
 
-int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
-		      struct in6_addr *src)
+#if IS_ENABLED(CONFIG_IPV6)
+static int find_way6(const struct sock *sk, const struct sockaddr_in6 *dst,
+		     struct sockaddr_in6 *src, struct sdp_way *way)
 {
+	struct sockaddr_in6 *next = (struct sockaddr_in6 *)&way->next;
+	struct net *net = sock_net(sk);
 	struct flowi6 fl6 = {
-		.daddr = *dst,
-		.saddr = *src,
-		.flowi6_oif = ifindex,
+		.daddr = dst->sin6_addr,
+		.saddr = src->sin6_addr,
+		.flowi6_oif = dst->sin6_scope_id ?:
+			      READ_ONCE(sk->sk_bound_dev_if),
+		.flowi6_mark = READ_ONCE(sk->sk_mark),
+		.flowi6_uid = sk_uid(sk),
 		.flowi6_proto = IPPROTO_TCP,
+		.fl6_dport = dst->sin6_port,
+		.fl6_sport = src->sin6_port,
 	};
 	struct dst_entry *entry = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+	struct dst_entry *other;
+	const struct rt6_info *rt;
+	bool has_gateway = false;
 
 	if (IS_ERR(entry))
 		return PTR_ERR(entry);
+	src->sin6_addr = fl6.saddr;
+	rt = dst_rt6_info(entry);
+	if (!(rt->rt6i_flags & RTF_LOCAL)) {
+		if (ipv6_chk_addr(net, &fl6.saddr, entry->dev, 1))
+			way->device = entry->dev->ifindex;
+		has_gateway = rt->rt6i_flags & RTF_GATEWAY &&
+			      entry->dev->type != ARPHRD_INFINIBAND;
+	}
+	if (way->device && has_gateway) {
+		fl6 = (struct flowi6){
+			.daddr = dst->sin6_addr,
+			.saddr = fl6.saddr,
+			.flowi6_oif = way->device,
+		};
+		other = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+		if (IS_ERR(other) ||
+		    !ipv6_addr_equal(&dst_rt6_info(other)->rt6i_gateway,
+				     &rt->rt6i_gateway)) {
+			way->through = true;
+			next->sin6_family = AF_INET6;
+			next->sin6_addr = rt->rt6i_gateway;
+			next->sin6_scope_id = way->device;
+		}
+		if (!IS_ERR(other))
+			dst_release(other);
+	}
 	dst_release(entry);
-	*src = fl6.saddr;
 	return 0;
+}
+#endif
+
+/*
+ * The way from @src, of which unknown parts are zeros and the address is filled in, to
+ * @dst.
+ */
+int sdp_find_way(const struct sock *sk, u8 class,
+		 const struct sockaddr_storage *dst,
+		 struct sockaddr_storage *src, struct sdp_way *way)
+{
+	memset(way, 0, sizeof(*way));
+	if (dst->ss_family == AF_INET)
+		return find_way4(sk, class, (const struct sockaddr_in *)dst,
+				 (struct sockaddr_in *)src, way);
+#if IS_ENABLED(CONFIG_IPV6)
+	return find_way6(sk, (const struct sockaddr_in6 *)dst,
+			 (struct sockaddr_in6 *)src, way);
+#else
+	return -ENETUNREACH;
+#endif
 }
 
 bool sdp_v6only_by_default(struct net *net)
@@ -882,6 +1031,15 @@ bool sdp_v6only_by_default(struct net *net)
 #else
 	return false;
 #endif
+}
+
+/*
+ * The class of service with which rdma_cm asks the administrator of a subnet for a
+ * path between IPv6 addresses, where it takes no notice of rdma_set_service_type().
+ */
+void sdp_addr_set_class(struct sockaddr_in6 *addr, u8 class)
+{
+	addr->sin6_flowinfo = cpu_to_be32(class << 20);
 }
 
 u32 sdp_random_u32(void)
@@ -998,14 +1156,34 @@ static bool gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
 	rcu_read_lock();
 	ndev = rdma_read_gid_attr_ndev_rcu(attr);
 	in = !IS_ERR(ndev) && net_eq(dev_net(ndev), net) &&
-	     (!device || ndev->ifindex == device);
+	     (!device || ndev->ifindex == device ||
+	      l3mdev_master_ifindex_rcu(ndev) == device);
 	rcu_read_unlock();
 	return in;
 }
 
+/* The interface by which @id is to go to its peer, before it has a source. */
+void sdp_way_set_device(struct rdma_cm_id *id, int device)
+{
+	id->route.addr.dev_addr.bound_dev_if = device;
+}
+
+/*
+ * The hardware address that @id has found is that of the next hop to @peer, as on a
+ * route with a gateway.
+ */
+void sdp_way_set_peer(struct rdma_cm_id *id, const struct sockaddr_storage *peer)
+{
+	struct rdma_addr *addr = &id->route.addr;
+
+	addr->dst_addr = *peer;
+	addr->dev_addr.network = peer->ss_family == AF_INET ?
+				 RDMA_NETWORK_IPV4 : RDMA_NETWORK_IPV6;
+}
+
 /*
  * Whether the way that @id has found leads out of @net, by the interface @device
- * if not 0. On RoCE the GID says so. On InfiniBand GIDs have no interface; there
+ * or one of the VRF @device, if not 0. On RoCE the GID says so. On InfiniBand GIDs have no interface; there
  * rdma_cm has looked in the namespace of @id, and the interface is the one whose
  * hardware address it took.
  */
@@ -1015,7 +1193,8 @@ bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device)
 
 	if (rdma_protocol_ib(id->device, id->port_num))
 		return net_eq(addr->net, net) && addr->bound_dev_if &&
-		       (!device || addr->bound_dev_if == device);
+		       (!device || addr->bound_dev_if == device ||
+			sdp_vrf_of(net, addr->bound_dev_if) == device);
 	return addr->sgid_attr && gid_attr_in_net(addr->sgid_attr, net, device);
 }
 

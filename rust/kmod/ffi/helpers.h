@@ -149,13 +149,25 @@ void *sdp_net_generic(struct net *net, unsigned int id);
 void sdp_local_port_range(struct net *net, int *low, int *high);
 bool sdp_port_is_reserved(struct net *net, unsigned short port);
 bool sdp_may_bind_low_port(struct net *net, unsigned short port);
-bool sdp_addr_is_local4(struct net *net, __be32 addr);
+bool sdp_addr_is_local4(struct net *net, __be32 addr, int device);
 bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
 			int ifindex);
-int sdp_route_source4(struct net *net, __be32 dst, int device, __be32 *src);
 bool sdp_v6only_by_default(struct net *net);
-int sdp_route_source6(struct net *net, const struct in6_addr *dst, int ifindex,
-		      struct in6_addr *src);
+int sdp_vrf_of(struct net *net, int device);
+bool sdp_vrfs_are_open(struct net *net);
+int sdp_sock_vrf(const struct sock *sk);
+void sdp_sock_enter_vrf(struct sock *sk, int vrf);
+struct sdp_way {
+	/* The interface, or 0 where rdma_cm is to find one by the address. */
+	int device;
+	/* rdma_cm by itself would go by another next hop than this one. */
+	bool through;
+	struct __kernel_sockaddr_storage next;
+};
+int sdp_find_way(const struct sock *sk, u8 class,
+		 const struct __kernel_sockaddr_storage *dst,
+		 struct __kernel_sockaddr_storage *src, struct sdp_way *way);
+void sdp_addr_set_class(struct sockaddr_in6 *addr, u8 class);
 u32 sdp_random_u32(void);
 
 /* net/netns, procfs and sysctl of one namespace: see namespace.c */
@@ -278,6 +290,9 @@ int sdp_device_local_address(struct ib_device *device, struct net *net,
 			     int family, struct sockaddr_storage *out);
 bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
 		     const struct sockaddr *peer);
+void sdp_way_set_device(struct rdma_cm_id *id, int device);
+void sdp_way_set_peer(struct rdma_cm_id *id,
+		      const struct __kernel_sockaddr_storage *peer);
 bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device);
 
 #endif /* SDP_FFI_HELPERS_H */

@@ -41,6 +41,9 @@ struct Binding {
     listening: bool,
     /// connect() has chosen the port, for this peer.
     chosen: bool,
+    /// Its program has closed the connection, and another socket may have one of the
+    /// same addresses.
+    aside: bool,
 }
 
 impl Binding {
@@ -69,11 +72,11 @@ impl Binding {
         own == ip
     }
 
-    /// How well a connection to `ip` that came in by `device` fits, higher is
-    /// better. It is at `own`.
-    fn fit(&self, own: Ip, ip: Ip, device: i32) -> Option<u8> {
+    /// How well a connection to `ip` that came in so fits, higher is better. It is at
+    /// `own`.
+    fn fit(&self, own: Ip, ip: Ip, arrival: &Arrival) -> Option<u8> {
         let bound_to = self.terms().device;
-        if bound_to != 0 && bound_to != device {
+        if !arrival.is_for(bound_to) {
             return None;
         }
         let bound = u8::from(bound_to != 0);
@@ -82,6 +85,51 @@ impl Binding {
         }
         let any = Addr::is_any(own) && (self.dual || Addr::same_family(own, ip));
         any.then_some(bound)
+    }
+}
+
+/// The interface that a connection has come in by.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival {
+    device: i32,
+    /// The VRF that it is part of, or 0.
+    vrf: i32,
+    /// Who is bound to no interface takes connections of VRFs as well.
+    open: bool,
+}
+
+impl Arrival {
+    pub(crate) fn new(state: &NetState, device: i32) -> Self {
+        // SAFETY: The namespace is alive.
+        unsafe {
+            Self {
+                device,
+                vrf: ffi::sdp_vrf_of(state.as_ptr(), device),
+                open: ffi::sdp_vrfs_are_open(state.as_ptr()),
+            }
+        }
+    }
+
+    /// The VRF, or 0.
+    pub(crate) fn vrf(&self) -> i32 {
+        self.vrf
+    }
+
+    /// The VRF whose ports are meant; 0 for those that all have in common.
+    pub(crate) fn space(&self) -> i32 {
+        if self.open {
+            0
+        } else {
+            self.vrf
+        }
+    }
+
+    /// As `inet_bound_dev_eq()`.
+    fn is_for(&self, bound_to: i32) -> bool {
+        match bound_to {
+            0 => self.vrf == 0 || self.open,
+            _ => bound_to == self.device || bound_to == self.vrf,
+        }
     }
 }
 
@@ -99,16 +147,32 @@ impl Port {
         all.take_while(|(place, _)| place.peer.is_none())
     }
 
-    /// The connection of `ip` with `peer`.
-    fn connection(&self, ip: Ip, peer: (Ip, u16)) -> Option<(Place, &Binding)> {
-        let least = Place {
+    /// All connections of `ip` with `peer`: there may be closed ones, beside one that
+    /// has taken their place.
+    fn connections(
+        &self,
+        ip: Ip,
+        peer: (Ip, u16),
+    ) -> impl Iterator<Item = (Place, &Binding)> + use<'_> {
+        let mut least = Some(Place {
             peer: Some(peer),
             ip,
             id: 0,
-        };
-        let place = *self.bindings.cursor_lower_bound(&least)?.current().0;
-        let found = place.peer == Some(peer) && place.ip == ip;
-        found.then_some((place, self.bindings.get(&place)?))
+        });
+        core::iter::from_fn(move || {
+            let place = *self.bindings.cursor_lower_bound(&least?)?.current().0;
+            if place.peer != Some(peer) || place.ip != ip {
+                return None;
+            }
+            least = place.id.checked_add(1).map(|id| Place { id, ..place });
+            Some((place, self.bindings.get(&place)?))
+        })
+    }
+
+    /// The connection of `ip` with `peer`, in that VRF, that lets no other take its place.
+    fn connection(&self, ip: Ip, peer: (Ip, u16), vrf: i32) -> Option<(Place, &Binding)> {
+        self.connections(ip, peer)
+            .find(|(_, binding)| !binding.aside && binding.terms().vrf == vrf)
     }
 }
 
@@ -147,6 +211,8 @@ struct Terms {
     user: u32,
     /// SO_BINDTODEVICE, or 0.
     device: i32,
+    /// The VRF whose ports it uses, or 0.
+    vrf: i32,
 }
 
 impl Terms {
@@ -159,13 +225,15 @@ impl Terms {
                 reuseport: ffi::sdp_sock_reuseport(sk),
                 user: ffi::sdp_sock_uid(sk),
                 device: ffi::sdp_sock_device(sk),
+                vrf: ffi::sdp_sock_vrf(sk),
             }
         }
     }
 
     /// Nothing can come in for both.
     fn is_apart(&self, other: &Self) -> bool {
-        self.device != 0 && other.device != 0 && self.device != other.device
+        self.vrf != other.vrf
+            || self.device != 0 && other.device != 0 && self.device != other.device
     }
 
     fn shares_port_with(&self, other: &Self) -> bool {
@@ -245,6 +313,7 @@ impl PortTable {
                 dual,
                 listening,
                 chosen,
+                aside: false,
             };
             bindings.insert(node.into_reservation().into_node(to, binding));
         }
@@ -296,6 +365,7 @@ impl NetState {
             dual: claim.dual,
             listening: false,
             chosen: false,
+            aside: false,
         };
         table.insert(self, port, (claim.ip, None), binding)
     }
@@ -305,13 +375,14 @@ impl NetState {
     pub(crate) fn connect_port(&self, sock: &Sock, ip: Ip, peer: (Ip, u16)) -> Result<PortLease> {
         let mut table = self.ports.lock();
         let port = table.ephemeral(self, |there| {
-            there.is_none_or(|port| port.fixed == 0 && port.connection(ip, peer).is_none())
+            there.is_none_or(|port| port.fixed == 0 && port.connections(ip, peer).next().is_none())
         })?;
         let binding = Binding {
             sock: NonNull::from(sock),
             dual: false,
             listening: false,
             chosen: true,
+            aside: false,
         };
         table.insert(self, port, (ip, Some(peer)), binding)
     }
@@ -329,6 +400,7 @@ impl NetState {
             dual: false,
             listening: false,
             chosen: false,
+            aside: false,
         };
         self.ports
             .lock()
@@ -336,19 +408,18 @@ impl NetState {
     }
 
     /// The listener that a connection from `peer` to (`ip`, `port`) is for,
-    /// which came in by `device`. Of several that share the port each gets some
-    /// of the peers.
+    /// which came in so. Of several that share the port each gets some of the peers.
     pub(crate) fn find_listener(
         &self,
         (ip, port): (Ip, u16),
-        device: i32,
+        arrival: &Arrival,
         peer: (Ip, u16),
     ) -> Option<SockRef> {
         let table = self.ports.lock();
         let fits = || {
             let bound = table.ports.get(&port)?.unconnected();
             let bound = bound.filter(|(_, b)| b.listening);
-            Some(bound.filter_map(|(at, b)| b.fit(at.ip, ip, device).map(|fit| (fit, b.sock))))
+            Some(bound.filter_map(|(at, b)| b.fit(at.ip, ip, arrival).map(|fit| (fit, b.sock))))
         };
         let best = fits()?.map(|(fit, _)| fit).max()?;
         let group = || fits().map(|found| found.filter(|(fit, _)| *fit == best));
@@ -361,16 +432,28 @@ impl NetState {
 
 impl NetState {
     /// The socket that has the connection between (`ip`, `port`), which are its own,
-    /// and `peer`.
+    /// and `peer`, in that VRF, and lets no other take its place.
     pub(crate) fn find_connection(
         &self,
         (ip, port): (Ip, u16),
         peer: (Ip, u16),
+        vrf: i32,
     ) -> Option<SockRef> {
         let table = self.ports.lock();
-        let (_, found) = table.ports.get(&port)?.connection(ip, peer)?;
+        let (_, found) = table.ports.get(&port)?.connection(ip, peer, vrf)?;
         // SAFETY: A bound socket leaves the table before its memory goes.
         unsafe { SockRef::try_get(found.sock.as_ptr()) }
+    }
+
+    /// Has a closed connection between `own` and `peer` stand aside for a new one of
+    /// `sock`, if it can. Without the locks of endpoints.
+    pub(crate) fn make_way(&self, sock: &Sock, own: (Ip, u16), peer: (Ip, u16)) {
+        let vrf = Terms::of(sock).vrf;
+        while let Some(holder) = self.find_connection(own, peer, vrf) {
+            if !holder.drive(|inner| inner.stand_aside()) {
+                return;
+            }
+        }
     }
 }
 
@@ -431,8 +514,9 @@ impl PortLease {
     pub(crate) fn connect(&mut self, ip: Ip, peer: (Ip, u16)) -> Result {
         let mut table = self.net().ports.lock();
         let port = table.ports.get(&self.port).ok_or(EINVAL)?;
+        let own = port.bindings.get(&self.place).ok_or(EINVAL)?;
         if port
-            .connection(ip, peer)
+            .connection(ip, peer, own.terms().vrf)
             .is_some_and(|(at, _)| at != self.place)
         {
             return Err(EADDRNOTAVAIL);
@@ -446,6 +530,13 @@ impl PortLease {
         drop(table);
         self.place = to;
         Ok(())
+    }
+
+    /// Others may have a connection of the same addresses from now on.
+    pub(crate) fn stand_aside(&self) {
+        if let Some(own) = self.net().ports.lock().find(self.port, &self.place) {
+            own.aside = true;
+        }
     }
 
     /// The connection is gone; the socket is bound to `ip` as before.

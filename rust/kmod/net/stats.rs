@@ -75,6 +75,8 @@ counters! {
         passive_opens,
         /// Connect attempts that failed.
         failed_opens,
+        /// Hellos sent anew, because the peer had an old connection with the queue pair's number.
+        stale_retries,
         /// Sockets that gave SDP up for TCP.
         tcp_fallbacks,
         /// Calls for which the TCP half was refused to a process.

@@ -8,10 +8,14 @@ use crate::{
         Family,
         Parsed, //
     },
-    cm,
+    cm::{
+        self,
+        way::Way, //
+    },
     endpoint::Phase,
     engine::types::Ip,
     ffi,
+    net::ports::PortLease,
     sock::{
         companion::MOVED,
         CallGuard,
@@ -140,9 +144,20 @@ impl Sock {
         if mismatch {
             return Err(ENETUNREACH);
         }
-        let chosen = self.look(|inner| inner.bound_ip.then_some(inner.local.ip));
-        // SAFETY: A socket's namespace is alive.
-        let source = unsafe { peer.route_source(self.net().as_ptr(), chosen, self.device()) }?;
+        let from = self.look(|inner| Addr {
+            ip: if inner.bound_ip {
+                inner.local.ip
+            } else {
+                Addr::any(family).ip
+            },
+            ..inner.local
+        });
+        let source = Way::find(self, &peer, &from)?.source;
+        let port = self.look(|inner| inner.port.as_ref().map(PortLease::port));
+        if let Some(port) = port {
+            self.net()
+                .make_way(self, (source, port), (peer.ip, peer.port));
+        }
         self.look(|inner| {
             if let Some(lease) = inner.port.as_mut() {
                 lease.connect(source, (peer.ip, peer.port))?;
@@ -163,6 +178,7 @@ impl Sock {
             inner.recv.clear();
             inner.engine = None;
             inner.next_generation();
+            inner.stale_tries = 0;
             inner.phase = Phase::Connecting;
             inner.peer = peer;
             Ok::<(), Error>(())

@@ -69,7 +69,7 @@ impl Sock {
         }
         if !Addr::is_any(addr.ip) {
             // SAFETY: The namespace is alive.
-            if !unsafe { addr.is_local(net) } {
+            if !unsafe { addr.is_local(net, self.device()) } {
                 return Err(EADDRNOTAVAIL);
             }
             self.has_rdma(&addr)?;

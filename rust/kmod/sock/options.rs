@@ -13,7 +13,8 @@ use crate::{
     endpoint::Phase,
     engine::{
         conn::Connection,
-        policy::threshold, //
+        policy::threshold,
+        types::Ip, //
     },
     ffi,
     sock::{
@@ -69,6 +70,17 @@ impl Options {
             zcopy_source: None,
             zcopy_sink: None,
         }
+    }
+
+    /// The class of service of a connection with `peer`: IP_TOS or IPV6_TCLASS.
+    pub(crate) fn service_class(&self, peer: Ip) -> u8 {
+        let class = match peer {
+            Ip::V4(_) => self.remembered.get(ffi::SOL_IP, ffi::IP_TOS),
+            Ip::V6(_) => self.remembered.get(ffi::SOL_IPV6, ffi::IPV6_TCLASS),
+        };
+        class
+            .and_then(|class| u8::try_from(class).ok())
+            .unwrap_or(0)
     }
 
     /// How long TCP_DEFER_ACCEPT has a connection wait for its first bytes.

@@ -3,7 +3,8 @@
 //! Options that TCP programs set and that change nothing here, because the
 //! device or its transport decides: checked and kept as TCP checks and keeps
 //! them, so that the programs run. Inherited by accepted connections.
-//! TCP_DEFER_ACCEPT is kept here, too, and has its effect in `cm`.
+//! TCP_DEFER_ACCEPT, IP_TOS and IPV6_TCLASS are kept here, too, and have their effect
+//! in `cm`.
 //!
 //! An option that would promise something which then does not happen (control
 //! messages, TCP_ULP) is not in the table, and gives ENOPROTOOPT.

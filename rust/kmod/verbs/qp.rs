@@ -101,6 +101,8 @@ pub(crate) struct Reply {
     /// Number of the first packet that we expect, 24 bits.
     pub(crate) starting_psn: u32,
     pub(crate) reads: ReadDepths,
+    /// The class of service of what we send; 0: as the peer's path says.
+    pub(crate) class: u8,
 }
 
 /// Who may do what with a memory region.
@@ -354,6 +356,11 @@ impl Qp {
             }
             if mask & ffi::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC as c_int != 0 {
                 attr.max_rd_atomic = reply.reads.begun;
+            }
+            // A subnet of InfiniBand would have to be asked for another path.
+            let roce = attr.ah_attr.type_ == ffi::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
+            if roce && reply.class != 0 {
+                attr.ah_attr.grh.traffic_class = reply.class;
             }
         }
         // What the peer's messages ask for has bounds: retries that end, waits

@@ -6,11 +6,11 @@ from __future__ import annotations
 import errno
 
 from conversation import Conversation
-from peer import Rejected
+from peer import Peer, Rejected
 from register import case
 from scene import Scene, Victim
 from twohosts.failure import check
-from wire import HelloAck, Mid
+from wire import Hello, HelloAck, Mid
 
 MALFORMED: dict[str, dict[str, int]] = {
     "version 0x11": {"version": 0x11},
@@ -63,6 +63,54 @@ def rejected(scene: Scene) -> None:
         connecting.close()
         peer.close()
     scene.moved(failed_opens=len(reasons), violations=0)
+
+
+def _queue_pair(peer: Peer) -> int:
+    return peer.expect("from").number
+
+
+@case("hello-ack: the peer knows the queue pair from before")
+def stale(scene: Scene) -> None:
+    """Its CM has a connection with a queue pair of that number: another pair is tried."""
+    connecting, peer, hello = scene.await_request()
+    numbers = [_queue_pair(peer)]
+    for _ in range(2):
+        peer.turn_away(Rejected.STALE_CONNECTION)
+        again = Hello.parse(peer.expect("req").data)
+        check((again.src, again.dst) == (hello.src, hello.dst), f"the Hello is from {again.src}")
+        check(again.local_port == hello.local_port, "the Hello is from another port")
+        numbers.append(_queue_pair(peer))
+    check(len(set(numbers)) == len(numbers), f"the queue pairs are {numbers}")
+    ack = HelloAck()
+    peer.reply(ack.pack())
+    talk = Conversation(peer, ack.bufs, hello.bufs, hello.rcv_size, ack.rcv_size)
+    victim = Victim(peer, talk, ack, connecting.stream())
+    scene.works(victim)
+    scene.parts(victim)
+    scene.moved(stale_retries=2, active_opens=1, failed_opens=0)
+
+
+@case("hello-ack: the peer knows all queue pairs from before")
+def always_stale(scene: Scene) -> None:
+    """It is a refusal in the end, and not only when the program gives up."""
+    connecting, peer, _hello = scene.await_request()
+    for _ in range(6):
+        peer.turn_away(Rejected.STALE_CONNECTION)
+        peer.expect("req")
+    peer.reject(Rejected.STALE_CONNECTION)
+    number = connecting.outcome()
+    check(number == errno.ECONNREFUSED, f"connect: {errno.errorcode.get(number, number)}")
+    scene.moved(stale_retries=6, active_opens=0, failed_opens=1)
+
+
+@case("hello-ack: the program gives up while another queue pair is tried")
+def stale_given_up(scene: Scene) -> None:
+    """close() between the REJ and the next Hello, or at any moment near it."""
+    for _ in range(8):
+        connecting, peer, _hello = scene.await_request()
+        peer.turn_away(Rejected.STALE_CONNECTION)
+        connecting.close()
+        peer.close()
 
 
 @case("hello-ack: the peer's program dies before it answers")

@@ -2,6 +2,7 @@
 //! The tables of cases, one file per theme.
 
 mod accept;
+mod again;
 mod bind;
 mod broken;
 mod close;
@@ -43,6 +44,7 @@ const TABLES: &[&[Case]] = &[
     bind::CASES,
     connect::CASES,
     accept::CASES,
+    again::CASES,
     names::CASES,
     options::CASES,
     option_sweep::CASES,

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way to a peer, as the routing tables and their rules have it for a socket.
+//!
+//! rdma_cm looks for a way as well, but knows addresses and an interface alone. What
+//! rules say of the socket's mark, its user and its VRF is found here before, and given
+//! to rdma_cm as a source address, an interface and the next hop.
+
+use crate::{
+    addr::{
+        Addr,
+        Family, //
+    },
+    cm::sockaddr,
+    engine::types::Ip,
+    ffi,
+    sock::Sock, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*, //
+};
+
+/// See the module.
+pub(crate) struct Way {
+    /// The address that this host uses.
+    pub(crate) source: Ip,
+    /// The interface, or 0 where rdma_cm is to find one by the source.
+    pub(super) device: c_int,
+    /// The next hop, where rdma_cm would take another one.
+    pub(super) next: Option<ffi::__kernel_sockaddr_storage>,
+}
+
+impl Way {
+    /// The way of `sock` to `peer`, or what TCP says when there is none: ENETUNREACH and
+    /// its kin. `from` is what has been chosen of the own name; the rest is zeros.
+    pub(crate) fn find(sock: &Sock, peer: &Addr, from: &Addr) -> Result<Self> {
+        let class = sock.look(|inner| inner.options.service_class(peer.ip));
+        let from = match peer.ip {
+            _ if Addr::same_family(from.ip, peer.ip) => *from,
+            Ip::V4(_) => Addr {
+                port: from.port,
+                ..Addr::ANY4
+            },
+            Ip::V6(_) => Addr {
+                port: from.port,
+                ..Addr::ANY6
+            },
+        };
+        let dst = sockaddr(peer);
+        let mut src = sockaddr(&from);
+        let mut way: ffi::sdp_way = pin_init::zeroed();
+        // SAFETY: `sk` is valid, the addresses are of one family, and all are ours.
+        to_result(unsafe { ffi::sdp_find_way(sock.sk(), class, &dst, &mut src, &mut way) })?;
+        let family = match peer.ip {
+            Ip::V4(_) => Family::V4,
+            Ip::V6(_) => Family::V6,
+        };
+        Ok(Self {
+            source: ip_of(&src, family),
+            device: way.device,
+            next: way.through.then_some(way.next),
+        })
+    }
+}
+
+/// The address in a name of that family.
+fn ip_of(name: &ffi::__kernel_sockaddr_storage, family: Family) -> Ip {
+    let name = core::ptr::from_ref(name);
+    match family {
+        Family::V4 => {
+            // SAFETY: The storage is larger; every bit pattern is an address.
+            let addr = unsafe { (*name.cast::<ffi::sockaddr_in>()).sin_addr.s_addr };
+            Ip::V4(addr.to_ne_bytes())
+        }
+        Family::V6 => {
+            // SAFETY: As above; every view of the union is plain bytes.
+            let addr = unsafe { (*name.cast::<ffi::sockaddr_in6>()).sin6_addr.in6_u.u6_addr8 };
+            Ip::V6(addr)
+        }
+    }
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""A program connects again from the port of a connection that it has closed just now."""
+
+from __future__ import annotations
+
+import socket
+
+import leftovers
+from network import A, B
+from peer import namespace
+from register import scenario
+from stream import Listener, Stream
+from twohosts import native
+from twohosts.failure import check
+
+ROUNDS = 40
+
+
+def _connect(port: int, listener: Listener) -> Stream:
+    with namespace("a"):
+        sock = native.make("sdp", A.address(4))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    native.bind(sock, A.address(4), port)
+    native.connect(sock, listener.address, listener.port)
+    return Stream(sock)
+
+
+@scenario
+def the_same_addresses_are_used_again_at_once() -> str:
+    """Whatever is on its way of the connection before, whose other end nobody closes."""
+    with namespace("b"):
+        listener = Listener(B.address(4), backlog=ROUNDS)
+    port = 0
+    kept = []
+    for number in range(ROUNDS):
+        client = _connect(port, listener)
+        port = client.names()[0][1]
+        server = listener.accept()
+        kept.append(server)
+        if number % 4:
+            client.send(bytes(number))
+        if number % 4 == 2:
+            # Nothing is on its way, not even what ends the stream.
+            check(len(server.receive(number)) == number, "bytes")
+        client.close()
+        if number % 4 == 3:
+            check(server.end() == (0, bytes(number)), "another end")
+    waiting = leftovers.stats("a")["orphans"]
+    for number, server in enumerate(kept):
+        # What was written has arrived, whoever came next.
+        _how, data = server.end()
+        expected = 0 if number % 4 in (0, 2, 3) else number
+        check(len(data) == expected, f"{len(data)} bytes of {expected} in round {number}")
+        server.close()
+    listener.close()
+    leftovers.await_empty_tables()
+    return f"{waiting} closed connections at the end"
