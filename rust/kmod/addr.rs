@@ -9,10 +9,30 @@ use crate::{
     engine::types::Ip,
     ffi, //
 };
+use core::cmp::Ordering;
 use kernel::prelude::*;
 
 /// Smallest `sockaddr_in6`: the one of RFC 2133, without a scope id.
 const SIN6_LEN_RFC2133: usize = 24;
+
+/// The order in which trees have addresses. The engine needs none, and a derived one would
+/// bring `clamp()` along, which can panic.
+impl Ord for Ip {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Ip::V4(a), Ip::V4(b)) => a.cmp(b),
+            (Ip::V6(a), Ip::V6(b)) => a.cmp(b),
+            (Ip::V4(_), Ip::V6(_)) => Ordering::Less,
+            (Ip::V6(_), Ip::V4(_)) => Ordering::Greater,
+        }
+    }
+}
+
+impl PartialOrd for Ip {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// An address and a port in host order.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -57,7 +57,7 @@ pub struct RunId(pub(crate) u32);
 pub struct SinkId(pub(crate) u32);
 
 /// An address as the Hello carries it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ip {
     /// Four bytes, network order.
     V4([u8; 4]),
