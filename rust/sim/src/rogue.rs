@@ -235,6 +235,7 @@ impl Rogue {
                 Connection::handle_disconnect_requested,
             ),
             1 => shell.tell(watch, "DREP", Connection::handle_disconnected),
+            2 if dice.once_in(2) => shell.tell(watch, "unanswered", Connection::handle_unanswered),
             2 => shell.tell(watch, "link failure", Connection::handle_link_failed),
             3..=5 => shell.tell(watch, "RTU", Connection::handle_established),
             // It ran while it was being stopped.

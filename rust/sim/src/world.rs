@@ -194,8 +194,11 @@ impl World {
                 shell.starved = count.into();
                 true
             }
-            Op::Break => self.fail(side),
-            Op::GiveUp => self.side(side).port.unreachable && self.fail(side),
+            Op::Break => self.fail(side, "link failure", Connection::handle_link_failed),
+            Op::GiveUp => {
+                self.side(side).port.unreachable
+                    && self.fail(side, "unanswered", Connection::handle_unanswered)
+            }
             Op::Carry(count) => self.repeat(count, |world| world.carry(side))?,
             Op::Handle(count) => self.repeat(count, |world| {
                 let (shell, _, watch) = world.both(side);
@@ -265,9 +268,14 @@ impl World {
         Ok(true)
     }
 
-    fn fail(&mut self, side: Side) -> bool {
+    fn fail(
+        &mut self,
+        side: Side,
+        event: &'static str,
+        happen: impl FnOnce(&mut Connection),
+    ) -> bool {
         let (shell, _, watch) = self.both(side);
-        let told = shell.tell(watch, "link failure", Connection::handle_link_failed);
+        let told = shell.tell(watch, event, happen);
         shell.port.kill();
         told.is_some()
     }
@@ -398,12 +406,12 @@ impl World {
         match mad {
             // Nobody answers, and the sender gives up.
             Mad::Req(_) => {
-                self.fail(side.other());
+                self.fail(side.other(), "unanswered", Connection::handle_unanswered);
             }
             // The sender gives up and says so.
             Mad::Rep(_) | Mad::Rtu => {
                 let waiting = Side::B;
-                self.fail(waiting);
+                self.fail(waiting, "unanswered", Connection::handle_unanswered);
                 self.settle(waiting)?;
                 self.send_mad(Side::A, Mad::Rej);
             }
