@@ -76,7 +76,11 @@ fn number(dice: &mut impl Dice) -> u32 {
 
 impl Rogue {
     pub(crate) fn new(watch: Watch, dice: &mut impl Dice) -> Checked<Self> {
-        let cfg = limits(dice);
+        let mut cfg = limits(dice);
+        if dice.once_in(4) {
+            // Far more than the rogue's buffers hold: it is asked for larger ones.
+            cfg.max_send_payload = 1280;
+        }
         let bufs = size(dice, 0, 12);
         let mut rogue = Self {
             shell: Shell::new(Side::A, cfg),
@@ -294,12 +298,14 @@ impl Rogue {
             n if n % 8 == 2 => {
                 shell.set_reading(dice.once_in(2));
             }
+            n if n % 8 == 1 => {
+                shell.set_cork(dice.once_in(2));
+            }
             n => {
                 if let Some(conn) = shell.conn.as_mut() {
                     let on = dice.once_in(2);
                     match n % 8 {
                         0 => conn.set_nodelay(on),
-                        1 => conn.set_cork(on),
                         3 => conn.recall(),
                         4 => conn.decline(),
                         5 => conn.cancel_sinks(),

@@ -9,6 +9,7 @@
 //! - each message that arrives finds a receive buffer;
 //! - what a side may still send never exceeds the buffers that wait for it;
 //! - the engine's counts are the shell's, and its parts are sound;
+//! - bytes that could go have gone;
 //! - no more buffers and sends than agreed.
 //!
 //! At the end of a run: everything comes to rest within a bound, with nothing
@@ -171,7 +172,7 @@ impl World {
             }),
             Op::Read(count) => (0..count).take_while(|_| shell.read()).count() > 0,
             Op::Nodelay(on) => told(shell.conn.as_mut(), |conn| conn.set_nodelay(on)),
-            Op::Cork(on) => told(shell.conn.as_mut(), |conn| conn.set_cork(on)),
+            Op::Cork(on) => shell.set_cork(on),
             Op::Push => told(shell.conn.as_mut(), Connection::push),
             Op::Shutdown => shell.shut_down(watch),
             Op::Close => shell.close(watch),

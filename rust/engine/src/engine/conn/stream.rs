@@ -199,8 +199,8 @@ impl Connection {
 
     /// Data from the first `front` bytes.
     fn poll_data(&mut self, front: u32) -> Option<Output> {
-        let in_flight = self.slots.has_payload() || self.targets.writes() > 0;
-        let segment = self.stream.next(self.next_payload(), in_flight, front)?;
+        let full = self.next_payload();
+        let segment = self.stream.next(full, self.slots.has_small(), front)?;
         //= spec: CREDIT-3
         if !self.may_send(Need::Payload) {
             self.count_stall();
@@ -218,7 +218,11 @@ impl Connection {
         }
         self.on_stream(segment.len.into());
         self.on_payload_sent(segment.len);
-        Some(self.send(Body::Data, flags, segment.len))
+        let output = self.send(Body::Data, flags, segment.len);
+        if segment.len < full {
+            self.slots.on_small();
+        }
+        Some(output)
     }
 
     /// Whether the message announces an urgent byte: the first one that can. OFED
