@@ -839,3 +839,21 @@ fn a_sink_asks_for_combined_mode_when_it_is_buffered() {
     s.conn.set_reading(true);
     assert_eq!(s.send(Body::SrcAvail(SRC_AVAIL), 1).unwrap().remote, 999);
 }
+
+#[test]
+fn who_has_memory_written_from_is_offered_more() {
+    let mut s = source();
+    let decline = |s: &mut Script| {
+        s.conn.queue_run(RUN).unwrap();
+        assert_eq!(bodies(&s.news()), [Body::SrcAvail(SRC_AVAIL)]);
+        s.send(Body::SendSm, 0).unwrap();
+        s.drain();
+    };
+    decline(&mut s);
+    // Ten messages with payload for each run that was asked for.
+    s.send(offer(1500, 10), 0).unwrap();
+    s.conn.queue_run(RUN).unwrap();
+    assert_eq!(bodies(&s.news()), [Body::RdmaWrCompl(1000)]);
+    s.conn.handle_write_completed();
+    decline(&mut s);
+}

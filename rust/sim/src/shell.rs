@@ -125,6 +125,7 @@ impl Shell {
                 break;
             };
             let max_payload = conn.max_payload();
+            self.thrift.on_output(&output, self.app.next_is_run());
             match output {
                 Output::Send {
                     header,
@@ -135,6 +136,7 @@ impl Shell {
                     self.thrift.on_posted(payload_len, max_payload);
                     let frame = Frame::new(&header, self.app.take(payload_len)?);
                     self.check_worth(&frame)?;
+                    self.thrift.check_offer(&frame)?;
                     self.post(frame, watch)?;
                 }
                 Output::Write { to, len } => {
@@ -176,6 +178,7 @@ impl Shell {
                 .settle(|| watch.now, |timer| conn.wants(timer));
             self.patience.note(conn, watch.now);
         }
+        self.thrift.on_settled();
         self.check_drained()?;
         if self.ended().is_some() {
             self.port.kill();
@@ -348,6 +351,7 @@ impl Shell {
         self.port.memory.lend(len, Use::Run(Some(id)));
         self.app.on_run(len, id);
         self.thrift.on_write(false);
+        self.thrift.on_run();
         true
     }
 

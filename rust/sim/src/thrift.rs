@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What an engine is not to do, although no rule of the wire forbids it: to hold
-//! bytes back for nothing, and to send them one by one.
+//! bytes back for nothing, to send them one by one, and to go on offering memory
+//! that nobody reads.
 
 use crate::{
     fault::{ensure, Checked},
     frame::Frame,
     shell::Shell,
 };
-use sdp_engine::engine::conn::{Connection, Zcopy};
+use sdp_engine::engine::{
+    conn::{Connection, Output, RunId, Why, Zcopy, ADVERTS_MAX},
+    wire::Body,
+};
 use std::collections::VecDeque;
 
 impl Shell {
@@ -38,6 +42,15 @@ pub(crate) struct Thrift {
     promised: bool,
     /// Of each message in flight: it has payload, and could have had more.
     small: VecDeque<bool>,
+    /// The runs of which the peer has read.
+    read: Vec<RunId>,
+    /// It has, of one that it has just asked for.
+    partly: bool,
+    /// The last thing heard of runs is that one was offered for nothing.
+    wasted: bool,
+    /// Since the peer has last used one: runs, and those offered for nothing.
+    runs: u32,
+    in_vain: u32,
 }
 
 impl Thrift {
@@ -58,6 +71,70 @@ impl Thrift {
     /// The oldest one has completed.
     pub(crate) fn on_completed(&mut self) {
         self.small.pop_front();
+    }
+
+    /// The engine says so; `from_run`: the next bytes of the stream are of a run.
+    pub(crate) fn on_output(&mut self, output: &Output, from_run: bool) {
+        match output {
+            Output::Taken { run, .. } => {
+                self.on_used();
+                self.read.push(*run);
+            }
+            Output::Write { .. } if from_run => self.on_used(),
+            Output::Returned { run, why } => {
+                let used = self.read.contains(run);
+                self.read.retain(|other| other != run);
+                if *why == Why::NotOffered {
+                    self.wasted = false;
+                }
+                let asked = *why == Why::SendSm;
+                // Of those that the peer has asked for at a time the first counts.
+                self.partly |= asked && used;
+                if asked && !self.partly {
+                    self.wasted = true;
+                    self.in_vain += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_used(&mut self) {
+        self.wasted = false;
+        self.runs = 0;
+        self.in_vain = 0;
+    }
+
+    /// All that is wanted was done.
+    pub(crate) fn on_settled(&mut self) {
+        self.partly = false;
+    }
+
+    /// Another one is queued.
+    pub(crate) fn on_run(&mut self) {
+        self.runs += 1;
+    }
+
+    /// A message goes, perhaps with an offer.
+    pub(crate) fn check_offer(&self, frame: &Frame) -> Checked {
+        let offers = frame
+            .repr()
+            .is_some_and(|repr| matches!(repr.body, Body::SrcAvail(_)));
+        ensure!(
+            !(offers && self.wasted),
+            "memory is offered to a peer that has just asked for Data instead"
+        );
+        // Each pause is twice as long as the one before, and as many as can be
+        // outstanding are declined at a time.
+        let most = u32::try_from(ADVERTS_MAX).unwrap_or(u32::MAX);
+        let pauses = 2 + (self.runs + 1).ilog2() + self.runs / 64;
+        ensure!(
+            self.in_vain <= most * pauses,
+            "{} of {} runs are offered for nothing",
+            self.in_vain,
+            self.runs
+        );
+        Ok(())
     }
 
     /// All that is wanted was done. Bytes that could go have gone, unless fewer

@@ -9,7 +9,8 @@
 //! - each message that arrives finds a receive buffer;
 //! - what a side may still send never exceeds the buffers that wait for it;
 //! - the engine's counts are the shell's, and its parts are sound;
-//! - bytes that could go have gone;
+//! - bytes that could go have gone, and memory that nobody reads is not offered
+//!   for ever;
 //! - no more buffers and sends than agreed.
 //!
 //! At the end of a run: everything comes to rest within a bound, with nothing

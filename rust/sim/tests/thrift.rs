@@ -7,7 +7,7 @@ use sdp_engine::engine::conn::{Config, Zcopy};
 use sdp_sim::{
     op::{Mood, Op, Step},
     run::History,
-    side::Side::{self, A},
+    side::Side::{self, A, B},
 };
 
 const CONFIG: Config = Config {
@@ -19,6 +19,14 @@ const CONFIG: Config = Config {
     max_adverts: 1,
     rcv_size_max: 0,
     zcopy: Zcopy::OFF,
+};
+
+const LENDING: Config = Config {
+    zcopy: Zcopy {
+        advertise: true,
+        ..Zcopy::OFF
+    },
+    ..CONFIG
 };
 
 fn play(a: Config, b: Config, steps: impl IntoIterator<Item = (Side, Op)>) {
@@ -45,4 +53,37 @@ fn the_rest_of_a_write_goes_with_its_full_messages() {
         urgent: false,
     };
     play(CONFIG, CONFIG, [(A, NOW), (A, write)]);
+}
+
+/// With B's zero copy off, and with a reader that never comes.
+#[test]
+fn who_never_reads_is_offered_ever_less() {
+    let reading = Config {
+        zcopy: Zcopy {
+            read: true,
+            read_depth: 1,
+            ..Zcopy::OFF
+        },
+        ..CONFIG
+    };
+    for b in [CONFIG, reading] {
+        let once = [
+            (
+                A,
+                Op::WriteRun {
+                    len: 150,
+                    inline: 0,
+                },
+            ),
+            (A, Op::Wait(100)),
+            (B, Op::Read(9)),
+        ];
+        play(
+            LENDING,
+            b,
+            [(A, NOW)]
+                .into_iter()
+                .chain([once; 100].into_iter().flatten()),
+        );
+    }
 }

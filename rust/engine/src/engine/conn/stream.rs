@@ -27,7 +27,11 @@ impl Connection {
             Front::Outstanding => self.poll_src_avail(),
             Front::Run(len) => {
                 if let Some(place) = self.place() {
-                    return self.write(place, len);
+                    let output = self.write(place, len);
+                    if output.is_some() {
+                        self.lending.on_used();
+                    }
+                    return output;
                 }
                 self.poll_completion().or_else(|| self.poll_run())
             }
@@ -111,7 +115,8 @@ impl Connection {
             && !unused
             && self.modes.send() != Mode::Buffered
             && self.runs.candidate().is_some_and(|run| self.can_offer(run));
-        if possible {
+        // A peer that does not read is spared the round trip, and so are we.
+        if possible && self.lending.wants() {
             return self.poll_src_avail();
         }
         self.runs.copy_front();
