@@ -9,11 +9,9 @@
 //! Contexts: under the endpoint's lock; [`Link::destroy`] without it.
 
 use crate::{
-    account::Need,
     alarm::Alarm,
     cm::{
         ticket::Ticket,
-        RX_INITIAL,
         RX_LEAST, //
     },
     engine::{
@@ -27,7 +25,6 @@ use crate::{
     },
     ffi,
     fifo::Fifo,
-    net,
     parting::Parting,
     sock::{
         queue::{
@@ -48,7 +45,6 @@ use crate::{
             Device,
             Lease, //
         },
-        domain::Domain,
         kept::{
             self,
             Keeper, //
@@ -88,8 +84,9 @@ use kernel::{
 /// would double an element of rxe's send queue (256 bytes).
 const SEND_SGES: u32 = 3;
 
-/// Most payload of one SEND: a 32 KiB buffer of a peer like this one.
-pub(crate) const MAX_PAYLOAD: u16 = 32768 - 16;
+/// Most payload of one SEND: a fragment. A peer like this one has a header less of
+/// room; OFED and FreeBSD have as much.
+pub(crate) const MAX_PAYLOAD: u16 = 32768;
 
 /// How long a cgroup that had no room is left alone.
 const TIGHT_MS: i64 = 100;
@@ -134,6 +131,13 @@ impl CmId {
 
     pub(crate) fn as_ptr(&self) -> *mut ffi::ib_cm_id {
         self.id.as_ptr()
+    }
+
+    /// Gives the identifier back to the CM, which destroys it.
+    pub(crate) fn forget(self) {
+        let mut this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, so the ticket is dropped once.
+        unsafe { core::ptr::drop_in_place(&raw mut this.ticket) };
     }
 }
 
@@ -314,16 +318,10 @@ impl Shape {
 }
 
 impl Link {
-    /// Makes the queue pair and the slots of headers. Takes the lease of the device, if
-    /// it succeeds. May sleep.
-    pub(crate) fn new(
-        device: &Arc<Device>,
-        origin: Origin,
-        shape: &Shape,
-        lease: &mut Option<Lease>,
-    ) -> Result<KBox<Self>> {
+    /// Makes the queue pair and the slots of headers. May sleep.
+    pub(crate) fn new(device: &Arc<Device>, origin: Origin, shape: &Shape) -> Result<KBox<Self>> {
         let origin = KBox::new(origin, GFP_KERNEL)?;
-        let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
+        let lease = device.lease(origin.sock.clone())?;
         let capacity = Capacity {
             sends: u32::from(shape.send_depth).saturating_add(if shape.zcopy {
                 ZCOPY_REQUESTS.into()
@@ -335,13 +333,10 @@ impl Link {
             receives: u32::from(shape.rx_depth).saturating_add(2),
         };
         let context = core::ptr::from_ref(&*origin).cast_mut().cast();
-        let tenant = lease.as_ref().ok_or(EINVAL)?.tenant();
-        let qp = Qp::new::<Callbacks>(Domain::of(tenant)?, &capacity, context)?;
+        let qp = Qp::new::<Callbacks>(device, &capacity, context)?;
         let send_depth = usize::from(shape.send_depth);
         let headers = SlotRing::new(device, send_depth)?;
-        let lease = lease.take().ok_or(EINVAL)?;
-        Ok(KBox::write(
-            place,
+        Ok(KBox::new(
             Self {
                 cm: None,
                 qp,
@@ -368,16 +363,8 @@ impl Link {
                 origin,
                 older: None,
             },
-        ))
-    }
-
-    /// The right to use `device` for a link of `sock`.
-    pub(crate) fn lease(device: &Arc<Device>, sock: &SockRef) -> Result<Lease> {
-        let lease = device.lease(sock.clone(), net::user_share());
-        if matches!(&lease, Err(e) if *e == ENOBUFS) {
-            sock.net().stats.user_share_exceeded.inc();
-        }
-        lease
+            GFP_KERNEL,
+        )?)
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -403,31 +390,20 @@ impl Link {
         }
     }
 
-    /// Moves the queue pair of a connection that was asked for to INIT.
-    pub(crate) fn initialise(&self) -> Result {
-        let cm = self.cm.as_ref().ok_or(EINVAL)?;
-        // SAFETY: The identifier is ours and valid, and came with a request.
-        unsafe { self.qp.initialise_by_cm(cm.as_ptr()) }
-    }
-
     /// RDMA Reads that we would have under way.
     pub(crate) fn reads(&self) -> ReadDepths {
         ReadDepths::of_device(self.qp.device(), READ_DEPTH)
     }
 
     /// A buffer of `size` bytes: a spare one, if it is of that size.
-    fn rx_buffer(&mut self, size: usize, need: Need) -> Result<RxBuffer> {
+    fn rx_buffer(&mut self, size: usize) -> Result<RxBuffer> {
         while let Some(buffer) = self.spare.pop() {
             if buffer.size() == size {
                 return Ok(buffer);
             }
         }
-        self.new_buffer(size, need)
-    }
-
-    fn new_buffer(&self, size: usize, need: Need) -> Result<RxBuffer> {
         // SAFETY: The socket is referenced by the origin.
-        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size, need) }
+        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size) }
     }
 
     /// Makes spare buffers of `size` bytes: as many as keep a connection going
@@ -438,7 +414,9 @@ impl Link {
             return false;
         }
         let made = (0..count).all(|_| {
-            let buffer = self.new_buffer(size.into(), Need::Growth);
+            let sk = self.origin.sock.sk();
+            // SAFETY: The socket is referenced by the origin.
+            let buffer = unsafe { RxBuffer::new(sk, self.qp.device(), size.into()) };
             buffer.is_ok_and(|buffer| self.spare.push(buffer, GFP_KERNEL).is_ok())
         });
         if !made {
@@ -457,25 +435,22 @@ impl Link {
     }
 
     /// A buffer of `size` bytes in place of one that does not come back. None where
-    /// that would take the last memory, of the socket's cgroup or of all sockets. May
-    /// sleep.
+    /// that would take the last memory of the socket's cgroup. May sleep.
     pub(crate) fn fresh_buffer(&mut self, size: u16) -> Option<RxBuffer> {
         if !self.leaves_room() {
             return None;
         }
-        self.new_buffer(size.into(), Need::Growth).ok()
+        // SAFETY: The socket is referenced by the origin.
+        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size.into()) }.ok()
     }
 
     /// Whether `count` receive buffers can be had without taking the last
-    /// memory, of the socket's cgroup or of all sockets. May sleep.
+    /// memory of the socket's cgroup. May sleep.
     pub(crate) fn has_room(&mut self, count: u16) -> bool {
         count <= self.spares() || self.leaves_room()
     }
 
     fn leaves_room(&mut self) -> bool {
-        if self.origin.sock.is_memory_tight() {
-            return false;
-        }
         if self
             .tight_until
             .is_some_and(|until| (until - Instant::now()).as_millis() > 0)
@@ -496,31 +471,14 @@ impl Link {
         u16::try_from(self.spare.len()).unwrap_or(u16::MAX)
     }
 
-    /// Posts the receive buffers that a connection begins with; ENOBUFS without memory
-    /// for them.
-    pub(crate) fn post_first(&mut self, engine: &mut Connection) -> Result {
-        let posted = self.post_receives(RX_INITIAL, 0, engine.rcv_size());
-        engine.on_receives_posted(posted);
-        if posted < RX_INITIAL {
-            return Err(ENOBUFS);
-        }
-        Ok(())
-    }
-
-    /// Posts up to `count` receive buffers of `size` bytes, of which the connection
-    /// cannot go on without `least`; returns how many it were. Fewer means that memory
-    /// ran out, or that the queue pair is broken.
-    pub(crate) fn post_receives(&mut self, count: u16, least: u16, size: u16) -> u16 {
+    /// Posts up to `count` receive buffers of `size` bytes; returns how many it
+    /// were. Fewer means that memory ran out, or that the queue pair is broken.
+    pub(crate) fn post_receives(&mut self, count: u16, size: u16) -> u16 {
         let mut done = 0u16;
         while done < count {
             // Room for it first: no buffer is lost for want of other memory.
             let room = self.posted.reserve(GFP_KERNEL);
-            let need = if done < least {
-                Need::Least
-            } else {
-                Need::Growth
-            };
-            let buffer = room.and_then(|()| self.rx_buffer(size.into(), need));
+            let buffer = room.and_then(|()| self.rx_buffer(size.into()));
             let Ok(buffer) = buffer else {
                 self.origin.sock.net().stats.rx_alloc_failures.inc();
                 break;
@@ -576,7 +534,7 @@ impl Link {
         // The slot's last send has completed: sends complete in order, and at
         // most `send_depth` are posted.
         let addr = self.headers.put(bytes)?;
-        let lkey = self.qp.domain().local_dma_lkey();
+        let lkey = self.qp.device().local_dma_lkey();
         let mut pieces = Pieces::new();
         pieces.push(addr, bytes.len() as u32, lkey)?;
         let pinned = self.gather(queue, payload_len, &mut pieces)?;
@@ -630,7 +588,7 @@ impl Link {
             self.source.on_gathered(len);
             return Ok(true);
         }
-        let lkey = self.qp.domain().local_dma_lkey();
+        let lkey = self.qp.device().local_dma_lkey();
         let mut left = len;
         while left > 0 {
             let frag = queue.take(left).ok_or(EINVAL)?;
@@ -740,7 +698,7 @@ impl Link {
         let into = ffi::ib_sge {
             addr: buffer.mapping().ok_or(EINVAL)?.addr(),
             length: remote.len,
-            lkey: self.qp.domain().local_dma_lkey(),
+            lkey: self.qp.device().local_dma_lkey(),
         };
         self.post_read(into, remote, Target::Kernel(buffer))
     }
@@ -818,16 +776,6 @@ impl Link {
     /// Runs and regions of calls that wait which this link keeps pinned.
     pub(crate) fn pins(&self) -> (u32, u32) {
         (self.source.awaited_len(), self.sink.pins())
-    }
-
-    /// Frees a link that nothing was sent by; gives back identifier and lease. Sleeps;
-    /// without the endpoint's lock.
-    pub(crate) fn undo(mut self: KBox<Self>) -> (Option<CmId>, Lease) {
-        let cm = self.cm.take();
-        // SAFETY: The queue pair is dropped after this.
-        unsafe { self.qp.drain().run() };
-        let Self { lease, .. } = KBox::into_inner(self);
-        (cm, lease)
     }
 
     /// Ends all transfers and frees everything, but for what still has to tell the
