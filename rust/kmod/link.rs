@@ -88,8 +88,9 @@ use kernel::{
 /// would double an element of rxe's send queue (256 bytes).
 const SEND_SGES: u32 = 3;
 
-/// Most payload of one SEND: a 32 KiB buffer of a peer like this one.
-pub(crate) const MAX_PAYLOAD: u16 = 32768 - 16;
+/// Most payload of one SEND: a fragment. A peer like this one has a header less of
+/// room; OFED and FreeBSD have as much.
+pub(crate) const MAX_PAYLOAD: u16 = 32768;
 
 /// How long a cgroup that had no room is left alone.
 const TIGHT_MS: i64 = 100;

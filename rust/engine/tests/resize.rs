@@ -12,7 +12,7 @@
 
 mod script;
 
-use script::{config, Script};
+use script::{config, Did, Script};
 use sdp_engine::engine::{
     conn::{Config, Connection},
     error::{PeerError, Refused},
@@ -148,6 +148,7 @@ fn an_answer_is_taken_so_that_a_message_fits_whichever_way_it_counts() {
         assert_eq!(s.conn.max_payload(), 100);
         s.conn.ask_rcv_size(500).unwrap();
         s.drain();
+        s.bufs = 0;
         assert!(s.send(Body::ChRcvBufAck(size), 0).unwrap().resized);
         s.conn.max_payload()
     };
@@ -159,6 +160,49 @@ fn an_answer_is_taken_so_that_a_message_fits_whichever_way_it_counts() {
     assert_eq!(answered(u32::MAX), 1000);
     // Smaller, which nobody asked for.
     assert_eq!(answered(60), 44);
+}
+
+//= test: RESIZE-7
+#[test]
+fn smaller_buffers_that_are_still_posted_are_filled_before_messages_grow() {
+    let lens = |s: &mut Script| -> Vec<u32> {
+        let did = s.drain();
+        let sent = did.iter().filter_map(|did| match did {
+            Did::Sent(repr) => Some(repr.payload_len),
+            _ => None,
+        });
+        sent.filter(|len| *len > 0).collect()
+    };
+    let mut s = Script::asking(1000);
+    s.conn.ask_rcv_size(500).unwrap();
+    s.drain();
+    // On its way when the peer answers, into the first of its six buffers.
+    s.queue(30);
+    assert!(s.step().is_some());
+    s.bufs = 6;
+    s.send(Body::ChRcvBufAck(500), 0).unwrap();
+    s.queue(130);
+    assert_eq!(lens(&mut s), [100, 30]);
+    s.bufs = 20;
+    s.send(Body::Data, 0).unwrap();
+    // Of the three that are left one takes another question.
+    s.queue(1000);
+    assert_eq!(lens(&mut s), [100, 100, 484, 316]);
+    assert_eq!(s.conn.max_payload(), 484);
+    // A smaller answer in the meantime stands.
+    let mut s = Script::asking(1000);
+    s.conn.ask_rcv_size(500).unwrap();
+    s.drain();
+    s.send(Body::ChRcvBufAck(500), 0).unwrap();
+    s.conn.ask_rcv_size(500).unwrap();
+    s.drain();
+    s.send(Body::ChRcvBufAck(60), 0).unwrap();
+    for _ in 0..30 {
+        s.queue(44);
+        s.drain();
+        s.send(Body::Data, 0).unwrap();
+    }
+    assert_eq!(s.conn.max_payload(), 44);
 }
 
 /// Posted buffers at the height of a stream that is read at once.

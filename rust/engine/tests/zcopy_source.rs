@@ -173,7 +173,10 @@ fn stale_answers_are_ignored_and_counted() {
     // About what is over.
     s.send(Body::SendSm, 0).unwrap();
     s.send(Body::RdmaRdCompl(5), 0).unwrap();
-    // About what came before.
+    // About what came before. Behind an offer in vain one run is not offered.
+    run(&mut s);
+    s.drain();
+    s.send(Body::Data, 0).unwrap();
     let second = run(&mut s);
     let sent = std::iter::from_fn(|| s.step()).collect::<Vec<_>>();
     assert!(matches!(sent.last(), Some(Did::Sent(repr)) if repr.body.mid() == Mid::SrcAvail));
@@ -708,7 +711,7 @@ fn patience_begins_anew_with_each_cancel() {
         for _ in 1..patience::ANSWER_TRIES {
             s.conn.handle_timeout(Timer::CancelAnswer);
         }
-        s.send(Body::SendSm, 0).unwrap();
+        s.send(Body::RdmaRdCompl(999), 0).unwrap();
         s.news();
         assert_eq!((s.conn.unsent(), s.conn.ended()), (0, None));
     }
@@ -896,4 +899,105 @@ fn a_partly_read_run_is_offered_again_from_where_it_is() {
         ]
     );
     assert_eq!(s.conn.run_left(id), Some(600));
+}
+
+/// A run is queued for a peer that asks for Data. Returns whether it was offered.
+fn write_in_vain(s: &mut Script) -> bool {
+    let before = s.conn.stats().src_avails_sent;
+    run(s);
+    s.drain();
+    let offered = s.conn.stats().src_avails_sent > before;
+    if offered {
+        s.send(Body::SendSm, 0).unwrap();
+        s.drain();
+    }
+    s.send(Body::Data, 0).unwrap();
+    s.drain();
+    assert_eq!(s.conn.unsent(), 0);
+    offered
+}
+
+#[test]
+fn a_peer_that_never_reads_is_offered_less_and_less() {
+    let mut s = combined();
+    let offered: Vec<usize> = (0..500).filter(|_| write_in_vain(&mut s)).collect();
+    assert_eq!(offered[..7], [0, 2, 6, 14, 30, 62, 126]);
+    assert_eq!(offered.len(), 12);
+}
+
+#[test]
+fn what_is_not_worth_an_offer_goes_as_data_at_once() {
+    let mut s = combined();
+    assert_eq!([(); 3].map(|()| write_in_vain(&mut s)), [true, false, true]);
+    let id = run(&mut s);
+    let did = s.news();
+    assert_eq!(notices(&did), [Did::Returned(id, Why::NotOffered)]);
+    assert_eq!(bodies(&did), [(Body::Data, 100); 10]);
+}
+
+#[test]
+fn a_peer_that_reads_is_offered_everything_again() {
+    let use_it: [fn(&mut Script); 2] = [
+        |s| {
+            s.send(Body::RdmaRdCompl(999), 0).unwrap();
+        },
+        // A part is better than nothing, and no reason to try less.
+        |s| {
+            s.send(Body::RdmaRdCompl(1), 0).unwrap();
+            s.drain();
+            s.send(Body::SendSm, 0).unwrap();
+        },
+    ];
+    for use_it in use_it {
+        let mut s = combined();
+        let offered = (0..30).filter(|_| write_in_vain(&mut s)).count();
+        assert_eq!(offered, 4);
+        run(&mut s);
+        s.drain();
+        use_it(&mut s);
+        s.drain();
+        s.send(Body::Data, 0).unwrap();
+        s.drain();
+        assert!(write_in_vain(&mut s));
+        // As in the beginning.
+        assert!(!write_in_vain(&mut s));
+        assert!(write_in_vain(&mut s));
+    }
+}
+
+#[test]
+fn who_withdraws_what_it_offered_learns_nothing_of_the_peer() {
+    let mut s = combined();
+    let id = run(&mut s);
+    s.drain();
+    s.conn.withdraw(id).unwrap();
+    s.drain();
+    s.send(Body::SendSm, 0).unwrap();
+    s.drain();
+    // Whoever takes it back because nobody reads does.
+    run(&mut s);
+    assert_eq!(bodies(&s.news()), [(advert(1000, 0x10_0000), 1)]);
+    s.conn.recall();
+    s.drain();
+    s.send(Body::SendSm, 0).unwrap();
+    s.drain();
+    s.send(Body::Data, 0).unwrap();
+    assert!(!write_in_vain(&mut s));
+    assert!(write_in_vain(&mut s));
+}
+
+#[test]
+fn what_waits_for_credits_is_one_chance_only() {
+    let mut s = combined();
+    assert_eq!([(); 2].map(|()| write_in_vain(&mut s)), [true, false]);
+    s.bufs = 2;
+    s.send(Body::Data, 0).unwrap();
+    run(&mut s);
+    for _ in 0..5 {
+        s.conn.set_nodelay(true);
+        assert_eq!(bodies(&s.news()), []);
+    }
+    s.bufs = 20;
+    s.send(Body::Data, 0).unwrap();
+    assert_eq!(bodies(&s.news()), [(advert(1000, 0x10_0000), 1)]);
 }

@@ -160,14 +160,17 @@ fn a_run_behind_a_completion_that_waits_for_credits_does_not_wait_itself() {
 
 //= test: DATA-5
 #[test]
-fn a_few_bytes_behind_a_write_wait_for_its_completion() {
+fn a_few_bytes_behind_a_write_do_not_wait_for_it() {
     let mut s = source();
     s.send(offer(1500, 0), 0).unwrap();
     s.conn.queue_run(RUN).unwrap();
     assert_eq!(bodies(&s.news()), [Body::RdmaWrCompl(1000)]);
     s.queue(10);
-    assert_eq!(s.news(), []);
-    s.conn.handle_write_completed();
+    assert!(matches!(s.step(), Some(Did::Sent(repr)) if repr.payload_len == 10));
+    // They are few, and others behind them wait.
+    s.queue(10);
+    assert_eq!(s.step(), None);
+    s.complete();
     assert_eq!(bodies(&s.news()), [Body::Data]);
 }
 
@@ -835,4 +838,22 @@ fn a_sink_asks_for_combined_mode_when_it_is_buffered() {
     s.news();
     s.conn.set_reading(true);
     assert_eq!(s.send(Body::SrcAvail(SRC_AVAIL), 1).unwrap().remote, 999);
+}
+
+#[test]
+fn who_has_memory_written_from_is_offered_more() {
+    let mut s = source();
+    let decline = |s: &mut Script| {
+        s.conn.queue_run(RUN).unwrap();
+        assert_eq!(bodies(&s.news()), [Body::SrcAvail(SRC_AVAIL)]);
+        s.send(Body::SendSm, 0).unwrap();
+        s.drain();
+    };
+    decline(&mut s);
+    // Ten messages with payload for each run that was asked for.
+    s.send(offer(1500, 10), 0).unwrap();
+    s.conn.queue_run(RUN).unwrap();
+    assert_eq!(bodies(&s.news()), [Body::RdmaWrCompl(1000)]);
+    s.conn.handle_write_completed();
+    decline(&mut s);
 }

@@ -133,6 +133,11 @@ impl App {
         });
     }
 
+    /// Whether the next bytes are of a run.
+    pub(crate) fn next_is_run(&self) -> bool {
+        self.queue.front().is_some_and(|piece| piece.run.is_some())
+    }
+
     /// The last run that was written.
     pub(crate) fn last_run(&self) -> Option<RunId> {
         self.queue.iter().rev().find_map(|piece| piece.run)

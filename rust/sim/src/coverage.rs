@@ -17,7 +17,7 @@ const UNREACHABLE: &str = include_str!("unreachable.txt");
 
 /// Events, by the names that the matrix has for them, and the timers and
 /// messages that it does not tell apart.
-const EVENTS: [&str; 38] = [
+const EVENTS: [&str; 39] = [
     "make Hello",
     "make HelloAck",
     "REP, good HelloAck",
@@ -26,6 +26,7 @@ const EVENTS: [&str; 38] = [
     "DREQ or REJ",
     "DREP",
     "link failure",
+    "unanswered",
     "send completed",
     "write",
     "shutdown",

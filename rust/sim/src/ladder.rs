@@ -224,6 +224,12 @@ const EXCHANGES: &[Exchange] = &[
             Do(B, Op::Read(8)),
             Do(A, write(190)),
             Rest,
+            Do(B, Op::Read(8)),
+            Do(A, write(190)),
+            Rest,
+            Do(B, Op::Read(8)),
+            Do(A, write(190)),
+            Rest,
         ],
     },
 ];

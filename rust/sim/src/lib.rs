@@ -35,4 +35,5 @@ mod patience;
 mod port;
 mod rogue;
 mod shell;
+mod thrift;
 mod trace;

@@ -25,8 +25,9 @@ const HELD_MS: u64 = 2 * patience::DECLINE_MS as u64;
 const ANSWER_MS: u64 = patience::ANSWER_MS as u64 * patience::ANSWER_TRIES as u64;
 /// How long the applications are silent.
 const SILENCE_MS: u64 = 600_000;
-/// Messages of both sides in that time, when they have been silent as long before.
-const WHISPERS: u64 = 2 + 2 * SILENCE_MS / patience::update_ms(u8::MAX, false) as u64;
+/// Messages of both sides in that time, when they have been silent as long before: one
+/// of each in a quarter of a minute.
+const WHISPERS: u64 = 2 + 2 * SILENCE_MS / 15_000;
 
 /// Since when one side waits.
 #[derive(Clone, Copy, Debug, Default)]

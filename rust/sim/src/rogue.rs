@@ -76,7 +76,11 @@ fn number(dice: &mut impl Dice) -> u32 {
 
 impl Rogue {
     pub(crate) fn new(watch: Watch, dice: &mut impl Dice) -> Checked<Self> {
-        let cfg = limits(dice);
+        let mut cfg = limits(dice);
+        if dice.once_in(4) {
+            // Far more than the rogue's buffers hold: it is asked for larger ones.
+            cfg.max_send_payload = 1280;
+        }
         let bufs = size(dice, 0, 12);
         let mut rogue = Self {
             shell: Shell::new(Side::A, cfg),
@@ -235,6 +239,7 @@ impl Rogue {
                 Connection::handle_disconnect_requested,
             ),
             1 => shell.tell(watch, "DREP", Connection::handle_disconnected),
+            2 if dice.once_in(2) => shell.tell(watch, "unanswered", Connection::handle_unanswered),
             2 => shell.tell(watch, "link failure", Connection::handle_link_failed),
             3..=5 => shell.tell(watch, "RTU", Connection::handle_established),
             // It ran while it was being stopped.
@@ -293,12 +298,14 @@ impl Rogue {
             n if n % 8 == 2 => {
                 shell.set_reading(dice.once_in(2));
             }
+            n if n % 8 == 1 => {
+                shell.set_cork(dice.once_in(2));
+            }
             n => {
                 if let Some(conn) = shell.conn.as_mut() {
                     let on = dice.once_in(2);
                     match n % 8 {
                         0 => conn.set_nodelay(on),
-                        1 => conn.set_cork(on),
                         3 => conn.recall(),
                         4 => conn.decline(),
                         5 => conn.cancel_sinks(),

@@ -13,6 +13,7 @@ use crate::{
     patience::Patience,
     port::{Done, Port, Work},
     side::Side,
+    thrift::Thrift,
     trace::{Sight, Trace},
 };
 use sdp_engine::engine::{
@@ -54,6 +55,7 @@ pub(crate) struct Shell {
     pub(crate) ledger: Ledger,
     pub(crate) deadlines: Deadlines,
     pub(crate) patience: Patience,
+    pub(crate) thrift: Thrift,
     pub(crate) starved: u16,
     dreq_sent: bool,
     /// The other side knows, or will, that this one is over.
@@ -71,6 +73,7 @@ impl Shell {
             ledger: Ledger::default(),
             deadlines: Deadlines::new(),
             patience: Patience::default(),
+            thrift: Thrift::default(),
             starved: 0,
             dreq_sent: false,
             told: false,
@@ -121,6 +124,8 @@ impl Shell {
             let Some(output) = conn.poll_output() else {
                 break;
             };
+            let max_payload = conn.max_payload();
+            self.thrift.on_output(&output, self.app.next_is_run());
             match output {
                 Output::Send {
                     header,
@@ -128,7 +133,10 @@ impl Shell {
                     solicited: _,
                 } => {
                     ensure!(!self.dreq_sent, "a message after the DREQ");
+                    self.thrift.on_posted(payload_len, max_payload);
                     let frame = Frame::new(&header, self.app.take(payload_len)?);
+                    self.check_worth(&frame)?;
+                    self.thrift.check_offer(&frame)?;
                     self.post(frame, watch)?;
                 }
                 Output::Write { to, len } => {
@@ -170,6 +178,7 @@ impl Shell {
                 .settle(|| watch.now, |timer| conn.wants(timer));
             self.patience.note(conn, watch.now);
         }
+        self.thrift.on_settled();
         self.check_drained()?;
         if self.ended().is_some() {
             self.port.kill();
@@ -273,6 +282,7 @@ impl Shell {
         };
         match done {
             Done::Send => {
+                self.thrift.on_completed();
                 self.tell(watch, "send completed", Connection::handle_send_completed);
             }
             Done::Read(span) => {
@@ -296,8 +306,18 @@ impl Shell {
         let accepted = self.tell(watch, "write", |conn| conn.queue(len, how).is_ok());
         if accepted == Some(true) {
             self.app.on_written(len, how.urgent);
+            self.thrift.on_write(how.more);
         }
         accepted == Some(true)
+    }
+
+    pub(crate) fn set_cork(&mut self, on: bool) -> bool {
+        let Some(conn) = self.conn.as_mut() else {
+            return false;
+        };
+        conn.set_cork(on);
+        self.thrift.on_cork(on);
+        true
     }
 
     pub(crate) fn read(&mut self) -> bool {
@@ -330,6 +350,8 @@ impl Shell {
         };
         self.port.memory.lend(len, Use::Run(Some(id)));
         self.app.on_run(len, id);
+        self.thrift.on_write(false);
+        self.thrift.on_run();
         true
     }
 
@@ -550,7 +572,7 @@ impl Shell {
             self.app.unsent(),
             conn.unsent()
         );
-        Ok(())
+        self.thrift.check(self, conn)
     }
 }
 

@@ -9,6 +9,8 @@
 //! - each message that arrives finds a receive buffer;
 //! - what a side may still send never exceeds the buffers that wait for it;
 //! - the engine's counts are the shell's, and its parts are sound;
+//! - bytes that could go have gone, and memory that nobody reads is not offered
+//!   for ever;
 //! - no more buffers and sends than agreed.
 //!
 //! At the end of a run: everything comes to rest within a bound, with nothing
@@ -171,7 +173,7 @@ impl World {
             }),
             Op::Read(count) => (0..count).take_while(|_| shell.read()).count() > 0,
             Op::Nodelay(on) => told(shell.conn.as_mut(), |conn| conn.set_nodelay(on)),
-            Op::Cork(on) => told(shell.conn.as_mut(), |conn| conn.set_cork(on)),
+            Op::Cork(on) => shell.set_cork(on),
             Op::Push => told(shell.conn.as_mut(), Connection::push),
             Op::Shutdown => shell.shut_down(watch),
             Op::Close => shell.close(watch),
@@ -194,8 +196,11 @@ impl World {
                 shell.starved = count.into();
                 true
             }
-            Op::Break => self.fail(side),
-            Op::GiveUp => self.side(side).port.unreachable && self.fail(side),
+            Op::Break => self.fail(side, "link failure", Connection::handle_link_failed),
+            Op::GiveUp => {
+                self.side(side).port.unreachable
+                    && self.fail(side, "unanswered", Connection::handle_unanswered)
+            }
             Op::Carry(count) => self.repeat(count, |world| world.carry(side))?,
             Op::Handle(count) => self.repeat(count, |world| {
                 let (shell, _, watch) = world.both(side);
@@ -265,9 +270,14 @@ impl World {
         Ok(true)
     }
 
-    fn fail(&mut self, side: Side) -> bool {
+    fn fail(
+        &mut self,
+        side: Side,
+        event: &'static str,
+        happen: impl FnOnce(&mut Connection),
+    ) -> bool {
         let (shell, _, watch) = self.both(side);
-        let told = shell.tell(watch, "link failure", Connection::handle_link_failed);
+        let told = shell.tell(watch, event, happen);
         shell.port.kill();
         told.is_some()
     }
@@ -398,12 +408,12 @@ impl World {
         match mad {
             // Nobody answers, and the sender gives up.
             Mad::Req(_) => {
-                self.fail(side.other());
+                self.fail(side.other(), "unanswered", Connection::handle_unanswered);
             }
             // The sender gives up and says so.
             Mad::Rep(_) | Mad::Rtu => {
                 let waiting = Side::B;
-                self.fail(waiting);
+                self.fail(waiting, "unanswered", Connection::handle_unanswered);
                 self.settle(waiting)?;
                 self.send_mad(Side::A, Mad::Rej);
             }

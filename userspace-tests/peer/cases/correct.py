@@ -110,10 +110,22 @@ def ofed(scene: Scene) -> None:
     scene.parts(victim)
 
 
+@case("correct: the eight pages of an OFED-like peer's buffers are filled")
+def full_pages(scene: Scene) -> None:
+    """What a program writes by powers of two goes in as few messages as can be."""
+    hello = scene.hello(bufs=5, max_adverts=1, rcv_size=OFED_RCV_SIZE)
+    victim = scene.establish(hello=hello)
+    victim.stream.send(b"x" * 65536)
+    lengths = [len(victim.talk.expect(Mid.DATA).payload) for _ in range(2)]
+    check(lengths == [32768, 32768], f"messages of {lengths} bytes")
+    scene.works(victim)
+    scene.parts(victim)
+
+
 @case("correct: receive buffers of the least size and of the largest")
 def receive_sizes(scene: Scene) -> None:
     """Never more than the peer's buffers hold."""
-    for size in (527, 1040, 65535, 2**32 - 1):
+    for size in (528, 1040, 65535, 2**32 - 1):
         victim = scene.establish(hello=scene.hello(rcv_size=size))
         victim.stream.send(b"x" * 3000)
         check(victim.talk.read(3000) == b"x" * 3000, f"with buffers of {size} bytes")

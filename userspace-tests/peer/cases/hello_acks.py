@@ -20,7 +20,7 @@ MALFORMED: dict[str, dict[str, int]] = {
     "ActRcvSz 15": {"rcv_size": 15},
     "ActRcvSz 16": {"rcv_size": 16},
     "ActRcvSz 37, a byte to a message": {"rcv_size": 37},
-    "ActRcvSz 526": {"rcv_size": 526},
+    "ActRcvSz 527": {"rcv_size": 527},
     "Len 0": {"length": 0},
     "Len 195": {"length": 195},
     "Len 92": {"length": 92},

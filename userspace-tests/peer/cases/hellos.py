@@ -24,7 +24,7 @@ MALFORMED: dict[str, dict[str, object]] = {
     "LocalRcvSz 15": {"rcv_size": 15},
     "LocalRcvSz 16": {"rcv_size": 16},
     "LocalRcvSz 37, a byte to a message": {"rcv_size": 37},
-    "LocalRcvSz 526": {"rcv_size": 526},
+    "LocalRcvSz 527": {"rcv_size": 527},
     "Len 0": {"length": 0},
     "Len 91": {"length": 91},
     "Len 93": {"length": 93},

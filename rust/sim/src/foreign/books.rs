@@ -10,12 +10,16 @@ use sdp_engine::engine::{
     types::Mseq,
     wire::{Body, Flags, Repr},
 };
+use std::collections::VecDeque;
 
 /// Receive buffers of a model.
 pub(super) const BUFFERS: u16 = 6;
 
 /// Size of each.
 pub(super) const RCV_SIZE: u16 = 80;
+
+/// Size of those that it posts when it is asked for larger ones.
+pub(super) const LARGE_SIZE: u16 = 280;
 
 #[derive(Clone, Debug)]
 pub(super) struct Books {
@@ -28,6 +32,10 @@ pub(super) struct Books {
     /// Receive buffers, and the most credits that the engine can have.
     pub(super) posted: i64,
     told: i64,
+    /// Size of each buffer that is posted, the oldest first.
+    sizes: VecDeque<u16>,
+    /// Size of those that come.
+    size: u16,
 }
 
 impl Books {
@@ -39,15 +47,32 @@ impl Books {
             credits: bufs.into(),
             posted: BUFFERS.into(),
             told: BUFFERS.into(),
+            sizes: VecDeque::new(),
+            size: RCV_SIZE,
+        }
+    }
+
+    /// Those that are posted stay as they are.
+    pub(super) fn resize(&mut self, size: u16) {
+        self.post();
+        self.size = size;
+    }
+
+    fn post(&mut self) {
+        let missing = usize::try_from(self.posted).unwrap_or(0);
+        while self.sizes.len() < missing {
+            self.sizes.push_back(self.size);
         }
     }
 
     /// A message of the engine.
     pub(super) fn receive(&mut self, frame: &Frame, repr: &Repr) -> Checked {
         ensure!(self.posted > 0, "no buffer for {repr}");
+        self.post();
+        let size = self.sizes.pop_front().unwrap_or(self.size);
         ensure!(
-            frame.wire_len() <= RCV_SIZE.into(),
-            "{repr} is longer than {RCV_SIZE}"
+            frame.wire_len() <= size.into(),
+            "{repr} is longer than {size}"
         );
         self.posted -= 1;
         self.told -= 1;

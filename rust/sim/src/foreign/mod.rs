@@ -22,7 +22,7 @@ use crate::{
     side::Side,
     trace::Sight,
 };
-use books::{Books, BUFFERS, RCV_SIZE};
+use books::{Books, BUFFERS, LARGE_SIZE, RCV_SIZE};
 use sdp_engine::engine::{
     conn::{Config, Connection, Ended, Queue},
     timer::Timer,
@@ -40,7 +40,8 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Mellanox OFED: Combined for ever, one SrcAvail, many partial completions,
-    /// no credit updates once the peer has sent its DisConn.
+    /// no credit updates once the peer has sent its DisConn; says that its buffers
+    /// are larger when it begins to post such.
     Ofed,
     /// OpenIB gen2: Pipelined mode with many SrcAvails, one SendSm for all and
     /// sometimes a second one, SinkAvails that win over SrcAvails and are counted
@@ -85,8 +86,13 @@ impl Meeting {
     pub(crate) fn new(kind: Kind, watch: Watch, dice: &mut impl Dice) -> Checked<Self> {
         let drawn = limits(dice);
         // The message in which a SrcAvail goes has to fit.
+        let long = kind == Kind::Ofed && dice.once_in(2);
         let cfg = Config {
-            max_send_payload: drawn.max_send_payload.min(RCV_SIZE - 16),
+            max_send_payload: if long {
+                LARGE_SIZE - 16
+            } else {
+                drawn.max_send_payload.min(RCV_SIZE - 16)
+            },
             ..drawn
         };
         let mut shell = Shell::new(Side::A, cfg);
@@ -320,6 +326,12 @@ impl Meeting {
             Body::SinkAvailCancel => self.source.on_sink_cancel(&mut self.answers),
             Body::SinkCancelAck => self.sink.on_cancel_ack()?,
             Body::RdmaWrCompl(len) => self.sink.on_written(len)?,
+            // Without a thought for the buffers that are posted.
+            Body::ChRcvBuf(_) if self.kind == Kind::Ofed => {
+                self.books.resize(LARGE_SIZE);
+                let payload = u32::from(LARGE_SIZE) - 16;
+                self.answers.push_back(Body::ChRcvBufAck(payload));
+            }
             other => return Err(fault(&format!("{other:?} for {:?}", self.kind))),
         }
         Ok(())

@@ -5,7 +5,10 @@
 //! A message that is not full may be held back:
 //! - by a cork, or by a promise of more bytes, until it is full, the cork goes,
 //!   a write without the promise comes, or [`Timer::Cork`] runs out;
-//! - by Nagle's rule, while an earlier message with payload has not completed.
+//! - by Nagle's rule, while an earlier one that was not full has not completed.
+//!   As Minshall has it and TCP does: full messages in front are no reason to
+//!   wait, since at most one small message per round trip is what matters, and
+//!   the rest of a large write would always be late.
 //!
 //! What counts as acknowledged for Nagle's rule is the completion of the send.
 //! A reliable connection completes a send when the peer's adapter has it, which
@@ -93,13 +96,13 @@ impl SendStream {
         }
     }
 
-    /// The next message, if any may go now. `in_flight`: an earlier message
-    /// with payload has not completed. `front`: so many bytes at the front of
-    /// the stream may go as Data.
-    pub(crate) fn next(&self, max_payload: u16, in_flight: bool, front: u32) -> Option<Segment> {
+    /// The next message, if any may go now. `small`: an earlier message that was
+    /// not full has not completed. `front`: so many bytes at the front of the
+    /// stream may go as Data.
+    pub(crate) fn next(&self, max_payload: u16, small: bool, front: u32) -> Option<Segment> {
         let segment = self.cut(max_payload, front)?;
         //= spec: DATA-5
-        let nagled = in_flight && !self.nodelay;
+        let nagled = small && !self.nodelay;
         if self.may_hold(segment, max_payload) && (self.is_corked() || nagled) {
             return None;
         }
@@ -170,8 +173,8 @@ mod tests {
 
     const MAX: u16 = 100;
 
-    fn next(stream: &mut SendStream, in_flight: bool) -> Option<u16> {
-        let segment = stream.next(MAX, in_flight, u32::MAX)?;
+    fn next(stream: &mut SendStream, small: bool) -> Option<u16> {
+        let segment = stream.next(MAX, small, u32::MAX)?;
         stream.on_sent(segment.len.into());
         assert!(stream.is_sound());
         Some(segment.len)
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nagle_holds_a_rest_while_payload_is_in_flight() {
+    fn nagle_holds_a_rest_while_a_small_message_is_in_flight() {
         let mut stream = SendStream::default();
         stream.queue(150, false, false).unwrap();
         assert_eq!(next(&mut stream, true), Some(100));

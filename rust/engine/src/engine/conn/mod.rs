@@ -37,7 +37,7 @@ use crate::engine::{
     error::Refused,
     flow::{credit::Credits, mode::Modes, receive::Window, slots::Slots},
     oob::UrgentNotice,
-    policy::{patience, pipeline},
+    policy::{offering::Habit, patience, pipeline},
     stats::Stats,
     timer::Timer,
     zcopy::{held::Held, offers::Offers, runs::Runs, targets::Targets},
@@ -139,6 +139,8 @@ pub struct Connection {
     advert_window: u8,
     /// Runs are offered.
     advertises: bool,
+    /// How seldom, to a peer that does not read them.
+    lending: Habit,
     /// Somebody is there to read what the peer offers.
     reading: bool,
     /// Somebody was there while SrcAvails of ours were outstanding, and nobody has
@@ -176,6 +178,7 @@ impl Connection {
             peer_adverts: 1,
             advert_window: pipeline::WINDOW_INITIAL,
             advertises: cfg.zcopy.advertise,
+            lending: Habit::new(),
             reading: false,
             duplex: false,
             unanswered: 0,

@@ -123,12 +123,13 @@ impl Connection {
             //= spec: MODE-4
             Body::ModeChange(change) => self.on_mode_change(change),
             Body::ChRcvBuf(size) => {
+                let payload = u16::try_from(size).unwrap_or(u16::MAX);
                 self.resize
-                    .on_asked(size, self.cfg.rcv_size_max, self.window.posted());
+                    .on_asked(payload, self.cfg.rcv_size_max, self.window.posted());
                 self.on_posting_size();
             }
             Body::ChRcvBufAck(size) => {
-                self.on_resized(size);
+                self.on_resized(size, repr.mseq_ack, repr.bufs);
                 delivery.resized = true;
             }
             Body::SuspComm(_) => self.on_suspend(),

@@ -9,6 +9,7 @@ use crate::engine::{
     error::{PeerError, Refused},
     flow::credit::Need,
     policy::chunk,
+    types::Mseq,
     wire::{Body, Mid, BSDH_LEN},
 };
 
@@ -45,12 +46,17 @@ pub(super) struct Resize {
     /// Nothing grows for now, and nobody is told so yet.
     held: bool,
     /// What was asked for in the meantime.
-    asked: Option<u32>,
+    asked: Option<u16>,
     ask: Ask,
     /// The engine has asked by itself, once and for all.
     grown: bool,
     /// What we ask for, without the header.
     wanted: u32,
+    /// The payload that fits when `posted` has gone; 0 for no other than now.
+    larger: u16,
+    /// Up to this one a message may land in a buffer that was posted before the
+    /// peer's answer.
+    posted: Mseq,
 }
 
 const HEADER: u16 = {
@@ -70,6 +76,8 @@ impl Resize {
             ask: Ask::No,
             grown: false,
             wanted: 0,
+            larger: 0,
+            posted: Mseq::HELLO,
         }
     }
 
@@ -104,16 +112,13 @@ impl Resize {
 
     /// ChRcvBuf for buffers with `payload` bytes behind the header. They grow up
     /// to `most` and never shrink.
-    pub(super) fn on_asked(&mut self, payload: u32, most: u16, posted: u16) {
+    pub(super) fn on_asked(&mut self, payload: u16, most: u16, posted: u16) {
         self.owed = true;
         if self.held {
             self.asked = Some(payload);
             return;
         }
-        let size = u16::try_from(payload)
-            .unwrap_or(u16::MAX)
-            .saturating_add(HEADER)
-            .min(most);
+        let size = payload.saturating_add(HEADER).min(most);
         self.posting = self.posting.max(size);
         self.smaller = posted;
     }
@@ -209,18 +214,31 @@ impl Connection {
         Ok(())
     }
 
-    /// ChRcvBufAck. Other implementations leave the header out of the number,
-    /// and some may not: a message fits whichever is meant, and an answer which
-    /// changes nothing takes nothing away.
-    pub(super) fn on_resized(&mut self, size: u32) {
+    /// ChRcvBufAck with `bufs` buffers behind the message `acked`. Other
+    /// implementations leave the header out of the number, and some may not: a
+    /// message fits whichever is meant, and an answer which changes nothing takes
+    /// nothing away.
+    pub(super) fn on_resized(&mut self, size: u32, acked: Mseq, bufs: u16) {
         let _ = self.resize.ask.on_answer();
         //= spec: RESIZE-5
         let payload = payload(size);
         let known = u32::from(self.max_payload);
         if size < known {
             self.max_payload = payload;
+            self.resize.larger = 0;
         } else {
-            let larger = payload.min(self.cfg.max_send_payload);
+            self.resize.larger = payload.min(self.cfg.max_send_payload);
+            self.resize.posted = Mseq::new(acked.get().wrapping_add(bufs.into()));
+            self.grow_payload();
+        }
+    }
+
+    /// Messages become longer when those that may find a smaller buffer have gone.
+    /// One implementation answers while such are posted.
+    pub(super) fn grow_payload(&mut self) {
+        //= spec: RESIZE-7
+        if !self.resize.posted.is_after(self.credits.last_sent()) {
+            let larger = core::mem::take(&mut self.resize.larger);
             self.max_payload = self.max_payload.max(larger);
         }
     }

@@ -128,6 +128,7 @@ impl Connection {
     /// RdmaRdCompl that is about what is outstanding.
     pub(super) fn on_read_by_peer(&mut self, len: u32) {
         self.stream.on_sent(len);
+        self.lending.on_used();
         if self.runs.on_read(len) {
             self.advert_window = pipeline::grown(self.advert_window, self.peer_adverts);
         }
@@ -139,7 +140,9 @@ impl Connection {
     pub(super) fn on_send_sm(&mut self) {
         self.advert_window = pipeline::shrunk();
         self.stats.send_sms_received = self.stats.send_sms_received.wrapping_add(1);
-        self.runs.on_send_sm(lost(&mut self.stream));
+        if self.runs.on_send_sm(lost(&mut self.stream)) {
+            self.lending.on_wasted();
+        }
     }
 
     /// SinkAvail of the peer, checked. One that is stale, or that the end of our

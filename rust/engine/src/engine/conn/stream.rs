@@ -27,7 +27,11 @@ impl Connection {
             Front::Outstanding => self.poll_src_avail(),
             Front::Run(len) => {
                 if let Some(place) = self.place() {
-                    return self.write(place, len);
+                    let output = self.write(place, len);
+                    if output.is_some() {
+                        self.lending.on_used();
+                    }
+                    return output;
                 }
                 self.poll_completion().or_else(|| self.poll_run())
             }
@@ -111,7 +115,8 @@ impl Connection {
             && !unused
             && self.modes.send() != Mode::Buffered
             && self.runs.candidate().is_some_and(|run| self.can_offer(run));
-        if possible {
+        // A peer that does not read is spared the round trip, and so are we.
+        if possible && self.lending.wants() {
             return self.poll_src_avail();
         }
         self.runs.copy_front();
@@ -199,8 +204,8 @@ impl Connection {
 
     /// Data from the first `front` bytes.
     fn poll_data(&mut self, front: u32) -> Option<Output> {
-        let in_flight = self.slots.has_payload() || self.targets.writes() > 0;
-        let segment = self.stream.next(self.next_payload(), in_flight, front)?;
+        let full = self.next_payload();
+        let segment = self.stream.next(full, self.slots.has_small(), front)?;
         //= spec: CREDIT-3
         if !self.may_send(Need::Payload) {
             self.count_stall();
@@ -218,7 +223,11 @@ impl Connection {
         }
         self.on_stream(segment.len.into());
         self.on_payload_sent(segment.len);
-        Some(self.send(Body::Data, flags, segment.len))
+        let output = self.send(Body::Data, flags, segment.len);
+        if segment.len < full {
+            self.slots.on_small();
+        }
+        Some(output)
     }
 
     /// Whether the message announces an urgent byte: the first one that can. OFED

@@ -123,6 +123,7 @@ impl Connection {
             ..flags
         };
         let mseq = self.credits.on_sent();
+        self.grow_payload();
         let (bufs, mseq_ack) = self.window.on_sent();
         self.slots.on_sent(mseq, payload_len);
         self.stats.messages_sent = self.stats.messages_sent.wrapping_add(1);

@@ -18,12 +18,13 @@ pub(crate) struct Slots {
     payload: [u16; RING],
     /// The last message that has completed.
     completed: Mseq,
-    /// The last message posted. `sent - completed <= depth`
-    sent: Mseq,
-    /// The last message posted that has payload.
-    payload_sent: Mseq,
     /// Payload bytes of all messages in flight.
     bytes: u32,
+    /// How many there are. `in_flight <= depth`
+    in_flight: u16,
+    /// How many of them have to complete until none is left that has payload and
+    /// was not full. `small <= in_flight`
+    small: u16,
     depth: u16,
 }
 
@@ -32,20 +33,16 @@ impl Slots {
         Self {
             payload: [0; RING],
             completed: Mseq::HELLO,
-            sent: Mseq::HELLO,
-            payload_sent: Mseq::HELLO,
             bytes: 0,
+            in_flight: 0,
+            small: 0,
             depth: depth.min(CAPACITY),
         }
     }
 
-    fn in_flight(&self) -> u16 {
-        u16::try_from(self.sent.since(self.completed)).unwrap_or(u16::MAX)
-    }
-
     pub(crate) fn allow(&self, need: Need) -> bool {
         //= spec: CREDIT-8
-        self.depth.saturating_sub(self.in_flight()) >= need.least()
+        self.depth.saturating_sub(self.in_flight) >= need.least()
     }
 
     /// Payload bytes in flight.
@@ -53,9 +50,9 @@ impl Slots {
         self.bytes
     }
 
-    /// Whether a message with payload is in flight.
-    pub(crate) fn has_payload(&self) -> bool {
-        self.payload_sent.is_after(self.completed)
+    /// Whether a message with payload that was not full is in flight.
+    pub(crate) fn has_small(&self) -> bool {
+        self.small > 0
     }
 
     pub(crate) fn has_completed(&self, mseq: Mseq) -> bool {
@@ -68,25 +65,25 @@ impl Slots {
     }
 
     pub(crate) fn on_sent(&mut self, mseq: Mseq, payload_len: u16) {
-        self.sent = mseq;
-        if payload_len > 0 {
-            self.payload_sent = mseq;
-        }
+        self.in_flight = self.in_flight.saturating_add(1);
         self.bytes = self.bytes.saturating_add(payload_len.into());
         if let Some(place) = self.place(mseq) {
             *place = payload_len;
         }
     }
 
+    /// The last message posted could have had more payload.
+    pub(crate) fn on_small(&mut self) {
+        self.small = self.in_flight;
+    }
+
     /// The oldest message has completed. False: none is in flight.
     pub(crate) fn on_completed(&mut self) -> bool {
-        if self.in_flight() == 0 {
+        let Some(left) = self.in_flight.checked_sub(1) else {
             return false;
-        }
-        if !self.has_payload() {
-            // Keeps `payload_sent` from ever being half a circle behind.
-            self.payload_sent = self.completed;
-        }
+        };
+        self.in_flight = left;
+        self.small = self.small.saturating_sub(1);
         self.completed = self.completed.next();
         let completed = self.completed;
         let payload_len = self.place(completed).map_or(0, |place| *place);
@@ -95,7 +92,7 @@ impl Slots {
     }
 
     pub(crate) fn is_sound(&self) -> bool {
-        self.in_flight() <= self.depth
+        self.small <= self.in_flight && self.in_flight <= self.depth
     }
 }
 
@@ -162,59 +159,46 @@ mod tests {
     }
 
     #[test]
-    fn payload_in_flight_ends_with_its_last_message() {
+    fn only_what_was_not_full_counts_as_small() {
         let mut slots = Slots::new(8);
-        assert!(!slots.has_payload());
         slots.on_sent(Mseq::new(1), 7);
-        slots.on_sent(Mseq::new(2), 0);
-        assert!(slots.has_payload());
+        assert!(!slots.has_small());
+        slots.on_sent(Mseq::new(2), 6);
+        slots.on_small();
+        slots.on_sent(Mseq::new(3), 7);
+        slots.on_sent(Mseq::new(4), 0);
+        assert!(slots.has_small());
         assert!(slots.on_completed());
-        assert!(!slots.has_payload());
-        assert!(slots.has_completed(Mseq::new(1)));
-        assert!(!slots.has_completed(Mseq::new(2)));
+        assert!(slots.has_small());
+        assert!(slots.on_completed());
+        assert!(!slots.has_small());
+        assert!(slots.has_completed(Mseq::new(2)));
+        assert!(!slots.has_completed(Mseq::new(3)));
+        assert!(slots.on_completed());
         assert!(slots.on_completed());
         assert!(!slots.on_completed());
     }
 
     #[test]
-    fn payload_stays_in_flight_when_earlier_payload_completes() {
+    fn the_last_small_one_counts() {
         let mut slots = Slots::new(8);
-        slots.on_sent(Mseq::new(1), 7);
-        slots.on_sent(Mseq::new(2), 7);
+        for n in 1..=2 {
+            slots.on_sent(Mseq::new(n), 7);
+            slots.on_small();
+        }
         assert!(slots.on_completed());
-        assert!(slots.has_payload());
+        assert!(slots.has_small());
         assert!(slots.on_completed());
-        assert!(!slots.has_payload());
+        assert!(!slots.has_small());
     }
 
     #[test]
-    fn payload_half_a_circle_ago_stays_behind() {
-        let mut slots = Slots::new(8);
-        let start = 7u32;
-        slots.completed = Mseq::new(start);
-        slots.sent = slots.completed;
-        slots.payload_sent = Mseq::new(start.wrapping_sub((1 << 31) - 2));
-        for n in 1..=4 {
-            assert!(!slots.has_payload());
-            slots.on_sent(Mseq::new(start + n), 0);
-            assert!(slots.on_completed());
-        }
-        assert!(!slots.has_payload());
-    }
-
-    #[test]
-    fn old_payload_never_comes_back_to_life() {
-        let mut slots = Slots::new(8);
+    fn a_small_one_that_is_not_in_flight_is_unsound() {
+        let mut slots = Slots::new(3);
         slots.on_sent(Mseq::new(1), 7);
-        slots.on_completed();
-        // As if 2^31 messages without payload had passed.
-        for start in [1 << 30, 1 << 31, 3 << 30] {
-            slots.completed = Mseq::new(start - 1);
-            slots.sent = slots.completed;
-            slots.payload_sent = Mseq::new(start - 2);
-            slots.on_sent(Mseq::new(start), 0);
-            slots.on_completed();
-            assert!(!slots.has_payload());
-        }
+        slots.on_small();
+        assert!(slots.is_sound());
+        slots.small = 2;
+        assert!(!slots.is_sound());
     }
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether a reader who is early offers its memory to be written.
+//! Whether memory is offered to the peer: a reader's to be written, a writer's to
+//! be read.
 //!
-//! An offer costs a registration, and is wasted when the next bytes come as one
-//! message of Data. A peer that writes little at a time is therefore offered
-//! less and less, and all again as soon as it has written into an offer.
+//! A reader's offer costs a registration, and is wasted when the next bytes come as
+//! one message of Data. A writer's costs a round trip, and is wasted when the peer
+//! asks for Data instead. A peer that writes little at a time, or that never reads,
+//! is therefore offered less and less, and all again as soon as it has put an offer
+//! to use.
 
 /// Most opportunities that are passed by between two offers.
 const PAUSE_MAX: u8 = 64;
@@ -38,12 +41,12 @@ impl Habit {
         }
     }
 
-    /// The peer has written into an offer.
+    /// The peer has written into an offer, or read from it.
     pub fn on_used(&mut self) {
         *self = Self::new();
     }
 
-    /// An offer was used up by a message of Data.
+    /// An offer was of no use.
     pub fn on_wasted(&mut self) {
         self.last_pause = self
             .last_pause

@@ -103,6 +103,8 @@ pub(crate) struct Entry {
     pub(super) id: RunId,
     /// Inline bytes wished for.
     pub(super) inline: u16,
+    /// The peer has read some of it.
+    read: bool,
     pub(super) state: RunState,
     /// Of the last change of the state; tells of a return if that was one.
     why: Why,
@@ -131,6 +133,7 @@ impl Entry {
             mseq: Mseq::HELLO,
             id,
             inline,
+            read: false,
             state: RunState::Queued,
             why: Why::Through,
             told: false,
@@ -169,8 +172,15 @@ impl Entry {
 
     /// The peer says that it has read `len` bytes, no more than are left.
     pub(super) fn on_read(&mut self, len: u32) {
+        self.read = true;
         self.untold = self.untold.saturating_add(len);
         self.on_sent(len);
+    }
+
+    /// Whether its SrcAvail would be of no use if the peer asked for Data: nothing
+    /// of it was read, and it is not we who have changed our mind.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.read && self.state.is_outstanding() && self.state != RunState::Withdrawing
     }
 
     pub(super) fn on_recall(&mut self) {

@@ -223,11 +223,13 @@ impl Runs {
 
     /// SendSm, checked. It concerns everything that is outstanding, as bytes
     /// behind a rest can only follow it. Tells of each loss of the stream: how
-    /// many bytes, behind how many.
-    pub(crate) fn on_send_sm(&mut self, lost: impl FnMut(u32, u32)) {
+    /// many bytes, behind how many. Returns whether it was offered for nothing.
+    pub(crate) fn on_send_sm(&mut self, lost: impl FnMut(u32, u32)) -> bool {
+        let wasted = self.oldest().is_some_and(|entry| entry.is_idle());
         //= spec: SENDSM-1
         self.each(lost, Entry::on_send_sm);
         self.resolve();
+        wasted
     }
 
     /// A valid SinkAvail: everything that is outstanding is void.

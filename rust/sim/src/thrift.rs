@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an engine is not to do, although no rule of the wire forbids it: to hold
+//! bytes back for nothing, to send them one by one, and to go on offering memory
+//! that nobody reads.
+
+use crate::{
+    fault::{ensure, Checked},
+    frame::Frame,
+    shell::Shell,
+};
+use sdp_engine::engine::{
+    conn::{Connection, Output, RunId, Why, Zcopy, ADVERTS_MAX},
+    wire::Body,
+};
+use std::collections::VecDeque;
+
+impl Shell {
+    /// A message that more bytes follow has not let itself be made so short that it
+    /// is hardly worth its header.
+    pub(crate) fn check_worth(&self, frame: &Frame) -> Checked {
+        let least = u32::from(self.cfg.max_send_payload >> 6);
+        let len = frame.payload.len;
+        let urgent = frame.repr().is_some_and(|repr| repr.flags.oob_pres);
+        // A run ends where it ends.
+        let cut = self.cfg.zcopy == Zcopy::OFF && self.app.unsent() > 0 && !urgent;
+        ensure!(
+            !cut || len == 0 || len >= least,
+            "{:?} sends {len} bytes, and {} are left",
+            self.side,
+            self.app.unsent()
+        );
+        Ok(())
+    }
+}
+
+/// Of one side.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Thrift {
+    /// TCP_CORK, and the promise of the last write that more follow.
+    corked: bool,
+    promised: bool,
+    /// Of each message in flight: it has payload, and could have had more.
+    small: VecDeque<bool>,
+    /// The runs of which the peer has read.
+    read: Vec<RunId>,
+    /// It has, of one that it has just asked for.
+    partly: bool,
+    /// The last thing heard of runs is that one was offered for nothing.
+    wasted: bool,
+    /// Since the peer has last used one: runs, and those offered for nothing.
+    runs: u32,
+    in_vain: u32,
+}
+
+impl Thrift {
+    pub(crate) fn on_write(&mut self, more: bool) {
+        self.promised = more;
+    }
+
+    pub(crate) fn on_cork(&mut self, on: bool) {
+        self.corked = on;
+        self.promised &= on;
+    }
+
+    /// A message goes.
+    pub(crate) fn on_posted(&mut self, payload: u32, most: u16) {
+        self.small.push_back((1..most.into()).contains(&payload));
+    }
+
+    /// The oldest one has completed.
+    pub(crate) fn on_completed(&mut self) {
+        self.small.pop_front();
+    }
+
+    /// The engine says so; `from_run`: the next bytes of the stream are of a run.
+    pub(crate) fn on_output(&mut self, output: &Output, from_run: bool) {
+        match output {
+            Output::Taken { run, .. } => {
+                self.on_used();
+                self.read.push(*run);
+            }
+            Output::Write { .. } if from_run => self.on_used(),
+            Output::Returned { run, why } => {
+                let used = self.read.contains(run);
+                self.read.retain(|other| other != run);
+                if *why == Why::NotOffered {
+                    self.wasted = false;
+                }
+                let asked = *why == Why::SendSm;
+                // Of those that the peer has asked for at a time the first counts.
+                self.partly |= asked && used;
+                if asked && !self.partly {
+                    self.wasted = true;
+                    self.in_vain += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_used(&mut self) {
+        self.wasted = false;
+        self.runs = 0;
+        self.in_vain = 0;
+    }
+
+    /// All that is wanted was done.
+    pub(crate) fn on_settled(&mut self) {
+        self.partly = false;
+    }
+
+    /// Another one is queued.
+    pub(crate) fn on_run(&mut self) {
+        self.runs += 1;
+    }
+
+    /// A message goes, perhaps with an offer.
+    pub(crate) fn check_offer(&self, frame: &Frame) -> Checked {
+        let offers = frame
+            .repr()
+            .is_some_and(|repr| matches!(repr.body, Body::SrcAvail(_)));
+        ensure!(
+            !(offers && self.wasted),
+            "memory is offered to a peer that has just asked for Data instead"
+        );
+        // Each pause is twice as long as the one before, and as many as can be
+        // outstanding are declined at a time.
+        let most = u32::try_from(ADVERTS_MAX).unwrap_or(u32::MAX);
+        let pauses = 2 + (self.runs + 1).ilog2() + self.runs / 64;
+        ensure!(
+            self.in_vain <= most * pauses,
+            "{} of {} runs are offered for nothing",
+            self.in_vain,
+            self.runs
+        );
+        Ok(())
+    }
+
+    /// All that is wanted was done. Bytes that could go have gone, unless fewer
+    /// than fill a message wait for another such message.
+    pub(crate) fn check(&self, shell: &Shell, conn: &Connection) -> Checked {
+        // What is lent has reasons of its own to wait.
+        let open = conn.is_established() && !conn.send_closed();
+        if !open || shell.cfg.zcopy != Zcopy::OFF || self.corked || self.promised {
+            return Ok(());
+        }
+        let room = self.small.len() + 3 <= usize::from(shell.cfg.tx_depth);
+        let may = conn.credits() >= 3 && room;
+        ensure!(
+            !may || conn.unsent() == 0 || self.small.contains(&true),
+            "{:?} holds {} bytes back behind full messages",
+            shell.side,
+            conn.unsent()
+        );
+        Ok(())
+    }
+}
