@@ -368,7 +368,7 @@ impl Sock {
                 return Err(EAGAIN);
             }
             let mut call = Some(self.lock());
-            self.wait(&mut call, &mut timeo, || {
+            self.wait_in_turn(&mut call, &mut timeo, || {
                 let ours = self.look(|inner| match inner.listener.as_ref() {
                     Some(listener) => listener.ready() > 0,
                     // No longer a listener: accept() says so.
