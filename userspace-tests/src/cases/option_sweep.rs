@@ -103,28 +103,11 @@ const HEADERS: &str = "there are no packets of IP";
 const CONTROL: &str = "a stream of RDMA has nothing to put into control messages";
 
 const SOCKETS: &[Difference] = &[
-    // SO_ATTACH_REUSEPORT_CBPF
-    Difference {
-        label: "SOL_SOCKET 51",
-        tcp: SET_OF_ANOTHER_FORM,
-        sdp:
-            "get ENOPROTOOPT, set EOPNOTSUPP, byte EOPNOTSUPP, nothing EOPNOTSUPP, then ENOPROTOOPT",
-        reason: SPREADING,
-    },
     // SO_ATTACH_REUSEPORT_EBPF
     Difference {
         label: "SOL_SOCKET 52",
         tcp: SET_OF_ANOTHER_FORM,
-        sdp:
-            "get ENOPROTOOPT, set EOPNOTSUPP, byte EOPNOTSUPP, nothing EOPNOTSUPP, then ENOPROTOOPT",
-        reason: SPREADING,
-    },
-    // SO_DETACH_REUSEPORT_BPF
-    Difference {
-        label: "SOL_SOCKET 68",
-        tcp: SET_OF_ANOTHER_FORM,
-        sdp:
-            "get ENOPROTOOPT, set EOPNOTSUPP, byte EOPNOTSUPP, nothing EOPNOTSUPP, then ENOPROTOOPT",
+        sdp: "get ENOPROTOOPT, set EOPNOTSUPP, byte EINVAL, nothing EINVAL, then ENOPROTOOPT",
         reason: SPREADING,
     },
     // SO_TXREHASH
