@@ -472,6 +472,14 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 	return own;
 }
 
+/* Sets an option on the companion alone. */
+int sdp_companion_set_tcp(struct sock *sk, int level, int option,
+			  sockptr_t value, unsigned int len)
+{
+	return do_sock_setsockopt(companion(sk)->tcp, false, level, option,
+				  value, len);
+}
+
 /*
  * SO_PEEK_OFF and SO_INCOMING_CPU are read from the owner; what the companion
  * receives moves them, and with the peer it forgets the first.

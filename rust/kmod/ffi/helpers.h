@@ -231,6 +231,8 @@ int sdp_companion_accept(struct sock *sk, struct socket *new_socket,
 bool sdp_companion_turn(struct sock *sk);
 int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 			     sockptr_t value, unsigned int len, int own);
+int sdp_companion_set_tcp(struct sock *sk, int level, int option,
+			  sockptr_t value, unsigned int len);
 int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
 			     char __user *value, int __user *len);
 void sdp_companion_show_moved(struct sock *sk);
