@@ -194,6 +194,7 @@ impl Addr {
                 };
                 Ok(Parsed::Addr(Addr { ip, port, scope }, Family::V6))
             }
+            _ if len < core::mem::size_of::<ffi::sockaddr_in>() => Err(EINVAL),
             _ => Err(EAFNOSUPPORT),
         }
     }

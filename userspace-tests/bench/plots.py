@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 # What its text says of its figures, by their numbers: two lines each.
@@ -53,6 +53,17 @@ def _heading(number: int, text: str) -> str:
     return "\n".join((text, *(f"2005: {line}" for line in PAPER[number])))
 
 
+def _sizes(points: Iterable[tuple[float, float]]) -> str:
+    """The marks of an axis of sizes: each that there is, in the units that people use."""
+    marks = []
+    for size in sorted({int(x) for x, _ in points}):
+        for unit, bytes_ in (("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)):
+            if size >= bytes_ and size % bytes_ == 0:
+                marks.append(f"'{size // bytes_} {unit}' {size}")
+                break
+    return f"set xtics ({', '.join(marks)})"
+
+
 def _plot(
     file: Path,
     heading: str,
@@ -63,7 +74,8 @@ def _plot(
 ) -> None:
     """One figure; each series has a title, a colour, its axes, and points."""
     lines = [
-        "set terminal svg size 720,480 font 'sans,12' background '#ffffff'",
+        # Names are names: no underscore in them makes a subscript.
+        "set terminal svg size 720,480 font 'sans,12' background '#ffffff' noenhanced",
         f"set output '{file}'",
         f"set title {json.dumps(heading)}",
         f"set xlabel '{x[0]}'",
@@ -71,7 +83,7 @@ def _plot(
         "set yrange [0:*]",
         "set key outside bottom center horizontal",
         "set grid ytics lc rgb '#dddddd'",
-        *(("set logscale x 2", "set format x '%.0b%B'") if x[1] else ()),
+        *(("set logscale x 2", _sizes(point for one in series for point in one[3])) if x[1] else ()),
         *extra,
     ]
     if labels[1]:

@@ -40,6 +40,13 @@ fn asleep_in(pid: i32, tid: i32, calls: &[c_long]) -> bool {
     number.is_some_and(|number| calls.contains(&number))
 }
 
+/// How often a thread of this process has gone to sleep.
+pub fn sleeps_of(tid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).expect("status");
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).expect("a count")
+}
+
 impl Role {
     /// Waits until the thread of that process sleeps in one of `calls`.
     #[track_caller]

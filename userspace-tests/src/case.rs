@@ -27,6 +27,13 @@ pub struct Difference {
     pub reason: &'static str,
 }
 
+/// What a socket shows instead that turns to TCP meanwhile, and not unseen.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    pub label: &'static str,
+    pub seen: &'static str,
+}
+
 #[derive(Clone, Copy)]
 pub struct Case {
     pub name: &'static str,
@@ -41,6 +48,7 @@ pub struct Case {
     /// Hard limit in seconds on an ordinary machine.
     pub limit: u32,
     pub differences: &'static [Difference],
+    pub turns: &'static [Turn],
 }
 
 impl Case {
@@ -54,6 +62,7 @@ impl Case {
             long: false,
             limit: 10,
             differences: &[],
+            turns: &[],
         }
     }
 
@@ -98,6 +107,11 @@ impl Case {
 
     pub const fn differs(mut self, differences: &'static [Difference]) -> Self {
         self.differences = differences;
+        self
+    }
+
+    pub const fn turns(mut self, turns: &'static [Turn]) -> Self {
+        self.turns = turns;
         self
     }
 

@@ -34,7 +34,7 @@ use std::time::Instant;
 use clap::Parser;
 
 use args::{Args, Device, Families};
-use case::Test;
+use case::{Test, Turn};
 use ktap::{Ktap, Subtest};
 use netns::Netns;
 use supervisor::{Outcome, Stage};
@@ -142,17 +142,18 @@ fn run_one(families: Families, stage: &Stage, test: &Test) -> io::Result<Vec<Sub
         Families::Both => {
             let tcp = play("tcp", Family::Tcp)?;
             let sdp = play("sdp", Family::Sdp)?;
-            subtests.push(agreement(test, &tcp.logs, &sdp.logs, false));
+            subtests.push(agreement(test, &tcp.logs, &sdp.logs, None));
         }
         Families::Protocol => {
             let tcp = play("tcp", Family::Tcp)?;
             let other = play("protocol", Family::Protocol)?;
-            subtests.push(agreement(test, &tcp.logs, &other.logs, true));
+            subtests.push(agreement(test, &tcp.logs, &other.logs, Some(test.case.turns)));
         }
         Families::Companion => {
             let tcp = play("tcp", Family::Tcp)?;
             let other = play("companion", Family::Companion)?;
-            subtests.push(agreement(test, &tcp.logs, &other.logs, true));
+            // It has turned before anybody could see it.
+            subtests.push(agreement(test, &tcp.logs, &other.logs, Some(&[])));
         }
     }
     Ok(subtests)
@@ -167,8 +168,8 @@ fn subtest(name: &'static str, outcome: &Outcome) -> Subtest {
     Subtest { name, passed, diagnostics }
 }
 
-fn agreement(test: &Test, tcp: &Logs, sdp: &Logs, may_be_tcp: bool) -> Subtest {
-    let verdict = verdict::compare(tcp, sdp, test.case.differences, may_be_tcp);
+fn agreement(test: &Test, tcp: &Logs, sdp: &Logs, open: Option<&[Turn]>) -> Subtest {
+    let verdict = verdict::compare(tcp, sdp, test.case.differences, open);
     let passed = verdict.mismatches.is_empty();
     let mut diagnostics: Vec<String> =
         verdict.mismatches.iter().map(|line| format!("mismatch: {line}")).collect();

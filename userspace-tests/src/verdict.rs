@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Comparing what was seen on TCP with what was seen on SDP.
 
-use crate::case::Difference;
+use crate::case::{Difference, Turn};
 use crate::observe::Observation;
 use crate::world::Side;
 
@@ -37,11 +37,12 @@ pub struct Verdict {
     pub differences: Vec<String>,
 }
 
-/// Sockets that may turn to TCP (`may_be_tcp`) may also agree where a difference is declared.
-pub fn compare(tcp: &Logs, sdp: &Logs, declared: &[Difference], may_be_tcp: bool) -> Verdict {
+/// Sockets that may turn to TCP (`open`) may also agree where a difference is declared. What they
+/// do not turn for unseen is in it: those observations are just that.
+pub fn compare(tcp: &Logs, sdp: &Logs, declared: &[Difference], open: Option<&[Turn]>) -> Verdict {
     let mut verdict = Verdict::default();
     for side in [Side::Server, Side::Client] {
-        compare_side(side, tcp.of(side), sdp.of(side), (declared, may_be_tcp), &mut verdict);
+        compare_side(side, tcp.of(side), sdp.of(side), (declared, open), &mut verdict);
     }
     for difference in declared {
         let mut seen = tcp.server.iter().chain(&tcp.client);
@@ -57,7 +58,7 @@ fn compare_side(
     side: Side,
     tcp: &[Observation],
     sdp: &[Observation],
-    (declared, may_be_tcp): (&[Difference], bool),
+    (declared, open): (&[Difference], Option<&[Turn]>),
     verdict: &mut Verdict,
 ) {
     for (tcp, sdp) in tcp.iter().zip(sdp) {
@@ -67,11 +68,21 @@ fn compare_side(
             return;
         }
         let values = format!("{side}: {}: tcp {}, sdp {}", tcp.label, tcp.value, sdp.value);
+        let turn = open.and_then(|turns| turns.iter().find(|turn| turn.label == tcp.label));
+        if let Some(turn) = turn {
+            let found = if turn.seen == sdp.value {
+                &mut verdict.differences
+            } else {
+                &mut verdict.mismatches
+            };
+            found.push(format!("{values}, declared where it turns to TCP is {}", turn.seen));
+            continue;
+        }
         match declared.iter().find(|difference| difference.label == tcp.label) {
             Some(difference) if difference.tcp == tcp.value && difference.sdp == sdp.value => {
                 verdict.differences.push(format!("{values}: {}", difference.reason));
             }
-            Some(_) if may_be_tcp && tcp.value == sdp.value => {}
+            Some(_) if open.is_some() && tcp.value == sdp.value => {}
             Some(difference) => verdict.mismatches.push(format!(
                 "{values}, declared are tcp {}, sdp {}",
                 difference.tcp, difference.sdp
@@ -104,7 +115,7 @@ mod tests {
     #[test]
     fn equal_logs_agree() {
         let log = logs(&[("send", "5"), ("recv", "EAGAIN")]);
-        assert!(compare(&log, &log, &[], false).mismatches.is_empty());
+        assert!(compare(&log, &log, &[], None).mismatches.is_empty());
     }
 
     #[test]
@@ -116,25 +127,36 @@ mod tests {
             logs(&[]),
             logs(&[("send", "5"), ("recv", "5")]),
         ] {
-            assert_eq!(compare(&tcp, &sdp, &[], false).mismatches.len(), 1, "{sdp:?}");
+            assert_eq!(compare(&tcp, &sdp, &[], None).mismatches.len(), 1, "{sdp:?}");
         }
     }
 
     #[test]
     fn a_declared_difference_is_allowed_with_exactly_its_values() {
         let tcp = logs(&[("domain", "2")]);
-        let right = compare(&tcp, &logs(&[("domain", "27")]), &[DOMAIN], false);
+        let right = compare(&tcp, &logs(&[("domain", "27")]), &[DOMAIN], None);
         assert!(right.mismatches.is_empty());
         assert_eq!(right.differences.len(), 1);
         for wrong in ["2", "28"] {
-            let verdict = compare(&tcp, &logs(&[("domain", wrong)]), &[DOMAIN], false);
+            let verdict = compare(&tcp, &logs(&[("domain", wrong)]), &[DOMAIN], None);
             assert_eq!(verdict.mismatches.len(), 1, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_turns_to_tcp_shows_what_is_declared_for_that() {
+        let turn = [Turn { label: "get", seen: "EPERM, then 2" }];
+        let tcp = logs(&[("domain", "2"), ("get", "2")]);
+        for (value, wrong) in [("EPERM, then 2", 0), ("2", 1), ("EPERM", 1)] {
+            let seen = logs(&[("domain", "2"), ("get", value)]);
+            let verdict = compare(&tcp, &seen, &[DOMAIN], Some(&turn));
+            assert_eq!(verdict.mismatches.len(), wrong, "{value}");
         }
     }
 
     #[test]
     fn a_declared_difference_that_is_never_observed_is_stale() {
         let log = logs(&[("send", "5")]);
-        assert_eq!(compare(&log, &log, &[DOMAIN], false).mismatches.len(), 1);
+        assert_eq!(compare(&log, &log, &[DOMAIN], None).mismatches.len(), 1);
     }
 }

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """A program for the library to be loaded into. Its argument is a JSON list of sockets.
 
-A socket is an object: `family` if it is not IPv4, `timeout` if it has one, and the names that
-`bind`, `listen` and `connect` are called with. For each a line comes of what the socket uses and
-its own address, or of the call that failed and how.
+A socket is an object: `family` if it is not IPv4, `timeout` if it has one, an `option` if one is
+set, and the names that `bind`, `listen` and `connect` are called with. For each a line comes of
+what the socket uses and its own address, or of the call that failed and how.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def _connect_again(sock: socket.socket, name: tuple[str, int]) -> None:
 
 def _outcome(wanted: dict[str, list[object]], sock: socket.socket) -> list[object]:
     calls = {
+        "option": lambda option: sock.setsockopt(*option),
         "bind": sock.bind,
         "listen": lambda _name: sock.listen(),
         "connect": sock.connect,

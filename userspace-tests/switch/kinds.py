@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 IPPROTO_SDP = 257
+IP_TRANSPARENT = 19
 SDP_SOCK_FAMILY = 82
 SDP_TRANSPORT = 83
 SDP_FALLBACK_REASON = 84

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -167,6 +169,14 @@ def rules_for_servers_leave_clients_what_they_bind() -> None:
             [servers, "sdp client * *:*"],
             [({"bind": there, "connect": c}, ["bind", "EADDRNOTAVAIL"])],
         )
+        for_tcp = [socket.IPPROTO_IP, kinds.IP_TRANSPARENT, 1]
+        _ruled(
+            ["both server * *:*", f"sdp client * *:{b[1]}"],
+            [
+                ({"option": for_tcp, "connect": b}, ["connect", errno.errorcode[errno.EOPNOTSUPP]]),
+                ({"option": for_tcp, "connect": c}, [TCP, kinds.HOST]),
+            ],
+        )
         with raw_tcp() as taken:
             taken.bind((kinds.HOST, 0))
             _ruled(
@@ -206,10 +216,15 @@ def the_log_says_what_is_listened_with() -> None:
     with raw_sdp() as taken:
         taken.bind((kinds.HOST, 0))
         port = taken.getsockname()[1]
-        _, said = _calls([{"bind": [kinds.HOST, port], "listen": []}], SDP_DEBUG="1")
-        name = f"{kinds.HOST}:{port}"
-        reason = "the port is taken in SDP"
-        equal(said, f"libsdp: listen on {name}: TCP ({reason}) [fallback 1]\n")
+        option = [socket.IPPROTO_IP, kinds.IP_TRANSPARENT, 1]
+        for before, reason in (
+            ({}, "the port is taken in SDP"),
+            ({"option": option}, "the program has set an option that SDP has not"),
+        ):
+            call = {**before, "bind": [kinds.HOST, port], "listen": []}
+            _, said = _calls([call], SDP_DEBUG="1")
+            name = f"{kinds.HOST}:{port}"
+            equal(said, f"libsdp: listen on {name}: TCP ({reason}) [fallback 1]\n")
 
 
 @case

@@ -8,15 +8,31 @@ about the TCP half of one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from checking import check, without_library
-from kinds import HOST, PATIENCE, SDP, TCP, case, equal, listener_of, raw_tcp
+from kinds import (
+    BOTH,
+    HOST,
+    IP_TRANSPARENT,
+    PATIENCE,
+    SDP,
+    TCP,
+    case,
+    equal,
+    fails,
+    listener_of,
+    raw_tcp,
+    switched,
+    transport,
+)
 
 SANDBOX = Path(__file__).with_name("sandbox.py")
 KNOB = Path("/proc/sys/net/sdp/companion")
@@ -124,6 +140,18 @@ def a_socket_for_both_that_comes_into_a_sandbox_is_sdps() -> None:
         equal(seen, [REFUSED] * 3 + [["EPERM", "EPERM"]] * 3)
         # The port is free in SDP, and TCP's half has no part in it.
         equal(_tried(["both, bind"], ports, allowed=[], early=True), [[SDP, SDP]])
+
+
+@case
+def an_option_for_tcp_needs_leave_for_tcp() -> None:
+    with switched() as sock:
+        option = (socket.IPPROTO_IP, IP_TRANSPARENT, 1)
+        with _allowed_to(NEVER):
+            before = _refusals()
+            fails(errno.ENOPROTOOPT, sock.setsockopt, *option)
+            equal((transport(sock), _refusals() - before), (BOTH, 1))
+        sock.setsockopt(*option)
+        equal(transport(sock), TCP)
 
 
 @case

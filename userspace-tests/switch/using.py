@@ -19,6 +19,7 @@ import kinds
 from kinds import (
     BOTH,
     CLIENTS,
+    IP_TRANSPARENT,
     IPPROTO_SDP,
     PATIENCE,
     SDP,
@@ -30,6 +31,7 @@ from kinds import (
     case,
     equal,
     fails,
+    fallbacks,
     forget_peer,
     free_name,
     in_thread,
@@ -46,7 +48,13 @@ from kinds import (
 
 # Without a name in Python.
 SO_PEEK_OFF = 42
+SO_ATTACH_REUSEPORT_CBPF = 51
 TCP_FASTOPEN_CONNECT = 30
+TCP_ULP = 31
+TCP_TX_DELAY = 37
+IP_PKTINFO = 8
+IP_LOCAL_PORT_RANGE = 51
+IPV6_MINHOPCOUNT = 73
 
 
 @case
@@ -86,6 +94,105 @@ def options_outlive_the_decision() -> None:
             equal(os.get_inheritable(client.fileno()), True)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
             equal(client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), 0)
+
+
+def _ports(low: int, high: int) -> bytes:
+    """The value of IP_LOCAL_PORT_RANGE."""
+    return struct.pack("I", high << 16 | low)
+
+
+@case
+def an_option_that_sdp_has_not_makes_it_tcp() -> None:
+    number = struct.Struct("i").pack
+    options = (
+        (socket.AF_INET, socket.IPPROTO_IP, IP_TRANSPARENT, number(1)),
+        (socket.AF_INET, socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, _ports(41_000, 41_003)),
+        (socket.AF_INET, socket.IPPROTO_TCP, TCP_TX_DELAY, number(1000)),
+        (socket.AF_INET6, socket.IPPROTO_IPV6, IPV6_MINHOPCOUNT, number(2)),
+    )
+    before = fallbacks()
+    for family, level, name, value in options:
+        with raw_tcp(family) as listener, switched(family) as client:
+            listener.bind(("::1" if family == socket.AF_INET6 else kinds.HOST, 0))
+            listener.listen()
+            client.setsockopt(level, name, value)
+            equal((transport(client), reason(client)), (TCP, errno.EOPNOTSUPP))
+            equal((level, name, client.getsockopt(level, name, 4)), (level, name, value))
+            client.connect(listener.getsockname())
+            if (level, name) == (socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE):
+                equal(41_000 <= client.getsockname()[1] <= 41_003, True)
+            with accepted(listener) as server:
+                talk(client, server)
+    equal(fallbacks() - before, len(options))
+
+
+@case
+def a_program_that_spreads_connections_makes_a_listener_tcps() -> None:
+    # It returns 1, for the second of those who share the port.
+    code = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 1))
+    program = struct.pack("HxxxxxxP", 1, ctypes.addressof(code))
+    with switched() as one, raw_tcp() as two:
+        name = free_name()
+        for listener in (one, two):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind(name)
+            if listener is one:
+                listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, program)
+            listener.listen()
+        equal((transport(one), reason(one)), (TCP, errno.EOPNOTSUPP))
+        for _ in range(4):
+            with raw_tcp() as client:
+                client.connect(name)
+                with accepted(two) as server:
+                    talk(client, server)
+
+
+@case
+def an_option_for_tcp_gives_the_port_in_sdp_back() -> None:
+    with switched() as sock:
+        sock.bind((kinds.HOST, 0))
+        name = sock.getsockname()
+        sock.setsockopt(socket.IPPROTO_IP, IP_TRANSPARENT, 1)
+        equal((transport(sock), sock.getsockname()), (TCP, name))
+        with raw_sdp() as other:
+            other.bind(name)
+        sock.listen()
+        with raw_tcp() as client:
+            client.connect(name)
+            with accepted(sock) as server:
+                talk(client, server)
+
+
+@case
+def what_tcp_has_not_or_does_without_is_no_reason() -> None:
+    before = fallbacks()
+    with switched() as sock:
+        for level, name, value in (
+            # TCP has nothing to put into control messages.
+            (socket.IPPROTO_IP, IP_PKTINFO, 1),
+            (socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1),
+            (socket.IPPROTO_TCP, 9999, 1),
+            # TCP refuses it to who has no connection, and such a range to everybody.
+            (socket.IPPROTO_TCP, TCP_ULP, b"tls\0"),
+            (socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, _ports(41_003, 41_000)),
+        ):
+            fails(errno.ENOPROTOOPT, sock.setsockopt, level, name, value)
+        equal((transport(sock), reason(sock)), (BOTH, 0))
+        with listener_of(raw_sdp()) as listener:
+            sock.connect(listener.getsockname())
+            equal(transport(sock), SDP)
+    equal(fallbacks(), before)
+
+
+@case
+def an_option_for_tcp_comes_too_late_for_what_is_sdps() -> None:
+    with listener_of(switched()) as listener, switched() as client, raw_sdp() as plain:
+        client.connect(listener.getsockname())
+        with accepted(listener) as server:
+            for sock, used in ((listener, BOTH), (client, SDP), (server, SDP), (plain, SDP)):
+                fails(errno.ENOPROTOOPT, sock.setsockopt, socket.IPPROTO_IP, IP_TRANSPARENT, 1)
+                equal((transport(sock), reason(sock)), (used, 0))
+            talk(client, server)
 
 
 @case

@@ -64,7 +64,10 @@
 #define SDP_TRANSPORT_SDP	0
 #define SDP_TRANSPORT_BOTH	1
 #define SDP_TRANSPORT_TCP	2
-/* int, get only: the errno for which SDP was given up, or 0. */
+/*
+ * int, get only: the errno for which SDP was given up, or 0. EOPNOTSUPP: for an
+ * option that SDP has not.
+ */
 #define SDP_FALLBACK_REASON	84
 /*
  * int, as SDP_ZCOPY_THRESH, which sets both: from which length on a send()

@@ -395,6 +395,30 @@ bool sdp_companion_turn(struct sock *sk)
 	return c->turn = !c->turn;
 }
 
+/*
+ * What a program is told that has others spread connections over listeners: there
+ * are none. The group that the core would make for them here nobody would free.
+ */
+static int refuse_spreading(struct sock *sk, int option, sockptr_t value,
+			    unsigned int len)
+{
+	struct sock_fprog fprog;
+	int number, err;
+
+	err = sdp_sockopt_int(value, len, &number);
+	if (err)
+		return err;
+	switch (option) {
+	case SO_DETACH_REUSEPORT_BPF:
+		return sk->sk_reuseport ? -ENOENT : -EINVAL;
+	case SO_ATTACH_REUSEPORT_CBPF:
+		err = copy_bpf_fprog_from_user(&fprog, value, len);
+		return err ?: -EOPNOTSUPP;
+	default:
+		return len == sizeof(u32) ? -EOPNOTSUPP : -EINVAL;
+	}
+}
+
 /* SOL_SOCKET of the owner: what the core does, but for what it keeps to others. */
 static int set_general(struct sock *sk, int option, sockptr_t value,
 		       unsigned int len)
@@ -409,8 +433,7 @@ static int set_general(struct sock *sk, int option, sockptr_t value,
 	case SO_ATTACH_REUSEPORT_CBPF:
 	case SO_ATTACH_REUSEPORT_EBPF:
 	case SO_DETACH_REUSEPORT_BPF:
-		/* The group that the core would make here nobody would free. */
-		return -EOPNOTSUPP;
+		return refuse_spreading(sk, option, value, len);
 	case SO_ATTACH_FILTER:
 	case SO_ATTACH_BPF:
 		/* What is received never is a packet that a filter could look at. */
@@ -447,6 +470,14 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 	if (c->in_use)
 		return tcp;
 	return own;
+}
+
+/* Sets an option on the companion alone. */
+int sdp_companion_set_tcp(struct sock *sk, int level, int option,
+			  sockptr_t value, unsigned int len)
+{
+	return do_sock_setsockopt(companion(sk)->tcp, false, level, option,
+				  value, len);
 }
 
 /*

@@ -219,13 +219,17 @@ void sdp_sock_poll_wait(struct file *file, struct socket *sock,
 	sock_poll_wait(file, sock, wait);
 }
 
-void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait)
+void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait,
+		    bool exclusive)
 {
 	init_waitqueue_func_entry(wait, woken_wake_function);
 	wait->private = current;
 	INIT_LIST_HEAD(&wait->entry);
 	wait->flags = 0;
-	add_wait_queue(sk_sleep(sk), wait);
+	if (exclusive)
+		add_wait_queue_exclusive(sk_sleep(sk), wait);
+	else
+		add_wait_queue(sk_sleep(sk), wait);
 }
 
 long sdp_wait_woken(struct wait_queue_entry *wait, long timeo)

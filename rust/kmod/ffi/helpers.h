@@ -58,7 +58,8 @@ ssize_t sdp_splice_copies(struct socket *sock, loff_t *position,
 /* linux/poll.h, net/sock.h: waiting */
 void sdp_sock_poll_wait(struct file *file, struct socket *sock,
 			struct poll_table_struct *wait);
-void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait);
+void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait,
+		    bool exclusive);
 long sdp_wait_woken(struct wait_queue_entry *wait, long timeo);
 void sdp_wait_end(struct sock *sk, struct wait_queue_entry *wait);
 int sdp_sock_intr_errno(long timeo);
@@ -242,6 +243,8 @@ int sdp_companion_accept(struct sock *sk, struct socket *new_socket,
 bool sdp_companion_turn(struct sock *sk);
 int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 			     sockptr_t value, unsigned int len, int own);
+int sdp_companion_set_tcp(struct sock *sk, int level, int option,
+			  sockptr_t value, unsigned int len);
 int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
 			     char __user *value, int __user *len);
 void sdp_companion_show_moved(struct sock *sk);

@@ -55,10 +55,7 @@ impl Binding {
 
     /// Whether both may be bound where they overlap.
     fn tolerates(&self, other: &Terms) -> bool {
-        let own = self.terms();
-        own.is_apart(other)
-            || own.reuse && other.reuse && !self.listening
-            || own.shares_port_with(other)
+        self.terms().tolerate(self.listening, other)
     }
 
     /// Whether both could be asked for one connection. It is at `own`.
@@ -75,7 +72,11 @@ impl Binding {
     /// How well a connection to `ip` that came in so fits, higher is better. It is at
     /// `own`.
     fn fit(&self, own: Ip, ip: Ip, arrival: &Arrival) -> Option<u8> {
-        let bound_to = self.terms().device;
+        self.fit_on(self.terms().device, own, ip, arrival)
+    }
+
+    /// The same of one that is bound to the device `bound_to`, or to none.
+    fn fit_on(&self, bound_to: i32, own: Ip, ip: Ip, arrival: &Arrival) -> Option<u8> {
         if !arrival.is_for(bound_to) {
             return None;
         }
@@ -230,6 +231,13 @@ impl Terms {
         }
     }
 
+    /// Whether who has these, and listens or not, may be where `other` wants to be, too.
+    fn tolerate(&self, listening: bool, other: &Self) -> bool {
+        self.is_apart(other)
+            || self.reuse && other.reuse && !listening
+            || self.shares_port_with(other)
+    }
+
     /// Nothing can come in for both.
     fn is_apart(&self, other: &Self) -> bool {
         self.vrf != other.vrf
@@ -256,13 +264,13 @@ impl PortTable {
         })
     }
 
-    fn insert(
+    /// Has a binding on `port`; returns where it is.
+    fn enter(
         &mut self,
-        net: &NetState,
         port: u16,
         (ip, peer): (Ip, Option<(Ip, u16)>),
         binding: Binding,
-    ) -> Result<PortLease> {
+    ) -> Result<Place> {
         if self.ports.get(&port).is_none() {
             let empty = Port {
                 bindings: RBTree::new(),
@@ -286,11 +294,20 @@ impl PortTable {
             }
             bound.fixed = bound.fixed.saturating_add(fixed);
         }
-        Ok(PortLease {
-            net: NonNull::from(net),
-            port,
-            place,
-        })
+        Ok(place)
+    }
+
+    /// Ends a binding.
+    fn leave(&mut self, port: u16, place: &Place) {
+        let Some(bound) = self.ports.get_mut(&port) else {
+            return;
+        };
+        if let Some(gone) = bound.bindings.remove(place) {
+            bound.fixed = bound.fixed.saturating_sub(u32::from(!gone.chosen));
+        }
+        if bound.bindings.is_empty() {
+            self.ports.remove(&port);
+        }
     }
 
     fn find(&mut self, port: u16, place: &Place) -> Option<&mut Binding> {
@@ -319,28 +336,24 @@ impl PortTable {
         }
     }
 
-    /// A port of the range for ephemeral ones that `suits`.
-    fn ephemeral(&self, net: &NetState, suits: impl Fn(Option<&Port>) -> bool) -> Result<u16> {
-        let (mut low, mut high) = (0, 0);
-        // SAFETY: The namespace is alive, both results are ours.
-        unsafe { ffi::sdp_local_port_range(net.as_ptr(), &mut low, &mut high) };
-        let low = u32::try_from(low).unwrap_or(1).clamp(1, 65535);
-        let high = u32::try_from(high).unwrap_or(65535).clamp(low, 65535);
-        let count = high.wrapping_sub(low).wrapping_add(1);
-        // SAFETY: A plain number.
-        let start = unsafe { ffi::sdp_random_u32() }
-            .checked_rem(count)
-            .unwrap_or(0);
+    /// The first port of `low` to `high` that `suits` and is not reserved; begins at the
+    /// port so far from `low`, and comes round.
+    fn ephemeral(
+        &self,
+        (low, high): (u16, u16),
+        from: u32,
+        is_reserved: impl Fn(u16) -> bool,
+        suits: impl Fn(Option<&Port>) -> bool,
+    ) -> Result<u16> {
+        let low = u32::from(low);
+        let count = u32::from(high).saturating_sub(low).saturating_add(1);
+        let start = from.checked_rem(count).unwrap_or(0);
         for i in 0..count {
             let at = start.wrapping_add(i).checked_rem(count).unwrap_or(0);
             let Ok(port) = u16::try_from(low.wrapping_add(at)) else {
                 continue;
             };
-            // SAFETY: The namespace is alive.
-            if unsafe { ffi::sdp_port_is_reserved(net.as_ptr(), port) } {
-                continue;
-            }
-            if suits(self.ports.get(&port)) {
+            if !is_reserved(port) && suits(self.ports.get(&port)) {
                 return Ok(port);
             }
         }
@@ -349,12 +362,38 @@ impl PortTable {
 }
 
 impl NetState {
+    /// A port of the range for ephemeral ones that `suits`.
+    fn ephemeral_port(
+        &self,
+        table: &PortTable,
+        suits: impl Fn(Option<&Port>) -> bool,
+    ) -> Result<u16> {
+        let (mut low, mut high) = (0, 0);
+        // SAFETY: The namespace is alive, both results are ours.
+        unsafe { ffi::sdp_local_port_range(self.as_ptr(), &mut low, &mut high) };
+        let low = u16::try_from(low).unwrap_or(1).max(1);
+        let high = u16::try_from(high).unwrap_or(u16::MAX).max(low);
+        // SAFETY: A plain number.
+        let from = unsafe { ffi::sdp_random_u32() };
+        // SAFETY: The namespace is alive.
+        let is_reserved = |port| unsafe { ffi::sdp_port_is_reserved(self.as_ptr(), port) };
+        table.ephemeral((low, high), from, is_reserved, suits)
+    }
+
+    fn lease(&self, port: u16, place: Place) -> PortLease {
+        PortLease {
+            net: NonNull::from(self),
+            port,
+            place,
+        }
+    }
+
     /// Binds `sock` to `port`, or to an ephemeral one for 0, which is shared with nobody.
     /// EADDRINUSE as TCP says it.
     pub(crate) fn bind_port(&self, sock: &Sock, port: u16, claim: &Claim) -> Result<PortLease> {
         let mut table = self.ports.lock();
         let port = if port == 0 {
-            table.ephemeral(self, |there| there.is_none())?
+            self.ephemeral_port(&table, |there| there.is_none())?
         } else if table.conflicts(port, claim, &Terms::of(sock)) {
             return Err(EADDRINUSE);
         } else {
@@ -367,14 +406,15 @@ impl NetState {
             chosen: false,
             aside: false,
         };
-        table.insert(self, port, (claim.ip, None), binding)
+        let place = table.enter(port, (claim.ip, None), binding)?;
+        Ok(self.lease(port, place))
     }
 
     /// Takes an ephemeral port for a connection of `ip` with `peer`. Others may have
     /// connections on it with other peers, as with TCP. EADDRINUSE if there is none.
     pub(crate) fn connect_port(&self, sock: &Sock, ip: Ip, peer: (Ip, u16)) -> Result<PortLease> {
         let mut table = self.ports.lock();
-        let port = table.ephemeral(self, |there| {
+        let port = self.ephemeral_port(&table, |there| {
             there.is_none_or(|port| port.fixed == 0 && port.connections(ip, peer).next().is_none())
         })?;
         let binding = Binding {
@@ -384,7 +424,8 @@ impl NetState {
             chosen: true,
             aside: false,
         };
-        table.insert(self, port, (ip, Some(peer)), binding)
+        let place = table.enter(port, (ip, Some(peer)), binding)?;
+        Ok(self.lease(port, place))
     }
 
     /// Adds an accepted connection of `ip` with `peer` to the port of its listener.
@@ -402,9 +443,8 @@ impl NetState {
             chosen: false,
             aside: false,
         };
-        self.ports
-            .lock()
-            .insert(self, port, (ip, Some(peer)), binding)
+        let place = self.ports.lock().enter(port, (ip, Some(peer)), binding)?;
+        Ok(self.lease(port, place))
     }
 
     /// The listener that a connection from `peer` to (`ip`, `port`) is for,
@@ -555,16 +595,202 @@ impl PortLease {
 
 impl Drop for PortLease {
     fn drop(&mut self) {
-        let mut table = self.net().ports.lock();
-        let mut empty = false;
-        if let Some(port) = table.ports.get_mut(&self.port) {
-            if let Some(gone) = port.bindings.remove(&self.place) {
-                port.fixed = port.fixed.saturating_sub(u32::from(!gone.chosen));
+        self.net().ports.lock().leave(self.port, &self.place);
+    }
+}
+
+#[kunit_tests(sdp_ports)]
+mod tests {
+    use super::*;
+
+    const ANY4: Ip = Ip::V4([0; 4]);
+    const ANY6: Ip = Ip::V6([0; 16]);
+    const ONE: Ip = Ip::V4([10, 0, 0, 1]);
+    const TWO: Ip = Ip::V4([10, 0, 0, 2]);
+    const SIX: Ip = Ip::V6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+    const PORT: u16 = 7000;
+    const BY: Arrival = Arrival {
+        device: 3,
+        vrf: 0,
+        open: false,
+    };
+
+    /// One of no socket, for what looks at none.
+    fn binding(dual: bool, chosen: bool) -> Binding {
+        Binding {
+            sock: NonNull::dangling(),
+            dual,
+            listening: false,
+            chosen,
+            aside: false,
+        }
+    }
+
+    fn terms(reuse: bool, reuseport: bool, user: u32, device: i32) -> Terms {
+        Terms {
+            reuse,
+            reuseport,
+            user,
+            device,
+            vrf: 0,
+        }
+    }
+
+    fn port(table: &PortTable) -> Option<(usize, u32)> {
+        let port = table.ports.get(&PORT)?;
+        Some((port.bindings.iter().count(), port.fixed))
+    }
+
+    #[test]
+    fn addresses_overlap_where_one_connection_could_be_for_both() {
+        let alone = binding(false, false);
+        let dual = binding(true, false);
+        for (own, ip, other_is_dual, overlaps) in [
+            (ONE, ONE, false, true),
+            (ONE, TWO, false, false),
+            (ONE, SIX, false, false),
+            (ANY4, ONE, false, true),
+            (ONE, ANY4, false, true),
+            (ANY4, SIX, false, false),
+            (ANY6, ONE, false, false),
+            (ANY6, ANY4, false, false),
+            (ONE, ANY6, false, false),
+            (ONE, ANY6, true, true),
+            (ANY4, ANY6, true, true),
+            (SIX, ANY6, false, true),
+        ] {
+            assert!(alone.overlaps(own, ip, other_is_dual) == overlaps);
+        }
+        for ip in [ONE, SIX, ANY4, ANY6] {
+            assert!(dual.overlaps(ANY6, ip, false));
+        }
+    }
+
+    #[test]
+    fn a_port_is_shared_on_the_terms_of_both() {
+        let plain = terms(false, false, 1, 0);
+        let reuse = terms(true, false, 1, 0);
+        let group = terms(false, true, 1, 0);
+        assert!(!plain.tolerate(false, &plain));
+        assert!(!plain.tolerate(false, &reuse) && !reuse.tolerate(false, &plain));
+        // SO_REUSEADDR, as long as nobody listens.
+        assert!(reuse.tolerate(false, &reuse) && !reuse.tolerate(true, &reuse));
+        // SO_REUSEPORT, of one user.
+        assert!(group.tolerate(true, &group));
+        assert!(!group.tolerate(false, &reuse) && !group.tolerate(false, &plain));
+        assert!(!group.tolerate(false, &terms(false, true, 2, 0)));
+        // On different devices nothing comes in for both.
+        let (here, there) = (terms(false, false, 1, 3), terms(false, false, 1, 4));
+        assert!(here.tolerate(true, &there));
+        assert!(!here.tolerate(true, &here) && !here.tolerate(true, &plain));
+    }
+
+    #[test]
+    fn the_nearest_listener_fits_best() {
+        let (alone, dual) = (binding(false, false), binding(true, false));
+        assert!(alone.fit_on(0, ANY4, ONE, &BY) == Some(0));
+        assert!(alone.fit_on(3, ANY4, ONE, &BY) == Some(1));
+        assert!(alone.fit_on(0, ONE, ONE, &BY) == Some(2));
+        assert!(alone.fit_on(3, ONE, ONE, &BY) == Some(3));
+        assert!(alone.fit_on(4, ONE, ONE, &BY).is_none());
+        assert!(alone.fit_on(0, TWO, ONE, &BY).is_none());
+        assert!(alone.fit_on(0, ANY6, ONE, &BY).is_none());
+        assert!(dual.fit_on(0, ANY6, ONE, &BY) == Some(0));
+    }
+
+    #[test]
+    fn a_port_is_there_as_long_as_somebody_has_it() -> Result {
+        let mut table = PortTable::new();
+        let bound = table.enter(PORT, (ANY4, None), binding(false, false))?;
+        assert!(port(&table) == Some((1, 1)));
+        let chosen = table.enter(PORT, (ONE, Some((TWO, 1))), binding(false, true))?;
+        assert!(port(&table) == Some((2, 1)) && bound != chosen);
+        table.leave(PORT, &bound);
+        assert!(port(&table) == Some((1, 0)));
+        // Who is not there changes nothing.
+        table.leave(PORT, &bound);
+        table.leave(PORT + 1, &chosen);
+        assert!(port(&table) == Some((1, 0)));
+        table.leave(PORT, &chosen);
+        assert!(port(&table).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn a_connection_is_found_by_both_its_ends() -> Result {
+        let mut table = PortTable::new();
+        let mut places = KVec::new();
+        for peer in 1..=20u16 {
+            let place = table.enter(PORT, (ONE, Some((TWO, peer))), binding(false, true))?;
+            places.push(place, GFP_KERNEL)?;
+        }
+        table.enter(PORT, (ANY4, None), binding(false, false))?;
+        table.enter(PORT, (ONE, None), binding(false, false))?;
+        let port = table.ports.get(&PORT).ok_or(EINVAL)?;
+        for (peer, place) in (1..=20).zip(&places) {
+            let found = port.connection(ONE, (TWO, peer), 0);
+            assert!(found.is_some_and(|(at, _)| at == *place));
+        }
+        for (ip, peer) in [(ONE, (TWO, 21)), (ONE, (SIX, 1)), (SIX, (TWO, 1))] {
+            assert!(port.connection(ip, peer, 0).is_none());
+        }
+        // Only those are looked at where a port is bound.
+        assert!(port.unconnected().count() == 2);
+        Ok(())
+    }
+
+    #[test]
+    fn a_binding_moves_to_its_peer_and_back() -> Result {
+        let mut table = PortTable::new();
+        let from = table.enter(PORT, (ANY6, None), binding(true, false))?;
+        if let Some(own) = table.find(PORT, &from) {
+            own.listening = true;
+        }
+        let to = Place {
+            peer: Some((TWO, 9)),
+            ip: ONE,
+            id: from.id,
+        };
+        table.rebind(PORT, &from, to, false);
+        assert!(table.find(PORT, &from).is_none() && port(&table) == Some((1, 1)));
+        let moved = table.find(PORT, &to).ok_or(EINVAL)?;
+        assert!(moved.listening && !moved.dual && !moved.chosen);
+        table.rebind(PORT, &to, from, true);
+        assert!(table.find(PORT, &from).is_some_and(|own| own.dual));
+        // Nobody is where it came from, and nobody appears.
+        table.rebind(PORT, &to, from, false);
+        assert!(port(&table) == Some((1, 1)));
+        Ok(())
+    }
+
+    #[test]
+    fn a_free_port_is_looked_for_once_round_the_range() -> Result {
+        let mut table = PortTable::new();
+        let free = |there: Option<&Port>| there.is_none();
+        let none = |_| false;
+        assert!(table.ephemeral((7000, 7003), 2, none, free) == Ok(7002));
+        assert!(table.ephemeral((7000, 7003), u32::MAX, none, free) == Ok(7003));
+        for taken in [7002, 7003, 7000] {
+            table.enter(taken, (ANY4, None), binding(false, false))?;
+        }
+        assert!(table.ephemeral((7000, 7003), 2, none, free) == Ok(7001));
+        let reserved = |port| port == 7001;
+        assert!(table.ephemeral((7000, 7003), 2, reserved, free) == Err(EADDRINUSE));
+        assert!(table.ephemeral((7000, 7003), 2, reserved, |_| true) == Ok(7002));
+        assert!(table.ephemeral((u16::MAX, u16::MAX), 5, none, free) == Ok(u16::MAX));
+        assert!(table.ephemeral((7000, 7000), 5, none, free) == Err(EADDRINUSE));
+        Ok(())
+    }
+
+    #[test]
+    fn peers_are_spread_over_listeners() {
+        let mut counts = [0u32; 4];
+        for port in 0..4000u16 {
+            assert!(spread((TWO, port)) == spread((TWO, port)));
+            if let Some(count) = counts.get_mut(spread((TWO, port)) % 4) {
+                *count += 1;
             }
-            empty = port.bindings.is_empty();
         }
-        if empty {
-            table.ports.remove(&self.port);
-        }
+        assert!(counts.iter().all(|count| *count > 800));
     }
 }

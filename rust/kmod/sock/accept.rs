@@ -95,7 +95,7 @@ impl Sock {
                 if timeo == 0 {
                     return Err(EAGAIN);
                 }
-                self.wait(&mut call, &mut timeo, take)?
+                self.wait_in_turn(&mut call, &mut timeo, take)?
             }
         }?;
         let left = self.look(|inner| {

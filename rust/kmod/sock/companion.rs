@@ -220,7 +220,7 @@ impl Sock {
     }
 
     /// Whether the caller may use TCP's half: `net.sdp.companion`. Counts where not.
-    fn may_use_tcp(&self) -> bool {
+    pub(super) fn may_use_tcp(&self) -> bool {
         let may = match self.net().companion() {
             ffi::SDP_COMPANION_NEVER => false,
             // SAFETY: Looks at the caller.

@@ -23,6 +23,7 @@ use crate::{
             MOVED,
             NAME_LEN, //
         },
+        needed::is_needed,
         Sock, //
     },
 };
@@ -368,7 +369,7 @@ impl Sock {
                 return Err(EAGAIN);
             }
             let mut call = Some(self.lock());
-            self.wait(&mut call, &mut timeo, || {
+            self.wait_in_turn(&mut call, &mut timeo, || {
                 let ours = self.look(|inner| match inner.listener.as_ref() {
                     Some(listener) => listener.ready() > 0,
                     // No longer a listener: accept() says so.
@@ -463,9 +464,45 @@ impl Sock {
         };
         let result = result.map_or_else(Error::to_errno, |()| 0);
         // SAFETY: `sk` is valid; `value` is checked by whoever reads it.
-        to_result(unsafe {
+        let result = to_result(unsafe {
             ffi::sdp_companion_setsockopt(self.sk(), level, option, value, len, result)
-        })
+        });
+        match result {
+            // To take something back that was never set is no need.
+            Err(refused) if len != 0 && is_needed(level, option) => {
+                self.give_up_for((level, option), value, len, refused)
+            }
+            result => result,
+        }
+    }
+
+    /// SDP has refused an option that the program needs: a socket that may still become
+    /// TCP does so, if TCP takes the option and the caller may have it.
+    fn give_up_for(
+        &self,
+        (level, option): (c_int, c_int),
+        value: ffi::core::sockptr_t,
+        len: c_uint,
+        refused: Error,
+    ) -> Result {
+        let is_open = || {
+            // SAFETY: `sk` is valid.
+            let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
+            self.other_half().is_some() && !attempt && self.look(|inner| inner.phase == Phase::Idle)
+        };
+        if !is_open() || !self.may_use_tcp() {
+            return Err(refused);
+        }
+        let _call = self.lock();
+        if !is_open() {
+            // Another thread has begun something.
+            return Err(refused);
+        }
+        // SAFETY: The companion is there; `value` is checked by whoever reads it.
+        to_result(unsafe { ffi::sdp_companion_set_tcp(self.sk(), level, option, value, len) })
+            .map_err(|_| refused)?;
+        self.fall_back(-EOPNOTSUPP.to_errno());
+        Ok(())
     }
 
     /// getsockopt(2) of a socket that may have two halves.

@@ -16,6 +16,7 @@ pub(crate) mod connect;
 pub(crate) mod family;
 pub(crate) mod halves;
 pub(crate) mod name;
+pub(crate) mod needed;
 pub(crate) mod options;
 pub(crate) mod poll;
 pub(crate) mod protocol;

@@ -341,6 +341,13 @@ impl Sock {
         value: *mut u8,
         len: *mut c_int,
     ) -> Result {
+        let is_v6 = self.look(|inner| inner.family) == Family::V6;
+        let level = match u32::try_from(level) {
+            Ok(level @ (ffi::SOL_TCP | ffi::SOL_IP)) => level,
+            Ok(level @ ffi::SOL_IPV6) if is_v6 => level,
+            _ if is_v6 => return Err(ENOPROTOOPT),
+            _ => return Err(EOPNOTSUPP),
+        };
         let mut raw = [0u8; 4];
         // SAFETY: The callee checks the user's pointer.
         let left =
@@ -348,8 +355,12 @@ impl Sock {
         if left != 0 {
             return Err(EFAULT);
         }
-        let room = usize::try_from(i32::from_ne_bytes(raw)).map_err(|_| EINVAL)?;
-        let level = u32::try_from(level).map_err(|_| ENOPROTOOPT)?;
+        let room = match usize::try_from(i32::from_ne_bytes(raw)) {
+            Ok(room) => room,
+            // To IPv6 it is a large number.
+            Err(_) if level == ffi::SOL_IPV6 => raw.len(),
+            Err(_) => return Err(EINVAL),
+        };
         let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
         if level == ffi::SOL_TCP && option == ffi::TCP_INFO {
             let info = self.tcp_info();
@@ -382,14 +393,16 @@ impl Sock {
         }
         let number = match level {
             ffi::SOL_TCP => self.get_tcp(option)?,
-            ffi::SOL_IPV6 if self.look(|inner| inner.family) == Family::V6 => match option {
-                ffi::IPV6_V6ONLY => self.look(|inner| i32::from(inner.options.v6only)),
-                _ => self.remembered(level, option)?,
-            },
-            ffi::SOL_IP => self.remembered(level, option)?,
-            _ if self.look(|inner| inner.family) == Family::V6 => return Err(ENOPROTOOPT),
-            _ => return Err(EOPNOTSUPP),
+            ffi::SOL_IPV6 if option == ffi::IPV6_V6ONLY => {
+                self.look(|inner| i32::from(inner.options.v6only))
+            }
+            _ => self.remembered(level, option)?,
         };
+        // What TCP programs may ask for as a byte.
+        if let (ffi::SOL_IP, 1..=3, Ok(byte)) = (level, room, u8::try_from(number)) {
+            // SAFETY: As above.
+            return unsafe { answer(value, len, 1, &[byte]) };
+        }
         // SAFETY: As above.
         unsafe { answer(value, len, room, &number.to_ne_bytes()) }
     }

@@ -190,12 +190,33 @@ impl Sock {
         &'a self,
         call: &mut Option<CallGuard<'a>>,
         timeo: &mut isize,
+        ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        self.wait_among(false, call, timeo, ready)
+    }
+
+    /// As `wait`, for a connection to accept: of all who wait so each one wakes one. Who is
+    /// woken takes it or finds it taken, as `ready` is asked before signals and time.
+    pub(crate) fn wait_in_turn<'a, R>(
+        &'a self,
+        call: &mut Option<CallGuard<'a>>,
+        timeo: &mut isize,
+        ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        self.wait_among(true, call, timeo, ready)
+    }
+
+    fn wait_among<'a, R>(
+        &'a self,
+        exclusive: bool,
+        call: &mut Option<CallGuard<'a>>,
+        timeo: &mut isize,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
         let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
         // SAFETY: The caller has the socket open, so its queue stays; the entry
         // is taken off before it goes out of scope.
-        unsafe { ffi::sdp_wait_begin(self.sk(), entry.get()) };
+        unsafe { ffi::sdp_wait_begin(self.sk(), entry.get(), exclusive) };
         // INVARIANT: queued just above.
         let waiter = Waiter {
             sock: self,

@@ -83,8 +83,8 @@ fn tell(fd: c_int, transport: Transport) -> bool {
 }
 
 /// Tells the kernel what the call that follows is to use. The error is that of a call which
-/// is to use one of the two alone, on a socket that can no longer: bind() or an earlier
-/// connect() has made it TCP's, or it is SDP's and TCP has not its port.
+/// is to use one of the two alone, on a socket that can no longer: bind(), an option or an
+/// earlier connect() has made it TCP's, or it is SDP's and TCP has not its port.
 fn settle(fd: c_int, transport: Transport) -> Result<(), c_int> {
     if tell(fd, transport) {
         return Ok(());
@@ -107,7 +107,7 @@ fn settle(fd: c_int, transport: Transport) -> Result<(), c_int> {
         return Ok(());
     }
     match options::get(fd, libc::IPPROTO_TCP, uapi::SDP_FALLBACK_REASON) {
-        Some(libc::EADDRINUSE) => Err(libc::EADDRINUSE),
+        Some(reason @ (libc::EADDRINUSE | libc::EOPNOTSUPP)) => Err(reason),
         _ => Err(libc::EADDRNOTAVAIL),
     }
 }

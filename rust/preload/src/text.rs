@@ -75,6 +75,8 @@ impl fmt::Display for Errno {
             libc::EMFILE | libc::ENFILE => "no file descriptor left",
             libc::ENOBUFS | libc::ENOMEM => "no memory for SDP",
             libc::ENOPROTOOPT => "the kernel's SDP module is too old",
+            // What the kernel says of a socket that has become TCP's for it.
+            libc::EOPNOTSUPP => "the program has set an option that SDP has not",
             libc::ENOENT | libc::ENODEV => "no RDMA device has the address",
             // From connect(); bind() says it only of what TCP alone may have.
             libc::EADDRNOTAVAIL => "SDP has no port left, or the address is not this host's",

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! `listen` and `accept`: the queue, its limits, and connections that ended before they were taken.
 
+use std::collections::HashMap;
 use std::ptr;
+use std::sync::mpsc;
 
 use libc::{
     EADDRINUSE, EAGAIN, ECONNREFUSED, ECONNRESET, EFAULT, EINTR, EINVAL, ENOTCONN, POLLIN, POLLOUT,
@@ -9,7 +11,7 @@ use libc::{
 };
 
 use crate::addr::Addr;
-use crate::blocked::kill_thread;
+use crate::blocked::{kill_thread, pid, sleeps_of, tid};
 use crate::case::Case;
 use crate::errno::Errno;
 use crate::role::{Role, ENOUGH, LIMIT, SIOCOUTQ};
@@ -104,6 +106,56 @@ pub const CASES: &[Case] = &[
             t.eq("end", t.recv_to_end(&sock).len(), 0);
         },
     ),
+    Case::two(
+        "accept_wakes_one_of_those_who_wait",
+        |t| {
+            const THREADS: usize = 3;
+            let listener = told_listener(t, 8);
+            let (tell, told) = mpsc::channel::<(i32, Option<Sock>)>();
+            // Who waits ends with the last connection, so nothing may fail before that.
+            let disturbed = std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    let (tell, listener) = (tell.clone(), &listener);
+                    scope.spawn(move || {
+                        tell.send((tid(), None)).expect("told");
+                        let sock = listener.accept().expect("accept");
+                        tell.send((tid(), Some(sock))).expect("told");
+                    });
+                }
+                let hear = || told.recv().expect("hear");
+                let mut waiting: Vec<i32> = (0..THREADS).map(|_| hear().0).collect();
+                for thread in &waiting {
+                    t.await_asleep(pid(), *thread, &[libc::SYS_accept4]);
+                }
+                let mut sleeps: HashMap<i32, u64> =
+                    waiting.iter().map(|thread| (*thread, sleeps_of(*thread))).collect();
+                let mut disturbed = 0;
+                while !waiting.is_empty() {
+                    t.say("connect");
+                    let (thread, _sock) = hear();
+                    waiting.retain(|other| *other != thread);
+                    for other in &waiting {
+                        let now = sleeps_of(*other);
+                        disturbed += usize::from(sleeps.insert(*other, now) != Some(now));
+                    }
+                }
+                disturbed
+            });
+            t.eq("threads that were woken for others", disturbed, 0);
+        },
+        |t| {
+            let port = t.hear("port");
+            let mut socks = Vec::new();
+            for _ in 0..3 {
+                t.wait("connect");
+                socks.push(t.connected(port));
+            }
+            for sock in &socks {
+                t.eq("end", t.recv_to_end(sock).len(), 0);
+            }
+        },
+    )
+    .both_versions(),
     Case::alone("accept_is_interrupted_by_a_signal", |t| {
         signal::catch(libc::SIGUSR1, false);
         let listener = t.listener(1);

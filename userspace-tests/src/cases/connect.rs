@@ -239,6 +239,19 @@ pub const CASES: &[Case] = &[
             t.err(&format!("{len} bytes"), t.socket().connect(&whole.with_len(len)), EINVAL);
         }
         t.err("129 bytes", t.socket().connect(&whole.with_len(129)), EINVAL);
+        let foreign = whole.with_family(libc::AF_VSOCK);
+        for len in [2, 8, 15] {
+            t.err(
+                &format!("{len} bytes of a foreign family"),
+                t.socket().connect(&foreign.with_len(len)),
+                EINVAL,
+            );
+            t.err(
+                &format!("{len} bytes of it to bind"),
+                t.socket().bind(&foreign.with_len(len)),
+                EINVAL,
+            );
+        }
     })
     .both_versions(),
     Case::alone("connect_with_a_bad_pointer_faults", |t| {

@@ -328,6 +328,36 @@ pub const CASES: &[Case] = &[
         },
     ),
     Case::two(
+        "lent_notices_count_until_they_are_taken",
+        |t| {
+            let s = server(t);
+            t.wait("lent");
+            let got = t.recv_to_end(&s);
+            t.holds("all came", got == bytes(12, 2 * 65_536));
+        },
+        |t| {
+            let s = lending(t);
+            let data = bytes(12, 2 * 65_536);
+            let (first, second) = data.split_at(65_536);
+            // Room for one.
+            let _one = Optmem::of("1100");
+            t.eq("the first", s.send(first, LEND), Ok(first.len()));
+            if t.family == Family::Sdp {
+                // Nobody has read. TCP may have an acknowledgement and have told by now.
+                assert_eq!(s.send(second, LEND), Err(Errno(ENOBUFS)), "while it is lent");
+            }
+            t.say("lent");
+            t.await_events(&s, POLLERR);
+            t.err("with a notice to take", s.send(second, LEND), ENOBUFS);
+            assert!(notice(t, &s).is_ok_and(|notice| notice.first == 0 && notice.last == 0));
+            t.eq("the second", s.send(second, LEND), Ok(second.len()));
+            told_since(t, &s, 1..2);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.await_events(&s, POLLIN);
+        },
+    )
+    .both_versions(),
+    Case::two(
         "lent_before_and_behind_other_bytes",
         |t| read_all(t, 7),
         |t| {

@@ -6,7 +6,7 @@ use std::ptr;
 
 use libc::{c_int, socklen_t, SOL_IP, SOL_IPV6, SOL_SOCKET, SOL_TCP};
 
-use crate::case::{Case, Difference};
+use crate::case::{Case, Difference, Turn};
 use crate::errno::Res;
 use crate::observe::Shown;
 use crate::role::Role;
@@ -103,28 +103,11 @@ const HEADERS: &str = "there are no packets of IP";
 const CONTROL: &str = "a stream of RDMA has nothing to put into control messages";
 
 const SOCKETS: &[Difference] = &[
-    // SO_ATTACH_REUSEPORT_CBPF
-    Difference {
-        label: "SOL_SOCKET 51",
-        tcp: SET_OF_ANOTHER_FORM,
-        sdp:
-            "get ENOPROTOOPT, set EOPNOTSUPP, byte EOPNOTSUPP, nothing EOPNOTSUPP, then ENOPROTOOPT",
-        reason: SPREADING,
-    },
     // SO_ATTACH_REUSEPORT_EBPF
     Difference {
         label: "SOL_SOCKET 52",
         tcp: SET_OF_ANOTHER_FORM,
-        sdp:
-            "get ENOPROTOOPT, set EOPNOTSUPP, byte EOPNOTSUPP, nothing EOPNOTSUPP, then ENOPROTOOPT",
-        reason: SPREADING,
-    },
-    // SO_DETACH_REUSEPORT_BPF
-    Difference {
-        label: "SOL_SOCKET 68",
-        tcp: SET_OF_ANOTHER_FORM,
-        sdp:
-            "get ENOPROTOOPT, set EOPNOTSUPP, byte EOPNOTSUPP, nothing EOPNOTSUPP, then ENOPROTOOPT",
+        sdp: "get ENOPROTOOPT, set EOPNOTSUPP, byte EINVAL, nothing EINVAL, then ENOPROTOOPT",
         reason: SPREADING,
     },
     // SO_TXREHASH
@@ -433,14 +416,57 @@ const IPV6: &[Difference] = &[
     no_ip("SOL_IPV6 77", "get 0, set ok, byte ok, nothing ok, then 0", CONTROL),
 ];
 
+/// The needed options (rust/kmod/sock/needed.rs) that TCP takes a zero for: with it a socket that
+/// may become TCP does so.
+const fn turn(label: &'static str) -> Turn {
+    Turn { label, seen: "get ENOPROTOOPT, set ok, byte EINVAL, nothing EINVAL, then 0" }
+}
+
+// TCP_REPAIR, TCP_TX_DELAY
+const TCP_TURNS: &[Turn] = &[turn("SOL_TCP 19"), turn("SOL_TCP 37")];
+
+const IP_TURNS: &[Turn] = &[
+    // IP_OPTIONS
+    Turn {
+        label: "SOL_IP 4",
+        seen: "get ENOPROTOOPT, set ok, byte ok, nothing ok, then 0 of 0 bytes",
+    },
+    // IP_TRANSPARENT
+    Turn { label: "SOL_IP 19", seen: "get ENOPROTOOPT, set ok, byte ok, nothing EINVAL, then 1" },
+    // IP_UNICAST_IF, IP_LOCAL_PORT_RANGE
+    turn("SOL_IP 50"),
+    turn("SOL_IP 51"),
+];
+
+const IPV6_TURNS: &[Turn] = &[
+    // IPV6_FLOWINFO_SEND
+    turn("SOL_IPV6 33"),
+    // IPV6_ADDR_PREFERENCES
+    Turn {
+        label: "SOL_IPV6 72",
+        seen: "get ENOPROTOOPT, set ok, byte EINVAL, nothing EINVAL, then 1280",
+    },
+    // IPV6_MINHOPCOUNT, IPV6_TRANSPARENT, IPV6_UNICAST_IF
+    turn("SOL_IPV6 73"),
+    turn("SOL_IPV6 75"),
+    turn("SOL_IPV6 76"),
+];
+
 pub const CASES: &[Case] = &[
     Case::alone("option_sweep_of_sockets", |t| sweep(t, "SOL_SOCKET", SOL_SOCKET))
         .both_versions()
         .differs(SOCKETS),
     Case::alone("option_sweep_of_tcp", |t| sweep(t, "SOL_TCP", SOL_TCP))
         .both_versions()
-        .differs(TCP),
-    Case::alone("option_sweep_of_ip", |t| sweep(t, "SOL_IP", SOL_IP)).both_versions().differs(IP),
-    Case::alone("option_sweep_of_ipv6", |t| sweep(t, "SOL_IPV6", SOL_IPV6)).only_v6().differs(IPV6),
+        .differs(TCP)
+        .turns(TCP_TURNS),
+    Case::alone("option_sweep_of_ip", |t| sweep(t, "SOL_IP", SOL_IP))
+        .both_versions()
+        .differs(IP)
+        .turns(IP_TURNS),
+    Case::alone("option_sweep_of_ipv6", |t| sweep(t, "SOL_IPV6", SOL_IPV6))
+        .only_v6()
+        .differs(IPV6)
+        .turns(IPV6_TURNS),
     Case::alone("option_sweep_of_ipv6_on_ipv4", |t| sweep(t, "SOL_IPV6", SOL_IPV6)),
 ];

@@ -259,6 +259,71 @@ pub const CASES: &[Case] = &[
             t.eq(&format!("get {name} after eight"), sock.get(level, option), Ok(0));
         }
     }),
+    Case::alone("option_of_ip_is_read_as_a_byte_into_less_than_an_int", |t| {
+        let sock = t.socket();
+        sock.set(libc::SOL_IP, libc::IP_TTL, &77).expect("IP_TTL");
+        for room in [-1, 0, 1, 2, 3, 4, 8] {
+            let (mut value, mut len) = ([0xaa_u8; 8], room as socklen_t);
+            let got =
+                sock.get_raw(libc::SOL_IP, libc::IP_TTL, value.as_mut_ptr().cast(), &raw mut len);
+            t.see(&format!("{room} bytes"), got);
+            t.see(&format!("length of {room} bytes"), len as c_int);
+            t.see(&format!("value of {room} bytes"), value.to_vec());
+        }
+    })
+    .both_versions(),
+    Case::alone("option_of_negative_length_by_level", |t| {
+        let sock = t.socket();
+        for (level, option) in [
+            (SOL_TCP, libc::TCP_NODELAY),
+            (SOL_TCP, 9999),
+            (libc::SOL_IP, libc::IP_TTL),
+            (libc::SOL_IPV6, libc::IPV6_V6ONLY),
+            (libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS),
+            (libc::SOL_IPV6, 9999),
+            (9999, 1),
+            (-1, 1),
+        ] {
+            let (mut value, mut len) = (0 as c_int, -1_i32 as socklen_t);
+            let got = sock.get_raw(level, option, (&raw mut value).cast(), &raw mut len);
+            t.see(&format!("level {level} option {option}"), got);
+            t.see(&format!("length at level {level} option {option}"), len as c_int);
+        }
+    })
+    .both_versions(),
+    Case::alone("option_of_spreading_programs_is_checked", |t| {
+        let sock = t.socket();
+        // One that returns 0, for listeners that it then spreads nothing over.
+        let code = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
+        let program = libc::sock_fprog { len: 1, filter: code.as_ptr().cast_mut() };
+        let attach = |len: usize| {
+            let at = (&raw const program).cast();
+            sock.set_raw(SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, at, len as socklen_t)
+        };
+        for len in [0, 3, 4, 15, 17] {
+            t.err(&format!("classic, {len} bytes"), attach(len), EINVAL);
+        }
+        let null = |option, len| sock.set_raw(SOL_SOCKET, option, ptr::null(), len);
+        t.err("classic, null", null(libc::SO_ATTACH_REUSEPORT_CBPF, 16), EFAULT);
+        t.err("extended, null", null(libc::SO_ATTACH_REUSEPORT_EBPF, 4), EFAULT);
+        for len in [0, 3, 8] {
+            let value = [-1_i32; 2];
+            let at = value.as_ptr().cast();
+            let set = sock.set_raw(SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_EBPF, at, len);
+            t.err(&format!("extended, {len} bytes"), set, EINVAL);
+        }
+        let detach = || sock.set(SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, &0);
+        t.err("detach", detach(), EINVAL);
+        sock.set(SOL_SOCKET, libc::SO_REUSEPORT, &1).expect("SO_REUSEPORT");
+        t.err("detach with SO_REUSEPORT", detach(), libc::ENOENT);
+        t.see("classic", attach(size_of::<libc::sock_fprog>()));
+    })
+    .differs(&[Difference {
+        label: "classic",
+        tcp: "ok",
+        sdp: "EOPNOTSUPP",
+        reason: "no program spreads connections over listeners",
+    }]),
     Case::two(
         "option_tcp_info_tells_the_state",
         |t| {

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""What gnuplot is told: `python3 -m unittest discover userspace-tests/bench`."""
+
+from __future__ import annotations
+
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import plots
+
+
+class Plots(unittest.TestCase):
+    """A figure by the size of messages."""
+
+    def told(self) -> list[str]:
+        """The lines for a figure of two sizes."""
+        sizes = (512, 4096, 2 << 20, 4097)
+        rows = [
+            {"connections": 1, "way": "ib_read_bw", "size": size, "rate": 1.0} for size in sizes
+        ]
+        with mock.patch("plots.subprocess.run") as run:
+            plots._by_size(rows, Path("/nowhere"), 6, 1)
+        return run.call_args.kwargs["input"].splitlines()
+
+    def test_underscores_in_names_are_underscores(self) -> None:
+        lines = self.told()
+        assert any(line.startswith("set terminal") and "noenhanced" in line for line in lines)
+        assert any("title 'ib_read_bw, MiB/s'" in line for line in lines)
+
+    def test_sizes_have_the_units_that_people_use(self) -> None:
+        marks = "set xtics ('512 B' 512, '4 KiB' 4096, '4097 B' 4097, '2 MiB' 2097152)"
+        assert marks in self.told()
+
+
+if __name__ == "__main__":
+    unittest.main()
