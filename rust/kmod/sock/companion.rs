@@ -243,9 +243,14 @@ impl Sock {
         if self.may_use_tcp() {
             return Ok(true);
         }
+        self.leave_tcp_out(EPERM).map(|()| false)
+    }
+
+    /// Has SDP's half go on alone, or fails with `otherwise` where the socket is TCP's.
+    fn leave_tcp_out(&self, otherwise: Error) -> Result {
         let _call = self.lock();
         if self.tcp().is_some() {
-            return Err(EPERM);
+            return Err(otherwise);
         }
         // SAFETY: `sk` is valid.
         let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
@@ -253,7 +258,7 @@ impl Sock {
             // SAFETY: As above, with `lock_sock`.
             unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
         }
-        Ok(false)
+        Ok(())
     }
 
     /// As `permit_tcp`, for connect(): asks the security modules, too. To forget the peer
@@ -272,12 +277,16 @@ impl Sock {
         if matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Unspec)) {
             return Ok(true);
         }
-        let takes_part = self.permit_tcp()?;
-        if takes_part {
-            // SAFETY: By the caller's promise.
-            unsafe { tcp.ask_connect(addr, len) }?;
+        if !self.permit_tcp()? {
+            return Ok(false);
         }
-        Ok(takes_part)
+        // SAFETY: By the caller's promise.
+        match unsafe { tcp.ask_connect(addr, len) } {
+            Ok(()) => Ok(true),
+            // Nobody could be asked; a module that forbids says so otherwise.
+            Err(e) if e == ENOMEM => self.leave_tcp_out(e).map(|()| false),
+            Err(e) => Err(e),
+        }
     }
 
     /// sendmsg(2) with MSG_FASTOPEN, which connects where there is an address.
