@@ -6,12 +6,10 @@ use libc::{
     SO_REUSEPORT,
 };
 
-use crate::case::{Case, Difference};
+use crate::case::Case;
 use crate::errno::Res;
 use crate::role::Role;
 use crate::sock::Sock;
-
-const SO_DETACH_REUSEPORT_BPF: c_int = 68;
 
 fn sharing(t: &Role) -> Sock {
     let sock = t.socket();
@@ -107,16 +105,6 @@ pub const CASES: &[Case] = &[
         t.eq("is off", sock.get(SOL_SOCKET, SO_REUSEPORT), Ok(0));
         t.err("short", sock.set(SOL_SOCKET, SO_REUSEPORT, &1_u8), EINVAL);
     }),
-    Case::alone("shared_port_has_no_program_of_its_own", |t| {
-        let sock = sharing(t);
-        t.see("detach", sock.set(SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &0));
-    })
-    .differs(&[Difference {
-        label: "detach",
-        tcp: "ENOENT",
-        sdp: "EOPNOTSUPP",
-        reason: "connections are spread by the peer's address, not by a program",
-    }]),
     Case::two(
         "shared_port_spreads_connections_over_its_listeners",
         |t| {
