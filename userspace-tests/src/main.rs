@@ -8,6 +8,7 @@ mod case;
 mod cases;
 mod child;
 mod control;
+mod ends;
 mod errno;
 mod ktap;
 mod link;

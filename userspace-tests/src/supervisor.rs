@@ -8,13 +8,14 @@ use std::any::Any;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use libc::pid_t;
 
 use crate::case::{Case, Test};
 use crate::control::{channel, take, Control};
+use crate::ends::Ends;
 use crate::netns::Netns;
 use crate::observe::{Note, Report};
 use crate::role::Role;
@@ -138,6 +139,9 @@ fn fork_role(stage: &Stage, case: &Case, role: Role) -> io::Result<pid_t> {
             let home = if role.side == Side::Server { server } else { client };
             home.enter().expect("entering the network namespace");
         }
+        if role.family != Family::Tcp {
+            AT_FIRST.get_or_init(Ends::now);
+        }
         case.play(&role);
     });
     match played {
@@ -165,6 +169,9 @@ fn close_others(stage: &Stage, role: &Role) {
     }
 }
 
+/// What had ended before the script began, in the process of a role that is not on TCP.
+static AT_FIRST: OnceLock<Ends> = OnceLock::new();
+
 /// Where the last panic came from.
 static PANICKED_AT: Mutex<String> = Mutex::new(String::new());
 
@@ -173,7 +180,11 @@ static PANICKED_AT: Mutex<String> = Mutex::new(String::new());
 /// A panic is also noted at once: on a second thread it may leave the first one waiting for ever.
 fn catch_panic(report: RawFd, script: impl FnOnce()) -> Result<(), String> {
     std::panic::set_hook(Box::new(move |info| {
-        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let mut place = info.location().map(ToString::to_string).unwrap_or_default();
+        // Before the sockets are closed, which may end connections, too.
+        if let Some(before) = AT_FIRST.get() {
+            place = format!("{place}, {}", Ends::now().since(before));
+        }
         Note::At(format!("panicked at {place}: {}", message(info.payload()))).send(report);
         if let Ok(mut last) = PANICKED_AT.lock() {
             *last = place;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+//! How connections of a host have ended, for the report of a failure: what a program sees of a reset
+//! is the same whoever began it, and why.
+
+use std::fs;
+
+/// SDP's counters of ends that nobody wants, by name (README.md).
+const NAMES: [&str; 5] =
+    ["resets_received", "resets_sent", "violations", "link_failures", "device_removals"];
+
+/// So many until now.
+pub struct Ends([i64; NAMES.len()]);
+
+impl Ends {
+    /// Of the namespace that this thread is in; none without SDP.
+    pub fn now() -> Self {
+        Ends::parse(&fs::read_to_string("/proc/thread-self/net/sdpstats").unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        Ends(NAMES.map(|name| {
+            let value =
+                |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+            text.lines().find_map(value).unwrap_or(0)
+        }))
+    }
+
+    /// What has come since `before`, as a clause.
+    pub fn since(&self, before: &Ends) -> String {
+        let mut parts = Vec::new();
+        for ((name, now), before) in NAMES.iter().zip(self.0).zip(before.0) {
+            if now > before {
+                parts.push(format!("{name} {}", now - before));
+            }
+        }
+        if parts.is_empty() {
+            "no connection ended early".to_string()
+        } else {
+            parts.join(", ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "established 4\nresets_sent 1\nviolations 0\nlink_failures 12\n";
+
+    #[test]
+    fn what_has_changed_is_told() {
+        let after = "established 3\nresets_sent 2\nviolations 0\nlink_failures 15\n";
+        let told = Ends::parse(after).since(&Ends::parse(BEFORE));
+        assert_eq!(told, "resets_sent 1, link_failures 3");
+    }
+
+    #[test]
+    fn that_nothing_has_changed_is_told() {
+        assert_eq!(Ends::parse(BEFORE).since(&Ends::parse(BEFORE)), "no connection ended early");
+        assert_eq!(Ends::parse("").since(&Ends::parse("")), "no connection ended early");
+    }
+}
