@@ -434,6 +434,7 @@ impl Inner {
                 self.wake.settled = true;
                 self.tend_runs(sock);
             }
+            Sent::UnprovenRead => {}
             Sent::Read => self.on_read(sock),
             Sent::Message(Load {
                 bytes,

@@ -11,18 +11,35 @@ use std::io;
 use std::process::Command;
 use std::thread;
 
+use crate::args::Device;
 use crate::netns::Netns;
 
 /// More packets than are ever on their way; one too many would be dropped with the same notice.
 const QUEUE: &str = "1000000";
 
 /// Lets the packets of a host be late later. Nothing may be sent from there meanwhile.
-pub fn prepare(host: &Netns) -> io::Result<()> {
+pub fn prepare(host: &Netns, device: Device) -> io::Result<()> {
     let prepare = || {
         host.enter().map_err(|errno| io::Error::other(format!("setns: {errno}")))?;
-        names()?.iter().try_for_each(|name| discipline(name, &[]))
+        for name in names()? {
+            if device == Device::Rxe {
+                receive_in_order(&name)?;
+            }
+            discipline(&name, &[])?;
+        }
+        Ok(())
     };
     thread::scope(|scope| scope.spawn(prepare).join().expect("a thread"))
+}
+
+/// Packets that come to a veth interface stay in their order, as on a wire.
+///
+/// Without NAPI it has a queue on each processor, and a packet goes to that of the processor that
+/// takes it from the queueing discipline, which need not be the one that takes the next. For rxe a
+/// late acknowledgement within the response to a Read ends the queue pair, and the Read as if all of
+/// it had come. With GRO the interface has NAPI and one queue; what is sent with TSO passes it by.
+fn receive_in_order(name: &str) -> io::Result<()> {
+    run(Command::new("ethtool").args(["-K", name, "tso", "off", "gro", "on"]))
 }
 
 /// The packets of this host leave late, so that a Read lasts at least as long.
@@ -61,10 +78,14 @@ fn names() -> io::Result<Vec<String>> {
 
 fn discipline(device: &str, delay: &[&str]) -> io::Result<()> {
     let words = ["qdisc", "replace", "dev", device, "root", "netem", "limit", QUEUE];
-    let status = Command::new("tc").args(words).args(delay).status()?;
+    run(Command::new("tc").args(words).args(delay))
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    let status = command.status()?;
     if status.success() {
         Ok(())
     } else {
-        Err(io::Error::other(format!("tc for {device}: {status}")))
+        Err(io::Error::other(format!("{command:?}: {status}")))
     }
 }

@@ -98,8 +98,8 @@ fn stage(args: &Args) -> io::Result<Stage> {
         (Hosts::Loopback, None)
     } else {
         let namespaces = (Netns::named(&args.server_ns)?, Netns::named(&args.client_ns)?);
-        link::prepare(&namespaces.0)?;
-        link::prepare(&namespaces.1)?;
+        link::prepare(&namespaces.0, args.device)?;
+        link::prepare(&namespaces.1, args.device)?;
         (Hosts::Namespaces, Some(namespaces))
     };
     Ok(Stage { hosts, namespaces, slowness: args.slowness, limit: args.timeout })

@@ -380,7 +380,10 @@ unsafe fn embryo(
         inner.bound_ip = true;
         inner.port = Some(lease);
         let mut engine = Connection::accepting(config(&shape), hello);
-        engine.limit_reads(reply.reads.begun, reply.reads.answered > 0);
+        engine.limit_reads(
+            link.reads_to_begin(reply.reads.begun),
+            reply.reads.answered > 0,
+        );
         engine.hold_rcv_size(true);
         inner.unaccepted = true;
         inner.options.tell(&mut engine);

@@ -122,6 +122,17 @@ impl Device {
         }
     }
 
+    /// Whether a Read of which a part has come may complete as if it were all, the
+    /// queue pair being in the error state from then on.
+    ///
+    /// rxe's do: an acknowledgement that others have overtaken, and that comes in
+    /// the middle of the response to a Read, has it forget that the response has
+    /// begun. What comes next is an error to it, for which it has no status.
+    pub(crate) fn cuts_reads_short(&self) -> bool {
+        // SAFETY: `ib` is valid by the invariant; its driver stays the same.
+        unsafe { ffi::sdp_ib_is_rxe(self.ib.as_ptr()) }
+    }
+
     /// The key for local buffers: no memory region is needed for them.
     pub(crate) fn local_dma_lkey(&self) -> u32 {
         // SAFETY: `pd` is valid by the invariant, the field never changes.
