@@ -447,6 +447,7 @@ impl Inner {
                 self.wake.settled = true;
                 self.tend_runs(sock);
             }
+            Sent::UnprovenRead => {}
             Sent::Read => self.on_read(sock),
             Sent::Message(load) => {
                 engine.handle_send_completed();

@@ -168,6 +168,8 @@ enum Slot {
     Register,
     /// The end of a registration of this key.
     Revoke(u32),
+    /// A Read that counts when the one behind it has completed.
+    UnprovenRead,
     Read,
 }
 
@@ -221,6 +223,8 @@ pub(crate) enum Sent {
     Probe,
     Registered,
     Revoked(u32),
+    /// Nothing yet.
+    UnprovenRead,
     Read,
 }
 
@@ -414,6 +418,16 @@ impl Link {
     /// RDMA Reads that we would have under way.
     pub(crate) fn reads(&self) -> ReadDepths {
         ReadDepths::of_device(self.qp.device(), READ_DEPTH)
+    }
+
+    /// How many of these the engine may begin, `begun` being agreed on with the
+    /// peer: where a Read has another one behind it, half of them.
+    pub(crate) fn reads_to_begin(&self, begun: u8) -> u8 {
+        if self.qp.device().cuts_reads_short() {
+            begun.div_ceil(2)
+        } else {
+            begun
+        }
     }
 
     /// A buffer of `size` bytes: a spare one, if it is of that size.
@@ -751,12 +765,38 @@ impl Link {
         self.sink.reserve()?;
         self.qp
             .post_read::<Callbacks>(into, remote.r_key, remote.va)?;
+        let prove = self.qp.device().cuts_reads_short();
+        let slot = if prove {
+            Slot::UnprovenRead
+        } else {
+            Slot::Read
+        };
         // Room was reserved.
-        self.slots.push(Slot::Read, GFP_KERNEL)?;
+        self.slots.push(slot, GFP_KERNEL)?;
         self.sink.push(Read {
             target,
             len: remote.len,
-        })
+        })?;
+        if prove {
+            self.post_proof(into, remote)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the last byte of a Read once more, behind it: without the queue pair
+    /// that does not succeed. It is one packet, of which no part can be missing,
+    /// and its answer is no acknowledgement that could be late.
+    fn post_proof(&mut self, into: ffi::ib_sge, remote: &Remote) -> Result {
+        let before = u64::from(remote.len.saturating_sub(1));
+        let into = ffi::ib_sge {
+            addr: into.addr.wrapping_add(before),
+            length: 1,
+            lkey: into.lkey,
+        };
+        self.slots.reserve(GFP_KERNEL)?;
+        self.qp
+            .post_read::<Callbacks>(into, remote.r_key, remote.va.wrapping_add(before))?;
+        self.slots.push(Slot::Read, GFP_KERNEL)
     }
 
     /// Posts a keepalive probe, unless the send queue has other proof to wait
@@ -794,7 +834,7 @@ impl Link {
         match &slot {
             Slot::Message(_) | Slot::Probe => self.messages = self.messages.saturating_sub(1),
             Slot::Register | Slot::Revoke(_) => self.chores = self.chores.saturating_sub(1),
-            Slot::Read | Slot::Write(_) => {}
+            Slot::UnprovenRead | Slot::Read | Slot::Write(_) => {}
         }
         if let Slot::Message(load) | Slot::Write(load) = &mut slot {
             for _ in 0..load.frags {
@@ -812,6 +852,7 @@ impl Link {
             Slot::Probe => Sent::Probe,
             Slot::Register => Sent::Registered,
             Slot::Revoke(key) => Sent::Revoked(key),
+            Slot::UnprovenRead => Sent::UnprovenRead,
             Slot::Read => Sent::Read,
         })
     }

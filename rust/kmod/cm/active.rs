@@ -185,7 +185,7 @@ impl Inner {
             return self.fail_connect(sock, ECONNREFUSED);
         }
         let reads = link.reads().meet(begins, answers);
-        engine.limit_reads(reads.begun, reads.answered > 0);
+        engine.limit_reads(link.reads_to_begin(reads.begun), reads.answered > 0);
         self.options.tell(engine);
         let sent = link.cm.as_ref().map(|cm| {
             // SAFETY: The identifier is ours.

@@ -214,7 +214,10 @@ impl Knock {
         let mut failed = None;
         let answered = sock.drive(|inner| {
             let mut engine = Connection::accepting(config(&shape), hello);
-            engine.limit_reads(reply.reads.begun, reply.reads.answered > 0);
+            engine.limit_reads(
+                link.reads_to_begin(reply.reads.begun),
+                reply.reads.answered > 0,
+            );
             engine.hold_rcv_size(true);
             inner.options.tell(&mut engine);
             let size = engine.rcv_size();

@@ -1063,6 +1063,11 @@ void sdp_put_net(struct net *net)
 
 /* rdma/ib_cm.h, rdma/ib_verbs.h */
 
+bool sdp_ib_is_rxe(const struct ib_device *device)
+{
+	return device->ops.driver_id == RDMA_DRIVER_RXE;
+}
+
 struct ib_pd *sdp_ib_alloc_pd(struct ib_device *device)
 {
 	return ib_alloc_pd(device, 0);

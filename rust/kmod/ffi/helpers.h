@@ -263,6 +263,7 @@ void sdp_protocol_unregister(void);
 void sdp_shell_free(struct sock *shell);
 
 /* rdma/ib_cm.h, rdma/ib_verbs.h */
+bool sdp_ib_is_rxe(const struct ib_device *device);
 struct ib_pd *sdp_ib_alloc_pd(struct ib_device *device);
 void sdp_ib_dealloc_pd(struct ib_pd *pd);
 struct ib_cq *sdp_ib_alloc_cq(struct ib_device *device, void *private,

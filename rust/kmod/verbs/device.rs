@@ -152,6 +152,17 @@ impl Device {
         }
     }
 
+    /// Whether a Read of which a part has come may complete as if it were all, the
+    /// queue pair being in the error state from then on.
+    ///
+    /// rxe's do: an acknowledgement that others have overtaken, and that comes in
+    /// the middle of the response to a Read, has it forget that the response has
+    /// begun. What comes next is an error to it, for which it has no status.
+    pub(crate) fn cuts_reads_short(&self) -> bool {
+        // SAFETY: `ib` is valid by the invariant; its driver stays the same.
+        unsafe { ffi::sdp_ib_is_rxe(self.ib.as_ptr()) }
+    }
+
     /// Keeps the device for `holder`; ENODEV when it is on its way out, ENOBUFS when
     /// the user of `holder` has `share` percent of what it can do in this namespace.
     ///
