@@ -50,7 +50,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub skip: Vec<String>,
 
-    /// Run one of so many tests only, by their names, and all that make packets late
+    /// Run one of so many tests only, by their names, and all that make packets late or need a kernel
+    /// that is told of here
     #[arg(long, value_name = "PARTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub one_of: Option<u32>,
 
@@ -86,6 +87,10 @@ pub struct Args {
     /// Run the long tests too
     #[arg(long)]
     pub long: bool,
+
+    /// The kernel has CONFIG_CGROUP_BPF: run the tests that need it, which else run only when picked
+    #[arg(long)]
+    pub cgroup_programs: bool,
 
     /// Print how long each test took
     #[arg(long)]

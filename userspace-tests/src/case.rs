@@ -43,6 +43,8 @@ pub struct Case {
     pub two_hosts: bool,
     /// Makes packets late so that something happens meanwhile: needs a device that sends any.
     pub late_packets: bool,
+    /// Needs a kernel with CONFIG_CGROUP_BPF, which those of the harness are not.
+    pub cgroup_programs: bool,
     /// Takes minutes on a slow machine: runs only when picked by name or with `--long`.
     pub long: bool,
     /// Hard limit in seconds on an ordinary machine.
@@ -59,6 +61,7 @@ impl Case {
             versions: &[Ip::V4],
             two_hosts: false,
             late_packets: false,
+            cgroup_programs: false,
             long: false,
             limit: 10,
             differences: &[],
@@ -96,6 +99,11 @@ impl Case {
 
     pub const fn late_packets(mut self) -> Self {
         self.late_packets = true;
+        self
+    }
+
+    pub const fn cgroup_programs(mut self) -> Self {
+        self.cgroup_programs = true;
         self
     }
 

@@ -34,7 +34,7 @@ use std::time::Instant;
 use clap::Parser;
 
 use args::{Args, Device, Families};
-use case::{Test, Turn};
+use case::{Case, Test, Turn};
 use ktap::{Ktap, Subtest};
 use netns::Netns;
 use supervisor::{Outcome, Stage};
@@ -81,10 +81,11 @@ fn chosen(args: &Args) -> Result<Vec<Test>, String> {
         if !args.pick.is_empty() {
             return args.pick.iter().any(|name| named(test, name));
         }
-        let late = test.case.late_packets;
+        let Case { late_packets: late, cgroup_programs: programs, .. } = *test.case;
         (args.long || args.list || !test.case.long)
             && (args.device == Device::Rxe || !late)
-            && args.one_of.is_none_or(|parts| late || test.is_in_part(parts))
+            && (args.cgroup_programs || !programs)
+            && args.one_of.is_none_or(|parts| late || programs || test.is_in_part(parts))
     };
     Ok(all.into_iter().filter(wanted).collect())
 }

@@ -4,6 +4,7 @@
  * sensible in C: walks over C structures, wake-ups under C locks.
  */
 #include <linux/bpf.h>
+#include <linux/cgroup.h>
 #include <linux/errno.h>
 #include <linux/if_arp.h>
 #include <linux/gfp.h>
@@ -506,6 +507,21 @@ void sdp_note_processor(struct sock *sk)
 	sk_incoming_cpu_update(sk);
 }
 
+/* As cgroup_sk_clone(), which is not for modules, for a child that has a cgroup already. */
+static void inherit_cgroup(struct sock *child, struct sock *parent)
+{
+#ifdef CONFIG_SOCK_CGROUP_DATA
+	struct cgroup *worker = sock_cgroup_ptr(&child->sk_cgrp_data);
+	struct cgroup *listener = sock_cgroup_ptr(&parent->sk_cgrp_data);
+
+	cgroup_get(listener);
+	cgroup_bpf_get(listener);
+	child->sk_cgrp_data = parent->sk_cgrp_data;
+	cgroup_bpf_put(worker);
+	cgroup_put(worker);
+#endif
+}
+
 void sdp_sock_inherit(struct sock *child, struct sock *parent)
 {
 	static const enum sock_flags inherited[] = {
@@ -547,8 +563,9 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 			      (SOCK_SNDBUF_LOCK | SOCK_RCVBUF_LOCK);
 	child->sk_bound_dev_if = READ_ONCE(parent->sk_bound_dev_if);
 	security_sk_clone(parent, child);
-#ifdef CONFIG_MEMCG
 	/* A worker made the child: it belongs to the cgroup of its listener. */
+	inherit_cgroup(child, parent);
+#ifdef CONFIG_MEMCG
 	if (parent->sk_memcg && !child->sk_memcg &&
 	    css_tryget(&parent->sk_memcg->css))
 		child->sk_memcg = parent->sk_memcg;

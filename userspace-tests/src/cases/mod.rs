@@ -5,6 +5,7 @@ mod accept;
 mod again;
 mod bind;
 mod broken;
+mod cgroups;
 mod close;
 mod connect;
 mod creation;
@@ -44,6 +45,7 @@ const TABLES: &[&[Case]] = &[
     bind::CASES,
     connect::CASES,
     accept::CASES,
+    cgroups::CASES,
     again::CASES,
     names::CASES,
     options::CASES,
