@@ -43,7 +43,7 @@ pub(crate) struct Addr {
     pub(crate) scope: u32,
 }
 
-/// What a program passed.
+/// An address that a program passed.
 pub(crate) enum Parsed {
     /// AF_UNSPEC: forget the peer.
     Unspec,
@@ -146,7 +146,7 @@ impl Addr {
         }
     }
 
-    /// Reads what a program passed to bind or connect, with the checks and
+    /// Reads an address that a program passed to bind or connect, with the checks and
     /// errors of TCP.
     ///
     /// # Safety
@@ -199,8 +199,8 @@ impl Addr {
         }
     }
 
-    /// Gives `name`, a name of family 27 or 28, the family that TCP knows it by. It is
-    /// what `addr` says, or the beginning of that.
+    /// Changes the family of `name` from 27 or 28 to the one that TCP knows. `name` is
+    /// a copy of `addr`, or of its beginning.
     ///
     /// # Safety
     ///
@@ -212,7 +212,7 @@ impl Addr {
                 Family::V4 => ffi::AF_INET,
                 Family::V6 => ffi::AF_INET6,
             };
-            // SAFETY: What has an address has a family before it.
+            // SAFETY: An address begins with its family.
             unsafe { name.cast::<u16>().write_unaligned(number as u16) };
         }
     }

@@ -37,7 +37,7 @@ pub(crate) enum Alarm {
     Parting,
     /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
     Patience,
-    /// Retired links are to be destroyed.
+    /// Retired links must be destroyed.
     Reap,
     /// There was no memory for receive buffers or for bytes to send.
     Refill,

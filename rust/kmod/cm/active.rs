@@ -67,7 +67,8 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
     let mut lease = Some(Link::lease(device, sock)?);
     let mut link = Link::new(device, origin, &shape, &mut lease)?;
     let ticket = Ticket::new(sock, generation)?;
-    // SAFETY: The device is leased by the link; the context is what the handler wants.
+    // SAFETY: The link leases the device; the context is the one that the handler
+    // expects.
     let cm =
         unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), ticket.context()) };
     let cm = NonNull::new(kernel::error::from_err_ptr(cm)?).ok_or(ENOMEM)?;

@@ -464,7 +464,7 @@ impl Sock {
             self.set_option(level, option, value, len)
         };
         let result = result.map_or_else(Error::to_errno, |()| 0);
-        // SAFETY: `sk` is valid; `value` is checked by whoever reads it.
+        // SAFETY: `sk` is valid; the callee checks `value`.
         let result = to_result(unsafe {
             ffi::sdp_companion_setsockopt(self.sk(), level, option, value, len, result)
         });
@@ -499,7 +499,7 @@ impl Sock {
             // Another thread has made the decision.
             return Err(refused);
         }
-        // SAFETY: The companion is there; `value` is checked by whoever reads it.
+        // SAFETY: The companion is there; the callee checks `value`.
         to_result(unsafe { ffi::sdp_companion_set_tcp(self.sk(), level, option, value, len) })
             .map_err(|_| refused)?;
         self.fall_back(-EOPNOTSUPP.to_errno());

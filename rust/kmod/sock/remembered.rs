@@ -42,7 +42,7 @@ const PMTUDISC_WANT: i32 = 1;
 const PMTUDISC_OMIT: i32 = 5;
 const AUTO_FLOW_LABEL: i32 = 1;
 
-/// TCP_LINGER2: never, the default, or so many seconds.
+/// TCP_LINGER2: never, the default, or a number of seconds.
 fn as_linger2(value: i32) -> i32 {
     match value {
         i32::MIN..=-1 => -1,

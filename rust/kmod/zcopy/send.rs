@@ -161,8 +161,8 @@ impl Sock {
         if let Err(reason) = end {
             self.count_cancel(reason);
             self.drive(Inner::withdraw);
-            // Bounded: by the engine's timer for the answer, by the transport for
-            // what is in flight.
+            // The wait is bounded: by the engine's timer for the answer, and by the
+            // transport for requests in flight.
             let mut forever = FOREVER;
             self.wait_settled(call, &mut forever, Patience::Endless, || {
                 self.look(|inner| (inner.turns.source_pins == 0).then_some(()))
