@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What sockets hold of memory that peers and programs fill: see net.sdp.mem.
+//! The memory of sockets that peers and programs fill, counted for net.sdp.mem.
 //!
 //! Contexts: any. No locks.
 
@@ -14,20 +14,20 @@ use kernel::{
     prelude::*, //
 };
 
-/// What memory is for.
+/// The need for memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// A connection can do without it.
     Growth,
-    /// It could not go on: the limit does not hold.
+    /// The connection cannot go on without it: the limit does not apply.
     Least,
 }
 
-/// Pages on the account of the protocol.
+/// Pages charged to the protocol.
 ///
 /// # Invariants
 ///
-/// `pages` were counted, and are given back once.
+/// `pages` were charged, and are uncharged once.
 pub(crate) struct Charge {
     pages: u32,
 }
@@ -42,7 +42,7 @@ impl Charge {
         Self { pages: 0 }
     }
 
-    /// Counts `pages` that are held for `sk`; ENOBUFS beyond the limit.
+    /// Charges `pages` for `sk`; ENOBUFS beyond the limit.
     ///
     /// # Safety
     ///
@@ -57,7 +57,7 @@ impl Charge {
         })
     }
 
-    /// Counts what `bytes` for `sock` need beyond what was counted; ENOBUFS beyond the
+    /// Charges the pages that `bytes` for `sock` need in addition; ENOBUFS beyond the
     /// limit.
     pub(crate) fn reach(&mut self, sock: &Sock, bytes: u32, need: Need) -> Result {
         let more = pages_of(bytes).saturating_sub(self.pages);
@@ -72,7 +72,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Gives back what `bytes` do not need.
+    /// Uncharges the pages that `bytes` do not need.
     pub(crate) fn trim(&mut self, bytes: u32) {
         let less = self.pages.saturating_sub(pages_of(bytes));
         if less > 0 {
@@ -93,13 +93,13 @@ impl Drop for Charge {
 }
 
 impl Sock {
-    /// Whether the window stays as it is, because all sockets together hold much.
+    /// Whether the window must not grow, because all sockets together hold too much.
     pub(crate) fn is_memory_tight(&self) -> bool {
         // SAFETY: A socket of ours.
         unsafe { ffi::sdp_memory_is_tight(self.sk()) }
     }
 
-    /// Whether there is no more memory than a connection needs to go on.
+    /// Whether connections get only the memory that they need to go on.
     pub(crate) fn is_memory_out(&self) -> bool {
         // SAFETY: As above.
         unsafe { ffi::sdp_memory_is_out(self.sk()) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses: from and to `struct sockaddr`, and what is asked about them.
+//! Addresses: from and to `struct sockaddr`, and questions about them.
 //!
 //! Accepted from programs: AF_INET and 27 as `sockaddr_in`, AF_INET6 and 28 as
 //! `sockaddr_in6`, and 27 with the length of a `sockaddr_in6`. Returned: AF_INET and AF_INET6 only.
@@ -15,7 +15,7 @@ use kernel::prelude::*;
 /// Smallest `sockaddr_in6`: the one of RFC 2133, without a scope id.
 const SIN6_LEN_RFC2133: usize = 24;
 
-/// The order in which trees have addresses. The engine needs none, and a derived one would
+/// The order of addresses in trees. The engine needs none, and a derived one would
 /// bring `clamp()` along, which can panic.
 impl Ord for Ip {
     fn cmp(&self, other: &Self) -> Ordering {
@@ -43,7 +43,7 @@ pub(crate) struct Addr {
     pub(crate) scope: u32,
 }
 
-/// What a program passed.
+/// An address that a program passed.
 pub(crate) enum Parsed {
     /// AF_UNSPEC: forget the peer.
     Unspec,
@@ -92,7 +92,7 @@ impl Addr {
         }
     }
 
-    /// Whether the address means something with an interface only.
+    /// Whether the address is valid only together with an interface.
     pub(crate) fn is_link_local(ip: Ip) -> bool {
         matches!(ip, Ip::V6([0xfe, 0x80..=0xbf, ..]))
     }
@@ -146,7 +146,7 @@ impl Addr {
         }
     }
 
-    /// Reads what a program passed to bind or connect, with the checks and
+    /// Reads an address that a program passed to bind or connect, with the checks and
     /// errors of TCP.
     ///
     /// # Safety
@@ -199,8 +199,8 @@ impl Addr {
         }
     }
 
-    /// Gives `name`, a name of family 27 or 28, the family that TCP knows it by. It is
-    /// what `addr` says, or the beginning of that.
+    /// Changes the family of `name` from 27 or 28 to the one that TCP knows. `name` is
+    /// a copy of `addr`, or of its beginning.
     ///
     /// # Safety
     ///
@@ -212,7 +212,7 @@ impl Addr {
                 Family::V4 => ffi::AF_INET,
                 Family::V6 => ffi::AF_INET6,
             };
-            // SAFETY: What has an address has a family before it.
+            // SAFETY: An address begins with its family.
             unsafe { name.cast::<u16>().write_unaligned(number as u16) };
         }
     }
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a name that says `number` of its family and is cut to `len`.
+    /// The result of parsing a name of family `number`, cut to `len`.
     fn read(of: &Addr, family: Family, number: u32, len: usize) -> Result<Parsed> {
         let mut name = [0; 28];
         of.emit(family, &mut name);
@@ -349,7 +349,7 @@ mod tests {
             assert!(fails(read(&four, Family::V4, ffi::AF_INET, len), EINVAL));
         }
         assert!(fails(read(&six, Family::V6, ffi::AF_INET6, 23), EINVAL));
-        // As before there were scopes.
+        // The length before scopes were introduced.
         assert!(is(
             read(&six, Family::V6, ffi::AF_INET6, 24),
             LINK,

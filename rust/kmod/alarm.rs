@@ -2,9 +2,8 @@
 
 //! Delayed work of a socket.
 //!
-//! A queued alarm holds a reference to its socket, which the worker gives back.
-//! Contexts: setting never sleeps; handlers run in the module's workqueue and
-//! may sleep.
+//! A queued alarm holds a reference to its socket, which the worker drops. Contexts:
+//! setting never sleeps; handlers run in the module's workqueue and may sleep.
 
 use crate::{
     ffi,
@@ -23,24 +22,24 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What an alarm is for.
+/// The purpose of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alarm {
-    /// A timer of the engine, or the next try to resolve the peer.
+    /// A timer of the engine, the next try to resolve the peer, or the fallback to TCP.
     Engine,
     /// The next keepalive probe.
     Keepalive,
-    /// Memory was kept registered for long enough.
+    /// A region in the registration cache expires.
     Kept,
-    /// The transport says that the peer has begun to send.
+    /// The transport reports that the peer has begun to send.
     Notify,
-    /// A peer may know by now that its connection is over.
+    /// A DREQ may have been answered by now.
     Parting,
     /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
     Patience,
-    /// Queue pairs that wait to be destroyed.
+    /// Retired links must be destroyed.
     Reap,
-    /// Receive buffers or bytes to send for which there was no memory.
+    /// There was no memory for receive buffers or for bytes to send.
     Refill,
     /// SO_KEEPALIVE has been set.
     Switched,
@@ -110,7 +109,7 @@ impl Alarms {
 }
 
 impl Sock {
-    /// Sets `alarm` to go off after `msecs`, however it was set before.
+    /// Sets `alarm` to go off after `msecs`, replacing an earlier setting.
     pub(crate) fn set_alarm(&self, alarm: Alarm, msecs: u32) {
         let holder = SockRef::of(self).into_owned();
         // SAFETY: The queue lives as long as the module, the work as long as
@@ -124,12 +123,12 @@ impl Sock {
         }
     }
 
-    /// Takes `alarm` back, if it has not gone off.
+    /// Cancels `alarm`, if it has not gone off.
     pub(crate) fn clear_alarm(&self, alarm: Alarm) {
         // SAFETY: As above.
         let was_pending = unsafe { ffi::sdp_cancel_delayed_work(self.alarms().work(alarm)) };
         if was_pending {
-            // SAFETY: The reference of the work that will not run.
+            // SAFETY: It is the reference of the work, which will not run.
             drop(unsafe { SockRef::from_owned(NonNull::from(self)) });
         }
     }

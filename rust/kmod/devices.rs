@@ -2,8 +2,8 @@
 
 //! The devices of the system and the service ids listened on.
 //!
-//! The CM listens per device, so that every listening port has one listening
-//! identifier on each device, also on those that come later.
+//! The CM listens per device. So every listening port has one listening identifier on
+//! each device, including devices that come later.
 //!
 //! Contexts: may sleep. Locks: `REGISTRY`, taken with at most `lock_sock` held:
 //! destroying a listening identifier waits for its handler, which takes the locks of
@@ -88,8 +88,8 @@ global_lock! {
     pub(crate) unsafe(uninit) static KNOWN: Mutex<KVec<Arc<Device>>> = KVec::new();
 }
 
-/// A listening port. Listening ends with the last one of the port; dropping
-/// sleeps and needs all locks of sockets free.
+/// A listening port. Listening ends when the last one of the port is dropped. Dropping
+/// sleeps, and no lock of a socket may be held.
 pub(crate) struct Service {
     port: u16,
 }
@@ -148,7 +148,7 @@ impl Drop for Service {
 }
 
 /// A device that has an address of `family` in the namespace of `net`, and that
-/// address: where loopback connections go.
+/// address. Loopback connections use it.
 ///
 /// # Safety
 ///
@@ -178,15 +178,15 @@ pub(crate) unsafe fn local_address(
 
 /// Our state of a device, unless its removal has begun.
 ///
-/// An identifier of rdma_cm can outlive our removal of its device, as rdma_cm is told
-/// of that after us; what ib_core keeps for a client must not be asked for then, and
-/// would have been freed.
+/// An identifier of rdma_cm can outlive our removal of its device, because rdma_cm
+/// hears of it after us. ib_core's client data must not be read then: it would point at
+/// freed memory.
 pub(crate) fn find(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
     let known = KNOWN.lock();
     known.iter().find(|device| device.as_ptr() == ib).cloned()
 }
 
-/// The device is not found any more.
+/// Takes the device off the list, so that nobody finds it any more.
 fn forget(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
     let mut known = KNOWN.lock();
     let at = known.iter().position(|device| device.as_ptr() == ib)?;
@@ -280,7 +280,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         // SAFETY: Registered by `new`; waits for `remove_cb` of every device.
         unsafe { ffi::ib_unregister_client(CLIENT.0.get()) };
-        // A static is never dropped, but its lists have memory.
+        // A static is never dropped, so its lists are freed here.
         let mut registry = REGISTRY.lock();
         registry.entries = KVec::new();
         registry.services = KVec::new();

@@ -2,9 +2,8 @@
 
 //! The state of a socket behind its lock, and the run loop of the engine.
 //!
-//! This is the one place that knows both worlds: it feeds the engine, drains
-//! it, and carries out what it says. Everything here runs under
-//! [`Sock::drive`] or [`Sock::look`], in process context.
+//! The run loop gives the engine its time, takes its outputs and carries them out.
+//! Everything here runs under [`Sock::drive`] or [`Sock::look`], in process context.
 
 use crate::{
     addr::{
@@ -62,28 +61,28 @@ use kernel::{
     },
 };
 
-/// For how many times `close_timeout_ms` a connection may outlive its program, as
-/// long as its bytes come further.
+/// A connection may outlive its program by at most this many times `close_timeout_ms`,
+/// while the peer takes its bytes.
 const ORPHAN_PERIODS: i64 = 10;
 
-/// After which time memory is asked for again.
+/// Delay before memory is requested again.
 const REFILL_MS: u32 = 100;
 
-/// Where a socket is in its life, as the system calls see it.
+/// Phase of a socket's life, as the system calls see it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Fresh, bound, or disconnected.
     Idle,
     Listening,
-    /// connect() is under way: address, route, Hello.
+    /// connect() has begun: address, route, Hello.
     Connecting,
     /// From the HelloAck, or from the peer's Hello, until the link is gone.
     Connected,
-    /// The connection is over; what it left can be read.
+    /// The connection has ended; received bytes can still be read.
     Over,
 }
 
-/// What a listening socket has.
+/// State of a listening socket.
 pub(crate) struct Listener {
     pub(crate) backlog: u32,
     /// Connections between Hello and establishment.
@@ -113,7 +112,7 @@ impl Listener {
         self.arrivals
     }
 
-    /// Connections that wait to be accepted.
+    /// Number of connections that wait for accept().
     pub(crate) fn ready(&self) -> usize {
         self.ready.len()
     }
@@ -151,18 +150,18 @@ pub(crate) struct Inner {
     /// The port was chosen by bind().
     pub(crate) bound_port: bool,
     pub(crate) last_bind_err: i32,
-    /// What a socket of IPPROTO_SDP was before.
+    /// The socket that `inet_create` made for IPPROTO_SDP.
     pub(crate) shell: Option<crate::sock::protocol::Shell>,
     pub(crate) options: Options,
     pub(crate) listener: Option<Listener>,
     /// The listener that an unaccepted connection came from.
     pub(crate) parent: Option<SockRef>,
-    /// Nobody has accepted the connection: it gets no more memory than it needs.
+    /// Not accepted yet: the connection gets no more memory than it needs.
     pub(crate) unaccepted: bool,
-    /// Its place among the Hellos of that listener.
+    /// Number of its Hello at that listener.
     pub(crate) arrival: u64,
     pub(crate) resolver: Option<Resolver>,
-    /// The request that the socket was made for, until it is answered.
+    /// The request that created the socket, until it is answered.
     pub(crate) knock: Option<KBox<Knock>>,
     pub(crate) engine: Option<Connection>,
     pub(crate) link: Option<KBox<Link>>,
@@ -171,42 +170,45 @@ pub(crate) struct Inner {
     generation: u64,
     pub(crate) send: SendQueue,
     pub(crate) recv: RecvQueue,
-    /// The peer has sent its last byte. TCP has SOCK_DONE for it, in a word of which
-    /// every change needs `lock_sock`, which a completion cannot have.
+    /// The peer has sent its last byte. TCP uses SOCK_DONE for this. That flag is in a
+    /// word whose changes need `lock_sock`, which a completion cannot take.
     pub(crate) peer_done: bool,
     /// The application has closed the socket.
     pub(crate) orphan: bool,
-    /// Since when the connection has gone on without it; counted in `Stats::orphans`.
+    /// Time of close(), if the connection lives on; then it is counted in
+    /// `Stats::orphans`.
     orphaned: Option<Instant<Monotonic>>,
-    /// It was closed, and another socket has its addresses.
+    /// The socket was closed, and another one has its addresses.
     aside: bool,
     /// Counted in `Stats::established`.
     counted: bool,
     /// When the engine's timers run, in milliseconds since `born`.
     deadlines: Deadlines,
-    /// For which of them the alarm is set.
+    /// The deadline for which the alarm is set.
     due: Option<u64>,
     born: Instant<Monotonic>,
-    /// Keepalive probes since the peer was last heard.
+    /// Keepalive probes since the peer's last message.
     pub(crate) probes: u32,
-    /// Messages received, to see whether the peer was heard.
+    /// Number of messages received, to detect a silent peer.
     pub(crate) heard: u64,
     /// `heard` when the keepalive alarm was set.
     pub(crate) heard_at_alarm: u64,
     /// The keepalive alarm is set for a sender without credits.
     pub(crate) stall_watched: bool,
     pub(crate) patience: Patience,
-    /// Established, and kept from the listener until its first bytes are here.
+    /// Established, but hidden from accept() until its first bytes arrive
+    /// (TCP_DEFER_ACCEPT).
     pub(crate) deferred: bool,
-    /// Tries that the resolution of the peer has used.
+    /// Tries that address resolution has used.
     pub(crate) resolve_tries: u32,
-    /// Hellos that the peer took for those of an old queue pair.
+    /// Hellos that the peer rejected because it knows the queue pair from an old
+    /// connection.
     pub(crate) stale_tries: u32,
-    /// What connect() does here may be done over TCP as well.
+    /// A failing connect() may fall back to TCP.
     pub(crate) has_way_out: bool,
-    /// What connect() began last has come about, whatever became of it since.
+    /// The last connect() has succeeded, even if the connection has ended since.
     pub(crate) came_about: bool,
-    /// Why it has failed here, until TCP's takes its place.
+    /// The error of SDP, until TCP's attempt takes over.
     pub(crate) failure: Option<Error>,
     wake: Wake,
     pub(crate) turns: Turns,
@@ -281,7 +283,7 @@ impl Inner {
         self.generation
     }
 
-    /// Whether a callback is for the connection of today.
+    /// Whether a callback belongs to the current connection attempt.
     pub(crate) fn is_current(&self, generation: u64) -> bool {
         self.link
             .as_ref()
@@ -306,7 +308,7 @@ impl Inner {
     pub(crate) fn retire_link(&mut self, sock: &Sock) {
         if let Some(mut link) = self.link.take() {
             self.recv.unmap();
-            // What was offered and not read is not sent any more.
+            // Bytes that were offered and not read are no longer sent.
             let left = link.source.awaited_left();
             self.turns.dropped = self.turns.dropped.saturating_add(left);
             link.older = self.retired.take();
@@ -335,8 +337,8 @@ impl Inner {
         // SAFETY: `sk` is valid.
         unsafe { ffi::sdp_note_processor(sock.sk()) };
         if self.parent.is_some() {
-            // Payload before the RTU: the CM may take it for established. Not
-            // every driver says so itself.
+            // Payload has overtaken the RTU, so the CM may treat the connection as
+            // established. Not every driver reports that itself.
             sock.set_alarm(Alarm::Notify, 0);
         }
         if self.recv.reserve().is_err() {
@@ -372,7 +374,8 @@ impl Inner {
             self.skip_urgent();
         }
         if delivery.urgent_pending {
-            // Now, since a reader may pass the byte as soon as it is here.
+            // Wake before the byte is queued, because a reader may consume it as soon
+            // as it is there.
             // SAFETY: `sk` is valid.
             unsafe { ffi::sdp_wake_urgent(sock.sk()) };
         }
@@ -434,7 +437,7 @@ impl Inner {
             return;
         };
         if link.draining && link.is_send_idle() {
-            // What the reaper waits for.
+            // The reaper waits for this.
             sock.set_alarm(Alarm::Reap, 0);
         }
         match sent {
@@ -475,8 +478,7 @@ impl Inner {
         }
     }
 
-    /// Carries out what the engine wants until it wants nothing, and shows the
-    /// result to the world.
+    /// Carries out the engine's outputs until there are none, and publishes the result.
     pub(crate) fn settle(&mut self, sock: &Sock) {
         if self.engine.is_none() {
             return;
@@ -512,8 +514,8 @@ impl Inner {
                     engine.handle_link_failed();
                 }
                 if posted < needed {
-                    // With the few that there are the peer may be silent for
-                    // ever.
+                    // With so few buffers posted the peer may be unable to send, so no
+                    // event would start another try.
                     sock.set_alarm(Alarm::Refill, REFILL_MS);
                 }
             }
@@ -560,7 +562,7 @@ impl Inner {
                     sock.count(|t| &t.zcopy_bytes_sent, len);
                     self.send.skip(len);
                     link.source.on_taken(len);
-                    // For who has lent it, and waits for room.
+                    // A writer that has lent memory may wait for room.
                     self.wake.writable = true;
                     self.on_progress();
                 }
@@ -572,8 +574,8 @@ impl Inner {
                     self.tend_runs(sock);
                 }
                 Output::Returned { run, why } => {
-                    // At the end of the connection the key stays until the
-                    // queue pair is gone, and so does the memory.
+                    // At the end of the connection the key stays valid until the queue
+                    // pair is destroyed, so the memory stays pinned as long.
                     link.source.on_returned(run, why == Why::Over);
                     self.tend_runs(sock);
                     sock.count_return(why);
@@ -603,7 +605,7 @@ impl Inner {
         }
     }
 
-    /// Mirrors the engine's state where C code and other threads look.
+    /// Mirrors the engine's state in fields that C code and other threads read.
     fn publish(&mut self, sock: &Sock) {
         let Some(engine) = self.engine.as_ref() else {
             return;
@@ -625,7 +627,7 @@ impl Inner {
             // SAFETY: `sk` is valid.
             unsafe { ffi::sdp_note_processor(sock.sk()) };
         } else {
-            // Who lingers in close() waits for this.
+            // A close() with SO_LINGER waits for this.
             self.wake.state = true;
         }
     }
@@ -653,7 +655,7 @@ impl Inner {
         }
     }
 
-    /// The end of a connection, once.
+    /// Handles the end of a connection, once.
     fn settle_end(&mut self, sock: &Sock, peer_had_closed: bool) {
         let Some(ended) = self.engine.as_ref().and_then(Connection::ended) else {
             return;
@@ -673,8 +675,8 @@ impl Inner {
             Ended::LinkFailed | Ended::Unanswered => stats.link_failures.inc(),
         }
         if let Some(error) = errno::of_end(ended, peer_had_closed) {
-            // Here and nowhere before: who took it amid the end would meet a
-            // second one.
+            // The error is set only here, at the end. A reader that fetched it earlier
+            // would get a second error from the end itself.
             sock.set_err(error);
             self.wake.error = true;
         }
@@ -748,8 +750,8 @@ impl Inner {
         self.probes = 0;
     }
 
-    /// The alarm of the engine's timers has gone off. It may have been on its way
-    /// when another timer took the place; it is set anew then.
+    /// The alarm of the engine's timers has gone off. It may be a late one whose
+    /// deadline has been replaced; then it is set again.
     pub(crate) fn on_timeout(&mut self, sock: &Sock) {
         self.due = None;
         let now = millis_since(self.born);
@@ -759,7 +761,7 @@ impl Inner {
             return;
         };
         if age >= limit {
-            // However little at a time the peer takes.
+            // The limit holds even if the peer still takes bytes.
             engine.abort();
             return;
         }
@@ -768,8 +770,9 @@ impl Inner {
         }
     }
 
-    /// The application is gone, and the connection goes on: for so long, and if
-    /// there are not too many of them, nor too much memory in use.
+    /// The program has closed the socket and the connection lives on: for a bounded
+    /// time, and only if the number of such connections and the memory in use permit
+    /// it.
     pub(crate) fn become_orphan(&mut self, sock: &Sock) {
         let stats = &sock.net().stats;
         if self.orphaned.is_none() {
@@ -787,10 +790,10 @@ impl Inner {
         }
     }
 
-    /// Another socket is to have a connection of these very addresses. As with TCP, this
-    /// one does not stand in its way if its program has closed it and all that was
-    /// written is sent. What is under way arrives, whoever has the addresses: packets
-    /// find their queue pair without them.
+    /// Another socket wants to connect with the same addresses. As with TCP, this
+    /// connection makes room if its program has closed it and everything written has
+    /// been sent. Messages in flight still arrive, because packets find their queue
+    /// pair without addresses.
     pub(crate) fn stand_aside(&mut self) -> bool {
         let unsent = self.engine.as_ref().map_or(0, Connection::unsent);
         if !self.orphan || self.phase != Phase::Connected || unsent > 0 {
@@ -805,9 +808,9 @@ impl Inner {
         true
     }
 
-    /// A connection that stood aside has nothing to wait for once the peer knows of its
-    /// end: whatever the peer still did would be for nobody. TCP's peer gets a reset then, as
-    /// the new connection begins.
+    /// A connection that has made room ends as soon as the peer knows of its end:
+    /// nobody would use later messages of the peer. TCP's peer gets a reset at this
+    /// point, when the new connection begins.
     fn end_aside(&mut self) {
         let engine = self.engine.as_mut().filter(|_| self.aside);
         if let Some(engine) = engine {
@@ -822,8 +825,8 @@ impl Inner {
         self.due = None;
     }
 
-    /// connect() has failed here; a worker makes it again over TCP, as
-    /// [`Sock::give_way`] says.
+    /// connect() has failed over SDP; a worker repeats it over TCP, see
+    /// [`Sock::give_way`].
     pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
         self.failure = Some(error);
         self.stop_timers();
@@ -833,8 +836,9 @@ impl Inner {
     /// Bytes that may still be written before a writer has to wait.
     pub(crate) fn send_room(&self, sock: &Sock) -> u32 {
         if self.turns.sending || self.send.is_starved() {
-            // Behind what another writer has offered nothing can be queued, as
-            // it could not be withdrawn then; and nothing at all without memory.
+            // Nothing can be queued behind memory that another writer has offered,
+            // because the offer could not be withdrawn then. Without memory nothing can
+            // be queued at all.
             return 0;
         }
         sock.sndbuf().saturating_sub(self.send.charged())

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keepalive: is a silent peer still there?
+//! Keepalive: probes of a silent peer.
 //!
-//! SDP has no message for it. A zero-length RDMA Write asks the peer's
-//! transport; when that does not answer, the transport's own retries end the
-//! connection, so that the number of probes matters only for transports that
-//! keep a request pending.
+//! SDP has no message for it. The probe is a zero-length RDMA Write. If the peer's
+//! transport does not answer, the transport's own retries end the connection. So the
+//! number of probes matters only for transports that keep a request pending.
 //!
-//! The same question is asked for a sender that has no credits and nothing in
-//! flight: without it nobody would ever learn that its peer has gone.
+//! A sender without credits and with nothing in flight is probed as well: otherwise
+//! nothing would ever report that its peer has gone.
 
 use crate::{
     alarm::Alarm,
@@ -23,7 +22,7 @@ use crate::{
 
 const MSEC_PER_SEC: u32 = 1000;
 
-/// Silence after which the peer of a stalled sender is asked.
+/// Silence after which the peer of a stalled sender is probed.
 const STALL_MS: u32 = 5_000;
 
 impl Inner {
@@ -41,16 +40,15 @@ impl Inner {
         sock.set_alarm(Alarm::Keepalive, self.idle_ms(sock));
     }
 
-    /// Whether bytes wait for the peer's credits, and nothing is in flight that
-    /// would tell of its end.
+    /// Whether bytes wait for the peer's credits and no request is in flight that would
+    /// report its end.
     fn is_stalled(&self) -> bool {
         self.phase == Phase::Connected
             && self.send.held() > 0
             && self.link.as_ref().is_some_and(|link| link.is_send_idle())
     }
 
-    /// Watches over a sender that is stalled, as TCP does when the window is
-    /// closed.
+    /// Probes for a stalled sender, as TCP does when the window is closed.
     pub(crate) fn settle_stall(&mut self, sock: &Sock) {
         if !self.stall_watched && self.is_stalled() {
             self.stall_watched = true;
@@ -120,7 +118,7 @@ impl Inner {
                 self.probes = self.probes.saturating_add(1);
                 sock.net().stats.keepalive_probes.inc();
             }
-            // Something else is under way and will tell as much.
+            // A request in flight will tell the same.
             Ok(false) => {}
             Err(_) => return engine.handle_link_failed(),
         }
@@ -137,21 +135,21 @@ impl Sock {
     /// The alarm behind [`Alarm::Keepalive`].
     pub(crate) fn alarm_keepalive(&self) {
         if self.look(|inner| inner.deferred) {
-            // It has waited for its first bytes for long enough.
+            // The wait for its first bytes has expired.
             return cm::hand_over_deferred(self);
         }
         self.drive(|inner| inner.on_keepalive(self));
     }
 
-    /// SO_KEEPALIVE is being set; the flag itself follows. Does not sleep: a BPF
-    /// program may set it as well.
+    /// SO_KEEPALIVE is being set; the flag itself changes afterwards. Must not sleep,
+    /// because a BPF program may set it.
     pub(crate) fn keepalive_switched(&self) {
         self.set_alarm(Alarm::Switched, 0);
     }
 
     /// The alarm behind [`Alarm::Switched`].
     pub(crate) fn alarm_switched(&self) {
-        // The flag is there when setsockopt() is through.
+        // The flag is set when setsockopt() has released the lock.
         let _call = self.lock();
         self.drive(|inner| {
             if inner.phase != Phase::Connected || inner.parent.is_some() {

@@ -2,9 +2,9 @@
 
 //! The RDMA half of one connection: queue pair, CM identifier, buffers.
 //!
-//! A link belongs to its endpoint while the connection lives and is then
-//! retired to be destroyed by the reaper, because destroying sleeps until
-//! callbacks have returned, and these want the endpoint's lock.
+//! A link belongs to its endpoint while the connection lives. Then it is retired, and
+//! the reaper destroys it: destroying sleeps until callbacks have returned, and these
+//! take the endpoint's lock.
 //!
 //! Contexts: under the endpoint's lock; [`Link::destroy`] without it.
 
@@ -88,19 +88,20 @@ use kernel::{
 /// would double an element of rxe's send queue (256 bytes).
 const SEND_SGES: u32 = 3;
 
-/// Most payload of one SEND: a fragment. A peer like this one has a header less of
-/// room; OFED and FreeBSD have as much.
+/// Maximum payload of one SEND: a fragment. A peer with this module has room for a
+/// header less; OFED and FreeBSD have room for all of it.
 pub(crate) const MAX_PAYLOAD: u16 = 32768;
 
-/// How long a cgroup that had no room is left alone.
+/// Time until a cgroup that had no room is asked again.
 const TIGHT_MS: i64 = 100;
 
 /// Room of one header; the longest has 36 bytes.
 const HEADER_SLOT: usize = 64;
 
-/// Where callbacks belong to.
+/// The connection attempt to which a callback belongs.
 ///
-/// Callbacks of a retired link still arrive, so they say which link they mean.
+/// Callbacks of a retired link still arrive, so each carries the generation of its
+/// link.
 pub(crate) struct Origin {
     pub(crate) sock: SockRef,
     pub(crate) generation: u64,
@@ -128,7 +129,7 @@ impl CmId {
         Self { id, ticket }
     }
 
-    /// Whether there is nothing more to be said to the peer.
+    /// Whether the peer needs no further message.
     pub(crate) fn is_parted(&self) -> bool {
         self.ticket.is_parted()
     }
@@ -140,21 +141,20 @@ impl CmId {
 
 impl Drop for CmId {
     fn drop(&mut self) {
-        // SAFETY: Valid by the invariant. Waits for a running handler, but for one
-        // that tells of a message without an answer, which is why the context is a
-        // ticket.
+        // SAFETY: Valid by the invariant. The call waits for a running handler, except
+        // a handler for an unanswered message. That is why the context is a ticket.
         unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };
     }
 }
 
 /// Payload of one request.
 pub(crate) struct Load {
-    /// Fragments of the socket that hold it.
+    /// Number of the socket's fragments that hold it.
     frags: u8,
     pub(crate) bytes: u32,
-    /// See [`Frag`]; known when it is over.
+    /// See [`Frag`]; known when the request has completed.
     pub(crate) extra: u32,
-    /// It lies in a program's memory.
+    /// The payload is in a program's memory.
     pub(crate) pinned: bool,
 }
 
@@ -164,7 +164,7 @@ enum Slot {
     /// Into the peer's memory.
     Write(Load),
     Probe,
-    /// Nobody waits for it.
+    /// A registration; nobody waits for it.
     Register,
     /// The end of a registration of this key.
     Revoke(u32),
@@ -173,11 +173,11 @@ enum Slot {
     Read,
 }
 
-/// What one request gathers.
+/// The pieces that one request gathers.
 struct Pieces {
     sges: [ffi::ib_sge; SEND_SGES as usize],
     used: usize,
-    /// Of these, fragments of the socket.
+    /// Number of them that are the socket's fragments.
     frags: u8,
 }
 
@@ -208,15 +208,15 @@ struct Flying {
     frag: Frag,
 }
 
-/// The message whose acknowledgement is timed: one at a time, as the clock costs
-/// more than the arithmetic.
+/// The message whose acknowledgement is timed. One at a time is timed, because reading
+/// the clock costs more than the arithmetic.
 struct Timed {
     /// Requests before it in the send queue.
     before: usize,
     since: Instant<Monotonic>,
 }
 
-/// What a completion of the send queue ended.
+/// The request that a completion of the send queue has ended.
 pub(crate) enum Sent {
     Message(Load),
     Write(Load),
@@ -238,47 +238,47 @@ pub(crate) struct Link {
     slots: Fifo<Slot>,
     timed: Option<Timed>,
     pub(crate) round_trip: RoundTrip,
-    /// Of the slots, messages and probes.
+    /// Slots that are messages or probes.
     messages: usize,
-    /// Of the slots, registrations and their ends.
+    /// Slots that are registrations or invalidations.
     chores: usize,
-    /// All of these that were ever posted.
+    /// Number of these that were ever posted.
     chores_begun: u64,
-    /// The most of these.
+    /// Maximum number of these in flight.
     chores_max: usize,
     flying: Fifo<Flying>,
     posted: Fifo<RxBuffer>,
     spare: Fifo<RxBuffer>,
-    /// Until then no memory is asked for that could be done without.
+    /// Until then only indispensable memory is requested.
     tight_until: Option<Instant<Monotonic>>,
     headers: SlotRing<HEADER_SLOT>,
     send_depth: usize,
     send_pieces: usize,
-    /// Behind the queue pair, which may still write to this memory or read it.
+    /// Dropped after the queue pair, which may still access this memory.
     pub(crate) source: Source,
     pub(crate) sink: Sink,
     pub(crate) keeper: Keeper,
-    /// A DREQ of ours is to be answered, see [`Parting`].
+    /// A DREQ of ours awaits its answer, see [`Parting`].
     pub(crate) disconnecting: bool,
-    /// Behind everything that the device knows of.
+    /// Dropped after every object that the device knows.
     lease: Lease,
-    /// The peer has disconnected: what the queue pair still holds is delivered,
-    /// then flushed, which is no failure.
+    /// The peer has disconnected: the queue pair still delivers its completions and
+    /// then flushes. Flushed requests are no failure.
     pub(crate) draining: bool,
     pub(crate) origin: KBox<Origin>,
     /// The next older link to reap.
     pub(crate) older: Option<KBox<Link>>,
 }
 
-/// What a link is to be like.
+/// Sizes and depths that a new link shall have.
 pub(crate) struct Shape {
     /// Receive buffers at the start.
     pub(crate) rcv_size: u16,
-    /// The largest that the peer may ask for.
+    /// Largest size that the peer may ask for.
     pub(crate) rcv_size_max: u16,
     pub(crate) rx_depth: u16,
     pub(crate) send_depth: u16,
-    /// Memory of programs can be registered and read: costs work requests.
+    /// Zero copy is possible. It needs work requests.
     pub(crate) zcopy: bool,
 }
 
@@ -297,12 +297,12 @@ const CHORES: u16 = 10;
 const ZCOPY_REQUESTS: u16 = CHORES + READ_DEPTH as u16 + WRITE_DEPTH as u16;
 
 fn send_sges(device: &Device) -> u32 {
-    // A device which cannot do two refuses the queue pair.
+    // A device that supports less than two refuses the queue pair.
     device.limits().send_sges.clamp(2, SEND_SGES)
 }
 
 impl Shape {
-    /// Cuts the wishes down to what the device can do.
+    /// Reduces the sizes to the device's limits.
     pub(crate) fn fit(self, device: &Device) -> Self {
         let limits = device.limits();
         let room = limits.work_requests.saturating_sub(1);
@@ -415,7 +415,7 @@ impl Link {
         unsafe { self.qp.initialise_by_cm(cm.as_ptr()) }
     }
 
-    /// RDMA Reads that we would have under way.
+    /// Number of RDMA Reads in flight that we would use.
     pub(crate) fn reads(&self) -> ReadDepths {
         ReadDepths::of_device(self.qp.device(), READ_DEPTH)
     }
@@ -462,8 +462,8 @@ impl Link {
         made
     }
 
-    /// Sees to it that there is memory for larger buffers, where `engine` wants them
-    /// larger than `size`, or that it does not.
+    /// Allocates memory for larger buffers if `engine` wants them larger than `size`,
+    /// or has the engine decline them.
     pub(crate) fn grow(&mut self, engine: &mut Connection, size: u16) {
         let larger = engine.rcv_size();
         if larger > size && !self.stock(larger, RX_LEAST) {
@@ -471,9 +471,8 @@ impl Link {
         }
     }
 
-    /// A buffer of `size` bytes in place of one that does not come back. None where
-    /// that would take the last memory, of the socket's cgroup or of all sockets. May
-    /// sleep.
+    /// A replacement of `size` bytes for a buffer that does not come back. None if that
+    /// would take the last memory of the socket's cgroup or of all sockets. May sleep.
     pub(crate) fn fresh_buffer(&mut self, size: u16) -> Option<RxBuffer> {
         if !self.leaves_room() {
             return None;
@@ -481,8 +480,8 @@ impl Link {
         self.new_buffer(size.into(), Need::Growth).ok()
     }
 
-    /// Whether `count` receive buffers can be had without taking the last
-    /// memory, of the socket's cgroup or of all sockets. May sleep.
+    /// Whether `count` receive buffers can be allocated without taking the last memory
+    /// of the socket's cgroup or of all sockets. May sleep.
     pub(crate) fn has_room(&mut self, count: u16) -> bool {
         count <= self.spares() || self.leaves_room()
     }
@@ -506,7 +505,7 @@ impl Link {
         room
     }
 
-    /// Receive buffers that are kept for posting.
+    /// Number of spare receive buffers.
     pub(crate) fn spares(&self) -> u16 {
         u16::try_from(self.spare.len()).unwrap_or(u16::MAX)
     }
@@ -522,13 +521,13 @@ impl Link {
         Ok(())
     }
 
-    /// Posts up to `count` receive buffers of `size` bytes, of which the connection
-    /// cannot go on without `least`; returns how many it were. Fewer means that memory
-    /// ran out, or that the queue pair is broken.
+    /// Posts up to `count` receive buffers of `size` bytes; the connection needs
+    /// `least` of them to go on. Returns the number posted. Less than `count` means
+    /// that memory ran out, or that the queue pair is broken.
     pub(crate) fn post_receives(&mut self, count: u16, least: u16, size: u16) -> u16 {
         let mut done = 0u16;
         while done < count {
-            // Room for it first: no buffer is lost for want of other memory.
+            // Reserve the slot first, so that no buffer is lost if that fails.
             let room = self.posted.reserve(GFP_KERNEL);
             let need = if done < least {
                 Need::Least
@@ -553,7 +552,7 @@ impl Link {
                 self.recycle(buffer);
                 break;
             }
-            // Room was reserved: a posted buffer is always remembered.
+            // Room was reserved, so every posted buffer has its slot.
             let _ = self.posted.push(buffer, GFP_KERNEL);
             done = done.saturating_add(1);
         }
@@ -569,9 +568,9 @@ impl Link {
         Some(buffer)
     }
 
-    /// Keeps a buffer for the next posting.
+    /// Makes a buffer a spare.
     pub(crate) fn recycle(&mut self, buffer: RxBuffer) {
-        // Without room for it the buffer is freed and allocated again later.
+        // If the push fails, the buffer is freed and allocated again later.
         let _ = self.spare.push(buffer, GFP_KERNEL);
     }
 
@@ -635,8 +634,8 @@ impl Link {
         )
     }
 
-    /// Has `pieces` gather the next `len` bytes of `queue`. Returns whether they
-    /// lie in a program's memory, which is all or none of them.
+    /// Adds the next `len` bytes of `queue` to `pieces`. Returns whether they are in a
+    /// program's memory; either all of them are, or none.
     fn gather(&mut self, queue: &mut SendQueue, len: u32, pieces: &mut Pieces) -> Result<bool> {
         if len > 0 && queue.is_pinned() {
             let (lkey, addr) = self.source.place().ok_or(EINVAL)?;
@@ -670,20 +669,20 @@ impl Link {
         Ok(false)
     }
 
-    /// Whether memory of programs can be registered and read at all.
+    /// Whether the connection supports zero copy.
     pub(crate) fn is_zcopy(&self) -> bool {
         self.chores_max > 0
     }
 
-    /// Whether no registration and no invalidation is under way.
+    /// Whether no registration and no invalidation is in flight.
     pub(crate) fn is_chore_idle(&self) -> bool {
         self.chores == 0
     }
 
-    /// Whether a further region can be registered and, if the peer gets its key,
-    /// invalidated again.
+    /// Whether there is room to register another region and to invalidate it later, if
+    /// the peer gets its key.
     pub(crate) fn can_register(&self) -> bool {
-        // One more, should the last user of the region not have invalidated it.
+        // One more, in case the last user of the region has not invalidated it.
         let open = self
             .source
             .unrevoked()
@@ -692,8 +691,9 @@ impl Link {
         self.chores.saturating_add(more) <= self.chores_max
     }
 
-    /// Registers `region` under the key that it has from `Pooled::begin` on;
-    /// `stale` is what that returned. One that is registered is used again.
+    /// Registers `region` under the key that `Pooled::begin` has given it; `stale` is
+    /// the value that `begin` returned. A region that is registered already is used as
+    /// it is.
     pub(crate) fn register(&mut self, region: &mut Region, stale: Option<u32>) -> Result {
         let access = region.access();
         let registered = region.is_registered();
@@ -724,20 +724,20 @@ impl Link {
         Ok(())
     }
 
-    /// Remembers a request; room was reserved.
+    /// Records a posted request; room was reserved.
     fn note_chore(&mut self, slot: Slot) {
         let _ = self.slots.push(slot, GFP_KERNEL);
         self.chores = self.chores.saturating_add(1);
         self.chores_begun = self.chores_begun.wrapping_add(1);
     }
 
-    /// How many registrations and invalidations have completed; they do so in
+    /// Number of registrations and invalidations that have completed; they complete in
     /// order.
     pub(crate) fn chores_done(&self) -> u64 {
         self.chores_begun.wrapping_sub(self.chores as u64)
     }
 
-    /// Reads what the peer offers into the reader's memory.
+    /// Reads the peer's offer into the reader's memory.
     pub(crate) fn read_for_program(&mut self, remote: &Remote) -> Result {
         let region = self.sink.region.as_ref().ok_or(EINVAL)?;
         let into = ffi::ib_sge {
@@ -750,7 +750,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads what the peer offers into a buffer of the kernel.
+    /// Reads the peer's offer into a buffer of the kernel.
     pub(crate) fn read_for_kernel(&mut self, remote: &Remote, buffer: RxBuffer) -> Result {
         let into = ffi::ib_sge {
             addr: buffer.mapping().ok_or(EINVAL)?.addr(),
@@ -799,8 +799,7 @@ impl Link {
         self.slots.push(Slot::Read, GFP_KERNEL)
     }
 
-    /// Posts a keepalive probe, unless the send queue has other proof to wait
-    /// for.
+    /// Posts a keepalive probe, unless a request in flight will tell the same.
     pub(crate) fn probe(&mut self) -> Result<bool> {
         if !self.slots.is_empty() {
             return Ok(false);
@@ -857,12 +856,12 @@ impl Link {
         })
     }
 
-    /// Runs and regions of calls that wait which this link keeps pinned.
+    /// Number of runs and regions of waiting calls that this link keeps pinned.
     pub(crate) fn pins(&self) -> (u32, u32) {
         (self.source.awaited_len(), self.sink.pins())
     }
 
-    /// Frees a link that nothing was sent by; gives back identifier and lease. Sleeps;
+    /// Frees a link that has sent nothing; returns its identifier and lease. Sleeps;
     /// without the endpoint's lock.
     pub(crate) fn undo(mut self: KBox<Self>) -> (Option<CmId>, Lease) {
         let cm = self.cm.take();
@@ -872,12 +871,12 @@ impl Link {
         (cm, lease)
     }
 
-    /// Ends all transfers and frees everything, but for what still has to tell the
-    /// peer of the end. Sleeps; without the endpoint's lock.
+    /// Ends all transfers and frees everything except the identifier that still has to
+    /// tell the peer. Sleeps; without the endpoint's lock.
     pub(crate) fn destroy(mut self: KBox<Self>) -> Option<Parting> {
-        // No callback of the CM uses the queue pair any more: they find the link by
-        // its endpoint, which does not have it. But one may have made it here from
-        // there just now, and is waited for, if there is nothing left to be said.
+        // CM callbacks find the link through its endpoint, which no longer has it. But
+        // one that found it earlier may still be running: destroying the identifier
+        // waits for it, if the peer needs no further message.
         let parting = self.disconnecting && self.cm.as_ref().is_some_and(|cm| !cm.is_parted());
         if !parting {
             self.cm = None;
@@ -888,15 +887,15 @@ impl Link {
         let Self {
             cm, lease, origin, ..
         } = KBox::into_inner(self);
-        // The rest is gone by now.
+        // The other parts are dropped by now.
         Some(Parting::new(cm?, lease, origin, device))
     }
 }
 
 /// While this lives, the task's allocations start no I/O to make room.
 ///
-/// Completions are delivered by a workqueue that storage over RDMA needs as well: a
-/// reclaim that waits for pages to be written there would wait for itself.
+/// Storage over RDMA needs the workqueue that delivers completions. A reclaim here that
+/// waits for pages to be written there would wait for itself.
 struct NoIo {
     before: c_uint,
     /// It belongs to the task that has made it.
@@ -950,17 +949,17 @@ impl Completions for Callbacks {
     unsafe fn communicated(context: *mut c_void) {
         // SAFETY: As above.
         let origin: &Origin = unsafe { &*context.cast() };
-        // A driver may say so with its locks held.
+        // A driver may call this with its locks held.
         origin.sock.set_alarm(Alarm::Notify, 0);
     }
 }
 
 impl Sock {
-    /// The alarm behind [`Alarm::Notify`]: the CM may take the connection for
-    /// established although no RTU came, or its listener may have it now.
+    /// The alarm behind [`Alarm::Notify`]: tells the CM that the connection is
+    /// established although no RTU came, or hands it to its listener.
     pub(crate) fn alarm_notify(&self) {
         match self.look(|inner| inner.deferred.then(|| inner.is_deferrable(self))) {
-            // Some control message: its listener still waits.
+            // It was a control message; the listener still waits for payload.
             Some(true) => return,
             Some(false) => return crate::cm::hand_over_deferred(self),
             None => {}
@@ -974,8 +973,8 @@ impl Sock {
         });
     }
 
-    /// The alarm behind [`Alarm::Refill`]: what is wanted is posted as after
-    /// every event, and writers try again.
+    /// The alarm behind [`Alarm::Refill`]: posts the receive buffers that the engine
+    /// wants, as after every event, and wakes writers to try again.
     pub(crate) fn alarm_refill(&self) {
         self.drive(|inner| inner.wake().writable = true);
     }
@@ -989,8 +988,8 @@ impl Sock {
             link.draining.then(|| (link.generation(), link.qp.drain()))
         });
         if let Some((generation, drain)) = drain {
-            // SAFETY: A link that the endpoint has had is destroyed below and nowhere
-            // else, and this does not run twice at a time.
+            // SAFETY: Only the code below destroys a link that an endpoint has had, and
+            // this function does not run twice at a time.
             unsafe { drain.run() };
             self.drive(|inner| {
                 if inner.is_current(generation) {

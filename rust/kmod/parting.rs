@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections that are over here, and whose peer does not know it yet.
+//! Connections that have ended here while the peer may not know it yet.
 //!
-//! A connection that ends by force is told by a DREQ, a datagram that may get lost,
-//! and nothing that the peer sees later would tell it again: one that only reads would
-//! wait for ever. So the identifier stays, without queue pair and buffers, and the CM
-//! repeats the DREQ until it is answered or has been tried often enough, or until
-//! `close_timeout_ms` have passed. The device is leased and the socket referenced for so long.
+//! An aborted connection sends a DREQ, a datagram that may get lost. Nothing later
+//! would tell the peer again, and a peer that only reads would wait for ever. So the CM
+//! identifier stays, without queue pair and buffers, and the CM repeats the DREQ until
+//! it is answered, until it has been tried often enough, or until `close_timeout_ms`
+//! have passed. Meanwhile the device is leased and the socket referenced.
 //!
 //! Contexts: the reaper and an alarm; handlers of the CM set that. Locks: the
 //! endpoint's; an identifier is destroyed without it.
@@ -34,8 +34,8 @@ use kernel::{
     }, //
 };
 
-/// Most of one socket: one that connects and aborts all the time has the oldest give
-/// way, which have said it most often.
+/// Maximum number for one socket. Beyond it the oldest is dropped, whose DREQ was
+/// repeated most often.
 pub(crate) const MOST: usize = 4;
 
 /// See the module.
@@ -60,7 +60,7 @@ impl Parting {
         }
     }
 
-    /// How many milliseconds it may still last.
+    /// Milliseconds that it may still last.
     fn left(&self) -> u32 {
         if self.cm.is_parted() || self.device.is_leaving() {
             return 0;
@@ -73,7 +73,7 @@ impl Parting {
 }
 
 impl Inner {
-    /// Keeps `parting`; returns what is to be dropped without the lock instead.
+    /// Stores `parting`; returns the one that the caller must drop without the lock.
     pub(crate) fn part(&mut self, sock: &Sock, mut parting: Parting) -> Option<Parting> {
         if self.partings.reserve(GFP_KERNEL).is_err() {
             return Some(parting);
@@ -87,12 +87,12 @@ impl Inner {
         };
         // Room was reserved.
         let _ = self.partings.push(parting, GFP_KERNEL);
-        // Also asks whether the answer was faster.
+        // The alarm also checks whether the answer came first.
         sock.set_alarm(Alarm::Parting, 0);
         oldest
     }
 
-    /// Takes out one that is over; otherwise sees to it that it is asked again.
+    /// Takes out one that has ended, or sets the alarm for the next check.
     fn take_parted(&mut self, sock: &Sock) -> Option<Parting> {
         let mut soonest = None;
         for at in 0..self.partings.len() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! TCP_USER_TIMEOUT: for how long written bytes may wait for the peer.
+//! TCP_USER_TIMEOUT: the time that written bytes may wait for the peer.
 //!
-//! The time is counted from the last bytes that left, whether what is missing
-//! is an answer of the peer's transport or its credits: TCP counts it for a
-//! closed window, too.
+//! The time counts from the last bytes that left. It does not matter whether an answer
+//! of the peer's transport or credits are missing: TCP counts it for a closed window,
+//! too.
 
 use crate::{
     alarm::Alarm,
@@ -19,10 +19,10 @@ use kernel::time::{
     Monotonic, //
 };
 
-/// What is known about the wait of one connection.
+/// The wait of one connection.
 #[derive(Default)]
 pub(crate) struct Patience {
-    /// Since when nothing has left, while the alarm is set.
+    /// Time of the last progress, while the alarm is set.
     since: Option<Instant<Monotonic>>,
 }
 
@@ -34,12 +34,12 @@ impl Inner {
         }
     }
 
-    /// The limit is another one; the alarm is set anew.
+    /// The limit has changed: sets the alarm again.
     pub(crate) fn renew_patience(&mut self) {
         self.patience.since = None;
     }
 
-    /// Sets the alarm where bytes wait and there is a limit.
+    /// Sets the alarm if bytes wait and there is a limit.
     pub(crate) fn settle_patience(&mut self, sock: &Sock) {
         let limit = self.options.user_timeout;
         if limit == 0 || self.patience.since.is_some() || !self.is_waiting() {

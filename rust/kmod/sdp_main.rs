@@ -38,12 +38,12 @@ module! {
     authors: ["SDP for Linux developers"],
     description: "Sockets Direct Protocol (AF_INET_SDP) over RDMA",
     license: "GPL",
-    // One name, so that one line of modprobe.d keeps it out: see sdp(7).
+    // One alias, so that one line of modprobe.d keeps the module out: see sdp(7).
     alias: ["net-pf-27"],
 }
 
 /// The loaded module. Fields are dropped in this order: no new sockets, then no
-/// devices, then what sockets stood on. Nothing can be in use by then, because
+/// devices, then the infrastructure of sockets. Nothing is in use by then, because
 /// every socket holds the module.
 struct Sdp {
     _protocol: sock::protocol::Registration,

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-/// SDP's counters of ends that nobody wants, by name (README.md).
+/// SDP's counters of ends that nobody wants, by name (sdp(7)).
 const NAMES: [&str; 5] =
     ["resets_received", "resets_sent", "violations", "link_failures", "device_removals"];
 

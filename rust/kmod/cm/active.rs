@@ -40,12 +40,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// Waits of the CM: 4.096 us << 18, about one second a try.
+/// Time of one try of the CM: 4.096 us << 18, about one second.
 const CM_RESPONSE_TIMEOUT: u8 = 18;
 const CM_RETRIES: u8 = 15;
 
-/// How often a peer may take a queue pair for one that it has already, and the first
-/// pause after that; each one is twice as long as the one before.
+/// Number of tries if the peer knows the queue pair from an old connection, and the
+/// first pause between them. Each pause is twice as long as the one before.
 const STALE_TRIES: u32 = 6;
 const STALE_MS: u32 = 20;
 
@@ -67,7 +67,8 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
     let mut lease = Some(Link::lease(device, sock)?);
     let mut link = Link::new(device, origin, &shape, &mut lease)?;
     let ticket = Ticket::new(sock, generation)?;
-    // SAFETY: The device is leased by the link; the context is what the handler wants.
+    // SAFETY: The link leases the device; the context is the one that the handler
+    // expects.
     let cm =
         unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), ticket.context()) };
     let cm = NonNull::new(kernel::error::from_err_ptr(cm)?).ok_or(ENOMEM)?;
@@ -152,7 +153,7 @@ unsafe fn send_request(
 }
 
 impl Inner {
-    /// REP: the peer's HelloAck, and how many Reads it begins and answers.
+    /// REP: the peer's HelloAck, and the number of Reads that it begins and answers.
     pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8], (begins, answers): (u8, u8)) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
@@ -202,9 +203,9 @@ impl Inner {
         }
     }
 
-    /// The peer has turned the Hello away, as it has a connection with a queue pair of
-    /// that number: one from before this host, or its device, began anew, of which nothing is known
-    /// here. It ends that one now, and another queue pair has another number.
+    /// The peer has rejected the Hello because it has a connection with a queue pair of
+    /// that number, from before this host or its device was restarted. The peer ends
+    /// that connection now, and another queue pair has another number.
     pub(super) fn asks_anew(&mut self, sock: &Sock) -> bool {
         if self.stale_tries >= STALE_TRIES {
             return false;
@@ -213,7 +214,7 @@ impl Inner {
         self.retire_link(sock);
         self.engine = None;
         self.stop_timers();
-        // What the old identifier still has to say is for nobody.
+        // Later events of the old identifier are ignored.
         self.next_generation();
         self.resolve_tries = 1;
         sock.set_alarm(Alarm::Engine, STALE_MS << self.stale_tries);
@@ -221,8 +222,8 @@ impl Inner {
         true
     }
 
-    /// connect() has failed. Where TCP may take its place nobody is told: until
-    /// that one is under way, who looks sees this one.
+    /// connect() has failed. If TCP may take over, the failure is not reported: until
+    /// TCP's attempt has begun, observers see this one.
     pub(crate) fn fail_connect(&mut self, sock: &Sock, error: Error) {
         sock.net().stats.failed_opens.inc();
         self.retire_link(sock);
@@ -235,13 +236,13 @@ impl Inner {
         }
     }
 
-    /// connect() has failed; the socket can try again.
+    /// Reports that connect() has failed; the socket can connect again.
     pub(crate) fn tell_failure(&mut self, sock: &Sock, error: Error) {
         sock.set_err(error);
         self.phase = Phase::Idle;
         self.has_way_out = false;
         sock.set_tcp_state(ffi::TCP_CLOSE);
-        // Until the next connect() there is nothing to read or to write.
+        // Until the next connect() no byte can be read or written.
         sock.add_shutdown(ffi::SHUTDOWN_MASK);
         self.wake().hangup = true;
         self.wake().error = true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The passive side, when there is a listener: a new socket, HelloAck out.
+//! The passive side after a listener was found: a new socket, HelloAck out.
 //!
-//! The connection manager deals with one request after the other on a processor, and
-//! a queue pair takes a card milliseconds. So the handler of a request makes the
-//! socket and asks the peer for patience (MRA), and a worker does the rest: a storm of
-//! requests is answered by all processors, and nobody's connect() gives up meanwhile.
+//! The connection manager handles one request after the other on a processor, and
+//! making a queue pair takes a card milliseconds. So the handler of a request makes the
+//! socket and asks the peer for patience (MRA), and a worker does the rest. All
+//! processors then answer a burst of requests, and no connect() gives up meanwhile.
 //!
 //! Contexts: the handler of a listening identifier; an alarm. Locks: the endpoint's,
 //! and the listener's apart from it.
@@ -66,25 +66,25 @@ use kernel::{
     }, //
 };
 
-/// How long a connection may wait for its RTU, whatever the peer's request says
-/// of its own patience: as TCP in SYN_RECV.
+/// Maximum wait for an RTU, whatever patience the peer's request announces: as TCP in
+/// SYN_RECV.
 const EMBRYO_MS: u32 = 60_000;
 
-/// For how long there may be no memory for an answer. The MRA asks for a minute.
+/// Maximum time without memory for an answer. The MRA asks for a minute.
 const PATIENCE_MS: i64 = 10_000;
 const AGAIN_MS: u32 = 100;
 
-/// RDMA Reads that the peer begins, and answers, at a time.
+/// Number of RDMA Reads in flight that the peer begins, and that it answers.
 pub(super) struct PeerReads {
     pub(super) begins: u8,
     pub(super) answers: u8,
 }
 
-/// A request that is to be answered.
+/// A request that has not been answered.
 ///
 /// Field order is destruction order: an identifier goes before its device may.
 pub(crate) struct Knock {
-    /// Dropped, it turns the peer away. The link has it while one is being made.
+    /// Dropping it rejects the peer. The link owns it while a link is being made.
     cm: Option<CmId>,
     lease: Option<Lease>,
     device: Arc<Device>,
@@ -95,7 +95,7 @@ pub(crate) struct Knock {
     since: Instant<Monotonic>,
 }
 
-/// One connection less that the listener waits for.
+/// The listener waits for one connection less.
 pub(super) fn dismiss(listener: &Sock) {
     listener.look(|inner| {
         if let Some(l) = inner.listener.as_mut() {
@@ -106,7 +106,7 @@ pub(super) fn dismiss(listener: &Sock) {
 }
 
 impl Knock {
-    /// Makes the socket of an incoming connection, and has it answered.
+    /// Makes the socket of an incoming connection, and schedules the answer.
     ///
     /// # Safety
     ///
@@ -123,7 +123,7 @@ impl Knock {
         let id = NonNull::new(id).ok_or(EINVAL)?;
         let (family, options, arrival) = listener.look(|inner| {
             let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
-            // A listener that was not bound has IPv4's names, and takes either version.
+            // A listener that was not bound has IPv4 names, and takes either version.
             let family = match hello.dst {
                 Ip::V6(_) => Family::V6,
                 Ip::V4(_) => inner.family,
@@ -151,7 +151,7 @@ impl Knock {
         let generation = sock.look(|inner| inner.next_generation());
         let ticket = Ticket::new(&sock, generation)?;
         let place = KBox::<Knock>::new_uninit(GFP_KERNEL)?;
-        // Nothing fails from here on: who has an identifier of ours must not fail.
+        // Nothing may fail from here on, because the identifier is ours now.
         // SAFETY: The identifier is new and ours, by the caller's promise.
         let cm = unsafe {
             (*id.as_ptr()).context = ticket.context();
@@ -196,7 +196,8 @@ impl Knock {
         Ok(())
     }
 
-    /// Makes the link and answers with the HelloAck. After a failure all is as before.
+    /// Makes the link and answers with the HelloAck. A failure leaves everything as it
+    /// was.
     fn answer(&mut self, sock: &SockRef) -> Result {
         let hello = &self.hello;
         let shape = shape(&sock.net().knobs(), sock, hello.src).fit(&self.device);
@@ -260,7 +261,7 @@ impl Knock {
         answered
     }
 
-    /// Whether what has failed so may go better in a moment.
+    /// Whether another try may succeed in a moment.
     fn may_try_again(&self, error: Error) -> bool {
         let temporary = error == ENOMEM || error == ENOBUFS || error == EAGAIN;
         temporary && self.since.elapsed().as_millis() < PATIENCE_MS && !self.device.is_leaving()
@@ -284,7 +285,7 @@ fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
 }
 
 impl Sock {
-    /// Answers the request that this socket was made for.
+    /// Answers the request that created this socket.
     pub(crate) fn answer(&self) {
         let Some(mut knock) = self.look(|inner| inner.knock.take()) else {
             return;

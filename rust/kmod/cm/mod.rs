@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connection management: from an address to a queue pair that works.
+//! Connection management: from an address to a connected queue pair.
 //!
-//! [`resolve`] finds the way, [`active`] asks for a connection, [`passive`]
-//! answers; what both sides have in common is here. rdma_cm resolves the
-//! address and the route; the IB connection manager is driven directly, because
-//! the Hello needs the private data from offset 0 and rdma_cm refuses SDP's
-//! service ids.
+//! [`resolve`] finds the route, [`active`] requests a connection, [`passive`] finds the
+//! listener of a request and [`answer`] answers it; both sides share the code here.
+//! rdma_cm resolves the address and the route. The IB connection manager is driven
+//! directly, because the Hello needs the private data from offset 0 and rdma_cm refuses
+//! SDP's service ids.
 //!
 //! Contexts: handlers run in workqueues of rdma_cm and ib_cm and may sleep.
 //! An identifier is never destroyed from its own handler: the handler returns
@@ -51,12 +51,12 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Transport retries; the receiver-not-ready one only forgives races, since a
-/// sender has credits.
+/// Transport retries. Retries for receiver-not-ready only cover races, because a sender
+/// has credits.
 const RETRY_COUNT: u8 = 5;
 const RNR_RETRY_COUNT: u8 = 7;
 
-/// What is done without a copy: all of it, both ways.
+/// Zero copy in both directions, by Reads and Writes.
 const ZCOPY: Zcopy = Zcopy {
     advertise: true,
     read: true,
@@ -66,14 +66,14 @@ const ZCOPY: Zcopy = Zcopy {
     max_write: 1 << 20,
 };
 
-/// Receive buffers of a connection that was not used yet: with three credits
-/// the peer may send one payload message, and then there are more.
+/// Receive buffers of an unused connection: with three credits the peer may send one
+/// payload message, and then more are posted.
 pub(crate) const RX_INITIAL: u16 = 3;
-/// Receive buffers of a connection that is used, at the least.
+/// Minimum number of receive buffers of a used connection.
 pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 
-/// As in TCP, a receive buffer size that the program has set is a limit; the
-/// default is where growing begins.
+/// As in TCP, a receive buffer size that the program has set is a limit; the default is
+/// the size where growth begins.
 fn shape(knobs: &Knobs, sock: &Sock, peer: Ip) -> Shape {
     let limit = if sock.has_own_rcvbuf() {
         sock.rcvbuf()
@@ -109,7 +109,7 @@ fn config(shape: &Shape) -> Config {
     }
 }
 
-/// A number of 24 bits to count packets from.
+/// A packet number of 24 bits to start with.
 fn random_psn() -> u32 {
     // SAFETY: A plain number.
     unsafe { ffi::sdp_random_u32() & 0x00ff_ffff }
@@ -152,8 +152,8 @@ pub(crate) unsafe extern "C" fn connection_cb(
         ffi::ib_cm_event_type_IB_CM_REP_RECEIVED => {
             // SAFETY: A REP carries 196 bytes of private data.
             let data = unsafe { private_data(event, HELLO_ACK_LEN) };
-            // SAFETY: The event is a REP. ib_cm tells it from our side: what the
-            // peer begins is ours to answer.
+            // SAFETY: The event is a REP. ib_cm reports it from our side: Reads that
+            // the peer begins are Reads that we answer.
             let reads = unsafe {
                 let rep = &raw const (*event).param.rep_rcvd;
                 ((*rep).responder_resources, (*rep).initiator_depth)
@@ -188,8 +188,8 @@ pub(crate) unsafe extern "C" fn connection_cb(
             // SAFETY: The identifier is valid in its handler. An error means
             // that the CM is past it.
             unsafe { ffi::ib_send_cm_drep(id, core::ptr::null(), 0) };
-            // Who disconnects was connected: DREQ may overtake RTU, and accept()
-            // gives out a connection even if it is over.
+            // A peer that disconnects was connected. DREQ may overtake RTU, and
+            // accept() returns a connection even if it has ended.
             established(sock, generation, false);
             peer_disconnects(sock, generation);
         }
@@ -224,17 +224,16 @@ unsafe fn private_data<'a>(event: *const ffi::ib_cm_event, len: usize) -> &'a [u
     }
 }
 
-/// How long a disconnected link waits for its sends to complete.
+/// Time that a disconnected link waits for its sends to complete.
 const LAST_ACK_MS: u32 = 100;
 
-/// DREQ: the connection is over, but messages that came before it may still
-/// lie in the completion queue, which DREQ overtakes. The reaper drains it: the
-/// workqueue of the CM has to stay free for the handshakes of others.
+/// DREQ: the connection has ended, but earlier messages may still be in the completion
+/// queue, because DREQ overtakes them. The reaper drains it, so that the workqueue of
+/// the CM stays free for other handshakes.
 ///
-/// It also overtakes the acknowledgement of our last messages. These get a
-/// moment to complete, because a queue pair that is destroyed while packets
-/// for it arrive is a race which not every driver wins (rxe warns of a use
-/// after the last reference).
+/// DREQ also overtakes the acknowledgement of our last messages. They get a moment to
+/// complete: not every driver survives the destruction of a queue pair while packets
+/// for it arrive (rxe warns of a use after the last reference).
 fn peer_disconnects(sock: &SockRef, generation: u64) {
     sock.look(|inner| {
         if let Some(link) = inner.link.as_mut() {
@@ -248,8 +247,8 @@ fn peer_disconnects(sock: &SockRef, generation: u64) {
     });
 }
 
-/// The passive side is established: hands the connection to its listener, at
-/// once or where there is something to read.
+/// The passive side is established: hands the connection to its listener, at once or
+/// when there is something to read.
 fn established(sock: &SockRef, generation: u64, may_wait: bool) {
     let listener = sock.drive(|inner| {
         if !inner.is_current(generation) {
@@ -265,7 +264,7 @@ fn established(sock: &SockRef, generation: u64, may_wait: bool) {
             return None;
         }
         inner.deferred = false;
-        // The listener's alone: what it has been for is over.
+        // The option belongs to the listener alone; it has had its effect.
         inner.options.forget_deferral();
         Some((inner.parent.take()?, inner.arrival))
     });
@@ -288,8 +287,8 @@ fn established(sock: &SockRef, generation: u64, may_wait: bool) {
     }
 }
 
-/// What TCP_DEFER_ACCEPT had wait: the first bytes, the end of the stream, or
-/// the end of the time has come.
+/// Hands over a connection that TCP_DEFER_ACCEPT has delayed: its first bytes, the end
+/// of the stream, or the timeout has come.
 pub(crate) fn hand_over_deferred(sock: &Sock) {
     let generation = sock.look(|inner| inner.link.as_ref().map(|link| link.generation()));
     if let Some(generation) = generation {
@@ -313,7 +312,7 @@ impl Inner {
                 return;
             }
             let error = match reason {
-                // The peer's CM gave up to wait for its SDP.
+                // The peer's CM gave up waiting for its SDP.
                 ffi::ib_cm_rej_reason_IB_CM_REJ_TIMEOUT => ETIMEDOUT,
                 _ => ECONNREFUSED,
             };
@@ -343,9 +342,9 @@ impl Inner {
         }
     }
 
-    /// The device of the link is about to go.
+    /// The device of the link is being removed.
     pub(crate) fn on_device_removed(&mut self, sock: &Sock, ib: *mut ffi::ib_device) {
-        // For what is left of earlier ones.
+        // For unanswered DREQs of earlier connections.
         sock.set_alarm(Alarm::Parting, 0);
         let on_it = self
             .link

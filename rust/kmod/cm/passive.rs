@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The passive side: a Hello comes in, and a listener is found for it. What comes then
-//! is in [`super::answer`].
+//! The passive side: a Hello comes in, and a listener is found for it.
+//! [`super::answer`] does the rest.
 
 use crate::{
     addr::Addr,
@@ -40,7 +40,7 @@ use kernel::prelude::*;
 /// The index of the loopback interface, in every namespace.
 const LOOPBACK_INDEX: c_int = 1;
 
-/// How a Hello is turned away.
+/// The ways to refuse a Hello.
 enum Refusal {
     /// REJ: the peer's connect() fails with ECONNREFUSED.
     Refuse,
@@ -49,7 +49,7 @@ enum Refusal {
 }
 
 impl From<Error> for Refusal {
-    /// What may go better the next time is worth one; the rest is refused.
+    /// Errors that another try may avoid lead to one; all others are refused.
     fn from(error: Error) -> Self {
         if error == ENOMEM || error == ENOBUFS || error == EAGAIN {
             Refusal::Drop
@@ -70,8 +70,8 @@ pub(crate) unsafe extern "C" fn request_cb(
 ) -> c_int {
     // SAFETY: Both are valid for the call.
     if unsafe { (*event).event } != ffi::ib_cm_event_type_IB_CM_REQ_RECEIVED {
-        // A datagram service is asked for: the CM turns it down and destroys
-        // the identifier.
+        // The peer requests a datagram service: the CM rejects it and destroys the
+        // identifier.
         return -(ffi::EINVAL as c_int);
     }
     // SAFETY: As above, and it is a request.
@@ -133,8 +133,8 @@ unsafe fn incoming(
             return Err(Refusal::Refuse);
         }
     };
-    // To TCP, too, what comes from this host to another of its addresses has
-    // come by the interface of that address.
+    // As with TCP, a connection from this host to another of its addresses has come in
+    // by the interface of that address.
     let arrival = if Addr::is_loopback(hello.dst) {
         Arrival::new(state, LOOPBACK_INDEX)
     } else {
@@ -173,7 +173,7 @@ unsafe fn incoming(
             return Err(Refusal::Drop);
         }
         None => {
-            // It stopped to listen just now.
+            // It has stopped listening just now.
             state.stats.hellos_refused.inc();
             return Err(Refusal::Refuse);
         }
@@ -196,8 +196,8 @@ unsafe fn incoming(
 
 /// Whether the addresses in the Hello can be true.
 ///
-/// The Hello's addresses become the names that programs see and trust: a peer
-/// may not claim to be local, nor to come from another address than its GID.
+/// The Hello's addresses become the names that programs see and trust. A peer may not
+/// claim to be local, nor use another address than its GID's.
 ///
 /// # Safety
 ///
@@ -227,8 +227,8 @@ unsafe fn addresses_are_honest(
         return false;
     }
     if Addr::is_loopback(hello.dst) || is_local(hello.src) {
-        // Both GIDs stand in the message, which anybody on the fabric can write: that
-        // it is from this host is known by the socket here that has sent it.
+        // Both GIDs are part of the message, which any host on the fabric can forge. So
+        // a request is from this host only if a socket here has sent it.
         let own = (hello.src, hello.local_port);
         let connecting = state.find_connection(own, (hello.dst, port), arrival.space());
         return connecting.is_some_and(|sock| sock.look(|inner| inner.asks_from(number)));
@@ -254,7 +254,7 @@ unsafe fn addresses_are_honest(
 }
 
 impl Inner {
-    /// Whether a Hello of this socket is under way for the queue pair of that number.
+    /// Whether this socket has sent a Hello for the queue pair of that number.
     fn asks_from(&self, number: u32) -> bool {
         let link = self.link.as_ref();
         self.phase == Phase::Connecting && link.is_some_and(|link| link.qp().number() == number)

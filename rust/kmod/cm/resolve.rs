@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way to the peer: address, device, route. By rdma_cm.
+//! The route to the peer: address, device, route, resolved by rdma_cm.
 
 use crate::{
     addr::Addr,
@@ -36,7 +36,7 @@ const RESOLVE_TRY_MS: u32 = 200;
 const RESOLVE_TRIES: u32 = 16;
 const ROUTE_MS: u32 = 2000;
 
-/// A resolution under way.
+/// A resolution in progress.
 ///
 /// # Invariants
 ///
@@ -45,7 +45,7 @@ pub(crate) struct Resolver {
     id: NonNull<ffi::rdma_cm_id>,
     origin: KBox<Origin>,
     tries: u32,
-    /// What is resolved is the next hop, and not the peer.
+    /// The address being resolved is the next hop, not the peer.
     through: bool,
 }
 
@@ -63,8 +63,8 @@ impl Resolver {
 
 impl Drop for Resolver {
     fn drop(&mut self) {
-        // SAFETY: Valid by the invariant. Waits for a running handler, so no
-        // lock that handlers take is held by whoever drops this.
+        // SAFETY: Valid by the invariant. The call waits for a running handler, so a
+        // caller holds no lock that handlers take.
         unsafe { ffi::rdma_destroy_id(self.id.as_ptr()) };
     }
 }
@@ -80,7 +80,7 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     let mut device = 0;
     let mut through = false;
     let (dst, src) = if Addr::is_loopback(peer.ip) {
-        // No device owns the loopback address: go through one of our own.
+        // No device owns the loopback address: use a device of this namespace.
         let family = match peer.ip {
             Ip::V4(_) => ffi::AF_INET,
             Ip::V6(_) => ffi::AF_INET6,
@@ -109,7 +109,7 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     let id = unsafe { ffi::sdp_rdma_create_id(net, Some(resolver_cb), context) };
     let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
     if class != 0 {
-        // Without one, the device has a default that its administrator can choose.
+        // Without a service type, the device uses the administrator's default.
         // SAFETY: The identifier is new and ours.
         unsafe { ffi::rdma_set_service_type(id.as_ptr(), class.into()) };
     }
@@ -147,13 +147,12 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     started.map_err(unresolved_errno)
 }
 
-/// Asks rdma_cm for the way from `src`, if not null, to `dst`.
+/// Has rdma_cm resolve `dst`, from `src` if that is not null.
 ///
-/// The source address binds the identifier to its device, and from then on the
-/// device may be removed. It is bound by a call of its own, because an
-/// identifier whose device goes between the two halves of `rdma_resolve_addr`
-/// is a warning there; between the two calls it is EINVAL, which has no other
-/// cause here.
+/// The source address binds the identifier to its device, and from then on the device
+/// may be removed. A separate call binds it, because an identifier whose device goes
+/// between the two halves of `rdma_resolve_addr` causes a warning there. Between the
+/// two calls the same removal gives EINVAL, which has no other cause here.
 ///
 /// # Safety
 ///
@@ -178,7 +177,7 @@ unsafe fn query(
     .map_err(|e| if e == EINVAL { ENODEV } else { e })
 }
 
-/// What TCP says when there is no way to the peer, or nothing to go it with.
+/// TCP's error if there is no route to the peer, or no device for it.
 fn unresolved_errno(error: Error) -> Error {
     if error == ENODEV || error == EADDRNOTAVAIL || error == ENOENT {
         // A route, but not over an RDMA device.
@@ -186,7 +185,7 @@ fn unresolved_errno(error: Error) -> Error {
     } else if error == ETIMEDOUT || error == EHOSTUNREACH {
         EHOSTUNREACH
     } else if error == EINVAL || error == EBUSY || error == ENOSPC {
-        // What drivers say when the device has no more queue pairs.
+        // Drivers return this when the device has no more queue pairs.
         ENOBUFS
     } else {
         error
@@ -225,8 +224,8 @@ unsafe extern "C" fn resolver_cb(
     };
     let sock = origin.sock.clone();
     let generation = origin.generation;
-    // Whether the identifier is still ours to end; otherwise whoever took it
-    // waits for this handler. It may outlive the attempt it was made for.
+    // Whether this handler has to end the identifier. Otherwise another task has taken
+    // it and waits for this handler. The identifier may outlive its attempt.
     let is_mine = |inner: &Inner| {
         inner
             .resolver
@@ -241,8 +240,8 @@ unsafe extern "C" fn resolver_cb(
         return 0;
     }
     if kind == ffi::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL {
-        // The core may have seen the identifier before its query was queued.
-        // Destroyed then, it would leave a query behind that nobody cancels.
+        // The core may have reported the removal before its query was queued. If the
+        // identifier were destroyed then, nobody would cancel the query.
         drop(sock.starting().lock());
     }
     let outcome = match kind {
@@ -270,7 +269,7 @@ unsafe extern "C" fn resolver_cb(
         ffi::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Err(ENODEV),
         _ => return 0,
     };
-    // The identifier has done its work. Bound outside of the lock, because the
+    // The identifier is no longer needed. Dropped outside of the lock, because the
     // origin may hold the last reference to the socket.
     let mut spent = None;
     sock.drive(|inner| {
@@ -301,7 +300,8 @@ unsafe extern "C" fn resolver_cb(
     }
 }
 
-/// The address is resolved: is the device one of this namespace?
+/// The address is resolved: checks that the device belongs to this namespace, and
+/// resolves the route.
 ///
 /// # Safety
 ///
@@ -317,7 +317,7 @@ unsafe fn route(sock: &Sock, id: *mut ffi::rdma_cm_id) -> Result {
         if through {
             ffi::sdp_way_set_peer(id, &sockaddr(&Addr { port: 0, ..peer }));
         }
-        // Within the host any device will do.
+        // Within the host any device is good.
         let device = if Addr::is_loopback(peer.ip) || peer.is_local(net, sock.device()) {
             0
         } else {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the context of a connection identifier stands for.
+//! The meaning of the context of a connection identifier.
 //!
-//! It is a number and no pointer: where a message was never answered, ib_cm gives up
+//! The context is a number, not a pointer: if a message was never answered, ib_cm drops
 //! its reference to the identifier before it calls the handler
-//! (`cm_process_send_error`), so that destroying the identifier does not wait, and
-//! what a pointer led to might be gone.
+//! (`cm_process_send_error`). So destroying the identifier does not wait, and the
+//! target of a pointer might have been freed.
 //!
 //! Contexts: may sleep. Locks: `TABLE`, a leaf.
 
@@ -23,7 +23,7 @@ use kernel::{
 struct Entry {
     sock: SockRef,
     generation: u64,
-    /// The peer knows that it is over, or will not be told any more.
+    /// The peer knows of the end, or will not be told any more.
     parted: bool,
 }
 
@@ -40,7 +40,7 @@ global_lock! {
     };
 }
 
-/// The right to an identifier's context; nobody is found by it once it is dropped.
+/// The right to an identifier's context; after its drop the context leads nowhere.
 pub(crate) struct Ticket(usize);
 
 impl Ticket {
@@ -52,7 +52,7 @@ impl Ticket {
         };
         let mut table = TABLE.lock();
         let table = &mut *table;
-        // As many were never made.
+        // The number of tickets never gets so large.
         table.last = table.last.wrapping_add(1);
         let number = table.last;
         table
@@ -87,15 +87,15 @@ impl Drop for Ticket {
     }
 }
 
-/// The socket, and which of its connections, that an identifier with that context
-/// belongs to.
+/// The socket, and the number of its connection attempt, of an identifier with that
+/// context.
 pub(super) fn find(context: *mut c_void) -> Option<(SockRef, u64)> {
     let table = TABLE.lock();
     let entry = table.entries.as_ref()?.get(&context.addr())?;
     Some((entry.sock.clone(), entry.generation))
 }
 
-/// There is nothing more to be said to the peer by that identifier.
+/// The peer needs no further message from that identifier.
 pub(super) fn set_parted(context: *mut c_void) {
     let mut table = TABLE.lock();
     let entries = table.entries.as_mut();
@@ -104,7 +104,7 @@ pub(super) fn set_parted(context: *mut c_void) {
     }
 }
 
-/// Whether an event of an identifier is the last that its peer has to do with it.
+/// Whether an event is the last one that its peer can cause.
 pub(super) fn is_last(event: ffi::ib_cm_event_type) -> bool {
     matches!(
         event,

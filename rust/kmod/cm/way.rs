@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way to a peer, as the routing tables and their rules have it for a socket.
+//! The route to a peer that the routing tables and rules give for a socket.
 //!
-//! rdma_cm looks for a way as well, but knows addresses and an interface alone. What
-//! rules say of the socket's mark, its user and its VRF is found here before, and given
-//! to rdma_cm as a source address, an interface and the next hop.
+//! rdma_cm looks up a route as well, but knows only addresses and an interface. Rules
+//! about the socket's mark, user and VRF are evaluated here first. rdma_cm gets the
+//! result as a source address, an interface and the next hop.
 
 use crate::{
     addr::{
@@ -25,15 +25,15 @@ use kernel::{
 pub(crate) struct Way {
     /// The address that this host uses.
     pub(crate) source: Ip,
-    /// The interface, or 0 where rdma_cm is to find one by the source.
+    /// The interface, or 0 if rdma_cm shall find one by the source.
     pub(super) device: c_int,
-    /// The next hop, where rdma_cm would take another one.
+    /// The next hop, if rdma_cm would take another one.
     pub(super) next: Option<ffi::__kernel_sockaddr_storage>,
 }
 
 impl Way {
-    /// The way of `sock` to `peer`, or what TCP says when there is none: ENETUNREACH and
-    /// its kin. `from` is what has been chosen of the own name; the rest is zeros.
+    /// The route of `sock` to `peer`, or TCP's error if there is none: ENETUNREACH and
+    /// similar. `from` is the chosen part of the local address; the rest is zeros.
     pub(crate) fn find(sock: &Sock, peer: &Addr, from: &Addr) -> Result<Self> {
         let class = sock.look(|inner| inner.options.service_class(peer.ip));
         let from = match peer.ip {
@@ -64,7 +64,7 @@ impl Way {
     }
 }
 
-/// The address in a name of that family.
+/// The IP address in a socket address of that family.
 fn ip_of(name: &ffi::__kernel_sockaddr_storage, family: Family) -> Ip {
     let name = core::ptr::from_ref(name);
     match family {

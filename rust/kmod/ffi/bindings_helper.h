@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads. `bindgen_parameters` says which of it is kept: the parts
- * that `kernel::bindings` does not have.
+ * Input of bindgen. `bindgen_parameters` selects the parts that
+ * `kernel::bindings` lacks.
  */
 #include <asm/ioctls.h>
 #include <linux/net.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The TCP socket beside an SDP one: how it is made, how its events reach
- * whoever waits on the SDP socket, and how its answers are passed on. When it
- * is used is decided in sock/companion.rs.
+ * The TCP socket beside an SDP one: its creation, the forwarding of its events
+ * to the waiters of the SDP socket, and of its results. sock/companion.rs
+ * decides when it is used.
  *
  * The companion is made at most once and lives as long as the file, so that
- * no call needs a reference. What decides whether it is in use goes one way.
+ * no call needs a reference. The decision to use it is final.
  *
  * Locks: the wait queue of the companion is held around that of the owner
  * while an event is passed on, and has a class of its own for that.
@@ -24,19 +24,19 @@ struct sdp_companion {
 	struct socket *tcp;
 	struct sock *owner;
 	wait_queue_entry_t forward;
-	/* Nobody asks for it any more (or not yet). */
+	/* The companion takes no part any more (or not yet). */
 	bool idle;
 	/* The owner's calls go to the companion. */
 	bool in_use;
-	/* A connect() of the owner is under way, to this address. */
+	/* A connect() of the owner to this address is in progress. */
 	bool attempt;
-	/* The owner shows TCP's error. With the lock of TCP's wait queue. */
+	/* The owner shows TCP's error. Under the lock of TCP's wait queue. */
 	bool error_shown;
-	/* The owner shows what connect() in sdp_companion_retry() ended with. */
+	/* The owner shows the result of connect() in sdp_companion_retry(). */
 	bool retry_failed;
-	/* Whose turn it is to be accepted from. */
+	/* The half from which accept() takes the next connection. */
 	bool turn;
-	/* Why SDP was given up, a positive errno, or 0. */
+	/* The reason of the fallback to TCP, a positive errno, or 0. */
 	int reason;
 	int peer_len;
 	struct sockaddr_storage peer;
@@ -45,8 +45,9 @@ struct sdp_companion {
 static struct lock_class_key companion_queue_key;
 
 /*
- * Stands for none. In-kernel users that take a socket over by its protocol,
- * which is TCP's here, ask whether sk_user_data is free: it never is.
+ * Stands for no companion. In-kernel users that attach to a socket by its
+ * protocol, which is TCP's here, check whether sk_user_data is free: it never
+ * is.
  */
 static struct sdp_companion none;
 
@@ -64,9 +65,9 @@ static struct sdp_companion *companion(const struct sock *sk)
 }
 
 /*
- * An error of the companion shows in the owner's sk_err, where SO_ERROR looks
- * and takes it away. Whoever saw it first, it is seen once. With the lock of
- * the companion's wait queue.
+ * An error of the companion is copied to the owner's sk_err, where SO_ERROR
+ * reads and clears it. Each error is reported once, by either half. Under the
+ * lock of the companion's wait queue.
  */
 static void show_error_locked(struct sdp_companion *c)
 {
@@ -100,7 +101,7 @@ static void show_error(struct sdp_companion *c)
 	spin_unlock_irqrestore(&c->tcp->wq.wait.lock, flags);
 }
 
-/* Whatever wakes the companion's waiters wakes the owner's. */
+/* Each wake-up of the companion's waiters wakes the owner's. */
 static int forward_event(wait_queue_entry_t *entry, unsigned int mode, int sync,
 			 void *key)
 {
@@ -112,12 +113,15 @@ static int forward_event(wait_queue_entry_t *entry, unsigned int mode, int sync,
 	if (READ_ONCE(c->idle))
 		return 0;
 	if (READ_ONCE(c->attempt)) {
-		/* Not to be told yet. Pairs with sdp_companion_catch_up(). */
+		/*
+		 * Must not be reported yet. Pairs with
+		 * sdp_companion_catch_up().
+		 */
 		smp_mb();
 		if (!READ_ONCE(c->in_use))
 			return 0;
 	}
-	/* SO_ERROR asks neither of them anything. */
+	/* SO_ERROR is read without a call to either half. */
 	if (READ_ONCE(c->in_use))
 		show_error_locked(c);
 	rcu_read_lock();
@@ -142,8 +146,9 @@ static int forward_event(wait_queue_entry_t *entry, unsigned int mode, int sync,
 }
 
 /*
- * What a BPF program of the cgroup has made of the companion when it was created
- * (`ip vrf exec` does) holds for both, where the program has not said otherwise.
+ * Settings that a BPF program of the cgroup has made when the companion was
+ * created (as `ip vrf exec` does) apply to both halves, unless the program has
+ * set something else.
  */
 static void confine(struct sock *sk, const struct sock *tcp)
 {
@@ -197,7 +202,7 @@ struct sdp_companion *sdp_companion_detach(struct sock *sk)
 
 	if (!c)
 		return NULL;
-	/* What sdp_companion_listen() has shown is not the owner's state. */
+	/* Undoes sdp_companion_listen(): the owner does not listen. */
 	if (c->in_use)
 		smp_store_release(&sk->sk_state, TCP_CLOSE);
 	WRITE_ONCE(c->idle, true);
@@ -244,7 +249,7 @@ int sdp_companion_reason(struct sock *sk)
 	return c ? c->reason : 0;
 }
 
-/* connect() has not said yet how it ends. With lock_sock. */
+/* The result of connect() is not known yet. With lock_sock. */
 void sdp_companion_begin(struct sock *sk, const void *addr, int len)
 {
 	struct sdp_companion *c = companion(sk);
@@ -269,7 +274,7 @@ void sdp_companion_end(struct sock *sk)
 		WRITE_ONCE(c->attempt, false);
 }
 
-/* The attempt again, by TCP, without waiting. The result is for poll. */
+/* Repeats the attempt over TCP, without waiting. poll() reports the result. */
 void sdp_companion_retry(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
@@ -284,7 +289,7 @@ void sdp_companion_retry(struct sock *sk)
 	}
 }
 
-/* What sdp_companion_retry() ended with, if nobody has seen it yet. */
+/* The result of sdp_companion_retry(), if nobody has seen it yet. */
 int sdp_companion_retry_error(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
@@ -295,7 +300,9 @@ int sdp_companion_retry_error(struct sock *sk)
 	return sock_error(sk);
 }
 
-/* After that, once it is in use: what has come meanwhile nobody was told of. */
+/*
+ * After that, when TCP is in use: wakes waiters for events that came meanwhile.
+ */
 void sdp_companion_catch_up(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
@@ -334,7 +341,7 @@ __poll_t sdp_companion_poll(struct sock *sk, struct file *file)
 	return mask;
 }
 
-/* SO_ACCEPTCONN looks at the owner. */
+/* SO_ACCEPTCONN reads the owner. */
 static void show_state(struct sdp_companion *c)
 {
 	int state = inet_sk_state_load(c->tcp->sk);
@@ -396,8 +403,8 @@ bool sdp_companion_turn(struct sock *sk)
 }
 
 /*
- * What a program is told that has others spread connections over listeners: there
- * are none. The group that the core would make for them here nobody would free.
+ * The answer to a program that wants to choose how connections are spread over
+ * listeners: SDP cannot. The core would make a group here that nobody frees.
  */
 static int refuse_spreading(struct sock *sk, int option, sockptr_t value,
 			    unsigned int len)
@@ -419,7 +426,10 @@ static int refuse_spreading(struct sock *sk, int option, sockptr_t value,
 	}
 }
 
-/* SOL_SOCKET of the owner: what the core does, but for what it keeps to others. */
+/*
+ * SOL_SOCKET of the owner: as the core, except options that it reserves to
+ * others.
+ */
 static int set_general(struct sock *sk, int option, sockptr_t value,
 		       unsigned int len)
 {
@@ -436,7 +446,7 @@ static int set_general(struct sock *sk, int option, sockptr_t value,
 		return refuse_spreading(sk, option, value, len);
 	case SO_ATTACH_FILTER:
 	case SO_ATTACH_BPF:
-		/* What is received never is a packet that a filter could look at. */
+		/* Received bytes are no packet that a filter could look at. */
 		err = sock_setsockopt(sk->sk_socket, SOL_SOCKET, option, value,
 				      len);
 		if (err)
@@ -452,8 +462,8 @@ static int set_general(struct sock *sk, int option, sockptr_t value,
 }
 
 /*
- * Sets an option on both, if there are both. The answer is that of the one in
- * use, and of the owner where that is open.
+ * Sets an option on both halves, if there are both. The result is that of the
+ * one in use, and of the owner while that is undecided.
  */
 int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 			     sockptr_t value, unsigned int len, int own)
@@ -463,7 +473,7 @@ int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 
 	if (level == SOL_SOCKET)
 		own = set_general(sk, option, value, len);
-	/* What the program is refused shall not happen on the other side. */
+	/* An option that is refused must not be set on the other half. */
 	if (!c || (own && !c->in_use))
 		return own;
 	tcp = do_sock_setsockopt(c->tcp, false, level, option, value, len);
@@ -481,8 +491,8 @@ int sdp_companion_set_tcp(struct sock *sk, int level, int option,
 }
 
 /*
- * SO_PEEK_OFF and SO_INCOMING_CPU are read from the owner; what the companion
- * receives moves them, and with the peer it forgets the first.
+ * SO_PEEK_OFF and SO_INCOMING_CPU are read from the owner. Bytes that the
+ * companion receives change them, and a disconnect resets the first.
  */
 void sdp_companion_show_moved(struct sock *sk)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * See helpers.h: wrappers of macros and inline functions, and what is only
+ * See helpers.h: wrappers of macros and inline functions, and code that is only
  * sensible in C: walks over C structures, wake-ups under C locks.
  */
 #include <linux/bpf.h>
@@ -40,8 +40,9 @@
 /* linux/mm.h, linux/gfp.h */
 
 /*
- * Buffers of the stream. A cgroup that has no more to give slows its streams
- * down; nobody is killed for bytes that a peer has sent or will wait for.
+ * Buffers of the stream. A cgroup without free memory slows its streams down;
+ * the OOM killer is not invoked for bytes that a peer has sent or will wait
+ * for.
  */
 #define SDP_GFP_PAYLOAD	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
@@ -55,7 +56,10 @@ struct page *sdp_alloc_pages(struct sock *sk, unsigned int order)
 	return page;
 }
 
-/* What growing leaves to the programs of a cgroup: a processor's stock of pages. */
+/*
+ * The pages that growth leaves to the programs of a cgroup: a processor's
+ * stock.
+ */
 #define SDP_ROOM_PAGES	64
 
 bool sdp_leaves_room(struct sock *sk)
@@ -76,9 +80,9 @@ bool sdp_leaves_room(struct sock *sk)
 	if (left >= SDP_ROOM_PAGES)
 		return true;
 	/*
-	 * Room may be made: much of a full cgroup is often cache. Page by page,
-	 * since what is asked about is the cgroup's quota and not whether the
-	 * host has so much memory in one piece.
+	 * A reclaim may make room, because much of a full cgroup is often
+	 * cache. Page by page, because the question is the cgroup's quota and
+	 * not whether the host has that much memory in one piece.
 	 */
 	old = set_active_memcg(memcg);
 	while (had < SDP_ROOM_PAGES) {
@@ -124,10 +128,9 @@ void *sdp_page_address(struct page *page)
 }
 
 /*
- * The next bytes of a message whose pages may be kept (MSG_SPLICE_PAGES), up to
- * @max of them in one page: the head of its folio, and the offset in that.
- * Returns their number, or 0 where they have to be copied. No reference is
- * taken.
+ * The next bytes of a message whose pages may be taken (MSG_SPLICE_PAGES), up
+ * to @max of them in one page: the head of its folio, and the offset in that.
+ * Returns their number, or 0 if they must be copied. No reference is taken.
  */
 size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
 			size_t *offset)
@@ -157,8 +160,8 @@ bool sdp_pipe_has_room(const struct pipe_inode_info *pipe)
 }
 
 /*
- * Adds a stretch of a page, and takes over the caller's reference. Nobody who
- * gets the page from the pipe may take it for his own and write to it: the
+ * Adds a range of a page, and takes over the caller's reference. A reader of
+ * the pipe must not take the page for its own and write to it, so the
  * operations are those of TCP's pages.
  */
 void sdp_pipe_give(struct pipe_inode_info *pipe, struct page *page,
@@ -174,8 +177,8 @@ void sdp_pipe_give(struct pipe_inode_info *pipe, struct page *page,
 }
 
 /*
- * Adds a copy of up to @n bytes, in the page of the copy before if there is one
- * (@behind) with room. Returns how many, 0 if the pipe is full.
+ * Adds a copy of up to @n bytes, in the page of the previous copy if there is
+ * one (@behind) with room. Returns their number, 0 if the pipe is full.
  */
 ssize_t sdp_pipe_copy(struct pipe_inode_info *pipe, const void *from, size_t n,
 		      bool behind)
@@ -204,7 +207,7 @@ bool sdp_is_nonblocking(const struct socket *sock)
 	return sock->file->f_flags & O_NONBLOCK;
 }
 
-/* What the core does for sockets that cannot splice: by way of recvmsg(2). */
+/* As the core does for sockets that cannot splice: by recvmsg(2). */
 ssize_t sdp_splice_copies(struct socket *sock, loff_t *position,
 			  struct pipe_inode_info *pipe, size_t n,
 			  unsigned int flags)
@@ -269,10 +272,10 @@ int sdp_sockopt_int(sockptr_t value, unsigned int len, int *number)
 }
 
 /*
- * The name of a congestion control, as a program gives it to TCP_CONGESTION;
- * whether it is one is TCP's to say, and asked of a TCP socket for that alone.
- * `name` has SDP_CONGESTION_LEN zeros. The socket is the caller's alone: its
- * lock is not held.
+ * The name of a congestion control, as a program gives it to TCP_CONGESTION.
+ * Only TCP knows whether it is valid, so a TCP socket is made for that question
+ * alone. `name` has SDP_CONGESTION_LEN zeros. The socket is the caller's alone:
+ * its lock is not held.
  */
 int sdp_congestion_name(struct net *net, sockptr_t value, unsigned int len,
 			char *name)
@@ -289,7 +292,7 @@ int sdp_congestion_name(struct net *net, sockptr_t value, unsigned int len,
 		return -EFAULT;
 	name[n] = 0;
 	if (!strcmp(name, "rdma"))
-		/* What it is at first, so that a program may put it back. */
+		/* The initial value, so that a program can restore it. */
 		return 0;
 	err = sock_create_kern(net, AF_INET, SOCK_STREAM, IPPROTO_TCP, &tcp);
 	if (err)
@@ -356,7 +359,7 @@ int sdp_sock_device(const struct sock *sk)
 	return READ_ONCE(sk->sk_bound_dev_if);
 }
 
-/* SO_REUSEPORT, which the core keeps to other families. */
+/* SO_REUSEPORT, which the core reserves to other families. */
 int sdp_set_reuseport(struct sock *sk, sockptr_t value, unsigned int len)
 {
 	int on, err;
@@ -375,7 +378,7 @@ int sdp_set_peek_off(struct sock *sk, int value)
 	return sk_set_peek_off(sk, value);
 }
 
-/* No more than TCP lets it be. */
+/* At most TCP's limit. */
 void sdp_set_rcvlowat(struct sock *sk, int value)
 {
 	int most = sk->sk_userlocks & SOCK_RCVBUF_LOCK ?
@@ -391,7 +394,7 @@ int sdp_peek_offset(const struct sock *sk)
 	return READ_ONCE(sk->sk_peek_off);
 }
 
-/* A peek has gone so far beyond its offset, or the stream towards it. */
+/* Moves the peek offset @by bytes: a peek moves it forward, a read back. */
 void sdp_peek_moved(struct sock *sk, bool peeked, int by)
 {
 	if (peeked)
@@ -400,7 +403,7 @@ void sdp_peek_moved(struct sock *sk, bool peeked, int by)
 		sk_peek_offset_bwd(sk, by);
 }
 
-/* What is left to read, for io_uring and as a control message. */
+/* The number of unread bytes, for io_uring and as a control message. */
 void sdp_tell_inq(struct msghdr *msg, int left, bool as_message)
 {
 	msg->msg_inq = left;
@@ -466,14 +469,19 @@ void sdp_sock_init(struct socket *sock, struct sock *sk,
 	 */
 	sk->sk_allocation = SDP_GFP_PAYLOAD;
 	sk->sk_use_task_frag = false;
-	/* Options of SOL_SOCKET come here: some the core keeps to others. */
+	/*
+	 * Options of SOL_SOCKET come here, because the core reserves some to
+	 * other families.
+	 */
 	if (sock) {
 		set_bit(SOCK_CUSTOM_SOCKOPT, &sock->flags);
 		set_bit(SOCK_SUPPORT_ZC, &sock->flags);
 	}
 }
 
-/* What others have put into the place that Internet sockets have for it. */
+/*
+ * Frees options that other code has stored in the fields of Internet sockets.
+ */
 void sdp_sock_forget_options(struct sock *sk)
 {
 	struct sdp_inet *start = container_of(sk, struct sdp_inet, inet.sk);
@@ -501,7 +509,7 @@ void sdp_sock_orphan(struct sock *sk)
 	sock_orphan(sk);
 }
 
-/* SO_INCOMING_CPU: where the last message was dealt with. */
+/* SO_INCOMING_CPU: the processor that handled the last message. */
 void sdp_note_processor(struct sock *sk)
 {
 	sk_incoming_cpu_update(sk);
@@ -542,7 +550,7 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 	child->sk_rcvtimeo = READ_ONCE(parent->sk_rcvtimeo);
 	child->sk_sndtimeo = READ_ONCE(parent->sk_sndtimeo);
 	child->sk_lingertime = READ_ONCE(parent->sk_lingertime);
-	/* SO_PRIORITY begins anew, as with TCP. */
+	/* SO_PRIORITY starts at 0, as with TCP. */
 	child->sk_mark = READ_ONCE(parent->sk_mark);
 	WRITE_ONCE(child->sk_uid, sk_uid(parent));
 	child->sk_max_pacing_rate = READ_ONCE(parent->sk_max_pacing_rate);
@@ -572,7 +580,7 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 #endif
 }
 
-/* How often the peer was left while somebody may have waited for it. */
+/* Number of disconnects while a task may have waited for the peer. */
 int sdp_disconnects(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_disconnects);
@@ -716,9 +724,9 @@ void sdp_wake_state(struct sock *sk)
 }
 
 /*
- * Those who sleep in a call of ours, and nobody who polls: io_uring makes a
- * connect() again whenever it is woken, and takes EALREADY for its end. The event
- * is one that nobody polls for.
+ * Wakes tasks that sleep in a call, and no pollers: io_uring repeats a
+ * connect() whenever it is woken, and takes EALREADY for its result. No poller
+ * waits for this event.
  */
 void sdp_wake_sleepers(struct sock *sk)
 {
@@ -768,9 +776,10 @@ bool sdp_is_bpf(void)
 }
 
 /*
- * As sk_page_frag_refill(), which makes the send buffer smaller where there is no
- * memory; only TCP makes it larger again. The socket keeps its fragment: one that
- * has written @small, and has no other bytes under way, keeps a page of it.
+ * As sk_page_frag_refill(), which makes the send buffer smaller if there is no
+ * memory; only TCP makes it larger again. The socket keeps its fragment: one
+ * that has written @small, and has no other bytes in flight, keeps a page of
+ * it.
  */
 bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag, bool small)
 {
@@ -864,13 +873,16 @@ bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
 	return local;
 }
 
-/* The VRF that an interface is, or is a part of; 0 for none. */
+/* The VRF of an interface, which may be the interface itself; 0 for none. */
 int sdp_vrf_of(struct net *net, int device)
 {
 	return l3mdev_master_ifindex_by_index(net, device);
 }
 
-/* Whether sockets that are in no VRF serve all of them: net.ipv4.tcp_l3mdev_accept. */
+/*
+ * Whether sockets outside of all VRFs serve all of them:
+ * net.ipv4.tcp_l3mdev_accept.
+ */
 bool sdp_vrfs_are_open(struct net *net)
 {
 #ifdef CONFIG_NET_L3_MASTER_DEV
@@ -880,13 +892,13 @@ bool sdp_vrfs_are_open(struct net *net)
 #endif
 }
 
-/* The VRF whose ports the socket uses; 0 for those that all have in common. */
+/* The VRF whose ports the socket uses; 0 for the common ports. */
 int sdp_sock_vrf(const struct sock *sk)
 {
 	return inet_sk_bound_l3mdev(sk);
 }
 
-/* As inet_request_bound_dev_if(): what was accepted stays where it came in. */
+/* As inet_request_bound_dev_if(): an accepted socket keeps its interface. */
 void sdp_sock_enter_vrf(struct sock *sk, int vrf)
 {
 	if (!sk->sk_bound_dev_if)
@@ -906,9 +918,10 @@ static bool has_address4(const struct net_device *dev, __be32 addr)
 }
 
 /*
- * The way of TCP, by all that rules may look at: mark, user, ports, class of service.
- * rdma_cm asks once more, by addresses and interface alone, so that it is told the
- * interface, and the next hop where it would choose another one.
+ * The route that TCP would use, by all fields that rules may use: mark, user,
+ * ports, class of service. rdma_cm looks it up once more, by addresses and
+ * interface alone, so it is told the interface, and the next hop if it would
+ * choose another one.
  */
 static int find_way4(const struct sock *sk, u8 class,
 		     const struct sockaddr_in *dst, struct sockaddr_in *src,
@@ -1026,8 +1039,8 @@ static int find_way6(const struct sock *sk, const struct sockaddr_in6 *dst,
 #endif
 
 /*
- * The way from @src, of which unknown parts are zeros and the address is filled in, to
- * @dst.
+ * The route from @src to @dst. Unknown parts of @src are zeros; its address is
+ * filled in.
  */
 int sdp_find_way(const struct sock *sk, u8 class,
 		 const struct sockaddr_storage *dst,
@@ -1055,8 +1068,9 @@ bool sdp_v6only_by_default(struct net *net)
 }
 
 /*
- * The class of service with which rdma_cm asks the administrator of a subnet for a
- * path between IPv6 addresses, where it takes no notice of rdma_set_service_type().
+ * The class of service with which rdma_cm asks the administrator of a subnet
+ * for a path between IPv6 addresses, because it ignores rdma_set_service_type()
+ * there.
  */
 void sdp_addr_set_class(struct sockaddr_in6 *addr, u8 class)
 {
@@ -1188,15 +1202,15 @@ static bool gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
 	return in;
 }
 
-/* The interface by which @id is to go to its peer, before it has a source. */
+/* Sets the interface by which @id reaches its peer, before it has a source. */
 void sdp_way_set_device(struct rdma_cm_id *id, int device)
 {
 	id->route.addr.dev_addr.bound_dev_if = device;
 }
 
 /*
- * The hardware address that @id has found is that of the next hop to @peer, as on a
- * route with a gateway.
+ * The hardware address that @id has found belongs to the next hop to @peer, as
+ * on a route with a gateway.
  */
 void sdp_way_set_peer(struct rdma_cm_id *id, const struct sockaddr_storage *peer)
 {
@@ -1208,10 +1222,10 @@ void sdp_way_set_peer(struct rdma_cm_id *id, const struct sockaddr_storage *peer
 }
 
 /*
- * Whether the way that @id has found leads out of @net, by the interface @device
- * or one of the VRF @device, if not 0. On RoCE the GID says so. On InfiniBand GIDs have no interface; there
- * rdma_cm has looked in the namespace of @id, and the interface is the one whose
- * hardware address it took.
+ * Whether the route that @id has found leaves @net by the interface @device or
+ * one of the VRF @device, if not 0. On RoCE the GID says so. On InfiniBand GIDs
+ * have no interface; there rdma_cm has looked in the namespace of @id, and the
+ * interface is the one whose hardware address it took.
  */
 bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device)
 {
@@ -1260,15 +1274,14 @@ static struct net *cm_req_net(struct ib_cm_id *id,
 }
 
 /*
- * The namespace that a request came to, with a reference, and the interface by
- * which it came.
+ * The namespace where a request came in, with a reference, and the interface.
  */
 struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 			   const struct sockaddr *daddr, int *device)
 {
 	struct net *net = cm_req_net(id, event, daddr, device);
 
-	/* rdma_cm asks that for whoever connects. */
+	/* rdma_cm checks this on the active side. */
 	if (net && !rdma_dev_access_netns(id->device, net)) {
 		put_net(net);
 		return NULL;
@@ -1278,7 +1291,7 @@ struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
 
 /*
  * Whether packets to @peer from @local would leave by the interface: as rdma_cm
- * asks where the GID says nothing about the address.
+ * checks it if the GID says nothing about the address.
  */
 bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
 		     const struct sockaddr *peer)

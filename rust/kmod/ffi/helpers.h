@@ -18,9 +18,9 @@
 #include <rdma/rdma_cm.h>
 
 /*
- * The beginning of a socket of ours: as much as code of the Internet families
- * reaches who take a socket for one of theirs (docs/casts.md). Nothing of it
- * beyond sk means anything here, but it is the socket's.
+ * The beginning of a socket of ours: the part that code of the Internet
+ * families reaches if it takes the socket for one of theirs (docs/casts.md).
+ * SDP uses only sk; the rest is memory of the socket.
  */
 struct sdp_inet {
 	struct inet_sock inet;
@@ -159,9 +159,9 @@ bool sdp_vrfs_are_open(struct net *net);
 int sdp_sock_vrf(const struct sock *sk);
 void sdp_sock_enter_vrf(struct sock *sk, int vrf);
 struct sdp_way {
-	/* The interface, or 0 where rdma_cm is to find one by the address. */
+	/* The interface, or 0 if rdma_cm shall find one by the address. */
 	int device;
-	/* rdma_cm by itself would go by another next hop than this one. */
+	/* rdma_cm would choose another next hop than this one. */
 	bool through;
 	struct __kernel_sockaddr_storage next;
 };
@@ -183,7 +183,7 @@ struct sdp_knobs {
 	int keepalive_probes;
 	int close_timeout_ms;
 	int max_orphans;
-	/* Who may use TCP beside SDP: SDP_COMPANION_*. */
+	/* The tasks that may use TCP beside SDP: SDP_COMPANION_*. */
 	int companion;
 	int zcopy_thresh;
 	int zcopy_regions;
@@ -250,7 +250,7 @@ int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
 void sdp_companion_show_moved(struct sock *sk);
 int sdp_companion_ioctl(struct sock *sk, int command, int *result);
 
-/* Who may use it: see permission.c */
+/* The tasks that may use it: see permission.c */
 bool sdp_is_confined(void);
 int sdp_ask_connect(struct socket *tcp, const void *addr, int len);
 int sdp_ask_bind(struct socket *tcp, const void *addr, int len);

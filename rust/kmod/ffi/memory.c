@@ -24,7 +24,9 @@ static DEFINE_PER_CPU(int, memory_per_cpu);
 static unsigned long memory_pressure;
 static struct proto *accounted;
 
-/* Pages: no pressure any more, pressure, no more. Of all namespaces together. */
+/*
+ * Limits in pages: no pressure, pressure, maximum. For all namespaces together.
+ */
 long sdp_mem[3];
 
 /*
@@ -63,14 +65,15 @@ static void leave_pressure(long allocated)
 }
 
 /*
- * Counts @pages for @sk. Returns how many are to be given back, or -ENOBUFS beyond
- * the limit, which does not hold for what a connection @needs to go on.
+ * Charges @pages for @sk. Returns the number to uncharge later, or -ENOBUFS
+ * beyond the limit, which does not apply to pages that a connection @needs to
+ * go on.
  */
 int sdp_memory_charge(const struct sock *sk, unsigned int pages, bool needs)
 {
 	long allocated;
 
-	/* net.core.bypass_prot_mem: the cgroup alone says what is too much. */
+	/* net.core.bypass_prot_mem: only the cgroup limits the memory. */
 	if (sk->sk_bypass_prot_mem)
 		return 0;
 	sk_memory_allocated_add(sk, pages);
@@ -85,7 +88,7 @@ int sdp_memory_charge(const struct sock *sk, unsigned int pages, bool needs)
 	return pages;
 }
 
-/* The sockets may be gone that @pages were counted for. */
+/* The sockets for which @pages were charged may be gone. */
 void sdp_memory_uncharge(unsigned int pages)
 {
 	int val = this_cpu_sub_return(memory_per_cpu, pages);
@@ -95,7 +98,7 @@ void sdp_memory_uncharge(unsigned int pages)
 	leave_pressure(atomic_long_read(&memory_allocated));
 }
 
-/* Whether the windows of @sk are to stay as they are. */
+/* Whether the windows of @sk must not grow. */
 bool sdp_memory_is_tight(const struct sock *sk)
 {
 	return !sk->sk_bypass_prot_mem && READ_ONCE(memory_pressure);

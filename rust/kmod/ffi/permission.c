@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who may have the TCP half of a socket connect and bind.
+ * Whether a task may use the TCP half of a socket.
  *
  * The core asks the security modules about the SDP socket, whose family most of
- * them do not know. Their hooks for connect() and bind() of the TCP half are the
- * core's alone, so that modules cannot call them. What a module can do:
+ * them do not know. Only the core can call their hooks for connect() and bind()
+ * of the TCP half. A kernel module can do this:
  *
- * - see whether a sandbox may hold the caller (no_new_privs, without which
- *   neither Landlock nor seccomp lets in who has no rights over his namespace);
+ * - see whether the caller may be in a sandbox: no_new_privs is the condition
+ *   under which Landlock and seccomp admit a task without rights over its
+ *   namespace;
  * - have the hook of sendmsg() called, where MSG_FASTOPEN with an address is a
  *   connect() of TCP: Landlock checks the port, Smack the host;
- * - call the hook that SCTP has for its addresses, where SELinux checks the
+ * - call the hook that SCTP has for its addresses, in which SELinux checks the
  *   socket that it is given, of whatever kind, as in connect() and bind().
  */
 #include <linux/net.h>
@@ -24,8 +25,8 @@
 #include "helpers.h"
 
 /*
- * Whether a sandbox may hold the caller. A worker of io_uring may have begun
- * before its process went into one, so for a worker every thread counts.
+ * Whether the caller may be in a sandbox. A worker of io_uring may have started
+ * before its process entered one, so for a worker every thread counts.
  */
 bool sdp_is_confined(void)
 {
@@ -51,7 +52,7 @@ static const struct proto_ops question_ops = {
 	.sendmsg	= nothing_sent,
 };
 
-/* The hook of sendmsg(), asked about a message that goes nowhere. */
+/* Calls the hook of sendmsg() with a message that is never sent. */
 static int ask_as_fastopen(struct sock *tcp, struct sockaddr_storage *addr,
 			   int len)
 {
@@ -89,7 +90,10 @@ static int ask_as_sctp(struct sock *tcp, int option,
 	return err;
 }
 
-/* An address of TCP as a whole one, without what programs have behind it; or 0. */
+/*
+ * A TCP address in full length, without bytes that programs put behind it; or
+ * 0.
+ */
 static int whole(struct sockaddr_storage *to, const void *addr, int len)
 {
 	int size;
@@ -103,7 +107,7 @@ static int whole(struct sockaddr_storage *to, const void *addr, int len)
 		size = sizeof(struct sockaddr_in);
 		return len < size ? 0 : size;
 	case AF_INET6:
-		/* The last word of it may be missing. */
+		/* Its last word may be missing. */
 		size = sizeof(struct sockaddr_in6);
 		if (len < size)
 			memset((char *)to + len, 0, size - len);
@@ -113,7 +117,10 @@ static int whole(struct sockaddr_storage *to, const void *addr, int len)
 	}
 }
 
-/* What the security modules say of connect(); of addresses that TCP refuses, nothing. */
+/*
+ * The verdict of the security modules about connect(); none for addresses that
+ * TCP refuses.
+ */
 int sdp_ask_connect(struct socket *tcp, const void *addr, int len)
 {
 	struct sockaddr_storage name;

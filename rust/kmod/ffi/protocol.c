@@ -2,12 +2,12 @@
 /*
  * IPPROTO_SDP under AF_INET and AF_INET6.
  *
- * inet_create() makes a struct sock of the layout that its families have, and
- * calls ->init of the protocol. A socket of this module has another layout and
- * another family, so that nobody takes it for TCP's; ->init makes one of those
- * and puts it in the place of the other, which stays behind it as its shell
- * until the end: inet_create() still looks at it, and so does a BPF program of
- * the cgroup, which may yet refuse the socket.
+ * inet_create() makes a struct sock with the layout of its families, and calls
+ * ->init of the protocol. A socket of this module has another layout and another
+ * family, so that nobody takes it for TCP's. ->init makes one of those and puts
+ * it in the place of the first. The first one stays behind it as its shell until
+ * the end: inet_create() still reads it, and so does a BPF program of the cgroup,
+ * which may yet refuse the socket.
  */
 #include <linux/net.h>
 #include <linux/in.h>
@@ -29,9 +29,11 @@ struct shell6 {
 	struct ipv6_pinfo inet6;
 };
 
-/* What the module does: makes a socket for @socket, behind which is @shell. */
+/*
+ * Callback into the module: makes a socket for @socket, whose shell is @shell.
+ */
 static int (*make)(struct socket *socket, struct sock *shell, int family);
-/* And undoes it where inet_create() changes its mind. */
+/* Callback that undoes it if inet_create() fails afterwards. */
 static void (*unmake)(struct sock *sk);
 
 static int shell_init(struct sock *shell)
@@ -44,11 +46,11 @@ static int shell_init(struct sock *shell)
 		return -EPROTONOSUPPORT;
 	err = make(socket, shell, shell->sk_family);
 	if (err) {
-		/* As it was: inet_create() releases the shell. */
+		/* Restored, so that inet_create() releases the shell. */
 		socket->sk = shell;
 		return err;
 	}
-	/* The shell has no socket any more; sk_common_release() may orphan it. */
+	/* The shell has lost its socket; sk_common_release() may orphan it. */
 	shell->sk_user_data = socket->sk;
 	sk_set_socket(shell, NULL);
 	RCU_INIT_POINTER(shell->sk_wq, NULL);
@@ -107,7 +109,7 @@ static struct inet_protosw protosw6 = {
 	.prot		= &shell6_prot,
 };
 
-/* The end of the socket that the shell is behind. */
+/* Frees the shell at the end of its socket. */
 void sdp_shell_free(struct sock *shell)
 {
 	shell->sk_user_data = NULL;

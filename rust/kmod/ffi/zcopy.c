@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of programs: where a message's iterator stands in it, pages pinned and
- * mapped for a device, the price of pinning, and what a program is told of memory
- * that it has lent. Wrappers as in helpers.c.
+ * Memory of programs: the position of a message's iterator, pages pinned and
+ * mapped for a device, the account of pinned memory, and notices about lent
+ * memory. Wrappers as in helpers.c.
  */
 #include <linux/cred.h>
 #include <linux/dma-mapping.h>
@@ -29,7 +29,7 @@ size_t sdp_iter_user_segment(const struct iov_iter *iter, unsigned long *addr)
 		*addr = (unsigned long)iter->ubuf + iter->iov_offset;
 		return iov_iter_count(iter);
 	}
-	/* At the end the iterator stands behind the last of its vectors. */
+	/* At its end the iterator is behind the last of its vectors. */
 	if (!iter_is_iovec(iter) || !iov_iter_count(iter))
 		return 0;
 	*addr = (unsigned long)iter_iov_addr(iter);
@@ -43,7 +43,7 @@ int sdp_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
 {
 	unsigned int flags = write ? FOLL_WRITE : 0;
 
-	/* Without it: for a moment, as direct I/O does. */
+	/* Without it the pin is short-term, as for direct I/O. */
 	if (lasting)
 		flags |= FOLL_LONGTERM;
 	return pin_user_pages_fast(addr, count, flags, pages);
@@ -69,7 +69,7 @@ void sdp_unaccount_pinned(struct user_struct *user, unsigned int pages)
 	mm_unaccount_pinned_pages(&pin);
 }
 
-/* Whom that would charge now; to be compared, not to be looked at. */
+/* The user that would be charged now; only to be compared. */
 const struct user_struct *sdp_current_user(void)
 {
 	return current_user();
@@ -78,8 +78,8 @@ const struct user_struct *sdp_current_user(void)
 /* linux/skbuff.h: notifications of MSG_ZEROCOPY and io_uring */
 
 /*
- * What a call with MSG_ZEROCOPY has asked for, with a reference of ours; NULL
- * if nothing: the flag alone means nothing, as in TCP. With lock_sock.
+ * The notification of a call with MSG_ZEROCOPY, with a reference of ours; NULL
+ * if there is none: the flag alone means nothing, as in TCP. With lock_sock.
  */
 struct ubuf_info *sdp_notice_begin(struct sock *sk, struct msghdr *msg,
 				   size_t len)
@@ -102,8 +102,8 @@ void sdp_notice_get(struct ubuf_info *uarg)
 }
 
 /*
- * io_uring takes for copied what no buffer was sent for. This stands for the
- * buffers that others have; nobody looks into it.
+ * io_uring takes bytes for copied if no buffer was sent for them. This stands
+ * for the buffers that TCP has; nobody looks into it.
  */
 static struct sk_buff lent_memory;
 
@@ -156,7 +156,7 @@ void sdp_purge_notices(struct sock *sk)
 	skb_queue_purge(&sk->sk_error_queue);
 }
 
-/* SO_ZEROCOPY, which the core keeps to other families. */
+/* SO_ZEROCOPY, which the core reserves to other families. */
 int sdp_set_zerocopy(struct sock *sk, sockptr_t value, unsigned int len)
 {
 	int on, err;
@@ -242,7 +242,7 @@ void sdp_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
 	ib_dma_unmap_sg(device, sgl, count, direction);
 }
 
-/* The other half of ib_dma_map_sg(), which ib_core has none of. */
+/* The counterpart of ib_dma_map_sg(), which ib_core lacks. */
 void sdp_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
 			unsigned int count, int direction, bool for_device)
 {
@@ -260,7 +260,7 @@ bool sdp_ib_can_register(struct ib_device *device)
 	return device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;
 }
 
-/* Whether it may carry out a registration twice. */
+/* Whether the device may carry out a registration twice. */
 bool sdp_ib_repeats_registrations(struct ib_device *device)
 {
 	return device->ops.driver_id == RDMA_DRIVER_RXE;
@@ -268,7 +268,7 @@ bool sdp_ib_repeats_registrations(struct ib_device *device)
 
 void sdp_ib_next_key(struct ib_mr *mr)
 {
-	/* Never by nothing: no key is used twice in a row. */
+	/* Never 0, so that no key is used twice in a row. */
 	ib_update_fast_reg_key(mr, mr->rkey + 1 + get_random_u32_below(U8_MAX));
 }
 

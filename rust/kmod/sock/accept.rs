@@ -124,7 +124,7 @@ impl Sock {
 }
 
 impl Listener {
-    /// Turns away whoever was not accepted. Without locks; sleeps.
+    /// Ends the connections that were not accepted. Without locks; sleeps.
     pub(crate) fn close(mut self) {
         while let Some(child) = self.take_ready() {
             child.drive(|inner| inner.abandon(&child));

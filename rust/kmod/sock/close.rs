@@ -107,7 +107,8 @@ impl Sock {
         // SAFETY: Plain question about the current task.
         if closing && lingers && unsafe { !ffi::sdp_exiting() } {
             let mut timeo = isize::try_from(linger).unwrap_or(FOREVER);
-            // Linger until our DisConn has left, or time or patience run out.
+            // Linger until our DisConn has left, the time has passed, or a signal
+            // comes.
             let _ = self.wait(&mut call, &mut timeo, || {
                 let state = self.tcp_state();
                 let under_way = state == ffi::TCP_FIN_WAIT1

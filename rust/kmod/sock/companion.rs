@@ -2,12 +2,11 @@
 
 //! Which of its two halves an SDP socket with a TCP companion uses.
 //!
-//! `SDP_TRANSPORT` gives a socket a TCP socket of its own. Until the decision
-//! both are bound and both are told options; connect() tries SDP and then TCP;
-//! listen() listens on both, and accept() takes from both. Once SDP is given
-//! up, every call goes to the companion. The decision goes one way and the
-//! companion lives as long as the file, so a call that raced with it is merely
-//! one that came earlier.
+//! `SDP_TRANSPORT` gives a socket a TCP socket of its own. Until the decision both
+//! halves are bound and get the options; connect() tries SDP and then TCP; listen()
+//! listens on both, and accept() takes from both. After a fallback every call goes to
+//! the companion. The decision is final and the companion lives as long as the file, so
+//! a call that raced with it is the same as an earlier call.
 //!
 //! The calls of such a socket are in `halves`.
 //!
@@ -29,14 +28,14 @@ use kernel::{
     prelude::*, //
 };
 
-/// The end of a wait on the SDP half when TCP has taken its place: the call is to
-/// be made again there. No program sees it.
+/// Ends a wait on the SDP half when TCP has taken over: the call is repeated on the TCP
+/// half. No program sees this error.
 pub(crate) const MOVED: Error = EOPENSTALE;
 
 /// Largest name of an Internet socket.
 pub(super) const NAME_LEN: usize = 28;
 
-/// The companion's `struct socket`, which is there as long as ours.
+/// The companion's `struct socket`, which lives as long as ours.
 #[derive(Clone, Copy)]
 pub(crate) struct Tcp(*mut ffi::core::socket);
 
@@ -60,7 +59,8 @@ impl Tcp {
         to_result(unsafe { bind(self.0, name.as_mut_ptr().cast(), len as c_int) })
     }
 
-    /// What the security modules say of a connect(), which the core does not ask them.
+    /// The verdict of the security modules about a connect(), for which the core does
+    /// not ask them.
     ///
     /// # Safety
     ///
@@ -154,7 +154,7 @@ impl Tcp {
     }
 }
 
-/// Whether a connection that failed like this may still come about over TCP.
+/// Whether a connection that failed with `error` may still succeed over TCP.
 pub(crate) fn is_worth_tcp(error: Error) -> bool {
     [
         ECONNREFUSED,
@@ -172,25 +172,26 @@ pub(crate) fn is_worth_tcp(error: Error) -> bool {
     .contains(&error)
 }
 
-/// Whether connect() ended with the attempt still under way.
+/// Whether connect() returned while the attempt goes on.
 pub(super) fn is_under_way(result: Result) -> bool {
     result.is_err_and(|e| e == EINPROGRESS || e == EALREADY || e == EINTR || e == ERESTARTSYS)
 }
 
 impl Sock {
-    /// The companion, if calls go there.
+    /// The companion, if it handles the calls.
     pub(crate) fn tcp(&self) -> Option<Tcp> {
         // SAFETY: `sk` is valid.
         let tcp: *mut ffi::core::socket = unsafe { ffi::sdp_companion_enter(self.sk()) }.cast();
         (!tcp.is_null()).then_some(Tcp(tcp))
     }
 
-    /// After a call that may have taken TCP's error: it is not shown again.
+    /// Called after a call that may have fetched TCP's error, so that it is not
+    /// reported again.
     pub(super) fn settle_tcp_error(&self) {
         let _ = self.tcp();
     }
 
-    /// As [`Sock::tcp`], for a call that finds out how a connect() has ended.
+    /// As [`Sock::tcp`], for a call that asks for the result of a connect().
     pub(crate) fn tcp_after_connect(&self) -> Option<Tcp> {
         // SAFETY: `sk` is valid.
         if unsafe { ffi::sdp_companion_attempt(self.sk()) } {
@@ -219,7 +220,7 @@ impl Sock {
         }
     }
 
-    /// Whether the caller may use TCP's half: `net.sdp.companion`. Counts where not.
+    /// Whether `net.sdp.companion` lets the caller use the TCP half. Counts refusals.
     pub(super) fn may_use_tcp(&self) -> bool {
         let may = match self.net().companion() {
             ffi::SDP_COMPANION_NEVER => false,
@@ -233,9 +234,10 @@ impl Sock {
         may
     }
 
-    /// Before a call that has TCP's half bind, connect or listen: whether it takes part.
-    /// Where the caller may not use it, a socket that is TCP's is refused the call, and one
-    /// that has not decided is SDP's alone from now on. What others have begun goes on.
+    /// Called before the TCP half binds, connects or listens; returns whether it may.
+    /// If the caller may not use the TCP half, a socket that uses TCP refuses the call,
+    /// and an undecided socket uses SDP alone from now on. Attempts of other tasks go
+    /// on.
     pub(super) fn permit_tcp(&self) -> Result<bool> {
         if self.companion().is_none() {
             return Ok(false);
@@ -246,7 +248,7 @@ impl Sock {
         self.leave_tcp_out(EPERM).map(|()| false)
     }
 
-    /// Has SDP's half go on alone, or fails with `otherwise` where the socket is TCP's.
+    /// Makes the socket use SDP alone, or fails with `otherwise` if it uses TCP.
     fn leave_tcp_out(&self, otherwise: Error) -> Result {
         let _call = self.lock();
         if self.tcp().is_some() {
@@ -261,8 +263,8 @@ impl Sock {
         Ok(())
     }
 
-    /// As `permit_tcp`, for connect(): asks the security modules, too. To forget the peer
-    /// is everybody's right.
+    /// As `permit_tcp`, for connect(): asks the security modules, too. Every caller may
+    /// disconnect (AF_UNSPEC).
     ///
     /// # Safety
     ///
@@ -283,13 +285,14 @@ impl Sock {
         // SAFETY: By the caller's promise.
         match unsafe { tcp.ask_connect(addr, len) } {
             Ok(()) => Ok(true),
-            // Nobody could be asked; a module that forbids says so otherwise.
+            // The modules could not be asked for lack of memory; a refusal has another
+            // errno.
             Err(e) if e == ENOMEM => self.leave_tcp_out(e).map(|()| false),
             Err(e) => Err(e),
         }
     }
 
-    /// sendmsg(2) with MSG_FASTOPEN, which connects where there is an address.
+    /// sendmsg(2) with MSG_FASTOPEN, which connects if it has an address.
     ///
     /// # Safety
     ///
@@ -316,7 +319,7 @@ impl Sock {
         to_result(result.min(0)).map(|()| result)
     }
 
-    /// Gives SDP up, and the port there with it. With `lock_sock`.
+    /// Falls back to TCP and releases the SDP port. With `lock_sock`.
     pub(super) fn fall_back(&self, reason: i32) {
         let already = self.tcp().is_some();
         // SAFETY: Only asked of a socket with a companion.
@@ -331,14 +334,14 @@ impl Sock {
         }
     }
 
-    /// What SDP_TRANSPORT asks for. With `lock_sock`.
+    /// Sets SDP_TRANSPORT. With `lock_sock`.
     pub(crate) fn set_transport(&self, value: i32) -> Result {
         let value = u32::try_from(value).map_err(|_| EINVAL)?;
         if value > ffi::SDP_TRANSPORT_TCP {
             return Err(EINVAL);
         }
         if self.tcp().is_some() {
-            // Asking again for what it is already is no change.
+            // Setting the current value changes nothing.
             return if value == ffi::SDP_TRANSPORT_TCP {
                 Ok(())
             } else {
@@ -380,7 +383,7 @@ impl Sock {
         Ok(())
     }
 
-    /// What bind() did while there was no companion holds for it as well.
+    /// Repeats on the companion a bind() that was made before it existed.
     fn bind_companion(&self) -> Result {
         let (bound, local, family) =
             self.look(|inner| (inner.port.is_some(), inner.local, inner.family));

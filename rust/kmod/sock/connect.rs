@@ -44,8 +44,8 @@ impl Sock {
         // SAFETY: By the caller's promise.
         let parsed = unsafe { Addr::parse(addr, len) };
         let mut call = Some(self.lock());
-        // SAFETY: By the caller's promise. Writers hold `lock_sock`, which `call` stands
-        // for wherever this is called; others look at the word without it.
+        // SAFETY: By the caller's promise. Writers hold `lock_sock`, as `call` shows at
+        // each use; readers without it read one word.
         let state = unsafe { &raw mut (*socket).state };
         // SAFETY: As above.
         let set_state = |to| unsafe { state.write_volatile(to) };
@@ -72,8 +72,8 @@ impl Sock {
                 self.start_connect(addr, family)?;
                 set_state(SS_CONNECTING);
                 if self.send_timeout(nonblock) == 0 {
-                    // Even if the answer is here already, as with TCP, whose
-                    // answer waits for this call to end.
+                    // Even if the answer has arrived already, as with TCP, which
+                    // handles it after this call.
                     return Err(EINPROGRESS);
                 }
                 EINPROGRESS
@@ -92,7 +92,7 @@ impl Sock {
             }
             match self.wait_for_peer(&mut call, &mut timeo, || (!connecting(self)).then_some(())) {
                 Ok(()) => {}
-                // The time is up: as for a socket that does not wait.
+                // The time has passed: as for a non-blocking socket.
                 Err(e) if e == EAGAIN => return Err(error),
                 Err(e) => return Err(e),
             }
@@ -117,7 +117,7 @@ impl Sock {
         let family = match (own.0, family) {
             (Family::V4, Family::V4) => Family::V4,
             (Family::V6, Family::V4) => return Err(EAFNOSUPPORT),
-            // The other half is an IPv4 socket for good.
+            // The TCP half is an IPv4 socket and stays one.
             (Family::V4, Family::V6) if self.has_companion() => return Err(EAFNOSUPPORT),
             (_, Family::V6) => Family::V6,
         };
@@ -136,7 +136,7 @@ impl Sock {
             return Err(ENETUNREACH);
         }
         if peer.port == 0 {
-            // No service has this number.
+            // No service has port 0.
             return Err(ECONNREFUSED);
         }
         let mismatch =
@@ -174,7 +174,7 @@ impl Sock {
             if matches!(source, Ip::V6(_)) {
                 inner.local.scope = peer.scope;
             }
-            // What an earlier connection left.
+            // Bytes of an earlier connection.
             inner.recv.clear();
             inner.engine = None;
             inner.next_generation();
@@ -184,7 +184,7 @@ impl Sock {
             Ok::<(), Error>(())
         })?;
         self.reset_flags();
-        // An error that nobody has asked for was of an earlier one.
+        // An unread error belongs to an earlier connection.
         let _ = self.take_err();
         self.set_tcp_state(ffi::TCP_SYN_SENT);
         if let Err(e) = cm::resolve::start(self, 1) {
@@ -204,7 +204,7 @@ impl Sock {
         });
     }
 
-    /// For those who wait for the peer that is left: see `wait_for_peer`.
+    /// Tells waiters that the socket leaves its peer: see `wait_for_peer`.
     fn note_disconnect(&self) {
         // SAFETY: `sk` is valid, and `lock_sock` held.
         unsafe { ffi::sdp_note_disconnect(self.sk()) };
@@ -228,8 +228,7 @@ impl Sock {
         unsafe { ffi::sdp_set_peek_off(self.sk(), -1) };
     }
 
-    /// Whether to leave the peer is an error that is shown, as in
-    /// `tcp_disconnect()`.
+    /// Whether leaving the peer sets ECONNRESET, as in `tcp_disconnect()`.
     fn may_be_reset(&self) -> bool {
         matches!(
             self.tcp_state(),
@@ -242,8 +241,8 @@ impl Sock {
         )
     }
 
-    /// The same without a word of an end to those who poll; who sleeps in a call
-    /// looks again. With `lock_sock`.
+    /// The same without an event for pollers. Tasks that sleep in a call look again.
+    /// With `lock_sock`.
     pub(super) fn leave_peer(&self) {
         self.forget_peer(true);
     }
@@ -271,7 +270,7 @@ impl Sock {
         self.reset_flags();
     }
 
-    /// Waits until a connection under way is there, for send(): as
+    /// Waits until a connection is established, for send(): as
     /// `sk_stream_wait_connect`.
     pub(crate) fn wait_connected<'a>(
         &'a self,

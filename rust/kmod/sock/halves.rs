@@ -2,9 +2,9 @@
 
 //! The calls of a socket that may use SDP or TCP.
 //!
-//! A connect() that does not wait ends unseen. Where it fails TCP's attempt takes
-//! its place, in a worker, and nobody is told: neither who polls, in whatever
-//! way, nor who waits in send() or recv() for the connection to be there.
+//! A non-blocking connect() that fails over SDP is not reported. A worker starts TCP's
+//! attempt in its place. Neither pollers of any kind nor tasks that wait in send() or
+//! recv() for the connection see the change.
 //!
 //! Contexts: process context, may sleep, no lock held.
 
@@ -36,7 +36,7 @@ use kernel::{
     },
 };
 
-/// Whether the option is one that TCP has not.
+/// Whether the option is SDP's own.
 fn is_own(level: c_int, option: c_int) -> bool {
     level == ffi::SOL_TCP as c_int
         && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_TRAFFIC as c_int).contains(&option)
@@ -90,8 +90,8 @@ impl Sock {
         Ok(())
     }
 
-    /// bind() to a port that the program has not named: as with TCP's, it is given
-    /// back with the peer, or the listener.
+    /// bind() to a port that the program has not named. As with TCP's, it is released
+    /// with the peer, or with the listener.
     ///
     /// # Safety
     ///
@@ -127,22 +127,22 @@ impl Sock {
         if !takes_part {
             // SAFETY: By the caller's promise.
             let result = unsafe { self.connect(socket, addr, len, flags) };
-            // Somebody else has begun it, and it is TCP's now.
+            // Another task has begun the connect(), and the socket uses TCP now.
             return result.map_err(|e| if e == MOVED { EPERM } else { e });
         }
         if self.tcp_after_connect().is_some() {
             // SAFETY: By the caller's promise.
             return unsafe { tcp.connect(self, addr, len, flags) };
         }
-        // Before it can fail, because another thread may be polling.
+        // Recorded before connect() can fail, because another thread may be polling.
         // SAFETY: By the caller's promise.
         let began = unsafe { self.begin_attempt(socket, addr, len) };
         // SAFETY: By the caller's promise.
         let result = unsafe { self.connect(socket, addr, len, flags) };
-        // Those of SDP may all be taken while TCP has some.
+        // SDP may have no free port while TCP has some.
         let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
-        // Nothing is made again that had come about, though nobody may have looked before it was
-        // over, or that shutdown() has ended.
+        // A connect() that has succeeded is not repeated, even if the connection ended
+        // before anybody asked. Nor is one that shutdown() has ended.
         // SAFETY: `sk` is valid.
         let shut = !unsafe { ffi::sdp_companion_attempt(self.sk()) }
             || self.look(|inner| inner.came_about);
@@ -158,7 +158,7 @@ impl Sock {
             Err(e) if e == MOVED => {
                 // SAFETY: By the caller's promise.
                 match unsafe { tcp.connect(self, addr, len, flags) } {
-                    // TCP's has begun in the worker, but it is this call's.
+                    // The worker has begun TCP's attempt on behalf of this call.
                     Err(e) if e == EALREADY && began => Err(EINPROGRESS),
                     result => result,
                 }
@@ -180,7 +180,7 @@ impl Sock {
         }
     }
 
-    /// Notes where connect() will lead, if it is the beginning of one.
+    /// Records the target of connect(), if this call begins one.
     ///
     /// # Safety
     ///
@@ -210,7 +210,7 @@ impl Sock {
         begins
     }
 
-    /// The attempt of an earlier connect() is over when there is a connection.
+    /// The attempt of an earlier connect() has ended if there is a connection.
     pub(super) fn look_after_attempt(&self) {
         let begun = |state| {
             state == ffi::TCP_CLOSE || state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV
@@ -225,8 +225,8 @@ impl Sock {
         }
     }
 
-    /// What [`Alarm::Engine`](crate::alarm::Alarm) does about a connect() that has
-    /// failed: makes it again over TCP.
+    /// Repeats a failed connect() over TCP; [`Alarm::Engine`](crate::alarm::Alarm)
+    /// calls it.
     pub(crate) fn give_way(&self) {
         let _call = self.lock();
         let Some(error) = self.look(|inner| inner.failure.take()) else {
@@ -237,7 +237,7 @@ impl Sock {
         if !attempt || self.other_half().is_none() {
             return self.drive(|inner| inner.tell_failure(self, error));
         }
-        // In this order, so that whoever looks meanwhile sees a connect() under way.
+        // In this order, so that every observer sees a connect() in progress.
         // SAFETY: The companion is there, and the attempt's address was kept.
         unsafe { ffi::sdp_companion_retry(self.sk()) };
         self.fall_back(-error.to_errno());
@@ -270,7 +270,7 @@ impl Sock {
             // SAFETY: By the caller's promise.
             return unsafe { self.listen(socket, backlog) };
         }
-        // An earlier connection may have ended unseen.
+        // An earlier connection may have ended without a report.
         // SAFETY: `sk` is valid.
         unsafe { ffi::sdp_companion_end(self.sk()) };
         // SAFETY: The companion is there.
@@ -291,8 +291,8 @@ impl Sock {
         Ok(())
     }
 
-    /// listen() without bind(), or one without a port (IP_BIND_ADDRESS_NO_PORT), has
-    /// given TCP a port; SDP takes the same.
+    /// listen() without bind(), or after one without a port (IP_BIND_ADDRESS_NO_PORT),
+    /// has given TCP a port. SDP takes the same.
     fn bind_where_tcp_is(&self, tcp: Tcp) -> Result {
         let port = tcp.port()?;
         let (bound, local, family) = self.look(|inner| {
@@ -359,7 +359,7 @@ impl Sock {
             match result {
                 Err(e) if e == EAGAIN => {}
                 Ok(()) => {
-                    // There may be more of the other kind.
+                    // The other half may have more connections.
                     arg.is_empty = 0;
                     return Ok(());
                 }
@@ -372,7 +372,7 @@ impl Sock {
             self.wait_in_turn(&mut call, &mut timeo, || {
                 let ours = self.look(|inner| match inner.listener.as_ref() {
                     Some(listener) => listener.ready() > 0,
-                    // No longer a listener: accept() says so.
+                    // No longer a listener: accept() reports it.
                     None => true,
                 });
                 (ours || self.companion_events() != 0).then_some(())
@@ -396,7 +396,7 @@ impl Sock {
             Some(_) => 0,
             None => self.poll(),
         };
-        // What was seen may be how SDP's half was left for TCP's.
+        // The events seen may be those of a fallback to TCP.
         smp_mb(Read);
         if self.tcp().is_some() {
             // SAFETY: It has a companion; `file` by the caller's promise.
@@ -428,14 +428,15 @@ impl Sock {
             }
         }
         if (0..=2).contains(&how) {
-            // Before it, so that who waits in connect() does not go on to TCP.
+            // Before the shutdown, so that a task that waits in connect() does not go
+            // on to TCP.
             // SAFETY: `sk` is valid.
             unsafe { ffi::sdp_companion_end(self.sk()) };
         }
         // SAFETY: By the caller's promise.
         let result = unsafe { self.shutdown(socket, how) };
         if self.tcp().is_some() {
-            // It has become TCP's meanwhile.
+            // The socket has fallen back to TCP meanwhile.
             // SAFETY: The companion is there.
             return to_result(unsafe { ffi::sdp_companion_shutdown(self.sk(), how) });
         }
@@ -454,8 +455,8 @@ impl Sock {
         if own {
             return self.set_option(level, option, value, len);
         }
-        // A companion that has been put aside is told, too: SDP_TRANSPORT may
-        // call it back.
+        // A companion that has been put aside gets the option, too, because
+        // SDP_TRANSPORT may reactivate it.
         let general = level == ffi::SOL_SOCKET as c_int;
         let result = if general || self.tcp().is_some() {
             Ok(())
@@ -463,12 +464,12 @@ impl Sock {
             self.set_option(level, option, value, len)
         };
         let result = result.map_or_else(Error::to_errno, |()| 0);
-        // SAFETY: `sk` is valid; `value` is checked by whoever reads it.
+        // SAFETY: `sk` is valid; the callee checks `value`.
         let result = to_result(unsafe {
             ffi::sdp_companion_setsockopt(self.sk(), level, option, value, len, result)
         });
         match result {
-            // To take something back that was never set is no need.
+            // Resetting an option that was never set is no need.
             Err(refused) if len != 0 && is_needed(level, option) => {
                 self.give_up_for((level, option), value, len, refused)
             }
@@ -476,8 +477,8 @@ impl Sock {
         }
     }
 
-    /// SDP has refused an option that the program needs: a socket that may still become
-    /// TCP does so, if TCP takes the option and the caller may have it.
+    /// SDP has refused an option that the program needs. An undecided socket falls back
+    /// to TCP, if TCP takes the option and the caller may use TCP.
     fn give_up_for(
         &self,
         (level, option): (c_int, c_int),
@@ -495,10 +496,10 @@ impl Sock {
         }
         let _call = self.lock();
         if !is_open() {
-            // Another thread has begun something.
+            // Another thread has made the decision.
             return Err(refused);
         }
-        // SAFETY: The companion is there; `value` is checked by whoever reads it.
+        // SAFETY: The companion is there; the callee checks `value`.
         to_result(unsafe { ffi::sdp_companion_set_tcp(self.sk(), level, option, value, len) })
             .map_err(|_| refused)?;
         self.fall_back(-EOPNOTSUPP.to_errno());

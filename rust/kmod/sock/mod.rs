@@ -64,12 +64,12 @@ use kernel::{
 /// initialised from `create` until `destruct_cb`.
 #[repr(C)]
 pub(crate) struct Sock {
-    /// `struct sock`, and what lies behind it in an Internet socket.
+    /// `struct sock` and the rest of an Internet socket.
     start: Opaque<ffi::sdp_inet>,
     body: Body,
 }
 
-/// What this module keeps of a socket.
+/// This module's state of a socket.
 #[pin_data]
 pub(crate) struct Body {
     #[pin]
@@ -83,11 +83,10 @@ pub(crate) struct Body {
     traffic: Traffic,
 }
 
-// SAFETY: `sk` is only used through C calls. Of its words, those that are changed by
-// more than a whole store are changed with a lock that all who do so hold: `lock_sock`
-// for what system calls change (`sk_flags`, `sk_frag`), the endpoint's for
-// `sk_shutdown`, C's own for wait queues and references. The rest is in a mutex or
-// atomic.
+// SAFETY: `sk` is only used through C calls. Read-modify-write changes of its words are
+// made under a lock that all such writers share: `lock_sock` for words that system
+// calls change (`sk_flags`, `sk_frag`), the endpoint's lock for `sk_shutdown`, C's own
+// for wait queues and references. The rest is in a mutex or atomic.
 unsafe impl Send for Sock {}
 // SAFETY: As above.
 unsafe impl Sync for Sock {}
@@ -119,7 +118,7 @@ impl core::ops::Deref for SockRef {
 }
 
 impl SockRef {
-    /// A further reference to `sock`.
+    /// Another reference to `sock`.
     pub(crate) fn of(sock: &Sock) -> Self {
         Self(sock.into())
     }
@@ -128,7 +127,7 @@ impl SockRef {
     ///
     /// # Safety
     ///
-    /// The memory of `sock` is there.
+    /// The memory of `sock` has not been freed.
     pub(crate) unsafe fn try_get(sock: *const Sock) -> Option<Self> {
         // SAFETY: By the caller's promise.
         let sock = unsafe { &*sock };
@@ -227,7 +226,7 @@ impl Sock {
         unsafe { NetState::of(ffi::sdp_sock_net(self.sk())) }
     }
 
-    /// The namespace and whose it is there.
+    /// The user of the socket, with its namespace.
     pub(crate) fn user(&self) -> User {
         // SAFETY: Plain questions about a valid socket.
         unsafe {
@@ -247,31 +246,31 @@ impl Sock {
         &self.body.settled
     }
 
-    /// Held while the CM is told to resolve the peer; see [`crate::cm::resolve`].
-    /// Taken with `lock_sock` held, or by a handler of the resolving
-    /// identifier; nothing that waits for such a handler is done under it.
+    /// Held while rdma_cm is told to resolve the peer; see [`crate::cm::resolve`].
+    /// Taken with `lock_sock` held, or by a handler of the resolving identifier. No
+    /// code that waits for such a handler runs under it.
     pub(crate) fn starting(&self) -> &Mutex<()> {
         &self.body.starting
     }
 
-    /// What it has counted in all its life.
+    /// The socket's counters since it was made.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.body.traffic
     }
 
-    /// Counts `n`, for the socket and for the namespace.
+    /// Adds `n` to a counter of the socket and of the namespace.
     pub(crate) fn count(&self, which: impl Fn(&Traffic) -> &Counter, n: u32) {
         which(&self.body.traffic).add(n);
         which(&self.net().traffic).add(n);
     }
 
-    /// Looks at the endpoint without causing anything.
+    /// Reads the endpoint, or changes state that does not concern the engine.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         f(&mut self.body.inner.lock())
     }
 
-    /// Changes the endpoint, carries out what the engine wants then, and wakes
-    /// whom it concerns. May sleep.
+    /// Changes the endpoint, carries out the engine's outputs, and delivers the
+    /// wake-ups. May sleep.
     pub(crate) fn drive<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         let (result, wake) = {
             let mut inner = self.body.inner.lock();
@@ -388,7 +387,7 @@ impl Body {
     }
 }
 
-/// The last reference is gone.
+/// The last reference has been dropped.
 ///
 /// # Safety
 ///
@@ -404,7 +403,7 @@ unsafe extern "C" fn destruct_cb(sk: *mut ffi::sock) {
     }
 }
 
-/// The alarms of the socket that contains them, and back.
+/// The offset of the alarms in a socket, which leads from one to the other.
 pub(crate) fn alarms_offset() -> usize {
     core::mem::offset_of!(Sock, body) + core::mem::offset_of!(Body, alarms)
 }

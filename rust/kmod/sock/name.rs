@@ -33,7 +33,7 @@ impl Sock {
         // SAFETY: By the caller's promise.
         let (addr, family) = match unsafe { Addr::parse(addr, len) }? {
             Parsed::Addr(addr, family) => (addr, family),
-            // As AF_INET does: unspecified is fine for the wildcard.
+            // As AF_INET does: AF_UNSPEC is accepted with the wildcard.
             Parsed::Unspec if len >= core::mem::size_of::<ffi::sockaddr_in>() => {
                 // SAFETY: At least a `sockaddr_in` long.
                 let raw = unsafe { core::slice::from_raw_parts(addr, 8) };
@@ -53,7 +53,7 @@ impl Sock {
         self.look(|inner| {
             inner.last_bind_err = match bound {
                 Ok(()) => 0,
-                // What libsdp takes as "no RDMA under this address".
+                // libsdp reads this as "no RDMA under this address".
                 Err(e) if e == ENODEV => -(ffi::ENOENT as i32),
                 Err(e) => e.to_errno(),
             };
@@ -106,9 +106,9 @@ impl Sock {
         })
     }
 
-    /// Takes an ephemeral port for a listener where bind() was not called. The number of
-    /// the family says nothing of the version of IP, nor has bind(): it is for both.
-    /// With `lock_sock`.
+    /// Takes an ephemeral port for a listener without bind(). Neither the family's
+    /// number nor bind() has chosen a version of IP, so the listener takes both. With
+    /// `lock_sock`.
     pub(crate) fn autobind_listener(&self) -> Result {
         self.look(|inner| {
             if inner.port.is_some() {
@@ -144,8 +144,8 @@ impl Sock {
             Ip::V6(_) => Family::V6,
         };
         plain.emit(family, &mut name);
-        // SAFETY: The namespace is alive. All that can happen to a bound identifier is
-        // the removal of its device, which the handler leaves to rdma_cm.
+        // SAFETY: The namespace is alive. The only event of a bound identifier is the
+        // removal of its device, and the handler leaves that to rdma_cm.
         let id = unsafe { ffi::sdp_rdma_create_id(net, Some(no_event_cb), core::ptr::null_mut()) };
         let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
         // SAFETY: The identifier is ours, the address is valid for its family.
@@ -168,8 +168,7 @@ impl Sock {
                 return Ok((inner.local, inner.family));
             }
             let state = self.tcp_state();
-            // accept() asks with 2 and wants the name even of a connection
-            // that is over.
+            // accept() passes 2 and wants the name even of a connection that has ended.
             let gone = state == ffi::TCP_CLOSE || state == ffi::TCP_SYN_SENT;
             if inner.peer.port == 0 || gone && peer == 1 {
                 return Err(ENOTCONN);

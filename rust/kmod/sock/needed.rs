@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Options that SDP refuses and that a program cannot do without: a socket that may
-//! still become TCP does so for them (`Sock::give_up_for`).
+//! Options that SDP refuses and that a program needs: an undecided socket falls back to
+//! TCP for them (`Sock::give_up_for`).
 //!
-//! Those are options by which TCP chooses addresses, ports and routes, or whom it
-//! listens to, or what it does with the bytes. What TCP has for datagrams, or keeps
-//! without effect, is no reason, and no more is TCP_FASTOPEN: who asks for it gets a
-//! connection without it, too.
+//! These options choose addresses, ports, routes or peers, or change the treatment of
+//! the bytes. Options that concern datagrams, or that TCP stores without effect, are
+//! not among them. Nor is TCP_FASTOPEN: a program that sets it gets a connection
+//! without it, too.
 
 use crate::ffi;
 use kernel::prelude::*;

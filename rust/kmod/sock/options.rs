@@ -2,8 +2,8 @@
 
 //! setsockopt and getsockopt below SOL_SOCKET, which the core answers itself.
 //!
-//! What TCP programs set and SDP has no use for is accepted and remembered
-//! where that is honest (see `remembered`), everything else is ENOPROTOOPT.
+//! Options of TCP programs that have no use in SDP are accepted and stored if that is
+//! honest (see `remembered`). All others are ENOPROTOOPT.
 
 use crate::{
     addr::{
@@ -27,7 +27,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// What a program has set. Inherited by accepted connections.
+/// Options that a program has set. Accepted connections inherit them.
 #[derive(Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) nodelay: bool,
@@ -43,8 +43,8 @@ pub(crate) struct Options {
     pub(crate) keep_count: Option<u32>,
     /// TCP_MAXSEG as it was set, or 0.
     pub(crate) max_segment: i32,
-    /// TCP_CONGESTION, with zeros behind it. Without effect: what regulates the
-    /// flow is the transport of the device.
+    /// TCP_CONGESTION, padded with zeros. Without effect, because the device's
+    /// transport controls the flow.
     pub(crate) congestion: [u8; CONGESTION_LEN],
     pub(crate) remembered: Remembered,
     /// Thresholds of writers and readers; `None`: the namespace's.
@@ -83,7 +83,7 @@ impl Options {
             .unwrap_or(0)
     }
 
-    /// How long TCP_DEFER_ACCEPT has a connection wait for its first bytes.
+    /// Seconds that a connection waits for its first bytes (TCP_DEFER_ACCEPT).
     pub(crate) fn deferral_secs(&self) -> u32 {
         let secs = self.remembered.get(ffi::SOL_TCP, ffi::TCP_DEFER_ACCEPT);
         secs.and_then(|secs| u32::try_from(secs).ok()).unwrap_or(0)
@@ -94,7 +94,7 @@ impl Options {
         let _ = self.remembered.set(ffi::SOL_TCP, ffi::TCP_DEFER_ACCEPT, 0);
     }
 
-    /// Brings a new connection up to date.
+    /// Applies the options to a new connection.
     pub(crate) fn tell(&self, engine: &mut Connection) {
         engine.set_nodelay(self.nodelay);
         engine.set_cork(self.cork);
@@ -156,13 +156,14 @@ impl Sock {
         if level == ffi::SOL_TCP && option == ffi::TCP_CONGESTION {
             return self.set_congestion(value, len);
         }
-        // TCP asks for the length only of what it knows, but for its own level.
+        // TCP checks the length only for options that it knows, except at its own
+        // level.
         if level != ffi::SOL_TCP && !Remembered::has(level, option) && !is_v6only(level, option) {
             return Err(ENOPROTOOPT);
         }
         let mut raw = [0u8; 4];
         let size = match len as usize {
-            // To TCP nothing is a zero, where it does not ask for the length.
+            // TCP reads an empty value as 0 if it does not check the length.
             0 if level == ffi::SOL_IP && UNMEASURED_IP.contains(&option) => 0,
             0..=3 if level == ffi::SOL_IPV6 && UNMEASURED_IPV6.contains(&option) => 0,
             // TCP programs may set the options of IP as single bytes.
@@ -182,7 +183,7 @@ impl Sock {
         }
     }
 
-    /// TCP_CONGESTION: any name that TCP would take.
+    /// TCP_CONGESTION: any name that TCP would accept.
     fn set_congestion(&self, value: ffi::core::sockptr_t, len: c_uint) -> Result {
         let mut name = [0u8; CONGESTION_LEN];
         // SAFETY: A socket's namespace is alive; the callee checks a user
@@ -261,7 +262,7 @@ impl Sock {
                 }
                 self.look(|inner| inner.options.max_segment = value);
             }
-            // TCP has one then, which cannot be taken away.
+            // A connected TCP socket has a window, which cannot be removed.
             ffi::TCP_WINDOW_CLAMP if value == 0 && self.tcp_state() != ffi::TCP_CLOSE => {
                 return Err(EINVAL);
             }
@@ -281,7 +282,7 @@ impl Sock {
             .ok_or(ENOPROTOOPT)
     }
 
-    /// The family of the names of a socket that has none yet.
+    /// The family of the socket's addresses, while it has none.
     fn set_family(&self, value: i32) -> Result {
         let family = match u32::try_from(value) {
             Ok(ffi::AF_INET) => Family::V4,
@@ -289,7 +290,7 @@ impl Sock {
             _ => return Err(EAFNOSUPPORT),
         };
         if self.has_companion() {
-            // It was made with the family of that moment.
+            // The companion was made with the family of that moment.
             return Err(EINVAL);
         }
         let v6only = self.v6only_of_new(family);
@@ -398,7 +399,7 @@ impl Sock {
             }
             _ => self.remembered(level, option)?,
         };
-        // What TCP programs may ask for as a byte.
+        // TCP programs may read this as a byte.
         if let (ffi::SOL_IP, 1..=3, Ok(byte)) = (level, room, u8::try_from(number)) {
             // SAFETY: As above.
             return unsafe { answer(value, len, 1, &[byte]) };
@@ -426,7 +427,7 @@ impl Sock {
                 ffi::TCP_KEEPIDLE => seconds(o.keep_idle, knobs.keepalive_time),
                 ffi::TCP_KEEPINTVL => seconds(o.keep_interval, knobs.keepalive_intvl),
                 ffi::TCP_KEEPCNT => seconds(o.keep_count, knobs.keepalive_probes),
-                // The payload of one message is what a segment is to TCP.
+                // The payload of one message corresponds to TCP's segment.
                 ffi::TCP_MAXSEG => Ok(match inner.engine.as_ref() {
                     Some(engine) => i32::from(engine.max_payload()),
                     None if o.max_segment != 0 => o.max_segment,
@@ -455,7 +456,7 @@ impl Sock {
         value.map_err(|_| EINVAL)
     }
 
-    /// What is known of what TCP_INFO asks.
+    /// The fields of TCP_INFO that are known.
     fn tcp_info(&self) -> ffi::tcp_info {
         let mut info: ffi::tcp_info = pin_init::zeroed();
         info.tcpi_state = self.tcp_state() as u8;
@@ -487,7 +488,7 @@ impl Sock {
                 let trip = &link.round_trip;
                 info.tcpi_rtt = trip.smoothed_us();
                 info.tcpi_rttvar = trip.variation_us();
-                // As TCP before the first.
+                // As TCP before the first measurement.
                 info.tcpi_min_rtt = trip.shortest_us().unwrap_or(u32::MAX);
             }
             info.tcpi_probes = u8::try_from(inner.probes).unwrap_or(u8::MAX);

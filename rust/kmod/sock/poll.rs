@@ -23,19 +23,18 @@ const RDNORM: u32 = 0x0040;
 const WRNORM: u32 = 0x0100;
 const RDHUP: u32 = 0x2000;
 
-/// What poll needs of the endpoint.
+/// State of the endpoint that poll needs.
 struct View {
     listening: Option<bool>,
     waiting: u64,
-    /// No more can come before somebody reads.
+    /// The receive buffers are full until somebody reads.
     full: bool,
     urgent: bool,
     held: u32,
 }
 
 impl Sock {
-    /// The events of this moment, as `tcp_poll` gives them. After
-    /// `sock_poll_wait`.
+    /// The current events, as `tcp_poll` gives them. After `sock_poll_wait`.
     pub(crate) fn poll(&self) -> u32 {
         let view = self.view();
         if let Some(ready) = view.listening {
@@ -78,8 +77,8 @@ impl Sock {
         mask
     }
 
-    /// SO_RCVLOWAT. What waits may be enough by now. With `lock_sock`. A BPF program
-    /// that sets it may not sleep, so that nothing is looked at there.
+    /// SO_RCVLOWAT. The waiting bytes may suffice with the new value. With `lock_sock`.
+    /// A BPF program that sets it may not sleep, so nothing is checked there.
     pub(crate) fn set_low_water_mark(&self, bytes: c_int) {
         // SAFETY: `lock_sock` is held; a plain question about the current task.
         let is_bpf = unsafe {
@@ -145,8 +144,8 @@ impl Sock {
 }
 
 impl Inner {
-    /// Bytes that poll(2) counts: what is here, and what the peer offers to be
-    /// read. What is here may belong behind what another reader waits for.
+    /// Bytes that poll(2) counts: received ones, and those that the peer offers to be
+    /// read. Received ones may belong behind those that another reader waits for.
     fn waiting(&self, inline: bool) -> u64 {
         if self.turns.reading {
             return 0;
@@ -156,7 +155,7 @@ impl Inner {
             .saturating_add(self.remote_len())
     }
 
-    /// Whether no more can come before somebody reads.
+    /// Whether the receive buffers are full until somebody reads.
     pub(super) fn is_full(&self) -> bool {
         let shut = |engine: &Connection| engine.is_receive_shut();
         self.engine.as_ref().is_some_and(shut)
@@ -172,12 +171,12 @@ impl Inner {
         }
     }
 
-    /// Bytes behind the reader, the urgent one included.
+    /// Unread bytes, including the urgent one.
     pub(super) fn left(&self) -> u64 {
         self.recv.len().saturating_add(self.remote_len())
     }
 
-    /// Bytes in the way of a writer.
+    /// Bytes that count against a writer.
     fn held(&self) -> u32 {
         if self.turns.sending || self.send.is_starved() {
             u32::MAX

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The other door: `IPPROTO_SDP` under AF_INET and AF_INET6.
+//! `IPPROTO_SDP` under AF_INET and AF_INET6.
 //!
-//! What comes in there is a socket of family 27 all the same (see
-//! `ffi/protocol.c` for how) that may use TCP where SDP does not lead: whoever
-//! chose the protocol for a program cannot know whom it will talk to.
+//! The result is a socket of family 27 (`ffi/protocol.c` shows how) that may fall back
+//! to TCP: the program that chose the protocol cannot know whether its peers have SDP.
 //!
 //! Contexts: process context, may sleep, no lock held.
 
@@ -33,7 +32,7 @@ use kernel::{
 /// It is valid, and this is its one reference.
 pub(crate) struct Shell(NonNull<ffi::sock>);
 
-// SAFETY: Nothing but its release is done with it, which any thread may do.
+// SAFETY: The only operation on it is its release, which any thread may do.
 unsafe impl Send for Shell {}
 
 impl Drop for Shell {
@@ -66,7 +65,7 @@ impl Drop for Registration {
 
 /// # Safety
 ///
-/// Called from C: `socket` is being created, `shell` is what it has so far.
+/// Called from C: `socket` is being created, `shell` is its `struct sock` so far.
 unsafe extern "C" fn make_cb(
     socket: *mut ffi::socket,
     shell: *mut ffi::sock,
@@ -109,8 +108,8 @@ unsafe extern "C" fn make_cb(
 ///
 /// Called from C, with a socket that `make_cb` has made and nobody has seen.
 unsafe extern "C" fn unmake_cb(sk: *mut ffi::sock) {
-    // SAFETY: By the caller's promise; this is the reference of the file that
-    // will not be.
+    // SAFETY: By the caller's promise; this is the reference of the file that will not
+    // be opened.
     unsafe {
         let companion = ffi::sdp_companion_detach(sk);
         let sock = SockRef::from_owned(NonNull::new_unchecked(sk.cast()));

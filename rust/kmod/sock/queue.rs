@@ -2,8 +2,8 @@
 
 //! The bytes between the system calls and the engine.
 //!
-//! [`SendQueue`] holds what was written and not posted, [`RecvQueue`] what
-//! arrived and was not read. The engine counts the same bytes without seeing
+//! [`SendQueue`] holds bytes that were written and not yet posted, [`RecvQueue`] bytes
+//! that arrived and were not yet read. The engine counts the same bytes without seeing
 //! them. Locks: under the endpoint's lock.
 
 use crate::{
@@ -27,34 +27,34 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A stretch of a page of stream bytes.
+/// A range of stream bytes in a page.
 pub(crate) struct Frag {
     pub(crate) page: Page,
     pub(crate) offset: u32,
     pub(crate) len: u32,
-    /// What is charged for the page beyond these bytes, with the last of them.
+    /// Bytes charged for the rest of the page, counted at its last fragment.
     pub(crate) extra: u32,
 }
 
-/// Where bytes of the stream lie.
+/// The memory of stream bytes.
 enum Store {
     /// In a page of the socket.
     Page(Page),
-    /// In memory of the program that waits for them to leave.
+    /// In pinned memory of a program.
     Pinned(Arc<UserPages>),
 }
 
-/// A stretch of one store.
+/// A range of one store.
 struct Piece {
     store: Store,
     offset: u32,
     len: u32,
-    /// Charged for the page beyond its bytes.
+    /// Bytes charged for the rest of the page.
     extra: u32,
 }
 
 impl Piece {
-    /// Up to `max` bytes from its front, where they lie in a page of the socket.
+    /// Up to `max` bytes from its front, if they are in a page of the socket.
     fn frag(&self, max: u32) -> Option<Frag> {
         match &self.store {
             Store::Page(page) => Some(Frag {
@@ -71,16 +71,16 @@ impl Piece {
 /// Bytes written by the application, oldest first.
 pub(crate) struct SendQueue {
     pieces: Fifo<Piece>,
-    /// Bytes written and not completed: queued here or in flight.
+    /// Bytes written and not completed: queued or in flight.
     held: u32,
-    /// What is held beside them: the rest of pages that were given by splice(), each
-    /// of which may have brought a single byte.
+    /// Bytes held in addition: the rest of pages that splice() gave. Each page may have
+    /// brought a single byte.
     extra: u32,
     /// Of `held`, bytes in the memory of programs.
     pinned: u32,
-    /// For the rest, and for `extra`.
+    /// Charge for the other bytes, and for `extra`.
     charge: Charge,
-    /// There was no memory for more, and some comes back when bytes have left.
+    /// There was no memory for more. Some is returned when bytes have left.
     starved: bool,
 }
 
@@ -96,14 +96,14 @@ impl SendQueue {
         }
     }
 
-    /// Bytes of memory that are held here.
+    /// Bytes of memory that the socket owns.
     fn owned(&self) -> u32 {
         self.charged().saturating_sub(self.pinned)
     }
 
-    /// Sees to it that there is memory for up to `bytes` more, or for less; ENOBUFS
-    /// if some has to come back first. A socket that holds none gets a page, or its
-    /// connection would not go on.
+    /// Charges memory for up to `bytes` more, or for fewer; ENOBUFS if some has to be
+    /// returned first. A socket that holds none gets a page, because its connection
+    /// could not go on otherwise.
     pub(crate) fn provide(&mut self, sock: &Sock, bytes: u32) -> Result<u32> {
         let owned = self.owned();
         let reach = owned.saturating_add(bytes);
@@ -119,7 +119,7 @@ impl SendQueue {
         Ok(bytes.min(page))
     }
 
-    /// Gives back what was provided and not used.
+    /// Uncharges memory that was provided and not used.
     pub(crate) fn trim(&mut self) {
         self.charge.trim(self.owned());
     }
@@ -134,17 +134,17 @@ impl SendQueue {
         self.pieces.reserve(GFP_KERNEL)
     }
 
-    /// Appends bytes that lie in `page`, which somebody has `given` away with all
-    /// that is in it, or which is the socket's own and will take more bytes.
+    /// Appends bytes in `page`. Either the page was `given` away with all its contents,
+    /// or it is the socket's own and will take more bytes.
     pub(crate) fn push(&mut self, page: Page, offset: u32, len: u32, given: bool) -> Result {
         let mut merged = false;
         if let Some(last) = self.pieces.back_mut() {
-            // The same fragment goes on: one SGE instead of many.
+            // The bytes continue the last fragment: one SGE instead of two.
             let same = matches!(&last.store, Store::Page(p) if p.as_ptr() == page.as_ptr());
             if same && last.offset.wrapping_add(last.len) == offset {
                 last.len = last.len.saturating_add(len);
                 merged = true;
-                // Of what was charged for already.
+                // This part is charged already.
                 let known = last.extra.min(len);
                 last.extra = last.extra.saturating_sub(known);
                 self.extra = self.extra.saturating_sub(known);
@@ -186,8 +186,7 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Takes up to `max` bytes off the front, where they lie in a page of the
-    /// socket.
+    /// Takes up to `max` bytes off the front, if they are in a page of the socket.
     pub(crate) fn take(&mut self, max: u32) -> Option<Frag> {
         let front = self.pieces.front_mut()?;
         let mut frag = front.frag(max)?;
@@ -200,7 +199,7 @@ impl SendQueue {
         Some(frag)
     }
 
-    /// Whether the next bytes lie in a program's memory.
+    /// Whether the next bytes are in a program's memory.
     pub(crate) fn is_pinned(&self) -> bool {
         matches!(
             self.pieces.get(0),
@@ -211,8 +210,8 @@ impl SendQueue {
         )
     }
 
-    /// The next `len` bytes, which lie in a program's memory, need not be sent: the
-    /// peer has read them itself.
+    /// Drops the next `len` bytes, which are in a program's memory: the peer has read
+    /// them itself.
     pub(crate) fn skip(&mut self, len: u32) {
         self.pass(len);
         self.forget_pinned(len);
@@ -223,7 +222,7 @@ impl SendQueue {
         self.pinned = self.pinned.saturating_sub(len);
     }
 
-    /// The next `len` bytes are on their way.
+    /// Drops the next `len` bytes: they are in flight.
     pub(crate) fn pass(&mut self, len: u32) {
         let mut left = len;
         while left > 0 {
@@ -240,7 +239,7 @@ impl SendQueue {
         }
     }
 
-    /// What is left of a run that lies in `pages` is not to be sent.
+    /// Drops the rest of a run in `pages`: it must not be sent.
     pub(crate) fn drop_pinned(&mut self, pages: &Arc<UserPages>) {
         let of_run =
             |piece: &Piece| matches!(&piece.store, Store::Pinned(p) if Arc::ptr_eq(p, pages));
@@ -250,8 +249,8 @@ impl SendQueue {
         }
     }
 
-    /// The most that the next message can carry in so many pieces; no limit
-    /// where everything fits. A message never mixes pinned bytes with others.
+    /// Maximum bytes of the next message with that many pieces; no limit if everything
+    /// fits. A message never mixes pinned bytes with others.
     pub(crate) fn gatherable(&self, pieces: usize) -> u32 {
         let mut sum = 0u32;
         let mut used = 0usize;
@@ -272,8 +271,8 @@ impl SendQueue {
         u32::MAX
     }
 
-    /// `bytes` have left the send queue of the hardware, and with them what was
-    /// charged for their pages beside them.
+    /// `bytes` have left the send queue of the hardware; the rest of their pages is
+    /// uncharged with them.
     pub(crate) fn complete(&mut self, bytes: u32, extra: u32) {
         self.held = self.held.saturating_sub(bytes);
         self.extra = self.extra.saturating_sub(extra);
@@ -281,12 +280,12 @@ impl SendQueue {
         self.trim();
     }
 
-    /// The same for bytes that lie in a program's memory.
+    /// The same for bytes in a program's memory.
     pub(crate) fn complete_pinned(&mut self, bytes: u32) {
         self.forget_pinned(bytes);
     }
 
-    /// What counts against SO_SNDBUF.
+    /// Bytes that count against SO_SNDBUF.
     pub(crate) fn charged(&self) -> u32 {
         self.held.saturating_add(self.extra)
     }
@@ -295,7 +294,7 @@ impl SendQueue {
         self.held
     }
 
-    /// Forgets everything: the connection is gone.
+    /// Drops everything: the connection has ended.
     pub(crate) fn clear(&mut self) {
         while self.pieces.pop().is_some() {}
         self.held = 0;
@@ -311,12 +310,12 @@ pub(crate) struct Segment {
     pub(crate) buffer: RxBuffer,
     pub(crate) offset: u32,
     pub(crate) len: u32,
-    /// The buffer is one of those that are posted for the peer's messages.
+    /// The buffer belongs to those that are posted for the peer's messages.
     pub(crate) message: bool,
 }
 
 impl Segment {
-    /// Whether the link counts on the buffer.
+    /// Whether the link needs the buffer back.
     pub(crate) fn is_of_link(&self) -> bool {
         self.message && self.buffer.mapping().is_some()
     }
@@ -326,9 +325,9 @@ impl Segment {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgent {
     None,
-    /// Announced by the peer, not here yet.
+    /// Announced by the peer, not received yet.
     Announced,
-    /// Here, not read.
+    /// Received, not read.
     Byte(u8),
     /// Read by MSG_OOB; the mark stays until the stream passes it.
     Read,
@@ -395,7 +394,7 @@ impl RecvQueue {
         self.urgent = Urgent::Read;
     }
 
-    /// Bytes that wait, the urgent one included.
+    /// Unread bytes, including the urgent one.
     pub(crate) fn len(&self) -> u64 {
         self.received.wrapping_sub(self.copied)
     }
@@ -419,7 +418,7 @@ impl RecvQueue {
         self.to_mark(0) == Some(0)
     }
 
-    /// What FIONREAD tells: bytes up to the mark.
+    /// The result of FIONREAD: bytes up to the mark.
     pub(crate) fn readable(&self, inline: bool) -> u64 {
         match self.to_mark(0) {
             Some(n) if !inline => n,
@@ -427,8 +426,8 @@ impl RecvQueue {
         }
     }
 
-    /// Bytes that a reader would get, as poll counts them: the urgent byte
-    /// counts only where it is part of the stream.
+    /// Bytes that a reader would get, as poll counts them: the urgent byte counts only
+    /// if it is part of the stream.
     pub(crate) fn beyond_urgent(&self, inline: bool) -> u64 {
         match self.to_mark(0) {
             Some(0) if !inline => self.len().saturating_sub(1),
@@ -436,8 +435,8 @@ impl RecvQueue {
         }
     }
 
-    /// The page and position `ahead` bytes after the reader, and how many bytes
-    /// lie there.
+    /// The page and offset `ahead` bytes after the reader, and the number of bytes
+    /// there.
     pub(crate) fn peek(&self, ahead: u64) -> Option<(Page, u32, u32)> {
         let mut skip = ahead;
         for i in 0..self.segments.len() {
@@ -456,14 +455,14 @@ impl RecvQueue {
         None
     }
 
-    /// `n` bytes came that the reader has in its memory already; nothing lies
-    /// here before them.
+    /// `n` bytes have arrived directly in the reader's memory; no queued byte precedes
+    /// them.
     pub(crate) fn pass(&mut self, n: u32) {
         self.received = self.received.wrapping_add(n.into());
         self.copied = self.copied.wrapping_add(n.into());
     }
 
-    /// Puts bytes that the reader could not take before all others.
+    /// Puts bytes that the reader could not take in front of all others.
     pub(crate) fn put_back(&mut self, segment: Segment) -> Result {
         let len = segment.len;
         self.segments.push_front(segment, GFP_KERNEL)?;
@@ -471,12 +470,12 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// What the next bytes lie in.
+    /// The segment of the next bytes.
     pub(crate) fn front(&self) -> Option<&Segment> {
         self.segments.get(0)
     }
 
-    /// The application gets the rest of the first segment, and its buffer.
+    /// Takes the rest of the first segment, with its buffer.
     pub(crate) fn take_front(&mut self) -> Option<Segment> {
         let segment = self.segments.pop()?;
         self.advance(segment.len);
@@ -490,8 +489,8 @@ impl RecvQueue {
         }
     }
 
-    /// The application is done with `n` bytes; returns a message's buffer that
-    /// became free. Called with at most what `peek(0)` offered.
+    /// The program has read `n` bytes; returns a message's buffer that became free.
+    /// Called with at most as many as `peek(0)` offered.
     pub(crate) fn consume(&mut self, n: u32) -> Option<RxBuffer> {
         self.advance(n);
         let front = self.segments.front_mut()?;
@@ -504,7 +503,7 @@ impl RecvQueue {
         None
     }
 
-    /// The device goes away; what waits stays readable.
+    /// The device goes away; unread bytes stay readable.
     pub(crate) fn unmap(&mut self) {
         // Rotates once through the queue: every segment is looked at.
         for _ in 0..self.segments.len() {
@@ -516,7 +515,7 @@ impl RecvQueue {
         }
     }
 
-    /// Drops everything that waits.
+    /// Drops all unread bytes.
     pub(crate) fn clear(&mut self) {
         while self.segments.pop().is_some() {}
         self.copied = self.received;
@@ -553,7 +552,7 @@ mod tests {
         let (one, other) = (page()?, page()?);
         queue.push(one.clone(), 0, 100, false)?;
         queue.push(one.clone(), 100, 50, false)?;
-        // Not behind it.
+        // These bytes do not continue the fragment.
         queue.push(one, 200, 10, false)?;
         queue.push(other, 210, 10, false)?;
         assert_eq!(queue.held(), 170);
@@ -573,7 +572,7 @@ mod tests {
         let given = page()?;
         queue.push(given.clone(), 0, 1, true)?;
         assert_eq!(queue.charged(), ALL);
-        // What follows in it has been charged for.
+        // The rest of the page has been charged.
         queue.push(given, 1, 9, true)?;
         assert_eq!((queue.held(), queue.charged()), (10, ALL));
         let first = queue.take(4).ok_or(EINVAL)?;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! recvmsg(2): from private receive buffers to the application, and where zero
-//! copy begins.
+//! recvmsg(2): from private receive buffers to the program, and the start of zero copy.
 //!
 //! `lock_sock` makes readers take turns. The endpoint's lock is not held while
 //! bytes are copied: a counted page keeps them.
@@ -28,7 +27,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// What a reader finds at its position.
+/// The bytes at the reader's position.
 pub(super) enum Next {
     Bytes(Page, u32, u32),
     /// The urgent byte, which is not part of the stream.
@@ -111,12 +110,14 @@ impl Sock {
         let mut copied = 0usize;
         // How far a peek has looked; a real read moves the queue instead.
         let mut ahead = if peek { self.peek_offset() } else { 0 };
-        // At least once: a read of nothing waits for data all the same.
+        // At least once: a read of length 0 waits for data as well.
         loop {
-            // It may change while this call sleeps. A completion that finds the urgent byte
-            // to be no part of the stream passes it, and so must not what is copied here.
+            // The option may change while this call sleeps. If the urgent byte is not
+            // part of the stream, a completion may skip it, so this call must not copy
+            // it.
             let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
-            // Who is to read the urgent byte when told of it does so before it is passed.
+            // A handler that is told of the urgent byte must be able to read it before
+            // this call skips it.
             let stop = if copied == 0 {
                 interruption(timeo)
             } else {
@@ -208,7 +209,7 @@ impl Sock {
         Ok(copied)
     }
 
-    /// Where SO_PEEK_OFF has a peek begin.
+    /// The offset at which a peek begins (SO_PEEK_OFF).
     fn peek_offset(&self) -> u64 {
         // SAFETY: A single word of a valid socket.
         let offset = unsafe { ffi::sdp_peek_offset(self.sk()) };
@@ -219,8 +220,8 @@ impl Sock {
         self.drive(|inner| inner.consume(n));
     }
 
-    /// Waits for more than `ahead` bytes. `Ok(false)`: there will be none, or none
-    /// before somebody reads, which who peeks does not.
+    /// Waits for more than `ahead` bytes. `Ok(false)` means that there will be none, or
+    /// none until somebody reads, which a peek does not.
     pub(super) fn wait_for_data<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -232,8 +233,8 @@ impl Sock {
         let blocking = *timeo != 0;
         let net = self.net();
         let look = || {
-            // Asked first: the end is told after the last bytes are queued, so
-            // that no bytes can come once it was seen.
+            // Checked first: the end is flagged after the last bytes are queued, so no
+            // bytes can come once the flag was seen.
             let shut = self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
             let closed = self.tcp_state() == ffi::TCP_CLOSE;
             let failed = self.err() != 0;
@@ -316,8 +317,8 @@ impl Sock {
 }
 
 impl Inner {
-    /// Whether there is more than `ahead` bytes, or, for who can wait for it,
-    /// something to be read from the peer.
+    /// Whether there are more than `ahead` bytes, or, for a `blocking` call, bytes to
+    /// read from the peer.
     fn has_more(&self, ahead: u64, blocking: bool) -> bool {
         if self.turns.reading {
             return false;
@@ -326,10 +327,10 @@ impl Inner {
         self.recv.len() > ahead || blocking && idle && self.remote_len() > 0
     }
 
-    /// What lies `ahead` bytes after the reader.
+    /// The bytes `ahead` bytes after the reader.
     pub(super) fn next_bytes(&mut self, ahead: u64, started: bool, inline: bool) -> Next {
         if self.turns.reading {
-            // It lies behind what another reader waits for.
+            // It belongs behind the bytes that another reader waits for.
             return Next::Nothing;
         }
         let mut limit = u32::MAX;
@@ -347,15 +348,14 @@ impl Inner {
         }
     }
 
-    /// Passes the urgent byte, which is not part of the stream, if the reader
-    /// stands before it.
+    /// Skips the urgent byte, which is not part of the stream, if it is next.
     pub(crate) fn skip_urgent(&mut self) {
         if self.recv.at_mark() {
             self.consume(1);
         }
     }
 
-    /// The application has `n` bytes; a buffer that is empty goes back.
+    /// The program has read `n` bytes; an empty buffer is recycled.
     fn consume(&mut self, n: u32) {
         let Some(buffer) = self.recv.consume(n) else {
             return;
@@ -365,7 +365,7 @@ impl Inner {
         };
         if buffer.mapping().is_some() {
             engine.on_buffer_consumed();
-            // What a smaller window has no use for goes back to the system.
+            // A buffer that a smaller window does not need is freed.
             if engine.spares_wanted() > link.spares() {
                 link.recycle(buffer);
             }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Options that TCP programs set and that change nothing here, because the
-//! device or its transport decides: checked and kept as TCP checks and keeps
-//! them, so that the programs run. Inherited by accepted connections.
-//! TCP_DEFER_ACCEPT, IP_TOS and IPV6_TCLASS are kept here, too, and have their effect
-//! in `cm`.
+//! Options that TCP programs set and that have no effect here, because the device or
+//! its transport decides. They are checked and stored as TCP does it, so that the
+//! programs run. Accepted connections inherit them. TCP_DEFER_ACCEPT, IP_TOS and
+//! IPV6_TCLASS are stored here, too; their effect is in `cm`.
 //!
-//! An option that would promise something which then does not happen (control
-//! messages, TCP_ULP) is not in the table, and gives ENOPROTOOPT.
+//! An option whose promise would not be kept (control messages, TCP_ULP) is not in the
+//! table, and gives ENOPROTOOPT.
 
 use crate::ffi;
 use kernel::prelude::*;
@@ -18,10 +17,10 @@ struct Entry {
     option: u32,
     least: i32,
     most: i32,
-    /// A value between them that is none.
+    /// A value between them that is invalid.
     refused: Option<i32>,
     at_first: i32,
-    /// What is kept of a value.
+    /// The value that is stored.
     keep: fn(i32) -> i32,
 }
 
@@ -43,7 +42,7 @@ const PMTUDISC_WANT: i32 = 1;
 const PMTUDISC_OMIT: i32 = 5;
 const AUTO_FLOW_LABEL: i32 = 1;
 
-/// TCP_LINGER2: never, the default, or so many seconds.
+/// TCP_LINGER2: never, the default, or a number of seconds.
 fn as_linger2(value: i32) -> i32 {
     match value {
         i32::MIN..=-1 => -1,
@@ -52,8 +51,8 @@ fn as_linger2(value: i32) -> i32 {
     }
 }
 
-/// TCP_DEFER_ACCEPT: TCP keeps the number of retransmissions that the time is
-/// long enough for, and gives back their time.
+/// TCP_DEFER_ACCEPT: TCP stores the number of retransmissions that fit into the time,
+/// and returns their time.
 fn as_retransmissions(seconds: i32) -> i32 {
     const RTO_MAX: i32 = 120;
     if seconds <= 0 {
@@ -68,7 +67,7 @@ fn as_retransmissions(seconds: i32) -> i32 {
     period
 }
 
-/// IP_TOS and IPV6_TCLASS: the lowest bits are not the program's.
+/// IP_TOS and IPV6_TCLASS: the lowest bits are reserved.
 fn as_class(value: i32) -> i32 {
     if value == -1 {
         0
@@ -77,7 +76,7 @@ fn as_class(value: i32) -> i32 {
     }
 }
 
-/// As `as_class`, where -1 is a number like others.
+/// As `as_class`, but -1 is a number like others.
 fn as_tos(value: i32) -> i32 {
     value & 0xfc
 }
@@ -118,7 +117,7 @@ const fn kept(keep: fn(i32) -> i32, entry: Entry) -> Entry {
     Entry { keep, ..entry }
 }
 
-/// On and off, whatever the number.
+/// On for every number except 0.
 const fn switch(level: u32, option: u32) -> Entry {
     kept(as_switch, entry(level, option, ANY, 0))
 }
@@ -191,8 +190,8 @@ impl Remembered {
             .any(|entry| entry.level == level && entry.option == option)
     }
 
-    /// Keeps a value, or says what TCP says; `None` for an option that is not
-    /// in the table.
+    /// Stores a value, or returns TCP's error; `None` for an option that is not in the
+    /// table.
     pub(crate) fn set(&mut self, level: u32, option: u32, value: i32) -> Option<Result> {
         let found = TABLE.iter().zip(&mut self.0);
         for (entry, place) in found {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! sendmsg(2): BCopy, and where zero copy begins.
+//! sendmsg(2): BCopy, and the start of zero copy.
 //!
 //! Bytes are copied into page fragments of the socket without the endpoint's
 //! lock, then handed over under it; one handover per fragment, which is up to
@@ -27,28 +27,28 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// How long a sender without memory sleeps before it tries again.
+/// Time that a sender without memory sleeps before it tries again.
 const MEMORY_NAP_MS: u32 = 100;
 
-/// The most that is taken over at a time.
+/// Maximum number of bytes taken over at a time.
 const FRAGMENT_MAX: u32 = (PAGE_SIZE << 3) as u32;
 
-/// What is to be taken over next.
+/// The next bytes to take over.
 #[derive(Clone, Copy)]
 struct Wanted {
     len: usize,
-    /// No other bytes are queued or on their way.
+    /// No other bytes are queued or in flight.
     alone: bool,
 }
 
 impl Inner {
-    /// How much of `left` bytes can be taken over now; nothing if the writer has to
+    /// The part of `left` bytes that can be taken over now; none if the writer has to
     /// wait.
     fn room_for(&mut self, sock: &Sock, left: u32) -> Option<Wanted> {
         if self.send_room(sock) == 0 {
             return None;
         }
-        // A page that is given counts as a whole.
+        // A page that splice() gives counts as a whole page.
         let most = left.clamp(PAGE_SIZE as u32, FRAGMENT_MAX);
         let Ok(provided) = self.send.provide(sock, most) else {
             sock.net().stats.memory_waits.inc();
@@ -126,8 +126,8 @@ impl Sock {
         unsafe { self.send_all(call, msg, len, flags, None, &mut timeo, copied) }
     }
 
-    /// Sends all of `msg`. With `asked` without waiting for the peer: memory is
-    /// lent as long as there is room for offers, and `asked` is told of copies.
+    /// Sends all of `msg`. With `asked` it does not wait for the peer: memory is lent
+    /// while there is room for offers, and `asked` records copies.
     ///
     /// # Safety
     ///
@@ -165,7 +165,7 @@ impl Sock {
             let Some(want) = self.look(|inner| inner.room_for(self, left)) else {
                 self.net().stats.send_waits.inc();
                 self.wait_for_room(call, timeo, least > 0 && asked.is_some())?;
-                // Perhaps what there is room for by now is not copied.
+                // The rest may go without a copy by now.
                 continue;
             };
             if let Some(asked) = asked.as_deref_mut() {
@@ -179,7 +179,7 @@ impl Sock {
             let (page, offset, n, given) = match filled {
                 Ok(filled) => filled,
                 Err(e) if e == ENOBUFS => {
-                    // No page: wait for our own to come back.
+                    // No page is free: wait for this socket's own pages.
                     self.wait_for_memory(call, timeo)?;
                     continue;
                 }
@@ -204,8 +204,8 @@ impl Sock {
         Ok(())
     }
 
-    /// sendfile() and splice() have come to the end of their file, and had said
-    /// that there is more. Takes `lock_sock`.
+    /// sendfile() or splice() has reached the end of its file after it had announced
+    /// more. Takes `lock_sock`.
     pub(crate) fn splice_ends(&self) {
         let _call = self.lock();
         self.drive(|inner| {
@@ -215,8 +215,8 @@ impl Sock {
         });
     }
 
-    /// The next bytes of the message: in their own page where the caller gives
-    /// that away (`true`), as sendfile() does, or copied.
+    /// The next bytes of the message: in their own page if the caller gives it away
+    /// (`true`), as sendfile() does, or copied.
     fn next_fragment(
         &self,
         msg: *mut ffi::core::msghdr,
@@ -270,8 +270,9 @@ impl Sock {
         }
     }
 
-    /// No page could be had: waits a moment for others to give some back. Who may not
-    /// wait is woken after that moment, since nothing of ours need be under way.
+    /// No page could be allocated: waits a moment for others to free some. A caller
+    /// that may not wait is woken after that moment, because nothing of this socket
+    /// need be in flight.
     fn wait_for_memory<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -300,16 +301,16 @@ impl Sock {
         }
     }
 
-    /// Waits until a third of the send buffer is free again, so that a writer
-    /// is not woken for every message; or, who `lends`, until the peer has read
-    /// an offer.
+    /// Waits until a third of the send buffer is free again, so that a writer is not
+    /// woken for every message. A writer that `lends` waits until the peer has read an
+    /// offer.
     fn wait_for_room<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
         timeo: &mut isize,
         lends: bool,
     ) -> Result {
-        // What is corked must go, or no room would ever come.
+        // Corked bytes must go, because they would never make room.
         self.drive(|inner| {
             if let Some(engine) = inner.engine.as_mut() {
                 engine.push();

@@ -2,14 +2,13 @@
 
 //! splice(2) from a socket into a pipe.
 //!
-//! The rest of a received message changes hands with the page it lies in, and a
-//! fresh buffer takes its place before the page is given away: no page in a pipe
-//! is ever posted again, and a pipe that nobody reads holds no credits. Where only
-//! a part is wanted, where there is little of it, or no memory for another buffer,
-//! bytes are copied.
+//! The rest of a received message moves with its page, and a fresh buffer replaces it
+//! before the page is given away. So no page in a pipe is ever posted again, and a pipe
+//! that nobody reads holds no credits. Bytes are copied if only a part is wanted, if
+//! there are few, or if there is no memory for another buffer.
 //!
-//! Contexts: process context, with the pipe locked, as for every socket: nobody
-//! adds to it or takes from it meanwhile. Otherwise as recvmsg(2).
+//! Contexts: process context, with the pipe locked, as for every socket: meanwhile
+//! nobody else adds to it or takes from it. Otherwise as recvmsg(2).
 
 use crate::{
     endpoint::Inner,
@@ -27,8 +26,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// Less is copied: a page of copies holds as much, from several messages, while a
-/// receive buffer has 8 or 32 KiB.
+/// Shorter ranges are copied: a page of copies holds as much, from several messages,
+/// while a receive buffer takes 8 or 32 KiB.
 const GIVE_LEAST: usize = PAGE_SIZE;
 
 /// The end of a locked pipe that has readers.
@@ -65,7 +64,7 @@ impl PipeEnd {
             ffi::sdp_pipe_copy(self.pipe, from.cast(), len, self.copying)
         };
         let n = usize::try_from(n).map_err(|_| ENOMEM)?;
-        // INVARIANT: It was, if there was anything to add.
+        // INVARIANT: It was added by this call, if there were bytes to add.
         self.copying |= n > 0;
         Ok(n)
     }
@@ -97,7 +96,7 @@ impl Sock {
         };
         let mut moved = 0usize;
         while moved < len {
-            // It may change while this call sleeps, as in recvmsg(2).
+            // The option may change while this call sleeps, as in recvmsg(2).
             let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
             match self.look(|inner| inner.next_bytes(0, moved > 0, inline)) {
                 Next::Bytes(page, offset, there) => {
@@ -127,8 +126,8 @@ impl Sock {
         Ok(moved)
     }
 
-    /// Moves up to `want` bytes, which are the next to be read and lie in `page`.
-    /// Returns how many; 0 if the pipe is full.
+    /// Moves up to `want` bytes, the next to be read, which are in `page`. Returns
+    /// their number; 0 if the pipe is full.
     fn move_bytes(
         &self,
         end: &mut PipeEnd,
@@ -155,9 +154,8 @@ impl Sock {
 }
 
 impl Inner {
-    /// Takes the next `len` bytes out of the queue with the page they lie in, if
-    /// they are all that is left in it, and the link has a fresh buffer in place of
-    /// the one that this was.
+    /// Takes the next `len` bytes out of the queue with their page, if they are all
+    /// that is left in it, and if the link has a fresh buffer as a replacement.
     fn take_whole(&mut self, len: u32) -> Option<Frag> {
         let front = self.recv.front()?;
         if front.len != len {
@@ -173,7 +171,7 @@ impl Inner {
             }
         }
         let segment = self.recv.take_front()?;
-        // Under the lock: the device may be gone as soon as the link is.
+        // Unmapped under the lock: the device may go as soon as the link has gone.
         Some(Frag {
             page: segment.buffer.into_page(),
             offset: segment.offset,

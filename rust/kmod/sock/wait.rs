@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting on a socket, and waking those who wait.
+//! Waiting on a socket, and waking the waiters.
 
 use crate::{
     ffi,
@@ -24,7 +24,7 @@ use kernel::{
 /// Jiffies that never pass.
 pub(crate) const FOREVER: isize = isize::MAX;
 
-/// What a change of the endpoint means to others; delivered after the lock is
+/// The wake-ups that a change of the endpoint needs; delivered after the lock is
 /// released.
 #[derive(Default)]
 pub(crate) struct Wake {
@@ -33,19 +33,19 @@ pub(crate) struct Wake {
     pub(crate) connected: bool,
     pub(crate) hangup: bool,
     pub(crate) state: bool,
-    /// Those who sleep in a call, and nobody who polls.
+    /// Tasks that sleep in a call, and no pollers.
     pub(crate) sleepers: bool,
     pub(crate) error: bool,
-    /// A writer or a reader whose memory is pinned has something to look at.
+    /// A writer or reader with pinned memory must look again.
     pub(crate) settled: bool,
-    /// Writers who have not waited are to be told.
+    /// Completion notices for writers that have not waited.
     pub(crate) notices: Notices,
-    /// The listener that waited for a connection which will not come.
+    /// The listener of a connection that will not be established.
     pub(crate) bereaved: Option<SockRef>,
 }
 
 impl Wake {
-    /// Wakes whom it concerns. Without the endpoint's lock.
+    /// Delivers the wake-ups. Without the endpoint's lock.
     pub(crate) fn deliver(self, sock: &Sock) {
         let sk = sock.sk();
         if self.settled {
@@ -86,7 +86,7 @@ impl Wake {
     }
 }
 
-/// The queue of those whose memory is pinned: they may have to wait although a
+/// The wait queue of callers with pinned memory: they may have to wait although a
 /// signal is pending.
 #[pin_data]
 pub(crate) struct Settled {
@@ -99,12 +99,12 @@ unsafe impl Send for Settled {}
 // SAFETY: As above.
 unsafe impl Sync for Settled {}
 
-/// What ends a wait early.
+/// The events that end a wait early.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Any signal, or the end of the time.
+    /// Any signal, or the timeout.
     Signals,
-    /// A signal that kills.
+    /// A fatal signal.
     Kill,
     /// Nothing.
     Endless,
@@ -141,7 +141,7 @@ impl Drop for Sleeper<'_> {
     }
 }
 
-/// Counts, at its end, how long a call has waited.
+/// Counts the time that a call has waited, when it is dropped.
 struct Waited<'a> {
     sock: &'a Sock,
     since: Instant<Monotonic>,
@@ -173,7 +173,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// What a pending signal ends a call with that has so many jiffies left.
+/// The error with which a pending signal ends a call that has `timeo` jiffies left.
 pub(super) fn interruption(timeo: isize) -> Option<Error> {
     // SAFETY: Plain question about the current task, and plain computation.
     unsafe { ffi::sdp_signal_pending().then(|| Error::from_errno(ffi::sdp_sock_intr_errno(timeo))) }
@@ -182,10 +182,9 @@ pub(super) fn interruption(timeo: isize) -> Option<Error> {
 impl Sock {
     /// Waits until `ready` says so, with `lock_sock` released meanwhile.
     ///
-    /// `ready` is asked before every sleep, under `lock_sock`, and ends the
-    /// wait with `Some`. `timeo` is in jiffies and left with what remains; when
-    /// nothing does the result is EAGAIN, and a signal gives EINTR or a
-    /// restart, as for TCP. Sleeps.
+    /// `ready` is called before every sleep, under `lock_sock`, and ends the wait with
+    /// `Some`. `timeo` is in jiffies and is left with the rest. When no time is left
+    /// the result is EAGAIN, and a signal gives EINTR or a restart, as for TCP. Sleeps.
     pub(crate) fn wait<'a, R>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -195,8 +194,9 @@ impl Sock {
         self.wait_among(false, call, timeo, ready)
     }
 
-    /// As `wait`, for a connection to accept: of all who wait so each one wakes one. Who is
-    /// woken takes it or finds it taken, as `ready` is asked before signals and time.
+    /// As `wait`, for a connection to accept: each connection wakes one waiter. A woken
+    /// waiter takes the connection or finds it taken, because `ready` is called before
+    /// signals and the timeout are checked.
     pub(crate) fn wait_in_turn<'a, R>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -240,8 +240,8 @@ impl Sock {
         }
     }
 
-    /// As `wait`, for what the peer does: EPIPE if another thread leaves it, to
-    /// be a fresh socket or to go to another one.
+    /// As `wait`, for an event of the peer: EPIPE if another thread disconnects the
+    /// socket or connects it to another peer.
     pub(crate) fn wait_for_peer<'a, R>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -260,9 +260,9 @@ impl Sock {
         })?
     }
 
-    /// Waits until `ready` says so, with `lock_sock` released meanwhile. As
-    /// `wait`, but for those whose memory is pinned: they are told of everything
-    /// that concerns it, and wait as long as `patience` says. Killed: EINTR.
+    /// Waits until `ready` returns `Some`, with `lock_sock` released meanwhile. As
+    /// `wait`, but for callers with pinned memory: every event about that memory wakes
+    /// them, and `patience` says which events end the wait. A fatal signal gives EINTR.
     pub(crate) fn wait_settled<'a, R>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,

@@ -46,7 +46,7 @@ impl Page {
         })
     }
 
-    /// Takes a further reference to `page`.
+    /// Takes another reference to `page`.
     ///
     /// # Safety
     ///
@@ -69,8 +69,8 @@ impl Page {
 
     /// Start of the memory.
     pub(crate) fn address(&self) -> *mut u8 {
-        // SAFETY: The page is valid by the invariant. That it has an address holds on
-        // all machines without high memory, which those of 64 bits are.
+        // SAFETY: The page is valid by the invariant. It has an address, because 64-bit
+        // machines have no high memory.
         unsafe { ffi::sdp_page_address(self.page.as_ptr()) }.cast()
     }
 }
@@ -84,12 +84,12 @@ impl Clone for Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: By the invariant there is a reference, which ends here.
+        // SAFETY: By the invariant there is a reference, which is dropped here.
         unsafe { ffi::sdp_put_page(self.page.as_ptr()) };
     }
 }
 
-/// Which way the device moves data.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToDevice,
@@ -106,7 +106,7 @@ impl Direction {
     }
 }
 
-/// A DMA mapping of a stretch of memory.
+/// A DMA mapping of a range of memory.
 ///
 /// # Invariants
 ///
@@ -159,7 +159,7 @@ impl Mapping {
         Self::mapped(device, addr, memory.len(), direction)
     }
 
-    /// Takes over the result of a mapping call.
+    /// Checks the result of a mapping call and owns the mapping.
     fn mapped(device: &Arc<Device>, addr: u64, len: usize, direction: Direction) -> Result<Self> {
         // SAFETY: The device is valid; `addr` comes from the mapping call.
         if unsafe { ffi::sdp_ib_dma_mapping_error(device.as_ptr(), addr) } != 0 {
@@ -219,8 +219,8 @@ impl<const SLOT: usize> SlotRing<SLOT> {
     pub(crate) fn new(device: &Arc<Device>, count: usize) -> Result<Self> {
         let bytes = count.checked_mul(SLOT).ok_or(EINVAL)?;
         let mut memory = KVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: A `KVec` is of `kmalloc`. It is kept beside the mapping and behind it,
-        // and never grows.
+        // SAFETY: A `KVec` comes from `kmalloc`. It is stored beside the mapping, is
+        // dropped after it, and never grows.
         let mapping = unsafe { Mapping::of_memory(device, &mut memory, Direction::ToDevice) }?;
         Ok(Self {
             mapping,
@@ -229,8 +229,8 @@ impl<const SLOT: usize> SlotRing<SLOT> {
         })
     }
 
-    /// Puts `bytes` into the next slot and returns its address for an SGE. The
-    /// device must be done with what the slot held `count` calls ago.
+    /// Puts `bytes` into the next slot and returns its address for an SGE. The device
+    /// must have finished with the contents of `count` calls ago.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<u64> {
         let offset = self.next;
         let end = offset.wrapping_add(SLOT);
@@ -246,9 +246,9 @@ impl<const SLOT: usize> SlotRing<SLOT> {
 
 /// A private receive buffer.
 ///
-/// It is mapped while it may be posted. A buffer that waits for the
-/// application when its connection ends loses the mapping, because the device
-/// may go away before the application reads.
+/// It is mapped while it may be posted. If a buffer has unread bytes when its
+/// connection ends, it is unmapped, because the device may go away before the program
+/// reads.
 pub(crate) struct RxBuffer {
     mapping: Option<Mapping>,
     page: Page,
@@ -279,7 +279,7 @@ impl RxBuffer {
         Ok(buffer)
     }
 
-    /// A page that no device knows of, and what was counted for it.
+    /// A page that no device knows, with its charge.
     pub(crate) fn unmapped(page: Page, charge: Charge) -> Self {
         Self {
             mapping: None,
@@ -288,7 +288,7 @@ impl RxBuffer {
         }
     }
 
-    /// Allocates `size` bytes that no device knows of. May sleep.
+    /// Allocates `size` bytes that no device knows. May sleep.
     ///
     /// # Safety
     ///
@@ -316,7 +316,7 @@ impl RxBuffer {
         self.mapping.as_ref()
     }
 
-    /// How many bytes the device may write.
+    /// Number of bytes that the device may write.
     pub(crate) fn size(&self) -> usize {
         self.mapping.as_ref().map_or(0, |mapping| mapping.len)
     }
@@ -332,15 +332,15 @@ impl RxBuffer {
         self.mapping = None;
     }
 
-    /// The first `len` bytes of the buffer, or `N` if there are more; zeroes
-    /// follow. Called for a buffer that the device has given back.
+    /// The first `len` bytes of the buffer, at most `N`, padded with zeroes. Called for
+    /// a buffer that the device has returned.
     pub(crate) fn head<const N: usize>(&self, len: usize) -> [u8; N] {
         let mut head = [0u8; N];
         let from = self.page.address();
         for (at, byte) in head.iter_mut().enumerate().take(len) {
             // SAFETY: Every buffer is at least a page long and `N` is far smaller.
-            // Volatile, because the memory is a device's as well: one that still writes
-            // there makes the byte another one and nothing worse.
+            // Volatile, because the memory is the device's as well: if it still writes
+            // there, the byte changes and nothing worse happens.
             *byte = unsafe { core::ptr::read_volatile(from.add(at)) };
         }
         head

@@ -2,9 +2,8 @@
 
 //! RDMA devices as they come and go.
 //!
-//! One [`Device`] stands for one `ib_device` that speaks the IB connection
-//! manager. Removal waits for every [`Lease`], so whoever holds a lease may use
-//! the device.
+//! One [`Device`] stands for one `ib_device` that speaks the IB connection manager.
+//! Removal waits for every [`Lease`], so the holder of a lease may use the device.
 //!
 //! Contexts: everything here may sleep. Locks: `Device::leases`, innermost.
 
@@ -51,11 +50,11 @@ pub(crate) struct Device {
     regions: Pool,
 }
 
-/// What one queue pair of a device can do.
+/// Limits of a device and of each of its queue pairs.
 pub(crate) struct Limits {
     pub(crate) work_requests: u16,
     pub(crate) send_sges: u32,
-    /// RDMA Reads under way at a time, in each direction.
+    /// RDMA Reads in flight, in each direction.
     pub(crate) reads: u8,
     /// Queue pairs with a completion queue of their own.
     pub(crate) queue_pairs: u32,
@@ -65,7 +64,7 @@ struct Leases {
     removing: bool,
     next: u64,
     holders: RBTree<u64, SockRef>,
-    /// How many of the leases are of one user in one namespace.
+    /// Number of leases of each user in each namespace.
     of_users: RBTree<User, u32>,
 }
 
@@ -146,28 +145,28 @@ impl Device {
         Limits {
             work_requests: u16::try_from(work_requests).unwrap_or(u16::MAX),
             send_sges,
-            // As target and as initiator; drivers do not agree which is which.
+            // Limits as target and as initiator; drivers disagree which is which.
             reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
             queue_pairs: pairs.min(queues),
         }
     }
 
-    /// Whether a Read of which a part has come may complete as if it were all, the
-    /// queue pair being in the error state from then on.
+    /// Whether a Read may complete although a part of it is missing; the queue pair is in the
+    /// error state from then on.
     ///
-    /// rxe's do: an acknowledgement that others have overtaken, and that comes in
-    /// the middle of the response to a Read, has it forget that the response has
-    /// begun. What comes next is an error to it, for which it has no status.
+    /// rxe does so: an acknowledgement that was overtaken, and that arrives in
+    /// the middle of the response to a Read, makes rxe forget that the response has
+    /// begun. The next packet is an error for which rxe has no status.
     pub(crate) fn cuts_reads_short(&self) -> bool {
         // SAFETY: `ib` is valid by the invariant; its driver stays the same.
         unsafe { ffi::sdp_ib_is_rxe(self.ib.as_ptr()) }
     }
 
-    /// Keeps the device for `holder`; ENODEV when it is on its way out, ENOBUFS when
-    /// the user of `holder` has `share` percent of what it can do in this namespace.
+    /// Leases the device to `holder`; ENODEV if it is being removed, ENOBUFS if the
+    /// user of `holder` has used `share` percent of its queue pairs in this namespace.
     ///
-    /// rdmacg is not asked: what it charges is the cgroup of the running task, and that
-    /// is a worker here, on both sides of a connection.
+    /// rdmacg cannot be used: it charges the cgroup of the running task, which is a
+    /// worker here, on both sides of a connection.
     pub(crate) fn lease(self: &Arc<Self>, holder: SockRef, share: u32) -> Result<Lease> {
         let most = u64::from(self.limits().queue_pairs) * u64::from(share) / 100;
         let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
@@ -214,31 +213,32 @@ impl Device {
         if !self.leases.lock().holders.is_empty() {
             self.idle.wait_for_completion();
         }
-        // Regions may be in the hands of a system call that has no lease.
+        // A system call without a lease may still use regions.
         self.regions.close();
     }
 }
 
 impl Device {
-    /// Whether the device is being removed. Whoever made something of a lease
-    /// asks once it can be told, because the telling may have come before.
+    /// Whether the device is being removed. A holder that has used a lease to make an
+    /// object must check this when `retire` can find it, because `retire` may have told
+    /// the holders before.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leases.lock().removing
     }
 }
 
 impl Lease {
-    /// Whose queue pairs and regions are to be together.
+    /// The user whose queue pairs and regions share a protection domain.
     pub(crate) fn tenant(&self) -> Tenant {
         Tenant::new(&self.device, self.user)
     }
 }
 
-/// The right to use a device; ends its removal's wait when dropped.
+/// The right to use a device; the device's removal waits for its drop.
 pub(crate) struct Lease {
     device: Arc<Device>,
     id: u64,
-    /// Whom it was counted for; the socket may be another's by now.
+    /// The user that it was counted for; the socket may have another owner by now.
     user: User,
 }
 

@@ -2,10 +2,10 @@
 
 //! Protection domains: a user's queue pairs and memory regions on a device.
 //!
-//! A key is good on every queue pair of its protection domain. So that no connection
-//! reaches memory that another user, or another namespace, offers, each user of a
-//! namespace has a domain of his own on each device, for as long as he has a queue pair or
-//! a region there.
+//! A key is valid on every queue pair of its protection domain. Connections must not
+//! reach memory that another user, or another namespace, offers. So each user of a
+//! namespace has its own domain on each device, while it has a queue pair or a region
+//! there.
 //!
 //! Contexts: everything may sleep. Locks: the device's list of domains, innermost.
 
@@ -23,7 +23,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A user of a namespace, by numbers that are unique while both last.
+/// A user of a namespace, by numbers that are unique while both exist.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct User {
     pub(crate) net: usize,
@@ -56,7 +56,7 @@ impl Tenant {
     }
 }
 
-/// The protection domain of one user, and for how many it is there.
+/// The protection domain of one user, with its refcount.
 ///
 /// # Invariants
 ///
@@ -92,7 +92,7 @@ impl Domains {
         Ok(pd)
     }
 
-    /// Returns what is to be freed.
+    /// Returns the protection domain if the caller must free it.
     fn release(&mut self, user: User) -> Option<NonNull<ffi::ib_pd>> {
         let shared = self.0.get_mut(&user)?;
         shared.holders = shared.holders.saturating_sub(1);
@@ -103,7 +103,7 @@ impl Domains {
     }
 }
 
-/// A share in the protection domain of a user on a device.
+/// A reference to the protection domain of a user on a device.
 ///
 /// # Invariants
 ///
@@ -117,8 +117,8 @@ pub(crate) struct Domain {
 unsafe impl Send for Domain {}
 
 impl Domain {
-    /// For whom has a lease of the device, or a region that is counted in its pool, and keeps
-    /// that for longer: removal waits for these.
+    /// The caller has a lease of the device, or a region that its pool counts, and
+    /// keeps it longer than the result: removal waits for both.
     pub(crate) fn of(tenant: Tenant) -> Result<Self> {
         let pd = tenant
             .device
@@ -149,7 +149,8 @@ impl Drop for Domain {
         let Tenant { device, user } = &self.tenant;
         let unused = device.domains().lock().release(*user);
         if let Some(pd) = unused {
-            // SAFETY: The last one to hold it is gone, and what was made in it before that.
+            // SAFETY: The last reference has been dropped, and every object in the
+            // domain before.
             unsafe { ffi::sdp_ib_dealloc_pd(pd.as_ptr()) };
         }
     }

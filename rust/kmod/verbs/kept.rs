@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Regions that stay registered, and their pages pinned, for a while after their
-//! use: for the next call of the same connection with the same pages.
+//! The registration cache: regions that stay registered, and their pages pinned, for a
+//! while after their use, for the next call of the same connection with the same pages.
 //!
-//! A region is here or in use, never both, and nothing of ours that is in flight
-//! uses one that is here. It leaves by being found again, by its time, with its
-//! connection, or because somebody has need of what it takes up; in all cases but
-//! the first it ceases to be registered before its pages are unpinned.
+//! A region is cached or in use, never both, and no request in flight uses a cached
+//! one. It leaves the cache when it is found again, when it expires, with its
+//! connection, or when another call needs its resources. In all cases but the first its
+//! registration ends before its pages are unpinned.
 //!
 //! Contexts: everything may sleep. Locks: `KEPT`, innermost; regions are dropped
 //! without it.
@@ -45,7 +45,7 @@ struct Entry {
 global_lock! {
     // SAFETY: Initialised by `List::new`, before the first use.
     unsafe(uninit) static KEPT: Mutex<Entries> = Entries {
-        // The one that was used least recently comes first.
+        // Ordered by use, the least recently used region first.
         list: KVec::new(),
     };
 }
@@ -54,13 +54,13 @@ struct Entries {
     list: KVec<Entry>,
 }
 
-/// The list of all regions that are kept, empty at the beginning and at the end.
+/// The list of all cached regions, empty at the beginning and at the end.
 pub(crate) struct List(());
 
 impl List {
     /// # Safety
     ///
-    /// Called once, before anything is kept.
+    /// Called once, before anything is cached.
     pub(crate) unsafe fn new() -> Self {
         // SAFETY: By the caller's promise.
         unsafe { KEPT.init() };
@@ -70,25 +70,25 @@ impl List {
 
 impl Drop for List {
     fn drop(&mut self) {
-        // Its memory; no connection is left to keep anything.
+        // Frees its memory; no connection is left.
         KEPT.lock().list = KVec::new();
     }
 }
 
-/// Whose regions they are. No two connections ever have the same.
+/// The owner of cached regions. No two connections ever have the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(u64);
 
 static OWNERS: Atomic<u64> = Atomic::new(0);
 
-/// Takes out the least recently used region that is meant.
+/// Takes out the least recently used region for which `is_it` holds.
 fn take(is_it: impl Fn(&Entry) -> bool) -> Option<Region> {
     let mut kept = KEPT.lock();
     let at = kept.list.iter().position(is_it)?;
     kept.list.remove(at).ok().map(|entry| entry.region)
 }
 
-/// The region of `owner` that describes the very same pages for `access`.
+/// The cached region of `owner` with the same pages and `access`.
 pub(crate) fn find(owner: Owner, pages: &UserPages, access: Access) -> Option<Region> {
     take(|entry| {
         let region = &entry.region;
@@ -96,20 +96,20 @@ pub(crate) fn find(owner: Owner, pages: &UserPages, access: Access) -> Option<Re
     })
 }
 
-/// Gives up the least recently used region of `device`; false if there is none.
+/// Evicts the least recently used region of `device`; false if there is none.
 pub(crate) fn evict_of_device(device: &Arc<Device>) -> bool {
     take(|entry| entry.region.is_on(device)).is_some()
 }
 
-/// Gives up the least recently used region that is charged to the user who calls;
-/// false if there is none.
+/// Evicts the least recently used region that is charged to the calling user; false if
+/// there is none.
 pub(crate) fn evict_of_user() -> bool {
     // SAFETY: Plain question about the current task.
     let user = unsafe { ffi::sdp_current_user() };
     take(|entry| entry.region.pages().is_charged_to(user)).is_some()
 }
 
-/// Gives up everything of `owner`; returns how many regions that were.
+/// Drops all regions of `owner`; returns their number.
 pub(crate) fn clear(owner: Owner) -> u32 {
     let mut count = 0u32;
     while let Some(region) = take(|entry| entry.owner == owner) {
@@ -119,13 +119,13 @@ pub(crate) fn clear(owner: Owner) -> u32 {
     count
 }
 
-/// What a connection keeps; all of it goes with this.
+/// The cached regions of a connection; they are dropped with it.
 pub(crate) struct Keeper(Owner);
 
-/// The next region whose time is over.
+/// The next region to expire.
 pub(crate) enum Due {
     Now(Region),
-    /// In so many milliseconds.
+    /// It expires in that many milliseconds.
     Later(u32),
 }
 
@@ -138,8 +138,8 @@ impl Keeper {
         self.0
     }
 
-    /// Keeps `region`, of which no request is in flight. Returns whether it is the
-    /// only one now; for want of memory nothing is kept.
+    /// Caches `region`, of which no request is in flight. Returns whether it is the
+    /// only one now. Without memory for the entry nothing is cached.
     pub(crate) fn keep(&self, region: Region) -> Result<bool> {
         region.sync_for_cpu();
         let mut kept = KEPT.lock();
@@ -159,7 +159,7 @@ impl Keeper {
         Ok(only)
     }
 
-    /// The region that was used least recently, once that is `keep_ms` ago.
+    /// The least recently used region, if its last use is `keep_ms` ago.
     pub(crate) fn due(&self, keep_ms: u32) -> Option<Due> {
         let mut kept = KEPT.lock();
         let at = kept.list.iter().position(|entry| entry.owner == self.0)?;

@@ -2,8 +2,8 @@
 
 //! Memory regions that a work request registers, and the pool of each device.
 //!
-//! An idle region is kept for the next user. A region whose work requests did
-//! not all succeed is in an unknown state and is not used again.
+//! An idle region returns to the pool for the next user. A region whose work requests
+//! did not all succeed is in an unknown state and is not used again.
 //!
 //! Contexts: everything may sleep. Locks: the pool's, innermost.
 
@@ -29,7 +29,7 @@ use kernel::{
     },
 };
 
-/// Most pages of one region: a mebibyte.
+/// Maximum number of pages of one region: 1 MiB.
 const PAGES_MAX: u32 = 256;
 
 /// One memory region.
@@ -40,9 +40,9 @@ const PAGES_MAX: u32 = 256;
 pub(crate) struct Mr {
     mr: NonNull<ffi::ib_mr>,
     domain: Domain,
-    /// The key that the device has it under, valid or not.
+    /// The key under which the device knows it, valid or not.
     known: u32,
-    /// An earlier user did not invalidate it: that has to be done before it can be
+    /// An earlier user did not invalidate it: that must be done before it can be
     /// registered again.
     valid: bool,
 }
@@ -84,26 +84,27 @@ impl Mr {
         unsafe { (*self.mr.as_ptr()).iova }
     }
 
-    /// Has the first byte lie at an address that says nothing: drivers begin with
-    /// that of the memory, where DMA or the kernel sees it, and the peer learns
-    /// this one. Random, so that none can be guessed either.
+    /// Gives the first byte a random address. Drivers use the address of the memory, as
+    /// DMA or the kernel sees it, and the peer would learn that one. A random address
+    /// cannot be guessed either.
     pub(super) fn disguise(&mut self) {
         // SAFETY: Plain numbers.
         let (high, low) = unsafe { (ffi::sdp_random_u32(), ffi::sdp_random_u32()) };
         let random = u64::from(high) << 32 | u64::from(low);
         let in_page = PAGE_SIZE as u64 - 1;
-        // Half of all addresses are enough, and the end of the region is one, too.
+        // Half of all addresses are enough, and keep the end of the region an address,
+        // too.
         let page = random & (u64::MAX >> 1) & !in_page;
-        // SAFETY: Valid by the invariant; the device looks at it when it carries out
-        // the registration, which is not posted yet.
+        // SAFETY: Valid by the invariant; the device reads it when it carries out the
+        // registration, which is not posted yet.
         unsafe {
             let iova = &raw mut (*self.mr.as_ptr()).iova;
             *iova = page | *iova & in_page;
         }
     }
 
-    /// Changes the key by a random step, so that the one of an earlier
-    /// registration is worth nothing and the next one is not known by it.
+    /// Changes the key by a random step, so that an earlier key is invalid and does not
+    /// reveal the next one.
     fn next_key(&mut self) {
         // SAFETY: Valid by the invariant.
         unsafe { ffi::sdp_ib_next_key(self.mr.as_ptr()) };
@@ -127,7 +128,8 @@ pub(crate) struct Pool {
 }
 
 struct State {
-    /// The one that was used last at the end. Has room for every region that was made.
+    /// Idle regions, the last used one at the end. Has room for every region that was
+    /// made.
     free: KVec<Mr>,
     made: u32,
     closing: bool,
@@ -141,8 +143,8 @@ impl Pool {
         })
     }
 
-    /// Frees all regions, after those in use have come back. No new ones are
-    /// handed out.
+    /// Frees all regions, after those in use have been returned. No new ones are handed
+    /// out.
     pub(super) fn close(&self) {
         let (free, in_use) = {
             let mut state = self.state.lock();
@@ -159,7 +161,7 @@ impl Pool {
         }
     }
 
-    /// Keeps an idle region for the next user.
+    /// Returns an idle region to the pool.
     fn keep(&self, mr: Mr) {
         let kept = {
             let mut state = self.state.lock();
@@ -170,13 +172,13 @@ impl Pool {
             }
         };
         if let Err(mr) = kept {
-            // Counted until it is gone: `close` waits for that.
+            // Counted until it is dropped: `close` waits for that.
             drop(mr);
             self.forget();
         }
     }
 
-    /// A region that was made is gone.
+    /// A region has been freed.
     fn forget(&self) {
         let mut state = self.state.lock();
         state.made = state.made.saturating_sub(1);
@@ -186,7 +188,7 @@ impl Pool {
     }
 }
 
-/// A region in use; goes back to its pool when dropped.
+/// A region in use; returns to its pool when dropped.
 pub(crate) struct Pooled {
     /// `None` once it was revoked.
     mr: Option<Mr>,
@@ -195,15 +197,15 @@ pub(crate) struct Pooled {
     posted: bool,
 }
 
-/// Where a region came from.
+/// The origin of a region.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    Kept,
+    Reused,
     Made,
 }
 
 impl Device {
-    /// Most pages of one region; 0 where the device cannot register by work
+    /// Maximum number of pages of one region; 0 if the device cannot register by work
     /// request.
     pub(crate) fn region_pages(&self) -> u32 {
         // SAFETY: Valid by the device's invariant, attributes never change.
@@ -219,23 +221,24 @@ impl Device {
     }
 }
 
-/// Where a region is to come from.
+/// The source of the next region.
 enum Choice {
-    Kept(Mr),
-    /// There was room for one more, or will be once that one of another user is gone.
+    Reuse(Mr),
+    /// A new region: there is room for it, or there will be when this one of another
+    /// user is freed.
     Make(Option<Mr>),
 }
 
 impl State {
     /// An idle region of `tenant`, or the right to make one, which is counted from here
-    /// on: `close` waits for it. There are no more than `most` of a device.
+    /// on: `close` waits for it. A device has at most `most`.
     fn choose(&mut self, tenant: &Tenant, most: u32) -> Result<Choice> {
         if self.closing {
             return Err(ENODEV);
         }
         let own = |mr: &Mr| mr.domain.tenant() == tenant;
         if let Some(at) = self.free.iter().rposition(own) {
-            return self.free.remove(at).map(Choice::Kept).map_err(|_| EINVAL);
+            return self.free.remove(at).map(Choice::Reuse).map_err(|_| EINVAL);
         }
         if self.made < most {
             let room = usize::try_from(self.made).unwrap_or(usize::MAX);
@@ -249,13 +252,13 @@ impl State {
 }
 
 impl Tenant {
-    /// Takes a region into use, one of his idle ones or a new one, if the device has fewer
-    /// than `most` in use.
+    /// Takes a region into use, an idle one of this user or a new one, if the device
+    /// has fewer than `most` in use.
     pub(crate) fn take_region(&self, most: u32) -> Result<(Pooled, Origin)> {
         let regions = self.device().regions();
         let choice = regions.state.lock().choose(self, most)?;
         match choice {
-            Choice::Kept(mr) => Ok((Pooled::new(mr, self), Origin::Kept)),
+            Choice::Reuse(mr) => Ok((Pooled::new(mr, self), Origin::Reused)),
             Choice::Make(others) => {
                 drop(others);
                 match Mr::new(self, self.device().region_pages()) {
@@ -291,7 +294,7 @@ impl Pooled {
         self.mr.as_ref()
     }
 
-    /// See [`Mr::disguise`]; after the memory was put into it, before it is
+    /// See [`Mr::disguise`]; called after the memory was mapped and before it is
     /// registered.
     pub(super) fn disguise(&mut self) {
         if let Some(mr) = self.mr.as_mut() {
@@ -299,13 +302,13 @@ impl Pooled {
         }
     }
 
-    /// The key that has to be invalidated before the region can be registered.
+    /// The key that must be invalidated before the region can be registered.
     ///
-    /// rxe carries out a registration that stands behind a request without its
-    /// answer a second time when it repeats that request, and takes that for a
-    /// fault of the queue pair. An invalidation it carries out when nothing stands
-    /// before it, whatever the key is worth: then this holds for the registration
-    /// behind it as well.
+    /// When rxe repeats an unanswered request, it carries out a registration behind it
+    /// a second time, and takes that for a fault of the queue pair. It carries out an
+    /// invalidation only when no unanswered request stands before it, whether the key
+    /// is valid or not. So this holds for a registration behind the invalidation as
+    /// well.
     pub(crate) fn stale_key(&self) -> Option<u32> {
         let mr = self.mr.as_ref()?;
         // SAFETY: Valid by the device's invariant.
@@ -328,8 +331,8 @@ impl Pooled {
         }
     }
 
-    /// All work requests for it have succeeded, the last of them an
-    /// invalidation, or not (`valid`).
+    /// All work requests for it have succeeded. `valid` says whether it is still
+    /// registered, because the last one was no invalidation.
     pub(crate) fn set_settled(&mut self, valid: bool) {
         self.posted = false;
         if let Some(mr) = self.mr.as_mut() {
@@ -339,7 +342,7 @@ impl Pooled {
 }
 
 impl Pooled {
-    /// Ends all access through the region, if there may be any.
+    /// Ends all access through the region, if access is possible.
     pub(super) fn revoke(&mut self) {
         if self.posted {
             self.mr = None;

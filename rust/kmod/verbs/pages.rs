@@ -16,27 +16,27 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What pages are pinned for.
+/// The purpose of pinned pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A device reads them while the system call waits; they may `stay` pinned and
-    /// described after it.
+    /// A device reads them while the system call waits. With `stay` they may remain
+    /// pinned and registered after it.
     Read { stay: bool },
     /// A device writes to them; as above.
     Write { stay: bool },
-    /// A device reads them, and the system call returns before that: for who
-    /// knows how long. Whoever tells the program of the end accounts for it.
+    /// A device reads them after the system call has returned. The code that reports
+    /// the end to the program accounts for them.
     Lend,
 }
 
-/// A stretch of a program's memory whose pages are pinned.
+/// A range of a program's memory whose pages are pinned.
 ///
 /// # Invariants
 ///
-/// Each of `pages` is pinned once by this value; they hold, in order, the bytes
-/// that lay at `[addr, addr + len)` when they were pinned, for long. `user` and
-/// `charged` are what the pinning was accounted to. With `stay` they may remain pinned
-/// when the system call is over.
+/// Each of `pages` is pinned once by this value. They hold, in order, the bytes that
+/// were at `[addr, addr + len)` when they were pinned, for the long term. `user` and
+/// `charged` record the account of the pinning. With `stay` they may remain pinned
+/// after the system call.
 pub(crate) struct UserPages {
     pages: KVVec<*mut ffi::page>,
     addr: usize,
@@ -52,27 +52,27 @@ unsafe impl Send for UserPages {}
 // SAFETY: As above; nothing here changes after `pin`.
 unsafe impl Sync for UserPages {}
 
-/// How received bytes got to where the program sees them.
+/// The result of a delivery to the program's memory.
 pub(crate) struct Delivered {
-    /// Bytes that are where the program will look for them.
+    /// Bytes that are in the program's memory.
     pub(crate) len: usize,
-    /// Of these, bytes that had to be copied, because the program's memory had
-    /// changed meanwhile.
+    /// Bytes among them that had to be copied, because the program's memory had changed
+    /// meanwhile.
     pub(crate) copied: usize,
-    /// Ended where the program has put pages of the stretch to other places of
-    /// it: what is copied there would go over bytes that are not delivered yet.
+    /// The delivery ended where the program has moved pages of the range to other
+    /// places in it: a copy there would overwrite bytes that are not delivered yet.
     pub(crate) tangled: bool,
 }
 
-/// What a second look at pages has found.
+/// The result of comparing pages.
 struct Compared {
-    /// Those that are still mapped where they were, as bits.
+    /// Pages that are still mapped at their place, as bits.
     same: u32,
-    /// One of them is mapped where another one was.
+    /// One of them is mapped at the place of another one.
     tangled: bool,
 }
 
-/// Pages looked at in one go.
+/// Number of pages compared at a time.
 const BATCH: usize = 16;
 
 fn pages_of(addr: usize, len: usize) -> usize {
@@ -80,8 +80,8 @@ fn pages_of(addr: usize, len: usize) -> usize {
 }
 
 impl UserPages {
-    /// Pins up to `len` bytes at `addr` of the calling program. May pin fewer;
-    /// fails where nothing can be pinned.
+    /// Pins up to `len` bytes at `addr` of the calling program. May pin fewer; fails if
+    /// nothing can be pinned.
     pub(crate) fn pin(addr: usize, len: usize, purpose: Purpose) -> Result<Arc<Self>> {
         let count = pages_of(addr, len);
         let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
@@ -100,8 +100,8 @@ impl UserPages {
             })?;
         }
         let wanted = c_int::try_from(count).unwrap_or(c_int::MAX);
-        // For long, since the peer decides for how long, also while a call waits. Not all
-        // memory can be pinned so.
+        // Long-term, because the peer decides how long it lasts, even while a call
+        // waits. Not all memory can be pinned that way.
         // SAFETY: There is room for `count` pointers.
         let got = unsafe { ffi::sdp_pin_user_pages(addr, wanted, write, true, pages.as_mut_ptr()) };
         let got = usize::try_from(got).unwrap_or(0).min(count);
@@ -131,7 +131,7 @@ impl UserPages {
         self.len
     }
 
-    /// Where the first byte lies in the first page.
+    /// Offset of the first byte in the first page.
     pub(crate) fn offset(&self) -> usize {
         self.addr % PAGE_SIZE
     }
@@ -140,8 +140,8 @@ impl UserPages {
         &self.pages
     }
 
-    /// The page that holds byte `at`, where in it that byte lies, and how many
-    /// of `max` bytes follow in it.
+    /// The page of byte `at`, the offset of the byte in it, and the number of bytes
+    /// that follow in it, at most `max`.
     pub(crate) fn page_at(&self, at: u32, max: u32) -> Option<(Page, u32, u32)> {
         let at = at as usize;
         let left = self.len.checked_sub(at)?;
@@ -154,13 +154,12 @@ impl UserPages {
         Some((page, offset as u32, len as u32))
     }
 
-    /// The device has written the first `len` bytes: sees to it that they are
-    /// in the memory that the program has now.
+    /// The device has written the first `len` bytes: delivers them to the memory that
+    /// the program has now.
     ///
-    /// The program may have changed its memory since the pages were pinned
-    /// (munmap, fork, MADV_DONTNEED...). Where other pages are mapped by now, the
-    /// bytes are copied to these; where none are, or pages of the stretch itself,
-    /// delivery ends.
+    /// The program may have changed its memory since the pages were pinned (munmap,
+    /// fork, MADV_DONTNEED...). If other pages are mapped by now, the bytes are copied
+    /// to them. If none are, or pages of the range itself, the delivery ends.
     ///
     /// Called by the program that the memory was pinned for, without locks.
     pub(crate) fn deliver(&self, len: usize) -> Delivered {
@@ -236,7 +235,7 @@ impl UserPages {
         Ok(())
     }
 
-    /// Looks again at `n` pages from `first` on.
+    /// Compares `n` pages from `first` on with the program's current ones.
     fn compare(&self, first: usize, n: usize) -> Compared {
         let mut now = [core::ptr::null_mut(); BATCH];
         let at = (self.addr & !(PAGE_SIZE - 1)).wrapping_add(first.saturating_mul(PAGE_SIZE));
@@ -264,12 +263,12 @@ impl UserPages {
         self.write
     }
 
-    /// Whether they may remain pinned after the system call.
+    /// Whether the pages may remain pinned after the system call.
     pub(crate) fn can_stay(&self) -> bool {
         self.stay
     }
 
-    /// Whether these are the same bytes of the same pages, pinned for the same.
+    /// Whether these are the same bytes of the same pages, pinned for the same purpose.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.offset() == other.offset()
             && self.len == other.len
@@ -284,9 +283,9 @@ impl UserPages {
 
 impl Drop for UserPages {
     fn drop(&mut self) {
-        // SAFETY: Pinned and accounted once, by the invariant. Devices may have
-        // written to the pages only where they were pinned for that, and what
-        // was written must not be lost to reclaim.
+        // SAFETY: Pinned and accounted once, by the invariant. Devices may have written
+        // to the pages only if they were pinned for writing; then they are marked
+        // dirty, so that reclaim does not lose the bytes.
         unsafe {
             ffi::unpin_user_pages_dirty_lock(
                 self.pages.as_mut_ptr().cast(),

@@ -26,7 +26,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a completion says.
+/// The result of a completion.
 pub(crate) struct Done {
     pub(crate) ok: bool,
     /// The peer did not answer any retry.
@@ -34,13 +34,13 @@ pub(crate) struct Done {
     pub(crate) byte_len: u32,
 }
 
-/// Receiver of completions. The context pointer is what [`Qp::new`] was given.
+/// Receiver of completions. The context pointer is the one that [`Qp::new`] was given.
 pub(crate) trait Completions {
     /// A posted receive has completed, in order.
     ///
     /// # Safety
     ///
-    /// `context` is that of a queue pair which still exists.
+    /// `context` belongs to a queue pair that still exists.
     unsafe fn received(context: *mut c_void, done: Done);
 
     /// A posted send has completed, in order.
@@ -50,7 +50,7 @@ pub(crate) trait Completions {
     /// As for `received`.
     unsafe fn sent(context: *mut c_void, done: Done);
 
-    /// A message came before the connection manager's last word.
+    /// A message came before the connection manager's last message (RTU).
     ///
     /// # Safety
     ///
@@ -58,27 +58,27 @@ pub(crate) trait Completions {
     unsafe fn communicated(context: *mut c_void);
 }
 
-/// Most transport retries; 7 would mean for ever.
+/// Maximum number of transport retries; 7 would mean endless.
 const RETRY_COUNT_MAX: u8 = 6;
-/// Longest wait for an acknowledgement: 4.096 us << 18, about a second. 0 would
-/// mean for ever.
+/// Longest wait for an acknowledgement: 4.096 us << 18, about a second. 0 would mean
+/// endless.
 const ACK_TIMEOUT_MAX: u8 = 18;
 
-/// How long a peer waits that has found no receive posted: 0.64 ms. What ib_cm leaves
-/// there, 0, means 655 ms.
+/// Wait of a peer that has found no receive posted: 0.64 ms. ib_cm leaves 0 there,
+/// which means 655 ms.
 const RNR_TIMER: u8 = 12;
 
-/// RDMA Reads under way at a time, on a queue pair.
+/// RDMA Reads in flight on a queue pair.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadDepths {
-    /// Those of the peer, which our device answers.
+    /// Reads of the peer, which our device answers.
     pub(crate) answered: u8,
-    /// Our own.
+    /// Our own Reads.
     pub(crate) begun: u8,
 }
 
 impl ReadDepths {
-    /// What `device` can do, and no more than `most`.
+    /// The limits of `device`, at most `most`.
     pub(crate) fn of_device(device: &Device, most: u8) -> Self {
         let depth = device.limits().reads.min(most);
         Self {
@@ -87,7 +87,7 @@ impl ReadDepths {
         }
     }
 
-    /// What is left where the peer begins, and answers, so many.
+    /// The minimum of these and of the numbers that the peer begins and answers.
     pub(crate) fn meet(self, begins: u8, answers: u8) -> Self {
         Self {
             answered: self.answered.min(begins),
@@ -96,16 +96,16 @@ impl ReadDepths {
     }
 }
 
-/// What the passive side decides about the transport.
+/// The passive side's decisions about the transport.
 pub(crate) struct Reply {
     /// Number of the first packet that we expect, 24 bits.
     pub(crate) starting_psn: u32,
     pub(crate) reads: ReadDepths,
-    /// The class of service of what we send; 0: as the peer's path says.
+    /// The traffic class of our packets; 0 means that of the peer's path.
     pub(crate) class: u8,
 }
 
-/// Who may do what with a memory region.
+/// The access that a memory region permits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The peer reads.
@@ -116,7 +116,7 @@ pub(crate) enum Access {
     LocalWrite,
 }
 
-/// How large a queue pair is to be.
+/// The size of a queue pair.
 pub(crate) struct Capacity {
     pub(crate) sends: u32,
     pub(crate) send_sges: u32,
@@ -132,8 +132,8 @@ pub(crate) struct Qp {
     qp: NonNull<ffi::ib_qp>,
     cq: NonNull<ffi::ib_cq>,
     domain: Domain,
-    /// Not in the RESET state, in which nothing has to be drained, nor could
-    /// be.
+    /// The queue pair has left the RESET state, in which it neither needs to be drained
+    /// nor can be.
     started: Cell<bool>,
 }
 
@@ -276,8 +276,8 @@ impl Qp {
     /// Moves to INIT on `port` with the partition key `pkey` (network order).
     /// From here on receives can be posted. May sleep.
     ///
-    /// For who asks for a connection: the connection manager knows these attributes
-    /// only once the request was sent, and the Hello in it has to say what is posted.
+    /// For the active side: the connection manager knows these attributes only after
+    /// the request was sent, and the Hello in it has to state the posted buffers.
     pub(crate) fn initialise(&self, port: u32, pkey: u16) -> Result {
         let mut attr = KBox::new(pin_init::zeroed::<ffi::ib_qp_attr>(), GFP_KERNEL)?;
         let mut index = 0;
@@ -290,8 +290,8 @@ impl Qp {
         self.begin(attr)
     }
 
-    /// The same for who is asked: the port is that of the path which the request
-    /// names, as RTR will have it, and not the one that it came in by.
+    /// The same for the passive side: the port is that of the path in the request, as
+    /// RTR will have it, and not the port where the request came in.
     ///
     /// # Safety
     ///
@@ -326,13 +326,12 @@ impl Qp {
     /// Moves to the state and attributes that the connection manager worked
     /// out for `state`. May sleep.
     ///
-    /// There are no more Reads than `most`, whatever the peer's messages say.
+    /// The number of Reads is at most `most`, whatever the peer's messages say.
     ///
-    /// `reply` is what a REP that is still to be sent will say: the connection
-    /// manager does not know it before, and the queue pair has to be ready
-    /// before the peer may send.
+    /// `reply` has the values of the REP that will be sent: the connection manager does
+    /// not know them yet, and the queue pair has to be ready before the peer may send.
     ///
-    /// After a failure the queue pair is as new; what was posted is forgotten.
+    /// After a failure the queue pair is as new; posted requests are lost.
     ///
     /// # Safety
     ///
@@ -357,14 +356,14 @@ impl Qp {
             if mask & ffi::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC as c_int != 0 {
                 attr.max_rd_atomic = reply.reads.begun;
             }
-            // A subnet of InfiniBand would have to be asked for another path.
+            // On InfiniBand another class would need another path of the subnet.
             let roce = attr.ah_attr.type_ == ffi::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
             if roce && reply.class != 0 {
                 attr.ah_attr.grh.traffic_class = reply.class;
             }
         }
-        // What the peer's messages ask for has bounds: retries that end, waits
-        // that end, reads that the device can do.
+        // The peer's wishes are bounded: retries end, waits end, and Reads stay within
+        // the device's limits.
         attr.retry_cnt = attr.retry_cnt.min(RETRY_COUNT_MAX);
         attr.min_rnr_timer = RNR_TIMER;
         if attr.timeout == 0 || attr.timeout > ACK_TIMEOUT_MAX {
@@ -375,9 +374,9 @@ impl Qp {
         // SAFETY: The queue pair is valid by the invariant.
         let modified = to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) });
         if modified.is_err() {
-            // It may be between two states now: rxe, without memory for the
-            // Reads that it is to answer, has set the state, but never looks at
-            // its receive queue again, and draining would wait for ever.
+            // The queue pair may be between two states now. rxe, without memory for the
+            // Reads that it has to answer, has set the state but never looks at its
+            // receive queue again, so draining would wait for ever.
             attr.qp_state = ffi::ib_qp_state_IB_QPS_RESET;
             let mask = ffi::ib_qp_attr_mask_IB_QP_STATE as c_int;
             // SAFETY: As above.
@@ -421,8 +420,8 @@ impl Qp {
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr) })
     }
 
-    /// Posts an RDMA Write of nothing: the peer's transport acknowledges it,
-    /// the peer's program never sees it.
+    /// Posts an RDMA Write of zero bytes: the peer's transport acknowledges it, the
+    /// peer's program never sees it.
     pub(crate) fn post_probe<C: Completions>(&self) -> Result {
         let mut wr: ffi::ib_rdma_wr = pin_init::zeroed();
         wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
@@ -432,8 +431,8 @@ impl Qp {
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
     }
 
-    /// Registers what was put into `mr` under its key of now, for the peer to
-    /// read or to write, or for our own Reads to write to.
+    /// Registers the memory of `mr` under its current key, for the peer to read or to
+    /// write, or for our own Reads to write to.
     pub(crate) fn post_register<C: Completions>(&self, mr: &Mr, access: Access) -> Result {
         let mut wr: ffi::ib_reg_wr = pin_init::zeroed();
         wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
@@ -443,7 +442,7 @@ impl Qp {
         wr.key = mr.key();
         wr.access = match access {
             Access::RemoteRead => ffi::ib_access_flags_IB_ACCESS_REMOTE_READ,
-            // The one is not allowed without the other.
+            // Remote write access requires local write access.
             Access::RemoteWrite => {
                 ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE
                     | ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A stretch of a program's memory, pinned, mapped for a device, and described
-//! to it by a memory region.
+//! A range of a program's memory, pinned, mapped for a device, and described to it by a
+//! memory region.
 //!
 //! Contexts: making one may sleep, and happens in the system call of the
 //! program; dropping one may sleep.
@@ -30,12 +30,12 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The first `entries` of `sgl` are mapped for the region's device in
-/// `direction` and describe `pages`; who may write to these has them pinned for
-/// writing. Once a work request for the region was
-/// posted, the value lives until the region was invalidated, until all requests
-/// that use its local key have completed, or until the queue pair is gone: dropping
-/// it ends a registration that may be left before the pages are unpinned.
+/// The first `entries` of `sgl` are mapped for the region's device in `direction` and
+/// describe `pages`. If `direction` permits writing, the pages are pinned for writing.
+/// After a work request for the region was posted, the value lives until the region was
+/// invalidated, until all requests that use its local key have completed, or until the
+/// queue pair is destroyed. A drop ends a registration that may be left before the
+/// pages are unpinned.
 pub(crate) struct Region {
     region: Option<Pooled>,
     sgl: KVVec<ffi::scatterlist>,
@@ -49,7 +49,7 @@ pub(crate) struct Region {
 // SAFETY: The scatterlist belongs to this value alone.
 unsafe impl Send for Region {}
 
-/// How many bytes from `addr` on one region of `pages` pages can describe.
+/// Number of bytes from `addr` on that one region of `pages` pages can describe.
 pub(crate) fn reach(addr: usize, pages: u32) -> usize {
     (pages as usize)
         .saturating_mul(PAGE_SIZE)
@@ -57,8 +57,8 @@ pub(crate) fn reach(addr: usize, pages: u32) -> usize {
 }
 
 impl Region {
-    /// Describes `pages` by `region` for `access`. Fails where that would have
-    /// pages written to that were not pinned for it.
+    /// Maps `pages` with `region` for `access`. Fails if pages would be written to that
+    /// were not pinned for it.
     pub(crate) fn new(region: Pooled, pages: Arc<UserPages>, access: Access) -> Result<Self> {
         if (access != Access::RemoteRead) != pages.is_for_writing() {
             return Err(EINVAL);
@@ -116,7 +116,7 @@ impl Region {
             }
             Ok(this)
         } else {
-            // The device cannot describe memory that is mapped like this.
+            // The device cannot describe memory with this mapping.
             Err(EOPNOTSUPP)
         }
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that stays pinned and registered after its use, for `zcopy_keep_ms`:
-//! the next call with the same pages need not describe them to the device again.
+//! Use of the registration cache: memory stays pinned and registered for
+//! `zcopy_keep_ms` after its use, and the next call with the same pages needs no new
+//! registration.
 //!
-//! What the peer was allowed to read it can read for so long. What it was allowed
-//! to write to is never kept.
+//! The peer can read cached memory as long as it is cached. Memory that the peer may
+//! write is never cached.
 
 use crate::{
     alarm::Alarm,
@@ -30,13 +31,13 @@ use kernel::{
 };
 
 impl Sock {
-    /// Whether memory is kept at all.
+    /// Whether the registration cache is on.
     pub(super) fn keeps(&self) -> bool {
         self.net().knobs().zcopy_keep_ms > 0
     }
 
-    /// Pins the caller's memory. Where it may lock no more of it, kept memory
-    /// gives way.
+    /// Pins the caller's memory. If the limit of locked memory is reached, cached
+    /// regions are evicted.
     pub(super) fn pin(&self, addr: usize, len: usize, purpose: Purpose) -> Result<Arc<UserPages>> {
         loop {
             match UserPages::pin(addr, len, purpose) {
@@ -46,7 +47,7 @@ impl Sock {
         }
     }
 
-    /// What is kept that describes `pages`.
+    /// The cached region of `pages`.
     pub(super) fn find_kept(
         &self,
         owner: Owner,
@@ -64,7 +65,7 @@ impl Sock {
         found
     }
 
-    /// Something kept was given up for this socket, or nothing was left.
+    /// Counts an eviction for this socket, if there was one.
     pub(super) fn evict(&self, evicted: bool) -> bool {
         if evicted {
             self.count(|t| &t.kept_evictions, 1);
@@ -76,7 +77,7 @@ impl Sock {
         self.evict(kept::evict_of_user())
     }
 
-    /// The reader is done with `region`: it is kept, or gone from the device.
+    /// The reader no longer needs `region`: caches it, or drops it.
     pub(super) fn give_back(&self, region: Region) {
         let mut left = Some(region);
         self.look(|inner| {
@@ -89,21 +90,22 @@ impl Sock {
         drop(left);
     }
 
-    /// Nobody can send or receive any more: gives up everything.
+    /// Nobody can send or receive any more: drops all cached regions.
     pub(crate) fn keep_no_more(&self) {
         let owner = self.look(|inner| inner.link.as_ref().map(|link| link.keeper.owner()));
         if let Some(owner) = owner {
             self.count(|t| &t.kept_expirations, kept::clear(owner));
         }
-        // With the endpoint's lock, and behind that: nobody sets it again.
+        // Under the endpoint's lock, after the regions were dropped: nobody sets the
+        // alarm again.
         self.look(|_| self.clear_alarm(Alarm::Kept));
     }
 
     /// The alarm behind [`Alarm::Kept`].
     pub(crate) fn alarm_kept(&self) {
         let keep_ms = self.net().knobs().zcopy_keep_ms;
-        // Regions are given up without the endpoint's lock; the alarm is set with
-        // it, as when they are kept.
+        // Regions are dropped without the endpoint's lock. The alarm is set under it,
+        // as when a region is cached.
         while let Some(region) =
             self.look(|inner| match inner.link.as_ref()?.keeper.due(keep_ms)? {
                 Due::Now(region) => Some(region),
@@ -120,9 +122,9 @@ impl Sock {
 }
 
 impl Link {
-    /// Keeps `region`, which can stay, for the next call with the same memory.
+    /// Caches `region`, which can stay, for the next call with the same memory.
     pub(super) fn keep(&self, sock: &Sock, region: Region) {
-        // Where memory is short it is not kept.
+        // Without memory for the entry the region is not cached.
         if self.keeper.keep(region) == Ok(true) {
             sock.set_alarm(Alarm::Kept, sock.net().knobs().zcopy_keep_ms);
         }

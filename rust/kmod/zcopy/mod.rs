@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bytes that go from the memory of one program to that of another without a
-//! copy: the shell's half. The engine says when; here is with what.
+//! Zero copy from the memory of one program to that of another: the shell's half. The
+//! engine decides when; this module provides the memory.
 //!
-//! [`source`] keeps what a send() has offered to the peer, [`sink`] what a
-//! recv() reads of the peer's offers, or has offered to be written; both belong
-//! to the link, so that nothing is unpinned while a queue pair or a peer can
-//! still get at it. [`send`], [`recv`] and [`offer`] are the system calls' part:
-//! they pin, wait, and give up; [`room`] is what the latter two share. Who does
-//! not wait is told later, by a [`notice`]. What [`keep`] keeps registered after
-//! its use is the exception: not by default.
+//! [`source`] holds the memory that a send() has offered to the peer. [`sink`] holds
+//! the memory that a recv() reads the peer's offers into, or has offered for writing.
+//! Both belong to the link, so nothing is unpinned while a queue pair or a peer can
+//! still access it. [`send`], [`recv`] and [`offer`] are the system calls' part: they
+//! pin, wait, and give up; [`room`] is code that the latter two share. A [`notice`]
+//! tells a caller that does not wait. [`keep`] is the registration cache, off by
+//! default.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 
@@ -34,28 +34,28 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What the system calls and the link have to tell each other.
+/// State that the system calls and the link share.
 #[derive(Default)]
 pub(crate) struct Turns {
     /// A send() has offered memory and waits. Other writers wait for it.
     pub(crate) sending: bool,
     /// A recv() has pinned memory and waits. Other readers wait for it.
     pub(crate) reading: bool,
-    /// Runs of the send() of now whose memory is not free again.
+    /// Runs of the current send() whose memory is still pinned.
     pub(crate) source_pins: u32,
-    /// Regions that Reads write to and that are not free again.
+    /// Regions of Reads that are still in use.
     pub(crate) sink_pins: u32,
-    /// Bytes that were offered by the send() of now and taken out of the stream
+    /// Bytes that the current send() offered and that were taken out of the stream
     /// again.
     pub(crate) dropped: u32,
-    /// Bytes that are in the memory of the recv() of now.
+    /// Bytes that have arrived in the memory of the current recv().
     pub(crate) filled: u32,
-    /// Whether readers offer their memory.
+    /// Decides whether readers offer their memory.
     pub(crate) habit: Habit,
 }
 
 impl Inner {
-    /// A link is gone, and with it what it had pinned.
+    /// A link has been destroyed and its memory unpinned.
     pub(crate) fn on_unpinned(&mut self, source: u32, sink: u32) {
         let turns = &mut self.turns;
         turns.source_pins = turns.source_pins.saturating_sub(source);
@@ -63,7 +63,7 @@ impl Inner {
         self.wake().settled = true;
     }
 
-    /// Bytes that the peer offers to be read; none while a reader is at it.
+    /// Bytes that the peer offers to be read; none while a reader reads them.
     pub(crate) fn remote_len(&self) -> u64 {
         if self.turns.reading {
             return 0;
@@ -73,14 +73,14 @@ impl Inner {
 }
 
 impl Sock {
-    /// An offer to be read is over.
+    /// Counts the end of an offer to be read.
     pub(crate) fn count_return(&self, why: Why) {
         if let Some(which) = Traffic::of_return(why) {
             self.count(which, 1);
         }
     }
 
-    /// A call with something offered gives up, with `reason`.
+    /// Counts a call that gives up, with `reason`, while it has an offer outstanding.
     fn count_cancel(&self, reason: Error) {
         // SAFETY: Plain question about the current task.
         if unsafe { ffi::sdp_fatal_signal_pending() } {
@@ -92,20 +92,20 @@ impl Sock {
         }
     }
 
-    /// From which length on a send() goes without a copy; 0 for never.
+    /// Length from which a send() goes without a copy; 0 for never.
     pub(crate) fn source_threshold(&self) -> u32 {
         self.look(|inner| inner.options.zcopy_source)
             .unwrap_or_else(|| self.net().knobs().zcopy_thresh)
     }
 
-    /// From which length on a recv() offers its memory; 0 for never, and for
-    /// readers' memory that nobody but the kernel writes to.
+    /// Length from which a recv() offers its memory. With 0 it never does, and no RDMA
+    /// goes to its memory: only the kernel writes to it.
     pub(crate) fn sink_threshold(&self) -> u32 {
         self.look(|inner| inner.options.zcopy_sink)
             .unwrap_or_else(|| self.net().knobs().zcopy_thresh)
     }
 
-    /// Whether anything is done without a copy.
+    /// Whether zero copy is on in either direction.
     pub(crate) fn wants_zcopy(&self) -> bool {
         self.source_threshold() > 0 || self.sink_threshold() > 0
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a sender learns later: that its memory is its own again, and whether it
-//! was copied after all (MSG_ZEROCOPY, io_uring's SEND_ZC).
+//! Completion notices: they tell a sender that its memory is its own again, and whether
+//! it was copied after all (MSG_ZEROCOPY, io_uring's SEND_ZC).
 //!
 //! The core counts the users of a notification and delivers it after the last
 //! one: to the socket's error queue, or to the ring. That wakes others and may
@@ -15,7 +15,7 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::prelude::*;
 
-/// A part in one notification.
+/// A reference to one notification.
 ///
 /// # Invariants
 ///
@@ -24,7 +24,7 @@ pub(crate) struct Notice {
     uarg: NonNull<ffi::core::ubuf_info>,
     /// Memory was lent for it.
     lent: bool,
-    /// Something was copied.
+    /// Bytes were copied.
     copied: bool,
     /// The next older one of a list.
     next: Option<KBox<Notice>>,
@@ -34,8 +34,8 @@ pub(crate) struct Notice {
 unsafe impl Send for Notice {}
 
 impl Notice {
-    /// What the call has asked for, if it has: MSG_ZEROCOPY on a socket with
-    /// SO_ZEROCOPY, or a notification of io_uring. With `lock_sock`.
+    /// The notification that the call requests, if it does: MSG_ZEROCOPY on a socket
+    /// with SO_ZEROCOPY, or a notification of io_uring. With `lock_sock`.
     ///
     /// # Safety
     ///
@@ -50,7 +50,7 @@ impl Notice {
             // SAFETY: By the caller's promise; `lock_sock` is held.
             let uarg = unsafe { ffi::sdp_notice_begin(sock.sk(), msg.cast(), len) };
             match kernel::error::from_err_ptr(uarg) {
-                // It charges the user for the memory.
+                // The notification charges the user for the memory.
                 Err(e) if e == ENOBUFS && sock.evict_for_user() => {}
                 uarg => break uarg?,
             }
@@ -66,7 +66,7 @@ impl Notice {
         }))
     }
 
-    /// A further part, for memory that is lent.
+    /// Another reference, for memory that is lent.
     pub(crate) fn part(&self) -> Result<KBox<Self>> {
         let place = KBox::new_uninit(GFP_KERNEL)?;
         // SAFETY: Valid by the invariant.
@@ -84,7 +84,7 @@ impl Notice {
         self.copied = true;
     }
 
-    /// Nothing was sent: there is nothing to tell.
+    /// Nothing was sent, so there is nothing to report.
     pub(crate) fn abort(self: KBox<Self>) {
         // SAFETY: Valid by the invariant; the reference goes with it.
         unsafe { ffi::sdp_notice_abort(self.uarg.as_ptr().cast()) };
@@ -99,8 +99,7 @@ impl Drop for Notice {
     }
 }
 
-/// Notices that are to be told in their order, when this is dropped: without
-/// the endpoint's lock.
+/// Notices, delivered in their order when this is dropped: without the endpoint's lock.
 #[derive(Default)]
 pub(crate) struct Notices {
     newest: Option<KBox<Notice>>,
@@ -118,7 +117,7 @@ impl Notices {
         Some(notice)
     }
 
-    /// The oldest is taken first from this.
+    /// Reverses the list, so that the oldest comes first.
     fn turn(&mut self) -> Self {
         let mut turned = Self::default();
         while let Some(notice) = self.pop() {
@@ -142,7 +141,7 @@ impl Drop for Notices {
             return;
         }
         let mut turned = self.turn();
-        // One after the other, and not one inside of the other.
+        // In a loop, so that drops do not nest.
         while let Some(notice) = turned.pop() {
             drop(notice);
         }

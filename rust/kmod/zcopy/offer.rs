@@ -2,10 +2,10 @@
 
 //! recvmsg(2) without a copy: Write ZCopy at the sink.
 //!
-//! A reader who comes before the bytes offers its memory to the peer, which may
-//! write to it until the reader has enough, or the offer is taken back: by a
-//! signal, the end of the reader's time, or the end of the connection. The key
-//! is invalidated before anybody looks at the bytes.
+//! A reader that comes before the bytes offers its memory to the peer. The peer may
+//! write to it until the reader has enough, or until the offer is taken back: by a
+//! signal, a timeout, or the end of the connection. The key is invalidated before the
+//! bytes are looked at.
 
 use super::send::segment;
 use crate::{
@@ -39,9 +39,9 @@ use crate::{
 use kernel::prelude::*;
 
 impl Sock {
-    /// Offers the reader's memory, nothing else being there, and waits. Returns
-    /// how many bytes were written to it; with 0 something else came, or nothing
-    /// could be offered.
+    /// Offers the reader's memory, if there is nothing else to read, and waits. Returns
+    /// the number of bytes written to it; 0 means that other bytes came, or that no
+    /// offer was possible.
     ///
     /// # Safety
     ///
@@ -73,7 +73,7 @@ impl Sock {
         self.shutdown_bits() & ffi::RCV_SHUTDOWN != 0
     }
 
-    /// With the turn to read.
+    /// Called with the turn to read.
     fn offer_at<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -83,7 +83,7 @@ impl Sock {
         timeo: &mut isize,
     ) -> Result<usize> {
         let Ok((region, pages)) = self.pin_room(tenant, addr, len, Access::RemoteWrite) else {
-            // Messages do as well.
+            // Without memory for it, messages bring the bytes.
             return Ok(0);
         };
         let mut given = Some(region);
@@ -95,7 +95,7 @@ impl Sock {
         let mut done = None;
         let waited = self.wait_settled(call, timeo, Patience::Signals, || {
             let over = self.look(|inner| inner.end_offer(&mut done));
-            // Without a reader there is no offer.
+            // An offer ends when nobody reads any more.
             over.or_else(|| self.is_shut().then_some(false))
         });
         if waited != Ok(true) {
@@ -107,18 +107,18 @@ impl Sock {
                     engine.cancel_sinks();
                 }
             });
-            // Bounded: by the engine's timer for the answer, by the transport for
-            // what is in flight.
+            // The wait is bounded: by the engine's timer for the answer, and by the
+            // transport for requests in flight.
             let mut forever = FOREVER;
             self.wait_settled(call, &mut forever, Patience::Endless, || {
                 self.look(|inner| inner.end_offer(&mut done))
             })?;
         }
-        // Back from the device, before the bytes are looked at.
+        // Unmapped from the device before the bytes are looked at.
         drop(done);
         let n = self.deliver_filled(&pages)?;
         match waited {
-            // What has come meanwhile is for the reader, as in TCP.
+            // Bytes that came meanwhile are for the reader, as in TCP.
             Err(e) if n == 0 && self.look(|inner| inner.recv.is_empty()) => Err(e),
             _ => Ok(n),
         }
@@ -126,8 +126,8 @@ impl Sock {
 }
 
 impl Inner {
-    /// Takes the turn to read for an offer of up to `len` bytes, if one can be
-    /// made. If it could but for the mode, the peer is asked for that.
+    /// Takes the turn to read for an offer of up to `len` bytes, if one is possible. If
+    /// only the mode prevents it, asks the peer to change that.
     fn begin_to_offer(&mut self, len: usize) -> Option<(Tenant, Owner)> {
         let ready = !self.turns.reading && self.can_read_on();
         let tenant = self.tenant()?;
@@ -148,7 +148,7 @@ impl Inner {
         Some(tenant)
     }
 
-    /// Registers `region` and offers it; takes it in the case of success.
+    /// Registers `region` and offers it; takes it on success.
     fn offer_buffer(&mut self, region: &mut Option<Region>) -> Result {
         let ready = self.can_read_on();
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
@@ -169,7 +169,7 @@ impl Inner {
             *region = Some(given);
             return Err(EAGAIN);
         };
-        // Ahead of the offer, which leaves when the engine is asked next.
+        // Posted before the offer, which leaves when the engine is polled next.
         if link.register(&mut given, stale).is_err() {
             engine.handle_link_failed();
         }
@@ -178,7 +178,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The peer has written to the offer, or used it up otherwise.
+    /// The peer has written to the offer, or ended it by a message.
     pub(crate) fn on_sink_end(&mut self, sock: &Sock, end: SinkEnd) {
         if end.len > 0 {
             sock.count(|t| &t.sinks_used, 1);
@@ -193,7 +193,7 @@ impl Inner {
         self.close_offer(end.sink, false);
     }
 
-    /// The offer has come to nothing.
+    /// The offer has ended unused.
     pub(crate) fn on_sink_returned(&mut self, sock: &Sock, sink: SinkId, why: SinkWhy) {
         sock.count(|t| &t.sinks_returned, 1);
         self.close_offer(sink, why == SinkWhy::Over);
@@ -210,8 +210,8 @@ impl Inner {
         }
     }
 
-    /// `Some` when the peer cannot write to the reader's memory any more; `done`
-    /// gets what described it.
+    /// `Some` when the peer can no longer write to the reader's memory; `done` gets its
+    /// region.
     fn end_offer(&mut self, done: &mut Option<Region>) -> Option<bool> {
         if self.turns.sink_pins == 0 {
             return Some(true);

@@ -2,11 +2,11 @@
 
 //! recvmsg(2) without a copy: Read ZCopy at the sink.
 //!
-//! What the peer offers is read straight into the pinned pages of a reader who
-//! waits, and then the list of pages is taken again and compared, because the
-//! program can change its memory at any time. Readers of little, and those who
-//! peek, get the bytes through a buffer of the kernel; for those who do not wait
-//! the peer is asked to send them as Data.
+//! RDMA Reads bring the peer's offer straight into the pinned pages of a waiting
+//! reader. Then the list of pages is looked up again and compared, because the program
+//! can change its memory at any time. Short reads and peeks get the bytes through a
+//! buffer of the kernel. For a non-blocking read the peer is asked to send them as
+//! Data.
 
 use super::send::segment;
 use crate::{
@@ -35,25 +35,25 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Less is not worth pinning pages.
+/// Shorter reads are not worth pinning pages.
 const LEAST: usize = 8 << 10;
 
-/// Bytes that one Read brings into a buffer of the kernel.
+/// Length of one Read into a buffer of the kernel.
 pub(super) const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << 3) as u32;
 
-/// How a reader wants its bytes.
+/// The kind of read.
 pub(crate) struct Wish {
     /// Room that is left.
     pub(crate) room: usize,
-    /// It can wait.
+    /// The call may block.
     pub(crate) blocking: bool,
-    /// It takes the bytes away, and wants to see them.
+    /// It consumes the bytes and wants to see them (neither peek nor MSG_TRUNC).
     pub(crate) plain: bool,
-    /// It has not enough yet.
+    /// It does not have enough bytes yet.
     pub(crate) hungry: bool,
 }
 
-/// A reader who could take what the peer offers is here until this is dropped.
+/// While this exists, a reader is waiting that could take the peer's offers.
 pub(crate) struct Presence<'a> {
     sock: &'a Sock,
     told: bool,
@@ -64,7 +64,7 @@ impl<'a> Presence<'a> {
         Self { sock, told: false }
     }
 
-    /// Tells the engine, where it matters.
+    /// Tells the engine, if zero copy is on.
     pub(crate) fn begin(&mut self) {
         if self.told {
             return;
@@ -95,9 +95,9 @@ impl Drop for Presence<'_> {
 }
 
 impl Sock {
-    /// Gets at what the peer offers, nothing else being there, or has the peer
-    /// write: returns how many bytes are in the reader's memory now. With 0 they
-    /// are on their way, or there are none.
+    /// Reads the peer's offer, if there is nothing else to read, or has the peer write.
+    /// Returns the number of bytes that are in the reader's memory now. With 0 they are
+    /// in flight, or there are none.
     ///
     /// # Safety
     ///
@@ -129,7 +129,7 @@ impl Sock {
         Ok(0)
     }
 
-    /// Has some of what the peer offers come into buffers of the kernel.
+    /// Requests a part of the peer's offer for buffers of the kernel.
     pub(crate) fn fetch_remote(&self, blocking: bool) {
         if self.look(|inner| inner.remote_len()) > 0 {
             self.drive(|inner| inner.fetch(self, blocking));
@@ -165,15 +165,15 @@ impl Sock {
         };
         let end = match self.pin_room(&tenant, addr, len, Access::LocalWrite) {
             Ok((region, pages)) => self.read_into(call, region, &pages),
-            // The kernel's buffers do as well.
+            // Without memory for it, buffers of the kernel take the bytes.
             Err(_) => Ok(0),
         };
         // SAFETY: By the caller's promise; the turn was taken above.
         unsafe { self.end_reading(msg, end) }
     }
 
-    /// Reads into `region`, waits, and sees to it that the program gets what was
-    /// read. With the turn to read.
+    /// Reads into `region`, waits, and delivers the bytes to the program. Called with
+    /// the turn to read.
     fn read_into<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -194,8 +194,8 @@ impl Sock {
             })
             .is_err();
         if killed {
-            // The bytes in flight have no reader any more: this ends the
-            // connection, whose other users would miss them.
+            // The bytes in flight have lost their reader, and other users of the
+            // connection would miss them: the connection ends.
             self.drive(|inner| {
                 if let Some(engine) = inner.engine.as_mut() {
                     engine.abort();
@@ -214,8 +214,7 @@ impl Sock {
 }
 
 impl Inner {
-    /// Registers `region` and starts to read into it; takes it in the case of
-    /// success.
+    /// Registers `region` and starts to read into it; takes it on success.
     fn begin_reads(&mut self, region: &mut Option<Region>) -> Result {
         let ready = self.can_read_on();
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
@@ -240,8 +239,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads on into the reader's memory, as far as there is something to read,
-    /// and room.
+    /// Continues to read into the reader's memory, while there are bytes and room.
     fn read_on(&mut self) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
@@ -257,27 +255,27 @@ impl Inner {
         }
     }
 
-    /// `Some` when no Read can touch the reader's memory any more; `done` gets
-    /// what described it.
+    /// `Some` when no Read can access the reader's memory any more; `done` gets its
+    /// region.
     fn end_reads(&mut self, done: &mut Option<Region>) -> Option<()> {
         if self.turns.sink_pins == 0 {
             return Some(());
         }
         let link = self.link.as_mut()?;
-        // A Read that has completed came after the registration.
+        // A completed Read proves that the registration has completed.
         if !link.sink.is_idle() || link.sink.started == 0 && !link.is_chore_idle() {
             return None;
         }
         let mut region = link.sink.region.take()?;
-        // Only our own requests can use it, and none does.
+        // Only our own requests can use the registration, and none is in flight.
         region.set_settled(true);
         *done = Some(region);
         self.turns.sink_pins = 0;
         Some(())
     }
 
-    /// Has some of what the peer offers come into buffers of the kernel: by a
-    /// Read for who can wait, else as Data.
+    /// Requests a part of the peer's offer for buffers of the kernel: by a Read for a
+    /// `blocking` call, otherwise as Data.
     fn fetch(&mut self, sock: &Sock, blocking: bool) {
         let idle = !self.turns.reading && self.turns.sink_pins == 0;
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {

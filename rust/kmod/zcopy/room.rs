@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of a reader who waits, whether it is read into or offered to the
-//! peer to be written: pinned at the start of the reader's turn, and given back
-//! to the program at its end, wherever that has its memory then.
+//! The memory of a waiting reader, for Reads or for an offer to the peer. It is pinned
+//! at the start of the reader's turn and returned at its end, wherever the program has
+//! its memory then.
 
 use super::recv::FETCH_LEN;
 use crate::{
@@ -34,8 +34,8 @@ use kernel::{
 };
 
 impl Sock {
-    /// Pins the memory from `addr` on, as far as one region reaches, and describes
-    /// it to the device for `access`.
+    /// Pins the memory from `addr` on, as far as one region reaches, and maps it for
+    /// the device with `access`.
     pub(super) fn pin_room(
         &self,
         (tenant, owner): &(Tenant, Owner),
@@ -44,19 +44,21 @@ impl Sock {
         access: Access,
     ) -> Result<(Region, Arc<UserPages>)> {
         let len = len.min(region::reach(addr, tenant.device().region_pages()));
-        // A peer that could write to it after the call could do harm.
+        // Memory that a peer may write is never cached, because the peer could change
+        // it after the call.
         let stay = access == Access::LocalWrite && self.keeps();
         let pages = self.pin(addr, len, Purpose::Write { stay })?;
         let region = self.region_of(tenant, *owner, pages.clone(), access)?;
         Ok((region, pages))
     }
 
-    /// Ends the turn to read, of which `end` has come, and has `msg` continue
-    /// behind the bytes that it brought.
+    /// Ends the turn to read with the result `end`, and advances `msg` behind the bytes
+    /// received.
     ///
     /// # Safety
     ///
-    /// `msg` is the caller's message; its segment is filled as far as `end` says.
+    /// `msg` is the caller's message; as many bytes of its segment are filled as `end`
+    /// says.
     pub(super) unsafe fn end_reading(
         &self,
         msg: *mut ffi::core::msghdr,
@@ -72,8 +74,8 @@ impl Sock {
         Ok(n)
     }
 
-    /// What has been filled of `pages` goes to where the program has its memory
-    /// now. Returns how much that is.
+    /// Delivers the received bytes of `pages` to the memory that the program has now.
+    /// Returns their number.
     pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
         let filled = self.look(|inner| inner.turns.filled) as usize;
         let delivered = pages.deliver(filled);
@@ -83,7 +85,7 @@ impl Sock {
         self.count(|t| &t.changed_bytes, changed);
         if left > 0 {
             self.put_back(pages, delivered.len, filled);
-            // What is tangled this reader takes from there.
+            // Bytes of exchanged pages: this reader takes them from the queue.
             if delivered.len == 0 && !delivered.tangled {
                 return Err(EFAULT);
             }
@@ -91,8 +93,9 @@ impl Sock {
         Ok(delivered.len)
     }
 
-    /// The program has no memory any more for the bytes from `from` to `to`, or
-    /// these lie where others are to go: they wait to be read and copied.
+    /// Queues the bytes from `from` to `to`, to be read and copied: the program no
+    /// longer has memory for them, or they are in pages that are the target of other
+    /// bytes.
     fn put_back(&self, pages: &Arc<UserPages>, from: usize, to: usize) {
         let mut end = to;
         while end > from {
@@ -113,7 +116,7 @@ impl Sock {
                 })
             });
             if kept.is_err() {
-                // Rather no connection than one that has lost bytes.
+                // A connection that has lost bytes must not go on.
                 self.drive(|inner| {
                     if let Some(engine) = inner.engine.as_mut() {
                         engine.abort();
@@ -127,8 +130,8 @@ impl Sock {
 }
 
 impl Inner {
-    /// Whether the memory of a reader can be put to use: the bytes that come to it
-    /// would be the next ones.
+    /// Whether a reader's memory can be used: the bytes that come to it would be the
+    /// next ones.
     pub(super) fn can_read_on(&self) -> bool {
         let ready = self
             .link

@@ -2,11 +2,10 @@
 
 //! sendmsg(2) without a copy: Read ZCopy at the source.
 //!
-//! The pages of the writer are pinned, registered and offered to the peer, and
-//! the writer sleeps until the peer has read them. A signal or the end of its
-//! time withdraws the offer; the count that the program gets is exact. Whatever
-//! stands in the way (no region, memory that cannot be pinned, a peer that does
-//! not read) is no error: the bytes are copied then.
+//! The pages of the writer are pinned, registered and offered to the peer, and the
+//! writer sleeps until the peer has read them. A signal or a timeout withdraws the
+//! offer; the count that the program gets is exact. An obstacle (no region, memory that
+//! cannot be pinned, a peer that does not read) is no error: the bytes are copied then.
 
 use crate::{
     endpoint::Inner,
@@ -56,8 +55,8 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Where a message's bytes begin in the program's memory, and how many follow
-/// there; 0 where they do not lie in a program's memory.
+/// The address of a message's bytes in the program's memory, and the number of bytes
+/// there; 0 if they are not in a program's memory.
 ///
 /// # Safety
 ///
@@ -73,9 +72,8 @@ pub(super) unsafe fn segment(msg: *mut ffi::core::msghdr) -> (usize, usize) {
 }
 
 impl Sock {
-    /// Sends what comes next in `msg` without a copy, as far as it lies in one
-    /// piece, and waits until it has left. Adds to `copied` what was sent.
-    /// `Ok(false)`: it is to be copied.
+    /// Sends the next piece of `msg` without a copy, and waits until it has left. Adds
+    /// the number of bytes sent to `copied`. `Ok(false)` means that it must be copied.
     ///
     /// # Safety
     ///
@@ -120,8 +118,8 @@ impl Sock {
         end.map(|()| sent > 0)
     }
 
-    /// Offers piece after piece and waits until none is left with the peer. Adds
-    /// to `sent` what was offered.
+    /// Offers piece after piece and waits until the peer has none left. Adds the number
+    /// of bytes offered to `sent`.
     ///
     /// # Safety
     ///
@@ -163,8 +161,8 @@ impl Sock {
         if let Err(reason) = end {
             self.count_cancel(reason);
             self.drive(Inner::withdraw);
-            // Bounded: by the engine's timer for the answer, by the transport for
-            // what is in flight.
+            // The wait is bounded: by the engine's timer for the answer, and by the
+            // transport for requests in flight.
             let mut forever = FOREVER;
             self.wait_settled(call, &mut forever, Patience::Endless, || {
                 self.look(|inner| (inner.turns.source_pins == 0).then_some(()))
@@ -173,9 +171,8 @@ impl Sock {
         end
     }
 
-    /// Lends what comes next in `msg` to the peer, as far as it lies in one piece
-    /// and an offer can be made now; `asked` tells of the end. Returns how much
-    /// that is; 0: it is to be copied.
+    /// Lends the next piece of `msg` to the peer, if an offer is possible now; `asked`
+    /// reports the end. Returns its length; 0 means that it must be copied.
     ///
     /// # Safety
     ///
@@ -195,8 +192,7 @@ impl Sock {
         unsafe { self.offer(msg, least, Some(asked)) }.unwrap_or(0)
     }
 
-    /// What a call has asked for is told: behind what it, or an earlier one, has
-    /// lent.
+    /// Delivers a requested notice behind those of memory that is still lent.
     pub(crate) fn tell(&self, asked: KBox<Notice>) {
         let mut asked = Some(asked);
         self.look(|inner| {
@@ -206,12 +202,12 @@ impl Sock {
                     .and_then(|asked| link.source.tell_behind(asked));
             }
         });
-        // Told now if nothing is lent; without the endpoint's lock.
+        // Delivered now if nothing is lent; without the endpoint's lock.
         drop(asked);
     }
 
-    /// Offers the next piece; returns its length. `asked` tells of the end of the
-    /// offer, or the caller waits for it.
+    /// Offers the next piece; returns its length. `asked` reports the end of the offer,
+    /// or the caller waits for it.
     ///
     /// # Safety
     ///
@@ -241,7 +237,7 @@ impl Sock {
         let mut region = Some(self.region_of(&tenant, owner, pages, Access::RemoteRead)?);
         let mut notice = asked.map(Notice::part).transpose()?;
         let offered = self.drive(|inner| inner.offer(&mut region, &mut notice));
-        // What is still here is of no use; not under the endpoint's lock.
+        // Dropped if they were not taken; not under the endpoint's lock.
         drop((region, notice));
         offered?;
         // SAFETY: As above; the segment has this many bytes.
@@ -249,7 +245,7 @@ impl Sock {
         Ok(n)
     }
 
-    /// Describes pinned pages to the device, for `access`.
+    /// Maps pinned pages for the device with a memory region, for `access`.
     pub(super) fn region_of(
         &self,
         tenant: &Tenant,
@@ -268,7 +264,7 @@ impl Sock {
             }
         };
         match origin {
-            mr::Origin::Kept => self.count(|t| &t.region_hits, 1),
+            mr::Origin::Reused => self.count(|t| &t.region_hits, 1),
             mr::Origin::Made => self.count(|t| &t.region_misses, 1),
         }
         Region::new(region, pages, access).inspect_err(|_| self.count(|t| &t.pin_failures, 1))
@@ -276,13 +272,13 @@ impl Sock {
 }
 
 impl Inner {
-    /// As whose the connection has regions, and as who it keeps them.
+    /// The owner of the connection's regions, and of its cached regions.
     pub(super) fn tenant(&self) -> Option<(Tenant, Owner)> {
         let link = self.link.as_ref()?;
         Some((link.qp().domain().tenant().clone(), link.keeper.owner()))
     }
 
-    /// Whether a run could be offered now.
+    /// Whether a run can be offered now.
     fn can_offer(&self) -> bool {
         match (self.link.as_ref(), self.engine.as_ref()) {
             (Some(link), Some(engine)) => link.can_register() && engine.run_room() > 0,
@@ -290,13 +286,13 @@ impl Inner {
         }
     }
 
-    /// Whether memory could be lent now.
+    /// Whether memory can be lent now.
     pub(crate) fn can_lend(&self) -> bool {
         !self.turns.sending && self.can_offer()
     }
 
-    /// Offers `region` to the peer; `notice` is told of the end, or a call waits
-    /// for it. Takes both in the case of success.
+    /// Offers `region` to the peer; `notice` reports the end, or a call waits for it.
+    /// Takes both on success.
     fn offer(&mut self, region: &mut Option<Region>, notice: &mut Option<KBox<Notice>>) -> Result {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
@@ -318,8 +314,8 @@ impl Inner {
             inline: 0,
         };
         if engine.peer().pipelined && engine.send_mode() == Mode::Combined {
-            // No bytes inline then, and several runs at a time. A refusal means
-            // that it is under way.
+            // In Pipelined mode no bytes are inline, and several runs are offered at a
+            // time. A refusal means that the change is in progress.
             let _ = engine.request_mode(Mode::Pipelined);
         }
         let Ok(id) = engine.queue_run(run) else {
@@ -339,22 +335,20 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes what has not left out of the stream again.
+    /// Takes the bytes that have not left out of the stream again.
     fn withdraw(&mut self) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
         let oldest = link.source.oldest_awaited();
         if oldest.is_some_and(|id| engine.withdraw(id).is_err()) {
-            // Not to be expected: nothing is queued behind a run that a call
-            // waits for.
+            // Not expected: nothing is queued behind a run that a call waits for.
             engine.abort();
         }
     }
 
-    /// Invalidates the keys of runs that are of no use any more, or keeps what they
-    /// describe, and forgets the
-    /// runs that are over.
+    /// Invalidates the keys of runs that nothing needs any more, or caches their
+    /// regions, and drops runs that have ended.
     pub(crate) fn tend_runs(&mut self, sock: &Sock) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
@@ -364,7 +358,7 @@ impl Inner {
             match useless {
                 Useless::Key(key) if link.revoke(key).is_err() => engine.handle_link_failed(),
                 Useless::Key(_) => {}
-                Useless::Kept(region) => link.keep(sock, region),
+                Useless::Region(region) => link.keep(sock, region),
             }
         }
         while let Some(over) = self.link.as_mut().and_then(|link| link.source.reap()) {

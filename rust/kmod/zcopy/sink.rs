@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reads of memory that the peer has offered, on their way.
+//! Reads in flight of memory that the peer has offered.
 //!
-//! A Read goes either into the pinned memory of a reader who waits, or into a
-//! buffer of the kernel. Reads complete in order.
+//! A Read goes either into the pinned memory of a waiting reader, or into a buffer of
+//! the kernel. Reads complete in order.
 //!
 //! Contexts and locks: under the endpoint's lock, in process context.
 
@@ -17,9 +17,9 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Where a Read goes.
+/// The target of a Read.
 pub(crate) enum Target {
-    /// On behind what is in the reader's memory.
+    /// The reader's memory, behind the bytes there.
     Program,
     Kernel(RxBuffer),
 }
@@ -30,25 +30,25 @@ pub(crate) struct Read {
     pub(crate) len: u32,
 }
 
-/// How far an offer to be written has come.
+/// The state of an offer to be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Offer {
     /// The peer may write.
     Open(SinkId),
     /// The key is being invalidated, or goes with the queue pair.
     Ending,
-    /// The key is worth nothing.
+    /// The key is invalid.
     Ended,
 }
 
-/// The Reads of a connection, and the memory of the reader who waits.
+/// The Reads of a connection, and the memory of the waiting reader.
 pub(crate) struct Sink {
     reads: Fifo<Read>,
-    /// The memory of the reader who waits.
+    /// The memory of the waiting reader.
     pub(crate) region: Option<Region>,
-    /// How much of it Reads were started for.
+    /// Bytes of it for which Reads were started.
     pub(crate) started: u32,
-    /// The peer was offered it.
+    /// The memory was offered to the peer.
     offer: Option<Offer>,
 }
 
@@ -75,8 +75,8 @@ impl Sink {
         self.offer = Some(Offer::Open(id));
     }
 
-    /// The offer is over; `over`: its key goes with the queue pair. Returns the
-    /// key that is to be invalidated.
+    /// The offer has ended; with `over` its key ends with the queue pair. Returns the
+    /// key that must be invalidated.
     pub(crate) fn on_offer_over(&mut self, id: SinkId, over: bool) -> Option<u32> {
         if self.offer != Some(Offer::Open(id)) {
             return None;
@@ -95,12 +95,12 @@ impl Sink {
         }
     }
 
-    /// Keys that the peer has and that are still to be invalidated.
+    /// Number of keys that the peer knows and that must still be invalidated.
     pub(crate) fn unrevoked(&self) -> usize {
         usize::from(matches!(self.offer, Some(Offer::Open(_))))
     }
 
-    /// The memory that was offered, once the peer cannot write to it any more.
+    /// The memory that was offered, if the peer can no longer write to it.
     pub(crate) fn take_offered(&mut self) -> Option<Region> {
         if self.offer != Some(Offer::Ended) {
             return None;
@@ -127,7 +127,7 @@ impl Sink {
         self.reads.pop()
     }
 
-    /// Room in the reader's memory that no Read was started for.
+    /// Bytes in the reader's memory for which no Read was started.
     pub(crate) fn room(&self) -> u32 {
         if self.offer.is_some() {
             return 0;
@@ -138,7 +138,7 @@ impl Sink {
             .saturating_sub(self.started)
     }
 
-    /// Regions that are not free.
+    /// Number of regions in use.
     pub(crate) fn pins(&self) -> u32 {
         u32::from(self.region.is_some())
     }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs: stretches of a writer's memory that were offered to the peer.
+//! Runs: ranges of a writer's memory that were offered to the peer.
 //!
-//! A run is over when its bytes have left the stream, no SEND and no Write
-//! gathers from it any more, and then its key was invalidated. Only then is its
-//! memory unpinned. Until then what the peer does not read itself is gathered
-//! through the registration.
+//! A run ends when its bytes have left the stream, no SEND and no Write gathers from it
+//! any more, and its key has been invalidated. Only then is its memory unpinned. Until
+//! then bytes that the peer does not read itself are gathered through the registration.
 //!
-//! Either the call that has offered a run waits until it is over, or the memory
-//! is lent and the program is told of the end.
+//! Either the call that has offered a run waits for its end, or the memory is lent and
+//! a notice reports the end.
 //!
 //! Contexts and locks: under the endpoint's lock, in process context.
 
@@ -38,31 +37,32 @@ struct Run {
     left: u32,
     /// Bytes that SENDs and Writes in flight gather from it.
     flying: u32,
-    /// `None` once the peer's key is worth nothing.
+    /// `None` after the peer's key was invalidated.
     region: Option<Region>,
-    /// The peer needs the registration no longer.
+    /// The peer no longer needs the registration.
     returned: bool,
     /// The key is being invalidated, or goes with the queue pair.
     ending: bool,
     /// A call waits for the end.
     awaited: bool,
-    /// To be told at the end. The last field: when all else is gone.
+    /// Notices to deliver at the end. The last field, so that everything else is
+    /// dropped before.
     notices: Notices,
 }
 
-/// A run that is over.
+/// A run that has ended.
 pub(crate) struct Over {
     /// A call waits for it.
     pub(crate) awaited: bool,
     pub(crate) notices: Notices,
 }
 
-/// What is left of a run at its end.
+/// The rest of a run that nothing needs any more.
 pub(crate) enum Useless {
-    /// To be invalidated now.
+    /// A key to invalidate now.
     Key(u32),
-    /// To be kept for the next call.
-    Kept(Region),
+    /// A region to cache for the next call.
+    Region(Region),
 }
 
 /// The runs of a connection, oldest first.
@@ -80,7 +80,7 @@ impl Source {
         self.runs.reserve(GFP_KERNEL)
     }
 
-    /// A run, of which `notice` is to be told if nobody waits for it.
+    /// Adds a run. Its end is reported to `notice` if no call waits for it.
     pub(crate) fn push(
         &mut self,
         id: RunId,
@@ -116,13 +116,12 @@ impl Source {
             .filter(|run| run.awaited)
     }
 
-    /// Runs that a call waits for.
+    /// Number of runs that a call waits for.
     pub(crate) fn awaited_len(&self) -> u32 {
         u32::try_from(self.awaited().count()).unwrap_or(u32::MAX)
     }
 
-    /// Has `notice` told behind that of the youngest lent run; gives it back if
-    /// there is none.
+    /// Appends `notice` to those of the youngest lent run; returns it if there is none.
     pub(crate) fn tell_behind(&mut self, notice: KBox<Notice>) -> Option<KBox<Notice>> {
         match self.runs.back_mut().filter(|run| !run.awaited) {
             Some(run) => {
@@ -133,7 +132,7 @@ impl Source {
         }
     }
 
-    /// Runs whose key is still to be invalidated.
+    /// Number of runs whose key must still be invalidated.
     pub(crate) fn unrevoked(&self) -> usize {
         (0..self.runs.len())
             .filter_map(|i| self.runs.get(i))
@@ -141,7 +140,7 @@ impl Source {
             .count()
     }
 
-    /// Bytes of runs that a call waits for which have not left the stream.
+    /// Bytes that have not left the stream, of runs that a call waits for.
     pub(crate) fn awaited_left(&self) -> u32 {
         self.awaited()
             .fold(0, |sum, run| sum.saturating_add(run.left))
@@ -152,7 +151,7 @@ impl Source {
         self.runs.get_mut(at)
     }
 
-    /// The oldest run that a call waits for of which bytes are in the stream.
+    /// The oldest run with bytes in the stream that a call waits for.
     pub(crate) fn oldest_awaited(&self) -> Option<RunId> {
         self.awaited().find(|run| run.left > 0).map(|run| run.id)
     }
@@ -164,8 +163,7 @@ impl Source {
         }
     }
 
-    /// Key and address, for requests of our own, of the next bytes that lie in
-    /// a run.
+    /// Local key and address of the next bytes in a run.
     pub(crate) fn place(&self) -> Option<(u32, u64)> {
         let run = (0..self.runs.len())
             .filter_map(|i| self.runs.get(i))
@@ -175,7 +173,7 @@ impl Source {
         Some((region.key(), region.start().wrapping_add(at)))
     }
 
-    /// The next `len` bytes are on their way in a SEND or a Write.
+    /// The next `len` bytes are in flight in a SEND or a Write.
     pub(crate) fn on_gathered(&mut self, len: u32) {
         if let Some(run) = self.find(|run| run.left > 0) {
             run.left = run.left.saturating_sub(len);
@@ -190,14 +188,14 @@ impl Source {
         }
     }
 
-    /// What is left of the run is out of the stream. Returns where it lies.
+    /// The rest of the run has been taken out of the stream. Returns its pages.
     pub(crate) fn on_dropped(&mut self, id: RunId) -> Option<&Arc<UserPages>> {
         let run = self.find(|run| run.id == id)?;
         run.left = 0;
         Some(&run.pages)
     }
 
-    /// The peer needs the registration no longer; `over`: it ends with the queue
+    /// The peer no longer needs the registration; with `over` it ends with the queue
     /// pair.
     pub(crate) fn on_returned(&mut self, id: RunId, over: bool) {
         if let Some(run) = self.find(|run| run.id == id) {
@@ -206,14 +204,14 @@ impl Source {
         }
     }
 
-    /// What describes a run that nothing needs any more. Registrations up to number
-    /// `done` have been carried out.
+    /// The key or region of a run that nothing needs any more. Registrations up to
+    /// number `done` have been carried out.
     pub(crate) fn take_useless(&mut self, done: u64) -> Option<Useless> {
         let run =
             self.find(|run| run.returned && !run.ending && run.left == 0 && run.flying == 0)?;
         run.ending = true;
         match run.region.take_if(|region| region.can_stay(done)) {
-            Some(region) => Some(Useless::Kept(region)),
+            Some(region) => Some(Useless::Region(region)),
             None => run.region.as_ref().map(|r| Useless::Key(r.key())),
         }
     }
@@ -229,7 +227,7 @@ impl Source {
         }
     }
 
-    /// Forgets the oldest run, if it is over.
+    /// Drops the oldest run, if it has ended.
     pub(crate) fn reap(&mut self) -> Option<Over> {
         let run = self.runs.front_mut()?;
         if !run.returned || run.region.is_some() || run.left > 0 || run.flying > 0 {

@@ -10,6 +10,7 @@
     )
 )]
 
+mod manual;
 mod spec;
 
 use anyhow::Result;
@@ -36,13 +37,28 @@ enum Task {
         #[arg(long)]
         report: bool,
     },
+    /// Holds the knobs and counters of sdp(7) against the module.
+    Manual,
 }
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     match arguments.task {
         Task::Spec { report } => run_spec(&arguments.root, report),
+        Task::Manual => run_manual(&arguments.root),
     }
+}
+
+fn run_manual(root: &Path) -> Result<ExitCode> {
+    let faults = manual::faults(root)?;
+    for fault in &faults {
+        eprintln!("{fault}");
+    }
+    Ok(if faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn run_spec(root: &Path, report: bool) -> Result<ExitCode> {

@@ -9,10 +9,10 @@ use crate::engine::{
     wire::{Flags, Mid},
 };
 
-/// An announcement covers at most so many bytes in front of the urgent one.
+/// Maximum number of bytes in front of the urgent one when it is announced.
 const ANNOUNCE_WITHIN: u32 = 65535;
 
-/// The place of the urgent byte in what was not sent yet.
+/// The place of the urgent byte among the unsent bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UrgentMark {
     /// Unsent bytes up to and including the urgent one; 0 for none.
@@ -38,7 +38,7 @@ impl UrgentMark {
         (1..=ANNOUNCE_WITHIN.saturating_add(1)).contains(&self.distance)
     }
 
-    /// Whether the peer has not heard of the byte and should.
+    /// Whether the byte must still be announced to the peer.
     pub(crate) fn wants_announcement(&self) -> bool {
         self.is_pending() && !self.announced
     }
@@ -62,7 +62,7 @@ impl UrgentMark {
     }
 }
 
-/// What a message says about the urgent byte of the peer.
+/// Information in a message about the peer's urgent byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Urgency {
     /// Announced now, and was not before.

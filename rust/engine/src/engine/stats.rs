@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a connection counts.
+//! The counters of a connection.
 
 /// Counters of one connection. They wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,19 +47,19 @@ pub struct Stats {
     pub sink_avails_stale: u32,
     /// SendSm messages sent.
     pub send_sms_sent: u32,
-    /// SendSm messages received that were about something outstanding.
+    /// SendSm messages received about outstanding adverts.
     pub send_sms_received: u32,
-    /// SendSm and RdmaRdCompl received about what was over.
+    /// SendSm and RdmaRdCompl received about adverts that had ended.
     pub stale_answers: u32,
     /// SrcAvailCancel and SinkAvailCancel sent.
     pub cancels_sent: u32,
     /// SrcAvailCancel and SinkAvailCancel received.
     pub cancels_received: u32,
-    /// Messages received whose kind means nothing.
+    /// Messages received of an unknown kind.
     pub unknown_received: u32,
 }
 
-/// What was advertised up to some moment.
+/// The adverts sent up to some moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Advertised {
     /// SrcAvail messages.
@@ -68,10 +68,10 @@ pub struct Advertised {
     pub sinks: u32,
 }
 
-/// What the peer has said of adverts up to some moment.
+/// The peer's adverts and answers up to some moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answered {
-    /// Answers about what was over.
+    /// Answers about adverts that had ended.
     pub stale: u32,
     /// SinkAvail messages.
     pub sinks: u32,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the engine may want to be woken for. The shell owns the clock.
+//! The timers of the engine. The shell owns the clock.
 
 use crate::engine::policy::patience;
 
-/// What a connection can wait for. Each is wanted, and runs, whatever the others
-/// do: see [`Connection::wants`](super::conn::Connection::wants).
+/// The timers of a connection. Each is wanted, and runs, independently of the
+/// others: see [`Connection::wants`](super::conn::Connection::wants).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
-    /// When to send what a cork or a promise of more bytes holds back.
+    /// When to send bytes that a cork or an announcement of more bytes holds back.
     Cork,
     /// When to ask for Data instead of a SrcAvail that nobody reads.
     Decline,
@@ -72,9 +72,9 @@ impl Deadlines {
         Timer::ALL.into_iter().zip(&mut self.due)
     }
 
-    /// Takes over what is `wanted`, and after how many milliseconds. A timer that
-    /// ran already goes on, others begin `now`, which is asked for only then.
-    /// Returns when the first one is due.
+    /// Sets the timers that are `wanted`, with their milliseconds. A timer that
+    /// runs already goes on; others begin `now`, which is called only then. Returns
+    /// the time of the first one.
     pub fn settle(
         &mut self,
         now: impl Fn() -> u64,

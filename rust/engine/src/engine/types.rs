@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers that must not be mistaken for each other.
+//! Numbers that must not be confused with each other.
 
 /// Sequence number of a message: counts every SDP message of one direction,
 /// modulo 2^32. The Hello and the HelloAck have number 0.

@@ -6,7 +6,7 @@
 
 use crate::engine::{error::PeerError, wire::Mid};
 
-/// What becomes of payload.
+/// The treatment of payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Payload {
     Deliver,

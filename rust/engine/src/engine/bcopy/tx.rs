@@ -5,10 +5,10 @@
 //! A message that is not full may be held back:
 //! - by a cork, or by a promise of more bytes, until it is full, the cork goes,
 //!   a write without the promise comes, or [`Timer::Cork`] runs out;
-//! - by Nagle's rule, while an earlier one that was not full has not completed.
-//!   As Minshall has it and TCP does: full messages in front are no reason to
-//!   wait, since at most one small message per round trip is what matters, and
-//!   the rest of a large write would always be late.
+//! - by Nagle's rule, while an earlier message that was not full has not completed.
+//!   As in Minshall's variant and in TCP, full messages in front are no reason to
+//!   wait: at most one small message per round trip is the goal, and otherwise the
+//!   rest of each large write would be late.
 //!
 //! What counts as acknowledged for Nagle's rule is the completion of the send.
 //! A reliable connection completes a send when the peer's adapter has it, which
@@ -36,8 +36,7 @@ pub(crate) struct Segment {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SendStream {
     unsent: u32,
-    /// The first so many of them go without being held back.
-    /// `pushed <= unsent`
+    /// Number of bytes at the front that are not held back.
     pushed: u32,
     urgent: UrgentMark,
     /// The application said that more bytes follow at once.
@@ -71,7 +70,7 @@ impl SendStream {
         Ok(())
     }
 
-    /// Nothing of what is there now is held back any longer.
+    /// Releases all bytes that are queued now.
     pub(crate) fn push(&mut self) {
         self.pushed = self.unsent;
     }
@@ -81,7 +80,7 @@ impl SendStream {
         self.more = false;
     }
 
-    /// As TCP does, switching the delay off also releases what is corked.
+    /// As in TCP, switching the delay off also releases corked bytes.
     pub(crate) fn set_nodelay(&mut self, on: bool) {
         self.nodelay = on;
         if on {
@@ -96,9 +95,9 @@ impl SendStream {
         }
     }
 
-    /// The next message, if any may go now. `small`: an earlier message that was
-    /// not full has not completed. `front`: so many bytes at the front of the
-    /// stream may go as Data.
+    /// The next message, if one may go now. `small`: an earlier message that was
+    /// not full has not completed. `front`: the number of bytes at the front of the
+    /// stream that may go as Data.
     pub(crate) fn next(&self, max_payload: u16, small: bool, front: u32) -> Option<Segment> {
         let segment = self.cut(max_payload, front)?;
         //= spec: DATA-5

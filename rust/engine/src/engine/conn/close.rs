@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of a connection: DisConn, AbortConn and who sends the DREQ.
+//! The end of a connection: DisConn, AbortConn and the side that sends the DREQ.
 //!
 //! rules: CLOSE, ABORT
 
@@ -164,8 +164,8 @@ impl Connection {
         }
     }
 
-    /// Why the connection is over. Some as soon as the outputs are drained and
-    /// nothing that the peer can do makes a difference.
+    /// Why the connection has ended. `Some` as soon as the outputs are drained and
+    /// the peer can no longer change the result.
     pub fn ended(&self) -> Option<Ended> {
         match self.state {
             State::Disconnecting | State::Ended => self.close.cause,
@@ -212,7 +212,7 @@ impl Connection {
         matches!(self.state, State::Disconnecting | State::Ended)
     }
 
-    /// The connection is over; what is left is to tell the peer.
+    /// The connection has failed; only the peer must still be told.
     ///
     /// rules: ABORT
     pub(super) fn fail(&mut self, cause: Ended) {
@@ -315,7 +315,7 @@ impl Connection {
         Some(Output::Disconnect)
     }
 
-    /// What takes a failed connection down.
+    /// The outputs that end a failed connection.
     pub(super) fn poll_teardown(&mut self) -> Option<Output> {
         match self.close.teardown {
             Teardown::No => None,
@@ -333,9 +333,9 @@ impl Connection {
         }
     }
 
-    /// Whether the peer's part in the close is to be waited for with a limit:
-    /// always for its DREQ, and for everything else when nobody is left on our
-    /// side who could lose patience.
+    /// Whether the wait for the peer's part in the close has a limit: always for
+    /// its DREQ, and for everything else when no caller on our side could give up
+    /// waiting.
     ///
     /// rules: CLOSE
     pub(super) fn wants_peer_close(&self) -> bool {

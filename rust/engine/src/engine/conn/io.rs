@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What goes in and out of a connection, on one screen.
+//! The inputs and outputs of a connection, on one screen.
 
 use crate::engine::{
     error::{PeerError, ShellError},
@@ -15,7 +15,7 @@ use crate::engine::{
     },
 };
 
-/// What the shell offers to a connection.
+/// The resources that the shell offers to a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Size of our receive buffers in bytes, BSDH included.
@@ -33,15 +33,14 @@ pub struct Config {
     /// Advertisements that the peer may have outstanding, at least 1 and at most
     /// [`ADVERTS_MAX`]. With 1 there is no Pipelined mode.
     pub max_adverts: u8,
-    /// The size that the peer can have our receive buffers grow to. With no more
-    /// than `rcv_size` they stay as they are.
+    /// Limit to which the peer can make our receive buffers grow. If it is at most
+    /// `rcv_size`, they keep their size.
     pub rcv_size_max: u16,
-    /// What is done without a copy.
+    /// Zero copy.
     pub zcopy: Zcopy,
 }
 
-/// What a connection does without a copy. All of it also needs a peer that takes
-/// part.
+/// The kinds of zero copy of a connection. Each also needs a peer that takes part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Zcopy {
     /// Offer runs of the send stream by SrcAvail.
@@ -55,8 +54,8 @@ pub struct Zcopy {
     pub read_depth: u8,
     /// RDMA Writes in flight, at least 1 to write.
     pub write_depth: u8,
-    /// The most bytes that one RDMA Write can gather where the stream is not
-    /// registered, at least 1 to write.
+    /// Maximum number of bytes that one RDMA Write can gather if the stream is not
+    /// registered; at least 1 to use Writes.
     pub max_write: u32,
 }
 
@@ -152,18 +151,18 @@ pub struct PeerTraits {
     pub pipelined: bool,
 }
 
-/// An effect that the shell is to carry out.
+/// An effect that the shell must carry out.
 ///
-/// The shell has the bytes of the send stream in a queue. Each leaves it once,
-/// at the front, by `Send`, `Write` or `Taken`; `Dropped` removes what is left of
-/// one run, which has nothing behind it that was queued before.
+/// The shell has the bytes of the send stream in a queue. Each byte leaves it once,
+/// at the front, by `Send`, `Write` or `Taken`. `Dropped` removes the rest of one
+/// run; no byte behind it was queued before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// Post one signalled SEND.
     Send {
         /// What it begins with.
         header: Header,
-        /// Then so many bytes, the next ones of the send stream.
+        /// Number of bytes that follow, the next ones of the send stream.
         payload_len: u32,
         /// Ask the peer's adapter for a solicited event.
         solicited: bool,
@@ -182,16 +181,16 @@ pub enum Output {
         /// How many.
         len: u32,
     },
-    /// What is left of a run, as it was withdrawn, is out of the send stream.
+    /// The rest of a withdrawn run has left the send stream.
     Dropped {
         /// Which run.
         run: RunId,
         /// How many bytes it had left.
         len: u32,
     },
-    /// The peer does not need the registration of a run any more. Once for each
-    /// run, before any of its bytes go as Data. What was posted before this and
-    /// gathers from the run may still be under way.
+    /// The peer no longer needs the registration of a run. Once for each run,
+    /// before any of its bytes go as Data. Earlier requests that gather from the
+    /// run may still be in flight.
     Returned {
         /// Which run.
         run: RunId,
@@ -210,7 +209,7 @@ pub enum Output {
     Disconnect,
 }
 
-/// What a received message means for the application.
+/// The meaning of a received message for the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery {
     /// Its kind.
@@ -234,7 +233,7 @@ pub struct Delivery {
     pub resized: bool,
 }
 
-/// Why a connection is over.
+/// Why a connection has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// Both byte streams were transferred to their ends.
@@ -247,8 +246,7 @@ pub enum Ended {
     Violation(PeerError),
     /// The transport failed.
     LinkFailed,
-    /// The transport was given up: nobody answered for as long as was to be
-    /// waited.
+    /// The transport was given up: nobody answered within the limit.
     Unanswered,
     /// The peer took no part in the close.
     TimedOut,

@@ -17,12 +17,12 @@ use crate::engine::{
     zcopy::{cancel::Cancel, held},
 };
 
-/// What the message means beside what it says.
+/// The validity of a message, apart from its contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
     /// What it says.
     Plain,
-    /// It was sent before its sender knew of something that makes it void.
+    /// It was sent before its sender knew of an event that makes it void.
     Void,
 }
 
@@ -97,7 +97,7 @@ impl Connection {
         Ok(Meaning::Plain)
     }
 
-    /// What belongs to Pipelined mode alone needs more than one advert.
+    /// Messages of Pipelined mode need more than one advert.
     fn check_announced(&self, mid: Mid) -> Result<(), PeerError> {
         //= spec: ADVERT-5
         if self.cfg.max_adverts <= 1 {

@@ -45,19 +45,19 @@ use crate::engine::{
 
 /// One SDP connection, from its Hello to its end.
 ///
-/// A plain object: the shell keeps it under one lock, tells it what happens,
-/// and carries out what it wants. No payload passes through it, only counts.
+/// A plain object: the shell keeps it under one lock, tells it about events, and
+/// carries out its outputs. No payload passes through it, only counts.
 ///
 /// # Kinds of methods
 ///
-/// - `handle_*`: something came from outside, from the connection manager, the
-///   completion queues or a timer. They can be called in any state; what makes
-///   no sense any more does nothing.
+/// - `handle_*`: events from outside: from the connection manager, the completion
+///   queues or a timer. They can be called in any state; an event that no longer
+///   makes sense has no effect.
 /// - `queue`, `push`, `shutdown_send`, `close_receive`, `abort`, `set_*`: what
 ///   the application wants; and without copies `queue_run`, `withdraw`,
 ///   `recall`, `start_read`, `decline`, `offer_sink`, `cancel_sinks`,
 ///   `request_mode`, `ask_*`.
-/// - `on_*`: the shell has done something that the engine counts.
+/// - `on_*`: the shell has done an action that the engine counts.
 /// - [`receives_wanted`](Self::receives_wanted),
 ///   [`poll_output`](Self::poll_output), [`wants`](Self::wants): what the
 ///   engine wants.
@@ -101,10 +101,10 @@ use crate::engine::{
 ///
 /// # End
 ///
-/// [`ended`](Self::ended) says when and why. What was delivered before stays
-/// readable. The outputs give back every run and every offered buffer, after the
-/// end as well; their memory stays as it is until the queue pair is in its error
-/// state and has been drained.
+/// [`ended`](Self::ended) says when and why. Delivered bytes stay readable. The
+/// outputs return every run and every offered buffer, after the end as well; their
+/// memory must not change until the queue pair is in its error state and has been
+/// drained.
 #[derive(Clone, Debug)]
 pub struct Connection {
     cfg: Config,
@@ -141,10 +141,10 @@ pub struct Connection {
     advertises: bool,
     /// How seldom, to a peer that does not read them.
     lending: Habit,
-    /// Somebody is there to read what the peer offers.
+    /// A reader is waiting that could take the peer's offers.
     reading: bool,
-    /// Somebody was there while SrcAvails of ours were outstanding, and nobody has
-    /// been waited for in vain since.
+    /// A reader was waiting while SrcAvails of ours were outstanding, and no wait
+    /// for one has been in vain since.
     duplex: bool,
     /// How often nothing was heard about a cancel.
     unanswered: u8,
@@ -203,13 +203,13 @@ impl Connection {
         u16::try_from(self.gather).map_or(self.max_payload, |len| len.min(self.max_payload))
     }
 
-    /// Holds nothing back of what was queued until now.
+    /// Releases all bytes that were queued until now.
     pub fn push(&mut self) {
         self.stream.push();
     }
 
-    /// What [`Queue::more`] has promised does not come: as the end of a file that
-    /// sendfile() sends.
+    /// The bytes that [`Queue::more`] has announced do not come, for example at the
+    /// end of a file that sendfile() sends.
     pub fn withdraw_more(&mut self) {
         self.stream.withdraw_more();
     }
@@ -233,7 +233,7 @@ impl Connection {
         }
     }
 
-    /// In how many milliseconds `timer` is to run, if it is wanted.
+    /// Milliseconds until `timer` must run, if it is wanted.
     pub fn wants(&self, timer: Timer) -> Option<u32> {
         let wanted = if self.close.has_failed() {
             timer == Timer::PeerClose && self.waits_for_abort()
@@ -336,7 +336,7 @@ impl Connection {
         &self.stats
     }
 
-    /// What holds between any two calls, for tests and simulations.
+    /// The invariants between any two calls, for tests and simulations.
     pub fn is_sound(&self) -> bool {
         self.window.is_sound()
             && self.slots.is_sound()

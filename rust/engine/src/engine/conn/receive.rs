@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a received message changes.
+//! The effects of a received message.
 //!
 //! Everything that can be wrong with it is found before anything changes.
 //!
@@ -72,7 +72,7 @@ impl Connection {
         }
         let mut repr = Repr::parse(&Message::check(head, wire_len)?)?;
         if let Body::Unknown(_) = repr.body {
-            // What is behind its header is not known either.
+            // The bytes behind its header are unknown, too.
             repr.payload_len = 0;
         }
         let payload_len = u16::try_from(repr.payload_len).map_err(|_| PeerError::TooLong)?;
@@ -100,7 +100,7 @@ impl Connection {
         Ok(delivery)
     }
 
-    /// What a message says beside its payload.
+    /// Applies everything in a message but its payload.
     fn obey(&mut self, repr: &Repr, payload_len: u16, delivery: &mut Delivery) {
         match repr.body {
             Body::DisConn => {
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// What is to be counted all the same.
+    /// Counts what a void message still changes.
     fn on_void_message(&mut self, repr: &Repr) {
         match repr.body {
             Body::SinkAvail(advert) => self.on_sink_avail(advert, false),
@@ -211,8 +211,8 @@ impl Connection {
         self.window.on_consumed();
     }
 
-    /// Whether the peer may send no payload until the application reads. Who waits
-    /// for more than is here would wait for ever.
+    /// Whether the peer may send no payload until the program reads. A reader that
+    /// waits for more bytes than are here would wait for ever.
     pub fn is_receive_shut(&self) -> bool {
         self.window.is_shut()
     }
@@ -230,9 +230,8 @@ impl Connection {
         self.window.spares()
     }
 
-    /// How many of the wanted ones there must be for the connection to go on. A shell
-    /// that is short of memory posts no more than that, and wants the rest
-    /// later.
+    /// Number of wanted buffers that the connection needs to go on. A shell that is
+    /// short of memory posts only these, and the rest stays wanted.
     pub fn receives_needed(&self) -> u16 {
         self.receives_wanted().min(self.window.needed())
     }

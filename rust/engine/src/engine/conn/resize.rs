@@ -35,22 +35,22 @@ machine! {
 /// Sizes of both sides, headers included.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resize {
-    /// What the peer may send us now.
+    /// Size that the peer may send us now.
     announced: u16,
-    /// What we post from now on. `announced <= posting`
+    /// Size that we post from now on. `announced <= posting`
     posting: u16,
     /// Buffers of the announced size in front of those, while the two differ.
     smaller: u16,
     /// ChRcvBufAck is owed.
     owed: bool,
-    /// Nothing grows for now, and nobody is told so yet.
+    /// Growth is suspended, and so is the answer to the peer.
     held: bool,
-    /// What was asked for in the meantime.
+    /// Size that the peer requested in the meantime.
     asked: Option<u16>,
     ask: Ask,
     /// The engine has asked by itself, once and for all.
     grown: bool,
-    /// What we ask for, without the header.
+    /// Size that we request, without the header.
     wanted: u32,
     /// The payload that fits when `posted` has gone; 0 for no other than now.
     larger: u16,
@@ -86,7 +86,7 @@ impl Resize {
         self.announced
     }
 
-    /// The size of what is posted from now on.
+    /// The size of buffers posted from now on.
     pub(super) fn posting(&self) -> u16 {
         self.posting
     }
@@ -170,8 +170,8 @@ impl Connection {
         self.on_posting_size();
     }
 
-    /// Holds back what the peer asks of our receive buffers, and its answer, until
-    /// that is allowed: as long as nobody has accepted the connection.
+    /// Delays the growth of our receive buffers that the peer requests, and the
+    /// answer, while `hold` is set: until the connection is accepted.
     pub fn hold_rcv_size(&mut self, hold: bool) {
         self.resize.held = hold;
         if hold {
@@ -184,8 +184,8 @@ impl Connection {
         }
     }
 
-    /// The passive side answers large buffers with large ones, as far as it would let
-    /// its own grow: who begins with them never asks for more.
+    /// The passive side answers large buffers with large ones, up to its own limit:
+    /// a peer that begins with them never asks for more.
     pub(super) fn begin_with(&mut self, size: u16) {
         let posting = size.min(self.cfg.rcv_size_max).max(self.cfg.rcv_size);
         self.resize.posting = posting;
@@ -198,7 +198,7 @@ impl Connection {
         self.resize.announced
     }
 
-    /// The size of what is posted may have changed.
+    /// The size of posted buffers may have changed.
     pub(super) fn on_posting_size(&mut self) {
         let size = self.resize.posting;
         self.window.on_size(self.cfg.rcv_size, size);
@@ -261,14 +261,14 @@ impl Connection {
         Some(self.send_control(Body::ChRcvBuf(wanted)))
     }
 
-    /// Asks the peer for buffers that take what we could send, when there is so
-    /// much of it. Whatever it answers, it is not asked again.
+    /// Asks the peer for buffers that take our largest messages, if many bytes are
+    /// waiting. It is asked once, whatever it answers.
     fn grow(&mut self) {
         let most = self.cfg.max_send_payload;
         let wants = chunk::wants_larger(self.stream.unsent(), self.max_payload, most);
         if wants && !self.resize.grown {
             self.resize.grown = true;
-            // Where the shell has just asked, that will do.
+            // If the shell has just asked, that is enough.
             let _ = self.ask_rcv_size(most.into());
         }
     }

@@ -21,8 +21,8 @@ impl Connection {
         self.held.remote_len()
     }
 
-    /// What the two transports have agreed on: so many Reads of ours at a time, and
-    /// whether the peer reads at all. Before the first message.
+    /// The agreement of the two transports: the number of our Reads in flight, and
+    /// whether the peer reads at all. Called before the first message.
     pub fn limit_reads(&mut self, depth: u8, peer_reads: bool) {
         let zcopy = &mut self.cfg.zcopy;
         zcopy.read_depth = zcopy.read_depth.min(depth);
@@ -31,13 +31,14 @@ impl Connection {
         self.advertises &= peer_reads;
     }
 
-    /// What [`start_read`](Self::start_read) would give, without a limit.
+    /// The result that [`start_read`](Self::start_read) would have, without a
+    /// limit.
     pub fn next_remote(&self) -> Option<Remote> {
         self.held.next_remote()
     }
 
-    /// The next bytes in the peer's memory, `max` at the most. The shell posts
-    /// the RDMA Read now.
+    /// The next bytes in the peer's memory, at most `max`. The shell posts the RDMA
+    /// Read now.
     pub fn start_read(&mut self, max: u32) -> Result<Remote, Refused> {
         if self.close.has_failed() || self.is_over() {
             return Err(Refused::Ended);
@@ -62,21 +63,21 @@ impl Connection {
         self.held.reads()
     }
 
-    /// Asks for the rest of what the peer offers as Data. Reads in flight are
-    /// waited for.
+    /// Requests the rest of the peer's offers as Data. Reads in flight are
+    /// completed first.
     pub fn decline(&mut self) {
         self.held.decline();
     }
 
-    /// Whether somebody is there to read what the peer offers. While nobody is,
-    /// it is declined after a time, or at once when both sides offer and nobody
-    /// was ever seen to read meanwhile.
+    /// Tells whether a reader is waiting. While none is, an offer of the peer is
+    /// declined after a time, or at once if both sides offer and no reader was seen
+    /// meanwhile.
     pub fn set_reading(&mut self, on: bool) {
         self.reading = on;
         self.decline_if_stuck();
     }
 
-    /// The peer has taken back what it offered, and our Reads are waited for.
+    /// The peer has taken its offers back and waits for our Reads.
     pub fn is_cancelled(&self) -> bool {
         self.held.is_cancelled()
     }
@@ -98,7 +99,8 @@ impl Connection {
 
     pub(super) fn on_decline_timeout(&mut self) {
         if !self.held.take_progress() {
-            // Nobody came while we were writing, and nobody may the next time.
+            // No reader came while we were writing, so none is expected the next
+            // time.
             self.duplex &= self.runs.outstanding() == 0;
             self.held.decline();
         }
@@ -185,7 +187,7 @@ impl Connection {
         self.offers.cancel();
     }
 
-    /// What the peer's adverts, and its cancels of them, are answered by.
+    /// The answer to the peer's adverts, and to its cancels of them.
     pub(super) fn poll_advert_answer(&mut self) -> Option<Output> {
         if !self.may_send(self.control_need()) {
             return None;

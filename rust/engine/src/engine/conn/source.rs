@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! As a source without copies: runs, and what the sink says about them.
+//! The source side of zero copy: runs, and the sink's answers about them.
 //!
 //! rules: SRC, READ, SENDSM, SRCCANCEL, SINK, MODE
 
@@ -59,15 +59,15 @@ impl Connection {
         self.advertises = on && self.cfg.zcopy.advertise;
     }
 
-    /// Takes back what is offered. The rest of every run goes as Data.
+    /// Takes all offers back. The rest of every run goes as Data.
     pub fn recall(&mut self) {
         self.restart_patience();
         self.advert_window = pipeline::shrunk();
         self.runs.recall();
     }
 
-    /// Takes a run, and every run behind it, out of the stream. What was offered
-    /// of it is taken back; [`Output::Returned`] tells when that is certain.
+    /// Takes a run, and every run behind it, out of the stream, and takes back
+    /// their offers; [`Output::Returned`] reports when that is complete.
     pub fn withdraw(&mut self, run: RunId) -> Result<(), Refused> {
         self.restart_patience();
         let unsent = self.stream.unsent();
@@ -117,7 +117,7 @@ impl Connection {
         self.modes.auto = on;
     }
 
-    /// What is known of the peer.
+    /// Known properties of the peer.
     pub fn peer(&self) -> PeerTraits {
         PeerTraits {
             max_adverts: self.peer_adverts,
@@ -125,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// RdmaRdCompl that is about what is outstanding.
+    /// RdmaRdCompl about an outstanding advert.
     pub(super) fn on_read_by_peer(&mut self, len: u32) {
         self.stream.on_sent(len);
         self.lending.on_used();
@@ -136,7 +136,7 @@ impl Connection {
         self.stats.read_bytes_sent = self.stats.read_bytes_sent.wrapping_add(len.into());
     }
 
-    /// SendSm that is about what is outstanding.
+    /// SendSm about outstanding adverts.
     pub(super) fn on_send_sm(&mut self) {
         self.advert_window = pipeline::shrunk();
         self.stats.send_sms_received = self.stats.send_sms_received.wrapping_add(1);
@@ -166,8 +166,8 @@ impl Connection {
         let _ = self.targets.on_sink_avail(advert);
     }
 
-    /// What the shell is to know of runs and offers. Comes before everything
-    /// that goes on the wire.
+    /// News for the shell about runs and offers. It comes before all outputs that
+    /// go on the wire.
     pub(super) fn poll_notice(&mut self) -> Option<Output> {
         if let Some(notice) = self.runs.next_notice() {
             return Some(match notice {

@@ -39,7 +39,7 @@ impl Connection {
                 if let Some(place) = self.place().filter(|_| self.is_written(len)) {
                     return self.write(place, len.min(self.cfg.zcopy.max_write).min(self.gather));
                 }
-                // What was written comes before what is sent.
+                // Written bytes come before bytes that are sent.
                 if self.targets.written().is_some() {
                     return self.poll_completion();
                 }
@@ -57,7 +57,7 @@ impl Connection {
         self.targets.place().filter(|_| self.cfg.zcopy.write)
     }
 
-    /// Whether so many plain bytes at the front are written rather than sent.
+    /// Whether `len` plain bytes at the front are written rather than sent.
     fn is_written(&self, len: u32) -> bool {
         //= spec: URGENT-4
         let urgent = self
@@ -68,7 +68,7 @@ impl Connection {
         !urgent && chunk::is_write(len, self.max_payload)
     }
 
-    /// An RDMA Write, with what it takes to complete it later.
+    /// An RDMA Write, recorded so that it can be completed later.
     fn write(&mut self, place: Place, len: u32) -> Option<Output> {
         if self.targets.writes() >= self.cfg.zcopy.write_depth || !self.may_send(Need::Control) {
             return None;
@@ -87,9 +87,8 @@ impl Connection {
         })
     }
 
-    /// RdmaWrCompl for what was written into the oldest buffer, if nothing is to
-    /// be added: it is full, its sink wants it back, or the next bytes go another
-    /// way.
+    /// RdmaWrCompl for the bytes written into the oldest buffer, if no more will be
+    /// added: it is full, its sink wants it back, or the next bytes go another way.
     ///
     /// rules: SINK
     pub(super) fn poll_completion(&mut self) -> Option<Output> {
@@ -140,7 +139,7 @@ impl Connection {
         room.min(self.next_payload())
     }
 
-    /// Whether a SrcAvail may go now, but for credits.
+    /// Whether a SrcAvail may go now, apart from credits.
     ///
     /// rules: ADVERT, CROSS
     fn has_advert_room(&self) -> bool {
@@ -156,7 +155,7 @@ impl Connection {
         own < window
             && all < self.peer_adverts
             && self.targets.is_empty()
-            // The peer tells by our acknowledgement what we knew.
+            // The peer judges by our acknowledgement what we knew.
             && !self.window.is_frozen()
             //= spec: SRC-5
             && self.runs.cancel == Cancel::No

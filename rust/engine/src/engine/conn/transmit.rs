@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is to be sent next, computed when asked for.
+//! The next message to send, computed on request.
 //!
 //! The order of the questions in [`Connection::poll_output`] is the priority.
 

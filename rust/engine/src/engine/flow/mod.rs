@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers: what may be sent, what may arrive. Knows no bytes and no states.
+//! Numbers: messages that may be sent, messages that may arrive. Knows no bytes and
+//! no states.
 
 pub(crate) mod credit;
 pub(crate) mod mode;

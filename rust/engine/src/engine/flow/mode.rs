@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The modes of both directions, and what may change them.
+//! The modes of both directions, and the messages that change them.
 //!
 //! rules: MODE
 
@@ -61,7 +61,7 @@ impl HalfMode {
     }
 }
 
-/// What is to be said about modes.
+/// A message about modes that must be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
     /// As the source of our direction.
@@ -120,7 +120,7 @@ impl Modes {
         }
     }
 
-    /// Whether what a source says about SinkAvails may come.
+    /// Whether a source's answer about SinkAvails is legal.
     pub(crate) fn check_sink_answers(&self, mid: Mid) -> Result<(), PeerError> {
         match self.receive {
             HalfMode::Pipelined => Ok(()),
@@ -168,7 +168,7 @@ impl Modes {
         }
     }
 
-    /// What a message of the peer says about its wish, as a sink.
+    /// Notes the peer's wish, as a sink, from a message.
     pub(crate) fn on_flags(&mut self, mid: Mid, flags: Flags) {
         let as_sink = matches!(
             mid,
@@ -202,7 +202,7 @@ impl Modes {
         Ok(())
     }
 
-    /// What waits to be said.
+    /// The message that waits to be sent.
     pub(crate) fn wish(&self) -> Option<Wish> {
         if self.combine && self.receive == HalfMode::Buffered {
             return Some(Wish::SinkCombined);

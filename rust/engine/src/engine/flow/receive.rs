@@ -46,7 +46,7 @@ pub(crate) enum UpdateDue {
     Now,
 }
 
-/// What arrives, as far as credits are concerned.
+/// A message that arrives, as far as credits are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
     Payload,
@@ -66,14 +66,14 @@ pub(crate) struct Window {
     target: u16,
     /// Payload has come since our last message.
     streaming: bool,
-    /// No more payload will come.
+    /// No more payload will arrive.
     finished: bool,
     /// Posted and not yet used up. `granted <= posted`
     posted: u16,
-    /// Filled with payload which the application has not read.
+    /// Buffers filled with payload that the program has not read.
     held: u16,
-    /// Upper bound of the credits that the peer has: what a message of ours
-    /// granted, less what has arrived since.
+    /// Upper bound of the peer's credits: those that a message of ours granted,
+    /// less those of messages that have arrived since.
     granted: u16,
     /// The credits that it makes of our last message, less what has arrived
     /// since: fewer than `granted` if that said less than one before, as a
@@ -110,8 +110,8 @@ impl Window {
         }
     }
 
-    /// The buffers to be posted from now on are `size` bytes instead of `first`:
-    /// as many fewer hold as much.
+    /// Buffers posted from now on are `size` bytes instead of `first`; there are
+    /// fewer, so that they hold the same total.
     pub(crate) fn on_size(&mut self, first: u16, size: u16) {
         let bytes = u32::from(self.depth).saturating_mul(first.into());
         let count = bytes.checked_div(size.into()).unwrap_or(0);
@@ -135,8 +135,8 @@ impl Window {
         self.frozen.is_some()
     }
 
-    /// What is said to the peer: the last message acknowledged, and the credits
-    /// that it makes of that.
+    /// The grant to the peer: the last message acknowledged, and the credits that
+    /// follow from it.
     fn grant(&self) -> (Mseq, u16) {
         let ack = self.frozen.unwrap_or(self.received);
         let behind = u16::try_from(self.received.since(ack)).unwrap_or(u16::MAX);
@@ -166,14 +166,14 @@ impl Window {
         self.lacking(self.depth)
     }
 
-    /// How many of those the connection cannot go on without: what it would
-    /// want of the smallest depth.
+    /// Number of wanted buffers that the connection needs to go on: those that it
+    /// would want with the smallest depth.
     pub(crate) fn needed(&self) -> u16 {
         self.lacking(self.depth.min(OPEN_LEAST))
     }
 
-    /// How many buffers beside the posted ones are soon wanted again: those
-    /// that are lacking, and as many as a reader may be behind.
+    /// Number of spare buffers that will soon be wanted: the lacking ones, and as
+    /// many as a reader may be behind.
     pub(crate) fn spares(&self) -> u16 {
         self.wanted().saturating_add(self.posted >> 1)
     }
@@ -201,7 +201,7 @@ impl Window {
         self.posted = self.posted.saturating_sub(1);
     }
 
-    /// The message in it is not taken in, as the connection is over.
+    /// Its message is dropped, because the connection has ended.
     pub(crate) fn on_dropped(&mut self) {
         self.granted = self.granted.min(self.posted);
         self.told = self.told.min(self.granted);
@@ -277,8 +277,8 @@ impl Window {
     /// Bufs and MSeqAck for a message that is sent now.
     pub(crate) fn on_sent(&mut self) -> (u16, Mseq) {
         let (ack, grant) = self.grant();
-        // What the peer sent before it sees this message had the credits of the
-        // ones before.
+        // Messages that the peer sends before it sees this one use the credits of
+        // earlier ones.
         self.granted = self.granted.max(grant);
         self.told = grant;
         self.updates_since = 0;

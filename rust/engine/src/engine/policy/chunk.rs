@@ -7,7 +7,7 @@
 pub const FIRST: u32 = 8 << 10;
 
 /// Length of the chunk behind one of `last` bytes (0 for the first), of a write
-/// with `left` bytes, `most` at the most.
+/// with `left` bytes; at most `most`.
 ///
 /// \[SP11, 4\]: chunks grow by the ratio of copy to network bandwidth, so that
 /// each copy is just done when the transfer of the chunk before is, and the
@@ -30,11 +30,10 @@ pub fn is_write(plain: u32, max_payload: u16) -> bool {
     plain > u32::from(max_payload)
 }
 
-/// Whether larger receive buffers are worth a question to the peer: a message
-/// costs both sides about as much as the copy of a few KiB, so a long stream
-/// wants long messages, and a short one is over before the answer comes.
-/// `plain` bytes wait, a message carries `max_payload`, and we could fill one of
-/// `most`.
+/// Whether to ask the peer for larger receive buffers. A message costs both sides
+/// about as much as the copy of a few KiB, so a long stream benefits from long
+/// messages, and a short one ends before the answer comes. `plain` bytes wait, a
+/// message carries `max_payload`, and we could fill one of `most`.
 pub fn wants_larger(plain: u32, max_payload: u16, most: u16) -> bool {
     let worth = u32::from(max_payload).saturating_mul(2);
     most > max_payload.saturating_mul(2) && plain >= worth

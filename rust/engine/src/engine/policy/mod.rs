@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is wise, as opposed to what is legal: plain functions of numbers.
+//! Decisions that the rules leave open: plain functions of numbers.
 //!
 //! No rule of the protocol depends on anything here. A value may be tuned,
 //! simulated or made adaptive without a look at the rest of the engine. Papers:

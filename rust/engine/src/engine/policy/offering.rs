@@ -12,7 +12,7 @@
 /// Most opportunities that are passed by between two offers.
 const PAUSE_MAX: u8 = 64;
 
-/// What became of the offers of late.
+/// The results of recent offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Habit {
     /// Opportunities to pass by before the next offer.

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long to wait for what.
+//! Waiting times.
 
-/// For how long a SrcAvail is held for a reader who is not there. Long enough
-/// for a reader between two calls, short enough that a sender whose peer does
-/// something else is not slowed down much: its bytes then go into buffers, as
-/// TCP's would.
+/// Time that a SrcAvail is held while no reader is waiting. Long enough for a
+/// reader between two calls, short enough not to slow down a sender whose peer does
+/// something else: its bytes then go into buffers, as TCP's would.
 pub const DECLINE_MS: u32 = 20;
 
-/// For how long an advertisement may make no progress. What OFED's source waits
-/// for; a sink like ours has declined long before.
+/// Time that an advertisement may make no progress. OFED's source waits as long; a
+/// sink like ours has declined long before.
 pub const RECALL_MS: u32 = 1_000;
 
 /// How often to look whether a cancel was answered, and whether the peer lacks
@@ -22,21 +21,21 @@ pub const ANSWER_TRIES: u8 = 5;
 
 /// Whether to decline a SrcAvail at once.
 ///
-/// When both sides advertise and nobody reads, each waits for the other, as two
-/// programs do that both write before they read. TCP's buffers would take the
-/// bytes; here they do when one side asks for Data. A program that reads beside
-/// its writing (`duplex`) will read again in a moment: to ask for Data then would
-/// have a whole buffer copied, and [`DECLINE_MS`] bounds the wait.
+/// When both sides advertise and nobody reads, each waits for the other, as with
+/// two programs that both write before they read. TCP's buffers would take the
+/// bytes; here buffers take them when one side asks for Data. A program that reads
+/// beside its writing (`duplex`) will read again in a moment. Asking for Data then
+/// would copy a whole buffer, and [`DECLINE_MS`] bounds the wait.
 pub const fn declines_at_once(reader: bool, own_outstanding: bool, duplex: bool) -> bool {
     !reader && own_outstanding && !duplex
 }
 
-/// How long a credit update waits that answers nothing but updates, behind so many
-/// that have waited. Both windows are shut then, so nothing is waiting for it but a
-/// peer's wish to close or to answer; and the answer will be another one. As with
-/// TCP's probes of a window, twice as long each time, well below the time that a
-/// close may take. Who has accepted the connection (`passive`) waits for longer:
-/// where the updates of both cross, each leaves the other with one credit again.
+/// Time that a credit update waits if it answers only updates, after `waited`
+/// earlier ones. Both windows are shut then, so only a peer's wish to close or to
+/// answer could wait for it, and that answer would be another one. As with TCP's
+/// window probes, the time doubles, and stays well below the time that a close may
+/// take. The side that has accepted the connection (`passive`) waits longer: if the
+/// updates of both sides cross, each leaves the other with one credit again.
 pub const fn update_ms(waited: u8, passive: bool) -> u32 {
     let doublings = if waited < 4 { waited } else { 4 };
     let first = if passive { 1_500 } else { 1_000 };

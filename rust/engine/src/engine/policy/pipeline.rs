@@ -33,17 +33,16 @@ pub const fn wants_pipelined(queued: u8, peer_asks: bool) -> bool {
 }
 
 /// Inline bytes of a SrcAvail in Combined mode, of a run with `left` bytes, in a
-/// message with room for `room`: what the application wishes, or one. Inline
-/// bytes are copied by the sink, and the protocol asks for one at least and not
-/// for all.
+/// message with room for `room`: the program's wish, or one. The sink copies inline
+/// bytes, and the protocol requires one at least, not all.
 pub fn inline_len(wish: u16, left: u32, room: u16) -> u16 {
     let most = u16::try_from(left.saturating_sub(1)).unwrap_or(u16::MAX);
     wish.max(1).min(room).min(most)
 }
 
-/// Whether to tell the source of bytes that were read from an advertisement
-/// which is not read to its end. It helps nobody but a source that loses its
-/// patience, and costs a message.
+/// Number of bytes read from an unfinished advertisement that are worth a report to
+/// its source. Reports only help a source that loses patience, and each costs a
+/// message.
 pub const REPORT_LEAST: u32 = 64 << 10;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! smooths its round trips (RFC 6298, section 2). For programs that ask: nothing
 //! here waits by it.
 
-/// A share of `1 / 8` of what is new, and `1 / 4` for the variation.
+/// A new value counts for `1 / 8`, and for `1 / 4` in the variation.
 const SHIFT: u32 = 3;
 const VARIATION_SHIFT: u32 = 2;
 

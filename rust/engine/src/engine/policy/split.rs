@@ -4,10 +4,10 @@
 
 /// Length of the next run of `left` bytes, when one registration can map `most`.
 ///
-/// \[Z05, 2.4\]: what one registration cannot map is cut into pieces that are
-/// advertised one by one, or together in Pipelined mode. The last piece is not
-/// left so short that it would be copied: what is left for two pieces is cut in
-/// halves. `least`: the threshold below which a piece would be copied.
+/// \[Z05, 2.4\]: a write that one registration cannot map is cut into pieces. They
+/// are advertised one by one, or together in Pipelined mode. The last piece must
+/// not be so short that it would be copied: a rest for two pieces is cut in halves.
+/// `least`: the threshold below which a piece would be copied.
 pub fn next_run(left: u64, most: u32, least: u32) -> u32 {
     let whole = u32::try_from(left).unwrap_or(u32::MAX);
     if whole <= most {

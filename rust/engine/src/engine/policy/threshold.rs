@@ -14,8 +14,8 @@ pub const SOURCE: u32 = 64 << 10;
 /// costs pinning; the bytes have to be fetched either way.
 pub const SINK: u32 = 32 << 10;
 
-/// The least value that a user may set, but for 0, which switches zero copy
-/// off: a page.
+/// The least value that a user may set, except 0, which switches zero copy off: a
+/// page.
 pub const LEAST: u32 = 4 << 10;
 
 /// Whether `len` bytes go without a copy.
@@ -28,9 +28,9 @@ pub const fn is_zcopy(len: u64, threshold: u32) -> bool {
     threshold != 0 && len >= threshold
 }
 
-/// The threshold with so many connections busy on the device: the crossing
-/// point that \[Z05, fig. 7\] measured halves with each doubling, down to an
-/// eighth, as the handshakes of one connection overlap the transfers of others.
+/// The threshold with `busy` connections on the device: the crossing point that
+/// \[Z05, fig. 7\] measured halves with each doubling, down to an eighth, because
+/// the handshakes of one connection overlap the transfers of others.
 pub const fn shared(threshold: u32, busy: u32) -> u32 {
     let shift = match busy {
         0 | 1 => 0,

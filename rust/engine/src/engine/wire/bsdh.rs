@@ -18,7 +18,7 @@ pub const BSDH_LEN: usize = 16;
 pub struct Flags {
     /// The last payload byte is the urgent one.
     pub oob_pres: bool,
-    /// An urgent byte is on its way.
+    /// An urgent byte will follow.
     pub oob_pend: bool,
     /// The sender, as a sink, would like Pipelined mode.
     pub req_pipe: bool,

@@ -89,7 +89,7 @@ impl Header {
         }
     }
 
-    /// What goes on the wire in front of the payload.
+    /// The bytes on the wire in front of the payload.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes
             .get(..usize::from(self.len))

@@ -28,7 +28,7 @@ pub const MINOR: u8 = 2;
 pub const RCV_SIZE_MIN: u32 = 37;
 const _: () = assert!(HEADER_MAX == 36);
 
-/// What the active side says about itself.
+/// The active side's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// Receive buffers that are posted.
@@ -53,7 +53,7 @@ pub struct Hello {
     pub ext_max_adverts: u16,
 }
 
-/// What the passive side says about itself.
+/// The passive side's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HelloAck {
     /// Receive buffers that are posted.

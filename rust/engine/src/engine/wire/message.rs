@@ -11,7 +11,7 @@ use crate::engine::error::PeerError;
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     bsdh: Bsdh,
-    /// What of the message follows the BSDH, as far as it was handed in.
+    /// The bytes behind the BSDH, as far as the caller has passed them.
     rest: &'a [u8],
 }
 

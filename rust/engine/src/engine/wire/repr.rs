@@ -12,7 +12,7 @@ use super::{
 };
 use crate::engine::{error::PeerError, types::Mseq};
 
-/// What a message says beside the base header.
+/// The contents of a message beside the base header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
     /// End of the sender's byte stream.

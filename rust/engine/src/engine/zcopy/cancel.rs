@@ -2,8 +2,8 @@
 
 //! Taking advertisements back: ours, either kind.
 //!
-//! A cancel concerns everything that is outstanding of its kind, so one at a
-//! time is enough, and it is over when nothing is outstanding any more.
+//! A cancel concerns all outstanding adverts of its kind, so one at a time is
+//! enough, and it ends when none is outstanding any more.
 //!
 //! rules: SRCCANCEL, SINKCANCEL
 

@@ -86,7 +86,7 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
         first
     }
 
-    /// Takes out what does not pass; the order of the rest stays.
+    /// Takes out the elements that do not pass; the others keep their order.
     pub(crate) fn retain(&mut self, mut pass: impl FnMut(&T) -> bool) {
         let mut kept = [None; N];
         let mut places = kept.iter_mut();

@@ -139,7 +139,8 @@ impl Held {
         self.declined_at.is_some_and(|at| at.is_after(mseq_ack))
     }
 
-    /// Whether this SrcAvail may come in this mode, with so many inline bytes.
+    /// Whether this SrcAvail is legal in this mode, with this number of inline
+    /// bytes.
     pub(crate) fn check(
         &self,
         mode: Mode,
@@ -215,7 +216,7 @@ impl Held {
         })
     }
 
-    /// Begins a Read of the next bytes, `max` at the most.
+    /// Begins a Read of the next bytes, at most `max`.
     pub(crate) fn start_read(&mut self, max: u32, depth: u8) -> Result<Remote, Refused> {
         let remote = self.next_remote().ok_or(Refused::Nothing)?;
         let len = NonZeroU32::new(remote.len.min(max)).ok_or(Refused::BadRange)?;
@@ -272,7 +273,7 @@ impl Held {
         due.then_some(advert.fetched)
     }
 
-    /// RdmaRdCompl was sent for what [`report`](Self::report) said.
+    /// RdmaRdCompl was sent for the result of [`report`](Self::report).
     pub(crate) fn on_reported(&mut self) {
         if let Some(advert) = self.fifo.first_mut() {
             advert.fetched = 0;
@@ -285,7 +286,7 @@ impl Held {
         }
     }
 
-    /// Whether SendSm is owed now: what was read was reported, and something is
+    /// Whether SendSm is due now: all bytes read were reported, and some bytes are
     /// left.
     pub(crate) fn wants_send_sm(&self) -> bool {
         let leaving = matches!(self.state, Hold::Declining | Hold::Cancelled);
@@ -308,21 +309,21 @@ impl Held {
         }
     }
 
-    /// Whether nothing of what is held was touched.
+    /// Whether no byte of the adverts was read.
     pub(crate) fn is_untouched(&self) -> bool {
         self.fifo
             .iter()
             .all(|advert| advert.in_flight == 0 && advert.fetched == 0)
     }
 
-    /// The source has left Pipelined mode, or the connection is over: what is
-    /// held is forgotten.
+    /// The source has left Pipelined mode, or the connection has ended: drops all
+    /// adverts.
     pub(crate) fn forget(&mut self) {
         self.fifo.clear();
         self.state = Hold::Empty;
     }
 
-    /// Whether something has moved since this was asked last.
+    /// Whether there was progress since the last call.
     pub(crate) fn take_progress(&mut self) -> bool {
         core::mem::take(&mut self.progress)
     }

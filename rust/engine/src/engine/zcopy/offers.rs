@@ -221,7 +221,8 @@ impl Offers {
         self.resolve();
     }
 
-    /// What was not sent, and is shorter than `least`, would come too late.
+    /// Ends offers that were not sent and are shorter than `least`: they would come
+    /// too late.
     pub(crate) fn end_unsent(&mut self, least: u32) {
         for offer in self.fifo.iter_mut() {
             if offer.state == OfferState::Offered && offer.len < least {

@@ -80,8 +80,8 @@ pub enum Why {
     Withdrawn,
     /// It could not be offered; the rest follows as Data.
     NotOffered,
-    /// The connection is over. The peer can read and write until the queue pair
-    /// is in its error state and drained.
+    /// The connection has ended. The peer can read and write until the queue pair is in its
+    /// error state and drained.
     Over,
 }
 
@@ -110,11 +110,11 @@ pub(crate) struct Entry {
     why: Why,
     /// The shell knows that the registration is not needed.
     told: bool,
-    /// The shell knows that what was left has been taken out.
+    /// The shell knows that the rest has been taken out.
     drop_told: bool,
 }
 
-/// Something about a run that the shell is to know.
+/// News about a run for the shell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Notice {
     Taken { run: RunId, len: u32 },
@@ -155,7 +155,7 @@ impl Entry {
         matches!(self.state, RunState::Through | RunState::Dropped)
     }
 
-    /// The shell has to do with it no more.
+    /// The shell no longer needs the run.
     pub(super) fn is_forgotten(&self) -> bool {
         self.is_gone() && self.told && self.untold == 0 && !self.wants_drop_told()
     }
@@ -177,8 +177,8 @@ impl Entry {
         self.on_sent(len);
     }
 
-    /// Whether its SrcAvail would be of no use if the peer asked for Data: nothing
-    /// of it was read, and it is not we who have changed our mind.
+    /// Whether a request of the peer for Data would make its SrcAvail useless: no
+    /// byte of it was read, and the change was not ours.
     pub(super) fn is_idle(&self) -> bool {
         !self.read && self.state.is_outstanding() && self.state != RunState::Withdrawing
     }
@@ -231,7 +231,7 @@ impl Entry {
         }
     }
 
-    /// The connection is over.
+    /// The connection has ended.
     pub(super) fn on_over(&mut self) {
         if !self.told && !self.state.is_returned() {
             self.why = Why::Over;

@@ -16,11 +16,11 @@ use crate::engine::{
     wire::Mid,
 };
 
-/// What stands at the front of the send stream.
+/// The front of the send stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Front {
-    /// So many bytes that are not registered, or whose registration is given
-    /// back; none, if the stream is empty.
+    /// Number of bytes that are not registered, or whose registration was returned;
+    /// 0 if the stream is empty.
     Plain(u32),
     /// So many bytes of a run that was not offered.
     Run(u32),
@@ -150,7 +150,7 @@ impl Runs {
         None
     }
 
-    /// The SrcAvail of the candidate was posted with so many inline bytes.
+    /// The SrcAvail of the candidate was posted with `inline` inline bytes.
     pub(crate) fn on_advertised(&mut self, mseq: Mseq, inline: u32) {
         let queued = self
             .fifo
@@ -166,7 +166,7 @@ impl Runs {
         }
     }
 
-    /// What cannot be offered goes as Data.
+    /// Sends the first run as Data, because it cannot be offered.
     pub(crate) fn copy_front(&mut self) {
         if let Some(entry) = self.fifo.iter_mut().find(|entry| !entry.is_gone()) {
             entry.on_copy();
@@ -189,8 +189,8 @@ impl Runs {
             .find(|entry| entry.state.is_outstanding())
     }
 
-    /// Whether an answer of the sink with this MSeqAck is about what is
-    /// outstanding. False: it is about something that is over.
+    /// Whether an answer of the sink with this MSeqAck is about outstanding
+    /// adverts, not about adverts that have ended.
     ///
     /// rules: READ, SENDSM (stale answers)
     pub(crate) fn is_current(&self, mid: Mid, mseq_ack: Mseq) -> Result<bool, PeerError> {
@@ -238,7 +238,7 @@ impl Runs {
         self.resolve();
     }
 
-    /// Takes all advertisements back; what is left goes as Data.
+    /// Takes all advertisements back; the rest goes as Data.
     pub(crate) fn recall(&mut self) {
         //= spec: SRCCANCEL-1
         for entry in self.fifo.iter_mut() {
@@ -304,7 +304,7 @@ impl Runs {
         }
     }
 
-    /// Whether something has moved since this was asked last.
+    /// Whether there was progress since the last call.
     pub(crate) fn take_progress(&mut self) -> bool {
         core::mem::take(&mut self.progress)
     }
@@ -317,7 +317,7 @@ impl Runs {
             .map(Entry::left)
     }
 
-    /// The connection is over: everything is given back.
+    /// The connection has ended: returns all runs.
     pub(crate) fn on_over(&mut self) {
         for entry in self.fifo.iter_mut() {
             entry.on_over();
@@ -325,7 +325,7 @@ impl Runs {
         self.resolve();
     }
 
-    /// The next thing that the shell is to know.
+    /// The next news for the shell.
     pub(crate) fn next_notice(&mut self) -> Option<Notice> {
         let notice = self.fifo.iter_mut().find_map(Entry::notice);
         self.forget();
@@ -345,7 +345,7 @@ impl Runs {
         self.fifo.retain(|entry| !entry.is_forgotten());
     }
 
-    /// What must hold for a stream with `unsent` bytes.
+    /// The invariant of a stream with `unsent` bytes.
     pub(crate) fn is_sound(&self, unsent: u32) -> bool {
         let cancelled = self.cancel != Cancel::No;
         let lonely = cancelled && self.outstanding() == 0;

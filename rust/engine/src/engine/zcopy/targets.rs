@@ -83,11 +83,11 @@ impl Targets {
         self.fifo.is_empty()
     }
 
-    /// Whether it was sent by a sink that had not heard of a message which
-    /// used it up. To be asked once for each SinkAvail.
+    /// Whether it was sent by a sink that did not know of a message that used it
+    /// up. Called once for each SinkAvail.
     ///
     /// `left`: it was sent before its sink knew that Pipelined mode was left.
-    /// What was sent after that has used up nothing.
+    /// Messages sent after that have used up nothing.
     ///
     /// rules: DISCARD
     pub(crate) fn take_stale(&mut self, advert: SinkAvail, left: bool) -> bool {
@@ -104,7 +104,7 @@ impl Targets {
         stale
     }
 
-    /// Pipelined mode is left, and what is held with it.
+    /// Pipelined mode has been left: drops all offers.
     pub(crate) fn on_mode_left(&mut self) {
         //= spec: DISCARD-5
         self.left_with = self.non_discards;
@@ -166,7 +166,7 @@ impl Targets {
         (target.written > 0).then_some(target.written)
     }
 
-    /// Whether no more may or can be written into the oldest.
+    /// Whether no more bytes may or can be written into the oldest offer.
     pub(crate) fn is_finishing(&self) -> bool {
         self.fifo
             .first()
@@ -197,7 +197,8 @@ impl Targets {
         }
     }
 
-    /// SinkAvailCancel: what was written into is completed, the rest dropped.
+    /// SinkAvailCancel: completes the offer that was written into, and drops the
+    /// rest.
     pub(crate) fn on_cancel(&mut self) {
         let before = self.fifo.len();
         for target in self.fifo.iter_mut() {
@@ -228,7 +229,7 @@ impl Targets {
         self.ack_owed = false;
     }
 
-    /// The stream ends, or the connection is over.
+    /// The stream or the connection has ended.
     pub(crate) fn drop_all(&mut self) {
         self.fifo.clear();
         self.ack_owed = false;
