@@ -60,7 +60,7 @@ impl Sock {
             if shutdown & ffi::SEND_SHUTDOWN != 0 || self.is_writable(view.held) {
                 mask |= OUT | WRNORM;
             } else {
-                // SAFETY: poll(2) has the socket open.
+                // SAFETY: The file is open: who asks is a call on it, poll(2) or setsockopt(2).
                 unsafe { ffi::sdp_note_no_space(self.sk()) };
                 // A completion may have come before the flag was set.
                 if self.is_writable(self.view().held) {
@@ -71,7 +71,7 @@ impl Sock {
                 mask |= PRI;
             }
         }
-        // SAFETY: A plain question about a valid socket.
+        // SAFETY: `sk` is valid, and the question is asked of a single word.
         if self.err() != 0 || unsafe { ffi::sdp_has_notices(self.sk()) } {
             mask |= ERR;
         }
