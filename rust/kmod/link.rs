@@ -339,8 +339,8 @@ impl Link {
         let tenant = lease.as_ref().ok_or(EINVAL)?.tenant();
         let send_depth = usize::from(shape.send_depth);
         // SAFETY: The lease is the caller's until the link has it, behind the queue pair and
-        // the slots; so is `origin`, which `Callbacks` expects. What posts is a link, and
-        // who drops one that has posted drains it before: `undo`, `destroy`.
+        // the slots; so is `origin`, which `Callbacks` expects. Links alone post, and
+        // `undo` and `destroy`, by which a link that has posted ends, drain the queue pair.
         let (qp, headers) = unsafe {
             let qp = Qp::new::<Callbacks>(Domain::of(tenant)?, &capacity, context)?;
             let headers = SlotRing::new(qp.device(), send_depth)?;

@@ -66,7 +66,7 @@ pub(crate) struct Cq {
 
 // SAFETY: `ib` is handed back to ib_core, which locks for itself.
 unsafe impl Send for Cq {}
-// SAFETY: What changes is in the ring's lock, or locked by C: the bell, the task.
+// SAFETY: The ring has a lock; C locks the bell and the task.
 unsafe impl Sync for Cq {}
 
 // SAFETY: The offset is that of the field. `stop` stops the task, when nobody adds completions.

@@ -143,8 +143,8 @@ struct Own {
     _bus: Option<Bus>,
 }
 
-// SAFETY: The pointers are used while the device is registered, and what they lead to locks for
-// itself; the rest does not change, is atomic, or has a lock.
+// SAFETY: The pointers are used while the device is registered, and the objects there lock for
+// themselves; the rest does not change, is atomic, or has a lock.
 unsafe impl Send for Device {}
 // SAFETY: The reason is that of `Send`: nothing here belongs to one thread.
 unsafe impl Sync for Device {}
@@ -402,8 +402,8 @@ impl Device {
         if len == 0 {
             return None;
         }
-        // SAFETY: The bus device is there until `unmake`. Who asks is a copy for a queue pair or
-        // for a region of the device, and all of these are gone by then.
+        // SAFETY: The bus device is there until `unmake`. Copies for its
+        // queue pairs and its regions ask this, and all of these are gone by then.
         let start = unsafe { ffi::rlo_address(self.bus, address, len) };
         (!start.is_null()).then_some(start.cast())
     }

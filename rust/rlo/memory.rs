@@ -137,8 +137,8 @@ impl<'a> End<'a> {
     ) -> Result<Piece<'a>, Refused> {
         if key == DMA_LKEY && self.device.limits.dma_lkey {
             let start = self.device.address(address, want).ok_or(Refused)?;
-            // SAFETY: It is memory; that it is there until the work request that names it is
-            // complete is what the verbs ask of who posts it, and who copies ends before that.
+            // SAFETY: It is memory; the verbs ask its consumer to keep it until the work
+            // request that names it is complete, and no copy goes on after that.
             return Ok(unsafe { Piece::new(start, want, None) });
         }
         let region = self.region(key).ok_or(Refused)?;

@@ -169,8 +169,8 @@ pub(crate) struct Qp {
 
 // SAFETY: `ib` is handed back to ib_core; `execution` is used by who has the turn alone.
 unsafe impl Send for Qp {}
-// SAFETY: What changes is in a lock, atomic, or of who has the turn, which is given and taken
-// under a lock.
+// SAFETY: Every field is constant, atomic or has a lock, but for `execution`, which belongs to the
+// turn, and the turn is given and taken under a lock.
 unsafe impl Sync for Qp {}
 
 // SAFETY: The offset is that of the field. `stop` stops the task, when nobody finds the queue pair.

@@ -143,7 +143,7 @@ pub(crate) struct Srq {
 
 // SAFETY: `ib` is handed back to ib_core, which locks for itself.
 unsafe impl Send for Srq {}
-// SAFETY: What changes is in a lock, or locked by C: the task.
+// SAFETY: `shared` has a lock; C locks the task.
 unsafe impl Sync for Srq {}
 
 // SAFETY: The offset is that of the field. `stop` stops the task, when nobody uses the queue.

@@ -42,8 +42,8 @@ pub(super) const NAME_LEN: usize = 28;
 /// # Invariants
 ///
 /// It is there as long as this: the file of our socket keeps it, which is open while a
-/// system call is under way, and is not closed to the end while `lock_sock` is held. Who
-/// asks for it does so in the one or with the other.
+/// system call is under way, and is not closed to the end while `lock_sock` is held. Every
+/// question for the companion is asked in a system call or with that lock.
 #[derive(Clone, Copy)]
 pub(crate) struct Tcp<'a>(*mut ffi::core::socket, PhantomData<&'a Sock>);
 

@@ -290,7 +290,7 @@ unsafe extern "C" fn getname_cb(
     addr: *mut ffi::core::sockaddr,
     peer: c_int,
 ) -> c_int {
-    // SAFETY: `socket` is alive, and its operations are static, whose ever they are.
+    // SAFETY: `socket` is alive, and its operations are static, ours or TCP's.
     let ops = unsafe { &*core::ptr::read_volatile(&raw const (*socket).ops) };
     if !core::ptr::eq(ops, &OPS.0) {
         // accept() asks the operations of the listener for the name of what it
@@ -505,7 +505,7 @@ unsafe extern "C" fn splice_read_cb(
     }
     let moved = match sock.tcp_after_connect() {
         Some(_) => Err(MOVED),
-        // SAFETY: The file is open; whoever splices has locked the pipe, which has readers.
+        // SAFETY: The file is open; the core has locked the pipe, which has readers.
         None => unsafe { sock.splice(pipe, len, ffi::sdp_is_nonblocking(socket.cast())) },
     };
     if moved == Err(MOVED) {

@@ -150,7 +150,7 @@ impl SockRef {
     ///
     /// The caller owns a reference and gives it up.
     pub(crate) unsafe fn from_owned(sock: NonNull<Sock>) -> Self {
-        // SAFETY: The caller owns the reference, by his promise.
+        // SAFETY: The caller has promised to own the reference.
         Self(unsafe { ARef::from_raw(sock) })
     }
 

@@ -60,7 +60,7 @@ impl Sock {
             if shutdown & ffi::SEND_SHUTDOWN != 0 || self.is_writable(view.held) {
                 mask |= OUT | WRNORM;
             } else {
-                // SAFETY: The file is open: who asks is a call on it, poll(2) or setsockopt(2).
+                // SAFETY: The file is open: poll(2) and setsockopt(2), calls on it, ask this.
                 unsafe { ffi::sdp_note_no_space(self.sk()) };
                 // A completion may have come before the flag was set.
                 if self.is_writable(self.view().held) {

@@ -222,7 +222,7 @@ impl Sock {
     ///
     /// # Safety
     ///
-    /// `msg` is a message to send with, the caller's for the call, who holds `lock_sock`.
+    /// `msg` is a message to send with, ours for the call, and the caller holds `lock_sock`.
     unsafe fn next_fragment(
         &self,
         msg: *mut ffi::core::msghdr,
@@ -243,7 +243,7 @@ impl Sock {
                 return Ok((page, offset, n, true));
             }
         }
-        // SAFETY: The message is the caller's, who holds `lock_sock`, by his promise.
+        // SAFETY: The caller has promised the message, and to hold `lock_sock`.
         let (page, offset, n) = unsafe { self.fill_fragment(msg, want) }?;
         Ok((page, offset, n, false))
     }
@@ -253,16 +253,16 @@ impl Sock {
     ///
     /// # Safety
     ///
-    /// `msg` is a message to send with, the caller's for the call, who holds `lock_sock`.
+    /// `msg` is a message to send with, ours for the call, and the caller holds `lock_sock`.
     unsafe fn fill_fragment(
         &self,
         msg: *mut ffi::core::msghdr,
         want: Wanted,
     ) -> Result<(Page, u32, u32)> {
         let sk = self.sk();
-        // SAFETY: `lock_sock`, which protects the socket's fragment, is held, and the message
-        // is the caller's, by his promise. What is written to is behind all bytes of the page
-        // that anybody else has.
+        // SAFETY: The caller has promised the message, and to hold `lock_sock`, which protects
+        // the socket's fragment. The bytes go behind all those of the page that anybody else
+        // has.
         unsafe {
             let frag = ffi::sdp_sk_frag(sk);
             let small = want.alone && want.len <= PAGE_SIZE;

@@ -214,8 +214,8 @@ impl Sock {
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
         let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
-        // SAFETY: The queue is that of the socket's file. What waits is a call on the open
-        // file, or close() before it gives the file up, so the queue stays. The entry is
+        // SAFETY: The queue is that of the socket's file. Calls on the open file wait, and
+        // close() before it gives the file up, so the queue stays. The entry is
         // taken off before it goes out of scope, as `waiter` is dropped first.
         unsafe { ffi::sdp_wait_begin(self.sk(), entry.get(), exclusive) };
         // INVARIANT: queued just above.

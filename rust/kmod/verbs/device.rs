@@ -41,7 +41,7 @@ use kernel::{
 #[pin_data]
 pub(crate) struct Device {
     ib: NonNull<ffi::ib_device>,
-    /// Asked once, so that whoever has neither a lease nor a region can look at it.
+    /// Asked once, so that callers without a lease or a region can look at it.
     limits: Limits,
     #[pin]
     domains: Mutex<Domains>,
@@ -157,7 +157,7 @@ impl Device {
         )
     }
 
-    /// To compare, or to be looked into by who has a lease or a region.
+    /// To compare, or to be looked into with a lease or a region.
     pub(crate) fn as_ptr(&self) -> *mut ffi::ib_device {
         self.ib.as_ptr()
     }

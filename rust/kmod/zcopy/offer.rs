@@ -55,7 +55,7 @@ impl Sock {
         timeo: &mut isize,
     ) -> Result<usize> {
         let least = self.sink_threshold();
-        // SAFETY: The message is the caller's, by his promise.
+        // SAFETY: The caller has promised the message.
         let (addr, len) = unsafe { segment(msg) };
         let len = len.min(room);
         if !threshold::is_zcopy(len as u64, least) || self.is_shut() {

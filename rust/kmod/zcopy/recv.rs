@@ -111,13 +111,13 @@ impl Sock {
     ) -> Result<usize> {
         if self.look(|inner| inner.remote_len()) == 0 {
             if wish.blocking && wish.plain && wish.hungry {
-                // SAFETY: The message is the caller's, with this room, by his promise; he can wait.
+                // SAFETY: The caller has promised the message, this room in it, and time to wait.
                 return unsafe { self.receive_offered(call, msg, wish.room, timeo) };
             }
             return Ok(0);
         }
         if wish.blocking && wish.plain {
-            // SAFETY: The message is the caller's, by his promise.
+            // SAFETY: The caller has promised the message.
             let n = unsafe { self.receive_uncopied(call, msg, wish.room) }?;
             if n > 0 {
                 return Ok(n);
@@ -145,7 +145,7 @@ impl Sock {
         msg: *mut ffi::core::msghdr,
         room: usize,
     ) -> Result<usize> {
-        // SAFETY: The message is the caller's, by his promise.
+        // SAFETY: The caller has promised the message.
         let (addr, len) = unsafe { segment(msg) };
         let len = len.min(room);
         let direct = self.sink_threshold() > 0;

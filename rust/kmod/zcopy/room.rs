@@ -67,7 +67,7 @@ impl Sock {
             inner.wake().readable = true;
         });
         let n = end?;
-        // SAFETY: The message is the caller's, and its segment has these bytes, by his promise.
+        // SAFETY: The caller has promised the message, and that its segment has these bytes.
         unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
         Ok(n)
     }

@@ -64,7 +64,7 @@ use kernel::{
 /// `msg` is the caller's message.
 pub(super) unsafe fn segment(msg: *mut ffi::core::msghdr) -> (usize, usize) {
     let mut addr = 0;
-    // SAFETY: The message is the caller's, by his promise.
+    // SAFETY: The caller has promised the message.
     let len = unsafe {
         let iter = &raw const (*msg).msg_iter;
         ffi::sdp_iter_user_segment(iter.cast(), &mut addr)
@@ -88,7 +88,7 @@ impl Sock {
         timeo: &mut isize,
         copied: &mut usize,
     ) -> Result<bool> {
-        // SAFETY: The message is the caller's, by his promise.
+        // SAFETY: The caller has promised the message.
         let (_, len) = unsafe { segment(msg) };
         if !threshold::is_zcopy(len as u64, least) {
             return Ok(false);
@@ -105,7 +105,7 @@ impl Sock {
             return Ok(false);
         }
         let mut sent = 0usize;
-        // SAFETY: The message is the caller's, who has time to wait, by his promise.
+        // SAFETY: The caller has promised the message, and time to wait.
         let end = unsafe { self.offer_all(call, msg, least, timeo, &mut sent) };
         let dropped = self.drive(|inner| {
             inner.turns.sending = false;
@@ -136,11 +136,11 @@ impl Sock {
     ) -> Result {
         let mut refused = false;
         let end = loop {
-            // SAFETY: The message is the caller's, by his promise.
+            // SAFETY: The caller has promised the message.
             let (_, left) = unsafe { segment(msg) };
             let more = !refused && threshold::is_zcopy(left as u64, least);
             if more && self.look(|inner| inner.can_offer()) {
-                // SAFETY: The message is the caller's, who waits for the end of the offer.
+                // SAFETY: The caller has promised the message; the wait below is for the offer's end.
                 match unsafe { self.offer(msg, least, None) } {
                     Ok(n) => *sent = sent.saturating_add(n),
                     Err(_) => refused = true,
@@ -186,7 +186,7 @@ impl Sock {
         least: u32,
         asked: &Notice,
     ) -> usize {
-        // SAFETY: The message is the caller's, by his promise.
+        // SAFETY: The caller has promised the message.
         let (_, len) = unsafe { segment(msg) };
         if !threshold::is_zcopy(len as u64, least) || !self.look(|inner| inner.can_lend()) {
             return 0;
@@ -222,7 +222,7 @@ impl Sock {
         least: u32,
         asked: Option<&Notice>,
     ) -> Result<usize> {
-        // SAFETY: The message is the caller's, by his promise.
+        // SAFETY: The caller has promised the message.
         let (addr, len) = unsafe { segment(msg) };
         let (tenant, owner) = self.look(|inner| inner.tenant()).ok_or(EPIPE)?;
         let most = region::reach(addr, tenant.device().region_pages());
