@@ -48,7 +48,7 @@ impl Charge {
     ///
     /// `sk` is a valid socket.
     pub(crate) unsafe fn new(sk: *const ffi::sock, pages: u32, need: Need) -> Result<Self> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `sk` is a valid socket, by the caller's promise.
         let counted = unsafe { ffi::sdp_memory_charge(sk, pages, need == Need::Least) };
         to_result(counted.min(0))?;
         // INVARIANT: just counted.
@@ -101,7 +101,7 @@ impl Sock {
 
     /// Whether connections get only the memory that they need to go on.
     pub(crate) fn is_memory_out(&self) -> bool {
-        // SAFETY: As above.
+        // SAFETY: A socket of ours.
         unsafe { ffi::sdp_memory_is_out(self.sk()) }
     }
 }

@@ -131,7 +131,7 @@ impl Addr {
     /// `net` is alive.
     pub(crate) unsafe fn is_local(&self, net: *mut ffi::net, device: c_int) -> bool {
         match self.ip {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `net` is alive, by the caller's promise.
             Ip::V4(a) => unsafe { ffi::sdp_addr_is_local4(net, u32::from_ne_bytes(a), device) },
             Ip::V6(a) => {
                 let mut in6: ffi::in6_addr = pin_init::zeroed();
@@ -140,7 +140,7 @@ impl Addr {
                     0 => device,
                     scope => scope as c_int,
                 };
-                // SAFETY: By the caller's promise; `in6` is ours.
+                // SAFETY: `net` is alive, by the caller's promise; `in6` is ours.
                 unsafe { ffi::sdp_addr_is_local6(net, &in6, device) }
             }
         }
@@ -158,7 +158,8 @@ impl Addr {
         }
         let mut raw = [0u8; 28];
         let n = len.min(raw.len());
-        // SAFETY: `n` bytes are readable and fit.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise; `n` is no more, nor more than
+        // `raw` has.
         unsafe { core::ptr::copy_nonoverlapping(addr, raw.as_mut_ptr(), n) };
         let family = u32::from(u16::from_ne_bytes([raw[0], raw[1]]));
         let port = u16::from_be_bytes([raw[2], raw[3]]);
@@ -206,7 +207,7 @@ impl Addr {
     ///
     /// `addr` points to `len` bytes; `name`, to a name with a family, is the caller's.
     pub(crate) unsafe fn name_for_tcp(name: *mut u8, addr: *const u8, len: usize) {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise.
         if let Ok(Parsed::Addr(_, family)) = unsafe { Self::parse(addr, len) } {
             let number = match family {
                 Family::V4 => ffi::AF_INET,

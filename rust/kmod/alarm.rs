@@ -68,9 +68,9 @@ pub(crate) struct Alarms {
     switched: Opaque<ffi::core::delayed_work>,
 }
 
-// SAFETY: Work items are made for concurrent use.
+// SAFETY: A work item belongs to no thread.
 unsafe impl Send for Alarms {}
-// SAFETY: As above.
+// SAFETY: The workqueue changes work items by atomic bits and with locks of its own.
 unsafe impl Sync for Alarms {}
 
 fn work(func: ffi::core::work_func_t) -> impl PinInit<Opaque<ffi::core::delayed_work>> {
@@ -112,8 +112,8 @@ impl Sock {
     /// Sets `alarm` to go off after `msecs`, replacing an earlier setting.
     pub(crate) fn set_alarm(&self, alarm: Alarm, msecs: u32) {
         let holder = SockRef::of(self).into_owned();
-        // SAFETY: The queue lives as long as the module, the work as long as
-        // the socket.
+        // SAFETY: The queue lives as long as the module; the work is initialised, and lives as
+        // long as the socket, of which it has a reference while it is pending.
         let was_pending = unsafe {
             ffi::sdp_mod_delayed_work(queue(), self.alarms().work(alarm), msecs as usize)
         };
@@ -125,7 +125,7 @@ impl Sock {
 
     /// Cancels `alarm`, if it has not gone off.
     pub(crate) fn clear_alarm(&self, alarm: Alarm) {
-        // SAFETY: As above.
+        // SAFETY: The work is initialised, and lives as long as the socket.
         let was_pending = unsafe { ffi::sdp_cancel_delayed_work(self.alarms().work(alarm)) };
         if was_pending {
             // SAFETY: It is the reference of the work, which will not run.
@@ -138,11 +138,12 @@ impl Sock {
 ///
 /// # Safety
 ///
-/// `work` is the work of alarm `field` that just started to run.
+/// `work` is the work of the alarm at the offset `field` of [`Alarms`], and has just started
+/// to run.
 unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
     let offset =
         sock::alarms_offset() + field + core::mem::offset_of!(ffi::core::delayed_work, work);
-    // SAFETY: The item is inside of a socket at this offset.
+    // SAFETY: The item is inside of a socket at this offset, by the caller's promise.
     let sock = unsafe { work.byte_sub(offset) }.cast::<Sock>();
     // SAFETY: Never null; `set_alarm` left a reference for us.
     unsafe { SockRef::from_owned(NonNull::new_unchecked(sock)) }
@@ -152,7 +153,7 @@ unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn engine_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, engine)) }.alarm_engine();
 }
 
@@ -160,7 +161,7 @@ unsafe extern "C" fn engine_cb(work: *mut ffi::core::work_struct) {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn keepalive_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, keepalive)) }.alarm_keepalive();
 }
 
@@ -168,7 +169,7 @@ unsafe extern "C" fn keepalive_cb(work: *mut ffi::core::work_struct) {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn kept_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, kept)) }.alarm_kept();
 }
 
@@ -176,7 +177,7 @@ unsafe extern "C" fn kept_cb(work: *mut ffi::core::work_struct) {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn notify_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, notify)) }.alarm_notify();
 }
 
@@ -184,7 +185,7 @@ unsafe extern "C" fn notify_cb(work: *mut ffi::core::work_struct) {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn parting_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, parting)) }.alarm_parting();
 }
 
@@ -192,7 +193,7 @@ unsafe extern "C" fn parting_cb(work: *mut ffi::core::work_struct) {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn patience_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, patience)) }.alarm_patience();
 }
 
@@ -200,7 +201,7 @@ unsafe extern "C" fn patience_cb(work: *mut ffi::core::work_struct) {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, reap)) }.alarm_reap();
 }
 
@@ -208,7 +209,7 @@ unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn refill_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, refill)) }.alarm_refill();
 }
 
@@ -216,7 +217,7 @@ unsafe extern "C" fn refill_cb(work: *mut ffi::core::work_struct) {
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn switched_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: Set up by `Alarms::new`.
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, switched)) }.alarm_switched();
 }
 

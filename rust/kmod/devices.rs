@@ -44,10 +44,13 @@ struct Listen {
 unsafe impl Send for Listen {}
 
 impl Listen {
-    fn new(device: &Device, port: u16) -> Result<Self> {
+    /// # Safety
+    ///
+    /// The device is in the registry, or being added to it, and drops what listens on it
+    /// before its removal is over.
+    unsafe fn new(device: &Device, port: u16) -> Result<Self> {
         let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
-        // SAFETY: The device is registered: it is in the registry or being
-        // added. The handler has the right type.
+        // SAFETY: The device is registered, by the caller's promise.
         let id = unsafe {
             ffi::ib_cm_insert_listen(device.as_ptr(), Some(cm::request_cb), service.to_be())
         };
@@ -58,7 +61,8 @@ impl Listen {
 
 impl Drop for Listen {
     fn drop(&mut self) {
-        // SAFETY: Made by `new`, destroyed once.
+        // SAFETY: Made by `new`, destroyed once, and before the device is gone, as is promised
+        // to `new`. Waits for handlers.
         unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };
     }
 }
@@ -107,7 +111,8 @@ impl Service {
         // lock held here.
         let mut failed = None;
         for entry in registry.entries.iter_mut() {
-            let listen = Listen::new(&entry.device, port)
+            // SAFETY: The device is in the registry, with whose entry this goes.
+            let listen = unsafe { Listen::new(&entry.device, port) }
                 .and_then(|listen| Ok(entry.listens.push(listen, GFP_KERNEL)?));
             if let Err(e) = listen {
                 failed = Some(e);
@@ -160,7 +165,8 @@ pub(crate) unsafe fn local_address(
     let registry = REGISTRY.lock();
     let mut address: ffi::__kernel_sockaddr_storage = pin_init::zeroed();
     for entry in registry.entries.iter() {
-        // SAFETY: Registered devices are valid, `net` by the caller's promise.
+        // SAFETY: A device is valid while it is in the registry, which is locked; `net` is
+        // alive, by the caller's promise.
         let found = unsafe {
             ffi::sdp_device_local_address(
                 entry.device.as_ptr(),
@@ -198,17 +204,17 @@ fn forget(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
     kernel::error::from_result(|| {
-        // SAFETY: ib_core passes a valid device, as for all that follows.
+        // SAFETY: ib_core passes a registered device.
         if !unsafe { ffi::sdp_ib_device_speaks_ib_cm(ib) } {
             return Err(EOPNOTSUPP);
         }
-        // SAFETY: As above; attributes do not change while the device is registered.
+        // SAFETY: ib_core passes a registered device, whose attributes do not change.
         let (sges, requests) = unsafe { ((*ib).attrs.max_send_sge, (*ib).attrs.max_qp_wr) };
         if sges < LEAST_SGES || requests < LEAST_WORK_REQUESTS {
             pr_warn!("a device can gather or queue too little and is not used\n");
             return Err(EOPNOTSUPP);
         }
-        // SAFETY: As above.
+        // SAFETY: `ib_client.add` is called with it.
         let device = unsafe { Device::new(NonNull::new(ib).ok_or(EINVAL)?) }?;
         let mut listens = KVec::new();
         let mut registry = REGISTRY.lock();
@@ -217,7 +223,10 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         let added = (|| {
             known?;
             for (port, _) in registry.services.iter() {
-                listens.push(Listen::new(&device, *port)?, GFP_KERNEL)?;
+                // SAFETY: The device is being added; this gets into its entry, or is dropped
+                // below.
+                let listen = unsafe { Listen::new(&device, *port) }?;
+                listens.push(listen, GFP_KERNEL)?;
             }
             registry.entries.reserve(1, GFP_KERNEL)?;
             Ok(())

@@ -391,8 +391,8 @@ impl Inner {
         } else {
             stats.data_msgs_received.inc();
             sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len.into());
-            // Room was reserved.
-            let _ = self.recv.push(
+            // Room was reserved, and the engine has seen that the message has these bytes.
+            let queued = self.recv.push(
                 Segment {
                     buffer,
                     offset: delivery.payload_offset.into(),
@@ -401,6 +401,10 @@ impl Inner {
                 },
                 delivery.urgent_byte,
             );
+            if let (Err(_), Some(engine)) = (queued, self.engine.as_mut()) {
+                // Rather no connection than one that has lost bytes.
+                engine.handle_link_failed();
+            }
             self.wake.readable = true;
         }
         if delivery.remote > 0 {

@@ -341,9 +341,15 @@ impl Link {
         };
         let context = core::ptr::from_ref(&*origin).cast_mut().cast();
         let tenant = lease.as_ref().ok_or(EINVAL)?.tenant();
-        let qp = Qp::new::<Callbacks>(Domain::of(tenant)?, &capacity, context)?;
         let send_depth = usize::from(shape.send_depth);
-        let headers = SlotRing::new(device, send_depth)?;
+        // SAFETY: The lease is the caller's until the link has it, behind the queue pair and
+        // the slots; so is `origin`, which `Callbacks` expects. Links alone post, and
+        // `undo` and `destroy`, by which a link that has posted ends, drain the queue pair.
+        let (qp, headers) = unsafe {
+            let qp = Qp::new::<Callbacks>(Domain::of(tenant)?, &capacity, context)?;
+            let headers = SlotRing::new(qp.device(), send_depth)?;
+            (qp, headers)
+        };
         let lease = lease.take().ok_or(EINVAL)?;
         Ok(KBox::write(
             place,
@@ -401,7 +407,7 @@ impl Link {
     /// Moves the queue pair as the connection manager wants it.
     pub(crate) fn modify(&self, state: ffi::ib_qp_state, reply: Option<&Reply>) -> Result {
         let cm = self.cm.as_ref().ok_or(EINVAL)?;
-        // SAFETY: The identifier is ours and valid.
+        // SAFETY: The identifier is valid as long as `cm`, and that of this link.
         unsafe {
             self.qp
                 .modify_by_cm(cm.as_ptr(), state, self.reads(), reply)
@@ -411,7 +417,8 @@ impl Link {
     /// Moves the queue pair of a connection that was asked for to INIT.
     pub(crate) fn initialise(&self) -> Result {
         let cm = self.cm.as_ref().ok_or(EINVAL)?;
-        // SAFETY: The identifier is ours and valid, and came with a request.
+        // SAFETY: The identifier is valid as long as `cm`, and came with a request; of
+        // another one ib_cm would know nothing, and say so.
         unsafe { self.qp.initialise_by_cm(cm.as_ptr()) }
     }
 
@@ -441,7 +448,8 @@ impl Link {
     }
 
     fn new_buffer(&self, size: usize, need: Need) -> Result<RxBuffer> {
-        // SAFETY: The socket is referenced by the origin.
+        // SAFETY: The socket is referenced by the origin. A buffer is dropped with the link,
+        // before its lease, or loses its mapping when the link goes: `RecvQueue::unmap`.
         unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size, need) }
     }
 
@@ -544,11 +552,11 @@ impl Link {
             };
             mapping.sync_for_device(0, size.into());
             let addr = mapping.addr();
-            if self
-                .qp
-                .post_receive::<Callbacks>(addr, size.into())
-                .is_err()
-            {
+            // SAFETY: `size` bytes are mapped there. The buffer goes into `posted`, which
+            // has room and gives it back when the receive has completed, and is dropped
+            // behind the queue pair.
+            let posted = unsafe { self.qp.post_receive::<Callbacks>(addr, size.into()) };
+            if posted.is_err() {
                 self.recycle(buffer);
                 break;
             }
@@ -600,7 +608,9 @@ impl Link {
                 since: Instant::now(),
             });
         }
-        self.qp.post_send::<Callbacks>(pieces.as_mut(), solicited)?;
+        // SAFETY: The header lies in `headers`, in a slot that is not written to before this
+        // has completed, and the payload where `gather` says.
+        unsafe { self.qp.post_send::<Callbacks>(pieces.as_mut(), solicited) }?;
         // Room was reserved.
         self.slots.push(
             Slot::Message(Load {
@@ -620,8 +630,11 @@ impl Link {
         self.slots.reserve(GFP_KERNEL)?;
         let mut pieces = Pieces::new();
         let pinned = self.gather(queue, len, &mut pieces)?;
-        self.qp
-            .post_write::<Callbacks>(pieces.as_mut(), to.r_key, to.va)?;
+        // SAFETY: The payload stays where `gather` says until this has completed.
+        unsafe {
+            self.qp
+                .post_write::<Callbacks>(pieces.as_mut(), to.r_key, to.va)
+        }?;
         // Room was reserved.
         self.slots.push(
             Slot::Write(Load {
@@ -634,8 +647,12 @@ impl Link {
         )
     }
 
-    /// Adds the next `len` bytes of `queue` to `pieces`. Returns whether they are in a
-    /// program's memory; either all of them are, or none.
+    /// Has `pieces` gather the next `len` bytes of `queue`. Returns whether they
+    /// lie in a program's memory, which is all or none of them.
+    ///
+    /// They stay mapped until the request has completed: those of a program in a run of
+    /// `source`, which is not over before that, others in `flying`. Both are dropped behind
+    /// the queue pair.
     fn gather(&mut self, queue: &mut SendQueue, len: u32, pieces: &mut Pieces) -> Result<bool> {
         if len > 0 && queue.is_pinned() {
             let (lkey, addr) = self.source.place().ok_or(EINVAL)?;
@@ -649,13 +666,17 @@ impl Link {
         while left > 0 {
             let frag = queue.take(left).ok_or(EINVAL)?;
             left = left.saturating_sub(frag.len);
-            let mapping = Mapping::new(
-                self.qp.device(),
-                &frag.page,
-                frag.offset as usize,
-                frag.len as usize,
-                Direction::ToDevice,
-            )?;
+            // SAFETY: The page is kept with the mapping and behind it; the link has the
+            // lease, and drops it behind `flying`.
+            let mapping = unsafe {
+                Mapping::new(
+                    self.qp.device(),
+                    &frag.page,
+                    frag.offset as usize,
+                    frag.len as usize,
+                    Direction::ToDevice,
+                )
+            }?;
             pieces.push(mapping.addr(), frag.len, lkey)?;
             pieces.frags = pieces.frags.saturating_add(1);
             self.flying.push(
@@ -709,8 +730,14 @@ impl Link {
             self.note_chore(Slot::Register);
         }
         self.slots.reserve(GFP_KERNEL)?;
-        self.qp
-            .post_register::<Callbacks>(pooled.mr().ok_or(EINVAL)?, access)?;
+        // SAFETY: A region has its pages pinned and mapped for such access, and ends what
+        // was posted for it, with its memory region, before it gives them up. The caller
+        // keeps it in `source` or `sink` until its requests have completed, also where this
+        // fails; these are dropped behind the queue pair.
+        unsafe {
+            self.qp
+                .post_register::<Callbacks>(pooled.mr().ok_or(EINVAL)?, access)
+        }?;
         self.note_chore(Slot::Register);
         region.set_registered(self.chores_begun);
         Ok(())
@@ -745,7 +772,9 @@ impl Link {
             length: remote.len,
             lkey: region.key(),
         };
-        self.post_read(into, remote, Target::Program)?;
+        // SAFETY: The region is registered for our own requests to write to, and stays in
+        // `sink` until all Reads have completed.
+        unsafe { self.post_read(into, remote, Target::Program) }?;
         self.sink.started = self.sink.started.saturating_add(remote.len);
         Ok(())
     }
@@ -757,14 +786,27 @@ impl Link {
             length: remote.len,
             lkey: self.qp.domain().local_dma_lkey(),
         };
-        self.post_read(into, remote, Target::Kernel(buffer))
+        if buffer.size() < remote.len as usize {
+            return Err(EMSGSIZE);
+        }
+        // SAFETY: So many bytes are mapped there, and the buffer goes into `sink` with the
+        // Read.
+        unsafe { self.post_read(into, remote, Target::Kernel(buffer)) }
     }
 
-    fn post_read(&mut self, into: ffi::ib_sge, remote: &Remote, target: Target) -> Result {
+    /// # Safety
+    ///
+    /// `into` is mapped for the device to write `remote.len` bytes to, and is kept by
+    /// `target`, or by `sink` already, until the Read has completed.
+    unsafe fn post_read(&mut self, into: ffi::ib_sge, remote: &Remote, target: Target) -> Result {
         self.slots.reserve(GFP_KERNEL)?;
         self.sink.reserve()?;
-        self.qp
-            .post_read::<Callbacks>(into, remote.r_key, remote.va)?;
+        // SAFETY: The memory stays as the caller promises: `sink` has room for the target, and
+        // is dropped behind the queue pair.
+        unsafe {
+            self.qp
+                .post_read::<Callbacks>(into, remote.r_key, remote.va)
+        }?;
         let prove = self.qp.device().cuts_reads_short();
         let slot = if prove {
             Slot::UnprovenRead
@@ -794,8 +836,12 @@ impl Link {
             lkey: into.lkey,
         };
         self.slots.reserve(GFP_KERNEL)?;
-        self.qp
-            .post_read::<Callbacks>(into, remote.r_key, remote.va.wrapping_add(before))?;
+        // SAFETY: The byte is one of the Read before, whose memory stays until this one has
+        // completed, too: `sink` loses the target with the second completion.
+        unsafe {
+            self.qp
+                .post_read::<Callbacks>(into, remote.r_key, remote.va.wrapping_add(before))
+        }?;
         self.slots.push(Slot::Read, GFP_KERNEL)
     }
 
@@ -937,7 +983,7 @@ impl Completions for Callbacks {
 
     unsafe fn sent(context: *mut c_void, done: Done) {
         let _noio = NoIo::new();
-        // SAFETY: As above.
+        // SAFETY: The context is the origin of a link that still exists.
         let origin: &Origin = unsafe { &*context.cast() };
         origin.sock.drive(|inner| {
             if inner.is_current(origin.generation) {
@@ -947,7 +993,7 @@ impl Completions for Callbacks {
     }
 
     unsafe fn communicated(context: *mut c_void) {
-        // SAFETY: As above.
+        // SAFETY: The context is the origin of a link that still exists.
         let origin: &Origin = unsafe { &*context.cast() };
         // A driver may call this with its locks held.
         origin.sock.set_alarm(Alarm::Notify, 0);

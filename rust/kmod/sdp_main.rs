@@ -48,6 +48,7 @@ module! {
 struct Sdp {
     _protocol: sock::protocol::Registration,
     _family: sock::family::Registration,
+    _shells: sock::protocol::Shells,
     _devices: devices::Registration,
     _kept: verbs::kept::List,
     _net: net::Registration,
@@ -69,11 +70,15 @@ impl kernel::Module for Sdp {
         let queue = alarm::Workqueue::new()?;
         let net = net::Registration::new()?;
         let devices = devices::Registration::new()?;
+        let shells = sock::protocol::Shells::new()?;
+        // The two doors for programs come last. Another module may have the number of the
+        // first one; the second one always opens. So nothing is undone under a socket.
         let family = sock::family::Registration::new()?;
         let protocol = sock::protocol::Registration::new()?;
         Ok(Self {
             _protocol: protocol,
             _family: family,
+            _shells: shells,
             _devices: devices,
             _kept: kept,
             _net: net,

@@ -37,7 +37,7 @@ pub(crate) struct Copied {
 pub(crate) fn copy(from: (End<'_>, u64), to: (End<'_>, u64), len: usize) -> Result<Copied, Fault> {
     let mut runs = [ffi::rlo_run::default(); RUNS];
     // Regions stay in use until no descriptor is under way.
-    let mut pieces: [Option<(Piece, Piece)>; RUNS] = [const { None }; RUNS];
+    let mut pieces: [Option<(Piece<'_>, Piece<'_>)>; RUNS] = [const { None }; RUNS];
     let mut count = 0;
     let mut bytes = 0;
     let mut fault = None;
@@ -72,17 +72,17 @@ pub(crate) fn copy(from: (End<'_>, u64), to: (End<'_>, u64), len: usize) -> Resu
 }
 
 /// What is in one run at both ends.
-fn pair(
-    (from, from_offset): (End<'_>, u64),
-    (to, to_offset): (End<'_>, u64),
+fn pair<'a>(
+    (from, from_offset): (End<'a>, u64),
+    (to, to_offset): (End<'a>, u64),
     done: usize,
     rest: usize,
-) -> Result<(Piece, Piece), Fault> {
+) -> Result<(Piece<'a>, Piece<'a>), Fault> {
     let source = from
         .piece(from_offset + done as u64, rest)
         .map_err(|_| Fault::Source)?;
     let target = to
-        .piece(to_offset + done as u64, source.len)
+        .room(to_offset + done as u64, source.len)
         .map_err(|_| Fault::Destination)?;
     Ok((source, target))
 }

@@ -66,10 +66,10 @@ pub(crate) struct Cq {
 
 // SAFETY: `ib` is handed back to ib_core, which locks for itself.
 unsafe impl Send for Cq {}
-// SAFETY: As above.
+// SAFETY: The ring has a lock; C locks the bell and the task.
 unsafe impl Sync for Cq {}
 
-// SAFETY: The offset is that of the field.
+// SAFETY: The offset is that of the field. `stop` stops the task, when nobody adds completions.
 unsafe impl Run for Cq {
     const TASK_OFFSET: usize = offset_of!(Cq, task);
 

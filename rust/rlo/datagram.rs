@@ -56,7 +56,7 @@ pub(crate) struct Ah {
 
 // SAFETY: The only pointer in `attr` is not there.
 unsafe impl Send for Ah {}
-// SAFETY: As above, and nothing in it changes.
+// SAFETY: Nothing in it changes, and the only pointer in `attr` is not there.
 unsafe impl Sync for Ah {}
 
 /// Sends a datagram; the status it completes with. One that gets lost was sent.
@@ -127,8 +127,11 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
             let Some(room) = payload.get_mut(done..done + piece.len) else {
                 return false;
             };
-            // SAFETY: By the invariant of `Piece`, and `room` is as long.
-            unsafe { core::ptr::copy(piece.start, room.as_mut_ptr(), piece.len) };
+            // SAFETY: It is memory for so long, by the invariant of `Piece`, and `room` is as
+            // long. By C, as in `memory::copy`.
+            unsafe {
+                ffi::rlo_copy_run(room.as_mut_ptr().cast(), piece.start.cast(), piece.len);
+            }
             done += piece.len;
         }
         true
@@ -237,7 +240,7 @@ fn deliver(device: &Arc<Device>, number: u32, head: &ffi::rlo_frame, payload: &[
             ..to
         };
         let mut grh = [0; GRH as usize];
-        // SAFETY: Both are as large as C thinks.
+        // SAFETY: C fills `GRH` bytes, which there are; `head` is valid.
         unsafe { ffi::rlo_grh_fill(grh.as_mut_ptr(), head) };
         let copied = memory::copy((bytes(&grh), 0), (to, 0), grh.len())
             .and_then(|()| memory::copy((bytes(payload), 0), (to, GRH), payload.len()));

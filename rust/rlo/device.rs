@@ -93,7 +93,7 @@ struct Bus(NonNull<ffi::device>);
 
 // SAFETY: The driver core locks for itself.
 unsafe impl Send for Bus {}
-// SAFETY: As above.
+// SAFETY: The driver core locks for itself.
 unsafe impl Sync for Bus {}
 
 impl Drop for Bus {
@@ -143,9 +143,10 @@ struct Own {
     _bus: Option<Bus>,
 }
 
-// SAFETY: The pointers are used while the device is registered, and its users lock for themselves.
+// SAFETY: The pointers are used while the device is registered, and the objects there lock for
+// themselves; the rest does not change, is atomic, or has a lock.
 unsafe impl Send for Device {}
-// SAFETY: As above.
+// SAFETY: The reason is that of `Send`: nothing here belongs to one thread.
 unsafe impl Sync for Device {}
 
 static BUS_NUMBER: Atomic<i32> = Atomic::new(0);
@@ -171,8 +172,7 @@ impl Device {
         match unsafe { Self::start(root, object, name, ndev) } {
             Ok(()) => Ok(()),
             Err(error) => {
-                // SAFETY: It was not registered; if Rust's part was attached, it is dropped by
-                // `dealloc_driver`, which this calls.
+                // SAFETY: It is not registered, and Rust's part of it is gone, if there was one.
                 unsafe { ffi::rlo_device_free(object) };
                 Err(error)
             }
@@ -232,7 +232,7 @@ impl Device {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: `name` is a C string.
+        // SAFETY: `name` is a C string. The device has the files, which go before its memory does.
         let files = unsafe { Files::new(root, CStr::from_char_ptr(name), &own.faults) };
         *own.own.lock() = Some(Own {
             _files: Some(files),
@@ -246,7 +246,8 @@ impl Device {
             ffi::rlo_device_list(object);
             let result = to_result(ffi::rlo_device_register(object, name, dma_device));
             if result.is_err() {
-                // ib_core calls dealloc_driver only for what was registered.
+                // `rlo_device_free` has it called as well, but later, when it has given the
+                // interface back that this looks at.
                 Self::unmake(object);
             }
             result
@@ -257,9 +258,10 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// `object` has Rust's part, and is unregistered.
+    /// `object` is valid and not registered, or not any more.
     pub(crate) unsafe fn unmake(object: *mut ffi::rlo_device_object) {
-        // SAFETY: As the caller promises.
+        // SAFETY: The object is valid, by the caller's promise. Nobody gets at Rust's part by the
+        // list once it is off that, and the pointer is turned back into the Arc once.
         unsafe {
             if (*object).own.is_null() {
                 return;
@@ -284,7 +286,8 @@ impl Device {
     ///
     /// `ib` is one of ours, and stays.
     pub(crate) unsafe fn of<'a>(ib: *mut ffi::ib_device) -> ArcBorrow<'a, Self> {
-        // SAFETY: `ib` is the first field; what `own` points at is an Arc's.
+        // SAFETY: `ib` is the first field of one of our objects, by the caller's promise; what
+        // `own` points at is an Arc's until the device is unmade.
         unsafe { ArcBorrow::from_raw((*ib.cast::<ffi::rlo_device_object>()).own.cast()) }
     }
 
@@ -381,7 +384,8 @@ impl Device {
     /// The largest datagram, as a code of the standard.
     pub(crate) fn mtu(&self) -> u8 {
         let mut attr = ffi::ib_port_attr::default();
-        // SAFETY: The device is registered while somebody asks.
+        // SAFETY: The object is there while somebody asks: the tasks of queue pairs, which are gone
+        // before it is, and the administrator's, which `unmake` stops.
         match unsafe { ffi::rlo_port_state(self.object.cast(), &mut attr) } {
             0 => attr.active_mtu as u8,
             _ => ffi::ib_mtu_IB_MTU_256 as u8,
@@ -398,7 +402,8 @@ impl Device {
         if len == 0 {
             return None;
         }
-        // SAFETY: The bus device lives as long as anything is registered with it.
+        // SAFETY: The bus device is there until `unmake`. Copies for its
+        // queue pairs and its regions ask this, and all of these are gone by then.
         let start = unsafe { ffi::rlo_address(self.bus, address, len) };
         (!start.is_null()).then_some(start.cast())
     }

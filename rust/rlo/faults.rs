@@ -78,7 +78,7 @@ pub(crate) struct Root(*mut ffi::dentry);
 
 // SAFETY: debugfs locks for itself.
 unsafe impl Send for Root {}
-// SAFETY: As above.
+// SAFETY: debugfs locks for itself.
 unsafe impl Sync for Root {}
 
 impl Root {
@@ -103,7 +103,7 @@ pub(crate) struct Files(*mut ffi::dentry);
 
 // SAFETY: debugfs locks for itself.
 unsafe impl Send for Files {}
-// SAFETY: As above.
+// SAFETY: debugfs locks for itself.
 unsafe impl Sync for Files {}
 
 impl Files {

@@ -35,12 +35,12 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `0` was filled by `rlo_av_init` and not put.
+/// `0` was filled by `rlo_av_init` or `rlo_av_search`, and not put.
 pub(crate) struct Av(pub(crate) ffi::rlo_av);
 
 // SAFETY: The table's entries are counted, and may be used from any thread.
 unsafe impl Send for Av {}
-// SAFETY: As above.
+// SAFETY: Nothing changes in an address that others see.
 unsafe impl Sync for Av {}
 
 impl Av {
@@ -50,7 +50,8 @@ impl Av {
     /// until the address is dropped.
     pub(crate) unsafe fn new(device: &Device, attr: *const ffi::rdma_ah_attr) -> Result<Self> {
         let mut av = ffi::rlo_av::default();
-        // SAFETY: All are valid.
+        // SAFETY: `attr` and its GID's entry are valid for the call, and the device's object until
+        // the address is dropped, by the caller's promise.
         let made = unsafe { ffi::rlo_av_init(&mut av, device.object(), attr) };
         kernel::error::to_result(made)?;
         Ok(Self(av))
@@ -64,7 +65,8 @@ impl Av {
     pub(crate) unsafe fn search(device: &Device, dgid: [u8; 16]) -> Self {
         let mut av = ffi::rlo_av::default();
         let dgid = ffi::ib_gid { raw: dgid };
-        // SAFETY: All are valid.
+        // SAFETY: The device's object is valid until the address is dropped, by the caller's
+        // promise; the rest is ours.
         unsafe { ffi::rlo_av_search(&mut av, device.object(), &dgid) };
         Self(av)
     }
@@ -97,7 +99,7 @@ impl Av {
     }
 
     pub(crate) fn dgid(&self) -> [u8; 16] {
-        // SAFETY: As above.
+        // SAFETY: Every bit pattern is a GID.
         unsafe { self.0.dgid.raw }
     }
 
@@ -112,7 +114,7 @@ impl Av {
 
 impl Drop for Av {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: It was filled by `rlo_av_init`, and is put once.
         unsafe { ffi::rlo_av_put(&mut self.0) }
     }
 }
@@ -150,7 +152,7 @@ pub(crate) struct Joint {
     task: Task<Joint>,
 }
 
-// SAFETY: The offset is that of the field.
+// SAFETY: The offset is that of the field. `leave` stops the task of a joint that was kicked.
 unsafe impl Run for Joint {
     const TASK_OFFSET: usize = offset_of!(Joint, task);
 
@@ -183,7 +185,7 @@ impl Joint {
     pub(crate) fn join(device: &Arc<Device>, mut av: Av) -> Result<Arc<Self>> {
         if !av.is_infiniband() && !av.is_own() && av.0.dmac == [0; 6] {
             // SMC-R's server has no hardware address of its peer, unless that has RoCE v1, too.
-            // SAFETY: By the invariant of `Av`.
+            // SAFETY: An address of RoCE has the entry of its GID, by the invariant of `Av`.
             unsafe { ffi::rlo_av_resolve(&mut av.0) };
         }
         if let Some(known) = device.joints.lock().iter().find(|joint| {
@@ -295,7 +297,8 @@ impl Joint {
     }
 }
 
-/// Sends a frame with a payload that `fill` writes. In process context, with interrupts on.
+/// Sends a frame with a payload that `fill` writes, and none where that says no. In process context,
+/// with interrupts on.
 pub(crate) fn send(av: &Av, head: &ffi::rlo_frame, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
     let mut payload = core::ptr::null_mut();
     // SAFETY: All are valid, by the invariant of `Av`.
@@ -306,12 +309,19 @@ pub(crate) fn send(av: &Av, head: &ffi::rlo_frame, fill: impl FnOnce(&mut [u8]) 
     let bytes = if head.len == 0 {
         &mut []
     } else {
-        // SAFETY: The frame has room for so many bytes there, and nobody else has the frame.
+        // SAFETY: The frame has so many bytes there, which C has cleared, and nobody else has the
+        // frame.
         unsafe { core::slice::from_raw_parts_mut(payload.cast::<u8>(), head.len as usize) }
     };
     let good = fill(bytes);
-    // SAFETY: The frame is ours, and goes.
-    unsafe { ffi::rlo_frame_send(frame) };
+    // SAFETY: The frame is ours, and goes, the one way or the other.
+    unsafe {
+        if good {
+            ffi::rlo_frame_send(frame);
+        } else {
+            ffi::rlo_frame_drop(frame);
+        }
+    }
     good
 }
 
@@ -327,9 +337,10 @@ unsafe extern "C" fn rlo_frame_received(
     head: *const ffi::rlo_frame,
     payload: *const c_void,
 ) {
-    // SAFETY: Valid for the call.
+    // SAFETY: Valid for the call, by the caller's promise, and a copy that nobody writes to.
     let head = unsafe { &*head };
-    // SAFETY: As many bytes follow as `len` says; the caller has checked.
+    // SAFETY: As many bytes follow as `len` says, by the caller's promise; nobody writes to a frame
+    // that is being received.
     let payload = unsafe { core::slice::from_raw_parts(payload.cast::<u8>(), head.len as usize) };
     let Some(device) = Device::on(dev) else {
         return;
@@ -377,7 +388,7 @@ unsafe extern "C" fn rlo_frame_received(
 /// `own` is what Rust has of a device that is registered.
 #[no_mangle]
 unsafe extern "C" fn rlo_link_changed(own: *const c_void) {
-    // SAFETY: As the caller promises.
+    // SAFETY: The device is registered, so that `own` is its Arc, by the caller's promise.
     let device = unsafe { kernel::sync::ArcBorrow::<'_, Device>::from_raw(own.cast()) };
     for joint in device.joints.lock().iter() {
         joint.doubt();

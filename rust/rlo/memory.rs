@@ -12,6 +12,7 @@ use crate::{
         Use, //
     },
 };
+use core::marker::PhantomData;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -34,18 +35,26 @@ pub(crate) struct Refused;
 ///
 /// While it exists, `len` bytes from `start` are memory that a consumer has registered, or has
 /// given by a work request that is not complete.
-pub(crate) struct Piece {
+pub(crate) struct Piece<'a> {
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
     _use: Option<Use>,
+    /// It may lie in what was given with a work request.
+    _bytes: PhantomData<&'a [u8]>,
 }
 
-impl Piece {
-    pub(crate) fn new(start: *mut u8, len: usize, held: Option<Use>) -> Self {
+impl Piece<'_> {
+    /// # Safety
+    ///
+    /// As long as the piece exists, `len` bytes from `start` are memory that a consumer has
+    /// registered, or has given by a work request that is not complete.
+    pub(crate) unsafe fn new(start: *mut u8, len: usize, held: Option<Use>) -> Self {
+        // INVARIANT: by the caller's promise.
         Self {
             start,
             len,
             _use: held,
+            _bytes: PhantomData,
         }
     }
 }
@@ -72,14 +81,23 @@ pub(crate) struct End<'a> {
     pub(crate) side: Side<'a>,
 }
 
-impl End<'_> {
-    /// At most `want` bytes from `offset` on.
-    pub(crate) fn piece(&self, offset: u64, want: usize) -> Result<Piece, Refused> {
+impl<'a> End<'a> {
+    /// At most `want` bytes from `offset` on, to be written to.
+    pub(crate) fn room(&self, offset: u64, want: usize) -> Result<Piece<'a>, Refused> {
+        match self.side {
+            Side::Inline(_) => Err(Refused),
+            Side::Local { .. } | Side::Remote { .. } => self.piece(offset, want),
+        }
+    }
+
+    /// At most `want` bytes from `offset` on. Those of `Inline` are only read.
+    pub(crate) fn piece(&self, offset: u64, want: usize) -> Result<Piece<'a>, Refused> {
         match self.side {
             Side::Inline(bytes) => {
                 let rest = bytes.get(offset as usize..).ok_or(Refused)?;
                 let len = rest.len().min(want);
-                Ok(Piece::new(rest.as_ptr().cast_mut(), len, None))
+                // SAFETY: The bytes are borrowed for as long as the piece exists.
+                Ok(unsafe { Piece::new(rest.as_ptr().cast_mut(), len, None) })
             }
             Side::Remote {
                 key,
@@ -110,10 +128,18 @@ impl End<'_> {
         self.device.regions.get(key >> 8)
     }
 
-    fn local(&self, key: u32, address: u64, want: usize, rights: u32) -> Result<Piece, Refused> {
+    fn local(
+        &self,
+        key: u32,
+        address: u64,
+        want: usize,
+        rights: u32,
+    ) -> Result<Piece<'a>, Refused> {
         if key == DMA_LKEY && self.device.limits.dma_lkey {
             let start = self.device.address(address, want).ok_or(Refused)?;
-            return Ok(Piece::new(start, want, None));
+            // SAFETY: It is memory; the verbs ask its consumer to keep it until the work
+            // request that names it is complete, and no copy goes on after that.
+            return Ok(unsafe { Piece::new(start, want, None) });
         }
         let region = self.region(key).ok_or(Refused)?;
         Mr::piece(&region, key, self.pd, address, want, rights, self.device)
@@ -125,22 +151,6 @@ impl End<'_> {
 pub(crate) enum Fault {
     Source,
     Destination,
-}
-
-/// The same memory may be at both ends. Where it is not, memcpy is faster than memmove, which moves
-/// aligned bytes by one string instruction on processors that are slow at that.
-///
-/// # Safety
-///
-/// `from` is valid for reads of `len` bytes, `to` for writes.
-unsafe fn copy_run(from: *const u8, to: *mut u8, len: usize) {
-    if from.addr().abs_diff(to.addr()) >= len {
-        // SAFETY: As the caller promises; they are at least as far apart as they are long.
-        unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
-    } else {
-        // SAFETY: As the caller promises.
-        unsafe { core::ptr::copy(from, to, len) };
-    }
 }
 
 /// Copies `len` bytes, from an offset at the one end to an offset at the other.
@@ -155,11 +165,12 @@ pub(crate) fn copy(
             .piece(from_offset + done as u64, len - done)
             .map_err(|_| Fault::Source)?;
         let target = to
-            .piece(to_offset + done as u64, source.len)
+            .room(to_offset + done as u64, source.len)
             .map_err(|_| Fault::Destination)?;
-        // SAFETY: Both are valid for so long, by the invariant of `Piece`. Consumers may write to
-        // what they have posted, hence no slices.
-        unsafe { copy_run(source.start, target.start, target.len) };
+        // SAFETY: Both are memory for so long, by the invariant of `Piece`, and the target is no
+        // longer than the source. Consumers, and other copies, may write to it meanwhile: so there
+        // are no slices, and it is C that copies, to which this means other bytes and no more.
+        unsafe { ffi::rlo_copy_run(target.start.cast(), source.start.cast(), target.len) };
         done += target.len;
     }
     Ok(())

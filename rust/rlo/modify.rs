@@ -164,7 +164,8 @@ pub(crate) unsafe fn modify(qp: &Qp, attr: &ffi::ib_qp_attr, mask: u32) -> Resul
     let connects = mask & AV != 0 && !qp.shape.datagrams;
     let joint = if connects {
         qp.reserve_arrivals(&qp.shape.device)?;
-        // SAFETY: As the caller promises.
+        // SAFETY: `attr` is valid and its GID's entry held, by the caller's promise; the device is
+        // registered as long as it has queue pairs.
         let av = unsafe { Av::new(&qp.shape.device, &attr.ah_attr)? };
         if av.is_multicast() {
             return Err(EINVAL);

@@ -215,7 +215,7 @@ impl Mr {
         want: usize,
         rights: u32,
         device: &Device,
-    ) -> Result<Piece, Refused> {
+    ) -> Result<Piece<'static>, Refused> {
         let state = this.state.lock();
         if !state.valid || state.key != key as u8 || this.pd != pd {
             return Err(Refused);
@@ -250,6 +250,8 @@ impl Mr {
         };
         let start = device.address(start, len).ok_or(Refused)?;
         this.uses.fetch_add(1, Relaxed);
-        Ok(Piece::new(start, len, Some(Use(this.clone()))))
+        // SAFETY: A consumer has registered it, and is told that the registration has ended when
+        // nobody uses it any more: this use is counted with the lock that ends it.
+        Ok(unsafe { Piece::new(start, len, Some(Use(this.clone()))) })
     }
 }

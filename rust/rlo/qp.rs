@@ -169,10 +169,11 @@ pub(crate) struct Qp {
 
 // SAFETY: `ib` is handed back to ib_core; `execution` is used by who has the turn alone.
 unsafe impl Send for Qp {}
-// SAFETY: As above.
+// SAFETY: Every field is constant, atomic or has a lock, but for `execution`, which belongs to the
+// turn, and the turn is given and taken under a lock.
 unsafe impl Sync for Qp {}
 
-// SAFETY: The offset is that of the field.
+// SAFETY: The offset is that of the field. `stop` stops the task, when nobody finds the queue pair.
 unsafe impl Run for Qp {
     const TASK_OFFSET: usize = offset_of!(Qp, task);
 
@@ -268,14 +269,14 @@ impl Qp {
     ///
     /// # Safety
     ///
-    /// See `Sends::push`.
+    /// Where the request is inline, the addresses of its pieces are the kernel's own, and valid.
     pub(crate) unsafe fn post_send(&self, head: Head, pieces: &[ffi::ib_sge]) -> Result {
         let mut outbound = self.outbound.lock();
         match outbound.state {
             state::RTS | state::SQD | state::SQE | state::ERR => {}
             _ => return Err(EINVAL),
         }
-        // SAFETY: As the caller promises.
+        // SAFETY: Inline pieces are the kernel's own and valid, by the caller's promise.
         unsafe { outbound.sends.push(head, pieces) }
     }
 
@@ -345,7 +346,8 @@ impl Qp {
     /// wait. The caller has the turn, and has it no more afterwards.
     fn drive(&self, mut budget: usize, worker: bool) {
         loop {
-            // SAFETY: The turn is ours.
+            // SAFETY: The turn is ours, and with it the execution; the reference of the last round
+            // is used no more.
             let execution = unsafe { &mut *self.execution.get() };
             if !execution.is_busy() && !self.fetch(execution) {
                 return;

@@ -143,10 +143,10 @@ pub(crate) struct Srq {
 
 // SAFETY: `ib` is handed back to ib_core, which locks for itself.
 unsafe impl Send for Srq {}
-// SAFETY: As above.
+// SAFETY: `shared` has a lock; C locks the task.
 unsafe impl Sync for Srq {}
 
-// SAFETY: The offset is that of the field.
+// SAFETY: The offset is that of the field. `stop` stops the task, when nobody uses the queue.
 unsafe impl Run for Srq {
     const TASK_OFFSET: usize = offset_of!(Srq, task);
 

@@ -229,7 +229,8 @@ impl Sends {
             for sge in given {
                 let len = sge.length as usize;
                 if let Some(room) = room.get_mut(done..done + len) {
-                    // SAFETY: As the caller promises; the rooms are as long as each other.
+                    // SAFETY: The piece is the kernel's own and valid, by the caller's promise; the
+                    // room is as long.
                     unsafe {
                         core::ptr::copy_nonoverlapping(
                             sge.addr as *const u8,

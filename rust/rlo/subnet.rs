@@ -219,7 +219,7 @@ pub(crate) struct Administrator {
     task: Task<Administrator>,
 }
 
-// SAFETY: The offset is that of the field.
+// SAFETY: The offset is that of the field. `stop` stops the task, before the device is freed.
 unsafe impl Run for Administrator {
     const TASK_OFFSET: usize = offset_of!(Administrator, task);
     const STOPS_OTHERS: bool = true;

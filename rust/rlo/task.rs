@@ -13,7 +13,8 @@ use kernel::{
 ///
 /// # Safety
 ///
-/// `TASK_OFFSET` is the offset of a [`Task<Self>`] in `Self`.
+/// `TASK_OFFSET` is the offset of a [`Task<Self>`] in `Self`. The task is stopped before a `Self`
+/// goes, or was never kicked.
 pub(crate) unsafe trait Run: Sync + Sized {
     const TASK_OFFSET: usize;
     /// Whether `run` stops other tasks, none of which does that.
@@ -27,7 +28,7 @@ pub(crate) unsafe trait Run: Sync + Sized {
 ///
 /// # Invariants
 ///
-/// The C object is initialised. `T` stops the task before it goes.
+/// The C object is initialised, and stays where it is.
 #[pin_data]
 pub(crate) struct Task<T> {
     #[pin]
@@ -37,7 +38,7 @@ pub(crate) struct Task<T> {
 
 // SAFETY: The C functions may be called from any thread.
 unsafe impl<T> Send for Task<T> {}
-// SAFETY: As above.
+// SAFETY: The C functions may be called by several threads at a time.
 unsafe impl<T> Sync for Task<T> {}
 
 impl<T: Run> Task<T> {
@@ -57,24 +58,25 @@ impl<T: Run> Task<T> {
     unsafe extern "C" fn run_cb(raw: *mut ffi::rlo_task) {
         // `Opaque` has the layout of what is in it, and `raw` is the only field with a size.
         let owner = raw.cast::<u8>().wrapping_sub(T::TASK_OFFSET).cast::<T>();
-        // SAFETY: The task stands in a `T` at this offset, which stops it before it goes.
+        // SAFETY: The task stands in a `T` at this offset, and is stopped before that goes, by the
+        // promise of `Run`.
         unsafe { &*owner }.run();
     }
 
     /// Starts it, or has it start again after the run that is going on.
     pub(crate) fn kick(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The C object is initialised, by the type invariant.
         unsafe { ffi::rlo_task_kick(self.raw.get()) }
     }
 
     pub(crate) fn kick_after(&self, nanoseconds: u64) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The C object is initialised, by the type invariant.
         unsafe { ffi::rlo_task_kick_after(self.raw.get(), nanoseconds) }
     }
 
     /// Sleeps until it does not run. Nobody kicks it any more.
     pub(crate) fn stop(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The C object is initialised, by the type invariant.
         unsafe { ffi::rlo_task_stop(self.raw.get()) }
     }
 }

@@ -66,7 +66,7 @@ struct Object<C, T> {
 ///
 /// `ib` is the first field of an `Object<C, T>` that was created and not destroyed.
 unsafe fn own<'a, C, T>(ib: *mut C) -> ArcBorrow<'a, T> {
-    // SAFETY: As the caller promises.
+    // SAFETY: It is such an object, whose `own` is an Arc's, by the caller's promise.
     unsafe { ArcBorrow::from_raw((*ib.cast::<Object<C, T>>()).own) }
 }
 
@@ -74,7 +74,7 @@ unsafe fn own<'a, C, T>(ib: *mut C) -> ArcBorrow<'a, T> {
 ///
 /// `ib` is the first field of an `Object<C, T>` that is being created.
 unsafe fn attach<C, T>(ib: *mut C, value: Arc<T>) {
-    // SAFETY: As the caller promises.
+    // SAFETY: It is such an object, and nobody else knows it yet, by the caller's promise.
     unsafe { (*ib.cast::<Object<C, T>>()).own = value.into_raw() }
 }
 
@@ -83,7 +83,8 @@ unsafe fn attach<C, T>(ib: *mut C, value: Arc<T>) {
 /// As for `own`; it is destroyed by this.
 unsafe fn detach<C, T>(ib: *mut C) -> Arc<T> {
     let object = ib.cast::<Object<C, T>>();
-    // SAFETY: As the caller promises.
+    // SAFETY: It is such an object, whose `own` is an Arc's, by the caller's promise; nobody asks
+    // for it afterwards.
     unsafe {
         let value = Arc::from_raw((*object).own);
         (*object).own = core::ptr::null();
@@ -311,7 +312,7 @@ unsafe extern "C" fn query_pkey(
     if index != 0 {
         return EINVAL.to_errno();
     }
-    // SAFETY: Valid.
+    // SAFETY: ib_core passes a place for the answer.
     unsafe { *pkey = 0xffff };
     0
 }
@@ -547,8 +548,11 @@ unsafe extern "C" fn create_qp(
     errno(unsafe { new_qp(ib, &mut *init) })
 }
 
+/// # Safety
+///
+/// `ib` is being created on one of our devices; the queues that `init` names were.
 unsafe fn new_qp(ib: *mut ffi::ib_qp, init: &mut ffi::ib_qp_init_attr) -> Result {
-    // SAFETY: `ib` is valid, and its parts are ours.
+    // SAFETY: `ib` is valid, and its device ours, by the caller's promise.
     let device: Arc<Device> = unsafe { Device::of((*ib).device) }.into();
     let limits = &device.limits;
     let cap = init.cap;
@@ -574,7 +578,8 @@ unsafe fn new_qp(ib: *mut ffi::ib_qp, init: &mut ffi::ib_qp_init_attr) -> Result
     if init.send_cq.is_null() || init.recv_cq.is_null() {
         return Err(EINVAL);
     }
-    // SAFETY: The queues were created, and outlive the queue pair.
+    // SAFETY: The queues were created, by the caller's promise, and ib_core keeps them as long as the
+    // queue pair.
     let shape = unsafe {
         Shape {
             device: device.clone(),
@@ -671,7 +676,7 @@ unsafe fn pieces<'a>(list: *const ffi::ib_sge, count: c_int) -> Result<&'a [ffi:
     if count < 0 || list.is_null() {
         return Err(EINVAL);
     }
-    // SAFETY: As the caller promises.
+    // SAFETY: There are so many, by the caller's promise, and nobody writes to them during the post.
     Ok(unsafe { core::slice::from_raw_parts(list, count as usize) })
 }
 
@@ -685,26 +690,31 @@ unsafe extern "C" fn post_send(
     let mut next = first;
     let mut result = Ok(());
     while !next.is_null() {
-        // SAFETY: A list of valid requests.
+        // SAFETY: ib_core passes a list of valid requests.
         result = unsafe { post_one(&qp, next) };
         if result.is_err() {
-            // SAFETY: Valid.
+            // SAFETY: ib_core passes a place for it.
             unsafe { *bad = next };
             break;
         }
-        // SAFETY: As above.
+        // SAFETY: The request is valid.
         next = unsafe { (*next).next };
     }
     qp.posted();
     errno(result)
 }
 
+/// # Safety
+///
+/// `request` is a valid one, part of what its opcode says; its list has so many pieces as it says,
+/// and where it is inline they are in memory of the kernel.
 unsafe fn post_one(qp: &Qp, request: *const ffi::ib_send_wr) -> Result {
     let device = &qp.shape.device;
     if faults::take(&device.faults.fail_posts) {
         return Err(ENOMEM);
     }
-    // SAFETY: As the caller promises; the opcode says what the request is a part of.
+    // SAFETY: The request is valid, and part of what its opcode says, by the caller's promise; what it
+    // names was created. Nobody writes to it during the post.
     unsafe {
         let wr = &*request;
         let mut head = Head {
@@ -791,6 +801,9 @@ unsafe extern "C" fn post_srq_recv(
     unsafe { each_receive(first, bad, |id, given| srq.push(id, given)) }
 }
 
+/// # Safety
+///
+/// `first` is null or the first of a list of valid requests, and `bad` a place for one that fails.
 unsafe fn each_receive(
     first: *const ffi::ib_recv_wr,
     bad: *mut *const ffi::ib_recv_wr,
@@ -798,7 +811,8 @@ unsafe fn each_receive(
 ) -> c_int {
     let mut next = first;
     while !next.is_null() {
-        // SAFETY: As the caller promises.
+        // SAFETY: The request is valid, by the caller's promise, and nobody writes to it during the
+        // post.
         unsafe {
             let wr = &*next;
             let result = pieces(wr.sg_list, wr.num_sge)
@@ -820,15 +834,18 @@ unsafe extern "C" fn attach_mcast(ib: *mut ffi::ib_qp, gid: *mut ffi::ib_gid, _l
 }
 
 unsafe extern "C" fn detach_mcast(ib: *mut ffi::ib_qp, gid: *mut ffi::ib_gid, _lid: u16) -> c_int {
-    // SAFETY: As above.
+    // SAFETY: It was created, and `gid` is valid. Every bit pattern is a GID.
     let (qp, gid) = unsafe { (own::<_, Qp>(ib), (*gid).raw) };
     errno(qp.shape.device.groups.leave(gid, qp.number))
 }
 
 // Memory regions.
 
+/// # Safety
+///
+/// `pd` is valid, and its device ours.
 unsafe fn new_mr(pd: *mut ffi::ib_pd, pages: u32, all: Option<u32>) -> Result<*mut ffi::ib_mr> {
-    // SAFETY: `pd` is valid, and its device ours.
+    // SAFETY: `pd` is valid, and its device ours, by the caller's promise.
     let device = unsafe { Device::of((*pd).device) };
     let region = device
         .regions
@@ -866,7 +883,7 @@ fn or_error(result: Result<*mut ffi::ib_mr>) -> *mut ffi::ib_mr {
 }
 
 unsafe extern "C" fn get_dma_mr(pd: *mut ffi::ib_pd, rights: c_int) -> *mut ffi::ib_mr {
-    // SAFETY: `pd` is valid.
+    // SAFETY: ib_core passes a valid one of our device.
     or_error(unsafe { new_mr(pd, 0, Some(rights as u32)) })
 }
 
@@ -896,7 +913,7 @@ unsafe extern "C" fn alloc_mr(
     {
         return EINVAL.to_ptr();
     }
-    // SAFETY: As above.
+    // SAFETY: ib_core passes a valid one of our device.
     or_error(unsafe { new_mr(pd, pages, None) })
 }
 

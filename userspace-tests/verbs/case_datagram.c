@@ -142,6 +142,26 @@ static void lost(struct vb_run *run, struct datagrams *d)
 	TRY(vb_silent(run, d->q[1].rcq, VB_SILENCE_MS));
 }
 
+/* The key of one piece opens nothing: no part of the datagram goes out. */
+static void refused(struct vb_run *run, struct datagrams *d)
+{
+	struct ib_sge sge[2] = { vb_sge(d->mem[0], 0, 100), vb_sge(d->mem[0], 200, 100) };
+	struct ib_ud_wr wr = {
+		.wr = {
+			.wr_id = 1, .sg_list = sge, .num_sge = 2, .opcode = IB_WR_SEND,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		.ah = d->ah, .remote_qpn = d->q[1].qp->qp_num, .remote_qkey = QKEY,
+	};
+
+	sge[1].lkey ^= 0x00f00000;
+	RETURNS(0, vb_recv(&d->q[1], 1, vb_sge(d->mem[1], 0, 200 + GRH)));
+	RETURNS(0, ib_post_send(d->q[0].qp, &wr.wr, NULL));
+	TRY(vb_wait(run, d->q[0].scq, 1, IB_WC_LOC_PROT_ERR, NULL));
+	TRY(vb_silent(run, d->q[1].rcq, VB_SILENCE_MS));
+	TRY(vb_memories_right(run));
+}
+
 static void with(struct vb_run *run, void (*what)(struct vb_run *run, struct datagrams *d))
 {
 	struct datagrams *d = kzalloc(sizeof(*d), GFP_KERNEL);
@@ -164,8 +184,14 @@ static void datagrams_lost(struct vb_run *run)
 	with(run, lost);
 }
 
+static void datagrams_refused(struct vb_run *run)
+{
+	with(run, refused);
+}
+
 const struct vb_case vb_datagram_cases[] = {
 	{ "datagram: what comes, with the header of its way", datagrams_carried },
 	{ "datagram: what does not come", datagrams_lost },
+	{ "datagram: one with a piece that its key does not open does not come", datagrams_refused },
 	{ }
 };

@@ -55,7 +55,7 @@ const STALE_MS: u32 = 20;
 ///
 /// `id` is valid and its route is resolved.
 pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> Result {
-    // SAFETY: By the caller's promise.
+    // SAFETY: The identifier is valid, by the caller's promise.
     let device = devices::find(unsafe { (*id).device }).ok_or(ENODEV)?;
     let device = &device;
     let peer = sock.look(|inner| inner.peer.ip);
@@ -67,12 +67,12 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
     let mut lease = Some(Link::lease(device, sock)?);
     let mut link = Link::new(device, origin, &shape, &mut lease)?;
     let ticket = Ticket::new(sock, generation)?;
-    // SAFETY: The link leases the device; the context is the one that the handler
-    // expects.
+    // SAFETY: The device is leased by the link, which gets the identifier; the context is a
+    // ticket's, which the handler expects.
     let cm =
         unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), ticket.context()) };
     let cm = NonNull::new(kernel::error::from_err_ptr(cm)?).ok_or(ENOMEM)?;
-    // SAFETY: Just created.
+    // SAFETY: Just created, and ours, with the ticket's context.
     link.cm = Some(unsafe { CmId::from_raw(cm, ticket) });
 
     let mut unused = None;
@@ -82,7 +82,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
             return Ok(());
         }
         let mut engine = Connection::connecting(config(&shape));
-        // SAFETY: The identifier has a route.
+        // SAFETY: The identifier is valid and has a route, by the caller's promise.
         let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
         let ready = link
             .qp()
@@ -92,7 +92,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
             let hello = engine
                 .hello(inner.local.ip, inner.peer.ip, inner.local.port)
                 .map_err(|_| ENOMEM)?;
-            // SAFETY: The route is resolved and outlives the call.
+            // SAFETY: The route is resolved, by the caller's promise, and outlives the call.
             unsafe { send_request(&link, id, inner.peer.port, &hello) }
         });
         let sent = if link.qp().device().is_leaving() {
@@ -126,7 +126,7 @@ unsafe fn send_request(
     let cm = link.cm.as_ref().ok_or(EINVAL)?;
     //= spec: HELLO-10
     let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
-    // SAFETY: By the caller's promise.
+    // SAFETY: The identifier is valid and has a route, by the caller's promise.
     let mut param = unsafe {
         ffi::ib_cm_req_param {
             primary_path: (*id).route.path_rec,
@@ -148,7 +148,7 @@ unsafe fn send_request(
             ..pin_init::zeroed()
         }
     };
-    // SAFETY: The identifier is ours, the parameters are read during the call.
+    // SAFETY: The identifier is valid as long as `cm`, the parameters are read during the call.
     to_result(unsafe { ffi::ib_send_cm_req(cm.as_ptr(), &mut param) })
 }
 

@@ -146,7 +146,8 @@ impl Knock {
             }
         };
         let peer = (hello.src, hello.local_port);
-        let claim = state.share_port(&sock, port, hello.dst, peer)?;
+        // SAFETY: The endpoint gets the lease below; before that it is dropped ahead of `sock`.
+        let claim = unsafe { state.share_port(&sock, port, hello.dst, peer) }?;
         let lease = Link::lease(&device, &sock)?;
         let generation = sock.look(|inner| inner.next_generation());
         let ticket = Ticket::new(&sock, generation)?;
@@ -280,7 +281,7 @@ fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
         rnr_retry_count: RNR_RETRY_COUNT,
         ..pin_init::zeroed()
     };
-    // SAFETY: The identifier is ours, the parameters are read during the call.
+    // SAFETY: The identifier is valid as long as `cm`, the parameters are read during the call.
     to_result(unsafe { ffi::ib_send_cm_rep(cm.as_ptr(), &mut param) })
 }
 

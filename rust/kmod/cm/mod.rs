@@ -139,7 +139,8 @@ pub(crate) unsafe extern "C" fn connection_cb(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
 ) -> c_int {
-    // SAFETY: Both are valid when the handler is called.
+    // SAFETY: Both are valid when the handler is called: ib_cm has just looked at them. The
+    // context is a number; the socket is not found where the identifier is on its way out.
     let (kind, context) = unsafe { ((*event).event, (*id).context) };
     let Some((sock, generation)) = ticket::find(context) else {
         return 0;
@@ -212,9 +213,10 @@ pub(crate) unsafe extern "C" fn connection_cb(
 
 /// # Safety
 ///
-/// The event carries at least `len` bytes of private data.
+/// The event carries at least `len` bytes of private data, and its handler runs for `'a`.
 unsafe fn private_data<'a>(event: *const ffi::ib_cm_event, len: usize) -> &'a [u8] {
-    // SAFETY: By the caller's promise.
+    // SAFETY: The event, and its private data of at least `len` bytes, are the handler's
+    // until it returns, by the caller's promise; nobody writes to them meanwhile.
     unsafe {
         let data: *const u8 = (*event).private_data.cast();
         if data.is_null() {

@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn request_cb(
         // identifier.
         return -(ffi::EINVAL as c_int);
     }
-    // SAFETY: As above, and it is a request.
+    // SAFETY: Both are valid for the call, and the event is a request, which came with `id`.
     match unsafe { incoming(id, event) } {
         Ok(()) => 0,
         // The CM rejects with "consumer defined" for every error but this one.
@@ -101,18 +101,19 @@ unsafe fn incoming(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
 ) -> core::result::Result<(), Refusal> {
-    // SAFETY: By the caller's promise.
+    // SAFETY: The identifier is valid, by the caller's promise.
     let device = devices::find(unsafe { (*id).device }).ok_or(Refusal::Refuse)?;
-    // SAFETY: A REQ carries 92 bytes of private data.
+    // SAFETY: A REQ carries 92 bytes of private data, and its handler runs.
     let hello = Hello::parse(unsafe { private_data(event, HELLO_LEN) }).and_then(|hello| {
         Connection::check_rcv_size(hello.local_rcv_size, MAX_PAYLOAD)?;
         Ok(hello)
     });
-    // SAFETY: Valid identifier.
+    // SAFETY: The identifier is valid, by the caller's promise.
     let service = u64::from_be(unsafe { (*id).service_id });
     let port = (service & 0xffff) as u16;
     let mut device_index = 0;
-    // SAFETY: Valid event; the address is only read.
+    // SAFETY: Identifier and event are valid, and belong together, by the caller's promise;
+    // the address is only read.
     let net = unsafe {
         let dst = hello.as_ref().map(|h| h.dst).unwrap_or(Ip::V4([0; 4]));
         let dst = sockaddr(&Addr {
@@ -123,7 +124,7 @@ unsafe fn incoming(
         ffi::sdp_cm_req_net(id, event, (&raw const dst).cast(), &mut device_index)
     };
     let net = HeldNet(NonNull::new(net).ok_or(Refusal::Refuse)?);
-    // SAFETY: Held.
+    // SAFETY: The namespace is held as long as `net`.
     let state = unsafe { NetState::of(net.0.as_ptr()) };
     let hello = match hello {
         Ok(hello) => hello,
@@ -140,7 +141,7 @@ unsafe fn incoming(
     } else {
         Arrival::new(state, device_index)
     };
-    // SAFETY: Valid request of a connection.
+    // SAFETY: A request of a connection and its identifier, by the caller's promise.
     let honest =
         unsafe { addresses_are_honest(id, event, &hello, port, state, (device_index, &arrival)) };
     let listener = honest
@@ -178,7 +179,7 @@ unsafe fn incoming(
             return Err(Refusal::Refuse);
         }
     }
-    // SAFETY: As promised by our caller.
+    // SAFETY: A request of a connection, and its new identifier, by the caller's promise.
     let taken = unsafe {
         let req = &(*event).param.req_rcvd;
         let reads = PeerReads {
@@ -210,7 +211,7 @@ unsafe fn addresses_are_honest(
     state: &NetState,
     (device, arrival): (c_int, &Arrival),
 ) -> bool {
-    // SAFETY: By the caller's promise.
+    // SAFETY: The event is a request, by the caller's promise, and has a path.
     let (gid, number) = unsafe {
         let req = &(*event).param.req_rcvd;
         ((*req.primary_path).dgid.raw, req.remote_qpn)
@@ -234,7 +235,7 @@ unsafe fn addresses_are_honest(
         return connecting.is_some_and(|sock| sock.look(|inner| inner.asks_from(number)));
     }
     // On RoCE a GID is an address. InfiniBand GIDs say nothing about it.
-    // SAFETY: By the caller's promise.
+    // SAFETY: A request and its identifier, by the caller's promise.
     if unsafe { ffi::sdp_cm_req_is_roce(id, event) } {
         return Addr::unmap(Ip::V6(gid)) == hello.src;
     }

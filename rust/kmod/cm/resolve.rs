@@ -69,9 +69,12 @@ impl Drop for Resolver {
     }
 }
 
-/// Starts to resolve the peer of `sock`, which is `Connecting`. With
-/// `lock_sock` held.
-pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
+/// Starts to resolve the peer of `sock`, which is `Connecting`.
+///
+/// # Safety
+///
+/// The caller holds `lock_sock`.
+pub(crate) unsafe fn start(sock: &Sock, tries: u32) -> Result {
     let (generation, peer, source, class) = sock.look(|inner| {
         let class = inner.options.service_class(inner.peer.ip);
         (inner.generation(), inner.peer, inner.local, class)
@@ -105,7 +108,8 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
         GFP_KERNEL,
     )?;
     let context = core::ptr::from_ref(&*origin).cast_mut().cast();
-    // SAFETY: The namespace is alive; the origin outlives the identifier.
+    // SAFETY: A socket's namespace is alive; the origin outlives the identifier, by which no
+    // event comes once it is destroyed.
     let id = unsafe { ffi::sdp_rdma_create_id(net, Some(resolver_cb), context) };
     let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
     if class != 0 {
@@ -113,7 +117,7 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
         // SAFETY: The identifier is new and ours.
         unsafe { ffi::rdma_set_service_type(id.as_ptr(), class.into()) };
     }
-    // SAFETY: As above.
+    // SAFETY: The identifier is new and ours.
     unsafe { ffi::sdp_way_set_device(id.as_ptr(), device) };
     let resolver = Resolver {
         id,
@@ -126,7 +130,7 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     let mut dst = dst;
     let mut src = src;
     if let (Some(src), Ip::V6(_)) = (src.as_mut(), peer.ip) {
-        // SAFETY: The address is one of IPv6.
+        // SAFETY: The address is one of IPv6, as that of the peer is: both are of one way.
         unsafe { ffi::sdp_addr_set_class((&raw mut *src).cast(), class) };
     }
     let src = src
@@ -162,7 +166,8 @@ unsafe fn query(
     src: *mut ffi::sockaddr,
     dst: *mut ffi::sockaddr,
 ) -> Result {
-    // SAFETY: By the caller's promise.
+    // SAFETY: The identifier is new and stays, and the addresses are valid, by the caller's
+    // promise.
     unsafe {
         if !src.is_null() {
             to_result(ffi::rdma_bind_addr(id.as_ptr(), src))?;
@@ -200,7 +205,8 @@ pub(crate) fn again(sock: &Sock) {
         (waiting && inner.resolver.is_none()).then_some(inner.resolve_tries)
     });
     let Some(tries) = tries else { return };
-    if let Err(e) = start(sock, tries) {
+    // SAFETY: `_call` has it.
+    if let Err(e) = unsafe { start(sock, tries) } {
         sock.drive(|inner| inner.fail_connect(sock, e));
     }
 }
@@ -214,7 +220,8 @@ unsafe extern "C" fn resolver_cb(
     id: *mut ffi::rdma_cm_id,
     event: *mut ffi::rdma_cm_event,
 ) -> c_int {
-    // SAFETY: Both are valid for the call, and the context is the origin.
+    // SAFETY: Both are valid for the call. The context is the origin, which is there as long
+    // as handlers run, by the drop of `Resolver` and the end of this one.
     let (kind, status, origin) = unsafe {
         (
             (*event).event,
@@ -247,7 +254,8 @@ unsafe extern "C" fn resolver_cb(
     let outcome = match kind {
         _ if !wanted => Ok(()),
         ffi::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_RESOLVED => {
-            // SAFETY: The identifier is valid.
+            // SAFETY: The identifier is valid in its handler, and bound, since its address is
+            // resolved.
             let next = unsafe { route(&sock, id) };
             if next.is_ok() {
                 return 0;
@@ -255,7 +263,7 @@ unsafe extern "C" fn resolver_cb(
             next
         }
         ffi::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_RESOLVED => {
-            // SAFETY: The identifier is valid and has a route.
+            // SAFETY: The identifier is valid in its handler, and has a route.
             unsafe { active::request(&sock, generation, id) }
         }
         ffi::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_ERROR => {
@@ -307,7 +315,8 @@ unsafe extern "C" fn resolver_cb(
 ///
 /// `id` is valid and bound to a device.
 unsafe fn route(sock: &Sock, id: *mut ffi::rdma_cm_id) -> Result {
-    // SAFETY: By the caller's promise.
+    // SAFETY: The identifier is valid and bound, by the caller's promise; a socket's
+    // namespace is alive.
     unsafe {
         let net = sock.net().as_ptr();
         let (peer, through) = sock.look(|inner| {

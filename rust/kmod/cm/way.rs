@@ -74,7 +74,7 @@ fn ip_of(name: &ffi::__kernel_sockaddr_storage, family: Family) -> Ip {
             Ip::V4(addr.to_ne_bytes())
         }
         Family::V6 => {
-            // SAFETY: As above; every view of the union is plain bytes.
+            // SAFETY: The storage is larger; every view of the union is plain bytes.
             let addr = unsafe { (*name.cast::<ffi::sockaddr_in6>()).sin6_addr.in6_u.u6_addr8 };
             Ip::V6(addr)
         }

@@ -127,6 +127,12 @@ void *sdp_page_address(struct page *page)
 	return page_address(page);
 }
 
+/* Of all pages that it is the head of. */
+size_t sdp_page_size(struct page *page)
+{
+	return page_size(page);
+}
+
 /*
  * The next bytes of a message whose pages may be taken (MSG_SPLICE_PAGES), up
  * to @max of them in one page: the head of its folio, and the offset in that.

@@ -41,6 +41,7 @@ void sdp_noio_end(unsigned int before);
 void sdp_get_page(struct page *page);
 void sdp_put_page(struct page *page);
 void *sdp_page_address(struct page *page);
+size_t sdp_page_size(struct page *page);
 size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
 			size_t *offset);
 
@@ -256,6 +257,8 @@ int sdp_ask_connect(struct socket *tcp, const void *addr, int len);
 int sdp_ask_bind(struct socket *tcp, const void *addr, int len);
 
 /* IPPROTO_SDP: see protocol.c */
+int sdp_shells_register(void);
+void sdp_shells_unregister(void);
 int sdp_protocol_register(const struct proto_ops *ops,
 			  int (*make)(struct socket *, struct sock *, int),
 			  void (*unmake)(struct sock *));

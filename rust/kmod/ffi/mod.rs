@@ -47,5 +47,11 @@ mod generated {
     include!(env!("SDP_BINDINGS"));
 }
 
+/// What C says of the structs of `kernel::bindings` that this module looks into or
+/// makes: see `offsets.c`.
+mod offsets {
+    include!(env!("SDP_OFFSETS"));
+}
+
 pub(crate) use generated::*;
 pub(crate) use kernel::bindings as core;

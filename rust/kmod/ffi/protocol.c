@@ -116,6 +116,29 @@ void sdp_shell_free(struct sock *shell)
 	sk_common_release(shell);
 }
 
+/*
+ * What shells are made of. Apart from the protocol, because this needs memory, and what
+ * can fail has to come before the first door is open.
+ */
+int sdp_shells_register(void)
+{
+	int err = proto_register(&shell4_prot, 1);
+
+	if (err)
+		return err;
+	err = proto_register(&shell6_prot, 1);
+	if (err)
+		proto_unregister(&shell4_prot);
+	return err;
+}
+
+void sdp_shells_unregister(void)
+{
+	proto_unregister(&shell6_prot);
+	proto_unregister(&shell4_prot);
+}
+
+/* Fails where the kernel has the number for a protocol that cannot be replaced: it has not. */
 int sdp_protocol_register(const struct proto_ops *ops,
 			  int (*make_fn)(struct socket *, struct sock *, int),
 			  void (*unmake_fn)(struct sock *))
@@ -126,29 +149,15 @@ int sdp_protocol_register(const struct proto_ops *ops,
 	unmake = unmake_fn;
 	protosw4.ops = ops;
 	protosw6.ops = ops;
-	err = proto_register(&shell4_prot, 1);
-	if (err)
-		return err;
-	err = proto_register(&shell6_prot, 1);
-	if (err)
-		goto shell4;
 	err = inet6_register_protosw(&protosw6);
 	if (err)
-		goto shell6;
+		return err;
 	inet_register_protosw(&protosw4);
 	return 0;
-
-shell6:
-	proto_unregister(&shell6_prot);
-shell4:
-	proto_unregister(&shell4_prot);
-	return err;
 }
 
 void sdp_protocol_unregister(void)
 {
 	inet_unregister_protosw(&protosw4);
 	inet6_unregister_protosw(&protosw6);
-	proto_unregister(&shell6_prot);
-	proto_unregister(&shell4_prot);
 }

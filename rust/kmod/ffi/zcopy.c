@@ -14,6 +14,7 @@
 #include <linux/sched/signal.h>
 #include <linux/scatterlist.h>
 #include <linux/skbuff.h>
+#include <linux/string.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
 #include <net/sock.h>
@@ -34,6 +35,13 @@ size_t sdp_iter_user_segment(const struct iov_iter *iter, unsigned long *addr)
 		return 0;
 	*addr = (unsigned long)iter_iov_addr(iter);
 	return iov_iter_single_seg_count(iter);
+}
+
+/* linux/string.h */
+
+void sdp_copy_bytes(void *to, const void *from, size_t n)
+{
+	memcpy(to, from, n);
 }
 
 /* linux/mm.h */

@@ -21,6 +21,9 @@ struct wait_queue_head;
 /* linux/uio.h: 0 where the iterator is not over memory of a program */
 size_t sdp_iter_user_segment(const struct iov_iter *iter, unsigned long *addr);
 
+/* linux/string.h: between pages, of which a program may write to the one meanwhile */
+void sdp_copy_bytes(void *to, const void *from, size_t n);
+
 /* linux/mm.h */
 int sdp_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
 		       struct page **pages);

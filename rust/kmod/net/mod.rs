@@ -50,10 +50,11 @@ pub(crate) struct NetState {
     sysctl: UnsafeCell<*mut ffi::ctl_table_header>,
 }
 
-// SAFETY: `net` is only passed to C, `knobs` are read and written as single
-// words, `sysctl` is touched by namespace init and exit alone.
+// SAFETY: `net` is only passed to C, the numbers of `knobs` are read and written as single
+// words and its text by C alone, with a lock of its own, `sysctl` is touched by namespace
+// init and exit alone. The rest is in a mutex or atomic.
 unsafe impl Send for NetState {}
-// SAFETY: As above.
+// SAFETY: The reason is that of `Send`: nothing here belongs to one thread.
 unsafe impl Sync for NetState {}
 
 /// Values of the knobs at one moment.
@@ -113,9 +114,13 @@ pub(crate) fn user_share() -> u32 {
 }
 
 /// Sysctl keeps what is written to a knob inside the bounds of its type.
-fn knob<T: TryFrom<c_int> + Default>(value: *const c_int) -> T {
-    // SAFETY: `value` points into the knobs of a live namespace; sysctl writes
-    // single words.
+///
+/// # Safety
+///
+/// `value` points into the knobs of a live namespace.
+unsafe fn knob<T: TryFrom<c_int> + Default>(value: *const c_int) -> T {
+    // SAFETY: Valid by the caller's promise. Sysctl writes single words, at any time, hence
+    // volatile.
     let value = unsafe { core::ptr::read_volatile(value) };
     T::try_from(value).unwrap_or_default()
 }
@@ -150,7 +155,7 @@ impl NetState {
 
     pub(crate) fn knobs(&self) -> Knobs {
         let k = self.knobs.get();
-        // SAFETY: Field addresses of a live struct; `knob` reads them as words.
+        // SAFETY: Fields of `self`, which lives as long as its namespace.
         unsafe {
             Knobs {
                 rcv_size: knob(&raw const (*k).rcv_size),
@@ -171,8 +176,8 @@ impl NetState {
 
     /// Who may use TCP beside SDP: one of `SDP_COMPANION_*`.
     pub(crate) fn companion(&self) -> u32 {
-        // SAFETY: The field of a live struct; `knob` reads it as a word.
-        knob(unsafe { &raw const (*self.knobs.get()).companion })
+        // SAFETY: A field of `self`, which lives as long as its namespace.
+        unsafe { knob(&raw const (*self.knobs.get()).companion) }
     }
 
     /// Whether nothing goes to `ip` and comes from there without a copy.
@@ -199,7 +204,7 @@ impl NetState {
     pub(crate) fn delist(&self, sock: &Sock) {
         let key = core::ptr::from_ref(sock).addr();
         if self.sockets.lock().remove(&key).is_some() {
-            // SAFETY: As in `enlist`.
+            // SAFETY: A socket of ours, which `enlist` has counted.
             unsafe { ffi::sdp_prot_inuse_add(sock.sk(), -1) };
         }
     }
@@ -291,7 +296,8 @@ unsafe extern "C" fn exit_cb(net: *mut ffi::core::net) {
 ///
 /// The slot of `net` is filled and nobody uses the state any more.
 unsafe fn release(net: *mut ffi::net) {
-    // SAFETY: By the caller's promise; allocated by `init_cb`.
+    // SAFETY: The slot has what `init_cb` allocated, and nobody uses it, by the caller's
+    // promise. Sysctl writes to the knobs no more when the table is gone.
     unsafe {
         let state = KBox::from_raw(*slot(net));
         ffi::sdp_sysctl_unregister(*state.sysctl.get());

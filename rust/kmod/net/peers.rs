@@ -73,7 +73,8 @@ pub(super) fn has(text: &[u8], ip: Ip) -> bool {
 ///
 /// `text` ends with a zero.
 pub(super) unsafe extern "C" fn check_cb(text: *const c_char) -> bool {
-    // SAFETY: By the caller's promise.
+    // SAFETY: It ends with a zero, by the caller's promise, and is the caller's alone: the
+    // text that is written, before it gets to the knobs.
     let text = unsafe { CStr::from_char_ptr(text) };
     text.to_str()
         .is_ok_and(|text| words(text).all(|word| Network::parse(word).is_some()))

@@ -49,8 +49,9 @@ struct Binding {
 impl Binding {
     /// What it has been bound to, as it is now.
     fn terms(&self) -> Terms {
-        // SAFETY: A bound socket leaves the table before its memory goes.
-        Terms::of(unsafe { self.sock.as_ref() })
+        // SAFETY: A bound socket leaves the table before its memory goes: by the promise
+        // that its lease was made with. It may be at its end, so that no reference is made.
+        unsafe { Terms::of_sk(self.sock.as_ptr().cast()) }
     }
 
     /// Whether both may be bound where they overlap.
@@ -184,7 +185,8 @@ pub(crate) struct PortTable {
 }
 
 // SAFETY: The socket pointers are only used under the lock of the table, and a
-// socket leaves the table before its memory goes.
+// socket leaves the table before its memory goes: by the promise that its lease was made
+// with.
 unsafe impl Send for PortTable {}
 
 /// A socket's claim on a port. Ends when dropped.
@@ -194,7 +196,8 @@ pub(crate) struct PortLease {
     place: Place,
 }
 
-// SAFETY: The namespace outlives the socket that owns the lease.
+// SAFETY: The namespace outlives the socket, and that the lease, by the promise that it was
+// made with; its table has a lock.
 unsafe impl Send for PortLease {}
 
 /// What a socket wants to bind to.
@@ -218,8 +221,15 @@ struct Terms {
 
 impl Terms {
     fn of(sock: &Sock) -> Self {
-        let sk = sock.sk();
-        // SAFETY: Single words of a valid socket.
+        // SAFETY: The socket is valid as long as it is borrowed.
+        unsafe { Self::of_sk(sock.sk()) }
+    }
+
+    /// # Safety
+    ///
+    /// The memory of `sk` is there.
+    unsafe fn of_sk(sk: *mut ffi::sock) -> Self {
+        // SAFETY: Single words of a socket that is there, by the caller's promise.
         unsafe {
             Self {
                 reuse: ffi::sdp_sock_reuse(sk),
@@ -390,7 +400,16 @@ impl NetState {
 
     /// Binds `sock` to `port`, or to an ephemeral one for 0, which is shared with nobody.
     /// EADDRINUSE as TCP says it.
-    pub(crate) fn bind_port(&self, sock: &Sock, port: u16, claim: &Claim) -> Result<PortLease> {
+    ///
+    /// # Safety
+    ///
+    /// The lease is dropped before the memory of `sock` goes: the endpoint keeps it.
+    pub(crate) unsafe fn bind_port(
+        &self,
+        sock: &Sock,
+        port: u16,
+        claim: &Claim,
+    ) -> Result<PortLease> {
         let mut table = self.ports.lock();
         let port = if port == 0 {
             self.ephemeral_port(&table, |there| there.is_none())?
@@ -412,7 +431,16 @@ impl NetState {
 
     /// Takes an ephemeral port for a connection of `ip` with `peer`. Others may have
     /// connections on it with other peers, as with TCP. EADDRINUSE if there is none.
-    pub(crate) fn connect_port(&self, sock: &Sock, ip: Ip, peer: (Ip, u16)) -> Result<PortLease> {
+    ///
+    /// # Safety
+    ///
+    /// The lease is dropped before the memory of `sock` goes: the endpoint keeps it.
+    pub(crate) unsafe fn connect_port(
+        &self,
+        sock: &Sock,
+        ip: Ip,
+        peer: (Ip, u16),
+    ) -> Result<PortLease> {
         let mut table = self.ports.lock();
         let port = self.ephemeral_port(&table, |there| {
             there.is_none_or(|port| port.fixed == 0 && port.connections(ip, peer).next().is_none())
@@ -429,7 +457,11 @@ impl NetState {
     }
 
     /// Adds an accepted connection of `ip` with `peer` to the port of its listener.
-    pub(crate) fn share_port(
+    ///
+    /// # Safety
+    ///
+    /// The lease is dropped before the memory of `sock` goes: the endpoint keeps it.
+    pub(crate) unsafe fn share_port(
         &self,
         sock: &Sock,
         port: u16,
@@ -465,7 +497,8 @@ impl NetState {
         let group = || fits().map(|found| found.filter(|(fit, _)| *fit == best));
         let turn = spread(peer).checked_rem(group()?.count()).unwrap_or(0);
         let (_, sock) = group()?.nth(turn)?;
-        // SAFETY: A bound socket leaves the table before its memory goes.
+        // SAFETY: A bound socket leaves the table before its memory goes, and that needs the
+        // lock held here.
         unsafe { SockRef::try_get(sock.as_ptr()) }
     }
 }
@@ -481,7 +514,8 @@ impl NetState {
     ) -> Option<SockRef> {
         let table = self.ports.lock();
         let (_, found) = table.ports.get(&port)?.connection(ip, peer, vrf)?;
-        // SAFETY: A bound socket leaves the table before its memory goes.
+        // SAFETY: A bound socket leaves the table before its memory goes, and that needs the
+        // lock held here.
         unsafe { SockRef::try_get(found.sock.as_ptr()) }
     }
 
@@ -514,7 +548,8 @@ impl PortLease {
     }
 
     fn net(&self) -> &NetState {
-        // SAFETY: The owner of the lease keeps its namespace alive.
+        // SAFETY: The socket that the lease was made for keeps its namespace alive, and
+        // outlives the lease.
         unsafe { self.net.as_ref() }
     }
 

@@ -20,7 +20,8 @@ use kernel::{
 ///
 /// Called by seq_file for a file that is made in one piece.
 unsafe fn state_of<'a>(m: *mut ffi::core::seq_file) -> (&'a SeqFile, &'a NetState) {
-    // SAFETY: An open file of a namespace keeps it alive.
+    // SAFETY: `m` is seq_file's, by the caller's promise, and is this call's alone; an open
+    // file of a namespace keeps it alive.
     unsafe {
         (
             SeqFile::from_raw(m),
@@ -82,7 +83,7 @@ pub(crate) unsafe extern "C" fn socket_cb(
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 pub(crate) unsafe extern "C" fn stats_cb(m: *mut ffi::seq_file, _v: *mut c_void) -> c_int {
-    // SAFETY: See `state_of`.
+    // SAFETY: seq_file calls this, for a file that is made in one piece.
     let (m, net) = unsafe { state_of(m.cast()) };
     let mut show = |name: &str, value: i64| seq_print!(m, "{} {}\n", name, value);
     net.stats.each(&mut show);

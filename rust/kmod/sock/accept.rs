@@ -24,7 +24,8 @@ impl Sock {
     /// `socket` is this socket's.
     pub(crate) unsafe fn listen(&self, socket: *mut ffi::core::socket, backlog: c_int) -> Result {
         let _call = self.lock();
-        // SAFETY: The state is protected by `lock_sock`.
+        // SAFETY: `socket` is ours, by the caller's promise, and `lock_sock` held, with which
+        // alone the state is written.
         if unsafe { (*socket).state } != ffi::core::socket_state_SS_UNCONNECTED {
             return Err(EINVAL);
         }

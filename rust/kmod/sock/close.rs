@@ -12,6 +12,8 @@ use crate::{
 };
 use kernel::prelude::*;
 
+const SS_UNCONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_UNCONNECTED;
+
 impl Sock {
     /// shutdown(2).
     ///
@@ -34,16 +36,18 @@ impl Sock {
             ffi::TCP_LISTEN => {
                 if how & ffi::RCV_SHUTDOWN != 0 {
                     self.disconnect();
-                    // SAFETY: The state is protected by `lock_sock`.
-                    unsafe { (*socket).state = ffi::core::socket_state_SS_UNCONNECTED };
+                    // SAFETY: `socket` is ours, by the caller's promise. Writers hold
+                    // `lock_sock`; others look at the word without it, hence volatile.
+                    unsafe { (&raw mut (*socket).state).write_volatile(SS_UNCONNECTED) };
                 }
                 self.wake_all();
                 Ok(())
             }
             ffi::TCP_SYN_SENT => {
                 self.disconnect();
-                // SAFETY: As above.
-                unsafe { (*socket).state = ffi::core::socket_state_SS_UNCONNECTED };
+                // SAFETY: `socket` is ours, by the caller's promise. Writers hold `lock_sock`;
+                // others look at the word without it, hence volatile.
+                unsafe { (&raw mut (*socket).state).write_volatile(SS_UNCONNECTED) };
                 self.wake_all();
                 Ok(())
             }

@@ -23,6 +23,7 @@ use crate::{
     ffi,
     sock::Sock, //
 };
+use core::marker::PhantomData;
 use kernel::{
     error::to_result,
     prelude::*, //
@@ -35,27 +36,46 @@ pub(crate) const MOVED: Error = EOPENSTALE;
 /// Largest name of an Internet socket.
 pub(super) const NAME_LEN: usize = 28;
 
-/// The companion's `struct socket`, which lives as long as ours.
+/// The companion's `struct socket`.
+///
+/// # Invariants
+///
+/// It is there as long as this: the file of our socket keeps it, which is open while a
+/// system call is under way, and is not closed to the end while `lock_sock` is held. Every
+/// question for the companion is asked in a system call or with that lock.
 #[derive(Clone, Copy)]
-pub(crate) struct Tcp(*mut ffi::core::socket);
+pub(crate) struct Tcp<'a>(*mut ffi::core::socket, PhantomData<&'a Sock>);
 
-impl Tcp {
+impl<'a> Tcp<'a> {
+    /// `None` for null.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null, or that of `sock`'s companion.
+    unsafe fn of(_sock: &'a Sock, tcp: *mut ffi::socket) -> Option<Self> {
+        // INVARIANT: by the caller's promise, and as `Sock`'s methods are called.
+        (!tcp.is_null()).then_some(Self(tcp.cast(), PhantomData))
+    }
+
     pub(crate) fn socket(self) -> *mut ffi::core::socket {
         self.0
     }
 
     /// Its operations at this moment.
     pub(crate) fn ops(self) -> &'static ffi::core::proto_ops {
-        // SAFETY: The companion is there, and operations are static. They may
-        // change from one table to another that fits as well.
+        // SAFETY: The companion is there, by the invariant, and operations are static. They
+        // may change from one table to another that fits as well.
         unsafe { &*core::ptr::read_volatile(&raw const (*self.0).ops) }
     }
 
     pub(super) fn bind(self, name: &mut [u8; NAME_LEN], len: usize) -> Result {
-        // SAFETY: As below.
+        let len = len.min(NAME_LEN);
+        // SAFETY: The companion is there, by the invariant; the address is ours, and `len` no
+        // more than it has.
         to_result(unsafe { ffi::sdp_ask_bind(self.0.cast(), name.as_ptr().cast(), len as c_int) })?;
         let bind = self.ops().bind.ok_or(EOPNOTSUPP)?;
-        // SAFETY: A live socket and an address of ours.
+        // SAFETY: The companion is there, by the invariant; the address is ours, and `len` no
+        // more than it has.
         to_result(unsafe { bind(self.0, name.as_mut_ptr().cast(), len as c_int) })
     }
 
@@ -66,7 +86,8 @@ impl Tcp {
     ///
     /// `addr` points to `len` bytes.
     pub(super) unsafe fn ask_connect(self, addr: *const u8, len: usize) -> Result {
-        // SAFETY: By the caller's promise; the companion is there.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise; the companion is there, by
+        // the invariant.
         to_result(unsafe { ffi::sdp_ask_connect(self.0.cast(), addr.cast(), len as c_int) })
     }
 
@@ -74,7 +95,7 @@ impl Tcp {
     ///
     /// # Safety
     ///
-    /// `addr` points to `len` bytes.
+    /// `addr` points to `len` bytes. `sock` is the socket whose companion this is.
     pub(super) unsafe fn connect(
         self,
         sock: &Sock,
@@ -82,16 +103,17 @@ impl Tcp {
         len: usize,
         flags: u32,
     ) -> Result {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise.
         if matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Addr(..))) {
-            // SAFETY: The companion is there.
+            // SAFETY: The companion of `sock` is there, by the invariant.
             to_result(unsafe { ffi::sdp_companion_retry_error(sock.sk()) })?;
         }
         let connect = self.ops().connect.ok_or(EOPNOTSUPP)?;
-        // SAFETY: By the caller's promise.
+        // SAFETY: The companion is there, by the invariant; `addr` has `len` bytes, by the
+        // caller's promise.
         let result = unsafe { connect(self.0, addr.cast(), len as c_int, flags as c_int) };
         sock.settle_tcp_error();
-        // SAFETY: The companion is there.
+        // SAFETY: The companion of `sock` is there, by the invariant.
         unsafe {
             ffi::sdp_companion_show_moved(sock.sk());
             ffi::sdp_companion_show_state(sock.sk());
@@ -103,7 +125,8 @@ impl Tcp {
     ///
     /// # Safety
     ///
-    /// `msg` is a message to receive up to `len` bytes with, ours for the call.
+    /// `msg` is a message to receive up to `len` bytes with, ours for the call. `sock` is the
+    /// socket whose companion this is.
     pub(super) unsafe fn receive(
         self,
         sock: &Sock,
@@ -112,14 +135,15 @@ impl Tcp {
         flags: c_int,
     ) -> c_int {
         let result = match self.ops().recvmsg {
-            // SAFETY: A live socket of TCP; the rest by the caller's promise.
+            // SAFETY: The companion is there, by the invariant; the message is ours, by the
+            // caller's promise.
             Some(recvmsg) => unsafe { recvmsg(self.0, msg, len, flags) },
             None => EOPNOTSUPP.to_errno(),
         };
         if result < 0 {
             sock.settle_tcp_error();
         }
-        // SAFETY: The companion is there.
+        // SAFETY: The companion of `sock` is there, by the invariant.
         unsafe { ffi::sdp_companion_show_moved(sock.sk()) };
         result
     }
@@ -129,7 +153,7 @@ impl Tcp {
         let getname = self.ops().getname.ok_or(EOPNOTSUPP)?;
         // Of the size and alignment of a `sockaddr_storage`.
         let mut name = [0u64; 16];
-        // SAFETY: A live socket and room for its name.
+        // SAFETY: The companion is there, by the invariant, and there is room for its name.
         let len = unsafe { getname(self.0, name.as_mut_ptr().cast(), 0) };
         if len < 0 {
             return Err(Error::from_errno(len));
@@ -142,14 +166,15 @@ impl Tcp {
     ///
     /// # Safety
     ///
-    /// `new` is a fresh `struct socket` with operations of this module.
+    /// `new` is a fresh `struct socket` with operations of this module. `sock` is the socket
+    /// whose companion this is.
     pub(super) unsafe fn accept(
         self,
         sock: &Sock,
         new: *mut ffi::core::socket,
         arg: &mut ffi::proto_accept_arg,
     ) -> Result {
-        // SAFETY: By the caller's promise; the companion is `sock`'s.
+        // SAFETY: `new` is fresh, and the companion that of `sock`, by the caller's promise.
         to_result(unsafe { ffi::sdp_companion_accept(sock.sk(), new.cast(), arg) })
     }
 }
@@ -178,11 +203,10 @@ pub(super) fn is_under_way(result: Result) -> bool {
 }
 
 impl Sock {
-    /// The companion, if it handles the calls.
-    pub(crate) fn tcp(&self) -> Option<Tcp> {
-        // SAFETY: `sk` is valid.
-        let tcp: *mut ffi::core::socket = unsafe { ffi::sdp_companion_enter(self.sk()) }.cast();
-        (!tcp.is_null()).then_some(Tcp(tcp))
+    /// The companion, if calls go there.
+    pub(crate) fn tcp(&self) -> Option<Tcp<'_>> {
+        // SAFETY: `sk` is valid, and what is found there is its companion.
+        unsafe { Tcp::of(self, ffi::sdp_companion_enter(self.sk())) }
     }
 
     /// Called after a call that may have fetched TCP's error, so that it is not
@@ -191,8 +215,8 @@ impl Sock {
         let _ = self.tcp();
     }
 
-    /// As [`Sock::tcp`], for a call that asks for the result of a connect().
-    pub(crate) fn tcp_after_connect(&self) -> Option<Tcp> {
+    /// As [`Sock::tcp`], for a call that finds out how a connect() has ended.
+    pub(crate) fn tcp_after_connect(&self) -> Option<Tcp<'_>> {
         // SAFETY: `sk` is valid.
         if unsafe { ffi::sdp_companion_attempt(self.sk()) } {
             self.look_after_attempt();
@@ -202,10 +226,9 @@ impl Sock {
 
     /// The companion while it takes part: undecided, listening on both, or in
     /// use.
-    pub(super) fn companion(&self) -> Option<Tcp> {
-        // SAFETY: `sk` is valid.
-        let tcp: *mut ffi::core::socket = unsafe { ffi::sdp_companion_ready(self.sk()) }.cast();
-        (!tcp.is_null()).then_some(Tcp(tcp))
+    pub(super) fn companion(&self) -> Option<Tcp<'_>> {
+        // SAFETY: `sk` is valid, and what is found there is its companion.
+        unsafe { Tcp::of(self, ffi::sdp_companion_ready(self.sk())) }
     }
 
     pub(crate) fn has_companion(&self) -> bool {
@@ -213,7 +236,7 @@ impl Sock {
     }
 
     /// The other half of a socket that still has both.
-    pub(super) fn other_half(&self) -> Option<Tcp> {
+    pub(super) fn other_half(&self) -> Option<Tcp<'_>> {
         match self.tcp() {
             Some(_) => None,
             None => self.companion(),
@@ -257,7 +280,7 @@ impl Sock {
         // SAFETY: `sk` is valid.
         let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
         if !attempt && self.look(|inner| inner.phase == Phase::Idle) {
-            // SAFETY: As above, with `lock_sock`.
+            // SAFETY: `sk` is valid, and `lock_sock` held, so that its companion stays.
             unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
         }
         Ok(())
@@ -271,18 +294,18 @@ impl Sock {
     /// `addr` points to `len` bytes, which TCP would be given.
     pub(super) unsafe fn permit_connect(
         &self,
-        tcp: Tcp,
+        tcp: Tcp<'_>,
         addr: *const u8,
         len: usize,
     ) -> Result<bool> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise.
         if matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Unspec)) {
             return Ok(true);
         }
         if !self.permit_tcp()? {
             return Ok(false);
         }
-        // SAFETY: By the caller's promise.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise.
         match unsafe { tcp.ask_connect(addr, len) } {
             Ok(()) => Ok(true),
             // The modules could not be asked for lack of memory; a refusal has another
@@ -304,14 +327,15 @@ impl Sock {
         ) else {
             return Err(EOPNOTSUPP);
         };
-        // SAFETY: By the caller's promise.
+        // SAFETY: The message is ours for the call, by the caller's promise.
         let (name, name_len) = unsafe { ((*msg).msg_name, (*msg).msg_namelen) };
         if !name.is_null() {
             let name_len = usize::try_from(name_len).map_err(|_| EINVAL)?;
             // SAFETY: The core has checked the name's length and copied it.
             unsafe { self.permit_connect(tcp, name.cast(), name_len) }?;
         }
-        // SAFETY: A live socket of TCP; the message by the caller's promise.
+        // SAFETY: The companion is there, by the invariant of `Tcp`; the message is ours for
+        // the call, by the caller's promise.
         let result = unsafe { sendmsg(tcp.socket(), msg, len) };
         if result < 0 {
             self.settle_tcp_error();
@@ -319,10 +343,11 @@ impl Sock {
         to_result(result.min(0)).map(|()| result)
     }
 
-    /// Falls back to TCP and releases the SDP port. With `lock_sock`.
-    pub(super) fn fall_back(&self, reason: i32) {
+    /// Gives SDP up for the companion, which is there, and the port with it. With
+    /// `lock_sock`.
+    pub(super) fn fall_back(&self, _there: Tcp<'_>, reason: i32) {
         let already = self.tcp().is_some();
-        // SAFETY: Only asked of a socket with a companion.
+        // SAFETY: The socket has a companion, which the caller has seen.
         unsafe { ffi::sdp_companion_use(self.sk(), reason) };
         self.look(|inner| {
             if inner.phase == Phase::Idle {
@@ -372,13 +397,13 @@ impl Sock {
                 ffi::sdp_companion_set_idle(self.sk(), false);
             }
             if let Err(e) = self.bind_companion() {
-                // SAFETY: As above.
+                // SAFETY: `sk` is valid, and `lock_sock` held, so that its companion stays.
                 unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
                 return Err(e);
             }
         }
         if value == ffi::SDP_TRANSPORT_TCP {
-            self.fall_back(0);
+            self.fall_back(self.companion().ok_or(EINVAL)?, 0);
         }
         Ok(())
     }

@@ -41,13 +41,13 @@ impl Sock {
         len: usize,
         flags: u32,
     ) -> Result {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise.
         let parsed = unsafe { Addr::parse(addr, len) };
         let mut call = Some(self.lock());
-        // SAFETY: By the caller's promise. Writers hold `lock_sock`, as `call` shows at
-        // each use; readers without it read one word.
+        // SAFETY: `socket` is ours, by the caller's promise.
         let state = unsafe { &raw mut (*socket).state };
-        // SAFETY: As above.
+        // SAFETY: `socket` is ours. Writers hold `lock_sock`, which `call` stands for wherever
+        // this is called; others look at the word without it, hence volatile.
         let set_state = |to| unsafe { state.write_volatile(to) };
         if let Ok(Parsed::Unspec) = parsed {
             self.note_disconnect();
@@ -56,7 +56,7 @@ impl Sock {
             return Ok(());
         }
         let nonblock = flags & ffi::core::O_NONBLOCK != 0;
-        // SAFETY: As above.
+        // SAFETY: `socket` is ours, and the state written with `lock_sock` alone.
         let mut error = match unsafe { state.read_volatile() } {
             SS_CONNECTED => return Err(EISCONN),
             SS_CONNECTING => EALREADY,
@@ -162,9 +162,8 @@ impl Sock {
             if let Some(lease) = inner.port.as_mut() {
                 lease.connect(source, (peer.ip, peer.port))?;
             } else {
-                let lease = self
-                    .net()
-                    .connect_port(self, source, (peer.ip, peer.port))
+                // SAFETY: The endpoint has the lease, here or until it is freed.
+                let lease = unsafe { self.net().connect_port(self, source, (peer.ip, peer.port)) }
                     .map_err(|e| if e == EADDRINUSE { EADDRNOTAVAIL } else { e })?;
                 inner.local.port = lease.port();
                 inner.port = Some(lease);
@@ -187,7 +186,8 @@ impl Sock {
         // An unread error belongs to an earlier connection.
         let _ = self.take_err();
         self.set_tcp_state(ffi::TCP_SYN_SENT);
-        if let Err(e) = cm::resolve::start(self, 1) {
+        // SAFETY: connect() holds `lock_sock`.
+        if let Err(e) = unsafe { cm::resolve::start(self, 1) } {
             self.look(|inner| inner.forget_connection(self));
             self.net().stats.failed_opens.inc();
             self.set_tcp_state(ffi::TCP_CLOSE);

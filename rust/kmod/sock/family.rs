@@ -26,7 +26,8 @@ use kernel::{
 };
 
 struct Proto(UnsafeCell<ffi::proto>);
-// SAFETY: Handed to C, which serialises its use.
+// SAFETY: Handed to C, which writes to it when it is registered and unregistered, and
+// otherwise with locks of its own; Rust never looks at it.
 unsafe impl Sync for Proto {}
 
 const fn name(text: &[u8]) -> [c_char; 32] {
@@ -127,7 +128,7 @@ impl ProtoRegistration {
 impl Drop for ProtoRegistration {
     fn drop(&mut self) {
         // SAFETY: Registered by `new`, and no socket is left: each holds the
-        // module.
+        // module, and while that is loaded nothing fails once sockets can be made.
         unsafe {
             ffi::proto_unregister(proto());
             ffi::sdp_memory_exit();
@@ -163,7 +164,7 @@ pub(crate) fn operations() -> *const ffi::core::proto_ops {
 ///
 /// `socket` is valid and being created or accepted.
 pub(crate) unsafe fn adopt(socket: *mut ffi::core::socket) {
-    // SAFETY: By the caller's promise.
+    // SAFETY: It is valid, and nobody else looks at it yet, by the caller's promise.
     unsafe { (*socket).ops = &OPS.0 };
 }
 
@@ -193,8 +194,8 @@ unsafe extern "C" fn create_cb(
             // would write beyond ours.
             return Err(EAFNOSUPPORT);
         }
-        // SAFETY: As above; the reference is given up to the socket, which
-        // `release_cb` ends.
+        // SAFETY: The namespace is the caller's, and nobody else uses the socket yet. The
+        // reference is given up to it, which `release_cb` ends.
         unsafe {
             let sock = Sock::create(net.cast(), socket, Family::V4)?;
             let _ = sock.into_owned();
@@ -208,9 +209,10 @@ unsafe extern "C" fn create_cb(
 ///
 /// # Safety
 ///
-/// `socket` was created by `create_cb` or accepted and is not released.
+/// `socket` was created by `create_cb` or by `protocol::make_cb`, or accepted, and is not
+/// released.
 unsafe fn of<'a>(socket: *mut ffi::core::socket) -> &'a Sock {
-    // SAFETY: By the caller's promise, `sk` is set and ours.
+    // SAFETY: Its `sk` is set, and ours, by the caller's promise; the file has a reference.
     unsafe { Sock::from_sk((*socket).sk.cast()) }
 }
 
@@ -247,8 +249,7 @@ unsafe extern "C" fn bind_cb(
     addr: *mut ffi::core::sockaddr_unsized,
     len: c_int,
 ) -> c_int {
-    // SAFETY: A live socket and an address of `len` bytes, copied to the
-    // kernel; the same holds for the callbacks below.
+    // SAFETY: A live socket of ours, and an address of `len` bytes, copied to the kernel.
     from_result(|| unsafe { of(socket).bind_halves(addr.cast(), len as usize) }.map(|()| 0))
 }
 
@@ -262,7 +263,8 @@ unsafe extern "C" fn connect_cb(
     flags: c_int,
 ) -> c_int {
     from_result(|| {
-        // SAFETY: See `bind_cb`.
+        // SAFETY: A live socket of ours, and an address of `len` bytes, copied to the kernel and
+        // the call's alone.
         unsafe { of(socket).connect_halves(socket, addr.cast(), len as usize, flags as u32) }
             .map(|()| 0)
     })
@@ -276,7 +278,7 @@ unsafe extern "C" fn accept_cb(
     new: *mut ffi::core::socket,
     arg: *mut ffi::core::proto_accept_arg,
 ) -> c_int {
-    // SAFETY: See `bind_cb`; `new` is fresh, `arg` is ours for the call.
+    // SAFETY: A live socket of ours; `new` is fresh, and `arg` the call's alone.
     from_result(|| unsafe { of(socket).accept_halves(new, &mut *arg.cast()) }.map(|()| 0))
 }
 
@@ -288,18 +290,18 @@ unsafe extern "C" fn getname_cb(
     addr: *mut ffi::core::sockaddr,
     peer: c_int,
 ) -> c_int {
-    // SAFETY: Operations of a live socket are static.
+    // SAFETY: `socket` is alive, and its operations are static, ours or TCP's.
     let ops = unsafe { &*core::ptr::read_volatile(&raw const (*socket).ops) };
     if !core::ptr::eq(ops, &OPS.0) {
         // accept() asks the operations of the listener for the name of what it
         // has accepted, which may be TCP's.
         return match ops.getname {
-            // SAFETY: They are its own.
+            // SAFETY: They are its own, and the name has the room that is asked for.
             Some(getname) => unsafe { getname(socket, addr, peer) },
             None => EOPNOTSUPP.to_errno(),
         };
     }
-    // SAFETY: See `bind_cb`.
+    // SAFETY: A live socket of ours.
     let sock = unsafe { of(socket) };
     delegate!(sock, getname(addr, peer));
     // SAFETY: `addr` has the size of a `sockaddr_storage`.
@@ -314,7 +316,7 @@ unsafe extern "C" fn poll_cb(
     socket: *mut ffi::core::socket,
     wait: *mut ffi::core::poll_table_struct,
 ) -> ffi::core::__poll_t {
-    // SAFETY: See `bind_cb`; the three belong together.
+    // SAFETY: A live socket of ours, its file, and the list that the file's waiters get into.
     unsafe {
         ffi::sdp_sock_poll_wait(file.cast(), socket.cast(), wait.cast());
         of(socket).poll_halves(file)
@@ -325,7 +327,7 @@ unsafe extern "C" fn poll_cb(
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn splice_eof_cb(socket: *mut ffi::core::socket) {
-    // SAFETY: See `bind_cb`.
+    // SAFETY: A live socket of ours.
     let sock = unsafe { of(socket) };
     match sock.tcp() {
         Some(tcp) => {
@@ -346,7 +348,7 @@ unsafe extern "C" fn sock_ioctl_cb(
     command: c_uint,
     arg: c_ulong,
 ) -> c_int {
-    // SAFETY: See `bind_cb`.
+    // SAFETY: A live socket of ours.
     let sock = unsafe { of(socket) };
     delegate!(sock, ioctl(command, arg));
     from_result(|| {
@@ -394,7 +396,7 @@ unsafe extern "C" fn ioctl_cb(sk: *mut ffi::sock, command: c_int, result: *mut c
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn listen_cb(socket: *mut ffi::core::socket, backlog: c_int) -> c_int {
-    // SAFETY: See `bind_cb`.
+    // SAFETY: A live socket of ours.
     from_result(|| unsafe { of(socket).listen_halves(socket, backlog) }.map(|()| 0))
 }
 
@@ -402,7 +404,7 @@ unsafe extern "C" fn listen_cb(socket: *mut ffi::core::socket, backlog: c_int) -
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn shutdown_cb(socket: *mut ffi::core::socket, how: c_int) -> c_int {
-    // SAFETY: See `bind_cb`.
+    // SAFETY: A live socket of ours.
     from_result(|| unsafe { of(socket).shutdown_halves(socket, how) }.map(|()| 0))
 }
 
@@ -417,10 +419,9 @@ unsafe extern "C" fn setsockopt_cb(
     len: c_uint,
 ) -> c_int {
     from_result(|| {
-        // SAFETY: See `bind_cb`; `value` is checked by whoever reads it.
-        unsafe { of(socket) }
-            .set_option_halves(level, option, value, len)
-            .map(|()| 0)
+        // SAFETY: A live socket of ours; `value` is the program's, or the kernel's with `len`
+        // bytes.
+        unsafe { of(socket).set_option_halves(level, option, value, len) }.map(|()| 0)
     })
 }
 
@@ -435,7 +436,7 @@ unsafe extern "C" fn getsockopt_cb(
     len: *mut c_int,
 ) -> c_int {
     from_result(|| {
-        // SAFETY: See `setsockopt_cb`.
+        // SAFETY: A live socket of ours; the core lets no pointers but the program's through.
         unsafe { of(socket).get_option_halves(level, option, value.cast(), len) }.map(|()| 0)
     })
 }
@@ -448,11 +449,11 @@ unsafe extern "C" fn sendmsg_cb(
     msg: *mut ffi::core::msghdr,
     len: usize,
 ) -> c_int {
-    // SAFETY: See `bind_cb`.
+    // SAFETY: A live socket of ours.
     let sock = unsafe { of(socket) };
     // SAFETY: The message is ours for the call.
     if unsafe { (*msg).msg_flags } & ffi::MSG_FASTOPEN != 0 {
-        // SAFETY: As above.
+        // SAFETY: The message is ours for the call.
         return from_result(|| unsafe { sock.fast_open(msg, len) });
     }
     delegate!(sock, sendmsg(msg, len));
@@ -473,7 +474,7 @@ unsafe extern "C" fn recvmsg_cb(
     len: usize,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: See `bind_cb`.
+    // SAFETY: A live socket of ours.
     let sock = unsafe { of(socket) };
     let result = match sock.tcp_after_connect() {
         Some(_) => MOVED.to_errno(),
@@ -497,19 +498,19 @@ unsafe extern "C" fn splice_read_cb(
     len: usize,
     flags: c_uint,
 ) -> isize {
-    // SAFETY: See `bind_cb`; the position is the caller's.
+    // SAFETY: A live socket of ours; the position is the caller's own.
     let (sock, begins) = unsafe { (of(socket), *position == 0) };
     if !begins {
         return ESPIPE.to_errno() as isize;
     }
     let moved = match sock.tcp_after_connect() {
         Some(_) => Err(MOVED),
-        // SAFETY: As above; whoever splices has locked the pipe, and waited for room.
+        // SAFETY: The file is open; the core has locked the pipe, which has readers.
         None => unsafe { sock.splice(pipe, len, ffi::sdp_is_nonblocking(socket.cast())) },
     };
     if moved == Err(MOVED) {
         // TCP asks the file of its socket, and the companion has none.
-        // SAFETY: As above.
+        // SAFETY: The file is open, and the pipe locked.
         return unsafe { ffi::sdp_splice_copies(socket.cast(), position, pipe.cast(), len, flags) };
     }
     moved.map_or_else(

@@ -49,17 +49,16 @@ impl Sock {
     ///
     /// `addr` points to `len` bytes.
     pub(crate) unsafe fn bind_halves(&self, addr: *const u8, len: usize) -> Result {
-        if !self.permit_tcp()? {
-            // SAFETY: By the caller's promise.
-            return unsafe { self.bind(addr, len) };
-        }
-        if self.tcp().is_none() && self.look(|inner| inner.phase != Phase::Idle) {
-            // SAFETY: By the caller's promise.
+        let sdp_alone = !self.permit_tcp()?
+            || self.tcp().is_none() && self.look(|inner| inner.phase != Phase::Idle);
+        if sdp_alone {
+            // SAFETY: `addr` has `len` bytes, by the caller's promise.
             return unsafe { self.bind(addr, len) };
         }
         let mut name = [0u8; NAME_LEN];
         let n = len.min(NAME_LEN);
-        // SAFETY: By the caller's promise; `n` bytes fit.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise, and `n` is no more, nor more
+        // than `name` has.
         unsafe {
             core::ptr::copy_nonoverlapping(addr, name.as_mut_ptr(), n);
             Addr::name_for_tcp(name.as_mut_ptr(), addr, len);
@@ -76,16 +75,16 @@ impl Sock {
         let chosen = [*hi, *lo] == [0, 0];
         [*hi, *lo] = tcp.port()?.to_be_bytes();
         let result = if chosen {
-            // SAFETY: The copy is as long.
+            // SAFETY: The copy has `n` bytes.
             unsafe { self.bind_where_tcp_chose(name.as_ptr(), n) }
         } else {
-            // SAFETY: As above.
+            // SAFETY: The copy has `n` bytes.
             unsafe { self.bind(name.as_ptr(), n) }
         };
         if let Err(e) = result {
             let _call = self.lock();
             let detail = self.look(|inner| inner.last_bind_err);
-            self.fall_back(-if detail == 0 { e.to_errno() } else { detail });
+            self.fall_back(tcp, -if detail == 0 { e.to_errno() } else { detail });
         }
         Ok(())
     }
@@ -97,7 +96,7 @@ impl Sock {
     ///
     /// `addr` points to `len` bytes.
     unsafe fn bind_where_tcp_chose(&self, addr: *const u8, len: usize) -> Result {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise.
         unsafe { self.bind(addr, len) }?;
         self.look(|inner| inner.bound_port = false);
         Ok(())
@@ -116,28 +115,28 @@ impl Sock {
         flags: u32,
     ) -> Result {
         let Some(tcp) = self.companion() else {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
             return unsafe { self.connect(socket, addr, len, flags) };
         };
-        // SAFETY: By the caller's promise; the name is this call's.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise, and is this call's to change.
         let takes_part = unsafe {
             Addr::name_for_tcp(addr, addr, len);
             self.permit_connect(tcp, addr, len)?
         };
         if !takes_part {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
             let result = unsafe { self.connect(socket, addr, len, flags) };
             // Another task has begun the connect(), and the socket uses TCP now.
             return result.map_err(|e| if e == MOVED { EPERM } else { e });
         }
         if self.tcp_after_connect().is_some() {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
             return unsafe { tcp.connect(self, addr, len, flags) };
         }
-        // Recorded before connect() can fail, because another thread may be polling.
-        // SAFETY: By the caller's promise.
+        // Before it can fail, because another thread may be polling.
+        // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
         let began = unsafe { self.begin_attempt(socket, addr, len) };
-        // SAFETY: By the caller's promise.
+        // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
         let result = unsafe { self.connect(socket, addr, len, flags) };
         // SDP may have no free port while TCP has some.
         let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
@@ -150,13 +149,13 @@ impl Sock {
             Err(e) if !shut && (is_worth_tcp(e) || portless(e)) => {
                 {
                     let _call = self.lock();
-                    self.fall_back(-e.to_errno());
+                    self.fall_back(tcp, -e.to_errno());
                 }
-                // SAFETY: By the caller's promise.
+                // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
                 unsafe { tcp.connect(self, addr, len, flags) }
             }
             Err(e) if e == MOVED => {
-                // SAFETY: By the caller's promise.
+                // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
                 match unsafe { tcp.connect(self, addr, len, flags) } {
                     // The worker has begun TCP's attempt on behalf of this call.
                     Err(e) if e == EALREADY && began => Err(EINPROGRESS),
@@ -164,10 +163,11 @@ impl Sock {
                 }
             }
             _ => {
-                // SAFETY: By the caller's promise.
+                // SAFETY: `addr` has `len` bytes, by the caller's promise.
                 let parsed = unsafe { Addr::parse(addr, len) };
                 if matches!((parsed, result), (Ok(Parsed::Unspec), Ok(()))) {
-                    // SAFETY: As above. It may have been listening, too.
+                    // It may have been listening, too.
+                    // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
                     unsafe { tcp.connect(self, addr, len, flags) }?;
                 }
                 let pending = is_under_way(result) || self.tcp_state() == ffi::TCP_SYN_SENT;
@@ -191,12 +191,13 @@ impl Sock {
         addr: *const u8,
         len: usize,
     ) -> bool {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `addr` has `len` bytes, by the caller's promise.
         if !matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Addr(..))) {
             return false;
         }
         let _call = self.lock();
-        // SAFETY: The state is protected by `lock_sock`.
+        // SAFETY: `socket` is ours, by the caller's promise, and `lock_sock` held, with which
+        // alone the state is written.
         let unconnected = unsafe { (*socket).state } == ffi::core::socket_state_SS_UNCONNECTED;
         let begins = unconnected && self.tcp_state() == ffi::TCP_CLOSE && self.tcp().is_none();
         if begins {
@@ -204,7 +205,8 @@ impl Sock {
                 inner.has_way_out = true;
                 inner.came_about = false;
             });
-            // SAFETY: `lock_sock` is held; `addr` by the caller's promise.
+            // SAFETY: `addr` has `len` bytes, by the caller's promise. There is a companion:
+            // connect() has seen it, and it stays as long as the file is open.
             unsafe { ffi::sdp_companion_begin(self.sk(), addr.cast(), len as c_int) };
         }
         begins
@@ -234,16 +236,16 @@ impl Sock {
         };
         // SAFETY: `sk` is valid.
         let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
-        if !attempt || self.other_half().is_none() {
+        let Some(tcp) = self.other_half().filter(|_| attempt) else {
             return self.drive(|inner| inner.tell_failure(self, error));
-        }
-        // In this order, so that every observer sees a connect() in progress.
-        // SAFETY: The companion is there, and the attempt's address was kept.
+        };
+        // In this order, so that whoever looks meanwhile sees a connect() under way.
+        // SAFETY: The companion is there, with `lock_sock`, and the attempt's address was kept.
         unsafe { ffi::sdp_companion_retry(self.sk()) };
-        self.fall_back(-error.to_errno());
+        self.fall_back(tcp, -error.to_errno());
         self.leave_peer();
         self.look(|inner| inner.port = None);
-        // SAFETY: The companion is there.
+        // SAFETY: The companion is there, with `lock_sock`.
         unsafe { ffi::sdp_companion_catch_up(self.sk()) };
     }
 
@@ -258,16 +260,16 @@ impl Sock {
         backlog: c_int,
     ) -> Result {
         let Some(tcp) = self.companion() else {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `socket` is ours, by the caller's promise.
             return unsafe { self.listen(socket, backlog) };
         };
         if !self.permit_tcp()? {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `socket` is ours, by the caller's promise.
             return unsafe { self.listen(socket, backlog) };
         }
         let may_listen = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
         if self.tcp().is_none() && !may_listen {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `socket` is ours, by the caller's promise.
             return unsafe { self.listen(socket, backlog) };
         }
         // An earlier connection may have ended without a report.
@@ -279,21 +281,21 @@ impl Sock {
             return Ok(());
         }
         let result = self.bind_where_tcp_is(tcp).and_then(|()| {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `socket` is ours, by the caller's promise.
             unsafe { self.listen(socket, backlog) }
         });
         if let Err(e) = result {
             let _call = self.lock();
-            self.fall_back(-e.to_errno());
+            self.fall_back(tcp, -e.to_errno());
             // SAFETY: The companion is there.
             unsafe { ffi::sdp_companion_show_state(self.sk()) };
         }
         Ok(())
     }
 
-    /// listen() without bind(), or after one without a port (IP_BIND_ADDRESS_NO_PORT),
-    /// has given TCP a port. SDP takes the same.
-    fn bind_where_tcp_is(&self, tcp: Tcp) -> Result {
+    /// listen() without bind(), or one without a port (IP_BIND_ADDRESS_NO_PORT), has
+    /// given TCP a port; SDP takes the same.
+    fn bind_where_tcp_is(&self, tcp: Tcp<'_>) -> Result {
         let port = tcp.port()?;
         let (bound, local, family) = self.look(|inner| {
             let any = Addr::any(inner.family);
@@ -313,7 +315,7 @@ impl Sock {
         let local = Addr { port, ..local };
         let mut name = [0u8; NAME_LEN];
         let len = local.emit(family, &mut name);
-        // SAFETY: A name of ours.
+        // SAFETY: A name of ours, which has `len` bytes.
         unsafe { self.bind_where_tcp_chose(name.as_ptr(), len) }
     }
 
@@ -328,11 +330,11 @@ impl Sock {
         arg: &mut ffi::proto_accept_arg,
     ) -> Result {
         if let Some(tcp) = self.tcp() {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `new` is fresh, by the caller's promise; `tcp` is our companion.
             return unsafe { tcp.accept(self, new, arg) };
         }
         let Some(tcp) = self.companion() else {
-            // SAFETY: By the caller's promise.
+            // SAFETY: `new` is fresh, by the caller's promise.
             return unsafe { self.accept(new, arg) };
         };
         let nonblock = ffi::core::O_NONBLOCK as c_int;
@@ -340,8 +342,8 @@ impl Sock {
         let mut timeo = self.receive_timeout(flags & nonblock != 0);
         loop {
             arg.flags = flags | nonblock;
-            // SAFETY: `sk` is valid; `new` by the caller's promise, and still
-            // fresh where nothing was accepted.
+            // SAFETY: There is a companion, which is `tcp`. `new` is fresh, by the caller's
+            // promise, and still so where nothing was accepted.
             let result = unsafe {
                 if ffi::sdp_companion_turn(self.sk()) {
                     match tcp.accept(self, new, arg) {
@@ -375,13 +377,14 @@ impl Sock {
                     // No longer a listener: accept() reports it.
                     None => true,
                 });
-                (ours || self.companion_events() != 0).then_some(())
+                (ours || self.companion_events(tcp) != 0).then_some(())
             })?;
         }
     }
 
-    fn companion_events(&self) -> u32 {
-        // SAFETY: Asked of a socket with a companion; without a file nothing is
+    /// What poll(2) would say of the companion, which is there.
+    fn companion_events(&self, _there: Tcp<'_>) -> u32 {
+        // SAFETY: There is a companion, which the caller has seen; without a file nothing is
         // registered.
         unsafe { ffi::sdp_companion_poll(self.sk(), core::ptr::null_mut()) }
     }
@@ -399,13 +402,14 @@ impl Sock {
         // The events seen may be those of a fallback to TCP.
         smp_mb(Read);
         if self.tcp().is_some() {
-            // SAFETY: It has a companion; `file` by the caller's promise.
+            // SAFETY: There is a companion, which calls go to; `file` is the one that is asked,
+            // by the caller's promise.
             return unsafe { ffi::sdp_companion_poll(self.sk(), file.cast()) };
         }
-        if self.other_half().is_some() && self.tcp_state() == ffi::TCP_LISTEN {
-            return mask | self.companion_events();
+        match self.other_half() {
+            Some(tcp) if self.tcp_state() == ffi::TCP_LISTEN => mask | self.companion_events(tcp),
+            _ => mask,
         }
-        mask
     }
 
     /// shutdown(2) of a socket that may have two halves.
@@ -433,7 +437,7 @@ impl Sock {
             // SAFETY: `sk` is valid.
             unsafe { ffi::sdp_companion_end(self.sk()) };
         }
-        // SAFETY: By the caller's promise.
+        // SAFETY: `socket` is ours, by the caller's promise.
         let result = unsafe { self.shutdown(socket, how) };
         if self.tcp().is_some() {
             // The socket has fallen back to TCP meanwhile.
@@ -444,7 +448,11 @@ impl Sock {
     }
 
     /// setsockopt(2) of a socket that may have two halves.
-    pub(crate) fn set_option_halves(
+    ///
+    /// # Safety
+    ///
+    /// `value` is a pointer of the user program, or has `len` bytes of the kernel.
+    pub(crate) unsafe fn set_option_halves(
         &self,
         level: c_int,
         option: c_int,
@@ -453,7 +461,8 @@ impl Sock {
     ) -> Result {
         let own = is_own(level, option);
         if own {
-            return self.set_option(level, option, value, len);
+            // SAFETY: `value` is the program's or has `len` bytes, by the caller's promise.
+            return unsafe { self.set_option(level, option, value, len) };
         }
         // A companion that has been put aside gets the option, too, because
         // SDP_TRANSPORT may reactivate it.
@@ -461,48 +470,55 @@ impl Sock {
         let result = if general || self.tcp().is_some() {
             Ok(())
         } else {
-            self.set_option(level, option, value, len)
+            // SAFETY: `value` is the program's or has `len` bytes, by the caller's promise.
+            unsafe { self.set_option(level, option, value, len) }
         };
         let result = result.map_or_else(Error::to_errno, |()| 0);
-        // SAFETY: `sk` is valid; the callee checks `value`.
+        // SAFETY: `sk` is valid; of `value` the callees check a program's pointer, and read no
+        // more than `len` bytes of the kernel's.
         let result = to_result(unsafe {
             ffi::sdp_companion_setsockopt(self.sk(), level, option, value, len, result)
         });
         match result {
             // Resetting an option that was never set is no need.
             Err(refused) if len != 0 && is_needed(level, option) => {
-                self.give_up_for((level, option), value, len, refused)
+                // SAFETY: `value` is the program's or has `len` bytes, by the caller's promise.
+                unsafe { self.give_up_for((level, option), value, len, refused) }
             }
             result => result,
         }
     }
 
-    /// SDP has refused an option that the program needs. An undecided socket falls back
-    /// to TCP, if TCP takes the option and the caller may use TCP.
-    fn give_up_for(
+    /// SDP has refused an option that the program needs: a socket that may still become
+    /// TCP does so, if TCP takes the option and the caller may have it.
+    ///
+    /// # Safety
+    ///
+    /// `value` is a pointer of the user program, or has `len` bytes of the kernel.
+    unsafe fn give_up_for(
         &self,
         (level, option): (c_int, c_int),
         value: ffi::core::sockptr_t,
         len: c_uint,
         refused: Error,
     ) -> Result {
-        let is_open = || {
+        let open_half = || {
             // SAFETY: `sk` is valid.
             let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
-            self.other_half().is_some() && !attempt && self.look(|inner| inner.phase == Phase::Idle)
+            let idle = !attempt && self.look(|inner| inner.phase == Phase::Idle);
+            self.other_half().filter(|_| idle)
         };
-        if !is_open() || !self.may_use_tcp() {
+        if open_half().is_none() || !self.may_use_tcp() {
             return Err(refused);
         }
         let _call = self.lock();
-        if !is_open() {
-            // Another thread has made the decision.
-            return Err(refused);
-        }
-        // SAFETY: The companion is there; the callee checks `value`.
+        // Another thread may have begun something.
+        let tcp = open_half().ok_or(refused)?;
+        // SAFETY: The companion is there; of `value` the callee checks a program's pointer,
+        // and reads no more than `len` bytes of the kernel's.
         to_result(unsafe { ffi::sdp_companion_set_tcp(self.sk(), level, option, value, len) })
             .map_err(|_| refused)?;
-        self.fall_back(-EOPNOTSUPP.to_errno());
+        self.fall_back(tcp, -EOPNOTSUPP.to_errno());
         Ok(())
     }
 
@@ -524,7 +540,7 @@ impl Sock {
             Some(tcp) if !own => to_result(unsafe {
                 ffi::sdp_companion_getsockopt(tcp.socket().cast(), level, option, value.cast(), len)
             }),
-            // SAFETY: By the caller's promise.
+            // SAFETY: The pointers are the program's, by the caller's promise.
             _ => unsafe { self.get_option(level, option, value, len) },
         }
     }

@@ -60,7 +60,7 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `sk` was made by `sk_alloc` with this type's size, and `body` is
+/// `start` was made by `sk_alloc` with this type's size, and `body` is
 /// initialised from `create` until `destruct_cb`.
 #[repr(C)]
 pub(crate) struct Sock {
@@ -83,13 +83,19 @@ pub(crate) struct Body {
     traffic: Traffic,
 }
 
-// SAFETY: `sk` is only used through C calls. Read-modify-write changes of its words are
-// made under a lock that all such writers share: `lock_sock` for words that system
-// calls change (`sk_flags`, `sk_frag`), the endpoint's lock for `sk_shutdown`, C's own
-// for wait queues and references. The rest is in a mutex or atomic.
+// SAFETY: `start` is only used through C calls. Of its words, those that are changed by
+// more than a whole store are changed with a lock that all who do so hold: `lock_sock`
+// for what system calls change (`sk_flags`, `sk_frag`), or before anybody else knows the
+// socket; the endpoint's for `sk_shutdown`, C's own for wait queues and references.
+// `body` is `Send` and `Sync` by itself, which is asked below.
 unsafe impl Send for Sock {}
-// SAFETY: As above.
+// SAFETY: The reason is that of `Send`: it speaks of any number of threads at a time.
 unsafe impl Sync for Sock {}
+
+const _: () = {
+    const fn is_for_all_threads<T: Send + Sync>() {}
+    is_for_all_threads::<Body>();
+};
 
 // SAFETY: `sock_hold` and `sock_put` count references to the allocation.
 unsafe impl AlwaysRefCounted for Sock {
@@ -129,12 +135,12 @@ impl SockRef {
     ///
     /// The memory of `sock` has not been freed.
     pub(crate) unsafe fn try_get(sock: *const Sock) -> Option<Self> {
-        // SAFETY: By the caller's promise.
-        let sock = unsafe { &*sock };
-        // SAFETY: The counter is valid memory.
-        unsafe { ffi::sdp_sock_hold_unless_zero(sock.sk()) }.then(|| {
+        let sock = NonNull::new(sock.cast_mut())?;
+        // SAFETY: The counter, in the `sk` that a socket begins with, is there, by the
+        // caller's promise. No Rust reference yet: the body may be on its way out.
+        unsafe { ffi::sdp_sock_hold_unless_zero(sock.as_ptr().cast()) }.then(|| {
             // SAFETY: The reference was taken just above.
-            Self(unsafe { ARef::from_raw(NonNull::from(sock)) })
+            unsafe { Self::from_owned(sock) }
         })
     }
 
@@ -144,7 +150,7 @@ impl SockRef {
     ///
     /// The caller owns a reference and gives it up.
     pub(crate) unsafe fn from_owned(sock: NonNull<Sock>) -> Self {
-        // SAFETY: By the caller's promise.
+        // SAFETY: The caller has promised to own the reference.
         Self(unsafe { ARef::from_raw(sock) })
     }
 
@@ -161,7 +167,8 @@ impl Sock {
     ///
     /// # Safety
     ///
-    /// `net` is alive; `parent` is null or a socket without a `sk`.
+    /// `net` is alive. `parent` is null, or a socket that nobody but the caller uses yet; its
+    /// `sk` becomes this one, or null in the error case.
     pub(crate) unsafe fn create(
         net: *mut ffi::net,
         parent: *mut ffi::core::socket,
@@ -212,7 +219,8 @@ impl Sock {
     ///
     /// `sk` was made by [`Sock::create`] and stays referenced for `'a`.
     pub(crate) unsafe fn from_sk<'a>(sk: *mut ffi::sock) -> &'a Sock {
-        // SAFETY: By the caller's promise; `sk` is the first field.
+        // SAFETY: `create` made it, and it is referenced for `'a`, by the caller's promise;
+        // a `Sock` begins with its `sk`.
         unsafe { &*sk.cast() }
     }
 
@@ -284,7 +292,7 @@ impl Sock {
 
     /// Serialises with the other system calls on this socket.
     pub(crate) fn lock(&self) -> CallGuard<'_> {
-        // SAFETY: `sk` is valid; process context.
+        // SAFETY: `sk` is valid as long as `self`, for which the guard borrows it.
         unsafe {
             ffi::sdp_lock_sock(self.sk());
             CallGuard::assume(self.sk())
@@ -292,59 +300,60 @@ impl Sock {
     }
 
     pub(crate) fn err(&self) -> i32 {
-        // SAFETY: A single word of a valid `sk`, as for all of the following.
+        // SAFETY: A single word of a valid socket is read.
         unsafe { ffi::sdp_get_err(self.sk()) }
     }
 
     pub(crate) fn set_err(&self, errno: Error) {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is written.
         unsafe { ffi::sdp_set_err(self.sk(), -errno.to_errno()) }
     }
 
     /// Takes the pending error: `Err` with it, or `Ok`.
     pub(crate) fn take_err(&self) -> Result {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is exchanged.
         to_result(unsafe { ffi::sdp_sock_error(self.sk()) })
     }
 
     pub(crate) fn shutdown_bits(&self) -> u32 {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is read.
         unsafe { ffi::sdp_get_shutdown(self.sk()) as u32 }
     }
 
     pub(crate) fn add_shutdown(&self, bits: u32) {
-        // SAFETY: See `err`; only ever called under the endpoint's lock.
+        // SAFETY: A single word of a valid socket is changed, with the endpoint's lock, which
+        // all callers hold.
         unsafe { ffi::sdp_set_shutdown(self.sk(), bits as c_int) }
     }
 
     pub(crate) fn tcp_state(&self) -> u32 {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is read.
         unsafe { ffi::sdp_get_state(self.sk()) as u32 }
     }
 
     pub(crate) fn set_tcp_state(&self, state: u32) {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is written.
         unsafe { ffi::sdp_set_state(self.sk(), state as c_int) }
     }
 
     pub(crate) fn flag(&self, flag: u32) -> bool {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is read.
         unsafe { ffi::sdp_sock_flag(self.sk(), flag) }
     }
 
     pub(crate) fn sndbuf(&self) -> u32 {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is read.
         u32::try_from(unsafe { ffi::sdp_get_sndbuf(self.sk()) }).unwrap_or(0)
     }
 
     /// Whether the program has set SO_RCVBUF.
     pub(crate) fn has_own_rcvbuf(&self) -> bool {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is read.
         unsafe { ffi::sdp_has_own_rcvbuf(self.sk()) }
     }
 
     pub(crate) fn rcvbuf(&self) -> u32 {
-        // SAFETY: See `err`.
+        // SAFETY: A single word of a valid socket is read.
         u32::try_from(unsafe { ffi::sdp_get_rcvbuf(self.sk()) }).unwrap_or(0)
     }
 }
@@ -394,7 +403,8 @@ impl Body {
 /// Called by `sk_destruct` once, on a socket of ours.
 unsafe extern "C" fn destruct_cb(sk: *mut ffi::sock) {
     let sock: *mut Sock = sk.cast();
-    // SAFETY: The memory is still there; the namespace is released later.
+    // SAFETY: The memory is still there, and `body` initialised; nobody has a reference any
+    // more. The namespace is released later.
     unsafe {
         (*sock).net().delist(&*sock);
         ffi::sdp_purge_notices(sk);

@@ -30,7 +30,7 @@ impl Sock {
     ///
     /// `addr` points to `len` bytes.
     pub(crate) unsafe fn bind(&self, addr: *const u8, len: usize) -> Result {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `addr` points to `len` bytes, by the caller's promise.
         let (addr, family) = match unsafe { Addr::parse(addr, len) }? {
             Parsed::Addr(addr, family) => (addr, family),
             // As AF_INET does: AF_UNSPEC is accepted with the wildcard.
@@ -95,7 +95,8 @@ impl Sock {
                 ip: addr.ip,
                 dual: inner.is_dual(addr.ip, family),
             };
-            let lease = self.net().bind_port(self, addr.port, &claim)?;
+            // SAFETY: The endpoint has the lease, here or until it is freed.
+            let lease = unsafe { self.net().bind_port(self, addr.port, &claim) }?;
             inner.bound_port = addr.port != 0;
             addr.port = lease.port();
             inner.family = family;
@@ -118,7 +119,8 @@ impl Sock {
                 ip: inner.local.ip,
                 dual: Addr::is_any(inner.local.ip) && !inner.options.v6only,
             };
-            let lease = self.net().bind_port(self, 0, &claim)?;
+            // SAFETY: The endpoint has the lease, here or until it is freed.
+            let lease = unsafe { self.net().bind_port(self, 0, &claim) }?;
             inner.local.port = lease.port();
             inner.port = Some(lease);
             Ok(())
@@ -177,7 +179,8 @@ impl Sock {
         })?;
         let mut name = [0u8; 28];
         let len = addr.emit(family, &mut name);
-        // SAFETY: By the caller's promise, 28 bytes fit.
+        // SAFETY: `out` has the 128 bytes of a `sockaddr_storage`, by the caller's promise,
+        // and `len` is at most 28.
         unsafe { core::ptr::copy_nonoverlapping(name.as_ptr(), out, len) };
         i32::try_from(len).map_err(|_| EINVAL)
     }

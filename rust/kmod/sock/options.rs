@@ -138,7 +138,11 @@ fn within(value: i32, max: u32) -> Result<u32> {
 
 impl Sock {
     /// setsockopt(2).
-    pub(crate) fn set_option(
+    ///
+    /// # Safety
+    ///
+    /// `value` is a pointer of the user program, or has `len` bytes of the kernel.
+    pub(crate) unsafe fn set_option(
         &self,
         level: c_int,
         option: c_int,
@@ -154,7 +158,8 @@ impl Sock {
             _ => return Err(ENOPROTOOPT),
         }
         if level == ffi::SOL_TCP && option == ffi::TCP_CONGESTION {
-            return self.set_congestion(value, len);
+            // SAFETY: `value` is the program's or has `len` bytes, by the caller's promise.
+            return unsafe { self.set_congestion(value, len) };
         }
         // TCP checks the length only for options that it knows, except at its own
         // level.
@@ -171,7 +176,8 @@ impl Sock {
             0..=3 => return Err(EINVAL),
             _ => raw.len(),
         };
-        // SAFETY: The callee checks a user pointer; up to four bytes fit.
+        // SAFETY: The callee checks a program's pointer; one of the kernel has `len` bytes, by
+        // the caller's promise, and `size` is no more, nor more than `raw` has.
         to_result(unsafe { ffi::sdp_copy_from_sockptr(raw.as_mut_ptr().cast(), value, size) })?;
         let value = i32::from_ne_bytes(raw);
         let _call = self.lock();
@@ -183,11 +189,16 @@ impl Sock {
         }
     }
 
-    /// TCP_CONGESTION: any name that TCP would accept.
-    fn set_congestion(&self, value: ffi::core::sockptr_t, len: c_uint) -> Result {
+    /// TCP_CONGESTION: any name that TCP would take.
+    ///
+    /// # Safety
+    ///
+    /// `value` is a pointer of the user program, or has `len` bytes of the kernel.
+    unsafe fn set_congestion(&self, value: ffi::core::sockptr_t, len: c_uint) -> Result {
         let mut name = [0u8; CONGESTION_LEN];
-        // SAFETY: A socket's namespace is alive; the callee checks a user
-        // pointer, and the name has the length that it expects.
+        // SAFETY: A socket's namespace is alive; the callee checks a program's pointer, reads
+        // no more than `len` bytes of the kernel's, and the name has the length that it
+        // expects.
         to_result(unsafe {
             ffi::sdp_congestion_name(self.net().as_ptr(), value, len, name.as_mut_ptr().cast())
         })?;
@@ -365,31 +376,31 @@ impl Sock {
         let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
         if level == ffi::SOL_TCP && option == ffi::TCP_INFO {
             let info = self.tcp_info();
-            // SAFETY: `tcp_info` is plain data of this size.
+            // SAFETY: Numbers of this size in all, with no bytes between them.
             let bytes = unsafe {
                 core::slice::from_raw_parts(
                     (&raw const info).cast::<u8>(),
                     core::mem::size_of::<ffi::tcp_info>(),
                 )
             };
-            // SAFETY: The callee checks the user's pointers.
+            // SAFETY: The pointers are the program's, by the caller's promise.
             return unsafe { answer(value, len, room, bytes) };
         }
         if level == ffi::SOL_TCP && option == ffi::SDP_TRAFFIC {
             let report = self.traffic().report();
-            // SAFETY: `sdp_traffic` is plain data of this size.
+            // SAFETY: Numbers of 64 bits, of this size in all.
             let bytes = unsafe {
                 core::slice::from_raw_parts(
                     (&raw const report).cast::<u8>(),
                     core::mem::size_of::<ffi::sdp_traffic>(),
                 )
             };
-            // SAFETY: As above.
+            // SAFETY: The pointers are the program's, by the caller's promise.
             return unsafe { answer(value, len, room, bytes) };
         }
         if level == ffi::SOL_TCP && option == ffi::TCP_CONGESTION {
             let name = self.look(|inner| inner.options.congestion);
-            // SAFETY: As above.
+            // SAFETY: The pointers are the program's, by the caller's promise.
             return unsafe { answer(value, len, room, &name) };
         }
         let number = match level {
@@ -401,10 +412,10 @@ impl Sock {
         };
         // TCP programs may read this as a byte.
         if let (ffi::SOL_IP, 1..=3, Ok(byte)) = (level, room, u8::try_from(number)) {
-            // SAFETY: As above.
+            // SAFETY: The pointers are the program's, by the caller's promise.
             return unsafe { answer(value, len, 1, &[byte]) };
         }
-        // SAFETY: As above.
+        // SAFETY: The pointers are the program's, by the caller's promise.
         unsafe { answer(value, len, room, &number.to_ne_bytes()) }
     }
 

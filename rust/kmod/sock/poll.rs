@@ -59,7 +59,7 @@ impl Sock {
             if shutdown & ffi::SEND_SHUTDOWN != 0 || self.is_writable(view.held) {
                 mask |= OUT | WRNORM;
             } else {
-                // SAFETY: poll(2) has the socket open.
+                // SAFETY: The file is open: poll(2) and setsockopt(2), calls on it, ask this.
                 unsafe { ffi::sdp_note_no_space(self.sk()) };
                 // A completion may have come before the flag was set.
                 if self.is_writable(self.view().held) {
@@ -70,7 +70,7 @@ impl Sock {
                 mask |= PRI;
             }
         }
-        // SAFETY: A plain question about a valid socket.
+        // SAFETY: `sk` is valid, and the question is asked of a single word.
         if self.err() != 0 || unsafe { ffi::sdp_has_notices(self.sk()) } {
             mask |= ERR;
         }

@@ -37,8 +37,27 @@ unsafe impl Send for Shell {}
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // SAFETY: By the invariant.
+        // SAFETY: It is valid, and its one reference ours, by the invariant.
         unsafe { ffi::sdp_shell_free(self.0.as_ptr()) };
+    }
+}
+
+/// The registration of what shells are made of.
+pub(crate) struct Shells(());
+
+impl Shells {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: Called once, before the protocol is registered.
+        to_result(unsafe { ffi::sdp_shells_register() })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Shells {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`, and no socket is left: each holds the module, and while
+        // that is loaded nothing fails once sockets can be made.
+        unsafe { ffi::sdp_shells_unregister() };
     }
 }
 
@@ -48,7 +67,7 @@ pub(crate) struct Registration(());
 impl Registration {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: The operations are static, the callbacks stay with the
-        // module.
+        // module; shells can be made.
         to_result(unsafe {
             ffi::sdp_protocol_register(family::operations().cast(), Some(make_cb), Some(unmake_cb))
         })?;
@@ -58,7 +77,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: Registered by `new`, and no socket is left.
+        // SAFETY: Registered by `new`. No more sockets can be made when this returns.
         unsafe { ffi::sdp_protocol_unregister() };
     }
 }
@@ -78,7 +97,8 @@ unsafe extern "C" fn make_cb(
             Family::V4
         };
         let shell = NonNull::new(shell).ok_or(EINVAL)?;
-        // SAFETY: By the caller's promise; the shell holds its namespace.
+        // SAFETY: The shell, which is `socket`'s so far, holds its namespace, and nobody else
+        // uses `socket` yet, by the caller's promise.
         let sock = unsafe {
             let net = ffi::sdp_sock_net(shell.as_ptr());
             Sock::create(net, socket.cast(), family)
@@ -98,7 +118,7 @@ unsafe extern "C" fn make_cb(
         // INVARIANT: The shell's reference goes over to the socket.
         sock.look(|inner| inner.shell = Some(Shell(shell)));
         let _ = sock.into_owned();
-        // SAFETY: By the caller's promise.
+        // SAFETY: `socket` is being created, by the caller's promise.
         unsafe { family::adopt(socket.cast()) };
         Ok(0)
     })
@@ -108,8 +128,8 @@ unsafe extern "C" fn make_cb(
 ///
 /// Called from C, with a socket that `make_cb` has made and nobody has seen.
 unsafe extern "C" fn unmake_cb(sk: *mut ffi::sock) {
-    // SAFETY: By the caller's promise; this is the reference of the file that will not
-    // be opened.
+    // SAFETY: The socket is whole, and nobody uses it, by the caller's promise; this is the
+    // reference of the file that will not be.
     unsafe {
         let companion = ffi::sdp_companion_detach(sk);
         let sock = SockRef::from_owned(NonNull::new_unchecked(sk.cast()));

@@ -319,6 +319,12 @@ impl Segment {
     pub(crate) fn is_of_link(&self) -> bool {
         self.message && self.buffer.mapping().is_some()
     }
+
+    /// Whether the bytes lie in the buffer.
+    fn is_sound(&self) -> bool {
+        let (offset, len) = (self.offset as usize, self.len as usize);
+        self.buffer.page().holds(offset, len)
+    }
 }
 
 /// The urgent byte, as TCP keeps it.
@@ -334,6 +340,10 @@ pub(crate) enum Urgent {
 }
 
 /// Bytes for the application, oldest first.
+///
+/// # Invariants
+///
+/// The bytes of each of `segments` lie in its buffer.
 pub(crate) struct RecvQueue {
     segments: Fifo<Segment>,
     /// Stream position of the next byte to read.
@@ -347,6 +357,7 @@ pub(crate) struct RecvQueue {
 
 impl RecvQueue {
     pub(crate) const fn new() -> Self {
+        // INVARIANT: there is no segment.
         Self {
             segments: Fifo::new(),
             copied: 0,
@@ -356,20 +367,25 @@ impl RecvQueue {
         }
     }
 
-    /// Makes room for one more segment, so that `push` can't fail.
+    /// Makes room for one more segment, so that `push` can't fail for want of memory.
     pub(crate) fn reserve(&mut self) -> Result {
         self.segments.reserve(GFP_KERNEL)
     }
 
-    /// Appends a message's payload; `urgent` if its last byte is the OOB byte.
+    /// Appends a message's payload; `urgent` if its last byte is the OOB byte. EINVAL for
+    /// bytes that do not lie in their buffer.
     pub(crate) fn push(&mut self, segment: Segment, urgent: bool) -> Result {
+        if !segment.is_sound() {
+            return Err(EINVAL);
+        }
         let len = segment.len;
-        let last = urgent.then(|| {
-            let at = segment.offset.saturating_add(len).saturating_sub(1) as usize;
-            // SAFETY: The engine checked that offset and length are inside of
-            // the message, and the message is inside of the buffer.
-            unsafe { segment.buffer.page().address().add(at).read() }
-        });
+        let last = if urgent {
+            let at = segment.offset.saturating_add(len).saturating_sub(1);
+            segment.buffer.byte(at as usize)
+        } else {
+            None
+        };
+        // INVARIANT: asked above.
         self.segments.push(segment, GFP_KERNEL)?;
         self.received = self.received.wrapping_add(len.into());
         if let Some(byte) = last {
@@ -435,8 +451,8 @@ impl RecvQueue {
         }
     }
 
-    /// The page and offset `ahead` bytes after the reader, and the number of bytes
-    /// there.
+    /// The page and position `ahead` bytes after the reader, and how many bytes
+    /// lie there, all of them in the page.
     pub(crate) fn peek(&self, ahead: u64) -> Option<(Page, u32, u32)> {
         let mut skip = ahead;
         for i in 0..self.segments.len() {
@@ -462,9 +478,14 @@ impl RecvQueue {
         self.copied = self.copied.wrapping_add(n.into());
     }
 
-    /// Puts bytes that the reader could not take in front of all others.
+    /// Puts bytes that the reader could not take before all others. EINVAL for bytes that
+    /// do not lie in their buffer.
     pub(crate) fn put_back(&mut self, segment: Segment) -> Result {
+        if !segment.is_sound() {
+            return Err(EINVAL);
+        }
         let len = segment.len;
+        // INVARIANT: asked above.
         self.segments.push_front(segment, GFP_KERNEL)?;
         self.copied = self.copied.wrapping_sub(len.into());
         Ok(())
@@ -494,6 +515,8 @@ impl RecvQueue {
     pub(crate) fn consume(&mut self, n: u32) -> Option<RxBuffer> {
         self.advance(n);
         let front = self.segments.front_mut()?;
+        // INVARIANT: what is left ends where it did.
+        let n = n.min(front.len);
         front.offset = front.offset.saturating_add(n);
         front.len = front.len.saturating_sub(n);
         if front.len == 0 {
@@ -618,6 +641,20 @@ mod tests {
         assert!(queue.peek(11).is_none());
         assert!(queue.consume(1).is_some());
         assert!(queue.take_front().is_some_and(|s| s.len == 10) && queue.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn bytes_beyond_the_end_of_a_buffer_are_refused() -> Result {
+        let mut queue = RecvQueue::new();
+        assert!(queue.push(segment(ALL, 1)?, false).is_err());
+        assert!(queue.push(segment(ALL - 1, 2)?, true).is_err());
+        assert!(queue.push(segment(1, u32::MAX)?, false).is_err());
+        assert!(queue.put_back(segment(0, ALL + 1)?).is_err());
+        assert!(queue.is_empty() && queue.peek(0).is_none());
+        assert!(queue.urgent() == Urgent::None);
+        queue.push(segment(ALL - 1, 1)?, true)?;
+        assert!(matches!(queue.urgent(), Urgent::Byte(_)));
         Ok(())
     }
 

@@ -51,7 +51,7 @@ impl Sock {
     ) -> Result<i32> {
         if flags & ffi::MSG_ERRQUEUE != 0 {
             let v6 = self.look(|inner| inner.family) == Family::V6;
-            // SAFETY: By the caller's promise.
+            // SAFETY: The message is ours for the call, by the caller's promise.
             to_result(unsafe { ffi::sdp_recv_notice(self.sk(), msg.cast(), v6) })?;
             return Ok(0);
         }
@@ -60,10 +60,11 @@ impl Sock {
             return Err(ENOTCONN);
         }
         let as_message = self.look(|inner| inner.options.inq);
-        // SAFETY: By the caller's promise.
+        // SAFETY: The message is ours for the call, and has room for `len` bytes, by the
+        // caller's promise.
         let received = unsafe { self.receive_locked(&mut call, msg, len, flags) }?;
         drop(call);
-        // SAFETY: By the caller's promise.
+        // SAFETY: The message is ours for the call, by the caller's promise.
         unsafe {
             if as_message || ffi::sdp_wants_inq(msg.cast()) {
                 ffi::sdp_tell_inq(msg.cast(), self.left_to_read(), as_message);
@@ -84,7 +85,7 @@ impl Sock {
 
     /// # Safety
     ///
-    /// As for `receive`.
+    /// `msg` is a message to receive up to `len` bytes with, ours for the call.
     unsafe fn receive_locked<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -93,7 +94,8 @@ impl Sock {
         flags: u32,
     ) -> Result<i32> {
         if flags & ffi::MSG_OOB != 0 {
-            // SAFETY: By the caller's promise.
+            // SAFETY: The message is ours for the call, and has room for `len` bytes, by the
+            // caller's promise.
             return unsafe { self.receive_urgent(msg, len, flags) };
         }
         let mut timeo = self.receive_timeout(flags & ffi::MSG_DONTWAIT != 0);
@@ -135,8 +137,8 @@ impl Sock {
                     let done = if discard {
                         n
                     } else {
-                        // SAFETY: The page is counted and holds these bytes; the
-                        // iterator is the caller's.
+                        // SAFETY: The page is counted, and holds these bytes by the invariant of
+                        // `RecvQueue`; the iterator is the caller's.
                         unsafe {
                             let from = page.address().add(offset as usize);
                             let iter = &raw mut (*msg).msg_iter;
@@ -175,7 +177,7 @@ impl Sock {
                         plain: !peek && !discard,
                         hungry: copied < target || copied == 0,
                     };
-                    // SAFETY: By the caller's promise.
+                    // SAFETY: The message is the caller's, and has so much room left.
                     match unsafe { self.receive_remote(call, msg, &wish, &mut timeo) } {
                         Ok(0) => {}
                         Ok(n) => {
@@ -275,7 +277,7 @@ impl Sock {
     ///
     /// # Safety
     ///
-    /// As for `receive`.
+    /// `msg` is a message to receive up to `len` bytes with, ours for the call.
     unsafe fn receive_urgent(
         &self,
         msg: *mut ffi::core::msghdr,
@@ -298,7 +300,8 @@ impl Sock {
         if flags & ffi::MSG_PEEK == 0 {
             self.look(|inner| inner.recv.set_urgent_read());
         }
-        // SAFETY: By the caller's promise.
+        // SAFETY: The message is ours for the call, by the caller's promise; the byte is on our
+        // stack.
         unsafe {
             (*msg).msg_flags |= ffi::MSG_OOB as c_uint;
             if len == 0 {

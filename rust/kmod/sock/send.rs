@@ -69,11 +69,11 @@ impl Sock {
     ///
     /// `msg` is a message to send `len` bytes with, ours for the call.
     pub(crate) unsafe fn send(&self, msg: *mut ffi::core::msghdr, len: usize) -> Result<i32> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: The message is ours for the call, by the caller's promise.
         let flags = unsafe { (*msg).msg_flags };
         let mut copied = 0usize;
         let mut call = Some(self.lock());
-        // SAFETY: As above.
+        // SAFETY: The message is ours for the call, and has `len` bytes, by the caller's promise.
         let result = unsafe { self.send_locked(&mut call, msg, len, flags, &mut copied) };
         drop(call);
         if copied > 0 {
@@ -91,7 +91,7 @@ impl Sock {
 
     /// # Safety
     ///
-    /// As for `send`.
+    /// `msg` is a message to send `len` bytes with, ours for the call.
     unsafe fn send_locked<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -112,7 +112,7 @@ impl Sock {
             let asked = unsafe { Notice::asked(self, msg, len) }?;
             if let Some(mut asked) = asked {
                 let lent = Some(&mut *asked);
-                // SAFETY: As above.
+                // SAFETY: The message is the caller's.
                 let end = unsafe { self.send_all(call, msg, len, flags, lent, &mut timeo, copied) };
                 if *copied > 0 {
                     self.tell(asked);
@@ -131,7 +131,8 @@ impl Sock {
     ///
     /// # Safety
     ///
-    /// As for `send`.
+    /// `msg` is a message to send `len` bytes with, ours for the call, and `call` has
+    /// `lock_sock`.
     #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
     unsafe fn send_all<'a>(
         &'a self,
@@ -172,7 +173,8 @@ impl Sock {
                 asked.set_copied();
             }
             // A write may overshoot the limit by one fragment, as in TCP.
-            let filled = self.next_fragment(msg, want, flags);
+            // SAFETY: The message is the caller's; `lock_sock` is held, as it is after each wait.
+            let filled = unsafe { self.next_fragment(msg, want, flags) };
             if filled.is_err() {
                 self.look(|inner| inner.send.trim());
             }
@@ -215,9 +217,13 @@ impl Sock {
         });
     }
 
-    /// The next bytes of the message: in their own page if the caller gives it away
-    /// (`true`), as sendfile() does, or copied.
-    fn next_fragment(
+    /// The next bytes of the message: in their own page where the caller gives
+    /// that away (`true`), as sendfile() does, or copied.
+    ///
+    /// # Safety
+    ///
+    /// `msg` is a message to send with, ours for the call, and the caller holds `lock_sock`.
+    unsafe fn next_fragment(
         &self,
         msg: *mut ffi::core::msghdr,
         want: Wanted,
@@ -237,15 +243,26 @@ impl Sock {
                 return Ok((page, offset, n, true));
             }
         }
-        let (page, offset, n) = self.fill_fragment(msg, want)?;
+        // SAFETY: The caller has promised the message, and to hold `lock_sock`.
+        let (page, offset, n) = unsafe { self.fill_fragment(msg, want) }?;
         Ok((page, offset, n, false))
     }
 
     /// Copies up to `want` bytes from the message into the socket's fragment.
     /// ENOBUFS without memory, EFAULT if nothing could be read.
-    fn fill_fragment(&self, msg: *mut ffi::core::msghdr, want: Wanted) -> Result<(Page, u32, u32)> {
+    ///
+    /// # Safety
+    ///
+    /// `msg` is a message to send with, ours for the call, and the caller holds `lock_sock`.
+    unsafe fn fill_fragment(
+        &self,
+        msg: *mut ffi::core::msghdr,
+        want: Wanted,
+    ) -> Result<(Page, u32, u32)> {
         let sk = self.sk();
-        // SAFETY: `lock_sock` is held, which protects the socket's fragment.
+        // SAFETY: The caller has promised the message, and to hold `lock_sock`, which protects
+        // the socket's fragment. The bytes go behind all those of the page that anybody else
+        // has.
         unsafe {
             let frag = ffi::sdp_sk_frag(sk);
             let small = want.alone && want.len <= PAGE_SIZE;

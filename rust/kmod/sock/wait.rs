@@ -94,9 +94,9 @@ pub(crate) struct Settled {
     queue: Opaque<ffi::core::wait_queue_head>,
 }
 
-// SAFETY: Wait queues are made for concurrent use.
+// SAFETY: A wait queue belongs to no thread.
 unsafe impl Send for Settled {}
-// SAFETY: As above.
+// SAFETY: C changes a wait queue with the lock that is in it.
 unsafe impl Sync for Settled {}
 
 /// The events that end a wait early.
@@ -214,8 +214,9 @@ impl Sock {
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
         let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
-        // SAFETY: The caller has the socket open, so its queue stays; the entry
-        // is taken off before it goes out of scope.
+        // SAFETY: The queue is that of the socket's file. Calls on the open file wait, and
+        // close() before it gives the file up, so the queue stays. The entry is
+        // taken off before it goes out of scope, as `waiter` is dropped first.
         unsafe { ffi::sdp_wait_begin(self.sk(), entry.get(), exclusive) };
         // INVARIANT: queued just above.
         let waiter = Waiter {
@@ -234,7 +235,7 @@ impl Sock {
                 return Err(end);
             }
             *call = None;
-            // SAFETY: The entry is queued.
+            // SAFETY: The entry is queued, by the invariant of `Waiter`.
             *timeo = unsafe { ffi::sdp_wait_woken(waiter.entry.get(), *timeo) };
             *call = Some(self.lock());
         }
@@ -272,7 +273,7 @@ impl Sock {
     ) -> Result<R> {
         let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
         // SAFETY: The queue lives as long as the socket; the entry is taken off
-        // before it goes out of scope.
+        // before it goes out of scope, as `sleeper` is dropped first.
         unsafe { ffi::sdp_waitqueue_begin(self.settled().queue.get(), entry.get()) };
         // INVARIANT: queued just above.
         let sleeper = Sleeper {
@@ -305,7 +306,7 @@ impl Sock {
                 Patience::Endless => {}
             }
             *call = None;
-            // SAFETY: The entry is queued.
+            // SAFETY: The entry is queued, by the invariant of `Sleeper`.
             unsafe {
                 let entry = sleeper.entry.get();
                 match patience {

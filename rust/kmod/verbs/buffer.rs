@@ -28,7 +28,7 @@ pub(crate) struct Page {
 
 // SAFETY: A page and its reference count may be used from any context.
 unsafe impl Send for Page {}
-// SAFETY: As above; `Page` gives out no Rust reference to the memory.
+// SAFETY: The count is atomic, and `Page` gives out no Rust reference to the memory.
 unsafe impl Sync for Page {}
 
 impl Page {
@@ -38,7 +38,7 @@ impl Page {
     ///
     /// `sk` is a valid socket.
     pub(crate) unsafe fn alloc(sk: *mut ffi::sock, order: u32) -> Result<Self> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `sk` is a valid socket, by the caller's promise.
         let page = unsafe { ffi::sdp_alloc_pages(sk, order) };
         // INVARIANT: a fresh allocation carries one reference, ours.
         Ok(Self {
@@ -52,7 +52,7 @@ impl Page {
     ///
     /// `page` is valid and referenced by the caller.
     pub(crate) unsafe fn get(page: NonNull<ffi::page>) -> Self {
-        // SAFETY: By the caller's promise.
+        // SAFETY: The caller has a reference, so that the count is not zero.
         unsafe { ffi::sdp_get_page(page.as_ptr()) };
         // INVARIANT: the reference taken above.
         Self { page }
@@ -65,6 +65,20 @@ impl Page {
     /// The page, with the reference: the caller puts it.
     pub(crate) fn into_raw(self) -> *mut ffi::page {
         core::mem::ManuallyDrop::new(self).as_ptr()
+    }
+
+    /// Bytes of the page and of those that it is the head of.
+    pub(crate) fn size(&self) -> usize {
+        // SAFETY: The page is valid by the invariant; its order is fixed while it is
+        // referenced.
+        unsafe { ffi::sdp_page_size(self.page.as_ptr()) }
+    }
+
+    /// Whether `len` bytes from `offset` on lie in the page.
+    pub(crate) fn holds(&self, offset: usize, len: usize) -> bool {
+        offset
+            .checked_add(len)
+            .is_some_and(|end| end <= self.size())
     }
 
     /// Start of the memory.
@@ -111,7 +125,8 @@ impl Direction {
 /// # Invariants
 ///
 /// `addr` was returned by `ib_dma_map_page` or `ib_dma_map_single` for `len`
-/// bytes and `direction` on `device` and was not unmapped.
+/// bytes and `direction` on `device` and was not unmapped. The removal of `device` waits
+/// until this is dropped.
 pub(crate) struct Mapping {
     device: Arc<Device>,
     addr: u64,
@@ -120,48 +135,74 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `len` bytes at `offset` of `page`. The page must outlive the
-    /// mapping; owners keep both in one struct, mapping first.
-    pub(crate) fn new(
+    /// Maps `len` bytes at `offset` of `page`; EINVAL where they do not lie in it.
+    ///
+    /// # Safety
+    ///
+    /// The page outlives the mapping: owners keep both in one struct, mapping first. The
+    /// device is leased until the mapping is dropped.
+    pub(crate) unsafe fn new(
         device: &Arc<Device>,
         page: &Page,
         offset: usize,
         len: usize,
         direction: Direction,
     ) -> Result<Self> {
-        // SAFETY: Device and page are valid by their types' invariants.
-        let addr = unsafe {
-            ffi::sdp_ib_dma_map_page(device.as_ptr(), page.as_ptr(), offset, len, direction.raw())
-        };
-        Self::mapped(device, addr, len, direction)
+        if !page.holds(offset, len) {
+            return Err(EINVAL);
+        }
+        // SAFETY: The device is leased, by the caller's promise; the page is valid by its
+        // type's invariant, and has these bytes.
+        unsafe {
+            let addr = ffi::sdp_ib_dma_map_page(
+                device.as_ptr(),
+                page.as_ptr(),
+                offset,
+                len,
+                direction.raw(),
+            );
+            Self::mapped(device, addr, len, direction)
+        }
     }
 
     /// Maps memory for the device.
     ///
     /// # Safety
     ///
-    /// The memory came from `kmalloc`, outlives the mapping and stays where it is.
+    /// The memory came from `kmalloc`, outlives the mapping and stays where it is. The
+    /// device is leased until the mapping is dropped.
     unsafe fn of_memory(
         device: &Arc<Device>,
         memory: &mut [u8],
         direction: Direction,
     ) -> Result<Self> {
-        // SAFETY: The device is valid by its type's invariant, the memory is
-        // physically contiguous by the caller's promise.
-        let addr = unsafe {
-            ffi::sdp_ib_dma_map_single(
+        // SAFETY: By the caller's promise the device is leased, and the memory physically
+        // contiguous, as all of `kmalloc` is.
+        unsafe {
+            let addr = ffi::sdp_ib_dma_map_single(
                 device.as_ptr(),
                 memory.as_mut_ptr().cast(),
                 memory.len(),
                 direction.raw(),
-            )
-        };
-        Self::mapped(device, addr, memory.len(), direction)
+            );
+            Self::mapped(device, addr, memory.len(), direction)
+        }
     }
 
-    /// Checks the result of a mapping call and owns the mapping.
-    fn mapped(device: &Arc<Device>, addr: u64, len: usize, direction: Direction) -> Result<Self> {
-        // SAFETY: The device is valid; `addr` comes from the mapping call.
+    /// Takes over the result of a mapping call.
+    ///
+    /// # Safety
+    ///
+    /// `addr` is that result, for `len` bytes and `direction`. The device is leased until
+    /// the mapping is dropped.
+    unsafe fn mapped(
+        device: &Arc<Device>,
+        addr: u64,
+        len: usize,
+        direction: Direction,
+    ) -> Result<Self> {
+        // SAFETY: The device is leased, and `addr` comes from the mapping call, by the
+        // caller's promise.
         if unsafe { ffi::sdp_ib_dma_mapping_error(device.as_ptr(), addr) } != 0 {
             return Err(ENOMEM);
         }
@@ -182,7 +223,8 @@ impl Mapping {
     /// Gives `len` bytes to the CPU after the device wrote them.
     pub(crate) fn sync_for_cpu(&self, len: usize) {
         let dir = self.direction.raw();
-        // SAFETY: `addr` is mapped by the invariant and `len` is limited to it.
+        // SAFETY: `addr` is mapped, on a device that waits, by the invariant; `len` is
+        // limited to what is mapped.
         unsafe {
             ffi::sdp_ib_dma_sync_for_cpu(self.device.as_ptr(), self.addr, len.min(self.len), dir)
         };
@@ -194,7 +236,7 @@ impl Mapping {
         let offset = offset.min(self.len);
         let len = len.min(self.len.wrapping_sub(offset));
         let addr = self.addr.wrapping_add(offset as u64);
-        // SAFETY: The range is inside of the mapping.
+        // SAFETY: The range is inside of the mapping, whose device waits, by the invariant.
         unsafe { ffi::sdp_ib_dma_sync_for_device(self.device.as_ptr(), addr, len, dir) };
     }
 }
@@ -202,7 +244,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let dir = self.direction.raw();
-        // SAFETY: Mapped by the invariant; this is the only unmapping.
+        // SAFETY: Mapped, on a device that waits, by the invariant; this is the only
+        // unmapping.
         unsafe { ffi::sdp_ib_dma_unmap_page(self.device.as_ptr(), self.addr, self.len, dir) };
     }
 }
@@ -216,11 +259,15 @@ pub(crate) struct SlotRing<const SLOT: usize> {
 
 impl<const SLOT: usize> SlotRing<SLOT> {
     /// `count` slots. May sleep.
-    pub(crate) fn new(device: &Arc<Device>, count: usize) -> Result<Self> {
+    ///
+    /// # Safety
+    ///
+    /// The device is leased until the slots are dropped.
+    pub(crate) unsafe fn new(device: &Arc<Device>, count: usize) -> Result<Self> {
         let bytes = count.checked_mul(SLOT).ok_or(EINVAL)?;
         let mut memory = KVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: A `KVec` comes from `kmalloc`. It is stored beside the mapping, is
-        // dropped after it, and never grows.
+        // SAFETY: A `KVec` is of `kmalloc`. It is kept beside the mapping and behind it,
+        // and never grows. The lease is the caller's promise.
         let mapping = unsafe { Mapping::of_memory(device, &mut memory, Direction::ToDevice) }?;
         Ok(Self {
             mapping,
@@ -260,22 +307,21 @@ impl RxBuffer {
     ///
     /// # Safety
     ///
-    /// `sk` is a valid socket.
+    /// `sk` is a valid socket. The device is leased until the buffer is unmapped or
+    /// dropped.
     pub(crate) unsafe fn new(
         sk: *mut ffi::sock,
         device: &Arc<Device>,
         size: usize,
         need: Need,
     ) -> Result<Self> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: `sk` is a valid socket, by the caller's promise.
         let mut buffer = unsafe { Self::without_device(sk, size, need) }?;
-        buffer.mapping = Some(Mapping::new(
-            device,
-            &buffer.page,
-            0,
-            size,
-            Direction::FromDevice,
-        )?);
+        let way = Direction::FromDevice;
+        // SAFETY: The page is dropped behind the mapping, as fields are in their order; the
+        // lease is the caller's promise.
+        let mapping = unsafe { Mapping::new(device, &buffer.page, 0, size, way) }?;
+        buffer.mapping = Some(mapping);
         Ok(buffer)
     }
 
@@ -302,7 +348,7 @@ impl RxBuffer {
             .div_ceil(kernel::page::PAGE_SIZE)
             .next_power_of_two()
             .trailing_zeros();
-        // SAFETY: By the caller's promise.
+        // SAFETY: `sk` is a valid socket, by the caller's promise.
         let (charge, page) =
             unsafe { (Charge::new(sk, 1 << order, need)?, Page::alloc(sk, order)?) };
         Ok(Self::unmapped(page, charge))
@@ -335,14 +381,25 @@ impl RxBuffer {
     /// The first `len` bytes of the buffer, at most `N`, padded with zeroes. Called for
     /// a buffer that the device has returned.
     pub(crate) fn head<const N: usize>(&self, len: usize) -> [u8; N] {
+        const { assert!(N <= kernel::page::PAGE_SIZE) };
         let mut head = [0u8; N];
         let from = self.page.address();
         for (at, byte) in head.iter_mut().enumerate().take(len) {
-            // SAFETY: Every buffer is at least a page long and `N` is far smaller.
-            // Volatile, because the memory is the device's as well: if it still writes
-            // there, the byte changes and nothing worse happens.
+            // SAFETY: A page has at least `PAGE_SIZE` bytes, and `N` is no more. Volatile,
+            // because the memory is a device's as well: one that still writes there makes
+            // the byte another one and nothing worse.
             *byte = unsafe { core::ptr::read_volatile(from.add(at)) };
         }
         head
+    }
+
+    /// The byte at `at`, if the buffer is so long. Called for one that the device has given
+    /// back.
+    pub(crate) fn byte(&self, at: usize) -> Option<u8> {
+        self.page.holds(at, 1).then(|| {
+            // SAFETY: The byte lies in the page. Volatile as in `head`: the memory is a
+            // device's as well.
+            unsafe { core::ptr::read_volatile(self.page.address().add(at)) }
+        })
     }
 }

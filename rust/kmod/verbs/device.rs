@@ -35,11 +35,13 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `ib` is valid until the last lease and the last region are gone and `remove`
-/// returned.
+/// `ib` is valid until the removal of the device has come, and then until the last lease
+/// and the last region are gone. A reference to this says nothing about that.
 #[pin_data]
 pub(crate) struct Device {
     ib: NonNull<ffi::ib_device>,
+    /// Asked once, so that callers without a lease or a region can look at it.
+    limits: Limits,
     #[pin]
     domains: Mutex<Domains>,
     #[pin]
@@ -50,7 +52,7 @@ pub(crate) struct Device {
     regions: Pool,
 }
 
-/// Limits of a device and of each of its queue pairs.
+/// What a device can do: its attributes, which do not change while it is registered.
 pub(crate) struct Limits {
     pub(crate) work_requests: u16,
     pub(crate) send_sges: u32,
@@ -58,6 +60,39 @@ pub(crate) struct Limits {
     pub(crate) reads: u8,
     /// Queue pairs with a completion queue of their own.
     pub(crate) queue_pairs: u32,
+    /// Pages of one region; 0 where the device cannot register by work request.
+    pub(crate) region_pages: u32,
+}
+
+impl Limits {
+    /// # Safety
+    ///
+    /// `ib` is a registered device.
+    unsafe fn of(ib: NonNull<ffi::ib_device>) -> Self {
+        // SAFETY: The device is valid, by the caller's promise. Raw and word by word, as
+        // the rest of the struct is C's.
+        let (work_requests, send_sges, target, initiator, pairs, queues, pages, registers) = unsafe {
+            let attrs = &raw const (*ib.as_ptr()).attrs;
+            (
+                (*attrs).max_qp_wr,
+                (*attrs).max_send_sge,
+                (*attrs).max_qp_rd_atom,
+                (*attrs).max_qp_init_rd_atom,
+                (*attrs).max_qp,
+                (*attrs).max_cq,
+                (*attrs).max_fast_reg_page_list_len,
+                ffi::sdp_ib_can_register(ib.as_ptr()),
+            )
+        };
+        Self {
+            work_requests: u16::try_from(work_requests).unwrap_or(u16::MAX),
+            send_sges,
+            // As target and as initiator; drivers do not agree which is which.
+            reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
+            queue_pairs: pairs.min(queues),
+            region_pages: if registers { pages } else { 0 },
+        }
+    }
 }
 
 struct Leases {
@@ -91,9 +126,10 @@ impl Leases {
     }
 }
 
-// SAFETY: ib_core objects may be used from any thread; the rest is in a mutex.
+// SAFETY: ib_core objects may be used from any thread; the rest is in a mutex, or does
+// not change.
 unsafe impl Send for Device {}
-// SAFETY: As above.
+// SAFETY: The reason is that of `Send`: nothing here belongs to one thread.
 unsafe impl Sync for Device {}
 
 impl Device {
@@ -103,10 +139,14 @@ impl Device {
     ///
     /// Called from `ib_client.add` with the device it was given.
     pub(crate) unsafe fn new(ib: NonNull<ffi::ib_device>) -> Result<Arc<Self>> {
+        // SAFETY: ib_core adds what is registered.
+        let limits = unsafe { Limits::of(ib) };
         Arc::pin_init(
-            // INVARIANT: `ib` lives until remove, by the caller's promise.
+            // INVARIANT: ib_core keeps `ib` until `ib_client.remove` has returned, which
+            // waits in `retire` for leases and regions.
             pin_init!(Self {
                 ib,
+                limits,
                 domains <- new_mutex!(Domains::new(), "sdp_domains"),
                 leases <- new_mutex!(Leases { removing: false, next: 0, holders: RBTree::new(), of_users: RBTree::new() }, "sdp_leases"),
                 idle <- Completion::new(),
@@ -116,6 +156,7 @@ impl Device {
         )
     }
 
+    /// To compare, or to be looked into with a lease or a region.
     pub(crate) fn as_ptr(&self) -> *mut ffi::ib_device {
         self.ib.as_ptr()
     }
@@ -128,27 +169,8 @@ impl Device {
         &self.regions
     }
 
-    pub(crate) fn limits(&self) -> Limits {
-        // SAFETY: `ib` is valid by the invariant.
-        let attrs = unsafe { &raw const (*self.ib.as_ptr()).attrs };
-        // SAFETY: As above; attributes do not change while the device is registered.
-        let (work_requests, send_sges, target, initiator, pairs, queues) = unsafe {
-            (
-                (*attrs).max_qp_wr,
-                (*attrs).max_send_sge,
-                (*attrs).max_qp_rd_atom,
-                (*attrs).max_qp_init_rd_atom,
-                (*attrs).max_qp,
-                (*attrs).max_cq,
-            )
-        };
-        Limits {
-            work_requests: u16::try_from(work_requests).unwrap_or(u16::MAX),
-            send_sges,
-            // Limits as target and as initiator; drivers disagree which is which.
-            reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
-            queue_pairs: pairs.min(queues),
-        }
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Whether a Read may complete although a part of it is missing; the queue pair is in the

@@ -77,13 +77,17 @@ impl Domains {
         Self(RBTree::new())
     }
 
-    fn hold(&mut self, device: &Device, user: User) -> Result<NonNull<ffi::ib_pd>> {
+    /// # Safety
+    ///
+    /// The removal of the device waits for the caller.
+    unsafe fn hold(&mut self, device: &Device, user: User) -> Result<NonNull<ffi::ib_pd>> {
         if let Some(shared) = self.0.get_mut(&user) {
             shared.holders = shared.holders.checked_add(1).ok_or(ENOBUFS)?;
             return Ok(shared.pd);
         }
         let place = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        // SAFETY: The device is valid, by its invariant.
+        // SAFETY: The device is valid as long as its removal waits, which it does for the
+        // caller.
         let pd = unsafe { ffi::sdp_ib_alloc_pd(device.as_ptr()) };
         let pd = NonNull::new(kernel::error::from_err_ptr(pd)?).ok_or(ENOMEM)?;
         // INVARIANT: made just now.
@@ -117,14 +121,15 @@ pub(crate) struct Domain {
 unsafe impl Send for Domain {}
 
 impl Domain {
-    /// The caller has a lease of the device, or a region that its pool counts, and
-    /// keeps it longer than the result: removal waits for both.
-    pub(crate) fn of(tenant: Tenant) -> Result<Self> {
-        let pd = tenant
-            .device
-            .domains()
-            .lock()
-            .hold(&tenant.device, tenant.user)?;
+    /// # Safety
+    ///
+    /// The device is leased, or a region counted in its pool, until after the result is
+    /// dropped: removal waits for these.
+    pub(crate) unsafe fn of(tenant: Tenant) -> Result<Self> {
+        let mut domains = tenant.device.domains().lock();
+        // SAFETY: The device is valid, since its removal waits, by the caller's promise.
+        let pd = unsafe { domains.hold(&tenant.device, tenant.user) }?;
+        drop(domains);
         // INVARIANT: held until this is dropped.
         Ok(Self { tenant, pd })
     }

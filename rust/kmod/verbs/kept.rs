@@ -62,7 +62,7 @@ impl List {
     ///
     /// Called once, before anything is cached.
     pub(crate) unsafe fn new() -> Self {
-        // SAFETY: By the caller's promise.
+        // SAFETY: Called once, and before the first use, by the caller's promise.
         unsafe { KEPT.init() };
         Self(())
     }

@@ -51,10 +51,15 @@ pub(crate) struct Mr {
 unsafe impl Send for Mr {}
 
 impl Mr {
-    fn new(tenant: &Tenant, pages: u32) -> Result<Self> {
-        let domain = Domain::of(tenant.clone())?;
+    /// # Safety
+    ///
+    /// The region is counted in the pool of the device from before this call until it is
+    /// gone: removal waits for what is counted.
+    unsafe fn new(tenant: &Tenant, pages: u32) -> Result<Self> {
+        // SAFETY: A region is counted for as long as this lives, by the caller's promise.
+        let domain = unsafe { Domain::of(tenant.clone()) }?;
         let kind = ffi::ib_mr_type_IB_MR_TYPE_MEM_REG;
-        // SAFETY: The protection domain is valid.
+        // SAFETY: The protection domain is valid, by its type's invariant.
         let mr = unsafe { ffi::ib_alloc_mr(domain.as_ptr(), kind, pages) };
         let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(ENOMEM)?;
         // SAFETY: Just made.
@@ -208,16 +213,7 @@ impl Device {
     /// Maximum number of pages of one region; 0 if the device cannot register by work
     /// request.
     pub(crate) fn region_pages(&self) -> u32 {
-        // SAFETY: Valid by the device's invariant, attributes never change.
-        unsafe {
-            if !ffi::sdp_ib_can_register(self.as_ptr()) {
-                return 0;
-            }
-            (*self.as_ptr())
-                .attrs
-                .max_fast_reg_page_list_len
-                .min(PAGES_MAX)
-        }
+        self.limits().region_pages.min(PAGES_MAX)
     }
 }
 
@@ -261,7 +257,9 @@ impl Tenant {
             Choice::Reuse(mr) => Ok((Pooled::new(mr, self), Origin::Reused)),
             Choice::Make(others) => {
                 drop(others);
-                match Mr::new(self, self.device().region_pages()) {
+                // SAFETY: `choose` has counted it, and it is discounted below where none
+                // was made, else by `forget` or `close` when it is gone.
+                match unsafe { Mr::new(self, self.device().region_pages()) } {
                     Ok(mr) => Ok((Pooled::new(mr, self), Origin::Made)),
                     Err(e) => {
                         regions.forget();
@@ -311,7 +309,7 @@ impl Pooled {
     /// well.
     pub(crate) fn stale_key(&self) -> Option<u32> {
         let mr = self.mr.as_ref()?;
-        // SAFETY: Valid by the device's invariant.
+        // SAFETY: The device waits for the region, which is counted.
         let always = unsafe { ffi::sdp_ib_repeats_registrations(self.device().as_ptr()) };
         (mr.valid || always).then_some(mr.known)
     }

@@ -49,7 +49,8 @@ pub(crate) struct UserPages {
 
 // SAFETY: Pages may be used and unpinned from any context that can sleep.
 unsafe impl Send for UserPages {}
-// SAFETY: As above; nothing here changes after `pin`.
+// SAFETY: Nothing here changes after `pin`, and the pages are only looked at by C, or
+// counted.
 unsafe impl Sync for UserPages {}
 
 /// The result of a delivery to the program's memory.
@@ -210,23 +211,24 @@ impl UserPages {
         done
     }
 
-    /// Copies `len` bytes from byte `at` on to the start of `to`.
-    ///
-    /// # Safety
-    ///
-    /// `to` has room for them.
-    pub(crate) unsafe fn copy_to(&self, at: usize, len: usize, to: &Page) -> Result {
+    /// Copies `len` bytes from byte `at` on to the start of `to`; EINVAL where one of the
+    /// two has fewer.
+    pub(crate) fn copy_to(&self, at: usize, len: usize, to: &Page) -> Result {
+        if !to.holds(0, len) {
+            return Err(EINVAL);
+        }
         let mut done = 0usize;
         while done < len {
             let from = u32::try_from(at.saturating_add(done)).map_err(|_| EINVAL)?;
             let want = u32::try_from(len.saturating_sub(done)).map_err(|_| EINVAL)?;
             let (page, offset, n) = self.page_at(from, want).ok_or(EINVAL)?;
-            // SAFETY: The page is pinned and holds these bytes, `to` has room by
-            // the caller's promise.
+            // SAFETY: The page is pinned and holds these bytes, and `to` has room for all
+            // `len`. By C, because the program may write to its memory meanwhile, which
+            // makes the bytes other ones and nothing worse.
             unsafe {
-                core::ptr::copy_nonoverlapping(
-                    page.address().add(offset as usize),
-                    to.address().add(done),
+                ffi::sdp_copy_bytes(
+                    to.address().add(done).cast(),
+                    page.address().add(offset as usize).cast(),
                     n as usize,
                 )
             };

@@ -47,14 +47,14 @@ pub(crate) trait Completions {
     ///
     /// # Safety
     ///
-    /// As for `received`.
+    /// `context` is that of a queue pair which still exists.
     unsafe fn sent(context: *mut c_void, done: Done);
 
     /// A message came before the connection manager's last message (RTU).
     ///
     /// # Safety
     ///
-    /// As for `received`.
+    /// `context` is that of a queue pair which still exists.
     unsafe fn communicated(context: *mut c_void);
 }
 
@@ -127,7 +127,8 @@ pub(crate) struct Capacity {
 ///
 /// # Invariants
 ///
-/// `qp` and `cq` are valid and belong to `domain`, whose device the owner keeps leased.
+/// `qp` and `cq` are valid and belong to `domain`, whose device the owner keeps leased:
+/// that is promised to [`Qp::new`].
 pub(crate) struct Qp {
     qp: NonNull<ffi::ib_qp>,
     cq: NonNull<ffi::ib_cq>,
@@ -137,7 +138,7 @@ pub(crate) struct Qp {
     started: Cell<bool>,
 }
 
-// SAFETY: Verbs objects may be used from any thread.
+// SAFETY: Verbs objects may be used from any thread, and `started` goes with the value.
 unsafe impl Send for Qp {}
 
 /// The two completion entries, which are all a FIFO of RC work requests needs:
@@ -158,7 +159,8 @@ impl<C: Completions> Entries<C> {
     unsafe extern "C" fn receive_done_cb(_cq: *mut ffi::ib_cq, wc: *mut ffi::ib_wc) {
         // SAFETY: ib_core passes a valid completion of one of our queue pairs.
         let (context, done) = unsafe { Self::unpack(wc) };
-        // SAFETY: The queue pair exists while its completions are delivered.
+        // SAFETY: The queue pair exists while its completions are delivered: it is drained
+        // before it is dropped, as is promised to `Qp::new`.
         unsafe { C::received(context, done) }
     }
 
@@ -166,9 +168,10 @@ impl<C: Completions> Entries<C> {
     ///
     /// Called from C, with the arguments that the slot it stands in promises.
     unsafe extern "C" fn send_done_cb(_cq: *mut ffi::ib_cq, wc: *mut ffi::ib_wc) {
-        // SAFETY: As in `receive_done_cb`.
+        // SAFETY: ib_core passes a valid completion of one of our queue pairs.
         let (context, done) = unsafe { Self::unpack(wc) };
-        // SAFETY: As in `receive_done_cb`.
+        // SAFETY: The queue pair exists while its completions are delivered: it is drained
+        // before it is dropped, as is promised to `Qp::new`.
         unsafe { C::sent(context, done) }
     }
 
@@ -178,7 +181,8 @@ impl<C: Completions> Entries<C> {
     unsafe extern "C" fn event_cb(event: *mut ffi::ib_event, context: *mut c_void) {
         // SAFETY: ib_core passes a valid event.
         if unsafe { (*event).event } == ffi::ib_event_type_IB_EVENT_COMM_EST {
-            // SAFETY: Events end before the queue pair is destroyed.
+            // SAFETY: Drivers tell no event of a queue pair once `ib_destroy_qp()` has
+            // returned, and it exists until then.
             unsafe { C::communicated(context) }
         }
     }
@@ -187,9 +191,10 @@ impl<C: Completions> Entries<C> {
     ///
     /// `wc` is a valid work completion.
     unsafe fn unpack(wc: *mut ffi::ib_wc) -> (*mut c_void, Done) {
-        // SAFETY: By the caller's promise; `qp` is set in every completion.
+        // SAFETY: Valid by the caller's promise. ib_core has polled it into memory that it
+        // does not use before the callback has returned.
         let wc = unsafe { &*wc };
-        // SAFETY: As above.
+        // SAFETY: `qp` is set in every completion, and its context never changes.
         let context = unsafe { (*wc.qp).qp_context };
         (
             context,
@@ -205,9 +210,12 @@ impl<C: Completions> Entries<C> {
 impl Qp {
     /// Creates a queue pair whose completions go to `C` with `context`.
     ///
-    /// `context` must stay valid, and the device leased, until the queue pair
-    /// is dropped.
-    pub(crate) fn new<C: Completions>(
+    /// # Safety
+    ///
+    /// Until the queue pair is dropped, `context` is what `C` takes it for, and the device
+    /// of `domain` is leased. A queue pair that something was posted to is drained
+    /// ([`Drain::run`]) before it is dropped.
+    pub(crate) unsafe fn new<C: Completions>(
         domain: Domain,
         capacity: &Capacity,
         context: *mut c_void,
@@ -218,12 +226,12 @@ impl Qp {
         let receives = capacity.receives.saturating_add(1);
         let entries = i32::try_from(sends.saturating_add(receives)).map_err(|_| EINVAL)?;
         // Spreads connections over the completion vectors (and so over CPUs).
-        // SAFETY: The device is valid while leased.
+        // SAFETY: The device is leased, by the caller's promise; the number never changes.
         let vectors = unsafe { (*device).num_comp_vectors }.max(1);
         // SAFETY: Plain random number.
         let pick = (unsafe { ffi::sdp_random_u32() } >> 1) as i32;
         let vector = pick.checked_rem(vectors).unwrap_or(0);
-        // SAFETY: The device is valid while leased.
+        // SAFETY: The device is leased, by the caller's promise.
         let cq = unsafe { ffi::sdp_ib_alloc_cq(device, context, entries, vector) };
         let cq = NonNull::new(kernel::error::from_err_ptr(cq)?).ok_or(ENOMEM)?;
 
@@ -240,7 +248,7 @@ impl Qp {
         attr.cap.max_recv_wr = receives;
         attr.cap.max_send_sge = capacity.send_sges;
         attr.cap.max_recv_sge = 1;
-        // SAFETY: The protection domain is valid.
+        // SAFETY: The protection domain is valid by its type's invariant, and the queue is new.
         let qp = unsafe { ffi::sdp_ib_create_qp(domain.as_ptr(), &mut attr) };
         let qp = kernel::error::from_err_ptr(qp).and_then(|qp| NonNull::new(qp).ok_or(ENOMEM));
         match qp {
@@ -281,7 +289,7 @@ impl Qp {
     pub(crate) fn initialise(&self, port: u32, pkey: u16) -> Result {
         let mut attr = KBox::new(pin_init::zeroed::<ffi::ib_qp_attr>(), GFP_KERNEL)?;
         let mut index = 0;
-        // SAFETY: The device is leased, the result ours.
+        // SAFETY: The device is leased by the invariant, the result ours.
         to_result(unsafe {
             ffi::ib_find_cached_pkey(self.device().as_ptr(), port, u16::from_be(pkey), &mut index)
         })?;
@@ -379,7 +387,7 @@ impl Qp {
             // receive queue again, so draining would wait for ever.
             attr.qp_state = ffi::ib_qp_state_IB_QPS_RESET;
             let mask = ffi::ib_qp_attr_mask_IB_QP_STATE as c_int;
-            // SAFETY: As above.
+            // SAFETY: The queue pair is valid by the invariant.
             let reset = unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) };
             self.started.set(reset != 0);
         }
@@ -387,7 +395,12 @@ impl Qp {
     }
 
     /// Posts one receive of `len` bytes at `addr`.
-    pub(crate) fn post_receive<C: Completions>(&self, addr: u64, len: u32) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// The bytes are mapped for the device to write to, and neither unmapped nor used by
+    /// anybody else until the receive has completed or the queue pair is gone.
+    pub(crate) unsafe fn post_receive<C: Completions>(&self, addr: u64, len: u32) -> Result {
         let mut sge = ffi::ib_sge {
             addr,
             length: len,
@@ -397,12 +410,18 @@ impl Qp {
         wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::RECEIVE }).cast_mut();
         wr.sg_list = &mut sge;
         wr.num_sge = 1;
-        // SAFETY: The queue pair is valid; the request is read during the call.
+        // SAFETY: The queue pair is valid by the invariant; the request is read during the
+        // call. What the device does with the memory is the caller's promise.
         to_result(unsafe { ffi::sdp_ib_post_recv(self.qp.as_ptr(), &wr) })
     }
 
     /// Posts one SEND of the given pieces.
-    pub(crate) fn post_send<C: Completions>(
+    ///
+    /// # Safety
+    ///
+    /// The pieces are mapped for the device to read, and neither unmapped nor freed until
+    /// the SEND has completed or the queue pair is gone.
+    pub(crate) unsafe fn post_send<C: Completions>(
         &self,
         sges: &mut [ffi::ib_sge],
         solicited: bool,
@@ -416,7 +435,8 @@ impl Qp {
         if solicited {
             wr.send_flags |= ffi::ib_send_flags_IB_SEND_SOLICITED as c_int;
         }
-        // SAFETY: The queue pair is valid; the request is read during the call.
+        // SAFETY: The queue pair is valid by the invariant; the request and its list are read
+        // during the call. What the device does with the memory is the caller's promise.
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr) })
     }
 
@@ -427,13 +447,20 @@ impl Qp {
         wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
         wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_RDMA_WRITE;
         wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
-        // SAFETY: As in `post_send`; `wr` is an RDMA request as the opcode says.
+        // SAFETY: The queue pair is valid by the invariant; the request, which is read during
+        // the call, is one of RDMA as its opcode says, and names no memory.
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
     }
 
-    /// Registers the memory of `mr` under its current key, for the peer to read or to
-    /// write, or for our own Reads to write to.
-    pub(crate) fn post_register<C: Completions>(&self, mr: &Mr, access: Access) -> Result {
+    /// Registers what was put into `mr` under its key of now, for the peer to
+    /// read or to write, or for our own Reads to write to.
+    ///
+    /// # Safety
+    ///
+    /// What was put into `mr` stays mapped, and its pages pinned for such access, until the
+    /// registration has ended: by an invalidation that has completed, or with `mr`, or with
+    /// the queue pair. `mr` lives as long as the request is under way.
+    pub(crate) unsafe fn post_register<C: Completions>(&self, mr: &Mr, access: Access) -> Result {
         let mut wr: ffi::ib_reg_wr = pin_init::zeroed();
         wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
         wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_REG_MR;
@@ -449,23 +476,32 @@ impl Qp {
             }
             Access::LocalWrite => ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE,
         } as c_int;
-        // SAFETY: As in `post_send`; `wr` is a registration as the opcode says.
+        // SAFETY: The queue pair is valid by the invariant; the request, which is read during
+        // the call, is a registration as its opcode says. What becomes of the memory is the
+        // caller's promise.
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
     }
 
-    /// Ends the registration with this key.
+    /// Ends the registration with this key. With another one the request fails, and the queue
+    /// pair with it.
     pub(crate) fn post_invalidate<C: Completions>(&self, key: u32) -> Result {
         let mut wr: ffi::ib_send_wr = pin_init::zeroed();
         wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
         wr.opcode = ffi::ib_wr_opcode_IB_WR_LOCAL_INV;
         wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
         wr.ex.invalidate_rkey = key;
-        // SAFETY: As in `post_send`.
+        // SAFETY: The queue pair is valid by the invariant; the request is read during the
+        // call, and takes access to memory away, never gives it.
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr) })
     }
 
     /// Posts one RDMA Read of the peer's memory into the one piece `into`.
-    pub(crate) fn post_read<C: Completions>(
+    ///
+    /// # Safety
+    ///
+    /// `into` is mapped for the device to write to, and neither unmapped nor used by anybody
+    /// else until the Read has completed or the queue pair is gone.
+    pub(crate) unsafe fn post_read<C: Completions>(
         &self,
         mut into: ffi::ib_sge,
         remote_key: u32,
@@ -479,12 +515,19 @@ impl Qp {
         wr.wr.sg_list = &mut into;
         wr.remote_addr = remote_addr;
         wr.rkey = remote_key;
-        // SAFETY: As in `post_probe`.
+        // SAFETY: The queue pair is valid by the invariant; the request, which is read during
+        // the call, is one of RDMA as its opcode says. What the device does with the memory
+        // is the caller's promise.
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
     }
 
     /// Posts one RDMA Write of the given pieces into the peer's memory.
-    pub(crate) fn post_write<C: Completions>(
+    ///
+    /// # Safety
+    ///
+    /// The pieces are mapped for the device to read, and neither unmapped nor freed until
+    /// the Write has completed or the queue pair is gone.
+    pub(crate) unsafe fn post_write<C: Completions>(
         &self,
         from: &mut [ffi::ib_sge],
         remote_key: u32,
@@ -498,7 +541,9 @@ impl Qp {
         wr.wr.sg_list = from.as_mut_ptr();
         wr.remote_addr = remote_addr;
         wr.rkey = remote_key;
-        // SAFETY: As in `post_probe`.
+        // SAFETY: The queue pair is valid by the invariant; the request, which is read during
+        // the call, is one of RDMA as its opcode says. What the device does with the memory
+        // is the caller's promise.
         to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
     }
 
@@ -520,7 +565,8 @@ impl Drain {
     /// The queue pair still exists.
     pub(crate) unsafe fn run(self) {
         if let Some(qp) = self.0 {
-            // SAFETY: By the caller's promise; there is room for the markers.
+            // SAFETY: The queue pair exists, by the caller's promise; `Qp::new` has made room
+            // for the markers.
             unsafe { ffi::ib_drain_qp(qp.as_ptr()) };
         }
     }

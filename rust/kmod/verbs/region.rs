@@ -46,7 +46,8 @@ pub(crate) struct Region {
     registered: Option<u64>,
 }
 
-// SAFETY: The scatterlist belongs to this value alone.
+// SAFETY: The scatterlist, which has the pointers, belongs to this value alone; the rest
+// is `Send` by itself.
 unsafe impl Send for Region {}
 
 /// Number of bytes from `addr` on that one region of `pages` pages can describe.
@@ -64,6 +65,7 @@ impl Region {
             return Err(EINVAL);
         }
         let device = region.device().clone();
+        let mr = region.mr().map(Mr::as_ptr).ok_or(EINVAL)?;
         let count = pages.as_slice().len();
         let mut sgl = KVVec::with_capacity(count, GFP_KERNEL)?;
         while sgl.len() < count {
@@ -74,8 +76,8 @@ impl Region {
         } else {
             Direction::ToDevice
         };
-        // SAFETY: There are `count` entries for `count` pinned pages; the device
-        // waits for its regions.
+        // SAFETY: There are `count` entries for `count` pinned pages, which have `len` bytes
+        // from the offset on, by their type's invariant; the device waits for its regions.
         let entries = unsafe {
             ffi::sdp_ib_dma_map_pages(
                 device.as_ptr(),
@@ -90,7 +92,6 @@ impl Region {
         if entries <= 0 {
             return Err(ENOMEM);
         }
-        let mr = region.mr().map_or(core::ptr::null_mut(), Mr::as_ptr);
         // INVARIANT: mapped just above, nothing is posted yet.
         let mut this = Self {
             access,
@@ -100,7 +101,8 @@ impl Region {
             pages,
             registered: None,
         };
-        // SAFETY: The region is idle and the list is mapped.
+        // SAFETY: `mr` is valid as long as `region` has it, and idle; the first `entries` of
+        // the list are mapped.
         let mapped = unsafe {
             ffi::ib_map_mr_sg(
                 mr,

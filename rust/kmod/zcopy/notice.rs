@@ -39,7 +39,7 @@ impl Notice {
     ///
     /// # Safety
     ///
-    /// `msg` is the caller's message.
+    /// `msg` is the caller's message, and the caller holds `lock_sock`.
     pub(crate) unsafe fn asked(
         sock: &Sock,
         msg: *mut ffi::core::msghdr,
@@ -47,7 +47,7 @@ impl Notice {
     ) -> Result<Option<KBox<Self>>> {
         let place = KBox::new_uninit(GFP_KERNEL)?;
         let uarg = loop {
-            // SAFETY: By the caller's promise; `lock_sock` is held.
+            // SAFETY: The caller has promised the message, and to hold `lock_sock`.
             let uarg = unsafe { ffi::sdp_notice_begin(sock.sk(), msg.cast(), len) };
             match kernel::error::from_err_ptr(uarg) {
                 // The notification charges the user for the memory.

@@ -55,7 +55,7 @@ impl Sock {
         timeo: &mut isize,
     ) -> Result<usize> {
         let least = self.sink_threshold();
-        // SAFETY: By the caller's promise.
+        // SAFETY: The caller has promised the message.
         let (addr, len) = unsafe { segment(msg) };
         let len = len.min(room);
         if !threshold::is_zcopy(len as u64, least) || self.is_shut() {
@@ -65,7 +65,7 @@ impl Sock {
             return Ok(0);
         };
         let end = self.offer_at(call, &tenant, addr, len, timeo);
-        // SAFETY: As above; the turn was taken.
+        // SAFETY: The message is the caller's, and its segment filled as far as `end` says.
         unsafe { self.end_reading(msg, end) }
     }
 

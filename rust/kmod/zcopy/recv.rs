@@ -111,13 +111,13 @@ impl Sock {
     ) -> Result<usize> {
         if self.look(|inner| inner.remote_len()) == 0 {
             if wish.blocking && wish.plain && wish.hungry {
-                // SAFETY: By the caller's promise.
+                // SAFETY: The caller has promised the message, this room in it, and time to wait.
                 return unsafe { self.receive_offered(call, msg, wish.room, timeo) };
             }
             return Ok(0);
         }
         if wish.blocking && wish.plain {
-            // SAFETY: By the caller's promise.
+            // SAFETY: The caller has promised the message.
             let n = unsafe { self.receive_uncopied(call, msg, wish.room) }?;
             if n > 0 {
                 return Ok(n);
@@ -138,14 +138,14 @@ impl Sock {
 
     /// # Safety
     ///
-    /// As for `receive_remote`.
+    /// `msg` is the caller's message.
     unsafe fn receive_uncopied<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
         msg: *mut ffi::core::msghdr,
         room: usize,
     ) -> Result<usize> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: The caller has promised the message.
         let (addr, len) = unsafe { segment(msg) };
         let len = len.min(room);
         let direct = self.sink_threshold() > 0;
@@ -168,7 +168,7 @@ impl Sock {
             // Without memory for it, buffers of the kernel take the bytes.
             Err(_) => Ok(0),
         };
-        // SAFETY: By the caller's promise; the turn was taken above.
+        // SAFETY: The message is the caller's, and its segment filled as far as `end` says.
         unsafe { self.end_reading(msg, end) }
     }
 
@@ -284,7 +284,8 @@ impl Inner {
         if !idle || !link.sink.is_idle() {
             return;
         }
-        // SAFETY: A socket of ours.
+        // SAFETY: A socket of ours. The link has a lease of the device; the buffer goes into it,
+        // or into the queue, which loses the mapping with the link.
         let buffer = unsafe {
             let device = link.qp().device();
             RxBuffer::new(sock.sk(), device, FETCH_LEN as usize, Need::Growth)

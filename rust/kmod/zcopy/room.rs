@@ -69,7 +69,7 @@ impl Sock {
             inner.wake().readable = true;
         });
         let n = end?;
-        // SAFETY: By the caller's promise.
+        // SAFETY: The caller has promised the message, and that its segment has these bytes.
         unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
         Ok(n)
     }
@@ -104,8 +104,7 @@ impl Sock {
             let buffer =
                 unsafe { RxBuffer::without_device(self.sk(), FETCH_LEN as usize, Need::Least) };
             let kept = buffer.and_then(|buffer| {
-                // SAFETY: No more than `FETCH_LEN`, which is what the page has.
-                unsafe { pages.copy_to(start, end.saturating_sub(start), buffer.page()) }?;
+                pages.copy_to(start, end.saturating_sub(start), buffer.page())?;
                 self.look(|inner| {
                     inner.recv.put_back(Segment {
                         buffer,

@@ -63,7 +63,7 @@ use kernel::{
 /// `msg` is the caller's message.
 pub(super) unsafe fn segment(msg: *mut ffi::core::msghdr) -> (usize, usize) {
     let mut addr = 0;
-    // SAFETY: By the caller's promise.
+    // SAFETY: The caller has promised the message.
     let len = unsafe {
         let iter = &raw const (*msg).msg_iter;
         ffi::sdp_iter_user_segment(iter.cast(), &mut addr)
@@ -86,7 +86,7 @@ impl Sock {
         timeo: &mut isize,
         copied: &mut usize,
     ) -> Result<bool> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: The caller has promised the message.
         let (_, len) = unsafe { segment(msg) };
         if !threshold::is_zcopy(len as u64, least) {
             return Ok(false);
@@ -103,7 +103,7 @@ impl Sock {
             return Ok(false);
         }
         let mut sent = 0usize;
-        // SAFETY: As above.
+        // SAFETY: The caller has promised the message, and time to wait.
         let end = unsafe { self.offer_all(call, msg, least, timeo, &mut sent) };
         let dropped = self.drive(|inner| {
             inner.turns.sending = false;
@@ -111,7 +111,7 @@ impl Sock {
             core::mem::take(&mut inner.turns.dropped) as usize
         });
         let dropped = dropped.min(sent);
-        // SAFETY: As above; so much was advanced.
+        // SAFETY: The message is the caller's, and was advanced by no less than this.
         unsafe { ffi::core::iov_iter_revert((&raw mut (*msg).msg_iter).cast(), dropped) };
         let sent = sent.saturating_sub(dropped);
         *copied = copied.saturating_add(sent);
@@ -123,7 +123,7 @@ impl Sock {
     ///
     /// # Safety
     ///
-    /// As for `send_uncopied`.
+    /// `msg` is the caller's message, and it has time to wait.
     unsafe fn offer_all<'a>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
@@ -134,11 +134,11 @@ impl Sock {
     ) -> Result {
         let mut refused = false;
         let end = loop {
-            // SAFETY: By the caller's promise.
+            // SAFETY: The caller has promised the message.
             let (_, left) = unsafe { segment(msg) };
             let more = !refused && threshold::is_zcopy(left as u64, least);
             if more && self.look(|inner| inner.can_offer()) {
-                // SAFETY: As above.
+                // SAFETY: The caller has promised the message; the wait below is for the offer's end.
                 match unsafe { self.offer(msg, least, None) } {
                     Ok(n) => *sent = sent.saturating_add(n),
                     Err(_) => refused = true,
@@ -183,12 +183,12 @@ impl Sock {
         least: u32,
         asked: &Notice,
     ) -> usize {
-        // SAFETY: By the caller's promise.
+        // SAFETY: The caller has promised the message.
         let (_, len) = unsafe { segment(msg) };
         if !threshold::is_zcopy(len as u64, least) || !self.look(|inner| inner.can_lend()) {
             return 0;
         }
-        // SAFETY: As above.
+        // SAFETY: The message is the caller's, and `asked` is told of the end of the offer.
         unsafe { self.offer(msg, least, Some(asked)) }.unwrap_or(0)
     }
 
@@ -211,14 +211,14 @@ impl Sock {
     ///
     /// # Safety
     ///
-    /// As for `send_uncopied`.
+    /// `msg` is the caller's message.
     unsafe fn offer(
         &self,
         msg: *mut ffi::core::msghdr,
         least: u32,
         asked: Option<&Notice>,
     ) -> Result<usize> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: The caller has promised the message.
         let (addr, len) = unsafe { segment(msg) };
         let (tenant, owner) = self.look(|inner| inner.tenant()).ok_or(EPIPE)?;
         let most = region::reach(addr, tenant.device().region_pages());
@@ -240,7 +240,7 @@ impl Sock {
         // Dropped if they were not taken; not under the endpoint's lock.
         drop((region, notice));
         offered?;
-        // SAFETY: As above; the segment has this many bytes.
+        // SAFETY: The message is the caller's, and its segment has this many bytes.
         unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
         Ok(n)
     }

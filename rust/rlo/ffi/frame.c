@@ -50,7 +50,7 @@ struct sk_buff *rlo_frame_new(const struct rlo_av *av, const struct rlo_frame *h
 	skb->dev = ndev;
 	skb_put_data(skb, head, sizeof(*head));
 	if (payload)
-		*payload = skb_put(skb, head->len);
+		*payload = skb_put_zero(skb, head->len);
 	if (dev_hard_header(skb, ndev, FRAME_TYPE, dmac, ndev->dev_addr, skb->len) < 0) {
 		kfree_skb(skb);
 		skb = NULL;
@@ -67,6 +67,14 @@ void rlo_frame_send(struct sk_buff *skb)
 	struct net_device *ndev = skb->dev;
 
 	dev_queue_xmit(skb);
+	dev_put(ndev);
+}
+
+void rlo_frame_drop(struct sk_buff *skb)
+{
+	struct net_device *ndev = skb->dev;
+
+	kfree_skb(skb);
 	dev_put(ndev);
 }
 

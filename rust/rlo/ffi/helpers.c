@@ -472,3 +472,17 @@ void rlo_cond_resched(void)
 {
 	cond_resched();
 }
+
+/*
+ * Where it can, memcpy(): it is faster than memmove(), which moves aligned bytes by one
+ * string instruction on processors that are slow at that.
+ */
+void rlo_copy_run(void *to, const void *from, size_t len)
+{
+	uintptr_t a = (uintptr_t)to, b = (uintptr_t)from;
+
+	if ((a < b ? b - a : a - b) >= len)
+		memcpy(to, from, len);
+	else
+		memmove(to, from, len);
+}

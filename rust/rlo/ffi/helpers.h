@@ -50,6 +50,8 @@ void rlo_bell_sync(struct rlo_bell *bell);
 u64 rlo_now(void);
 /* In process context. */
 void rlo_cond_resched(void);
+/* The same memory may be at both ends, and others may write to it meanwhile. */
+void rlo_copy_run(void *to, const void *from, size_t len);
 u64 rlo_random(void);
 
 /*
@@ -147,6 +149,8 @@ struct sk_buff *rlo_frame_new(const struct rlo_av *av, const struct rlo_frame *h
 void rlo_frame_answer(struct sk_buff *to, const struct rlo_frame *head);
 /* With interrupts on. Takes the frame. */
 void rlo_frame_send(struct sk_buff *skb);
+/* One that is not to be sent after all. */
+void rlo_frame_drop(struct sk_buff *skb);
 
 /*
  * The 40 bytes before a datagram's payload: the IP header of RoCE v2, or the GRH of

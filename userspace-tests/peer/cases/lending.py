@@ -170,11 +170,11 @@ def cancel_storm(scene: Scene) -> None:
 
 @case("lending: more offers than were allowed")
 def too_many_offers(scene: Scene) -> None:
-    """MaxAdverts of the module is 4."""
+    """MaxAdverts of the module is 4. A slow machine sends so slowly that the first is declined meanwhile."""
     with lending(scene) as victim:
         pipelined(victim)
         key, address = victim.peer.memory(PATTERN[:9000])
-        for _ in range(5):
+        for _ in range(4 + 3):
             victim.talk.send(Mid.SRC_AVAIL, SRC.pack(9000, key, address))
         scene.is_violation(victim)
 
