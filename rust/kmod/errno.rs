@@ -24,6 +24,19 @@ pub(crate) fn of_end(ended: Ended, peer_had_closed: bool) -> Option<Error> {
     }
 }
 
+/// The number by which netlink and trace events name an end.
+pub(crate) fn end_number(ended: Ended) -> u8 {
+    (match ended {
+        Ended::Finished => ffi::SDP_END_FINISHED,
+        Ended::Reset => ffi::SDP_END_RESET,
+        Ended::Aborted => ffi::SDP_END_ABORTED,
+        Ended::Violation(_) => ffi::SDP_END_VIOLATION,
+        Ended::LinkFailed => ffi::SDP_END_LINK_FAILED,
+        Ended::Unanswered => ffi::SDP_END_UNANSWERED,
+        Ended::TimedOut => ffi::SDP_END_TIMED_OUT,
+    }) as u8
+}
+
 /// The TCP state that `ss` and TCP_INFO would show.
 pub(crate) fn tcp_state(state: State) -> u32 {
     match state {

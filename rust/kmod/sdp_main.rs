@@ -48,6 +48,7 @@ module! {
 struct Sdp {
     _protocol: sock::protocol::Registration,
     _family: sock::family::Registration,
+    _diag: net::diag::Registration,
     _devices: devices::Registration,
     _kept: verbs::kept::List,
     _net: net::Registration,
@@ -69,11 +70,13 @@ impl kernel::Module for Sdp {
         let queue = alarm::Workqueue::new()?;
         let net = net::Registration::new()?;
         let devices = devices::Registration::new()?;
+        let diag = net::diag::Registration::new()?;
         let family = sock::family::Registration::new()?;
         let protocol = sock::protocol::Registration::new()?;
         Ok(Self {
             _protocol: protocol,
             _family: family,
+            _diag: diag,
             _devices: devices,
             _kept: kept,
             _net: net,
