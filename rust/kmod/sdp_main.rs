@@ -27,6 +27,7 @@ mod net;
 mod parting;
 mod patience;
 mod sock;
+mod trace;
 mod verbs;
 mod zcopy;
 

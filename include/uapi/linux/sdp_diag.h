@@ -18,23 +18,19 @@ struct sdp_diag {
 	__u16 reserved;		/* 0 */
 };
 
-/* Attributes of a request. */
-enum {
-	SDP_DIAG_REQ_UNSPEC,
-	SDP_DIAG_REQ_STATES,	/* u32: bit TCP_* for each state that is wanted; all */
-	SDP_DIAG_REQ_SHOW,	/* u32: SDP_DIAG_SHOW_*; none */
-	__SDP_DIAG_REQ_MAX,
-};
-#define SDP_DIAG_REQ_MAX (__SDP_DIAG_REQ_MAX - 1)
-
 /* What is shown beside what always is. */
 #define SDP_DIAG_SHOW_FLOW	1	/* from SDP_DIAG_CREDITS to _ROUND_TRIP_US */
 #define SDP_DIAG_SHOW_TRAFFIC	2	/* SDP_DIAG_TRAFFIC */
 
-/* Attributes of an answer. Those that mean nothing for a socket are not there. */
+/*
+ * Attributes. A request may have the two that say so, and an answer has the others, but
+ * for those that mean nothing for the socket.
+ */
 enum {
 	SDP_DIAG_UNSPEC,
 	SDP_DIAG_PAD,
+	SDP_DIAG_STATES,	/* u32: of a request: a bit 1 << TCP_* for each state that is wanted; all */
+	SDP_DIAG_SHOW,		/* u32: of a request: SDP_DIAG_SHOW_*; none */
 	SDP_DIAG_STATE,		/* u8: TCP_* */
 	SDP_DIAG_TRANSPORT,	/* u8: SDP_TRANSPORT_*, as by getsockopt(2) */
 	SDP_DIAG_REASON,	/* u32: the errno for which SDP was given up */

@@ -30,9 +30,9 @@ static unsigned long (*socket_after)(struct net *net, unsigned long socket);
 static struct sock *(*look_at)(struct net *net, unsigned long socket,
 			       struct sdp_view *view);
 
-static const struct nla_policy request_policy[SDP_DIAG_REQ_MAX + 1] = {
-	[SDP_DIAG_REQ_STATES] = { .type = NLA_U32 },
-	[SDP_DIAG_REQ_SHOW] = NLA_POLICY_MASK(NLA_U32, SDP_DIAG_SHOW_FLOW |
+static const struct nla_policy request_policy[SDP_DIAG_SHOW + 1] = {
+	[SDP_DIAG_STATES] = { .type = NLA_U32 },
+	[SDP_DIAG_SHOW] = NLA_POLICY_MASK(NLA_U32, SDP_DIAG_SHOW_FLOW |
 						       SDP_DIAG_SHOW_TRAFFIC),
 };
 
@@ -150,20 +150,20 @@ static int dump_sockets(struct sk_buff *skb, struct netlink_callback *cb)
 static int start_dump(struct netlink_callback *cb)
 {
 	struct dump *dump = (struct dump *)cb->ctx;
-	struct nlattr *attrs[SDP_DIAG_REQ_MAX + 1];
+	struct nlattr *attrs[SDP_DIAG_SHOW + 1];
 	const struct sdp_diag *head = nlmsg_data(cb->nlh);
 	int err;
 
 	NL_ASSERT_CTX_FITS(struct dump);
-	err = nlmsg_parse(cb->nlh, sizeof(*head), attrs, SDP_DIAG_REQ_MAX,
+	err = nlmsg_parse(cb->nlh, sizeof(*head), attrs, SDP_DIAG_SHOW,
 			  request_policy, NULL);
 	if (err)
 		return err;
 	if (head->protocol || head->reserved)
 		return -EINVAL;
 	dump->after = 0;
-	dump->states = nla_get_u32_default(attrs[SDP_DIAG_REQ_STATES], U32_MAX);
-	dump->show = nla_get_u32_default(attrs[SDP_DIAG_REQ_SHOW], 0);
+	dump->states = nla_get_u32_default(attrs[SDP_DIAG_STATES], U32_MAX);
+	dump->show = nla_get_u32_default(attrs[SDP_DIAG_SHOW], 0);
 	return 0;
 }
 

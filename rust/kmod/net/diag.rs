@@ -11,10 +11,7 @@ use crate::{
         Phase, //
     },
     engine::{
-        conn::{
-            Connection,
-            Ended, //
-        },
+        conn::Connection,
         types::Ip,
         wire::mode::Mode, //
     },
@@ -67,13 +64,7 @@ fn view_engine(view: &mut ffi::sdp_view, engine: &Connection) {
     view.mode_receive = number_of(engine.receive_mode());
     if let Some(ended) = engine.ended() {
         view.end = errno::end_number(ended);
-        if let Ended::Violation(error) = ended {
-            // The last byte stays the end of the string.
-            let room = view.rule.iter_mut().rev().skip(1).rev();
-            for (to, from) in room.zip(error.requirement().bytes()) {
-                *to = from as c_char;
-            }
-        }
+        view.rule = errno::rule(ended);
     }
     view.has_flow = true;
     view.credits = engine.credits().into();

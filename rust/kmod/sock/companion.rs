@@ -22,7 +22,8 @@ use crate::{
     },
     endpoint::Phase,
     ffi,
-    sock::Sock, //
+    sock::Sock,
+    trace, //
 };
 use kernel::{
     error::to_result,
@@ -322,6 +323,9 @@ impl Sock {
         // SAFETY: Only asked of a socket with a companion.
         unsafe { ffi::sdp_companion_use(self.sk(), reason) };
         self.look(|inner| {
+            if reason != 0 && !already {
+                trace::fallback(inner.of(self), reason);
+            }
             if inner.phase == Phase::Idle {
                 inner.port = None;
             }

@@ -186,11 +186,10 @@ impl Sock {
         self.reset_flags();
         // An error that nobody has asked for was of an earlier one.
         let _ = self.take_err();
-        self.set_tcp_state(ffi::TCP_SYN_SENT);
+        self.look(|inner| inner.show_state(self, ffi::TCP_SYN_SENT));
         if let Err(e) = cm::resolve::start(self, 1) {
             self.look(|inner| inner.forget_connection(self));
             self.net().stats.failed_opens.inc();
-            self.set_tcp_state(ffi::TCP_CLOSE);
             return Err(e);
         }
         Ok(())
