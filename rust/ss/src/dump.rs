@@ -32,8 +32,8 @@ impl From<Request> for Question {
         let show = flow + u32::from(request.traffic) * uapi::SDP_DIAG_SHOW_TRAFFIC;
         let word = |kind, value: u32| DefaultNla::new(kind, value.to_ne_bytes().to_vec());
         Self(vec![
-            word(uapi::SDP_DIAG_REQ_STATES, request.states),
-            word(uapi::SDP_DIAG_REQ_SHOW, show),
+            word(uapi::SDP_DIAG_STATES, request.states),
+            word(uapi::SDP_DIAG_SHOW, show),
         ])
     }
 }
@@ -153,14 +153,14 @@ mod tests {
         let bytes = bytes_of(ALL);
         assert_eq!(bytes.len(), 16 + 4 + 8 + 8);
         assert_eq!(bytes.get(4..8), Some(&[20, 0, 1, 3][..]));
-        let expected = [27, 0, 0, 0, 8, 0, 1, 0, 6, 0, 0, 0, 8, 0, 2, 0, 2, 0, 0, 0];
+        let expected = [27, 0, 0, 0, 8, 0, 2, 0, 6, 0, 0, 0, 8, 0, 3, 0, 2, 0, 0, 0];
         assert_eq!(bytes.get(16..), Some(&expected[..]));
     }
 
     #[test]
     fn a_datagram_has_several_answers() {
-        let one = message(20, &[27, 0, 0, 0, 5, 0, 2, 0, 1, 0, 0, 0]);
-        let two = message(20, &[27, 0, 0, 0, 5, 0, 2, 0, 9, 0, 0, 0]);
+        let one = message(20, &[27, 0, 0, 0, 5, 0, 4, 0, 1, 0, 0, 0]);
+        let two = message(20, &[27, 0, 0, 0, 5, 0, 4, 0, 9, 0, 0, 0]);
         let done = message(3, &[0; 4]);
         let (seen, result) = states(&[one.clone(), two.clone()].concat());
         assert_eq!((seen, result.ok()), (vec![1, 9], Some(true)));
@@ -179,7 +179,7 @@ mod tests {
         let failed = message(3, &(-12i32).to_ne_bytes());
         assert!(states(&failed).1.is_err());
         for cut in [1, 15, 17, 27] {
-            let one = message(20, &[27, 0, 0, 0, 5, 0, 2, 0, 1, 0, 0, 0]);
+            let one = message(20, &[27, 0, 0, 0, 5, 0, 4, 0, 1, 0, 0, 0]);
             assert!(
                 states(one.get(..cut).unwrap_or_default()).1.is_err(),
                 "{cut}"

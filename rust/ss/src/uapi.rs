@@ -12,8 +12,6 @@ pub(crate) const HEAD_LEN: usize = 4;
 pub(crate) const SDP_TRANSPORT_BOTH: u8 = 1;
 pub(crate) const SDP_TRANSPORT_TCP: u8 = 2;
 
-pub(crate) const SDP_DIAG_REQ_STATES: u16 = 1;
-pub(crate) const SDP_DIAG_REQ_SHOW: u16 = 2;
 pub(crate) const SDP_DIAG_SHOW_FLOW: u32 = 1;
 pub(crate) const SDP_DIAG_SHOW_TRAFFIC: u32 = 2;
 
@@ -30,6 +28,8 @@ macro_rules! attributes {
 attributes! {
     SDP_DIAG_UNSPEC
     SDP_DIAG_PAD
+    SDP_DIAG_STATES
+    SDP_DIAG_SHOW
     SDP_DIAG_STATE
     SDP_DIAG_TRANSPORT
     SDP_DIAG_REASON
@@ -124,14 +124,6 @@ mod tests {
         let mut found = words_between(&text, "SDP_DIAG_UNSPEC,", "__SDP_DIAG_MAX");
         found.insert(0, "SDP_DIAG_UNSPEC");
         assert_eq!(found, super::NAMES);
-        let mut found = words_between(&text, "SDP_DIAG_REQ_UNSPEC,", "__SDP_DIAG_REQ_MAX");
-        found.insert(0, "SDP_DIAG_REQ_UNSPEC");
-        let own = [
-            "SDP_DIAG_REQ_UNSPEC",
-            "SDP_DIAG_REQ_STATES",
-            "SDP_DIAG_REQ_SHOW",
-        ];
-        assert_eq!(found, own);
     }
 
     #[test]
