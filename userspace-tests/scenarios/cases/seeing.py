@@ -164,7 +164,9 @@ def sdp_ss_chooses_sockets() -> None:
 def sdp_ss_shows_what_is_counted() -> None:
     """Counters of a namespace, and what a second adds to them."""
     before = json.loads(command("sdp_ss", "-sJ", host="a"))
-    check(before == leftovers.stats("a"), "counters")
+    # Pages are of the whole machine, and given back when somebody gets to it.
+    steady = {name: n for name, n in leftovers.stats("a").items() if name != "memory_pages"}
+    check(steady.items() <= before.items(), f"{before}, then {steady}")
     stop = threading.Event()
 
     def connections() -> None:
