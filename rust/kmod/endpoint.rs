@@ -49,6 +49,12 @@ use crate::{
         Sock,
         SockRef, //
     },
+    trace::{
+        self,
+        Life,
+        Of,
+        Path, //
+    },
     verbs::qp::Done,
     zcopy::Turns, //
 };
@@ -364,6 +370,12 @@ impl Inner {
             sock.count(|t| &t.answers_stale, answered.stale);
             sock.count(|t| &t.sinks_received, answered.sinks);
             sock.count(|t| &t.sinks_stale, answered.sinks_stale);
+            let of = Of(sock, &self.local, &self.peer);
+            if answered.sinks_stale > 0 {
+                trace::advert(of, true, Life::Stale, 0);
+            } else if answered.sinks > 0 {
+                trace::advert(of, true, Life::Received, 0);
+            }
         }
         link.grow(engine, size);
         if (delivery.urgent_pending || delivery.urgent_byte)
@@ -387,10 +399,13 @@ impl Inner {
         };
         if delivery.payload_len == 0 {
             stats.control_msgs_received.inc();
+            trace::receive(Of(sock, &self.local, &self.peer), 0, Path::Control);
             link.recycle(buffer);
         } else {
             stats.data_msgs_received.inc();
             sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len.into());
+            let of = Of(sock, &self.local, &self.peer);
+            trace::receive(of, delivery.payload_len.into(), Path::Copy);
             // Room was reserved, and the engine has seen that the message has these bytes.
             let queued = self.recv.push(
                 Segment {
@@ -409,6 +424,7 @@ impl Inner {
         }
         if delivery.remote > 0 {
             sock.count(|t| &t.adverts_received, 1);
+            trace::advert(self.of(sock), false, Life::Received, delivery.remote);
             self.wake.readable = true;
             self.wake.settled = true;
         }
@@ -500,6 +516,7 @@ impl Inner {
     fn drain(&mut self, sock: &Sock) {
         let stats = &sock.net().stats;
         loop {
+            let of = Of(sock, &self.local, &self.peer);
             let Some(engine) = self.engine.as_mut() else {
                 return;
             };
@@ -528,13 +545,25 @@ impl Inner {
                 engine.limit_payload(self.send.gatherable(link.send_pieces()));
                 before = link.is_zcopy().then(|| engine.stats().advertised());
             }
-            let Some(output) = engine.poll_output() else {
+            let stalls = trace::is_stall_on().then(|| engine.stats().stalls());
+            let output = engine.poll_output();
+            if stalls.is_some_and(|before| before != engine.stats().stalls()) {
+                let slots = stalls.map(|(_, slots)| slots) != Some(engine.stats().slot_stalls);
+                trace::stall(of, slots, engine.credits(), engine.unsent());
+            }
+            let Some(output) = output else {
                 return;
             };
             if let Some(before) = before {
                 let advertised = engine.stats().advertised().since(before);
                 sock.count(|t| &t.adverts_sent, advertised.sources);
                 sock.count(|t| &t.sinks_sent, advertised.sinks);
+                if advertised.sources > 0 {
+                    trace::advert(of, false, Life::Sent, 0);
+                }
+                if advertised.sinks > 0 {
+                    trace::advert(of, true, Life::Sent, 0);
+                }
             }
             let Some(link) = self.link.as_mut() else {
                 continue;
@@ -549,11 +578,14 @@ impl Inner {
                         stats.data_msgs_sent.inc();
                         if self.send.is_pinned() {
                             sock.count(|t| &t.gathered_bytes_sent, payload_len);
+                            trace::transmit(of, payload_len, Path::Gathered);
                         } else {
                             sock.count(|t| &t.bcopy_bytes_sent, payload_len);
+                            trace::transmit(of, payload_len, Path::Copy);
                         }
                     } else {
                         stats.control_msgs_sent.inc();
+                        trace::transmit(of, 0, Path::Control);
                     }
                     if link
                         .send(&mut self.send, &header, payload_len, solicited)
@@ -564,6 +596,7 @@ impl Inner {
                 }
                 Output::Taken { run: _, len } => {
                     sock.count(|t| &t.zcopy_bytes_sent, len);
+                    trace::transmit(of, len, Path::Read);
                     self.send.skip(len);
                     link.source.on_taken(len);
                     // A writer that has lent memory may wait for room.
@@ -583,13 +616,16 @@ impl Inner {
                     link.source.on_returned(run, why == Why::Over);
                     self.tend_runs(sock);
                     sock.count_return(why);
+                    trace::advert(self.of(sock), false, why.into(), 0);
                     self.wake.settled = true;
                 }
                 Output::Write { to, len } => {
                     if self.send.is_pinned() {
                         sock.count(|t| &t.written_bytes_sent, len);
+                        trace::transmit(of, len, Path::Written);
                     } else {
                         sock.count(|t| &t.copied_bytes_written, len);
+                        trace::transmit(of, len, Path::WrittenCopy);
                     }
                     if link.write(&mut self.send, &to, len).is_err() {
                         engine.handle_link_failed();
@@ -609,6 +645,19 @@ impl Inner {
         }
     }
 
+    /// Whose trace event it is.
+    pub(crate) fn of<'a>(&'a self, sock: &'a Sock) -> Of<'a> {
+        Of(sock, &self.local, &self.peer)
+    }
+
+    /// The state that C code and other threads see.
+    pub(crate) fn show_state(&self, sock: &Sock, state: u32) {
+        if trace::is_state_on() && state != sock.tcp_state() {
+            trace::state(self.of(sock), sock.tcp_state(), state);
+        }
+        sock.set_tcp_state(state);
+    }
+
     /// Mirrors the engine's state in fields that C code and other threads read.
     fn publish(&mut self, sock: &Sock) {
         let Some(engine) = self.engine.as_ref() else {
@@ -621,7 +670,7 @@ impl Inner {
         if state == before || self.phase != Phase::Connected {
             return;
         }
-        sock.set_tcp_state(state);
+        self.show_state(sock, state);
         let handshaking = |state| state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV;
         let over = state == ffi::TCP_CLOSE || state == ffi::TCP_TIME_WAIT;
         if handshaking(before) && !handshaking(state) && !over && !self.counted {
@@ -667,6 +716,10 @@ impl Inner {
         if self.phase == Phase::Over {
             return;
         }
+        if trace::is_end_on() {
+            let rule = errno::rule(ended);
+            trace::end(self.of(sock), errno::end_number(ended), &rule);
+        }
         let stats = &sock.net().stats;
         match ended {
             Ended::Finished => {}
@@ -710,7 +763,7 @@ impl Inner {
         self.send.clear();
         // SAFETY: `sk` is valid.
         unsafe { ffi::sdp_set_wmem_queued(sock.sk(), 0) };
-        sock.set_tcp_state(ffi::TCP_CLOSE);
+        self.show_state(sock, ffi::TCP_CLOSE);
         sock.add_shutdown(ffi::SHUTDOWN_MASK);
         self.retire_link(sock);
         self.wake.settled = true;

@@ -7,7 +7,8 @@ use crate::{
         Ended,
         State, //
     },
-    ffi, //
+    ffi,
+    trace::RULE_LEN, //
 };
 use kernel::prelude::*;
 
@@ -24,6 +25,32 @@ pub(crate) fn of_end(ended: Ended, peer_had_closed: bool) -> Option<Error> {
     }
 }
 
+/// The number by which netlink and trace events name an end.
+pub(crate) fn end_number(ended: Ended) -> u8 {
+    (match ended {
+        Ended::Finished => ffi::SDP_END_FINISHED,
+        Ended::Reset => ffi::SDP_END_RESET,
+        Ended::Aborted => ffi::SDP_END_ABORTED,
+        Ended::Violation(_) => ffi::SDP_END_VIOLATION,
+        Ended::LinkFailed => ffi::SDP_END_LINK_FAILED,
+        Ended::Unanswered => ffi::SDP_END_UNANSWERED,
+        Ended::TimedOut => ffi::SDP_END_TIMED_OUT,
+    }) as u8
+}
+
+/// The rule that was broken, as a string of C; empty where none was.
+pub(crate) fn rule(ended: Ended) -> [c_char; RULE_LEN] {
+    let mut text = [0; RULE_LEN];
+    if let Ended::Violation(error) = ended {
+        // The last byte stays the end of the string.
+        let room = text.iter_mut().take(RULE_LEN - 1);
+        for (to, from) in room.zip(error.requirement().bytes()) {
+            *to = from as c_char;
+        }
+    }
+    text
+}
+
 /// The TCP state that `ss` and TCP_INFO would show.
 pub(crate) fn tcp_state(state: State) -> u32 {
     match state {
@@ -37,5 +64,33 @@ pub(crate) fn tcp_state(state: State) -> u32 {
         State::BothClosing => ffi::TCP_LAST_ACK,
         State::BothClosed => ffi::TCP_LAST_ACK,
         State::Disconnecting => ffi::TCP_TIME_WAIT,
+    }
+}
+
+#[kunit_tests(sdp_errno)]
+mod tests {
+    use super::*;
+    use crate::engine::{
+        error::PeerError,
+        wire::Mid, //
+    };
+
+    fn text(ended: Ended) -> KVec<u8> {
+        let mut bytes = KVec::new();
+        for byte in rule(ended).into_iter().take_while(|byte| *byte != 0) {
+            assert!(bytes.push(byte, GFP_KERNEL).is_ok());
+        }
+        assert!(bytes.len() < RULE_LEN);
+        bytes
+    }
+
+    #[test]
+    fn a_rule_is_named_as_a_whole() {
+        let longest = PeerError::CancelOutstanding(Mid::SrcAvailCancel);
+        for error in [PeerError::MseqGap, PeerError::HelloMid, longest] {
+            let named = text(Ended::Violation(error));
+            assert!(named.as_slice() == error.requirement().as_bytes());
+        }
+        assert!(text(Ended::Reset).is_empty());
     }
 }

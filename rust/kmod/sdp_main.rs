@@ -27,6 +27,7 @@ mod net;
 mod parting;
 mod patience;
 mod sock;
+mod trace;
 mod verbs;
 mod zcopy;
 
@@ -49,6 +50,7 @@ struct Sdp {
     _protocol: sock::protocol::Registration,
     _family: sock::family::Registration,
     _shells: sock::protocol::Shells,
+    _diag: net::diag::Registration,
     _devices: devices::Registration,
     _kept: verbs::kept::List,
     _net: net::Registration,
@@ -71,6 +73,7 @@ impl kernel::Module for Sdp {
         let net = net::Registration::new()?;
         let devices = devices::Registration::new()?;
         let shells = sock::protocol::Shells::new()?;
+        let diag = net::diag::Registration::new()?;
         // The two doors for programs come last. Another module may have the number of the
         // first one; the second one always opens. So nothing is undone under a socket.
         let family = sock::family::Registration::new()?;
@@ -79,6 +82,7 @@ impl kernel::Module for Sdp {
             _protocol: protocol,
             _family: family,
             _shells: shells,
+            _diag: diag,
             _devices: devices,
             _kept: kept,
             _net: net,

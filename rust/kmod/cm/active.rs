@@ -241,7 +241,7 @@ impl Inner {
         sock.set_err(error);
         self.phase = Phase::Idle;
         self.has_way_out = false;
-        sock.set_tcp_state(ffi::TCP_CLOSE);
+        self.show_state(sock, ffi::TCP_CLOSE);
         // Until the next connect() no byte can be read or written.
         sock.add_shutdown(ffi::SHUTDOWN_MASK);
         self.wake().hangup = true;

@@ -188,8 +188,8 @@ impl Knock {
             inner.bound_ip = true;
             inner.port = Some(claim);
             inner.knock = Some(knock);
+            inner.show_state(&sock, ffi::TCP_SYN_RECV);
         });
-        sock.set_tcp_state(ffi::TCP_SYN_RECV);
         // SAFETY: The identifier is valid in the handler of its request. An error would
         // mean that the peer has gone already.
         unsafe { ffi::ib_prepare_cm_mra(id.as_ptr()) };

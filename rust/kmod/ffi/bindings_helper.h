@@ -20,5 +20,6 @@
 #include <rdma/ib_cm.h>
 #include <rdma/rdma_cm.h>
 #include <linux/sdp.h>
+#include <linux/sdp_diag.h>
 #include "helpers.h"
 #include "zcopy.h"

@@ -15,12 +15,14 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <net/sock.h>
+#include <net/tcp.h>
 #include <net/tcp_states.h>
 
 #include "helpers.h"
 #include "zcopy.h"
 
 struct sdp_companion {
+	struct rcu_head rcu;
 	struct socket *tcp;
 	struct sock *owner;
 	wait_queue_entry_t forward;
@@ -192,7 +194,7 @@ void sdp_companion_free(struct sdp_companion *c)
 {
 	remove_wait_queue(&c->tcp->wq.wait, &c->forward);
 	sock_release(c->tcp);
-	kfree(c);
+	kfree_rcu(c, rcu);
 }
 
 /* Takes the companion away from its owner, for sdp_companion_free(). */
@@ -515,4 +517,81 @@ int sdp_companion_ioctl(struct sock *sk, int command, int *result)
 	struct socket *tcp = sdp_companion_enter(sk);
 
 	return READ_ONCE(tcp->sk->sk_prot)->ioctl(tcp->sk, command, result);
+}
+
+/*
+ * The companion's struct sock with a reference, or NULL where its socket is being
+ * released. With rcu_read_lock(), under which the memory stays that of a TCP socket,
+ * though it may become another one.
+ */
+static struct sock *hold_tcp(const struct sdp_companion *c)
+{
+	struct sock *tcp = READ_ONCE(c->tcp->sk);
+
+	if (!tcp || !refcount_inc_not_zero(&tcp->sk_refcnt))
+		return NULL;
+	if (READ_ONCE(c->tcp->sk) == tcp)
+		return tcp;
+	sock_put(tcp);
+	return NULL;
+}
+
+static void view_tcp(const struct sock *tcp, struct sdp_view *view)
+{
+	const struct inet_sock *inet = inet_sk(tcp);
+	const struct tcp_sock *tp = tcp_sk(tcp);
+
+	view->state = inet_sk_state_load(tcp);
+	view->local_port = ntohs(READ_ONCE(inet->inet_sport));
+	view->peer_port = ntohs(READ_ONCE(inet->inet_dport));
+#if IS_ENABLED(CONFIG_IPV6)
+	if (tcp->sk_family == AF_INET6) {
+		view->local_len = sizeof(struct in6_addr);
+		view->peer_len = sizeof(struct in6_addr);
+		memcpy(view->local, &tcp->sk_v6_rcv_saddr, view->local_len);
+		memcpy(view->peer, &tcp->sk_v6_daddr, view->peer_len);
+	} else
+#endif
+	{
+		view->local_len = sizeof(__be32);
+		view->peer_len = sizeof(__be32);
+		memcpy(view->local, &inet->inet_rcv_saddr, view->local_len);
+		memcpy(view->peer, &inet->inet_daddr, view->peer_len);
+	}
+	if (view->state == TCP_LISTEN) {
+		view->rx_queue = READ_ONCE(tcp->sk_ack_backlog);
+		view->tx_queue = READ_ONCE(tcp->sk_max_ack_backlog);
+	} else {
+		view->rx_queue = max_t(int, READ_ONCE(tp->rcv_nxt) -
+					    READ_ONCE(tp->copied_seq), 0);
+		view->tx_queue = READ_ONCE(tp->write_seq) - READ_ONCE(tp->snd_una);
+	}
+}
+
+/*
+ * What of a socket somebody is shown who has not got its file: which transport it
+ * uses, and of one that is TCP's what TCP's half says. Of a socket that is closed
+ * meanwhile it may be what it was.
+ */
+void sdp_companion_view(struct sock *sk, struct sdp_view *view)
+{
+	struct sock *tcp = NULL;
+	struct sdp_companion *c;
+
+	view->transport = SDP_TRANSPORT_SDP;
+	rcu_read_lock();
+	c = companion(sk);
+	if (c && smp_load_acquire(&c->in_use)) {
+		view->transport = SDP_TRANSPORT_TCP;
+		view->reason = c->reason;
+		tcp = hold_tcp(c);
+	} else if (c && !READ_ONCE(c->idle) &&
+		   (view->open || READ_ONCE(c->attempt))) {
+		view->transport = SDP_TRANSPORT_BOTH;
+	}
+	rcu_read_unlock();
+	if (!tcp)
+		return;
+	view_tcp(tcp, view);
+	sock_put(tcp);
 }

@@ -19,6 +19,7 @@
 #include <linux/sched/signal.h>
 #include <linux/security.h>
 #include <linux/seq_file_net.h>
+#include <linux/sock_diag.h>
 #include <linux/splice.h>
 #include <linux/tcp.h>
 #include <linux/uaccess.h>
@@ -833,6 +834,15 @@ unsigned int sdp_sock_kuid(struct sock *sk)
 	return __kuid_val(sk_uid(sk));
 }
 
+/* As SO_COOKIE shows it. */
+u64 sdp_sock_cookie(struct sock *sk)
+{
+	u32 halves[2];
+
+	sock_diag_save_cookie(sk, halves);
+	return (u64)halves[1] << 32 | halves[0];
+}
+
 /* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */
 
 void *sdp_net_generic(struct net *net, unsigned int id)
@@ -1175,6 +1185,12 @@ void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
 				int direction)
 {
 	ib_dma_sync_single_for_device(device, addr, size, direction);
+}
+
+/* @name has room for IB_DEVICE_NAME_MAX. Of a device that is renamed now it may be both. */
+void sdp_ib_device_name(const struct ib_device *device, char *name)
+{
+	strscpy(name, device->name, IB_DEVICE_NAME_MAX);
 }
 
 bool sdp_ib_device_speaks_ib_cm(struct ib_device *device)

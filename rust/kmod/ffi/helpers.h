@@ -7,9 +7,11 @@
 #define SDP_FFI_HELPERS_H
 
 #include <linux/ipv6.h>
+#include <linux/sdp.h>
 #include <linux/types.h>
 #include <linux/net.h>
 #include <linux/sockptr.h>
+#include <linux/tracepoint-defs.h>
 #include <linux/workqueue.h>
 #include <net/inet_sock.h>
 #include <net/sock.h>
@@ -145,6 +147,7 @@ void sdp_note_no_space(struct sock *sk);
 unsigned long sdp_sock_inode(struct sock *sk);
 unsigned int sdp_sock_uid(struct sock *sk);
 unsigned int sdp_sock_kuid(struct sock *sk);
+u64 sdp_sock_cookie(struct sock *sk);
 
 /* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */
 void *sdp_net_generic(struct net *net, unsigned int id);
@@ -205,6 +208,98 @@ int sdp_proc_create(struct net *net,
 				 unsigned int),
 		    int (*stats)(struct seq_file *, void *));
 void sdp_proc_remove(struct net *net);
+
+/* Longer than the name of any rule of spec/sdp.md. */
+#define SDP_RULE_LEN 16
+
+/* Trace events: see trace.c */
+struct sdp_trace_ends {
+	struct sock *sk;
+	u8 local[16];
+	u8 peer[16];
+	u16 local_port;
+	u16 peer_port;
+};
+#define SDP_PATH_CONTROL	0
+#define SDP_PATH_COPY		1
+#define SDP_PATH_GATHERED	2
+#define SDP_PATH_READ		3
+#define SDP_PATH_FETCHED	4
+#define SDP_PATH_WRITTEN	5
+#define SDP_PATH_WRITTEN_COPY	6
+#define SDP_ADVERT_SENT		0
+#define SDP_ADVERT_RECEIVED	1
+#define SDP_ADVERT_STALE	2
+#define SDP_ADVERT_USED		3
+#define SDP_ADVERT_DECLINED	4
+#define SDP_ADVERT_RECALLED	5
+#define SDP_ADVERT_WITHDRAWN	6
+#define SDP_ADVERT_UNUSED	7
+#define SDP_ADVERT_RETURNED	8
+#define SDP_ADVERT_OVER		9
+#ifdef CONFIG_TRACEPOINTS
+extern struct tracepoint __tracepoint_sdp_state;
+extern struct tracepoint __tracepoint_sdp_fallback;
+extern struct tracepoint __tracepoint_sdp_transmit;
+extern struct tracepoint __tracepoint_sdp_receive;
+extern struct tracepoint __tracepoint_sdp_stall;
+extern struct tracepoint __tracepoint_sdp_advert;
+extern struct tracepoint __tracepoint_sdp_end;
+#endif
+void sdp_trace_state(const struct sdp_trace_ends *ends, int from, int to);
+void sdp_trace_fallback(const struct sdp_trace_ends *ends, int reason);
+void sdp_trace_transmit(const struct sdp_trace_ends *ends, u32 len, int path);
+void sdp_trace_receive(const struct sdp_trace_ends *ends, u32 len, int path);
+void sdp_trace_stall(const struct sdp_trace_ends *ends, bool slots, u32 credits,
+		     u32 unsent);
+void sdp_trace_advert(const struct sdp_trace_ends *ends, bool sink, int what,
+		      u32 len);
+void sdp_trace_end(const struct sdp_trace_ends *ends, int end, const char *rule);
+
+/* What is shown of one socket by netlink: see diag.c */
+struct sdp_view {
+	u8 state;
+	u8 transport;
+	/* It may still become one or the other. */
+	bool open;
+	/* Of an address: 4 or 16. */
+	u8 local_len;
+	u8 peer_len;
+	u8 local[16];
+	u8 peer[16];
+	u16 local_port;
+	u16 peer_port;
+	u32 local_scope;
+	u32 peer_scope;
+	u32 rx_queue;
+	u32 tx_queue;
+	int reason;
+	char device[IB_DEVICE_NAME_MAX];
+	/* There is or was a connection: the modes mean something. */
+	bool has_modes;
+	u8 mode_send;
+	u8 mode_receive;
+	u8 end;
+	char rule[SDP_RULE_LEN];
+	u64 offered;
+	/* Those below mean something. */
+	bool has_flow;
+	u32 credits;
+	u32 posted;
+	u32 rcv_size;
+	u32 max_payload;
+	u32 credit_stalls;
+	u32 slot_stalls;
+	u32 round_trip_us;
+	struct sdp_traffic traffic;
+};
+/* @look gives the socket with a reference, or NULL where there is none any more. */
+int sdp_diag_register(unsigned long (*after)(struct net *, unsigned long),
+		      struct sock *(*look)(struct net *, unsigned long,
+					   struct sdp_view *));
+void sdp_diag_unregister(void);
+void sdp_companion_view(struct sock *sk, struct sdp_view *view);
+void sdp_ib_device_name(const struct ib_device *device, char *name);
 struct net *sdp_seq_net(struct seq_file *m);
 
 /* The account of the protocol: see memory.c */

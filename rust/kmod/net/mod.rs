@@ -4,6 +4,7 @@
 //!
 //! Contexts: may sleep. Locks: `ports`, `sockets`: innermost, never together.
 
+pub(crate) mod diag;
 mod peers;
 pub(crate) mod ports;
 pub(crate) mod proc;
@@ -188,7 +189,7 @@ impl NetState {
         peers::has(&text, ip)
     }
 
-    /// Enters a socket into the list that `/proc/net/sdp` shows.
+    /// Enters a socket into the list that `/proc/net/sdp` and netlink show.
     pub(crate) fn enlist(&self, sock: &Sock) -> Result {
         self.sockets.lock().try_create_and_insert(
             core::ptr::from_ref(sock).expose_provenance(),

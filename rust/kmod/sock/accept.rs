@@ -60,8 +60,8 @@ impl Sock {
                 return Err(if e == EBUSY { EADDRINUSE } else { e });
             }
         };
-        self.set_tcp_state(ffi::TCP_LISTEN);
         self.look(|inner| {
+            inner.show_state(self, ffi::TCP_LISTEN);
             inner.phase = Phase::Listening;
             inner.listener = Some(Listener::new(backlog, service));
         });

@@ -21,7 +21,8 @@ use crate::{
     },
     endpoint::Phase,
     ffi,
-    sock::Sock, //
+    sock::Sock,
+    trace, //
 };
 use core::marker::PhantomData;
 use kernel::{
@@ -350,6 +351,9 @@ impl Sock {
         // SAFETY: The socket has a companion, which the caller has seen.
         unsafe { ffi::sdp_companion_use(self.sk(), reason) };
         self.look(|inner| {
+            if reason != 0 && !already {
+                trace::fallback(inner.of(self), reason);
+            }
             if inner.phase == Phase::Idle {
                 inner.port = None;
             }

@@ -185,12 +185,11 @@ impl Sock {
         self.reset_flags();
         // An unread error belongs to an earlier connection.
         let _ = self.take_err();
-        self.set_tcp_state(ffi::TCP_SYN_SENT);
+        self.look(|inner| inner.show_state(self, ffi::TCP_SYN_SENT));
         // SAFETY: connect() holds `lock_sock`.
         if let Err(e) = unsafe { cm::resolve::start(self, 1) } {
             self.look(|inner| inner.forget_connection(self));
             self.net().stats.failed_opens.inc();
-            self.set_tcp_state(ffi::TCP_CLOSE);
             return Err(e);
         }
         Ok(())

@@ -29,6 +29,11 @@ use crate::{
         CallGuard,
         Sock, //
     },
+    trace::{
+        self,
+        Life,
+        Path, //
+    },
     verbs::{
         domain::Tenant,
         kept::Owner,
@@ -183,11 +188,14 @@ impl Inner {
         if end.len > 0 {
             sock.count(|t| &t.sinks_used, 1);
             sock.count(|t| &t.written_bytes_received, end.len);
+            trace::receive(self.of(sock), end.len, Path::Written);
+            trace::advert(self.of(sock), true, Life::Used, end.len);
             self.turns.habit.on_used();
             self.turns.filled = self.turns.filled.saturating_add(end.len);
             self.recv.pass(end.len);
         } else {
             sock.count(|t| &t.sinks_discarded, 1);
+            trace::advert(self.of(sock), true, Life::Unused, 0);
             self.turns.habit.on_wasted();
         }
         self.close_offer(end.sink, false);
@@ -196,6 +204,12 @@ impl Inner {
     /// The offer has ended unused.
     pub(crate) fn on_sink_returned(&mut self, sock: &Sock, sink: SinkId, why: SinkWhy) {
         sock.count(|t| &t.sinks_returned, 1);
+        let life = if why == SinkWhy::Over {
+            Life::Over
+        } else {
+            Life::Returned
+        };
+        trace::advert(self.of(sock), true, life, 0);
         self.close_offer(sink, why == SinkWhy::Over);
     }
 

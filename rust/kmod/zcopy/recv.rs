@@ -22,6 +22,11 @@ use crate::{
         CallGuard,
         Sock, //
     },
+    trace::{
+        self,
+        Of,
+        Path, //
+    },
     verbs::{
         buffer::RxBuffer,
         pages::UserPages,
@@ -311,9 +316,11 @@ impl Inner {
             return;
         };
         engine.handle_read_completed();
+        let of = Of(sock, &self.local, &self.peer);
         match read.target {
             Target::Program => {
                 sock.count(|t| &t.zcopy_bytes_received, read.len);
+                trace::receive(of, read.len, Path::Read);
                 self.recv.pass(read.len);
                 self.turns.filled = self.turns.filled.saturating_add(read.len);
                 self.read_on();
@@ -321,6 +328,7 @@ impl Inner {
             }
             Target::Kernel(buffer) => {
                 sock.count(|t| &t.fetched_bytes_received, read.len);
+                trace::receive(of, read.len, Path::Fetched);
                 if let Some(mapping) = buffer.mapping() {
                     mapping.sync_for_cpu(read.len as usize);
                 }

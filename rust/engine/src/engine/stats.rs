@@ -94,6 +94,11 @@ impl Stats {
             .wrapping_add(self.written_bytes_received)
     }
 
+    /// Times that payload waited: for a credit, and for a slot.
+    pub fn stalls(&self) -> (u32, u32) {
+        (self.credit_stalls, self.slot_stalls)
+    }
+
     /// For a shell that keeps sums of its own.
     pub fn advertised(&self) -> Advertised {
         Advertised {

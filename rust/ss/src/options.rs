@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+
+//! The command line.
+
+use clap::Parser;
+
+/// List the SDP sockets of a network namespace.
+#[derive(Parser, Debug, Default)]
+#[command(name = "sdp_ss", version)]
+pub(crate) struct Options {
+    /// Listening sockets only
+    #[arg(short, long)]
+    pub(crate) listening: bool,
+    /// Listening and unconnected sockets, too
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Port numbers instead of service names
+    #[arg(short, long)]
+    pub(crate) numeric: bool,
+    /// The processes that have the socket
+    #[arg(short, long)]
+    pub(crate) processes: bool,
+    /// User, inode, cookie and interface
+    #[arg(short, long)]
+    pub(crate) extended: bool,
+    /// Credits, buffers, round trip, and bytes by the way they went
+    #[arg(short, long)]
+    pub(crate) info: bool,
+    /// IPv4 only
+    #[arg(short = '4', long)]
+    pub(crate) ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long)]
+    pub(crate) ipv6: bool,
+    /// No line of column names
+    #[arg(short = 'H', long)]
+    pub(crate) no_header: bool,
+    /// JSON, with all that is known
+    #[arg(short = 'J', long)]
+    pub(crate) json: bool,
+    /// The counters of the namespace instead of its sockets
+    #[arg(short, long)]
+    pub(crate) summary: bool,
+    /// With --summary: what was counted in each SECONDS, again and again
+    #[arg(short = 'w', long, value_name = "SECONDS", requires = "summary",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) interval: Option<u32>,
+    /// With --interval: so often
+    #[arg(short, long, value_name = "TIMES", requires = "interval",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// With --summary: counters that are 0, too
+    #[arg(short = 'z', long, requires = "summary")]
+    pub(crate) zero: bool,
+    /// In another namespace: a name of ip-netns(8), or a path
+    #[arg(short = 'N', long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// state STATE, transport sdp|tcp|both, src|dst ADDRESS[/LENGTH][:PORT], sport|dport PORT; all must be true
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn the_command_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn options_are_told_from_filters() {
+        let words = "sdp_ss -lnpe -N blue state listen sport 80";
+        let options = Options::try_parse_from(words.split(' '));
+        let options = options.unwrap_or_default();
+        assert!(options.listening && options.numeric && options.processes && options.extended);
+        assert_eq!(options.namespace.as_deref(), Some("blue"));
+        assert_eq!(options.filter, ["state", "listen", "sport", "80"]);
+        assert!(Options::try_parse_from(["sdp_ss", "-w", "1"]).is_err());
+        assert!(Options::try_parse_from(["sdp_ss", "-s", "-w", "0"]).is_err());
+    }
+}
