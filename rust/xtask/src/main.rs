@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is checked about this repository itself.
+//! What is checked about this repository itself, and what is made from it.
 #![cfg_attr(
     test,
     allow(
@@ -10,7 +10,9 @@
     )
 )]
 
+mod completions;
 mod spec;
+mod uapi;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -36,12 +38,23 @@ enum Task {
         #[arg(long)]
         report: bool,
     },
+    /// Writes what shells complete behind the names of the tools.
+    Completions {
+        /// Where the files go.
+        directory: PathBuf,
+    },
+    /// Makes the constants of rust/uapi from the header for programs.
+    Uapi,
 }
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     match arguments.task {
         Task::Spec { report } => run_spec(&arguments.root, report),
+        Task::Completions { directory } => {
+            completions::write(&directory).map(|()| ExitCode::SUCCESS)
+        }
+        Task::Uapi => uapi::write(&arguments.root).map(|()| ExitCode::SUCCESS),
     }
 }
 
