@@ -23,7 +23,6 @@ mod role;
 mod signal;
 mod sock;
 mod supervisor;
-mod uapi;
 mod verdict;
 mod world;
 
@@ -32,6 +31,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use glob::Pattern;
+use sdp_uapi as uapi;
 
 use args::{Args, Device, Families};
 use case::{Test, Turn};
@@ -78,15 +79,28 @@ fn chosen(args: &Args) -> Result<Vec<Test>, String> {
         }
     }
     let wanted = |test: &Test| {
+        if !args.pick.is_empty() && !args.pick.iter().any(|name| named(test, name)) {
+            return false;
+        }
+        if !args.pattern.is_empty() {
+            let fits = |pattern: &Pattern| {
+                pattern.matches(test.case.name) || pattern.matches(&test.name())
+            };
+            return args.pattern.iter().any(fits);
+        }
         if !args.pick.is_empty() {
-            return args.pick.iter().any(|name| named(test, name));
+            return true;
         }
         let late = test.case.late_packets;
         (args.long || args.list || !test.case.long)
             && (args.device == Device::Rxe || !late)
             && args.one_of.is_none_or(|parts| late || test.is_in_part(parts))
     };
-    Ok(all.into_iter().filter(wanted).collect())
+    let chosen: Vec<Test> = all.into_iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        return Err("no test has such a name; --list shows them".into());
+    }
+    Ok(chosen)
 }
 
 fn named(test: &Test, name: &str) -> bool {
