@@ -63,28 +63,31 @@ struct Server {
     port: u16,
 }
 
+/// The port of a line about the listener on TCP.
+fn port_of_tcp(line: &Value) -> Option<u16> {
+    let text = line["text"].as_str()?.strip_suffix(" over TCP")?;
+    text.rsplit_once(':')?.1.parse().ok()
+}
+
 impl Server {
     fn new() -> Self {
-        let mut child = sdp_chk()
+        let mut command = sdp_chk();
+        command
             .args(["--server=0", "--json"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("sdp_chk starts");
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("sdp_chk starts");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut lines = output
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(&line.expect("a line")).expect("it is JSON"));
-        let port = lines
-            .find_map(|line| {
-                let text = line["text"].as_str()?.strip_suffix(" over TCP")?;
-                text.rsplit_once(':')?.1.parse().ok()
-            })
-            .expect("it listens over TCP");
-        Self {
+        let parsed = |line: std::io::Result<String>| -> Value {
+            serde_json::from_str(&line.expect("a line")).expect("it is JSON")
+        };
+        let mut server = Self {
             child,
-            lines: Box::new(lines),
-            port,
-        }
+            lines: Box::new(output.lines().map(parsed)),
+            port: 0,
+        };
+        let port = server.lines.find_map(|line| port_of_tcp(&line));
+        server.port = port.expect("it listens over TCP");
+        server
     }
 }
 

@@ -74,9 +74,10 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 def chosen(options: argparse.Namespace, names: Iterable[str]) -> list[str]:
     """These names, if there are any. With --list they are printed, and that is all."""
     found = list(names)
+    if not found:
+        wanted = f"fits {' or '.join(options.pattern)}" if options.pattern else "can run here"
+        sys.exit(f"no test {wanted}")
     if options.list:
         print(*found, sep="\n")
         sys.exit(0)
-    if not found:
-        sys.exit(f"no test is called {' or '.join(options.pattern)}")
     return found
