@@ -3,10 +3,12 @@
 
 A line is NAME TOPOLOGY DEVICE NEEDS COMMAND. TOPOLOGY is netns or two, DEVICE is rxe, rlo, or
 rlo_ib, which is rlo with ports of InfiniBand.
-NEEDS are further Debian packages for the guest; as module:DIR, modules beside sdp.ko that are
-built from a directory of userspace-tests; as built:FILE, what a script there builds from a source
-package; as append:WORD, a word of the kernel's command line; separated by commas, or a dash. COMMAND runs in a shell in the guest, in userspace-tests/
-of the checkout, and prints KTAP.
+NEEDS are further Debian packages for the guest; as @NAME, a set of them in packages.list; as
+module:DIR, modules beside sdp.ko that are built from a directory of userspace-tests; as built:FILE,
+what a script there builds from a source package; as append:WORD, a word of the kernel's command
+line; separated by commas, or a dash. COMMAND runs in a shell in the guest, in userspace-tests/ of
+the checkout, and prints KTAP. Each takes --list and patterns of names behind it, by which tests are
+picked: `make test-vm T=NAME A='PATTERN...'`.
 
 A line `+ NAME DEVICE COMMAND` runs in the same guest as the line before it: one boot, one unloading
 and one scan for leaks serve both.
@@ -36,7 +38,13 @@ class Entry:
     guest: str
 
 
-def parse(lines, where):
+def parse_sets(lines):
+    """Sets of packages, by name."""
+    rows = (line.split() for line in lines if not line.startswith("#"))
+    return {row[0]: tuple(row[1:]) for row in rows if row}
+
+
+def parse(lines, where, sets=None):
     """The entries of a list, whose name is for messages."""
     entries = []
     for number, line in enumerate(lines, 1):
@@ -53,6 +61,10 @@ def parse(lines, where):
             if len(words) != 5:
                 raise Wrong(f"{where}:{number}: expected NAME netns|two rxe|rlo|rlo_ib NEEDS COMMAND")
             needs = () if words[3] == "-" else tuple(words[3].split(","))
+            unknown = [need for need in needs if need.startswith("@") and need[1:] not in (sets or {})]
+            if unknown:
+                raise Wrong(f"{where}:{number}: packages.list has no set {unknown[0][1:]}")
+            needs = tuple(one for need in needs for one in (sets[need[1:]] if need.startswith("@") else (need,)))
             entry = Entry(*words[:3], needs, words[4].strip(), words[0])
         if entry.topology not in TOPOLOGIES or entry.device not in DEVICES:
             raise Wrong(f"{where}:{number}: expected netns|two and rxe|rlo|rlo_ib")
@@ -67,10 +79,12 @@ def parse(lines, where):
 def read(directory, *names):
     """The entries of these lists in a directory, as one."""
     found = []
+    with open(os.path.join(directory, "packages.list")) as file:
+        sets = parse_sets(file)
     for name in names:
         path = os.path.join(directory, name)
         with open(path) as file:
-            found += parse(file, path)
+            found += parse(file, path, sets)
     return found
 
 

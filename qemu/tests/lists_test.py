@@ -31,6 +31,13 @@ class ListsTest(unittest.TestCase):
         self.assertEqual([[entry.name for entry in guest] for guest in lists.guests(parsed())],
                          [["first", "second"], ["third"]])
 
+    def test_a_set_of_packages_stands_for_its_packages(self):
+        sets = lists.parse_sets(["# about\n", "\n", "web nginx wrk\n"])
+        [entry] = lists.parse(["a netns rlo x,@web,module:m ./a\n"], "x.list", sets)
+        self.assertEqual(entry.needs, ("x", "nginx", "wrk", "module:m"))
+        with self.assertRaisesRegex(lists.Wrong, "x.list:1: packages.list has no set mail"):
+            lists.parse(["a netns rlo @mail ./a\n"], "x.list", sets)
+
     def test_one_that_is_picked_has_a_guest_of_its_own(self):
         chosen = lists.picked(parsed(), ["second", "third"])
         self.assertEqual([[entry.name for entry in guest] for guest in lists.guests(chosen)], [["second"], ["third"]])

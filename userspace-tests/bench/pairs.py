@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 
 import smc
 from peer import namespace
-from twohosts import native
+from twohosts import native, uapi
 from twohosts.hosts import namespaces
 
 Pair = tuple[socket.socket, socket.socket]
 A, B = namespaces()
 # include/uapi/linux/sdp.h
-ZCOPY_THRESH = 80
+ZCOPY_THRESH = uapi.SDP_ZCOPY_THRESH
 
 
 def _joined(make: Callable[[], socket.socket]) -> Pair:

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "apps"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
 
 import spread
 import table

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "apps"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
 
 from twohosts import hosts
 from twohosts.failure import Failure, check

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import json
 import os
 import select
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import limits
-from register import SCENARIOS, Scenario, Skip
+from register import INFINIBAND, PACKETS, SCENARIOS, Scenario, Skip
 from twohosts import device
 from twohosts.failure import Failure
 
@@ -103,12 +102,5 @@ def perform(scenario: Scenario) -> Outcome:
 
 def selected(patterns: list[str]) -> list[Scenario]:
     """The scenarios to play."""
-    possible = [
-        s
-        for s in SCENARIOS.values()
-        if (device.sends_packets() or not s.packets)
-        and (device.is_infiniband() or not s.infiniband)
-    ]
-    if patterns:
-        return [s for s in possible if any(fnmatch.fnmatch(n, p) for n in s.names() for p in patterns)]
-    return [s for s in possible if limits.SOAK or not s.long]
+    there = {PACKETS: device.sends_packets(), INFINIBAND: device.is_infiniband()}
+    return SCENARIOS.picked(patterns, [need for need, is_there in there.items() if is_there])

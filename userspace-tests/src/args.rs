@@ -38,6 +38,10 @@ pub enum Device {
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
+    /// Run only tests whose names fit such a pattern of a shell, of those that are picked otherwise
+    #[arg(value_name = "PATTERN")]
+    pub pattern: Vec<glob::Pattern>,
+
     /// Print the names of the tests and exit
     #[arg(long)]
     pub list: bool,

@@ -23,7 +23,6 @@ mod role;
 mod signal;
 mod sock;
 mod supervisor;
-mod uapi;
 mod verdict;
 mod world;
 
@@ -32,6 +31,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use glob::Pattern;
+use sdp_uapi as uapi;
 
 use args::{Args, Device, Families};
 use case::{Case, Test, Turn};
@@ -78,8 +79,17 @@ fn chosen(args: &Args) -> Result<Vec<Test>, String> {
         }
     }
     let wanted = |test: &Test| {
+        if !args.pick.is_empty() && !args.pick.iter().any(|name| named(test, name)) {
+            return false;
+        }
+        if !args.pattern.is_empty() {
+            let fits = |pattern: &Pattern| {
+                pattern.matches(test.case.name) || pattern.matches(&test.name())
+            };
+            return args.pattern.iter().any(fits);
+        }
         if !args.pick.is_empty() {
-            return args.pick.iter().any(|name| named(test, name));
+            return true;
         }
         let Case { late_packets: late, cgroup_programs: programs, .. } = *test.case;
         (args.long || args.list || !test.case.long)
@@ -87,7 +97,11 @@ fn chosen(args: &Args) -> Result<Vec<Test>, String> {
             && (args.cgroup_programs || !programs)
             && args.one_of.is_none_or(|parts| late || programs || test.is_in_part(parts))
     };
-    Ok(all.into_iter().filter(wanted).collect())
+    let chosen: Vec<Test> = all.into_iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        return Err("no test has such a name; --list shows them".into());
+    }
+    Ok(chosen)
 }
 
 fn named(test: &Test, name: &str) -> bool {

@@ -15,8 +15,11 @@ import os
 import select
 import socket
 import sys
+from pathlib import Path
 
-SDP_TRANSPORT = 83
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+
+from twohosts import uapi
 
 
 def _connect_again(sock: socket.socket, name: tuple[str, int]) -> None:
@@ -45,7 +48,7 @@ def _outcome(wanted: dict[str, list[object]], sock: socket.socket) -> list[objec
             except OSError as error:
                 return [call, errno.errorcode[error.errno or 0]]
     try:
-        used = sock.getsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT)
+        used = sock.getsockopt(socket.IPPROTO_TCP, uapi.SDP_TRANSPORT)
     except OSError:
         used = None
     return [used, sock.getsockname()[0]]

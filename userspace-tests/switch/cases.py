@@ -3,8 +3,7 @@
 """What a program sees of sockets that may use SDP or TCP. Emits KTAP.
 
 Run under sdp_run, so that every socket of Python is such a socket; those that are to be SDP's or
-TCP's alone are made by the system call itself. Arguments: an address of this host, and the names
-of the cases to run (all without).
+TCP's alone are made by the system call itself.
 """
 
 from __future__ import annotations
@@ -12,44 +11,50 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
 
 import checking
 import connecting
+import crate
 import kinds
 import listening
 import ruling
 import sandboxed
 import using
 from kinds import CASES
+from twohosts import register
+from twohosts.ktap import Ktap
 
 # The modules register their cases.
-__all__ = ["checking", "connecting", "listening", "ruling", "sandboxed", "using"]
+__all__ = ["checking", "connecting", "crate", "listening", "ruling", "sandboxed", "using"]
 
 
 def _too_late(_number: int, _frame: object) -> None:
     raise TimeoutError(f"not done after {kinds.PATIENCE:.0f} s")
 
 
-def main() -> None:
+def main() -> int:
     """Runs the cases."""
-    kinds.HOST = sys.argv[1]
-    names = sys.argv[2:] or list(CASES)
-    print(f"KTAP version 1\n1..{len(names)}", flush=True)
-    failed = 0
+    parser = register.parser(__doc__)
+    parser.add_argument("--address", default=kinds.HOST, help="an address of this host")
+    options = parser.parse_args()
+    kinds.HOST = options.address
+    cases = CASES.picked(options.pattern)
+    register.chosen(options, [case.name for case in cases])
+    report = Ktap(len(cases))
     signal.signal(signal.SIGALRM, _too_late)
-    for number, name in enumerate(names, 1):
+    for case in cases:
         signal.alarm(int(kinds.PATIENCE))
         try:
-            CASES[name]()
+            case.run()
         except Exception:
-            failed += 1
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
-            print(f"not ok {number} {name}", flush=True)
+            report.add(case.name, False, traceback.format_exc())
         else:
-            print(f"ok {number} {name}", flush=True)
-    print(f"# Totals: pass:{len(names) - failed} fail:{failed} skip:0")
-    sys.exit(1 if failed else 0)
+            report.add(case.name, True)
+    return report.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 
 from kinds import BOTH, HOST, PATIENCE, SDP_TRANSPORT, case, equal
 
@@ -79,6 +82,68 @@ def sdp_chk_says_what_to_do_where_there_is_no_device() -> None:
 def sdp_chk_takes_no_arguments_without_sense() -> None:
     status, _ = check("--no-such-option")
     equal(status, 125)
+
+
+@contextlib.contextmanager
+def _server(*before: str) -> Iterator[Iterator[dict[str, object]]]:
+    """`sdp_chk --server`, once it listens; what it says from then on."""
+    with subprocess.Popen(
+        [*before, "sdp_chk", "--server", "--json"],
+        env=without_library(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        said = map(json.loads, server.stdout)
+        try:
+            for way in ("SDP", "TCP"):
+                text = str(next(said)["text"])
+                assert text.startswith("listening on ") and text.endswith(f" over {way}"), text
+            yield said
+        finally:
+            server.kill()
+
+
+def _about_host(address: str) -> tuple[int, dict[str, object]]:
+    """Status, and the one finding about a host."""
+    status, lines = check("--json", address)
+    whole = json.loads("".join(lines))
+    equal(whole["good"], status == 0)
+    equal(whole["works"], True)
+    [found] = (finding for finding in whole["findings"] if finding["about"] == "host")
+    return status, found
+
+
+@case
+def sdp_chk_and_its_server_see_sdp() -> None:
+    for address in (OTHER, "fd00::2"):
+        with _server("ip", "netns", "exec", "b") as said:
+            status, found = _about_host(address)
+            equal((status, found["verdict"], found["transport"]), (0, "ok", "SDP"))
+            equal(found["server"]["transport"], "SDP")
+            seen = next(said)
+            equal((seen["verdict"], seen["transport"]), ("ok", "SDP"))
+            equal(seen["client"], {**found["server"], "transport": "SDP"})
+
+
+@case
+def sdp_chk_and_its_server_see_tcp_and_say_why() -> None:
+    # It is this host's, and no RDMA device has it.
+    elsewhere = "10.99.0.2"
+    change = ("dev", "lo")
+    subprocess.run(["ip", "address", "add", f"{elsewhere}/32", *change], check=True)
+    try:
+        with _server() as said:
+            status, found = _about_host(elsewhere)
+            equal((status, found["verdict"], found["transport"]), (1, "bad", "TCP"))
+            equal(found["server"]["transport"], "TCP")
+            assert found["errno"] and found["advice"], found
+            seen = next(said)
+            equal((seen["verdict"], seen["transport"]), ("note", "TCP"))
+            assert seen["client"]["reason"], seen
+    finally:
+        subprocess.run(["ip", "address", "del", f"{elsewhere}/32", *change], check=True)
 
 
 # Says what a socket of TCP's may use: nothing else is known to one of TCP's own.
@@ -167,4 +232,4 @@ def sdp_run_bpf_says_what_the_kernel_lacks() -> None:
     hide = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
     hidden = ("unshare", "--mount", "sh", "-c", hide, "sh")
     lacks = "this kernel does not say what its functions are (CONFIG_DEBUG_INFO_BTF)"
-    equal(_by_bpf(*hidden), ("TCP\n", f"sdp_run: TCP, without --bpf: {lacks}\n"))
+    equal(_by_bpf(*hidden), ("TCP\n", f"sdp_run: --bpf has no effect: {lacks}; the program uses TCP\n"))

@@ -12,12 +12,15 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-IPPROTO_SDP = 257
+from twohosts import uapi
+from twohosts.register import Register
+
+IPPROTO_SDP = uapi.IPPROTO_SDP
 IP_TRANSPARENT = 19
-SDP_SOCK_FAMILY = 82
-SDP_TRANSPORT = 83
-SDP_FALLBACK_REASON = 84
-SDP, BOTH, TCP = 0, 1, 2
+SDP_SOCK_FAMILY = uapi.SDP_SOCK_FAMILY
+SDP_TRANSPORT = uapi.SDP_TRANSPORT
+SDP_FALLBACK_REASON = uapi.SDP_FALLBACK_REASON
+SDP, BOTH, TCP = uapi.SDP_TRANSPORT_SDP, uapi.SDP_TRANSPORT_BOTH, uapi.SDP_TRANSPORT_TCP
 
 PATIENCE = 60.0 * int(os.environ.get("SDP_GUESTS", "1"))
 HOST = "10.0.0.1"
@@ -25,13 +28,8 @@ HOST = "10.0.0.1"
 libc = ctypes.CDLL(None, use_errno=True)
 _SYS_SOCKET = {"x86_64": 41}.get(os.uname().machine, 198)
 
-CASES: dict[str, Callable[[], None]] = {}
-
-
-def case(function: Callable[[], None]) -> Callable[[], None]:
-    """Registers a case by its name."""
-    CASES[function.__name__] = function
-    return function
+CASES: Register[Callable[[], None]] = Register()
+case = CASES.add
 
 
 def raw(family: int, protocol: int = 0) -> socket.socket:
@@ -51,7 +49,7 @@ def raw_tcp(family: int = socket.AF_INET) -> socket.socket:
 
 def raw_sdp(family: int = socket.AF_INET) -> socket.socket:
     """SDP's."""
-    number = raw(27)
+    number = raw(uapi.AF_INET_SDP)
     number.setsockopt(socket.IPPROTO_TCP, SDP_SOCK_FAMILY, family)
     # Python asks for the family once, when it is given a descriptor.
     sock = socket.socket(fileno=number.detach())

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -37,6 +38,16 @@ def _calls(sockets: list[Socket], **environment: str) -> tuple[list[list[object]
         check=True,
     )
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def _messages(said: str) -> str:
+    """What the library says, without the process and the program that each line names."""
+    start = re.compile(rf"libsdp\[\d+\]: {re.escape(Path(sys.executable).name)}: ")
+    lines = said.splitlines(keepends=True)
+    for line in lines:
+        if not start.match(line):
+            raise AssertionError(f"not of the library in Python: {line!r}")
+    return "".join(start.sub("", line, count=1) for line in lines)
 
 
 def _ruled(rules: list[str], wanted: list[tuple[Socket, list[object]]]) -> None:
@@ -197,13 +208,13 @@ def the_log_says_of_each_connection_what_it_became() -> None:
         ways: tuple[Socket, ...] = ({}, {"timeout": PATIENCE})
         sockets = [{"connect": name, **way} for way in ways for name in names]
         sockets += [{"connect_again": name} for name in names]
-        over_tcp, over_sdp = (f"libsdp: connect to {name}:{port}: " for name, port in names[:2])
+        over_tcp, over_sdp = (f"connect to {name}:{port}: " for name, port in names[:2])
         lines = [
             f"{over_tcp}TCP (nobody listens with SDP there) [fallback {count}]\n{over_sdp}SDP\n"
             for count in (1, 2, 3)
         ]
         seen, said = _calls(sockets, SDP_DEBUG="1")
-        equal(said, "".join(lines))
+        equal(_messages(said), "".join(lines))
         for start in (0, 3):
             refused = ["connect", "ECONNREFUSED"]
             equal(seen[start : start + 3], [[TCP, kinds.HOST], [SDP, kinds.HOST], refused])
@@ -224,7 +235,7 @@ def the_log_says_what_is_listened_with() -> None:
             call = {**before, "bind": [kinds.HOST, port], "listen": []}
             _, said = _calls([call], SDP_DEBUG="1")
             name = f"{kinds.HOST}:{port}"
-            equal(said, f"libsdp: listen on {name}: TCP ({reason}) [fallback 1]\n")
+            equal(_messages(said), f"listen on {name}: TCP ({reason}) [fallback 1]\n")
 
 
 @case

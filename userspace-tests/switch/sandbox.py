@@ -20,11 +20,13 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+
+from twohosts import uapi
 
 HOST = "10.0.0.1"
-IPPROTO_SDP = 257
-SDP_TRANSPORT = 83
-BOTH, TCP = 1, 2
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _BIND_TCP, _CONNECT_TCP = 1, 2
@@ -59,8 +61,8 @@ def _raw(family: int, protocol: int = 0) -> socket.socket:
 
 
 def _told(transport: int) -> socket.socket:
-    sock = _raw(27)
-    sock.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, transport)
+    sock = _raw(uapi.AF_INET_SDP)
+    sock.setsockopt(socket.IPPROTO_TCP, uapi.SDP_TRANSPORT, transport)
     return sock
 
 
@@ -88,9 +90,9 @@ def _bind(sock: socket.socket, port: int) -> None:
 
 
 Door = tuple[Callable[[], socket.socket], Callable[[socket.socket, int], None]]
-_BOTH = functools.partial(_told, BOTH)
-_TCP = functools.partial(_told, TCP)
-_PROTOCOL = functools.partial(_raw, socket.AF_INET, IPPROTO_SDP)
+_BOTH = functools.partial(_told, uapi.SDP_TRANSPORT_BOTH)
+_TCP = functools.partial(_told, uapi.SDP_TRANSPORT_TCP)
+_PROTOCOL = functools.partial(_raw, socket.AF_INET, uapi.IPPROTO_SDP)
 DOORS: dict[str, Door] = {
     "program": (lambda: socket.socket(), _connect),
     "program, later": (lambda: socket.socket(), _connect_later),
@@ -116,7 +118,7 @@ def _outcome(use: Callable[[socket.socket, int], None], sock: socket.socket, por
         except OSError as error:
             return _name(error)
         try:
-            return sock.getsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT)
+            return sock.getsockopt(socket.IPPROTO_TCP, uapi.SDP_TRANSPORT)
         except OSError:
             return None
 

@@ -353,7 +353,7 @@ def a_connection_that_was_reset_is_not_made_again() -> None:
 
 def _named(call: Callable[..., int], sock: socket.socket, port: int, length: int) -> None:
     """bind() or connect() with a name of SDP's own family."""
-    address = struct.pack("=H", 27) + struct.pack("!H", port) + socket.inet_aton(kinds.HOST)
+    address = struct.pack("=H", kinds.uapi.AF_INET_SDP) + struct.pack("!H", port) + socket.inet_aton(kinds.HOST)
     equal(call(sock.fileno(), address.ljust(length, b"\0"), length), 0)
 
 
@@ -361,7 +361,7 @@ def _named(call: Callable[..., int], sock: socket.socket, port: int, length: int
 def names_of_sdps_family_are_names_for_tcp() -> None:
     # A sockaddr_in, and one in a sockaddr_storage.
     for length in (16, 128):
-        with listener_of(raw_tcp()) as listener, raw(27) as client:
+        with listener_of(raw_tcp()) as listener, raw(kinds.uapi.AF_INET_SDP) as client:
             client.setblocking(True)
             client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, BOTH)
             _named(libc.bind, client, 0, length)

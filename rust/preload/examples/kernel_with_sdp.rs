@@ -12,14 +12,11 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use libc::{c_int, c_long, c_void, sockaddr, socklen_t};
+use sdp_uapi::{
+    AF_INET_SDP, SDP_FALLBACK_REASON, SDP_SOCK_FAMILY, SDP_TRANSPORT, SDP_TRANSPORT_BOTH,
+    SDP_TRANSPORT_SDP, SDP_TRANSPORT_TCP,
+};
 
-const AF_INET_SDP: c_int = 27;
-const SDP_SOCK_FAMILY: c_int = 82;
-const SDP_TRANSPORT: c_int = 83;
-const SDP_TRANSPORT_SDP: c_int = 0;
-const SDP_TRANSPORT_BOTH: c_int = 1;
-const SDP_TRANSPORT_TCP: c_int = 2;
-const SDP_FALLBACK_REASON: c_int = 84;
 const SOCKETS: usize = 64;
 
 /// What is known of the SDP socket with a descriptor.

@@ -16,12 +16,11 @@
 
 use core::ptr::without_provenance;
 use libc::{c_int, c_void, socklen_t};
+use sdp_uapi::{SDP_SOCK_FAMILY, SDP_TRANSPORT};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::FromRawFd;
 
 const ERRNO_BEFORE: c_int = 4242;
-const SDP_SOCK_FAMILY: c_int = 82;
-const SDP_TRANSPORT: c_int = 83;
 
 fn option(fd: c_int, level: c_int, name: c_int, room: socklen_t) -> Option<c_int> {
     let mut value: c_int = 0;

@@ -36,9 +36,9 @@ mod rules;
 mod settings;
 mod source;
 mod text;
-mod uapi;
 
 use libc::{c_int, c_void, sockaddr, socklen_t};
+use sdp_uapi as uapi;
 
 /// Runs while the library is loaded, before the program's own code.
 #[used]

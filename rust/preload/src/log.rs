@@ -2,6 +2,9 @@
 
 //! Where messages go: stderr, the system's log or a file; never stdout.
 //!
+//! Each line names the process and the program, since all of them are shared by many:
+//! `libsdp[1234]: nginx: ...`.
+//!
 //! No descriptor is kept, so that programs find the numbers they expect and
 //! may close what they like: file and system log are opened for each message.
 
@@ -29,6 +32,16 @@ pub(crate) mod level {
     pub(crate) const NO_MATCH: u32 = 3;
     /// The calls and their results.
     pub(crate) const CALL: u32 = 2;
+
+    /// The severity that syslog(3) has for a level.
+    pub(super) const fn severity(level: u32) -> i32 {
+        match level {
+            ERROR.. => libc::LOG_ERR,
+            WARNING => libc::LOG_WARNING,
+            SUMMARY => libc::LOG_INFO,
+            _ => libc::LOG_DEBUG,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -42,13 +55,17 @@ enum Sink {
 /// A log.
 #[derive(Debug)]
 pub(crate) struct Log {
+    /// The program, in letters that a terminal shows.
+    program: Box<str>,
     sink: Sink,
     min_level: u32,
 }
 
 impl Log {
-    pub(crate) const fn to_stderr(min_level: u32) -> Self {
+    pub(crate) fn to_stderr(program: &CStr, min_level: u32) -> Self {
+        let name = program.to_string_lossy();
         Self {
+            program: name.replace(char::is_control, "?").into(),
             sink: Sink::Stderr,
             min_level,
         }
@@ -77,12 +94,11 @@ impl Log {
         }
         let mut line = Line::new();
         // Writing to a `Line` cannot fail: what does not fit is cut off.
-        let _ = match self.sink {
-            Sink::Stderr => write!(line, "libsdp: {message}"),
-            // These are shared by many.
-            Sink::Syslog => write!(line, "<14>libsdp[{}]: {message}", std::process::id()),
-            Sink::File(_) => write!(line, "libsdp[{}]: {message}", std::process::id()),
-        };
+        if matches!(self.sink, Sink::Syslog) {
+            let _ = write!(line, "<{}>", libc::LOG_USER | level::severity(level));
+        }
+        let (process, program) = (std::process::id(), &self.program);
+        let _ = write!(line, "libsdp[{process}]: {program}: {message}");
         match &self.sink {
             // What a server gives its program for standard error may be a client.
             Sink::Stderr if is_connection(libc::STDERR_FILENO) => {}
@@ -335,8 +351,18 @@ mod tests {
     }
 
     #[test]
+    fn levels_have_severities_and_names_no_control_letters() {
+        assert_eq!(
+            [10, 9, 8, 7, 6, 4, 2].map(|level| libc::LOG_USER | level::severity(level)),
+            [11, 11, 12, 14, 15, 15, 15]
+        );
+        let log = Log::to_stderr(c"a\nb\x1b[2J", level::ERROR);
+        assert_eq!(&*log.program, "a?b?[2J");
+    }
+
+    #[test]
     fn levels_below_the_least_are_not_wanted() {
-        let mut log = Log::to_stderr(level::ERROR);
+        let mut log = Log::to_stderr(c"prog", level::ERROR);
         assert!(log.wants(level::ERROR));
         assert!(!log.wants(level::SUMMARY));
         log.set_min_level(1);

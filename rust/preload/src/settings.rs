@@ -8,6 +8,7 @@
 //! | `LIBSDP_CONFIG_FILE` | the file of rules instead of `/etc/libsdp.conf` |
 //! | `SIMPLE_LIBSDP`, `ALWAYS_USE_SDP` | set: all sockets are SDP, no file is read |
 //! | `SDP_DEBUG` | not empty: say on stderr what becomes of each socket |
+//! | `LIBSDP_CONFIG_REPORTED` | set by this library: the file whose fault has been said |
 //!
 //! A set-user-ID program is not asked by the user who started it: none of them counts.
 
@@ -18,11 +19,15 @@ use crate::source;
 use crate::text::Tail;
 use std::env;
 use std::ffi::{CStr, OsString};
+use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::OnceLock;
 
 const CONFIG_FILE: &str = "/etc/libsdp.conf";
+
+/// Names the file of rules whose fault a process has said, for its children.
+const REPORTED: &str = "LIBSDP_CONFIG_REPORTED";
 
 /// What is in force for this process.
 #[derive(Debug)]
@@ -88,24 +93,32 @@ impl Settings {
 
     fn read(program: &CStr, environment: impl Fn(&str) -> Option<OsString>) -> Self {
         let debug = environment("SDP_DEBUG").is_some_and(|value| !value.is_empty());
-        let log = Log::to_stderr(if debug { level::SUMMARY } else { level::ERROR });
+        let log = Log::to_stderr(program, if debug { level::SUMMARY } else { level::ERROR });
         let is_set = |name| environment(name).is_some();
         if is_set("SIMPLE_LIBSDP") || is_set("ALWAYS_USE_SDP") {
             return Self::new(Rules::all(Transport::Sdp), log);
         }
         let named = environment("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
         let path = named.as_deref().unwrap_or(CONFIG_FILE.as_ref());
-        let shown = path.to_string_lossy();
-        let shown = Tail(&shown);
+        let complain = |error: &dyn fmt::Display| {
+            if environment(REPORTED).as_deref() == Some(path) {
+                return;
+            }
+            let shown = path.to_string_lossy();
+            let shown = Tail(&shown);
+            log.say(
+                level::ERROR,
+                format_args!("{shown}: {error}; every socket tries SDP and then TCP"),
+            );
+            // This is while the library is loaded: the program has no other thread yet.
+            env::set_var(REPORTED, path);
+        };
         let text = match source::read(Path::new(path)) {
             Ok(text) => text,
             Err(error) => {
-                // Who has not named a file need not have one.
+                // A file that nobody has named need not be there.
                 if named.is_some() || error.kind() != ErrorKind::NotFound {
-                    log.say(
-                        level::ERROR,
-                        format_args!("{shown}: {error}; every socket tries SDP and then TCP"),
-                    );
+                    complain(&error);
                 }
                 return Self::new(Rules::all(Transport::Both), log);
             }
@@ -113,10 +126,7 @@ impl Settings {
         match config::parse(&text) {
             Ok(statements) => Self::from_statements(statements, program, log, debug),
             Err(error) => {
-                log.say(
-                    level::ERROR,
-                    format_args!("{shown}: {error}; every socket tries SDP and then TCP"),
-                );
+                complain(&error);
                 Self::new(Rules::all(Transport::Both), log)
             }
         }
@@ -170,7 +180,12 @@ mod tests {
 
     fn settings(text: &str) -> Settings {
         let statements = config::parse(text.as_bytes()).expect("it parses");
-        Settings::from_statements(statements, c"prog", Log::to_stderr(level::ERROR), false)
+        Settings::from_statements(
+            statements,
+            c"prog",
+            Log::to_stderr(c"prog", level::ERROR),
+            false,
+        )
     }
 
     #[test]

@@ -6,8 +6,8 @@
 
 use core::fmt::{self, Write};
 
-/// Room for the longest message and a line's end.
-const ROOM: usize = 400;
+/// Room for the longest name of a program, the longest message and a line's end.
+const ROOM: usize = 700;
 
 /// A line; what does not fit is cut off.
 pub(crate) struct Line {
@@ -53,7 +53,7 @@ pub(crate) struct Tail<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Tail<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LONGEST: usize = ROOM / 2;
+        const LONGEST: usize = ROOM / 4;
 
         if self.0.len() <= LONGEST {
             return f.write_str(self.0);
@@ -117,7 +117,7 @@ mod tests {
             let path = format!("/{}/libsdp.conf", filler.repeat(400));
             let shown = Tail(&path).to_string();
             assert!(shown.starts_with("...") && shown.ends_with("/libsdp.conf"));
-            assert!((ROOM / 2 - 3..=ROOM / 2 + 3).contains(&shown.len()));
+            assert!((ROOM / 4 - 3..=ROOM / 4 + 3).contains(&shown.len()));
         }
     }
 

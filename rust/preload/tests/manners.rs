@@ -11,7 +11,7 @@
 
 mod built;
 
-use built::{built, SDP_RUN};
+use built::{built, messages, SDP_RUN};
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -50,12 +50,10 @@ fn a_message_that_somebody_reads_comes() {
     let (mut reader, stderr) = UnixStream::pair().expect("a pair");
     let status = probe(stderr).status().expect("the program starts");
     assert!(status.success());
-    let mut said = String::new();
-    reader.read_to_string(&mut said).expect("it is read");
-    assert!(
-        said.starts_with("libsdp: /nonexistent/libsdp.conf: "),
-        "{said}"
-    );
+    let mut said = Vec::new();
+    reader.read_to_end(&mut said).expect("it is read");
+    let said = messages(&said, "socket_probe");
+    assert!(said.starts_with("/nonexistent/libsdp.conf: "), "{said}");
 }
 
 #[test]

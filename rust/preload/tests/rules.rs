@@ -12,7 +12,7 @@
 
 mod built;
 
-use built::{built, SDP_RUN};
+use built::{built, messages, SDP_RUN};
 use std::collections::HashMap;
 use std::fs;
 use std::net::TcpListener;
@@ -194,9 +194,9 @@ fn a_broken_file_is_named_with_its_place_and_the_program_runs() {
     command.args(["connect@127.0.0.1:9", "listen@127.0.0.1:0"]);
     let output = succeed(&mut command);
     assert_eq!(
-        text(&output.stderr),
+        messages(&output.stderr, "socket_probe"),
         format!(
-            "libsdp: {}: line 2, column 9: 'clients' where server, listen, client or connect \
+            "{}: line 2, column 9: 'clients' where server, listen, client or connect \
              belongs; every socket tries SDP and then TCP\n",
             config.display()
         )
@@ -213,8 +213,8 @@ fn the_place_in_a_broken_file_is_said_however_long_its_path() {
     fs::create_dir_all(scratch.0.join(&deep)).expect("a directory can be made");
     let config = scratch.file(&format!("{deep}/conf"), "\nuse sdp clients * *:*\n");
     let output = succeed(probe(&config, true).arg("2,1,0"));
-    let said = text(&output.stderr);
-    assert!(said.starts_with("libsdp: ...ddd"), "{said}");
+    let said = messages(&output.stderr, "socket_probe");
+    assert!(said.starts_with("...ddd"), "{said}");
     assert!(
         said.contains("ddd/conf: line 2, column 9: 'clients' where"),
         "{said}"
@@ -229,7 +229,11 @@ fn the_place_in_a_broken_file_is_said_however_long_its_path() {
 fn a_device_without_an_end_is_no_file_of_rules() {
     let mut command = probe(Path::new("/dev/zero"), true);
     let output = succeed(command.arg("connect@127.0.0.1:9"));
-    assert!(text(&output.stderr).starts_with("libsdp: /dev/zero: it is longer than 1 MiB;"));
+    let said = messages(&output.stderr, "socket_probe");
+    assert!(
+        said.starts_with("/dev/zero: it is longer than 1 MiB;"),
+        "{said}"
+    );
     assert_eq!(lines(&mut command)[0]["transport"], "1");
     let (status, said) = sdp_chk(None, &["--quiet", "--config", "/dev/zero"]);
     assert_eq!(status, Some(1));
@@ -246,9 +250,9 @@ fn an_unreadable_file_is_named_and_the_program_runs() {
         let mut command = probe(&path, true);
         command.arg("connect@127.0.0.1:9");
         let output = succeed(&mut command);
-        let said = text(&output.stderr);
+        let said = messages(&output.stderr, "socket_probe");
         assert!(
-            said.starts_with(&format!("libsdp: {}: ", path.display())) && said.lines().count() == 1,
+            said.starts_with(&format!("{}: ", path.display())) && said.lines().count() == 1,
             "{said}"
         );
         assert_eq!(lines(&mut command)[0]["transport"], "1");
@@ -406,10 +410,10 @@ fn the_log_says_what_was_used_and_why_and_counts() {
             .env("FAKE_SDP_REASON", libc::ECONNREFUSED.to_string())
             .args(["listen@127.0.0.1:0", "listen@127.0.0.2:0"]),
     );
-    let said = text(&output.stderr);
+    let said = messages(&output.stderr, "socket_probe");
     let said: Vec<_> = said.lines().collect();
     assert_eq!(said.len(), 3, "{said:?}");
-    assert!(said[0].starts_with("libsdp: listen on 127.0.0.1:"));
+    assert!(said[0].starts_with("listen on 127.0.0.1:"));
     assert!(said[0].ends_with(": TCP (nobody listens with SDP there) [fallback 1]"));
     assert!(said[1].ends_with(": rule in line 3: Sdp"), "{said:?}");
     assert!(said[2].ends_with(": SDP"), "{said:?}");
@@ -439,15 +443,12 @@ fn the_log_says_how_a_connect_ended_that_did_not_wait() {
                 ]),
         );
         let over_tcp = format!(
-            "libsdp: connect to {}: TCP (nobody listens with SDP there) [fallback",
+            "connect to {}: TCP (nobody listens with SDP there) [fallback",
             both.0
         );
         assert_eq!(
-            text(&output.stderr),
-            format!(
-                "{over_tcp} 1]\nlibsdp: connect to {}: SDP\n{over_tcp} 2]\n",
-                sdp.0
-            ),
+            messages(&output.stderr, "socket_probe"),
+            format!("{over_tcp} 1]\nconnect to {}: SDP\n{over_tcp} 2]\n", sdp.0),
             "{how}"
         );
     }
@@ -479,9 +480,9 @@ fn a_log_file_is_private_or_not_written() {
     run();
     let said = fs::read_to_string(&written).expect("the log is there");
     assert_eq!(said.lines().count(), 2, "{said}");
-    assert!(said
+    assert!(messages(said.as_bytes(), "socket_probe")
         .lines()
-        .all(|line| line.starts_with("libsdp[") && line.ends_with(": SDP")));
+        .all(|line| line.ends_with(": SDP")));
 
     // Others may write to it: not written.
     fs::set_permissions(&written, fs::Permissions::from_mode(0o622)).expect("it is ours");
@@ -525,7 +526,78 @@ fn sdp_run_passes_the_file_on() {
     assert_eq!(text(&run(&["--simple"]).stdout), ":1\n");
     let missing = run(&["--config", "missing"]);
     assert_eq!(missing.status.code(), Some(125));
-    assert!(text(&missing.stderr).contains("missing"));
+    assert!(text(&missing.stderr).contains("rules: missing"));
+}
+
+#[test]
+fn sdp_run_runs_nothing_with_a_broken_file() {
+    let scratch = Scratch::new();
+    scratch.file("conf", "use sdp client * *:*\nuse sdp clients * *:*\n");
+    let library = built("libsdp.so");
+    for file in ["conf", ".", "/dev/zero"] {
+        let output = Command::new(SDP_RUN)
+            .current_dir(&scratch.0)
+            .args(["-l".as_ref(), library.as_os_str()])
+            .args(["-c", file, "sh", "-c", "echo it runs"])
+            .output()
+            .expect("sdp_run starts");
+        assert_eq!(output.status.code(), Some(125), "{file}");
+        assert_eq!(text(&output.stdout), "");
+        let said = text(&output.stderr);
+        assert!(
+            said.starts_with(&format!("sdp_run: rules: {file}: ")),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn the_children_of_a_program_do_not_repeat_what_is_wrong_with_the_file() {
+    let scratch = Scratch::new();
+    let broken = ["one", "other"].map(|name| scratch.file(name, "use\n"));
+    let probe = built("socket_probe");
+    let script = "\"$1\" 2,1,0; \"$1\" 2,1,0; LIBSDP_CONFIG_FILE=$2 \"$1\" 2,1,0";
+    let output = succeed(
+        Command::new("sh")
+            .args(["-c", script, "sh"])
+            .args([&probe, &broken[1]])
+            .env("LD_PRELOAD", built("libsdp.so"))
+            .env("LIBSDP_CONFIG_FILE", &broken[0])
+            .env_remove("LIBSDP_CONFIG_REPORTED")
+            .env_remove("SDP_DEBUG")
+            .env_remove("SIMPLE_LIBSDP")
+            .env_remove("ALWAYS_USE_SDP"),
+    );
+    let said = text(&output.stderr);
+    let said: Vec<_> = said.lines().collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    // Another file is another fault.
+    assert!(said[0].contains(": sh: ") && said[0].contains("/one: line 1"));
+    assert!(said[1].contains(": socket_probe: ") && said[1].contains("/other: line 1"));
+}
+
+#[test]
+fn debug_says_once_which_library_and_which_rules() {
+    let scratch = Scratch::new();
+    let conf = scratch.file("conf", "log min-level 9\nuse both client * *:*\n");
+    let library = built("libsdp.so");
+    let output = succeed(
+        Command::new(SDP_RUN)
+            .env_remove("LD_PRELOAD")
+            .args(["-d".as_ref(), "-l".as_ref(), library.as_os_str()])
+            .args(["-c".as_ref(), conf.as_os_str()])
+            .args(["sh", "-c", "true; /bin/true"]),
+    );
+    let [library, conf] = [library, conf].map(|path| path.canonicalize().expect("it is there"));
+    assert_eq!(
+        text(&output.stderr),
+        format!(
+            "sdp_run: {} is loaded; rules: {} (1)\n",
+            library.display(),
+            conf.display()
+        )
+    );
 }
 
 /// `sdp_chk` above a kernel with SDP, or one that refuses it with an errno.
@@ -550,6 +622,10 @@ fn sdp_chk_says_what_is_wrong_and_what_to_do() {
     let (status, said) = sdp_chk(Some(libc::EAFNOSUPPORT), &["--quiet"]);
     assert_eq!(status, Some(1));
     assert!(said.contains("BAD   this kernel has no SDP\n      -> load the module: modprobe sdp"));
+    let (_, untried) = sdp_chk(Some(libc::EAFNOSUPPORT), &["127.0.0.1"]);
+    assert!(untried.contains("note  127.0.0.1 not tried: this kernel has no SDP\n"));
+    let (status, unknown) = sdp_chk(Some(libc::EAFNOSUPPORT), &["no.such.host.invalid"]);
+    assert!(status == Some(1) && unknown.contains("BAD   no.such.host.invalid, port 27257,"));
     assert!(!said.contains("ok "));
 
     let (_, said) = sdp_chk(None, &["--config", "/dev/null"]);

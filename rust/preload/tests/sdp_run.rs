@@ -13,7 +13,7 @@
 
 mod built;
 
-use built::{built, SDP_RUN};
+use built::{built, messages, SDP_RUN};
 use libc::{
     AF_INET, AF_INET6, AF_UNIX, EAFNOSUPPORT, EINVAL, EMFILE, ENOBUFS, ENOPROTOOPT, EPERM,
     EPROTONOSUPPORT, ESOCKTNOSUPPORT, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK,
@@ -187,26 +187,30 @@ fn debug_says_on_stderr_what_each_socket_became() {
             .arg(built("socket_probe"))
             .args(["2,1,0", "10,1,0", "2,2,0"]),
     );
-    let lines: Vec<_> = text(&output.stderr).lines().map(String::from).collect();
+    let said = text(&output.stderr);
+    let (first, said) = said.split_once('\n').expect("a line");
+    assert!(first.starts_with("sdp_run: "), "{first}");
+    let said = messages(said.as_bytes(), "socket_probe");
+    let lines: Vec<_> = said.lines().collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].starts_with("libsdp: AF_INET socket: "));
-    assert!(lines[1].starts_with("libsdp: AF_INET6 socket: "));
+    assert!(lines[0].starts_with("AF_INET socket: "));
+    assert!(lines[1].starts_with("AF_INET6 socket: "));
     assert!(!text(&output.stdout).contains("libsdp"));
 
     let mut faked = sdp_run_with_sdp(&[("FAKE_SDP_SOCKET_ERRNO", EAFNOSUPPORT)]);
     faked.env("SDP_DEBUG", "1").args(["2,1,0", "2,1,0"]);
     assert_eq!(
-        text(&succeed(&mut faked).stderr),
-        "libsdp: AF_INET socket: TCP (this kernel has no SDP) [fallback 1]\n\
-         libsdp: AF_INET socket: TCP (this kernel has no SDP) [fallback 2]\n"
+        messages(&succeed(&mut faked).stderr, "socket_probe"),
+        "AF_INET socket: TCP (this kernel has no SDP) [fallback 1]\n\
+         AF_INET socket: TCP (this kernel has no SDP) [fallback 2]\n"
     );
 
     let mut faked = sdp_run_with_sdp(&[("FAKE_SDP_FAMILY_ERRNO", ENOPROTOOPT)]);
     faked.env("SDP_DEBUG", "1").args(["2,1,0", "10,1,0"]);
     assert_eq!(
-        text(&succeed(&mut faked).stderr),
-        "libsdp: AF_INET socket: SDP (fd 3)\n\
-         libsdp: AF_INET6 socket: TCP (the kernel's SDP module is too old) [fallback 1]\n"
+        messages(&succeed(&mut faked).stderr, "socket_probe"),
+        "AF_INET socket: SDP (fd 3)\n\
+         AF_INET6 socket: TCP (the kernel's SDP module is too old) [fallback 1]\n"
     );
 }
 
@@ -356,7 +360,9 @@ fn what_is_missing_for_bpf_is_said_and_the_program_runs() {
     // Nothing, where nothing is missing.
     let said = text(&output.stderr);
     assert!(
-        said.is_empty() || said.starts_with("sdp_run: TCP, without --bpf: "),
+        said.is_empty()
+            || said.starts_with("sdp_run: --bpf has no effect: ")
+                && said.ends_with("; the program uses TCP\n"),
         "{said}"
     );
     assert!(said.lines().count() <= 1, "{said}");

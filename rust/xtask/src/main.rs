@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is checked about this repository itself.
+//! What is checked about this repository itself, and what is made from it.
 #![cfg_attr(
     test,
     allow(
@@ -10,8 +10,10 @@
     )
 )]
 
+mod completions;
 mod manual;
 mod spec;
+mod uapi;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -39,6 +41,13 @@ enum Task {
     },
     /// Holds the knobs and counters of sdp(7) against the module.
     Manual,
+    /// Writes what shells complete behind the names of the tools.
+    Completions {
+        /// Where the files go.
+        directory: PathBuf,
+    },
+    /// Makes the constants of rust/uapi from the header for programs.
+    Uapi,
 }
 
 fn main() -> Result<ExitCode> {
@@ -46,6 +55,10 @@ fn main() -> Result<ExitCode> {
     match arguments.task {
         Task::Spec { report } => run_spec(&arguments.root, report),
         Task::Manual => run_manual(&arguments.root),
+        Task::Completions { directory } => {
+            completions::write(&directory).map(|()| ExitCode::SUCCESS)
+        }
+        Task::Uapi => uapi::write(&arguments.root).map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -10,6 +10,7 @@ import socket
 import struct
 import time
 
+from twohosts import uapi
 from twohosts.failure import check, parsed
 from twohosts.lab import Case, Lab, Measured, rate
 
@@ -23,7 +24,7 @@ def address(lab: Lab, host: str) -> str:
     The address lacks its family, which socat takes from the domain: it is 27 for both kinds.
     """
     if ":" in host:
-        domain = 27 if lab.family == "sdp" else socket.AF_INET6
+        domain = uapi.AF_INET_SDP if lab.family == "sdp" else socket.AF_INET6
         data = struct.pack(">HI16s4x", PORT, 0, socket.inet_pton(socket.AF_INET6, host))
     else:
         domain = lab.number

@@ -109,44 +109,17 @@ fn send_first(t: &Role, s: &Sock, own: u64, other: u64) {
     t.meet("end");
 }
 
-/// What a socket counts, in the order of `struct sdp_traffic`.
-const TRAFFIC: &[&str] = &[
-    "bcopy_bytes_sent",
-    "bcopy_bytes_received",
-    "zcopy_bytes_sent",
-    "zcopy_bytes_received",
-    "written_bytes_sent",
-    "written_bytes_received",
-    "copied_bytes_written",
-    "gathered_bytes_sent",
-    "fetched_bytes_received",
-    "changed_bytes",
-    "adverts_sent",
-    "adverts_received",
-    "adverts_declined",
-    "adverts_recalled",
-    "adverts_withdrawn",
-    "adverts_unused",
-    "answers_stale",
-    "sinks_sent",
-    "sinks_used",
-    "sinks_discarded",
-    "sinks_returned",
-    "sinks_received",
-    "sinks_stale",
-    "cancels_by_signal",
-    "cancels_by_timeout",
-    "cancels_by_kill",
-    "region_hits",
-    "region_misses",
-    "region_shortages",
-    "pin_failures",
-    "peer_wait_us",
-    "kept_hits",
-    "kept_misses",
-    "kept_evictions",
-    "kept_expirations",
-];
+/// What a socket counts.
+const COUNTS: usize = size_of::<uapi::sdp_traffic>() / size_of::<u64>();
+
+/// The names of these counts, in their order.
+fn traffic_names() -> impl Iterator<Item = &'static str> {
+    let header = include_str!("../../../include/uapi/linux/sdp.h").lines();
+    header
+        .skip_while(|line| *line != "struct sdp_traffic {")
+        .take_while(|line| *line != "};")
+        .filter_map(|line| line.trim().strip_prefix("__u64 ")?.strip_suffix(';'))
+}
 
 /// What the socket says of itself, as the host's counters do.
 fn agrees(t: &Role, s: &Sock, before: &Counters) {
@@ -154,11 +127,10 @@ fn agrees(t: &Role, s: &Sock, before: &Counters) {
         return;
     }
     let own = || {
-        let own =
-            s.get_as(SOL_TCP, uapi::SDP_TRAFFIC, [0_u64; TRAFFIC.len()]).expect("SDP_TRAFFIC");
+        let own = s.get_as(SOL_TCP, uapi::SDP_TRAFFIC, [0_u64; COUNTS]).expect("SDP_TRAFFIC");
         own.map(|count| count as i64)
     };
-    let hosts = || TRAFFIC.iter().map(|name| before.since(t, name)).collect::<Vec<_>>();
+    let hosts = || traffic_names().map(|name| before.since(t, name)).collect::<Vec<_>>();
     assert!(t.until(|| own()[..] == hosts()), "{:?} and {:?}", own(), hosts());
     // By whatever way they came.
     assert!(own()[..9].iter().sum::<i64>() >= TURNS as i64 * MIB as i64, "{:?}", own());

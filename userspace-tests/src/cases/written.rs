@@ -2,6 +2,8 @@
 //! Readers who come before the bytes: their memory is offered, and the peer writes to it. On TCP the
 //! same scripts say what has to arrive; on SDP the counters say which way it came.
 
+use std::mem::offset_of;
+
 use libc::{
     SYS_recvfrom, MSG_NOSIGNAL, MSG_WAITALL, POLLIN, SHUT_RD, SHUT_WR, SIGUSR1, SOL_TCP,
     SO_RCVTIMEO,
@@ -109,8 +111,8 @@ fn traffic(s: &Sock, at: usize) -> u64 {
 }
 
 /// Places in `struct sdp_traffic`.
-const WRITTEN_BYTES_SENT: usize = 4;
-const WRITTEN_BYTES_RECEIVED: usize = 5;
+const WRITTEN_BYTES_SENT: usize = offset_of!(uapi::sdp_traffic, written_bytes_sent) / 8;
+const WRITTEN_BYTES_RECEIVED: usize = offset_of!(uapi::sdp_traffic, written_bytes_received) / 8;
 
 pub const CASES: &[Case] = &[
     Case::two(

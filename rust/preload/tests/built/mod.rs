@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! What cargo has built of this crate.
+//! What cargo has built of this crate, and what it says.
 
 use std::path::{Path, PathBuf};
 
@@ -21,4 +21,18 @@ pub(crate) fn built(name: &str) -> PathBuf {
     .filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file)))
     .max()
     .map_or_else(|| panic!("{name} is not built"), |(_, file)| file)
+}
+
+/// The messages of the library, without what stands before each: the process, whose number is
+/// not known, and the program.
+pub(crate) fn messages(said: &[u8], program: &str) -> String {
+    let said = String::from_utf8_lossy(said);
+    let message = |line: &str| -> Option<String> {
+        let (process, rest) = line.strip_prefix("libsdp[")?.split_once("]: ")?;
+        process.parse::<u32>().ok()?;
+        let message = rest.strip_prefix(program)?.strip_prefix(": ")?;
+        Some(format!("{message}\n"))
+    };
+    let all: Option<String> = said.lines().map(message).collect();
+    all.unwrap_or_else(|| panic!("not of the library in {program}: {said}"))
 }

@@ -5,14 +5,10 @@ use std::mem::zeroed;
 use std::ptr::{from_ref, null_mut};
 
 use libc::c_int;
+use sdp_uapi::{AF_INET_SDP, IPPROTO_SDP, SDP_SOCK_FAMILY, SDP_TRANSPORT};
 
 use crate::fuzzer::Fuzzer;
 use crate::names;
-
-const AF_INET_SDP: c_int = 27;
-const IPPROTO_SDP: c_int = 257;
-const SDP_SOCK_FAMILY: c_int = 82;
-const SDP_TRANSPORT: c_int = 83;
 
 /// What a socket is, for the sum at the end.
 const KINDS: [&str; 3] =

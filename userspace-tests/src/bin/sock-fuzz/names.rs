@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use sdp_uapi::{AF_INET6_SDP, AF_INET_SDP};
+
 use crate::chance::Chance;
 
 /// Few ports, so that they are used again while something of their last use is left.
@@ -53,8 +55,8 @@ pub fn name(chance: &mut Chance) -> (Vec<u8>, u32) {
     let mut family = u16::from_ne_bytes([bytes[0], bytes[1]]);
     match chance.below(30) {
         0 => family = 0,
-        1 => family = 27,
-        2 => family = 28,
+        1 => family = AF_INET_SDP as u16,
+        2 => family = AF_INET6_SDP as u16,
         3 => family = chance.word() as u16,
         4 => bytes.iter_mut().for_each(|byte| *byte = chance.word() as u8),
         5 => bytes.resize(128, 0xff),

@@ -2,15 +2,33 @@
 //! setsockopt(2), getsockopt(2) and ioctl(2), with what belongs there and with anything.
 
 use libc::{c_int, c_void};
+use sdp_uapi as uapi;
 
 use crate::chance::Chance;
 use crate::fuzzer::Fuzzer;
 
 /// As the kernel numbers them; some are unknown to the C library.
-const LEVELS: [c_int; 8] =
-    [libc::SOL_SOCKET, libc::IPPROTO_TCP, libc::IPPROTO_IP, libc::IPPROTO_IPV6, 257, 282, 284, 17];
+const LEVELS: [c_int; 8] = [
+    libc::SOL_SOCKET,
+    libc::IPPROTO_TCP,
+    libc::IPPROTO_IP,
+    libc::IPPROTO_IPV6,
+    uapi::IPPROTO_SDP,
+    282,
+    284,
+    17,
+];
 
-const SDP_OPTIONS: [c_int; 8] = [80, 81, 82, 83, 84, 85, 86, 87];
+const SDP_OPTIONS: [c_int; 8] = [
+    uapi::SDP_ZCOPY_THRESH,
+    uapi::SDP_LAST_BIND_ERR,
+    uapi::SDP_SOCK_FAMILY,
+    uapi::SDP_TRANSPORT,
+    uapi::SDP_FALLBACK_REASON,
+    uapi::SDP_ZCOPY_SOURCE_THRESH,
+    uapi::SDP_ZCOPY_SINK_THRESH,
+    uapi::SDP_TRAFFIC,
+];
 
 const REQUESTS: [u64; 16] = [
     libc::FIONREAD,

@@ -3,49 +3,35 @@
 //! Which addresses of this host SDP can use: found out by binding to each.
 
 use crate::report::Report;
-use crate::sdp::{Socket, SDP_LAST_BIND_ERR};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use nix::ifaddrs::getifaddrs;
+use sdp_socket::{last_bind_error, socket, Transport};
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// The addresses of this network namespace, without those of loopback.
 fn local() -> Vec<(String, SocketAddr)> {
-    let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
-    // SAFETY: A place for the list.
-    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    let mut next = list;
-    while !next.is_null() {
-        // SAFETY: The C library's list, whose names are C strings and whose
-        // addresses have the size of their family.
-        unsafe {
-            let entry = &*next;
-            next = entry.ifa_next;
-            if entry.ifa_addr.is_null() {
-                continue;
-            }
-            let name = core::ffi::CStr::from_ptr(entry.ifa_name);
-            let address = match i32::from((*entry.ifa_addr).sa_family) {
-                libc::AF_INET => {
-                    let name = &*entry.ifa_addr.cast::<libc::sockaddr_in>();
-                    let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes());
-                    SocketAddr::new(IpAddr::V4(ip), 0)
-                }
-                libc::AF_INET6 => {
-                    let name = &*entry.ifa_addr.cast::<libc::sockaddr_in6>();
-                    let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
-                    SocketAddr::V6(SocketAddrV6::new(ip, 0, 0, name.sin6_scope_id))
-                }
-                _ => continue,
-            };
-            if !address.ip().is_loopback() {
-                found.push((name.to_string_lossy().into_owned(), address));
-            }
-        }
-    }
-    // SAFETY: From getifaddrs().
-    unsafe { libc::freeifaddrs(list) };
-    found
+    let address = |name: nix::sys::socket::SockaddrStorage| {
+        let v4 = name.as_sockaddr_in().map(|v4| SocketAddrV4::from(*v4));
+        let v6 = name.as_sockaddr_in6().map(|v6| SocketAddrV6::from(*v6));
+        v4.map(SocketAddr::from).or(v6.map(SocketAddr::from))
+    };
+    getifaddrs()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some((entry.interface_name, address(entry.address?)?)))
+        .filter(|(_, address)| !address.ip().is_loopback())
+        .collect()
+}
+
+/// What bind() makes of an address: nothing wrong, or the error, and whether it is that no RDMA
+/// device has the address.
+fn bind(address: SocketAddr) -> Result<(), (io::Error, bool)> {
+    let socket = socket(address, Transport::Sdp).map_err(|error| (error, false))?;
+    socket.bind(&address.into()).map_err(|error| {
+        let reason = last_bind_error(&socket).ok().flatten();
+        let is_foreign = reason.is_some_and(|reason| reason.raw_os_error() == Some(libc::ENOENT));
+        (error, is_foreign)
+    })
 }
 
 /// Says which can be used; returns those.
@@ -53,19 +39,15 @@ pub(crate) fn check(report: &mut Report) -> Vec<SocketAddr> {
     let mut usable = Vec::new();
     for (interface, address) in local() {
         let ip = address.ip();
-        let bound = Socket::for_address(address).map(|socket| {
-            let result = socket.bind(address);
-            (result, socket.get(SDP_LAST_BIND_ERR).unwrap_or(0))
-        });
-        match bound {
-            Ok((Ok(()), _)) => {
+        match bind(address) {
+            Ok(()) => {
                 report.good(&format!("{ip} ({interface}) can be used with SDP"));
                 usable.push(address);
             }
-            Ok((Err(_), reason)) if reason == -libc::ENOENT => report.note(&format!(
+            Err((_, true)) => report.note(&format!(
                 "{ip} ({interface}) belongs to no RDMA device: TCP only"
             )),
-            Ok((Err(error), _)) | Err(error) => {
+            Err((error, false)) => {
                 report.note(&format!("{ip} ({interface}) cannot be used: {error}"));
             }
         }

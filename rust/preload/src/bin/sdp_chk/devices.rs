@@ -172,6 +172,7 @@ mod tests {
     #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
 
     use super::*;
+    use crate::report::Style;
 
     fn write(class: &Path, file: &str, text: &str) {
         let path = class.join(file);
@@ -267,7 +268,7 @@ mod tests {
             write(&class, &format!("{port}/state"), "4: ACTIVE\n");
             write(&class, &format!("{port}/link_layer"), "Ethernet\n");
             write(&class, &format!("{port}/gid_attrs/ndevs/0"), interface);
-            let mut report = Report::new(true);
+            let mut report = Report::new(Style::Quiet);
             check(&mut report, &sys);
             report.is_good()
         };
@@ -281,7 +282,7 @@ mod tests {
 
     #[test]
     fn no_device_is_bad() {
-        let mut report = Report::new(true);
+        let mut report = Report::new(Style::Quiet);
         assert_eq!(check(&mut report, "/nonexistent".as_ref()), 0);
         assert!(!report.is_good());
     }

@@ -3,13 +3,16 @@
 //! Is there SDP in this kernel, and is it of this version?
 
 use crate::report::Report;
-use crate::sdp::{Socket, AF_INET_SDP, IPPROTO_SDP, SDP_TRANSPORT, SDP_TRANSPORT_BOTH};
+use nix::sys::resource::{getrlimit, Resource, RLIM_INFINITY};
+use sdp_socket::{allow, socket, Transport};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::fs;
 use std::io::Error;
+use std::net::Ipv4Addr;
 
 /// Whether SDP sockets can be made.
 pub(crate) fn check(report: &mut Report) -> bool {
-    let socket = match Socket::new(AF_INET_SDP, 0) {
+    let socket = match socket((Ipv4Addr::UNSPECIFIED, 0).into(), Transport::Sdp) {
         Ok(socket) => socket,
         Err(error) => {
             let (what, advice) = refusal(&error);
@@ -18,7 +21,7 @@ pub(crate) fn check(report: &mut Report) -> bool {
         }
     };
     report.good("the kernel makes SDP sockets");
-    match socket.set(SDP_TRANSPORT, SDP_TRANSPORT_BOTH) {
+    match allow(&socket, Transport::Both) {
         Ok(()) => report.good("a socket can use SDP and TCP"),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             let (what, advice) = companion(&knob("companion"));
@@ -37,7 +40,8 @@ pub(crate) fn check(report: &mut Report) -> bool {
              sdp_run has them use TCP",
         );
     }
-    if Socket::new(libc::AF_INET, IPPROTO_SDP).is_ok() {
+    let protocol = Some(Protocol::from(sdp_uapi::IPPROTO_SDP));
+    if Socket::new(Domain::IPV4, Type::STREAM, protocol).is_ok() {
         report.good("IPPROTO_SDP is there, for programs that cannot preload a library");
     } else {
         report.note("IPPROTO_SDP is not there: programs that preload nothing are not reached");
@@ -47,7 +51,7 @@ pub(crate) fn check(report: &mut Report) -> bool {
 }
 
 /// What the errno of socket() means.
-fn refusal(error: &Error) -> (String, &'static str) {
+pub(crate) fn refusal(error: &Error) -> (String, &'static str) {
     match error.raw_os_error() {
         Some(libc::EAFNOSUPPORT) => (
             "this kernel has no SDP".into(),
@@ -92,15 +96,9 @@ fn knob(name: &str) -> String {
     text.trim().into()
 }
 
-fn limits(report: &Report) {
-    let [files, locked] = [libc::RLIMIT_NOFILE, libc::RLIMIT_MEMLOCK].map(|which| {
-        // SAFETY: A place for the answer.
-        unsafe {
-            let mut limit: libc::rlimit = core::mem::zeroed();
-            libc::getrlimit(which, &raw mut limit);
-            limit.rlim_cur
-        }
-    });
+fn limits(report: &mut Report) {
+    let [files, locked] = [Resource::RLIMIT_NOFILE, Resource::RLIMIT_MEMLOCK]
+        .map(|which| getrlimit(which).map_or(0, |(soft, _)| soft));
     report.note(&format!(
         "a process may have {files} descriptors; SDP needs one for each socket, as TCP"
     ));
@@ -116,7 +114,7 @@ fn zero_copy(threshold: u32, locked: u64) -> String {
                 sysctl net.sdp.zcopy_thresh=262144, on both hosts"
             .into();
     }
-    let may = if locked == libc::RLIM_INFINITY {
+    let may = if locked == RLIM_INFINITY {
         "as much memory as there is".into()
     } else {
         format!("{} KiB of memory at a time (ulimit -l)", locked / 1024)
@@ -151,6 +149,6 @@ mod tests {
         assert!(zero_copy(0, 8 << 20).contains("zcopy_thresh=262144"));
         assert!(zero_copy(65536, 8 << 20)
             .ends_with("may lock 8192 KiB of memory at a time (ulimit -l)"));
-        assert!(zero_copy(65536, libc::RLIM_INFINITY).ends_with("as much memory as there is"));
+        assert!(zero_copy(65536, RLIM_INFINITY).ends_with("as much memory as there is"));
     }
 }

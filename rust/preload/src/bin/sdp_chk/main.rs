@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: MIT
 
 //! `sdp_chk [HOST [PORT]]`: says in plain words whether SDP can work here, or
-//! between here and HOST, and what to do where it cannot.
+//! between here and HOST, and what to do where it cannot. `sdp_chk --server` is the
+//! other end.
 //!
 //! It asks the kernel by doing what programs do, and looks around in /sys only
 //! for the reasons.
 
 mod addresses;
+mod arguments;
 mod devices;
 mod kernel;
 mod peer;
 mod report;
 mod rules;
-mod sdp;
+mod server;
+mod view;
 
+#[path = "../../command_line.rs"]
+mod command_line;
 // What the library itself reads the rules with. The library itself must not be linked in: its
 // functions would stand in the place of the C library's.
 #[path = "../../config.rs"]
@@ -21,60 +26,42 @@ mod config;
 #[path = "../../source.rs"]
 mod source;
 
-use clap::error::ErrorKind;
-use clap::Parser;
-use report::Report;
-use std::path::PathBuf;
+use arguments::Arguments;
+use report::{Report, Style};
 use std::process::ExitCode;
 
 /// SDP cannot work, or not as asked for.
 const UNUSABLE: u8 = 1;
-/// The question was not understood.
-const MISUSE: u8 = 125;
-
-/// Say whether SDP can work here, and what to do if not
-///
-/// Exit status: 0 if nothing is BAD, 1 if something is (the rules and HOST included), 125 if
-/// the arguments make no sense.
-#[derive(Parser)]
-#[command(version, name = "sdp_chk")]
-struct Arguments {
-    /// Also try to reach this host
-    #[arg(value_name = "HOST")]
-    host: Option<String>,
-
-    /// The port to try there
-    #[arg(value_name = "PORT", default_value_t = 22)]
-    port: u16,
-
-    /// The file of rules to look at instead of the one programs would use
-    #[arg(short, long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
-    /// Say only what is wrong
-    #[arg(short, long)]
-    quiet: bool,
-}
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments: Arguments = match command_line::parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let asked_for = matches!(
-                error.kind(),
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-            );
-            // With nowhere left to print to, the exit status still tells.
-            let _ = error.print();
-            return ExitCode::from(if asked_for { 0 } else { MISUSE });
-        }
+        Err(status) => return status,
     };
-    let mut report = Report::new(arguments.quiet);
-    rules::check(&mut report, arguments.config.as_deref());
-    let has_sdp = kernel::check(&mut report);
-    let devices = devices::check(&mut report, "/sys".as_ref());
+    let style = match (arguments.json, arguments.quiet) {
+        (true, _) => Style::Json,
+        (false, true) => Style::Quiet,
+        (false, false) => Style::Text,
+    };
+    let mut report = Report::new(style);
+    if let Some(port) = &arguments.server {
+        server::run(&mut report, port);
+    } else {
+        check(&mut report, &arguments);
+    }
+    ExitCode::from(if report.is_good() { 0 } else { UNUSABLE })
+}
+
+fn check(report: &mut Report, arguments: &Arguments) {
+    report.about("rules");
+    rules::check(report, arguments.config.as_deref());
+    report.about("kernel");
+    let has_sdp = kernel::check(report);
+    report.about("devices");
+    let devices = devices::check(report, "/sys".as_ref());
     if has_sdp {
-        let usable = addresses::check(&mut report);
+        report.about("addresses");
+        let usable = addresses::check(report);
         if usable.is_empty() {
             report.bad(
                 "no address of this host can be used with SDP",
@@ -82,12 +69,13 @@ fn main() -> ExitCode {
             );
         }
         if let Some(address) = usable.first() {
-            peer::check_own(&mut report, *address);
-        }
-        if let Some(host) = &arguments.host {
-            peer::check(&mut report, host, arguments.port);
+            report.about("connection");
+            peer::check_own(report, *address);
         }
     }
+    if let Some(host) = &arguments.host {
+        report.about("host");
+        peer::check(report, host, &arguments.port, has_sdp);
+    }
     report.end(has_sdp);
-    ExitCode::from(if report.is_good() { 0 } else { UNUSABLE })
 }

@@ -1,12 +1,76 @@
 // SPDX-License-Identifier: MIT
 
-//! What was found, one line each, with what to do behind what is wrong.
+//! What was found: one line each, with what to do behind what is wrong; or one JSON object.
 
+use crate::view::View;
+use serde::Serialize;
 use std::io::{self, Write};
+use std::net::SocketAddr;
+
+/// How it is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Text,
+    /// Only what is wrong.
+    Quiet,
+    Json,
+}
+
+/// What came of a connection for trial.
+#[derive(Debug, Serialize)]
+pub(crate) struct Trial {
+    pub(crate) address: SocketAddr,
+    /// `SDP` or `TCP`; null where neither leads there.
+    pub(crate) transport: Option<&'static str>,
+    /// Of the connect() over SDP, if it failed.
+    pub(crate) errno: Option<i32>,
+    /// What `sdp_chk --server` there has said.
+    pub(crate) server: Option<View>,
+}
+
+/// One of what was found.
+#[derive(Debug, Serialize)]
+struct Finding {
+    about: &'static str,
+    /// `ok`, `note` or `bad`.
+    verdict: &'static str,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    trial: Option<Trial>,
+}
+
+/// All of it, as `--json` prints it.
+#[derive(Serialize)]
+struct Whole<'a> {
+    version: &'static str,
+    /// Whether SDP works on this host.
+    works: bool,
+    /// Whether nothing is bad: the exit status.
+    good: bool,
+    summary: &'a str,
+    findings: &'a [Finding],
+}
+
+/// A connection to the server, as `--server --json` prints it.
+#[derive(Serialize)]
+struct Event<'a> {
+    verdict: &'static str,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transport: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<&'a View>,
+}
 
 /// The findings so far.
 pub(crate) struct Report {
-    quiet: bool,
+    style: Style,
+    about: &'static str,
+    findings: Vec<Finding>,
     /// What keeps SDP from working here.
     wrong: usize,
     /// What is wrong, although SDP works here.
@@ -14,38 +78,106 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) const fn new(quiet: bool) -> Self {
+    pub(crate) const fn new(style: Style) -> Self {
         Self {
-            quiet,
+            style,
+            about: "",
+            findings: Vec::new(),
             wrong: 0,
             apart: 0,
         }
     }
 
+    /// What the next findings are about.
+    pub(crate) fn about(&mut self, what: &'static str) {
+        self.about = what;
+    }
+
     /// As it should be.
-    pub(crate) fn good(&self, what: &str) {
-        if !self.quiet {
-            say("ok    ", what);
-        }
+    pub(crate) fn good(&mut self, what: &str) {
+        self.add("ok", what, None, None);
     }
 
     /// Neither here nor there.
-    pub(crate) fn note(&self, what: &str) {
-        if !self.quiet {
-            say("note  ", what);
-        }
+    pub(crate) fn note(&mut self, what: &str) {
+        self.add("note", what, None, None);
     }
 
     /// SDP cannot work like this.
     pub(crate) fn bad(&mut self, what: &str, advice: &str) {
         self.wrong = self.wrong.saturating_add(1);
-        say_bad(what, advice);
+        self.add("bad", what, Some(advice), None);
     }
 
     /// To be put right, but SDP works here without it.
     pub(crate) fn bad_apart(&mut self, what: &str, advice: &str) {
         self.apart = self.apart.saturating_add(1);
-        say_bad(what, advice);
+        self.add("bad", what, Some(advice), None);
+    }
+
+    /// A connection for trial: good, or bad with what to do, or neither.
+    pub(crate) fn trial(
+        &mut self,
+        verdict: &'static str,
+        what: &str,
+        advice: Option<&str>,
+        trial: Trial,
+    ) {
+        if verdict == "bad" {
+            self.apart = self.apart.saturating_add(1);
+        }
+        self.add(verdict, what, advice, Some(trial));
+    }
+
+    fn add(
+        &mut self,
+        verdict: &'static str,
+        what: &str,
+        advice: Option<&str>,
+        trial: Option<Trial>,
+    ) {
+        match self.style {
+            Style::Json => self.findings.push(Finding {
+                about: self.about,
+                verdict,
+                text: what.into(),
+                advice: advice.map(Into::into),
+                trial,
+            }),
+            Style::Quiet if verdict != "bad" => {}
+            Style::Text | Style::Quiet => {
+                say(label(verdict), what);
+                if let Some(advice) = advice {
+                    say("      -> ", advice);
+                }
+            }
+        }
+    }
+
+    /// Says what a server sees, at once.
+    pub(crate) fn event(
+        &self,
+        verdict: &'static str,
+        what: &str,
+        connection: Option<(SocketAddr, &View, Option<&View>)>,
+    ) {
+        if self.style != Style::Json {
+            return say(label(verdict), what);
+        }
+        print_json(&Event {
+            verdict,
+            text: what,
+            address: connection.map(|(address, ..)| address),
+            transport: connection.map(|(_, view, _)| view.transport.as_str()),
+            client: connection.and_then(|(.., client)| client),
+        });
+    }
+
+    /// Says what a server has found before it serves.
+    pub(crate) fn flush(&self) {
+        for finding in &self.findings {
+            print_json(finding);
+        }
     }
 
     pub(crate) const fn is_good(&self) -> bool {
@@ -53,8 +185,18 @@ impl Report {
     }
 
     /// The sum; `has_sdp` is whether the kernel makes SDP sockets.
-    pub(crate) fn end(&self, has_sdp: bool) {
-        self.note(self.sum(has_sdp));
+    pub(crate) fn end(&mut self, has_sdp: bool) {
+        let summary = self.sum(has_sdp);
+        if self.style != Style::Json {
+            return self.note(summary);
+        }
+        print_json(&Whole {
+            version: env!("CARGO_PKG_VERSION"),
+            works: self.wrong == 0,
+            good: self.is_good(),
+            summary,
+            findings: &self.findings,
+        });
     }
 
     const fn sum(&self, has_sdp: bool) -> &'static str {
@@ -70,9 +212,13 @@ impl Report {
     }
 }
 
-fn say_bad(what: &str, advice: &str) {
-    say("BAD   ", what);
-    say("      -> ", advice);
+/// As wide as each other.
+fn label(verdict: &str) -> &'static str {
+    match verdict {
+        "ok" => "ok    ",
+        "bad" => "BAD   ",
+        _ => "note  ",
+    }
 }
 
 /// Where nobody reads the lines, as behind `head -1`, the exit status still tells.
@@ -80,13 +226,26 @@ fn say(before: &str, what: &str) {
     let _ = writeln!(io::stdout(), "{before}{what}");
 }
 
+fn print_json(value: &impl Serialize) {
+    // These are structs of text and numbers: there is a JSON of each.
+    if let Ok(text) = serde_json::to_string(value) {
+        say("", &text);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        reason = "a panic is how a test fails"
+    )]
+
     use super::*;
 
     #[test]
     fn the_sum_is_about_what_keeps_sdp_from_working() {
-        let mut report = Report::new(true);
+        let mut report = Report::new(Style::Quiet);
         assert_eq!(report.sum(true), "SDP works here");
         report.bad_apart("a rule", "mend it");
         assert!(!report.is_good());
@@ -96,5 +255,31 @@ mod tests {
             .sum(true)
             .ends_with("unless their rules say SDP alone"));
         assert!(report.sum(false).ends_with("use TCP"));
+    }
+
+    #[test]
+    fn findings_have_a_form_in_json() {
+        let mut report = Report::new(Style::Json);
+        report.about("host");
+        report.trial(
+            "bad",
+            "not reached",
+            Some("mend it"),
+            Trial {
+                address: ([10, 0, 0, 2], 7).into(),
+                transport: None,
+                errno: Some(libc::ENETUNREACH),
+                server: None,
+            },
+        );
+        assert!(!report.is_good());
+        let found = serde_json::to_value(&report.findings).expect("there is one");
+        assert_eq!(
+            found,
+            serde_json::json!([{
+                "about": "host", "verdict": "bad", "text": "not reached", "advice": "mend it",
+                "address": "10.0.0.2:7", "transport": null, "errno": 101, "server": null,
+            }])
+        );
     }
 }

@@ -6,6 +6,7 @@
 //! program, so that nobody has to write `LD_PRELOAD` by hand. With `--bpf` it has
 //! the kernel do it instead, for programs that no library reaches.
 
+mod arguments;
 mod bpf;
 mod cgroup;
 mod descriptor;
@@ -14,10 +15,24 @@ mod keeper;
 mod members;
 mod program;
 mod reach;
+mod rules;
 mod switch;
 
-use clap::error::ErrorKind;
-use clap::Parser;
+#[path = "../../command_line.rs"]
+mod command_line;
+// What the library itself reads the rules with. The library itself must not be linked in: its
+// functions would stand in the place of the C library's.
+#[path = "../../config.rs"]
+#[expect(
+    dead_code,
+    reason = "the library goes by the rules; here they need only parse"
+)]
+mod config;
+#[path = "../../source.rs"]
+mod source;
+
+use arguments::Arguments;
+use command_line::OWN_FAILURE;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -27,73 +42,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Exit statuses of programs that run another one, as env(1) and nice(1) have them.
-const OWN_FAILURE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 const LIBRARY: &str = "libsdp.so";
 
-/// Where the library may stand, seen from the directory of `sdp_run`.
-const PLACES: [&str; 4] = ["", "../lib", "../lib64", "../lib/x86_64-linux-gnu"];
-
-/// Run a program with its TCP sockets over SDP
-///
-/// Each stream socket that PROGRAM makes for IPv4 or IPv6 tries the Sockets Direct
-/// Protocol first and then TCP, and one that listens does so on both, unless
-/// /etc/libsdp.conf has other rules. Where the kernel has no SDP it is a TCP socket.
-/// Statically linked, Go and set-user-ID programs are reached with --bpf only.
-#[derive(Parser)]
-#[command(version, name = "sdp_run")]
-struct Arguments {
-    /// Say on stderr for each socket that connects or listens whether it is SDP or TCP, and why
-    #[arg(short, long)]
-    debug: bool,
-
-    /// Use the rules in this file instead of those in /etc/libsdp.conf
-    #[arg(short, long, value_name = "FILE", conflicts_with = "simple")]
-    config: Option<PathBuf>,
-
-    /// SDP for every socket, whatever the rules; no TCP where SDP fails
-    #[arg(short, long)]
-    simple: bool,
-
-    /// Use this library instead of the one that stands beside sdp_run or in its lib directory
-    #[arg(short, long, value_name = "FILE")]
-    library: Option<PathBuf>,
-
-    /// Have a BPF program in the kernel do it: reaches every program, knows no rules, needs root
-    #[arg(short, long, conflicts_with_all = ["config", "simple", "library"])]
-    bpf: bool,
-
-    /// With --bpf: switch all processes of this cgroup, and run PROGRAM in it, if there is one
-    #[arg(short = 'g', long, value_name = "DIRECTORY", requires = "bpf")]
-    cgroup: Option<PathBuf>,
-
-    /// The program to run, and its arguments
-    #[arg(
-        required_unless_present = "cgroup",
-        trailing_var_arg = true,
-        value_name = "PROGRAM"
-    )]
-    program: Vec<OsString>,
+/// Where the library may stand, seen from the directory of `sdp_run`. The last is where Debian
+/// has libraries of this architecture.
+fn places() -> [String; 4] {
+    let own = format!("../lib/{}-linux-gnu", env::consts::ARCH);
+    ["".into(), "../lib".into(), "../lib64".into(), own]
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments: Arguments = match command_line::parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let asked_for = matches!(
-                error.kind(),
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-            );
-            // With nowhere left to print to, the exit status still tells.
-            let _ = error.print();
-            return if asked_for {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::from(OWN_FAILURE)
-            };
-        }
+        Err(status) => return status,
     };
     let cgroup = arguments.cgroup.as_deref();
     let (program, rest) = match (arguments.program.split_first(), cgroup) {
@@ -104,42 +68,44 @@ fn main() -> ExitCode {
     if arguments.bpf {
         let switched = switch::this_process(cgroup);
         if let Err(missing) = &switched {
-            say(format_args!("TCP, without --bpf: {missing}"));
+            say(format_args!(
+                "--bpf has no effect: {missing}; the program uses TCP"
+            ));
         } else if arguments.debug {
             say_switched();
         }
         return become_program(program, rest);
     }
-    let list = match library(arguments.library).and_then(|library| preload_list(&library)) {
-        Ok(list) => list,
-        Err(message) => return failure(OWN_FAILURE, &message),
-    };
-
+    if let Err(message) = preload(&arguments) {
+        return failure(OWN_FAILURE, &message);
+    }
     if let Some(reason) = reach::unreached(program) {
         say(format_args!(
-            "TCP: {reason}, which --bpf reaches: {}",
+            "{} {reason}, so it uses TCP; --bpf would reach it",
             program.to_string_lossy()
         ));
     }
+    become_program(program, rest)
+}
 
-    env::set_var("LD_PRELOAD", list);
-    if arguments.debug {
-        env::set_var("SDP_DEBUG", "1");
-    }
+/// Sets the environment by which the library is loaded and told what is wanted of it.
+fn preload(arguments: &Arguments) -> Result<(), String> {
+    let library = library(arguments.library.as_deref())?;
+    env::set_var("LD_PRELOAD", preload_list(&library)?);
     if arguments.simple {
         env::set_var("SIMPLE_LIBSDP", "1");
     }
-    if let Some(file) = arguments.config {
-        match absolute(&file) {
-            Ok(file) => {
-                env::set_var("LIBSDP_CONFIG_FILE", file);
-                env::remove_var("SIMPLE_LIBSDP");
-                env::remove_var("ALWAYS_USE_SDP");
-            }
-            Err(message) => return failure(OWN_FAILURE, &message),
-        }
+    if let Some(file) = &arguments.config {
+        env::set_var("LIBSDP_CONFIG_FILE", rules::checked(file)?);
+        env::remove_var("SIMPLE_LIBSDP");
+        env::remove_var("ALWAYS_USE_SDP");
     }
-    become_program(program, rest)
+    if arguments.debug {
+        env::set_var("SDP_DEBUG", "1");
+        let library = library.display();
+        say(format_args!("{library} is loaded; {}", rules::in_force()));
+    }
+    Ok(())
 }
 
 /// Returns only if it could not.
@@ -189,13 +155,13 @@ fn failure(status: u8, message: &str) -> ExitCode {
 }
 
 /// The library to load: the one named, or the first one found near this program.
-fn library(named: Option<PathBuf>) -> Result<PathBuf, String> {
+fn library(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(file) = named {
-        return absolute(&file);
+        return absolute(file);
     }
     let own = env::current_exe().map_err(|error| format!("cannot find out where I am: {error}"))?;
     let directory = own.parent().unwrap_or(Path::new("/"));
-    PLACES
+    places()
         .iter()
         .find_map(|place| absolute(&directory.join(place).join(LIBRARY)).ok())
         .ok_or_else(|| {

@@ -27,10 +27,10 @@ pub(crate) enum Unreached {
 impl fmt::Display for Unreached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Static => "it is statically linked",
-            Self::Go => "it is a Go program",
-            Self::Narrow => "it is a 32-bit program",
-            Self::Privileged => "it has rights that its user has not",
+            Self::Static => "is statically linked",
+            Self::Go => "is a Go program",
+            Self::Narrow => "is a 32-bit program",
+            Self::Privileged => "has rights that its user has not",
         })
     }
 }

@@ -7,8 +7,8 @@ use crate::bpf::Target;
 use crate::cgroup::Cgroup;
 use crate::descriptor::given;
 use crate::keeper::{self, Keeper};
-use crate::program;
 use libc::c_int;
+use sdp_uapi::{AF_INET_SDP, IPPROTO_SDP};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::{fs, io};
@@ -56,8 +56,8 @@ fn target() -> Result<Target, String> {
 /// all; while there is one the module stays.
 fn sdp() -> Result<OwnedFd, String> {
     // By its family, not by the protocol, the module is loaded that is not there yet.
-    let _family = socket(program::AF_INET_SDP, 0);
-    socket(libc::AF_INET, program::IPPROTO_SDP).map_err(|error| match error.raw_os_error() {
+    let _family = socket(AF_INET_SDP, 0);
+    socket(libc::AF_INET, IPPROTO_SDP).map_err(|error| match error.raw_os_error() {
         Some(libc::EPERM) => {
             "no socket for SDP and TCP is allowed here (net.sdp.companion; sdp_chk says more)"
                 .into()

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from twohosts import ktap
 from twohosts.proof import Outcome
 
 HEADINGS = ("program", "path", "device", "result", "SDP counters, both hosts together")
@@ -48,24 +49,20 @@ class Table:
 
 
 class Ktap:
-    """KTAP version 1."""
+    """KTAP for the suite."""
 
     def begin(self, names: Sequence[str]) -> None:
         """The version and the plan."""
-        say("KTAP version 1")
-        say(f"1..{len(names)}")
-        self._number = 0
+        self._ktap = ktap.Ktap(len(names))
 
     def add(self, outcome: Outcome) -> None:
         """One outcome, its reason as diagnostics before it."""
-        self._number += 1
-        for line in outcome.reason.splitlines():
-            say(f"# {line}")
+        notes = outcome.reason
         if outcome.ok and outcome.figure != "-":
-            say(f"# {outcome.path} {outcome.device} {outcome.figure} {outcome.counters}".rstrip())
-        say(f"{'ok' if outcome.ok else 'not ok'} {self._number} {outcome.name.replace('#', '')}")
+            figures = (outcome.path, outcome.device, outcome.figure, outcome.counters)
+            notes += " ".join(figures).rstrip()
+        self._ktap.add(outcome.name, outcome.ok, notes)
 
-    def end(self, outcomes: Sequence[Outcome]) -> None:
+    def end(self, _outcomes: Sequence[Outcome]) -> None:
         """The totals, which KTAP has as diagnostics."""
-        failed = sum(not outcome.ok for outcome in outcomes)
-        say(f"# Totals: pass:{len(outcomes) - failed} fail:{failed} skip:0")
+        self._ktap.end()

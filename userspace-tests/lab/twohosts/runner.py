@@ -3,30 +3,28 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from twohosts import device, proof
+from twohosts import device, proof, register
 from twohosts.hosts import namespaces
 from twohosts.lab import Case, Lab
 from twohosts.proof import Outcome
 from twohosts.report import Ktap, Table
 
 
-def main(programs: Sequence[ModuleType], description: str) -> None:
-    """Run the cases of these programs, and exit with 1 if one of them failed."""
-    known = {module.__name__.rpartition(".")[2]: module for module in programs}
-    parser = argparse.ArgumentParser(
-        description=description,
-        epilog="Run as root where the network namespaces a and b are the two hosts.",
+def main(groups: Mapping[str, Sequence[ModuleType]], description: str) -> None:
+    """Run the cases of the programs of a group, and exit with 1 if one of them failed."""
+    parser = register.parser(
+        f"{description}\n\nPatterns are of names of programs. "
+        "Run as root where the network namespaces a and b are the two hosts."
     )
+    parser.add_argument("--group", choices=groups, default="all", help="these alone")
     parser.add_argument("--ktap", action="store_true", help="tell outcomes as KTAP")
     parser.add_argument(
         "--small", action="store_true", help="less of everything, for a debug kernel"
@@ -37,17 +35,11 @@ def main(programs: Sequence[ModuleType], description: str) -> None:
         default="sdp",
         help="tcp: try the scripts themselves where there is no SDP",
     )
-    if len(known) > 1:
-        parser.add_argument(
-            "program", nargs="*", help=f"only these; all if none is named: {', '.join(known)}"
-        )
     options = parser.parse_args()
-    names = getattr(options, "program", None) or list(known)
-    for name in names:
-        if name not in known:
-            parser.error(f"no program {name}: there are {', '.join(known)}")
+    known = {module.__name__.rpartition(".")[2]: module for module in groups[options.group]}
+    names = register.chosen(options, register.matching(known, options.pattern))
     # A soak is the same at full length.
-    small = options.small and not os.environ.get("SOAK")
+    small = options.small and not register.SOAK
     rounds = [Round([known[name] for name in names], options.family)]
     play(rounds, Ktap() if options.ktap else Table(), small=small)
 

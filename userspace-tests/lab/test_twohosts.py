@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The judge of the programs, judged: `python3 -m unittest discover userspace-tests/apps`."""
+"""The judge of the programs, judged: `python3 -m unittest discover userspace-tests/lab`."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import sys
 import tempfile
 import unittest
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
+
+APPS = Path(__file__).resolve().parent.parent / "apps"
+sys.path.append(str(APPS))
 
 from programs import transfer
 from twohosts import counters, foreign, proof, report, runner
@@ -79,7 +83,7 @@ class LeavingOut(unittest.TestCase):
 
     def test_every_list_here_can_be_read(self) -> None:
         """Names are there once."""
-        for path in Path(__file__).parent.glob("*.skips"):
+        for path in APPS.glob("*.skips"):
             foreign.declines(path)
             names = [skip.test for skip in foreign.skips(path)]
             self.assertEqual(len(names), len(set(names)), path)
@@ -226,7 +230,7 @@ class Running(unittest.TestCase):
 
     def test_the_stream_endpoint_refuses_what_it_does_not_know(self) -> None:
         """With a clear error and nothing else."""
-        endpoint = Path(__file__).parent / "endpoints" / "stream"
+        endpoint = APPS / "endpoints" / "stream"
         done = HERE.run([str(endpoint), "receive", "--family", "x"], may_fail=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--family", done.stderr)

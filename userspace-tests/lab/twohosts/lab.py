@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from twohosts import uapi
 from twohosts.failure import Failure
 from twohosts.hosts import Host
 
-APPS = Path(__file__).resolve().parent.parent
-REPOSITORY = APPS.parent.parent
+REPOSITORY = Path(__file__).resolve().parents[3]
+APPS = REPOSITORY / "userspace-tests/apps"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Lab:
     @property
     def number(self) -> int:
         """The address family as programs are told it."""
-        return 27 if self.family == "sdp" else 2
+        return uapi.AF_INET_SDP if self.family == "sdp" else socket.AF_INET
 
     def amount(self, full: int, small: int) -> int:
         """One of the two, by how much there is to do."""

@@ -14,8 +14,10 @@ import socket
 import struct
 from collections.abc import Callable
 
-AF_INET_SDP = 27
-IPPROTO_SDP = 257
+from twohosts import uapi
+
+AF_INET_SDP = uapi.AF_INET_SDP
+IPPROTO_SDP = uapi.IPPROTO_SDP
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

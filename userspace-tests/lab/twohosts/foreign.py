@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from twohosts.report import say
+from twohosts.ktap import Ktap
 
 
 @dataclass
@@ -57,33 +57,16 @@ def declines(path: Path) -> Declines:
     return Declines([re.compile(pattern) for pattern in said])
 
 
-class Report:
+class Report(Ktap):
     """KTAP with the plan at the end, as the number of tests is known only then."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.failed = 0
-        say("KTAP version 1")
-
-    def add(self, name: str, good: bool, directive: str = "") -> None:
-        """One result."""
-        self.number += 1
-        self.failed += not good
-        say(f"{'ok' if good else 'not ok'} {self.number} {name}{directive}")
 
     def skip(self, name: str, reason: str) -> None:
         """A test that was not run."""
-        self.add(name, True, f" # SKIP {reason}")
+        self.add(name, True, skipped=reason)
 
     def declined(self, name: str, said: str, may_say: Declines) -> None:
         """A test that has left itself out."""
         if may_say.has(said):
             self.skip(name, said)
         else:
-            say(f"# left itself out, which nobody expected: {said}")
-            self.add(name, False)
-
-    def end(self) -> None:
-        """The plan; and the end of the program, with 1 if something failed."""
-        say(f"1..{self.number}")
-        sys.exit(1 if self.failed else 0)
+            self.add(name, False, f"left itself out, which nobody expected: {said}")

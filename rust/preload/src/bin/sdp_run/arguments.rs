@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+
+//! The command line of `sdp_run`. Cargo's task `completions` reads it, too.
+
+use clap::Parser;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Run a program with its TCP sockets over SDP
+///
+/// Each stream socket that PROGRAM makes for IPv4 or IPv6 tries the Sockets Direct
+/// Protocol first and then TCP, and one that listens does so on both, unless
+/// /etc/libsdp.conf has other rules. Where the kernel has no SDP it is a TCP socket.
+/// Statically linked, Go and set-user-ID programs are reached with --bpf only.
+#[derive(Parser)]
+#[command(version, name = "sdp_run")]
+pub(crate) struct Arguments {
+    /// Say on stderr for each socket that connects or listens whether it is SDP or TCP, and why
+    #[arg(short, long)]
+    pub(crate) debug: bool,
+
+    /// Use the rules in this file instead of those in /etc/libsdp.conf
+    #[arg(short, long, value_name = "FILE", conflicts_with = "simple")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// SDP for every socket, whatever the rules; no TCP where SDP fails
+    #[arg(short, long)]
+    pub(crate) simple: bool,
+
+    /// Use this library instead of the one that stands beside sdp_run or in its lib directory
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) library: Option<PathBuf>,
+
+    /// Have a BPF program in the kernel do it: reaches every program, knows no rules, needs root
+    #[arg(short, long, conflicts_with_all = ["config", "simple", "library"])]
+    pub(crate) bpf: bool,
+
+    /// With --bpf: switch all processes of this cgroup, and run PROGRAM in it, if there is one
+    #[arg(short = 'g', long, value_name = "DIRECTORY", requires = "bpf")]
+    pub(crate) cgroup: Option<PathBuf>,
+
+    /// The program to run, and its arguments
+    #[arg(
+        required_unless_present = "cgroup",
+        trailing_var_arg = true,
+        value_name = "PROGRAM"
+    )]
+    pub(crate) program: Vec<OsString>,
+}

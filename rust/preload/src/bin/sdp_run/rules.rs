@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+
+//! The file of rules that the program will go by.
+
+use crate::config::{self, Statement};
+use crate::source;
+use std::env;
+use std::fmt::Display;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+const CONFIG_FILE: &str = "/etc/libsdp.conf";
+
+fn fault(file: &Path, error: impl Display) -> String {
+    format!("rules: {}: {error}", file.display())
+}
+
+/// The file under a name that stays right when the program changes its directory, if it can be
+/// read and parsed.
+pub(crate) fn checked(file: &Path) -> Result<PathBuf, String> {
+    let text = source::read(file).map_err(|error| fault(file, error))?;
+    config::parse(&text).map_err(|error| fault(file, error))?;
+
+    file.canonicalize().map_err(|error| fault(file, error))
+}
+
+/// In words, what the library will find.
+pub(crate) fn in_force() -> String {
+    let is_set = |name: &&&str| env::var_os(name).is_some();
+    if let Some(name) = ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"].iter().find(is_set) {
+        return format!("{name} is set: SDP for every socket");
+    }
+    let named = env::var_os("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
+    let is_named = named.is_some();
+    let path = named.map_or(CONFIG_FILE.into(), PathBuf::from);
+    match source::read(&path) {
+        Err(error) if !is_named && error.kind() == ErrorKind::NotFound => {
+            "no rules: every socket tries SDP and then TCP".into()
+        }
+        Err(error) => fault(&path, error),
+        Ok(text) => match config::parse(&text) {
+            Err(error) => fault(&path, error),
+            Ok(statements) => {
+                let is_rule = |statement: &&Statement| matches!(statement, Statement::Use(_));
+                let count = statements.iter().filter(is_rule).count();
+                format!("rules: {} ({count})", path.display())
+            }
+        },
+    }
+}

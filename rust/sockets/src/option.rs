@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+
+//! Options of level `SOL_TCP` that SDP's sockets have and TCP's have not, and the making of
+//! sockets by means of them.
+
+use crate::Transport;
+use libc::{c_int, socklen_t};
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+
+#[expect(clippy::cast_possible_truncation, reason = "it is four")]
+const INT_LEN: socklen_t = size_of::<c_int>() as socklen_t;
+
+fn checked(result: c_int) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+pub(crate) fn set(socket: impl AsFd, name: c_int, value: c_int) -> io::Result<()> {
+    // SAFETY: `value` is valid for reads of its size, which is given.
+    checked(unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            name,
+            (&raw const value).cast(),
+            INT_LEN,
+        )
+    })
+}
+
+pub(crate) fn get(socket: impl AsFd, name: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut len = INT_LEN;
+    // SAFETY: `value` is valid for writes of `len` bytes, and `len` for writes.
+    checked(unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            name,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(value)
+}
+
+/// What the socket uses. One that the kernel does not know as SDP's is TCP's.
+pub(crate) fn transport(socket: impl AsFd) -> io::Result<Transport> {
+    match get(socket, sdp_uapi::SDP_TRANSPORT) {
+        Ok(number) => Transport::of(number)
+            .ok_or_else(|| io::Error::other(format!("the kernel says transport {number}"))),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(Transport::Tcp),
+        Err(error) => Err(error),
+    }
+}
+
+/// Why SDP was given up. TCP's own sockets have not begun with SDP.
+pub(crate) fn fallback_reason(socket: impl AsFd) -> io::Result<Option<io::Error>> {
+    match get(socket, sdp_uapi::SDP_FALLBACK_REASON) {
+        Ok(0) => Ok(None),
+        Ok(errno) => Ok(Some(io::Error::from_raw_os_error(errno))),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Says what a socket of SDP may use. It can be said until the socket is connected or listens.
+///
+/// # Errors
+///
+/// `EPERM` for [`Transport::Both`] where `net.sdp.companion` says so; `ENOPROTOOPT` of TCP's own
+/// sockets.
+pub fn allow(socket: impl AsFd, transport: Transport) -> io::Result<()> {
+    set(socket, sdp_uapi::SDP_TRANSPORT, transport.number())
+}
+
+/// Why the last bind(2) of a socket of SDP found no RDMA device, if it found none.
+///
+/// # Errors
+///
+/// `ENOPROTOOPT` of TCP's own sockets.
+pub fn last_bind_error(socket: impl AsFd) -> io::Result<Option<io::Error>> {
+    Ok(match get(socket, sdp_uapi::SDP_LAST_BIND_ERR)? {
+        0 => None,
+        negative => Some(io::Error::from_raw_os_error(negative.saturating_neg())),
+    })
+}
+
+/// A socket for addresses of the family of `address`, neither bound nor connected, for options
+/// that are to be set before. With [`Transport::Tcp`] it is one of TCP's own.
+///
+/// # Errors
+///
+/// `EAFNOSUPPORT` where the kernel has no SDP; `EPERM` for [`Transport::Both`] where
+/// `net.sdp.companion` says so.
+pub fn socket(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
+    if transport == Transport::Tcp {
+        return Socket::new(Domain::for_address(address), Type::STREAM, None);
+    }
+    let socket = Socket::new(Domain::from(sdp_uapi::AF_INET_SDP), Type::STREAM, None)?;
+    if address.is_ipv6() {
+        set(&socket, sdp_uapi::SDP_SOCK_FAMILY, libc::AF_INET6)?;
+    }
+    if transport == Transport::Both {
+        allow(&socket, transport)?;
+    }
+    Ok(socket)
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note
+// Made by bindgen from include/uapi/linux/sdp.h; see lib.rs.
+
+pub const AF_INET_SDP: i32 = 27;
+pub const PF_INET_SDP: i32 = 27;
+pub const AF_INET6_SDP: i32 = 28;
+pub const IPPROTO_SDP: i32 = 257;
+pub const SDP_SERVICE_ID_BASE: i32 = 65536;
+pub const SDP_ZCOPY_THRESH: i32 = 80;
+pub const SDP_LAST_BIND_ERR: i32 = 81;
+pub const SDP_SOCK_FAMILY: i32 = 82;
+pub const SDP_TRANSPORT: i32 = 83;
+pub const SDP_TRANSPORT_SDP: i32 = 0;
+pub const SDP_TRANSPORT_BOTH: i32 = 1;
+pub const SDP_TRANSPORT_TCP: i32 = 2;
+pub const SDP_FALLBACK_REASON: i32 = 84;
+pub const SDP_ZCOPY_SOURCE_THRESH: i32 = 85;
+pub const SDP_ZCOPY_SINK_THRESH: i32 = 86;
+pub const SDP_TRAFFIC: i32 = 87;
+pub const SDP_COMPANION_NEVER: i32 = 0;
+pub const SDP_COMPANION_UNCONFINED: i32 = 1;
+pub const SDP_COMPANION_ALWAYS: i32 = 2;
+pub const SDP_SYSCTL_DIR: &[u8; 8] = b"net/sdp\0";
+pub const SDP_PROC_SOCKETS: &[u8; 4] = b"sdp\0";
+pub const SDP_PROC_STATS: &[u8; 9] = b"sdpstats\0";
+pub type __u64 = ::core::ffi::c_ulonglong;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_traffic {
+    pub bcopy_bytes_sent: __u64,
+    pub bcopy_bytes_received: __u64,
+    pub zcopy_bytes_sent: __u64,
+    pub zcopy_bytes_received: __u64,
+    pub written_bytes_sent: __u64,
+    pub written_bytes_received: __u64,
+    pub copied_bytes_written: __u64,
+    pub gathered_bytes_sent: __u64,
+    pub fetched_bytes_received: __u64,
+    pub changed_bytes: __u64,
+    pub adverts_sent: __u64,
+    pub adverts_received: __u64,
+    pub adverts_declined: __u64,
+    pub adverts_recalled: __u64,
+    pub adverts_withdrawn: __u64,
+    pub adverts_unused: __u64,
+    pub answers_stale: __u64,
+    pub sinks_sent: __u64,
+    pub sinks_used: __u64,
+    pub sinks_discarded: __u64,
+    pub sinks_returned: __u64,
+    pub sinks_received: __u64,
+    pub sinks_stale: __u64,
+    pub cancels_by_signal: __u64,
+    pub cancels_by_timeout: __u64,
+    pub cancels_by_kill: __u64,
+    pub region_hits: __u64,
+    pub region_misses: __u64,
+    pub region_shortages: __u64,
+    pub pin_failures: __u64,
+    pub peer_wait_us: __u64,
+    pub kept_hits: __u64,
+    pub kept_misses: __u64,
+    pub kept_evictions: __u64,
+    pub kept_expirations: __u64,
+}
