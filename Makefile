@@ -46,6 +46,9 @@ help:
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies and raw RDMA Read, with plots in DIR'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
+	@echo 'make install             tools, library, header and man pages, from PREFIX=/usr/local on (and DESTDIR)'
+	@echo 'make install-module      both modules, for KDIR or the running kernel'
+	@echo 'make uninstall           removes what these two have installed'
 	@echo 'make programs            what runs in the guest, built for release'
 	@echo 'make kernel              a harness kernel (K=base|debug)'
 	@echo 'make shell               a shell in a virtual machine'"'"'s builder root'
@@ -67,6 +70,26 @@ module: host
 	@qemu/kernel $(K) >/dev/null
 	@qemu/module -k $(K)
 endif
+
+# Installation uses the tools of this machine, not those of the builder root.
+PREFIX ?= /usr/local
+DESTDIR ?=
+RUNNING := /lib/modules/$(shell uname -r)/build
+HOST_TARGET = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdp/target-host
+
+.PHONY: tools install install-module uninstall
+tools:
+	@packaging/tools "$(HOST_TARGET)"
+
+install: tools
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install "$(HOST_TARGET)"
+
+install-module:
+	@modules=$$(qemu/foreign "$(or $(KDIR),$(RUNNING))") && \
+		DESTDIR="$(DESTDIR)" packaging/install-module "$(or $(KDIR),$(RUNNING))" $$modules
+
+uninstall:
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install --uninstall
 
 .PHONY: kernel
 kernel: host
