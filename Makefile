@@ -49,6 +49,7 @@ help:
 	@echo 'make install             tools, library, header and man pages, from PREFIX=/usr/local on (and DESTDIR)'
 	@echo 'make install-module      both modules, for KDIR or the running kernel'
 	@echo 'make uninstall           removes what these two have installed'
+	@echo 'make deb                 Debian packages of all that, in the cache'
 	@echo 'make programs            what runs in the guest, built for release'
 	@echo 'make kernel              a harness kernel (K=base|debug)'
 	@echo 'make shell               a shell in a virtual machine'"'"'s builder root'
@@ -90,6 +91,10 @@ install-module:
 
 uninstall:
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install --uninstall
+
+.PHONY: deb
+deb: host
+	@qemu/deb
 
 .PHONY: kernel
 kernel: host

@@ -8,6 +8,7 @@
 
 mod addresses;
 mod devices;
+mod installation;
 mod kernel;
 mod peer;
 mod report;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
     let mut report = Report::new(arguments.quiet);
     rules::check(&mut report, arguments.config.as_deref());
     let has_sdp = kernel::check(&mut report);
+    installation::check(&mut report, "/".as_ref(), has_sdp);
     let devices = devices::check(&mut report, "/sys".as_ref());
     if has_sdp {
         let usable = addresses::check(&mut report);
