@@ -35,6 +35,7 @@ help:
 	@echo 'make test-apps T="a b"   programs and test suites that others wrote (userspace-tests/apps.list)'
 	@echo '               A="c d"   with T=NAME: only these programs or modules of it'
 	@echo '               D=rxe|rlo the RDMA device; J=n so many guests at a time'
+	@echo 'make test-install        from apt to a program over SDP and back, on a plain Debian'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
 	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
 	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'
@@ -104,17 +105,10 @@ kernel: host
 programs: host
 	@qemu/cargo --programs
 
-# On the distribution's kernel, which needs no building. What is downloaded and what is compiled
-# is made side by side.
-DEMO_PACKAGES = $(shell sed -n 's/^# packages: //p' userspace-tests/apps/demo 2>/dev/null)
-
 .PHONY: demo
-demo: host
-	@qemu/root builder >/dev/null
-	@qemu/root guest $(DEMO_PACKAGES) >/dev/null & root=$$!; qemu/cargo --programs & programs=$$!; \
-		qemu/module -k stock >/dev/null; module=$$?; \
-		wait $$root && wait $$programs && exit $$module
-	@qemu/vm -k stock -d both $(addprefix -p ,$(DEMO_PACKAGES)) -T 1800 -- /mnt/sdp/userspace-tests/apps/demo
+demo: programs
+	@qemu/vm -k base -d both $(shell sed -n 's/^# packages: /-p /p' userspace-tests/apps/demo 2>/dev/null) \
+		-T 1800 -- /mnt/sdp/userspace-tests/apps/demo
 
 .PHONY: bench
 bench: programs
@@ -147,6 +141,11 @@ test-apps: host
 .PHONY: soak
 soak: host
 	@qemu/suite vm -k $(K) --soak $(PICKED)
+
+# From a plain Debian, by its packages, to a program over SDP, and back; part of soak.
+.PHONY: test-install
+test-install: host
+	@qemu/tests/fresh-machine
 
 .PHONY: check
 check: host
