@@ -35,6 +35,7 @@ help:
 	@echo 'make test-apps T="a b"   programs and test suites that others wrote (userspace-tests/apps.list)'
 	@echo '               A="c d"   with T=NAME: only these programs or modules of it'
 	@echo '               D=rxe|rlo the RDMA device; J=n so many guests at a time'
+	@echo 'make test-install        from apt to a program over SDP and back, on a plain Debian'
 	@echo 'make check               formatting, lints and engine tests; for every few minutes'
 	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
 	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'
@@ -46,6 +47,10 @@ help:
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies and raw RDMA Read, with plots in DIR'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
+	@echo 'make install             tools, library, header and man pages, from PREFIX=/usr/local on (and DESTDIR)'
+	@echo 'make install-module      both modules, for KDIR or the running kernel'
+	@echo 'make uninstall           removes what these two have installed'
+	@echo 'make deb                 Debian packages of all that, in the cache'
 	@echo 'make programs            what runs in the guest, built for release'
 	@echo 'make kernel              a harness kernel (K=base|debug)'
 	@echo 'make shell               a shell in a virtual machine'"'"'s builder root'
@@ -67,6 +72,30 @@ module: host
 	@qemu/kernel $(K) >/dev/null
 	@qemu/module -k $(K)
 endif
+
+# Installation uses the tools of this machine, not those of the builder root.
+PREFIX ?= /usr/local
+DESTDIR ?=
+RUNNING := /lib/modules/$(shell uname -r)/build
+HOST_TARGET = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdp/target-host
+
+.PHONY: tools install install-module uninstall
+tools:
+	@packaging/tools "$(HOST_TARGET)"
+
+install: tools
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install "$(HOST_TARGET)"
+
+install-module:
+	@modules=$$(qemu/foreign "$(or $(KDIR),$(RUNNING))") && \
+		DESTDIR="$(DESTDIR)" packaging/install-module "$(or $(KDIR),$(RUNNING))" $$modules
+
+uninstall:
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install --uninstall
+
+.PHONY: deb
+deb: host
+	@qemu/deb
 
 .PHONY: kernel
 kernel: host
@@ -112,6 +141,11 @@ test-apps: host
 .PHONY: soak
 soak: host
 	@qemu/suite vm -k $(K) --soak $(PICKED)
+
+# From a plain Debian, by its packages, to a program over SDP, and back; part of soak.
+.PHONY: test-install
+test-install: host
+	@qemu/tests/fresh-machine
 
 .PHONY: check
 check: host

@@ -6,9 +6,9 @@ rlo_ib, which is rlo with ports of InfiniBand.
 NEEDS are further Debian packages for the guest; as @NAME, a set of them in packages.list; as
 module:DIR, modules beside sdp.ko that are built from a directory of userspace-tests; as built:FILE,
 what a script there builds from a source package; as append:WORD, a word of the kernel's command
-line; separated by commas, or a dash. COMMAND runs in a shell in the guest, in userspace-tests/ of
-the checkout, and prints KTAP. Each takes --list and patterns of names behind it, by which tests are
-picked: `make test-vm T=NAME A='PATTERN...'`.
+line; kernel:stock for the distribution's own kernel; separated by commas, or a dash. COMMAND runs
+in a shell in the guest, in userspace-tests/ of the checkout, and prints KTAP. Each takes --list and
+patterns of names behind it, by which tests are picked: `make test-vm T=NAME A='PATTERN...'`.
 
 A line `+ NAME DEVICE COMMAND` runs in the same guest as the line before it: one boot, one unloading
 and one scan for leaks serve both.

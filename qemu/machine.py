@@ -11,7 +11,10 @@ import accelerator
 
 # Taken from the host only as the guest touches it; but a leak scan looks at
 # every page there is, used or not, so more is not better.
-MEMORY = {"base": "2048", "debug": "2048"}
+MEMORY = {"base": "2048", "debug": "2048", "stock": "2048"}
+
+# The distribution's kernel finds virtio devices by ACPI alone.
+MACHINE = {False: "microvm,acpi=off,rtc=on", True: "microvm,acpi=on,rtc=on"}
 
 FIRST_STAGE = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose ro "
                "init=/first-stage")
@@ -60,7 +63,7 @@ class Machine:
             "HOST": self.name, "TOPOLOGY": s.topology, "DEVICE": s.first_device,
             "LOAD": "1" if module else "", "LOAD_RLO": "1" if rlo else "", "SHARE": "1" if s.share else "",
             "UNLOAD": "" if s.no_unload else "1", "LEAK_SCAN": "" if s.no_leak_scan else "1",
-            "LIMIT": str(s.limit), "UNLOAD_LIMIT": str(s.unload_limit),
+            "MODULES": "1" if s.modules else "", "LIMIT": str(s.limit), "UNLOAD_LIMIT": str(s.unload_limit),
         }
         with open(self.path("run/settings"), "w") as file:
             file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
@@ -79,13 +82,14 @@ class Machine:
         s = self.settings
         accel = s.accel
         args = [
-            "qemu-system-x86_64", "-name", f"sdp-{self.name}", "-M", "microvm,acpi=off,rtc=on",
+            "qemu-system-x86_64", "-name", f"sdp-{self.name}", "-M", MACHINE[s.kernel == "stock"],
             "-accel", accelerator.ACCEL[accel], "-cpu", accelerator.CPU[accel],
             "-smp", str(s.cpus), "-m", s.memory or MEMORY[s.kernel],
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             # Modern virtio; the old register layout is microvm's default.
             "-global", "virtio-mmio.force-legacy=false",
             "-kernel", s.vmlinux, "-append", self.kernel_arguments(),
+            *(("-initrd", s.initrd) if s.initrd else ()),
             "-chardev", f"file,id=console,path={self.path('console')}", "-serial", "chardev:console",
             "-device", "virtio-serial-device",
         ]
@@ -94,7 +98,8 @@ class Machine:
                      "-device", f"virtserialport,chardev={port},name={port}"]
         for tag, path, access in (
                 ("root", s.root, ",readonly=on"), ("sdp", s.checkout, ",readonly=on"),
-                ("target", s.target, ",readonly=on"), ("run", self.path("run"), ""), ("share", s.share, "")):
+                ("target", s.target, ",readonly=on"), ("run", self.path("run"), ""), ("share", s.share, ""),
+                ("modules", s.modules, ",readonly=on")):
             if path:
                 # A comma separates options; doubled, it is itself.
                 args += ["-fsdev", f"local,id={tag},path={path.replace(',', ',,')},security_model=none{access},multidevs=remap",

@@ -4,6 +4,7 @@
  * /proc/net/sdp, /proc/net/sdpstats. Tables of C structs with C callbacks;
  * what they show is made in Rust.
  */
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/proc_fs.h>
 #include <linux/sdp.h>
@@ -13,6 +14,8 @@
 #include <net/net_namespace.h>
 
 #include "helpers.h"
+
+MODULE_VERSION(SDP_VERSION);
 
 static int rcv_size_min = 2048;		/* a Hello's worth and some data */
 static int rcv_size_max = 32768;	/* one compound page, 16 bits on the wire */

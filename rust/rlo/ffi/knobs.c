@@ -7,6 +7,8 @@
 
 #include "helpers.h"
 
+MODULE_VERSION(RLO_VERSION);
+
 struct rlo_knobs rlo_knobs = {
 	.max_qp = 65536,
 	.max_qp_wr = 16384,

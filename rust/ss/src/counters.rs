@@ -7,8 +7,8 @@ use std::io::{self, ErrorKind, Write};
 use std::thread;
 use std::time::Duration;
 
+use crate::arguments::Arguments;
 use crate::failed;
-use crate::options::Options;
 
 const PATH: &str = "/proc/thread-self/net/sdpstats";
 
@@ -49,7 +49,7 @@ fn since(now: &Counters, before: &Counters) -> Counters {
         .collect()
 }
 
-fn print(options: &Options, counters: &Counters) -> io::Result<()> {
+fn print(options: &Arguments, counters: &Counters) -> io::Result<()> {
     let shown = counters
         .iter()
         .filter(|(_, value)| options.zero || options.json || *value != 0);
@@ -71,7 +71,7 @@ fn print(options: &Options, counters: &Counters) -> io::Result<()> {
 }
 
 /// Prints them, once or again and again.
-pub(crate) fn run(options: &Options) -> io::Result<()> {
+pub(crate) fn run(options: &Arguments) -> io::Result<()> {
     let mut before = read()?;
     let Some(seconds) = options.interval else {
         return print(options, &before);

@@ -4,8 +4,8 @@
 
 use std::net::IpAddr;
 
+use crate::arguments::Arguments;
 use crate::names;
-use crate::options::Options;
 use crate::socket::{Name, Socket, Transport};
 use crate::table;
 
@@ -103,7 +103,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// What the command line says.
-    pub(crate) fn new(options: &Options) -> Result<Self, String> {
+    pub(crate) fn new(options: &Arguments) -> Result<Self, String> {
         let connected = names::states("connected").unwrap_or(u32::MAX);
         let mut filter = Self {
             states: match (options.all, options.listening) {
@@ -187,9 +187,9 @@ mod tests {
     use super::*;
 
     fn filter(words: &str) -> Result<Filter, String> {
-        let options = Options {
+        let options = Arguments {
             filter: words.split_whitespace().map(str::to_owned).collect(),
-            ..Options::default()
+            ..Arguments::default()
         };
         Filter::new(&options)
     }
@@ -256,10 +256,10 @@ mod tests {
             (false, true, false),
             (true, true, true),
         ] {
-            let options = Options {
+            let options = Arguments {
                 ipv4,
                 ipv6,
-                ..Options::default()
+                ..Arguments::default()
             };
             assert_eq!(
                 Filter::new(&options).map(|f| f.wants(&socket())),

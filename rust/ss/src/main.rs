@@ -7,11 +7,11 @@
 //! comes, so that no memory is needed for all of them.
 
 mod answer;
+mod arguments;
 mod counters;
 mod dump;
 mod filter;
 mod names;
-mod options;
 mod owners;
 mod procfile;
 mod socket;
@@ -24,8 +24,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::arguments::Arguments;
 use crate::filter::Filter;
-use crate::options::Options;
 use crate::owners::Owners;
 use crate::socket::Socket;
 use crate::table::Table;
@@ -80,7 +80,7 @@ impl Output {
     }
 }
 
-fn list(options: &Options, filter: &Filter) -> io::Result<()> {
+fn list(options: &Arguments, filter: &Filter) -> io::Result<()> {
     let owners = if options.processes {
         Owners::find()
     } else {
@@ -121,7 +121,7 @@ fn list(options: &Options, filter: &Filter) -> io::Result<()> {
     out.flush()
 }
 
-fn run(options: &Options) -> io::Result<()> {
+fn run(options: &Arguments) -> io::Result<()> {
     let filter = Filter::new(options).map_err(io::Error::other)?;
     if let Some(name) = &options.namespace {
         enter_namespace(name)?;
@@ -134,7 +134,7 @@ fn run(options: &Options) -> io::Result<()> {
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
+    match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         // Somebody has seen enough of it.
         Err(e) if e.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,

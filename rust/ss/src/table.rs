@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
 
+use crate::arguments::Arguments;
 use crate::names;
-use crate::options::Options;
 use crate::owners::Owners;
 use crate::socket::{Flow, Name, Socket};
 
@@ -59,7 +59,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &Arguments) -> Self {
         Self {
             head: !options.no_header,
             numeric: options.numeric,
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(found, [("www", 80), ("http", 80), ("ssh", 22)]);
     }
 
-    fn shown(options: &Options, socket: &Socket) -> String {
+    fn shown(options: &Arguments, socket: &Socket) -> String {
         let table = Table::new(options);
         let mut out = Vec::new();
         let done = table.line(&mut out, socket, &Owners::default());
@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn a_socket_is_a_line() {
-        let numeric = Options {
+        let numeric = Arguments {
             numeric: true,
             extended: true,
-            ..Options::default()
+            ..Arguments::default()
         };
         let mut socket = Socket {
             state: 1,
@@ -247,7 +247,7 @@ mod tests {
         socket.reason = 111;
         socket.flow = Some(Flow::default());
         let line = shown(
-            &Options {
+            &Arguments {
                 info: true,
                 ..numeric
             },

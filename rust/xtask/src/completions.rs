@@ -25,6 +25,7 @@ macro_rules! tools {
 tools! {
     sdp_chk in "../../preload/src/bin/sdp_chk/arguments.rs";
     sdp_run in "../../preload/src/bin/sdp_run/arguments.rs";
+    sdp_ss in "../../ss/src/arguments.rs";
 }
 
 /// Writes the files of all shells into a directory, which is made.
@@ -49,7 +50,11 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("completions-{}", std::process::id()));
         write(&directory).unwrap();
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
-        for (tool, option) in [("sdp_run", "cgroup"), ("sdp_chk", "server")] {
+        for (tool, option) in [
+            ("sdp_run", "cgroup"),
+            ("sdp_chk", "server"),
+            ("sdp_ss", "summary"),
+        ] {
             for file in [
                 format!("{tool}.bash"),
                 format!("_{tool}"),

@@ -10,6 +10,7 @@
 mod addresses;
 mod arguments;
 mod devices;
+mod installation;
 mod kernel;
 mod peer;
 mod report;
@@ -57,6 +58,8 @@ fn check(report: &mut Report, arguments: &Arguments) {
     rules::check(report, arguments.config.as_deref());
     report.about("kernel");
     let has_sdp = kernel::check(report);
+    report.about("installation");
+    installation::check(report, "/".as_ref(), has_sdp);
     report.about("devices");
     let devices = devices::check(report, "/sys".as_ref());
     if has_sdp {

@@ -7,7 +7,7 @@ use clap::Parser;
 /// List the SDP sockets of a network namespace.
 #[derive(Parser, Debug, Default)]
 #[command(name = "sdp_ss", version)]
-pub(crate) struct Options {
+pub(crate) struct Arguments {
     /// Listening sockets only
     #[arg(short, long)]
     pub(crate) listening: bool,
@@ -62,23 +62,23 @@ pub(crate) struct Options {
 
 #[cfg(test)]
 mod tests {
-    use super::Options;
+    use super::Arguments;
     use clap::{CommandFactory, Parser};
 
     #[test]
     fn the_command_is_sound() {
-        Options::command().debug_assert();
+        Arguments::command().debug_assert();
     }
 
     #[test]
     fn options_are_told_from_filters() {
         let words = "sdp_ss -lnpe -N blue state listen sport 80";
-        let options = Options::try_parse_from(words.split(' '));
+        let options = Arguments::try_parse_from(words.split(' '));
         let options = options.unwrap_or_default();
         assert!(options.listening && options.numeric && options.processes && options.extended);
         assert_eq!(options.namespace.as_deref(), Some("blue"));
         assert_eq!(options.filter, ["state", "listen", "sport", "80"]);
-        assert!(Options::try_parse_from(["sdp_ss", "-w", "1"]).is_err());
-        assert!(Options::try_parse_from(["sdp_ss", "-s", "-w", "0"]).is_err());
+        assert!(Arguments::try_parse_from(["sdp_ss", "-w", "1"]).is_err());
+        assert!(Arguments::try_parse_from(["sdp_ss", "-s", "-w", "0"]).is_err());
     }
 }

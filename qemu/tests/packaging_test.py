@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The scripts of packaging/: what they say of a machine that does not fit, and where they put what."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+PACKAGING = TOP / "packaging"
+
+RUSTC = "rustc 1.85.1 (4eb161250 2025-03-15) (built from a source tarball)"
+BINDGEN = "bindgen 0.71.1"
+OPTIONS = ("MODULES", "INET", "IPV6", "PROC_FS", "SYSCTL", "RUST", "INFINIBAND", "INFINIBAND_ADDR_TRANS")
+
+
+class Scene(unittest.TestCase):
+    """A directory with a kernel tree, and programs that answer as told."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+        self.bin = self.path / "bin"
+        self.bin.mkdir()
+        self.program("rustc", f"echo '{RUSTC}'")
+        self.program("bindgen", f"echo '{BINDGEN}'")
+        self.program("gcc-14", "exit 0")
+        self.program("make", "echo make was called >&2; exit 1")
+        self.tree = self.path / "tree"
+        self.write("tree/Makefile", "")
+        self.release("7.3.4+deb13-amd64")
+        self.options()
+        self.write("tree/Module.symvers", "")
+        self.write("tree/include/generated/rustc_cfg", "")
+
+    def write(self, name, text):
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def program(self, name, text):
+        self.write(f"bin/{name}", f"#!/bin/sh\n{text}\n").chmod(0o755)
+
+    def release(self, name):
+        self.write("tree/include/config/kernel.release", name + "\n")
+
+    def options(self, *absent):
+        lines = [f"CONFIG_{name}=y" for name in OPTIONS if name not in absent]
+        lines += [f'CONFIG_RUSTC_VERSION_TEXT="{RUSTC}"', f'CONFIG_BINDGEN_VERSION_TEXT="{BINDGEN}"',
+                  'CONFIG_CC_VERSION_TEXT="gcc-14 (Debian 14.2.0-19) 14.2.0"']
+        self.write("tree/include/config/auto.conf", "\n".join(lines) + "\n")
+
+    def run_script(self, *words, **environment):
+        """The exit status and what was said of a script of packaging/."""
+        path = f"{self.bin}:/usr/sbin:/usr/bin:/sbin:/bin"
+        done = subprocess.run([PACKAGING / words[0], *words[1:]], check=False, text=True, capture_output=True,
+                              env={"PATH": path, "HOME": str(self.path), **environment})
+        return done.returncode, done.stderr
+
+    def refused(self, *wanted, **environment):
+        """The module is not built, for this reason, and no compiler was called."""
+        status, said = self.run_script("module", self.tree, self.path / "cache", self.path / "out", **environment)
+        self.assertEqual(status, 1, said)
+        for words in wanted:
+            self.assertIn(words, said)
+        self.assertNotIn("make was called", said)
+        self.assertEqual(len(said.splitlines()), len(wanted), said)
+
+
+class WhatDoesNotFit(Scene):
+    def test_no_such_directory(self):
+        self.tree = self.path / "nowhere"
+        self.refused("no such directory")
+
+    def test_no_kernel_tree(self):
+        (self.tree / "Makefile").unlink()
+        self.refused("not a kernel build tree")
+
+    def test_not_configured(self):
+        (self.tree / "include/config/auto.conf").unlink()
+        self.refused("not configured and prepared")
+
+    def test_another_version(self):
+        for release in ("6.12.117+deb13-amd64", "7.30.1", "17.3"):
+            self.release(release)
+            self.refused(f"is of Linux {release}; this version of SDP supports Linux")
+
+    def test_options(self):
+        self.options("RUST", "INFINIBAND_ADDR_TRANS")
+        self.refused("without CONFIG_RUST,", "without CONFIG_INFINIBAND_ADDR_TRANS,")
+
+    def test_compilers(self):
+        self.program("rustc", "echo rustc 1.86.0")
+        self.program("bindgen", "echo bindgen 0.72.0")
+        self.refused(f'wrong rustc: the kernel was built with "{RUSTC}", this is "rustc 1.86.0"',
+                     f'wrong bindgen: the kernel was built with "{BINDGEN}", this is "bindgen 0.72.0"')
+
+    def test_c_compiler(self):
+        config = self.tree / "include/config/auto.conf"
+        config.write_text(config.read_text().replace("gcc-14", "gcc-of-nobody"))
+        self.refused("gcc-of-nobody is not installed")
+
+    def test_a_tree_that_fits_is_built(self):
+        for name in ("core", "compiler_builtins", "ffi", "bindings", "build_error", "kernel"):
+            self.write(f"tree/rust/lib{name}.rmeta", "")
+        self.write("tree/rust/libmacros.so", "")
+        _, said = self.run_script("module", self.tree, self.path / "cache", self.path / "out")
+        self.assertIn("make was called", said)
+
+
+class Metadata(Scene):
+    def setUp(self):
+        super().setUp()
+        self.write("tree/Makefile", "include /usr/src/linux-headers-7.3.4+deb13-common/Makefile\n")
+
+    def packages(self, **versions):
+        cases = "".join(f"*' {name.replace('_', '-')}'*) echo 'ii {version}';;\n" for name, version in versions.items())
+        self.program("dpkg-query", f'case " $*" in\n{cases}*) exit 1;; esac')
+
+    def test_of_another_distribution(self):
+        self.write("tree/Makefile", "")
+        self.refused("has no Rust metadata")
+
+    def test_without_the_source(self):
+        self.packages(linux_headers="7.3.4-1~bpo13+1")
+        self.refused("apt install linux-source-7.3=7.3.4-1~bpo13+1")
+
+    def test_source_of_another_version(self):
+        self.packages(linux_headers="7.3.4-1", linux_source="7.3.5-1")
+        # The archive of the source is looked for where packages put it.
+        status, said = self.run_script("metadata", self.tree, self.path / "cache")
+        self.assertEqual(status, 1)
+        self.assertIn("7.3.4-1", said)
+
+    def test_headers_of_no_package(self):
+        self.packages()
+        self.refused("the package linux-headers-7.3.4+deb13-amd64 is not installed")
+
+
+class SecureBoot(Scene):
+    def install(self, value, **environment):
+        file = self.path / "efivars/SecureBoot-8be4df61"
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(bytes((6, 0, 0, 0, value)))
+        self.release(os.uname().release)
+        return self.run_script("install-module", self.tree, "a.ko", "b.ko", EFIVARS=str(file.parent), **environment)
+
+    def test_without_a_key_nothing_is_installed(self):
+        status, said = self.install(1, SIGN_KEY="", SIGN_CERT="")
+        self.assertEqual(status, 1)
+        self.assertIn("Secure Boot, and there is no key", said)
+
+    def test_a_key_that_is_not_there_is_named(self):
+        status, said = self.install(0, DESTDIR=str(self.path / "root"), SIGN_KEY="/no/key")
+        self.assertEqual(status, 1)
+        self.assertIn("SIGN_KEY=/no/key", said)
+
+
+class Installation(Scene):
+    def setUp(self):
+        super().setUp()
+        self.target = self.path / "target"
+        self.root = self.path / "root"
+        self.programs = [page.stem for page in (TOP / "docs/man").glob("*.8")]
+        for name in (*self.programs, "libsdp.so"):
+            self.write(f"target/release/{name}", name)
+
+    def install(self, argument=None, prefix="/usr"):
+        return self.run_script("install", argument or self.target, PREFIX=prefix, DESTDIR=str(self.root))
+
+    def files(self):
+        return {str(file.relative_to(self.root)) for file in self.root.rglob("*") if not file.is_dir()}
+
+    def test_everything_comes_and_goes(self):
+        self.write("target/completions/sdp_run.bash", "")
+        self.assertEqual(self.install()[0], 0)
+        found = self.files()
+        self.assertLessEqual({"usr/lib/libsdp.so", "usr/include/linux/sdp.h", "etc/libsdp.conf",
+                              "usr/share/man/man7/sdp.7", "usr/lib/systemd/system/sdp@.service",
+                              "usr/share/bash-completion/completions/sdp_run",
+                              *(f"usr/bin/{name}" for name in self.programs)}, found)
+        self.assertIn("ExecStart=/usr/bin/sdp_run", (self.root / "usr/lib/systemd/system/sdp@.service").read_text())
+        self.assertEqual(self.install("--uninstall")[0], 0)
+        self.assertEqual(self.files(), set())
+
+    def test_a_configuration_of_the_user_stays(self):
+        conf = self.write("root/etc/libsdp.conf", "use tcp client * *:*\n")
+        status, said = self.install()
+        self.assertEqual((status, conf.read_text()), (0, "use tcp client * *:*\n"))
+        self.assertIn("is kept", said)
+        self.install("--uninstall")
+        self.assertEqual(self.files(), {"etc/libsdp.conf"})
+
+    def test_half_of_the_programs_is_none(self):
+        (self.target / "release/libsdp.so").unlink()
+        status, said = self.install()
+        self.assertEqual(status, 1)
+        self.assertIn("libsdp.so is missing: make tools", said)
+        self.assertFalse(self.root.exists())
+
+    def test_a_relative_prefix_is_refused(self):
+        status, said = self.install(prefix="usr")
+        self.assertEqual(status, 1)
+        self.assertIn("must be absolute", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
