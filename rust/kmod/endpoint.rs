@@ -12,7 +12,7 @@ use crate::{
     },
     alarm::Alarm,
     cm::{
-        answer::Knock,
+        answer::Request,
         resolve::Resolver, //
     },
     engine::{
@@ -168,7 +168,7 @@ pub(crate) struct Inner {
     pub(crate) arrival: u64,
     pub(crate) resolver: Option<Resolver>,
     /// The request that created the socket, until it is answered.
-    pub(crate) knock: Option<KBox<Knock>>,
+    pub(crate) request: Option<KBox<Request>>,
     pub(crate) engine: Option<Connection>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
@@ -238,7 +238,7 @@ impl Inner {
             unaccepted: false,
             arrival: 0,
             resolver: None,
-            knock: None,
+            request: None,
             engine: None,
             link: None,
             retired: None,
@@ -911,7 +911,7 @@ impl Sock {
     pub(crate) fn alarm_engine(&self) {
         let (knocked, failed, resolving) = self.look(|inner| {
             let resolving = inner.phase == Phase::Connecting && inner.link.is_none();
-            (inner.knock.is_some(), inner.failure.is_some(), resolving)
+            (inner.request.is_some(), inner.failure.is_some(), resolving)
         });
         if knocked {
             self.answer();

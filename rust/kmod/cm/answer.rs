@@ -83,7 +83,7 @@ pub(super) struct PeerReads {
 /// A request that has not been answered.
 ///
 /// Field order is destruction order: an identifier goes before its device may.
-pub(crate) struct Knock {
+pub(crate) struct Request {
     /// Dropping it rejects the peer. The link owns it while a link is being made.
     cm: Option<CmId>,
     lease: Option<Lease>,
@@ -105,7 +105,7 @@ pub(super) fn dismiss(listener: &Sock) {
     listener.net().stats.hellos_dropped.inc();
 }
 
-impl Knock {
+impl Request {
     /// Makes the socket of an incoming connection, and schedules the answer.
     ///
     /// # Safety
@@ -151,7 +151,7 @@ impl Knock {
         let lease = Link::lease(&device, &sock)?;
         let generation = sock.look(|inner| inner.next_generation());
         let ticket = Ticket::new(&sock, generation)?;
-        let place = KBox::<Knock>::new_uninit(GFP_KERNEL)?;
+        let place = KBox::<Request>::new_uninit(GFP_KERNEL)?;
         // Nothing may fail from here on, because the identifier is ours now.
         // SAFETY: The identifier is new and ours, by the caller's promise.
         let cm = unsafe {
@@ -159,9 +159,9 @@ impl Knock {
             (*id.as_ptr()).cm_handler = Some(connection_cb);
             CmId::from_raw(id, ticket)
         };
-        let knock = KBox::write(
+        let request = KBox::write(
             place,
-            Knock {
+            Request {
                 cm: Some(cm),
                 lease: Some(lease),
                 device,
@@ -187,7 +187,7 @@ impl Knock {
             };
             inner.bound_ip = true;
             inner.port = Some(claim);
-            inner.knock = Some(knock);
+            inner.request = Some(request);
             inner.show_state(&sock, ffi::TCP_SYN_RECV);
         });
         // SAFETY: The identifier is valid in the handler of its request. An error would
@@ -288,17 +288,17 @@ fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
 impl Sock {
     /// Answers the request that created this socket.
     pub(crate) fn answer(&self) {
-        let Some(mut knock) = self.look(|inner| inner.knock.take()) else {
+        let Some(mut request) = self.look(|inner| inner.request.take()) else {
             return;
         };
         let sock = SockRef::of(self);
-        match knock.answer(&sock) {
+        match request.answer(&sock) {
             Ok(()) => {}
-            Err(e) if knock.may_try_again(e) => {
-                sock.look(|inner| inner.knock = Some(knock));
+            Err(e) if request.may_try_again(e) => {
+                sock.look(|inner| inner.request = Some(request));
                 sock.set_alarm(Alarm::Engine, AGAIN_MS);
             }
-            Err(_) => dismiss(&knock.listener),
+            Err(_) => dismiss(&request.listener),
         }
     }
 }

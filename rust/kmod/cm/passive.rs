@@ -8,8 +8,8 @@ use crate::{
     cm::{
         answer::{
             dismiss,
-            Knock,
-            PeerReads, //
+            PeerReads,
+            Request, //
         },
         private_data,
         sockaddr, //
@@ -187,7 +187,7 @@ unsafe fn incoming(
             answers: req.initiator_depth,
         };
         let way = (port, device_index, arrival.vrf());
-        Knock::take(id, device, &listener, hello, way, reads)
+        Request::take(id, device, &listener, hello, way, reads)
     };
     if taken.is_err() {
         dismiss(&listener);

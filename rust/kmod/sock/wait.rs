@@ -101,7 +101,7 @@ unsafe impl Sync for Settled {}
 
 /// The events that end a wait early.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitMode {
     /// Any signal, or the timeout.
     Signals,
     /// A fatal signal.
@@ -263,12 +263,12 @@ impl Sock {
 
     /// Waits until `ready` returns `Some`, with `lock_sock` released meanwhile. As
     /// `wait`, but for callers with pinned memory: every event about that memory wakes
-    /// them, and `patience` says which events end the wait. A fatal signal gives EINTR.
+    /// them, and `mode` says which events end the wait. A fatal signal gives EINTR.
     pub(crate) fn wait_settled<'a, R>(
         &'a self,
         call: &mut Option<CallGuard<'a>>,
         timeo: &mut isize,
-        patience: Patience,
+        mode: WaitMode,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
         let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
@@ -288,8 +288,8 @@ impl Sock {
             if let Some(r) = ready() {
                 return Ok(r);
             }
-            match patience {
-                Patience::Signals => {
+            match mode {
+                WaitMode::Signals => {
                     if *timeo == 0 {
                         return Err(EAGAIN);
                     }
@@ -297,26 +297,26 @@ impl Sock {
                         return Err(end);
                     }
                 }
-                Patience::Kill => {
+                WaitMode::Kill => {
                     // SAFETY: Plain question about the current task.
                     if unsafe { ffi::sdp_fatal_signal_pending() } {
                         return Err(EINTR);
                     }
                 }
-                Patience::Endless => {}
+                WaitMode::Endless => {}
             }
             *call = None;
             // SAFETY: The entry is queued, by the invariant of `Sleeper`.
             unsafe {
                 let entry = sleeper.entry.get();
-                match patience {
-                    Patience::Signals => {
+                match mode {
+                    WaitMode::Signals => {
                         *timeo = ffi::sdp_waitqueue_sleep(entry, true, *timeo);
                     }
-                    Patience::Kill => {
+                    WaitMode::Kill => {
                         ffi::sdp_waitqueue_sleep_killable(entry);
                     }
-                    Patience::Endless => {
+                    WaitMode::Endless => {
                         ffi::sdp_waitqueue_sleep(entry, false, FOREVER);
                     }
                 }

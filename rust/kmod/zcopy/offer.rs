@@ -23,7 +23,7 @@ use crate::{
     ffi,
     sock::{
         wait::{
-            Patience,
+            WaitMode,
             FOREVER, //
         },
         CallGuard,
@@ -98,7 +98,7 @@ impl Sock {
             return Ok(0);
         }
         let mut done = None;
-        let waited = self.wait_settled(call, timeo, Patience::Signals, || {
+        let waited = self.wait_settled(call, timeo, WaitMode::Signals, || {
             let over = self.look(|inner| inner.end_offer(&mut done));
             // An offer ends when nobody reads any more.
             over.or_else(|| self.is_shut().then_some(false))
@@ -115,7 +115,7 @@ impl Sock {
             // The wait is bounded: by the engine's timer for the answer, and by the
             // transport for requests in flight.
             let mut forever = FOREVER;
-            self.wait_settled(call, &mut forever, Patience::Endless, || {
+            self.wait_settled(call, &mut forever, WaitMode::Endless, || {
                 self.look(|inner| inner.end_offer(&mut done))
             })?;
         }

@@ -16,7 +16,7 @@ use crate::{
     sock::{
         queue::Segment,
         wait::{
-            Patience,
+            WaitMode,
             FOREVER, //
         },
         CallGuard,
@@ -194,7 +194,7 @@ impl Sock {
         let mut done = None;
         let mut forever = FOREVER;
         let killed = self
-            .wait_settled(call, &mut forever, Patience::Kill, || {
+            .wait_settled(call, &mut forever, WaitMode::Kill, || {
                 self.look(|inner| inner.end_reads(&mut done))
             })
             .is_err();
@@ -206,7 +206,7 @@ impl Sock {
                     engine.abort();
                 }
             });
-            self.wait_settled(call, &mut forever, Patience::Endless, || {
+            self.wait_settled(call, &mut forever, WaitMode::Endless, || {
                 self.look(|inner| inner.end_reads(&mut done))
             })?;
         }

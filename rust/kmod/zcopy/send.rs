@@ -22,7 +22,7 @@ use crate::{
     ffi,
     sock::{
         wait::{
-            Patience,
+            WaitMode,
             FOREVER, //
         },
         CallGuard,
@@ -145,7 +145,7 @@ impl Sock {
                 }
                 continue;
             }
-            let waited = self.wait_settled(call, timeo, Patience::Signals, || {
+            let waited = self.wait_settled(call, timeo, WaitMode::Signals, || {
                 self.look(|inner| {
                     let idle = inner.turns.source_pins == 0;
                     (idle || more && inner.can_offer()).then_some(idle)
@@ -164,7 +164,7 @@ impl Sock {
             // The wait is bounded: by the engine's timer for the answer, and by the
             // transport for requests in flight.
             let mut forever = FOREVER;
-            self.wait_settled(call, &mut forever, Patience::Endless, || {
+            self.wait_settled(call, &mut forever, WaitMode::Endless, || {
                 self.look(|inner| (inner.turns.source_pins == 0).then_some(()))
             })?;
         }

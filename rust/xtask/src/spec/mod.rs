@@ -23,3 +23,15 @@ pub(crate) fn audit(root: &Path) -> Result<Audit> {
     let citations = citation::find(root)?;
     Ok(Audit::new(&sheet, &exceptions, &citations))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::audit;
+    use std::path::Path;
+
+    #[test]
+    fn the_repository_obeys_and_tests_every_rule() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        assert_eq!(audit(&root).unwrap().faults(), &[] as &[String]);
+    }
+}
