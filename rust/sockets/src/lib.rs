@@ -42,10 +42,10 @@
 //!
 //! # Errors
 //!
-//! They are those of TCP's sockets, and these besides: `EAFNOSUPPORT`, of which
-//! [`std::io::ErrorKind`] has no word, where the kernel has no SDP; `ENETUNREACH` where no
-//! RDMA device leads to the address; and `EPERM` for [`Transport::Both`] where the knob
-//! `net.sdp.companion` keeps this process from TCP's half.
+//! They are those of TCP's sockets, and these besides where SDP alone is asked for:
+//! `EAFNOSUPPORT`, of which [`std::io::ErrorKind`] has no word, where the kernel has no SDP, and
+//! `ENETUNREACH` where no RDMA device leads to the address. With [`Transport::Both`] the socket
+//! is TCP's then.
 
 mod listener;
 mod option;

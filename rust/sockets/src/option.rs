@@ -93,16 +93,26 @@ pub fn last_bind_error(socket: impl AsFd) -> io::Result<Option<io::Error>> {
 }
 
 /// A socket for addresses of the family of `address`, neither bound nor connected, for options
-/// that are to be set before. With [`Transport::Tcp`] it is one of TCP's own.
+/// that are to be set before. With [`Transport::Tcp`] it is one of TCP's own, and with
+/// [`Transport::Both`] where the kernel has no SDP or lets this process use TCP's sockets only
+/// (`net.sdp.companion`).
 ///
 /// # Errors
 ///
-/// `EAFNOSUPPORT` where the kernel has no SDP; `EPERM` for [`Transport::Both`] where
-/// `net.sdp.companion` says so.
+/// `EAFNOSUPPORT` for [`Transport::Sdp`] where the kernel has no SDP.
 pub fn socket(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
-    if transport == Transport::Tcp {
-        return Socket::new(Domain::for_address(address), Type::STREAM, None);
+    let tcp = || Socket::new(Domain::for_address(address), Type::STREAM, None);
+    match transport {
+        Transport::Tcp => tcp(),
+        Transport::Sdp => of_sdp(address, transport),
+        Transport::Both => of_sdp(address, transport).or_else(|error| match error.raw_os_error() {
+            Some(libc::EAFNOSUPPORT | libc::EPERM) => tcp(),
+            _ => Err(error),
+        }),
     }
+}
+
+fn of_sdp(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
     let socket = Socket::new(Domain::from(sdp_uapi::AF_INET_SDP), Type::STREAM, None)?;
     if address.is_ipv6() {
         set(&socket, sdp_uapi::SDP_SOCK_FAMILY, libc::AF_INET6)?;

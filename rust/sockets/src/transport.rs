@@ -9,7 +9,8 @@ use libc::c_int;
 pub enum Transport {
     /// SDP alone.
     Sdp,
-    /// A client: SDP, and TCP where that fails. A listener: both. Of a socket: not decided.
+    /// A client: SDP, and TCP where that fails. A listener: both. Where the kernel has no SDP, TCP.
+    /// Of a socket: not decided.
     Both,
     /// TCP.
     Tcp,

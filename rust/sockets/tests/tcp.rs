@@ -11,7 +11,7 @@
 
 use sdp_socket::{socket, SdpListener, SdpStream, Transport};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -48,6 +48,20 @@ fn bytes_go_both_ways_and_the_socket_says_it_is_tcp() {
             Some(libc::ENOPROTOOPT)
         );
     }
+}
+
+#[test]
+fn what_may_be_both_is_tcp_where_sdp_is_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let name = listener.local_addr().expect("its name");
+    let mut client = SdpStream::connect_with(name, Transport::Both).expect("a connection");
+    let (mut server, _) = listener.accept().expect("the same");
+    assert_eq!(client.transport().expect("it is known"), Transport::Tcp);
+    client.write_all(b"there").expect("sent");
+    drop(client);
+    let mut came = String::new();
+    server.read_to_string(&mut came).expect("received");
+    assert_eq!(came, "there");
 }
 
 #[test]
