@@ -81,17 +81,17 @@ HOST_TARGET = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdp/target-host
 
 .PHONY: tools install install-module uninstall
 tools:
-	@packaging/tools "$(HOST_TARGET)"
+	@rust/packaging/tools "$(HOST_TARGET)"
 
 install: tools
-	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install "$(HOST_TARGET)"
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" rust/packaging/install "$(HOST_TARGET)"
 
 install-module:
 	@modules=$$(qemu/foreign "$(or $(KDIR),$(RUNNING))") && \
-		DESTDIR="$(DESTDIR)" packaging/install-module "$(or $(KDIR),$(RUNNING))" $$modules
+		DESTDIR="$(DESTDIR)" rust/packaging/install-module "$(or $(KDIR),$(RUNNING))" $$modules
 
 uninstall:
-	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install --uninstall
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" rust/packaging/install --uninstall
 
 .PHONY: deb
 deb: host

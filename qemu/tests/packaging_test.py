@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The scripts of packaging/: what they say of a machine that does not fit, and where they put what."""
+"""The scripts of rust/packaging/: what they say of a machine that does not fit, and where they put what."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-PACKAGING = TOP / "packaging"
+PACKAGING = TOP / "rust/packaging"
 
 RUSTC = "rustc 1.85.1 (4eb161250 2025-03-15) (built from a source tarball)"
 BINDGEN = "bindgen 0.71.1"
@@ -54,7 +54,7 @@ class Scene(unittest.TestCase):
         self.write("tree/include/config/auto.conf", "\n".join(lines) + "\n")
 
     def run_script(self, *words, **environment):
-        """The exit status and what was said of a script of packaging/."""
+        """The exit status and what was said of a script of rust/packaging/."""
         path = f"{self.bin}:/usr/sbin:/usr/bin:/sbin:/bin"
         done = subprocess.run([PACKAGING / words[0], *words[1:]], check=False, text=True, capture_output=True,
                               env={"PATH": path, "HOME": str(self.path), **environment})

@@ -8,6 +8,9 @@ set -euo pipefail
 export LC_ALL=C.UTF-8
 
 PACKAGING=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+# The checkout, or /usr/src/sdp-VERSION.
+# shellcheck disable=SC2034
+TOP=$(cd "$PACKAGING/../.." && pwd -P)
 # Where modprobe, depmod and dkms are.
 PATH=$PATH:/usr/sbin:/sbin
 
