@@ -70,7 +70,11 @@ impl From<Why> for Life {
 
 /// Whose event it is: a socket and its names.
 #[derive(Clone, Copy)]
-pub(crate) struct Of<'a>(pub(crate) &'a Sock, pub(crate) &'a Addr, pub(crate) &'a Addr);
+pub(crate) struct Of<'a>(
+    pub(crate) &'a Sock,
+    pub(crate) &'a Addr,
+    pub(crate) &'a Addr,
+);
 
 /// As IPv6 has it.
 fn mapped(ip: Ip) -> [u8; 16] {

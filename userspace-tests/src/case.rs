@@ -34,6 +34,8 @@ pub struct Turn {
     pub seen: &'static str,
 }
 
+// What a case needs is independent of each other.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Copy)]
 pub struct Case {
     pub name: &'static str,
@@ -43,7 +45,7 @@ pub struct Case {
     pub two_hosts: bool,
     /// Makes packets late so that something happens meanwhile: needs a device that sends any.
     pub late_packets: bool,
-    /// Needs a kernel with CONFIG_CGROUP_BPF, which those of the harness are not.
+    /// Needs a kernel with `CONFIG_CGROUP_BPF`, which the kernels of the harness lack.
     pub cgroup_programs: bool,
     /// Takes minutes on a slow machine: runs only when picked by name or with `--long`.
     pub long: bool,

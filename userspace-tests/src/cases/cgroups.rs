@@ -32,14 +32,14 @@ struct Load {
     flags: u32,
     name: [u8; 16],
     interface: u32,
-    attach_type: u32,
+    hook: u32,
 }
 
 #[repr(C)]
 struct Attach {
     target: c_int,
     program: c_int,
-    attach_type: u32,
+    hook: u32,
     flags: u32,
 }
 
@@ -74,13 +74,13 @@ impl Group {
             instructions: 2,
             at: REFUSE.as_ptr() as u64,
             license: c"GPL".as_ptr() as u64,
-            attach_type: CGROUP_SETSOCKOPT,
+            hook: CGROUP_SETSOCKOPT,
             ..Load::default()
         };
         let program = bpf(PROG_LOAD, &load);
         let directory = fs::File::open(&self.0).expect("the cgroup");
         let target = std::os::fd::AsRawFd::as_raw_fd(&directory);
-        let attach = Attach { target, program, attach_type: CGROUP_SETSOCKOPT, flags: 0 };
+        let attach = Attach { target, program, hook: CGROUP_SETSOCKOPT, flags: 0 };
         bpf(PROG_ATTACH, &attach);
     }
 }
