@@ -728,11 +728,11 @@ mod tests {
         table.enter(PORT, (ONE, None), binding(false, false))?;
         let port = table.ports.get(&PORT).ok_or(EINVAL)?;
         for (peer, place) in (1..=20).zip(&places) {
-            let found = port.connection(ONE, (TWO, peer), 0);
-            assert!(found.is_some_and(|(at, _)| at == *place));
+            let mut found = port.connections(ONE, (TWO, peer));
+            assert!(found.next().is_some_and(|(at, _)| at == *place) && found.next().is_none());
         }
         for (ip, peer) in [(ONE, (TWO, 21)), (ONE, (SIX, 1)), (SIX, (TWO, 1))] {
-            assert!(port.connection(ip, peer, 0).is_none());
+            assert!(port.connections(ip, peer).next().is_none());
         }
         // Only those are looked at where a port is bound.
         assert!(port.unconnected().count() == 2);
