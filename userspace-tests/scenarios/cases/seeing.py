@@ -257,7 +257,7 @@ def requests_that_make_no_sense_are_refused() -> None:
     check(refused("a", head, REQUEST) == errno.EOPNOTSUPP, "no dump")
     check(refused("a", head, REQUEST | DUMP, 21) == errno.EOPNOTSUPP, "SOCK_DESTROY")
     pairs = traffic.connect(20)
-    for _ in range(200):
+    for _ in range(100):
         ask("a", head + struct.pack("=HHI", 8, 3, 3)).close()
     for pair in pairs:
         pair.close()
@@ -291,7 +291,7 @@ def a_dump_goes_on_while_sockets_come_and_go() -> str:
     thread.start()
     try:
         most = 0
-        for _ in range(8):
+        for _ in range(5):
             found = seen("a")
             most = max(most, len(found))
             check(max(found.values()) == 1, "a socket is shown twice")
