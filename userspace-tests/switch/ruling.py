@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the rules of libsdp.conf make of sockets, and what the log says of them."""
+"""The effect of the rules of libsdp.conf on sockets, and the log about them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Socket = dict[str, object]
 
 
 def _calls(sockets: list[Socket], **environment: str) -> tuple[list[list[object]], str]:
-    """What becomes of them in a program of their own, and what is said on standard error."""
+    """The transports of sockets in a separate program, and its standard error."""
     done = subprocess.run(
         [sys.executable, str(CALLS), json.dumps(sockets)],
         env={**os.environ, **environment},
@@ -41,7 +41,7 @@ def _calls(sockets: list[Socket], **environment: str) -> tuple[list[list[object]
 
 
 def _messages(said: str) -> str:
-    """What the library says, without the process and the program that each line names."""
+    """The library's messages, without the process and the program in each line."""
     start = re.compile(rf"libsdp\[\d+\]: {re.escape(Path(sys.executable).name)}: ")
     lines = said.splitlines(keepends=True)
     for line in lines:
@@ -51,7 +51,7 @@ def _messages(said: str) -> str:
 
 
 def _ruled(rules: list[str], wanted: list[tuple[Socket, list[object]]]) -> None:
-    """By these rules that becomes of the sockets."""
+    """With these rules the sockets use these transports."""
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write("".join(f"use {rule}\n" for rule in rules))
         file.flush()
