@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections between the hosts, and bytes that go both ways at once on them."""
+"""Connections between the hosts, with bytes in both directions concurrently."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fabric import A, B
 from peer import namespace
 from twohosts.failure import Failure, check
 
-# Not a multiple of anything.
+# Not a multiple of any size in use.
 _MOST = 150_001
-# What a connection ends with when something below it is gone.
+# The errors of a connection after a lower layer has gone.
 GONE = {
     errno.ECONNRESET,
     errno.EPIPE,
@@ -35,7 +35,7 @@ GONE = {
 
 
 class Pair:
-    """A connection whose both ends are here, the client on a."""
+    """A connection with both ends in this process, the client on a."""
 
     def __init__(self, listener: socket.socket, *, by_protocol: bool = False) -> None:
         with namespace(A.host):
@@ -46,7 +46,7 @@ class Pair:
         self.server.settimeout(limits.seconds(15))
 
     def close(self) -> None:
-        """Both ends."""
+        """Closes both ends."""
         self.client.close()
         self.server.close()
 

@@ -61,7 +61,7 @@ def _load(lab: Lab, options: str = "") -> Measured:
         same = hashlib.sha256(fetched.read_bytes()).digest() == hashlib.sha256(content).digest()
         check(same, "another file came")
         seconds = lab.amount(10, 3)
-        # Its own limit of two seconds is for machines that are not emulated.
+        # wrk's own limit of two seconds is too short for emulated machines.
         wrk = ["wrk", "-t", "2", "-c", "16", "-d", f"{seconds}s", "--timeout", "60s", url]
         done = lab.a.run(lab.wrapped(*wrk))
     result = parsed(re.search(r"(\d+) requests in", done.stdout), done.stdout, "a result")
