@@ -63,7 +63,7 @@ def _ruled(rules: list[str], wanted: list[tuple[Socket, list[object]]]) -> None:
 
 @contextlib.contextmanager
 def _elsewhere() -> Iterator[None]:
-    """The address is there."""
+    """The address exists meanwhile."""
     change = lambda what: subprocess.run(  # noqa: E731
         ["ip", "address", what, f"{ELSEWHERE}/32", "dev", "lo"], check=True
     )
@@ -101,7 +101,7 @@ def rules_for_clients_go_by_address_and_port() -> None:
                 ({"connect": c}, [SDP, kinds.HOST]),
                 ({"connect": only_tcp}, ["connect", "ECONNREFUSED"]),
                 ({"connect": only_sdp}, ["connect", "ECONNREFUSED"]),
-                # The same without waiting, and from an address of its own.
+                # The same without waiting, and from its own address.
                 ({"connect": a, "timeout": PATIENCE}, [TCP, kinds.HOST]),
                 ({"connect": b, "timeout": PATIENCE}, [SDP, kinds.HOST]),
                 ({"connect": a, "bind": [kinds.HOST, 0]}, [TCP, kinds.HOST]),
@@ -120,7 +120,7 @@ def rules_for_clients_go_by_address_and_port() -> None:
 
 @case
 def rules_for_servers_go_by_address_and_port() -> None:
-    # SDP alone is bound where TCP's port is taken, and TCP alone where SDP's is.
+    # SDP alone can be bound if the port is in use in TCP, and TCP alone if it is in use in SDP.
     with raw_tcp() as tcp, raw_sdp() as sdp:
         for sock in (tcp, sdp):
             sock.bind((kinds.HOST, 0))

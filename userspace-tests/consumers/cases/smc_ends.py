@@ -41,7 +41,7 @@ def smc_ends_abruptly() -> None:
             except OSError as error:
                 check(error.errno in GONE, f"{how}: {error}")
             pair.close()
-        # Others on the same queue pairs are none the worse.
+        # Other connections on the same queue pairs are not affected.
         pairs = connect(2)
         exchange(pairs, MIB, limits.seconds(10))
         for pair in pairs:
@@ -74,7 +74,7 @@ def _removed(end: End) -> str:
                 limits.seconds(10),
                 lambda: all(way.received > 100_000 for way in ways),
             )
-        # It waits for the programs: links live as long as there are sockets that used them.
+        # The removal waits for the programs, because links live as long as sockets that used them.
         removal = network.removal(end.device)
         took = _end_of(pairs, ways)
         removal.end()
