@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Sockets of programs in a sandbox: its rules about TCP hold for every way to get a socket.
 
-Landlock has rules for the ports of TCP sockets, but none for SDP. The cases test whether it controls
-the TCP half of a socket.
+Landlock has rules for the ports of TCP sockets, but none for SDP. The cases test whether it
+controls the TCP half of a socket.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def an_option_for_tcp_needs_leave_for_tcp() -> None:
 
 @case
 def security_modules_are_asked_about_the_tcp_half() -> None:
-    """If the knob allows it, the sandbox's rules for connect() hold, also when a worker connects."""
+    """If the knob allows it, the sandbox's rules for connect() hold, also if a worker connects."""
     doors = ["program", "both", "both, later", "tcp", "tcp, fast", "protocol", "protocol, later"]
     with _two_servers() as ports, _allowed_to(ALWAYS):
         for early in (False, True):

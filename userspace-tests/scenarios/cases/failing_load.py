@@ -76,7 +76,7 @@ def _connections(listener: Listener, attempts: list[Connecting], seen: set[int])
 
 
 def _round(seen: set[int]) -> int:
-    """Connects, exchanges bytes, closes; returns the number of connections that worked to the end."""
+    """Connects, exchanges bytes, closes; returns how many connections worked to the end."""
     listener = _listen()
     ends = _connections(listener, _attempts(listener.port, seen), seen)
     for end in ends:
