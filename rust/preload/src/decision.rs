@@ -143,6 +143,10 @@ fn is_settled(settings: &Settings, role: Option<Transport>) -> bool {
 /// does not matter. If it may use TCP only, the kernel is told in listen(), because the socket may
 /// still connect. Returns whether the socket is limited to SDP now, although a client has more
 /// choice.
+///
+/// # Safety
+///
+/// As for `parse()`.
 pub(crate) unsafe fn before_bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> bool {
     let settings = settings::get();
     if is_settled(settings, settings.server) {

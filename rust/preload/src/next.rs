@@ -5,7 +5,6 @@
 //!
 //! `socket()` may be called from a signal handler and `dlsym()` may not, so the addresses are
 //! looked up while the library is loaded. Constructors that run earlier look them up themselves.
-//! earlier than ours finds them still unknown and looks them up itself.
 
 use core::ffi::CStr;
 use core::mem::transmute;

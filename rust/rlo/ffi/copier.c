@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A copy engine: a channel of dmaengine that copies memory while the worker sleeps.
  * A copy engine: a channel of dmaengine that copies memory while the worker
  * sleeps.
  *
@@ -15,7 +14,6 @@
  *
  * Locks, outermost first: users, sending. Copies only try the first, so they
  * do not wait for memory that the work below allocates.
- * them waits for memory that the work below allocates.
  */
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>

@@ -53,8 +53,8 @@ pub(crate) fn leave(cgroup: &Cgroup, held: Vec<OwnedFd>) -> io::Result<Keeper> {
     }
 }
 
-/// Waits until its parent has ended. Returns success if the keeper runs: then it sends nothing and
-/// has the other end. Otherwise it returns the errno of the failure.
+/// Whether the keeper runs; called once its parent has ended. A running keeper sends nothing and has
+/// the other end. Otherwise the error is the reason why it could not be made.
 fn has_begun(mut keeper: &UnixStream) -> io::Result<()> {
     let mut reason = [0; 4];
     keeper.set_nonblocking(true)?;

@@ -242,7 +242,7 @@ mod tests {
         fs::write(&directory, "").expect("a file");
         for mode in [0o755, 0o4755, 0o2755] {
             fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).expect("ours");
-            // The set-user-ID bit of the caller's own file gives no privileges.
+            // On a file of the caller's own these bits give no further privileges.
             assert_eq!(is_privileged(&directory), Some(false));
         }
         fs::remove_file(&directory).expect("it is ours");
