@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `LIBSDP_CONFIG_FILE` | the file of rules instead of `/etc/libsdp.conf` |
 //! | `SIMPLE_LIBSDP`, `ALWAYS_USE_SDP` | set: all sockets are SDP, no file is read |
-//!  `SDP_DEBUG` | not empty: report on stderr the transport of each socket |
-//!  `LIBSDP_CONFIG_REPORTED` | set by this library: the file whose error has been reported |
+//! | `SDP_DEBUG` | not empty: report on stderr the transport of each socket |
+//! | `LIBSDP_CONFIG_REPORTED` | set by this library: the file whose error has been reported |
 //!
 //! A set-user-ID program ignores all of them, because its user is not trusted.
 
