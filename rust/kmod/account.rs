@@ -6,7 +6,7 @@
 
 use crate::{
     ffi,
-    sock::Sock, //
+    object::Sock, //
 };
 use kernel::{
     error::to_result,

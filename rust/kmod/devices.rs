@@ -13,7 +13,7 @@
 use crate::{
     cm,
     ffi,
-    sock::SockRef,
+    object::SockRef,
     verbs::device::Device, //
 };
 use core::{

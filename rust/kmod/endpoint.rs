@@ -36,18 +36,17 @@ use crate::{
         Sent, //
     },
     net::ports::PortLease,
-    parting::Parting,
-    patience::Patience,
-    sock::{
-        options::Options,
-        queue::{
-            RecvQueue,
-            Segment,
-            SendQueue, //
-        },
-        wait::Wake,
+    object::{
         Sock,
         SockRef, //
+    },
+    options::Options,
+    parting::Parting,
+    patience::Patience,
+    queue::{
+        RecvQueue,
+        Segment,
+        SendQueue, //
     },
     trace::{
         self,
@@ -56,6 +55,7 @@ use crate::{
         Path, //
     },
     verbs::qp::Done,
+    wake::Wake,
     zcopy::Turns, //
 };
 use kernel::{
@@ -157,7 +157,7 @@ pub(crate) struct Inner {
     pub(crate) bound_port: bool,
     pub(crate) last_bind_err: i32,
     /// The socket that `inet_create` made for IPPROTO_SDP.
-    pub(crate) shell: Option<crate::sock::protocol::Shell>,
+    pub(crate) shell: Option<crate::shell::Shell>,
     pub(crate) options: Options,
     pub(crate) listener: Option<Listener>,
     /// The listener that an unaccepted connection came from.

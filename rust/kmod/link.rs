@@ -28,14 +28,14 @@ use crate::{
     ffi,
     fifo::Fifo,
     net,
-    parting::Parting,
-    sock::{
-        queue::{
-            Frag,
-            SendQueue, //
-        },
+    object::{
         Sock,
         SockRef, //
+    },
+    parting::Parting,
+    queue::{
+        Frag,
+        SendQueue, //
     },
     verbs::{
         buffer::{
@@ -61,7 +61,7 @@ use crate::{
             ReadDepths,
             Reply, //
         },
-        region::Region,
+        region::Region, //
     },
     zcopy::{
         sink::{

@@ -18,7 +18,7 @@ use crate::{
         CmId,
         Origin, //
     },
-    sock::Sock,
+    object::Sock,
     verbs::device::{
         Device,
         Lease, //

@@ -24,11 +24,18 @@ mod fifo;
 mod keepalive;
 mod link;
 mod net;
+mod object;
+mod options;
 mod parting;
 mod patience;
+mod proto;
+mod queue;
+mod remembered;
+mod shell;
 mod sock;
 mod trace;
 mod verbs;
+mod wake;
 mod zcopy;
 
 use kernel::prelude::*;
@@ -55,7 +62,7 @@ struct Sdp {
     _kept: verbs::kept::List,
     _net: net::Registration,
     _queue: alarm::Workqueue,
-    _proto: sock::family::ProtoRegistration,
+    _proto: proto::Registration,
 }
 
 impl kernel::Module for Sdp {
@@ -68,7 +75,7 @@ impl kernel::Module for Sdp {
         }
         // SAFETY: Called once, before any socket.
         let kept = unsafe { verbs::kept::List::new() };
-        let proto = sock::family::ProtoRegistration::new()?;
+        let proto = proto::Registration::new()?;
         let queue = alarm::Workqueue::new()?;
         let net = net::Registration::new()?;
         let devices = devices::Registration::new()?;

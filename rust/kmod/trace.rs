@@ -16,7 +16,7 @@ use crate::{
         types::Ip, //
     },
     ffi,
-    sock::Sock, //
+    object::Sock, //
 };
 use kernel::prelude::*;
 

@@ -22,14 +22,14 @@ use crate::{
         conn::Connection,
         wire::hello::HELLO_LEN, //
     },
+    errno::is_worth_tcp,
     ffi,
     link::{
         CmId,
         Link,
         Origin, //
     },
-    sock::{
-        companion::is_worth_tcp,
+    object::{
         Sock,
         SockRef, //
     },

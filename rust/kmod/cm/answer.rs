@@ -43,7 +43,7 @@ use crate::{
         Link,
         Origin, //
     },
-    sock::{
+    object::{
         Sock,
         SockRef, //
     },

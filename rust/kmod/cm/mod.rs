@@ -44,7 +44,7 @@ use crate::{
         WRITE_DEPTH, //
     },
     net::Knobs,
-    sock::{
+    object::{
         Sock,
         SockRef, //
     },

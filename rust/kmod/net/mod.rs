@@ -20,7 +20,7 @@ use crate::{
             Traffic, //
         },
     },
-    sock::{
+    object::{
         Sock,
         SockRef, //
     },

@@ -13,7 +13,7 @@ use crate::{
     engine::types::Ip,
     ffi,
     net::NetState,
-    sock::{
+    object::{
         Sock,
         SockRef, //
     },

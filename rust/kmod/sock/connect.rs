@@ -16,11 +16,11 @@ use crate::{
     engine::types::Ip,
     ffi,
     net::ports::PortLease,
-    sock::{
-        companion::MOVED,
+    object::{
         CallGuard,
         Sock, //
     },
+    sock::companion::MOVED, //
 };
 use kernel::prelude::*;
 

@@ -7,10 +7,8 @@ use crate::{
     endpoint::Inner,
     engine::conn::Connection,
     ffi,
-    sock::{
-        queue::Urgent,
-        Sock, //
-    },
+    object::Sock,
+    queue::Urgent, //
 };
 use kernel::prelude::*;
 

@@ -9,7 +9,7 @@
 
 use crate::{
     ffi,
-    sock::SockRef,
+    object::SockRef,
     verbs::{
         domain::{
             Domains,
@@ -17,7 +17,7 @@ use crate::{
             User, //
         },
         mr::Pool, //
-    }, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{

@@ -12,7 +12,7 @@ use crate::{
         Need, //
     },
     fifo::Fifo,
-    sock::Sock,
+    object::Sock,
     verbs::{
         buffer::{
             Page,
