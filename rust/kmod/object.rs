@@ -22,12 +22,15 @@ use crate::{
         NetState, //
     },
     proto,
+    sk::{
+        Sk,
+        SkRef, //
+    },
     verbs::domain::User,
     wake, //
 };
 use core::ptr::NonNull;
 use kernel::{
-    error::to_result,
     new_mutex,
     prelude::*,
     sync::{
@@ -36,20 +39,18 @@ use kernel::{
             AlwaysRefCounted, //
         },
         Mutex, //
-    },
-    types::Opaque, //
+    }, //
 };
 
 /// One socket.
 ///
 /// # Invariants
 ///
-/// `start` was made by `sk_alloc` with this type's size, and `body` is
+/// `sk` was made by `sk_alloc` with this type's size, and `body` is
 /// initialised from `create` until `destruct_cb`.
 #[repr(C)]
 pub(crate) struct Sock {
-    /// `struct sock` and the rest of an Internet socket.
-    start: Opaque<ffi::sdp_inet>,
+    sk: Sk,
     body: Body,
 }
 
@@ -67,30 +68,29 @@ pub(crate) struct Body {
     traffic: Traffic,
 }
 
-// SAFETY: `start` is only used through C calls. Of its words, those that are changed by
-// more than a whole store are changed with a lock that all who do so hold: `lock_sock`
-// for what system calls change (`sk_flags`, `sk_frag`), or before anybody else knows the
-// socket; the endpoint's for `sk_shutdown`, C's own for wait queues and references.
-// `body` is `Send` and `Sync` by itself, which is asked below.
-unsafe impl Send for Sock {}
-// SAFETY: The reason is that of `Send`: it speaks of any number of threads at a time.
-unsafe impl Sync for Sock {}
-
 const _: () = {
     const fn is_for_all_threads<T: Send + Sync>() {}
-    is_for_all_threads::<Body>();
+    is_for_all_threads::<Sock>();
 };
 
-// SAFETY: `sock_hold` and `sock_put` count references to the allocation.
+// SAFETY: The references are those to the `sk` that a socket begins with, and count for
+// the whole allocation.
 unsafe impl AlwaysRefCounted for Sock {
     fn inc_ref(&self) {
-        // SAFETY: `&self` implies a reference.
-        unsafe { ffi::sdp_sock_hold(self.sk()) };
+        self.sk.inc_ref();
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
         // SAFETY: The caller gives up one reference.
-        unsafe { ffi::sdp_sock_put(obj.as_ref().sk()) };
+        unsafe { Sk::dec_ref(obj.cast()) };
+    }
+}
+
+impl core::ops::Deref for Sock {
+    type Target = Sk;
+
+    fn deref(&self) -> &Sk {
+        &self.sk
     }
 }
 
@@ -113,21 +113,6 @@ impl SockRef {
         Self(sock.into())
     }
 
-    /// A reference, unless the last one is already gone.
-    ///
-    /// # Safety
-    ///
-    /// The memory of `sock` has not been freed.
-    pub(crate) unsafe fn try_get(sock: *const Sock) -> Option<Self> {
-        let sock = NonNull::new(sock.cast_mut())?;
-        // SAFETY: The counter, in the `sk` that a socket begins with, is there, by the
-        // caller's promise. No Rust reference yet: the body may be on its way out.
-        unsafe { ffi::sdp_sock_hold_unless_zero(sock.as_ptr().cast()) }.then(|| {
-            // SAFETY: The reference was taken just above.
-            unsafe { Self::from_owned(sock) }
-        })
-    }
-
     /// Takes over a reference.
     ///
     /// # Safety
@@ -141,6 +126,14 @@ impl SockRef {
     /// The reference as a pointer, still owned by the caller.
     pub(crate) fn into_owned(self) -> NonNull<Sock> {
         ARef::into_raw(self.0)
+    }
+}
+
+impl From<SkRef> for SockRef {
+    fn from(sk: SkRef) -> Self {
+        // SAFETY: An `Sk` is the beginning of a `Sock`, by its invariant, and its reference
+        // goes over.
+        unsafe { Self::from_owned(sk.into_owned().cast()) }
     }
 }
 
@@ -206,10 +199,6 @@ impl Sock {
         // SAFETY: `create` made it, and it is referenced for `'a`, by the caller's promise;
         // a `Sock` begins with its `sk`.
         unsafe { &*sk.cast() }
-    }
-
-    pub(crate) fn sk(&self) -> *mut ffi::sock {
-        self.start.get().cast()
     }
 
     /// The namespace, alive as long as the socket.
@@ -281,64 +270,6 @@ impl Sock {
             ffi::sdp_lock_sock(self.sk());
             CallGuard::assume(self.sk())
         }
-    }
-
-    pub(crate) fn err(&self) -> i32 {
-        // SAFETY: A single word of a valid socket is read.
-        unsafe { ffi::sdp_get_err(self.sk()) }
-    }
-
-    pub(crate) fn set_err(&self, errno: Error) {
-        // SAFETY: A single word of a valid socket is written.
-        unsafe { ffi::sdp_set_err(self.sk(), -errno.to_errno()) }
-    }
-
-    /// Takes the pending error: `Err` with it, or `Ok`.
-    pub(crate) fn take_err(&self) -> Result {
-        // SAFETY: A single word of a valid socket is exchanged.
-        to_result(unsafe { ffi::sdp_sock_error(self.sk()) })
-    }
-
-    pub(crate) fn shutdown_bits(&self) -> u32 {
-        // SAFETY: A single word of a valid socket is read.
-        unsafe { ffi::sdp_get_shutdown(self.sk()) as u32 }
-    }
-
-    pub(crate) fn add_shutdown(&self, bits: u32) {
-        // SAFETY: A single word of a valid socket is changed, with the endpoint's lock, which
-        // all callers hold.
-        unsafe { ffi::sdp_set_shutdown(self.sk(), bits as c_int) }
-    }
-
-    pub(crate) fn tcp_state(&self) -> u32 {
-        // SAFETY: A single word of a valid socket is read.
-        unsafe { ffi::sdp_get_state(self.sk()) as u32 }
-    }
-
-    pub(crate) fn set_tcp_state(&self, state: u32) {
-        // SAFETY: A single word of a valid socket is written.
-        unsafe { ffi::sdp_set_state(self.sk(), state as c_int) }
-    }
-
-    pub(crate) fn flag(&self, flag: u32) -> bool {
-        // SAFETY: A single word of a valid socket is read.
-        unsafe { ffi::sdp_sock_flag(self.sk(), flag) }
-    }
-
-    pub(crate) fn sndbuf(&self) -> u32 {
-        // SAFETY: A single word of a valid socket is read.
-        u32::try_from(unsafe { ffi::sdp_get_sndbuf(self.sk()) }).unwrap_or(0)
-    }
-
-    /// Whether the program has set SO_RCVBUF.
-    pub(crate) fn has_own_rcvbuf(&self) -> bool {
-        // SAFETY: A single word of a valid socket is read.
-        unsafe { ffi::sdp_has_own_rcvbuf(self.sk()) }
-    }
-
-    pub(crate) fn rcvbuf(&self) -> u32 {
-        // SAFETY: A single word of a valid socket is read.
-        u32::try_from(unsafe { ffi::sdp_get_rcvbuf(self.sk()) }).unwrap_or(0)
     }
 }
 
