@@ -16,6 +16,10 @@ use crate::{
         RX_INITIAL,
         RX_LEAST, //
     },
+    devices::{
+        Lease,
+        Leasing, //
+    },
     engine::{
         conn::{
             Connection,
@@ -44,10 +48,7 @@ use crate::{
             RxBuffer,
             SlotRing, //
         },
-        device::{
-            Device,
-            Lease, //
-        },
+        device::Device,
         domain::Domain,
         kept::{
             self,
@@ -383,12 +384,17 @@ impl Link {
     }
 
     /// The right to use `device` for a link of `sock`.
-    pub(crate) fn lease(device: &Arc<Device>, sock: &SockRef) -> Result<Lease> {
+    pub(crate) fn lease(device: &Arc<Leasing>, sock: &SockRef) -> Result<Lease> {
         let lease = device.lease(sock.clone(), net::user_share());
         if matches!(&lease, Err(e) if *e == ENOBUFS) {
             sock.net().stats.user_share_exceeded.inc();
         }
         lease
+    }
+
+    /// Whether the device of the link is being removed.
+    pub(crate) fn is_device_leaving(&self) -> bool {
+        self.lease.is_leaving()
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -929,12 +935,11 @@ impl Link {
         }
         // SAFETY: The queue pair is dropped after this.
         unsafe { self.qp.drain().run() };
-        let device = self.qp.device().clone();
         let Self {
             cm, lease, origin, ..
         } = KBox::into_inner(self);
         // The other parts are dropped by now.
-        Some(Parting::new(cm?, lease, origin, device))
+        Some(Parting::new(cm?, lease, origin))
     }
 }
 

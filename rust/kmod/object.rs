@@ -26,7 +26,10 @@ use crate::{
         Sk,
         SkRef, //
     },
-    verbs::domain::User,
+    verbs::{
+        domain::User,
+        lease::Holder, //
+    },
     wake, //
 };
 use core::ptr::NonNull;
@@ -126,6 +129,12 @@ impl SockRef {
     /// The reference as a pointer, still owned by the caller.
     pub(crate) fn into_owned(self) -> NonNull<Sock> {
         ARef::into_raw(self.0)
+    }
+}
+
+impl Holder for SockRef {
+    fn user(&self) -> User {
+        Sock::user(self)
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
             // SAFETY: The route is resolved, by the caller's promise, and outlives the call.
             unsafe { send_request(&link, id, inner.peer.port, &hello) }
         });
-        let sent = if link.qp().device().is_leaving() {
+        let sent = if link.is_device_leaving() {
             Err(ENODEV)
         } else {
             sent
