@@ -15,6 +15,7 @@ use crate::{
     },
     devices,
     endpoint::{
+        Engine,
         Inner,
         Phase, //
     },
@@ -101,7 +102,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
             sent
         };
         inner.link = Some(link);
-        inner.engine = Some(engine);
+        inner.engine = Some(Engine::new(engine));
         if sent.is_err() {
             inner.retire_link(sock);
             inner.engine = None;
@@ -187,7 +188,7 @@ impl Inner {
         }
         let reads = link.reads().meet(begins, answers);
         engine.limit_reads(link.reads_to_begin(reads.begun), reads.answered > 0);
-        self.options.tell(engine);
+        engine.apply(&self.options);
         let sent = link.cm.as_ref().map(|cm| {
             // SAFETY: The identifier is ours.
             to_result(unsafe { ffi::ib_send_cm_rtu(cm.as_ptr(), core::ptr::null(), 0) })

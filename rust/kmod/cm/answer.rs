@@ -30,6 +30,7 @@ use crate::{
         Leasing, //
     },
     endpoint::{
+        Engine,
         Listener,
         Phase, //
     },
@@ -246,7 +247,7 @@ impl Request {
                     inner.arrival = self.arrival;
                     sock.set_alarm(Alarm::Keepalive, EMBRYO_MS);
                     inner.link = Some(link);
-                    inner.engine = Some(engine);
+                    inner.engine = Some(Engine::new(engine));
                 }
                 Err(_) => failed = Some(link),
             }

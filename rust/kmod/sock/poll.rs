@@ -5,7 +5,6 @@
 use crate::{
     addr::Family,
     endpoint::Inner,
-    engine::conn::Connection,
     ffi,
     object::Sock,
     queue::Urgent, //
@@ -155,8 +154,9 @@ impl Inner {
 
     /// Whether the receive buffers are full until somebody reads.
     pub(super) fn is_full(&self) -> bool {
-        let shut = |engine: &Connection| engine.is_receive_shut();
-        self.engine.as_ref().is_some_and(shut)
+        self.engine
+            .as_ref()
+            .is_some_and(|engine| engine.is_receive_shut())
     }
 
     /// Bytes that SIOCINQ counts.
