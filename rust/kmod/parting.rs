@@ -13,12 +13,10 @@
 
 use crate::{
     alarm::Alarm,
+    cm::identifier::CmId,
     devices::Lease,
     endpoint::Inner,
-    link::{
-        CmId,
-        Origin, //
-    },
+    link::Origin,
     object::Sock, //
 };
 use kernel::{

@@ -7,6 +7,7 @@ use crate::{
     cm::{
         config,
         connection_cb,
+        identifier::CmId,
         random_psn,
         shape,
         ticket::Ticket,
@@ -26,7 +27,6 @@ use crate::{
     errno::is_worth_tcp,
     ffi,
     link::{
-        CmId,
         Link,
         Origin, //
     },

@@ -19,6 +19,7 @@ use crate::{
     cm::{
         config,
         connection_cb,
+        identifier::CmId,
         random_psn,
         shape,
         ticket::Ticket,
@@ -44,7 +45,6 @@ use crate::{
     },
     ffi,
     link::{
-        CmId,
         Link,
         Origin, //
     },
