@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The front door. Everything runs from a clean checkout: what is missing is
-# made first and kept in the cache (see qemu/cache.sh). `make help` lists it.
+# The entry point. Every target works in a clean checkout: prerequisites are
+# made first and kept in the cache (see qemu/cache.sh). `make help` lists the targets.
 #
 # Kbuild's rules for the module are in the file Kbuild.
 
@@ -10,17 +10,17 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
-# base or debug: which harness kernel.
+# The harness kernel: base or debug.
 K ?= debug
-# A kernel tree of one's own; without it, the harness kernel.
+# Another kernel tree; without it, the harness kernel.
 KDIR ?=
-# Picks from userspace-tests/suite.list, by name.
+# Entries of userspace-tests/suite.list, by name.
 T ?=
-# Further arguments of what is picked.
+# Further arguments of these entries.
 A ?=
-# rxe or rlo: another RDMA device than the lists say.
+# rxe or rlo: another RDMA device than that of the lists.
 D ?=
-# How many guests at a time, if not as many as qemu/suite thinks fit.
+# The number of concurrent guests; by default qemu/suite chooses it.
 J ?=
 
 export K
@@ -34,10 +34,10 @@ help:
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
 	@echo 'make test-apps T="a b"   programs and test suites that others wrote (userspace-tests/apps.list)'
 	@echo '               A="c d"   with T=NAME: only these programs or modules of it'
-	@echo '               D=rxe|rlo the RDMA device; J=n so many guests at a time'
-	@echo 'make test-install        from apt to a program over SDP and back, on a plain Debian'
-	@echo 'make check               formatting, lints and engine tests; for every few minutes'
-	@echo 'make sim SEEDS=n         random histories of two engines, a faulty link between them'
+	@echo '               D=rxe|rlo the RDMA device; J=n the number of concurrent guests'
+	@echo 'make test-install        a plain Debian 13: packages, a program over SDP, removal'
+	@echo 'make check               formatting, lints and engine tests: run it every few minutes'
+	@echo 'make sim SEEDS=n         random histories of two engines and a faulty link'
 	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'
 	@echo 'make mutants FILES=...   changes of the engine that no test notices (cargo-mutants on the host; all without FILES)'
 	@echo 'make explore             every interleaving of small scenes'
@@ -47,15 +47,15 @@ help:
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies and raw RDMA Read, with plots in DIR'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
-	@echo 'make install             tools, library, header and man pages, from PREFIX=/usr/local on (and DESTDIR)'
+	@echo 'make install             tools, library, header and man pages, below PREFIX=/usr/local (and DESTDIR)'
 	@echo 'make install-module      both modules, for KDIR or the running kernel'
-	@echo 'make uninstall           removes what these two have installed'
-	@echo 'make deb                 Debian packages of all that, in the cache'
-	@echo 'make programs            what runs in the guest, built for release'
+	@echo 'make uninstall           removes the files of both'
+	@echo 'make deb                 Debian packages, in the cache'
+	@echo 'make programs            the programs for guests, release build'
 	@echo 'make kernel              a harness kernel (K=base|debug)'
-	@echo 'make shell               a shell in a virtual machine'"'"'s builder root'
-	@echo 'make clean               forget what was built from this checkout'
-	@echo 'make distclean           forget kernels, roots and logs as well'
+	@echo 'make shell               a shell in the builder root'
+	@echo 'make clean               removes everything built from this checkout'
+	@echo 'make distclean           removes kernels, roots and logs as well'
 	@echo
 	@echo 'qemu/vm -h               how to run anything else in a virtual machine'
 
@@ -73,7 +73,7 @@ module: host
 	@qemu/module -k $(K)
 endif
 
-# Installation uses the tools of this machine, not those of the builder root.
+# The installation uses this machine's tools, not those of the builder root.
 PREFIX ?= /usr/local
 DESTDIR ?=
 RUNNING := /lib/modules/$(shell uname -r)/build
@@ -124,7 +124,7 @@ bench-zcopy: programs
 	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy 2>/dev/null) \
 		$(if $(OUT),-s '$(OUT)',) -T 5400 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,)
 
-# The root comes first, so that its making does not hold up the first results.
+# The root is made first, so that it does not delay the first results.
 .PHONY: test
 test: host
 	@qemu/root builder >/dev/null
@@ -142,7 +142,7 @@ test-apps: host
 soak: host
 	@qemu/suite vm -k $(K) --soak $(PICKED)
 
-# From a plain Debian, by its packages, to a program over SDP, and back; part of soak.
+# A plain Debian 13: packages, a program over SDP, removal; part of soak.
 .PHONY: test-install
 test-install: host
 	@qemu/tests/fresh-machine
@@ -171,7 +171,7 @@ FOR ?= 60
 fuzz:
 	@rust/fuzz/run $(FOR) $(FUZZ)
 
-# make mutants FILES="flow/credit.rs": which changes of the engine no test notices
+# make mutants FILES="flow/credit.rs": changes of the engine that no test notices
 FILES ?=
 
 .PHONY: mutants

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which of QEMU's accelerators works on this machine.
+"""The accelerator of QEMU that works on this machine.
 
-A /dev/kvm that exists, opens and answers may still never run a guest, so the
-question is put to a real boot with a short limit, once per machine.
+A guest may fail under KVM even if /dev/kvm exists, opens and answers. So the
+check boots a real guest with a short limit, once per machine.
 """
 
 import hashlib
@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-# Under TCG: nothing newer than what makes rxe's checksum fast. A model with
-# ERMS or FSRM has the kernel copy with `rep movsb`, which is emulated a byte at
-# a time and would falsify every measurement. rdrand saves an entropy device.
+# Under TCG: no model newer than needed for a fast checksum in rxe. On a model with ERMS or FSRM the
+# kernel copies with `rep movsb`, which TCG emulates a byte at a time; that would falsify every
+# measurement. rdrand replaces an entropy device.
 CPU = {
     "kvm": "host",
     "tcg": "qemu64,+pclmulqdq,+ssse3,+sse4.1,+sse4.2,+rdrand",
@@ -25,7 +25,7 @@ PROBE_SECONDS = 20
 
 
 def probe(vmlinux, qemu):
-    """True when a kernel gets as far as looking for its root under KVM."""
+    """True if a kernel boots under KVM up to the search for its root."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     with tempfile.TemporaryDirectory() as directory:
@@ -46,7 +46,7 @@ def probe(vmlinux, qemu):
 
 
 def choose(vmlinux, cache, qemu="qemu-system-x86_64"):
-    """"kvm" or "tcg": the environment's ACCEL, what was found earlier, or a probe."""
+    """"kvm" or "tcg": the environment's ACCEL, an earlier result, or a probe."""
     wanted = os.environ.get("ACCEL")
     if wanted:
         if wanted not in CPU:

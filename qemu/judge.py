@@ -4,9 +4,9 @@
 
   qemu/judge.py LOG [--leaks FILE] [--faults FILE]
 
-LOG is the serial console. FILE of --leaks is what kmemleak said, FILE of
---faults what the guest found wrong by itself, a line each. The exit status is
-1 when there is any report, 0 when there is none.
+LOG is the serial console. FILE of --leaks is kmemleak's report, FILE of
+--faults has the faults that the guest itself found, a line each. The exit status is
+1 if there is any report, 0 if there is none.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import bisect
 import re
 import sys
 
-# The kernel's own words. Anything that looks like a complaint counts: there is
-# no list of what is allowed, because a clean run prints none of it.
+# The kernel's own words. Every complaint counts: there is no list of allowed ones, because a clean
+# run prints none of them.
 REPORTS = re.compile("|".join((
     r"BUG:", r"kernel BUG at", r"\bOops\b", r"general protection fault", r"Unable to handle kernel",
     r"unable to handle (?:kernel|page fault)", r"invalid opcode", r"double fault", r"stack segment",
@@ -35,26 +35,25 @@ REPORTS = re.compile("|".join((
     r"Attempt to kill init", r"Objects remaining", r"virtual memory leak", r"Call Trace:",
 )))
 
-# What a program has done wrong, in the words that the kernel has for its own faults,
-# too (arch/x86/kernel/traps.c). A program that ends of it is its test's business.
+# Faults of a program, in words that the kernel also uses for its own faults
+# (arch/x86/kernel/traps.c). The program's test decides about them.
 OF_A_PROGRAM = re.compile(r"traps: .+\[\d+\] (?:trap .+|general protection fault) ip:")
 
-# Reports that the kernel makes on request, about a failure that a test asked
-# for: its stack dump, and the allocator's own, are not faults. A cgroup of a
-# test may be too small; that of the whole machine says so in other words.
+# Reports that a test causes on purpose are not faults: the stack dump of an injected failure, and
+# the allocator's report for a too small cgroup. The report for the whole machine has other words.
 REQUESTED = re.compile(r"FAULT_INJECTION: forcing a failure|invoked oom-killer: gfp_mask")
 EXPECTED_THEN = re.compile(r"Call Trace:|page allocation failure")
 
 HEAD = re.compile(r"[=-]{5,}|-+\[ cut here \]-+")
 STAMP = re.compile(r"\[ *(\d+\.\d{6})\](?:\[ *[TC]\d+\])? ?")
 
-# A report's first line is followed by its details within so many lines, and
-# two lines closer than this belong to one report.
+# The details of a report follow its first line within this many lines; lines closer than this
+# belong to one report.
 DETAIL_LINES = 45
 
 
 def kernel_lines(text):
-    """The log's lines without time stamps; programs' own output is left out."""
+    """The log's lines without time stamps; output of programs is left out."""
     for line in text.splitlines():
         stamp = STAMP.search(line)
         if stamp:
@@ -74,8 +73,8 @@ def reports(text):
             continue
         if i <= requested_until and EXPECTED_THEN.search(line):
             continue
-        # Above the line that tells its kind, a report has a line of signs and
-        # sometimes one of its own words.
+        # Above the line with its kind, a report has a line of signs and sometimes one line with
+        # more words.
         start = next((j for j in range(i - 1, max(covered, i - 4), -1) if HEAD.fullmatch(lines[j][1])), i)
         end = report_end(lines, i)
         found.append([line for _, line in lines[start:end]])
@@ -89,19 +88,19 @@ def report_end(lines, start):
         line = lines[i][1]
         if "end trace" in line or re.fullmatch(r"={5,}", line) and i > start + 2:
             return i + 1
-        # What comes a second later is about something else.
+        # A line a second later belongs to another report.
         if lines[i][0] - lines[start][0] > 1.0 and not line.startswith(" "):
             return i
     return limit
 
 
-# The kernel forgets eight bytes of its own first root when it moves to the
-# real one. What it lost before there was any program is none of our business.
+# The kernel loses eight bytes of its own first root when it switches to the real one. Leaks from
+# before the first program do not count.
 BEFORE_PROGRAMS = re.compile(r"\bstart_kernel\+")
 
 
 def leak_reports(text, symbols=""):
-    """kmemleak's list, an entry per place of allocation; bare addresses get their names back from kallsyms lines."""
+    """kmemleak's list, one entry per place of allocation; bare addresses are named with kallsyms lines."""
     table = sorted((int(address, 16), f"{name} {module}") for address, _, name, module in
                    (line.split() for line in symbols.splitlines() if line.count("\t") == 1))
     starts = [address for address, _ in table]
@@ -123,7 +122,7 @@ def leak_reports(text, symbols=""):
 
 
 def judge(log, leaks="", faults="", symbols=""):
-    """Everything wrong, in the order log, leaks, the guest's own findings."""
+    """All reports, in this order: log, leaks, the guest's own findings."""
     return reports(log) + leak_reports(leaks, symbols) + ([faults.splitlines()] if faults.strip() else [])
 
 

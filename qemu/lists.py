@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lists of what runs in guests: suite.list, soak.list and apps.list of userspace-tests.
+"""The lists of tests in guests: suite.list, soak.list and apps.list of userspace-tests.
 
-A line is NAME TOPOLOGY DEVICE NEEDS COMMAND. TOPOLOGY is netns or two, DEVICE is rxe, rlo, or
-rlo_ib, which is rlo with ports of InfiniBand.
-NEEDS are further Debian packages for the guest; as @NAME, a set of them in packages.list; as
-module:DIR, modules beside sdp.ko that are built from a directory of userspace-tests; as built:FILE,
-what a script there builds from a source package; as append:WORD, a word of the kernel's command
-line; kernel:stock for the distribution's own kernel; separated by commas, or a dash. COMMAND runs
-in a shell in the guest, in userspace-tests/ of the checkout, and prints KTAP. Each takes --list and
-patterns of names behind it, by which tests are picked: `make test-vm T=NAME A='PATTERN...'`.
+A line is NAME TOPOLOGY DEVICE NEEDS COMMAND.
 
-A line `+ NAME DEVICE COMMAND` runs in the same guest as the line before it: one boot, one unloading
-and one scan for leaks serve both.
+TOPOLOGY   netns or two
+DEVICE     rxe, rlo, or rlo_ib, which is rlo with InfiniBand ports
+NEEDS      separated by commas, or a dash:
+           PACKAGE      a Debian package for the guest
+           @NAME        a set of packages in packages.list
+           module:DIR   modules that are built from a directory of userspace-tests
+           built:FILE   programs that a script there builds from a source package
+           append:WORD  a word of the kernel's command line
+           kernel:stock the distribution's own kernel
+COMMAND    runs in a shell in the guest, in userspace-tests/ of the checkout, and prints KTAP
+
+Each COMMAND accepts --list, and patterns of test names: `make test-vm T=NAME A='PATTERN...'`.
+A line `+ NAME DEVICE COMMAND` runs in the same guest as the line before it. Both share one boot, one
+unloading and one scan for leaks.
 """
 
 import os
@@ -22,7 +27,7 @@ DEVICES = ("rxe", "rlo", "rlo_ib")
 
 
 class Wrong(Exception):
-    """A list that cannot be read, or that lacks what is asked for."""
+    """A list that cannot be read, or that lacks a requested entry."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Entry:
     device: str
     needs: tuple
     command: str
-    # The name of the entry whose guest this is.
+    # The name of the first entry in its guest.
     guest: str
 
 
@@ -45,7 +50,7 @@ def parse_sets(lines):
 
 
 def parse(lines, where, sets=None):
-    """The entries of a list, whose name is for messages."""
+    """The entries of a list; `name` is for messages."""
     entries = []
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
@@ -77,7 +82,7 @@ def parse(lines, where, sets=None):
 
 
 def read(directory, *names):
-    """The entries of these lists in a directory, as one."""
+    """The entries of these lists in a directory."""
     found = []
     with open(os.path.join(directory, "packages.list")) as file:
         sets = parse_sets(file)
@@ -89,7 +94,7 @@ def read(directory, *names):
 
 
 def picked(entries, wanted):
-    """Those that are wanted; all, if none is named."""
+    """The wanted entries; all, if none is named."""
     unknown = set(wanted) - {entry.name for entry in entries}
     if unknown:
         raise Wrong(f"not in the lists: {', '.join(sorted(unknown))}")
@@ -97,7 +102,7 @@ def picked(entries, wanted):
 
 
 def guests(entries):
-    """The entries of each guest, in the order of the list."""
+    """The entries by guest, in the order of the list."""
     found = {}
     for entry in entries:
         found.setdefault(entry.guest, []).append(entry)
@@ -105,6 +110,6 @@ def guests(entries):
 
 
 def device(entries):
-    """The device of a guest that runs these, as qemu/vm is told."""
+    """The device of a guest for these entries, as an argument of qemu/vm."""
     kinds = [entry.device for entry in entries]
     return "both" if "rxe" in kinds and set(kinds) != {"rxe"} else kinds[0]

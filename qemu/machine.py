@@ -9,30 +9,29 @@ import threading
 
 import accelerator
 
-# Taken from the host only as the guest touches it; but a leak scan looks at
-# every page there is, used or not, so more is not better.
+# The host allocates memory when the guest uses it. But a leak scan reads every page, so more memory
+# is not better.
 MEMORY = {"base": "2048", "debug": "2048", "stock": "2048"}
 
-# The distribution's kernel finds virtio devices by ACPI alone.
+# The distribution's kernel finds virtio devices only by ACPI.
 MACHINE = {False: "microvm,acpi=off,rtc=on", True: "microvm,acpi=on,rtc=on"}
 
 FIRST_STAGE = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose ro "
                "init=/first-stage")
 KERNEL = ("console=ttyS0 earlyprintk=ttyS0 loglevel=7 printk.devkmsg=on "
-          # No ACPI or HPET to check the TSC against, and no need: it is the host's.
+          # There is no ACPI or HPET to check the TSC, and no need: it is the host's.
           "tsc=reliable reboot=t panic=-1 oops=panic net.ifnames=0 random.trust_cpu=on dummy.numdummies=0 "
-          # Of memory disks, where the kernel has them, in KiB: taken as it is written to.
+          # The size of memory disks, in KiB, if the kernel has them; allocated when written.
           "ramdisk_size=65536")
 
-# With checks on, the allocator does without its per-processor arrays of free
-# objects. Their stale entries are pointers to what was allocated last, and
-# would hide up to 60 leaked objects of a size from kmemleak.
-# The unit tests in a module run when it is loaded.
+# With checks enabled, the allocator does not use its per-processor arrays of free objects. Stale
+# entries there point to freed objects, and would hide up to 60 leaked objects of a size from
+# kmemleak. The unit tests in a module run when it is loaded.
 DEBUG_KERNEL = "kmemleak=on slab_debug=F kunit.enable=1 kunit.autorun=1"
 
 
 class Machine:
-    """A guest of the harness, named a or b, with its directory of exchange."""
+    """A guest of the harness, named a or b, with a directory shared with it."""
 
     def __init__(self, name, directory, settings):
         self.name = name
@@ -57,7 +56,7 @@ class Machine:
             return ""
 
     def prepare(self, module, rlo, command, environment):
-        """Puts what the guest's init reads into the exchange directory."""
+        """Writes the files that the guest's init reads."""
         s = self.settings
         values = {
             "HOST": self.name, "TOPOLOGY": s.topology, "DEVICE": s.first_device,
@@ -101,7 +100,7 @@ class Machine:
                 ("target", s.target, ",readonly=on"), ("run", self.path("run"), ""), ("share", s.share, ""),
                 ("modules", s.modules, ",readonly=on")):
             if path:
-                # A comma separates options; doubled, it is itself.
+                # A comma separates options; a doubled comma is a literal one.
                 args += ["-fsdev", f"local,id={tag},path={path.replace(',', ',,')},security_model=none{access},multidevs=remap",
                          "-device", f"virtio-9p-device,fsdev={tag},mount_tag={tag}"]
         if s.topology == "two":
@@ -113,7 +112,7 @@ class Machine:
         return " ".join(filter(None, (KERNEL, DEBUG_KERNEL if s.kernel == "debug" else "", FIRST_STAGE, s.append)))
 
     def network(self, kind, number):
-        """One end of a datagram pair: order of start and a dead peer do not matter."""
+        """One end of a datagram pair, so the order of starts and a dead peer do not matter."""
         me, peer = ("1", "2") if self.name == "a" else ("2", "1")
         other = "b" if self.name == "a" else "a"
         return ["-netdev", f"dgram,id={kind},local.type=unix,local.path={self.directory}/{kind}-{self.name},"
@@ -121,7 +120,7 @@ class Machine:
                 "-device", f"virtio-net-device,netdev={kind},mac=52:54:00:00:0{number}:0{me}"]
 
     def start(self, prefix, out, err):
-        """Starts QEMU; what the command prints goes to the files OUT and ERR."""
+        """Starts QEMU; the command's output goes to the files OUT and ERR."""
         for port, sink in (("out", out), ("err", err)):
             os.mkfifo(self.path(port))
             pump = threading.Thread(target=self.pump, args=(self.path(port), sink), daemon=True)
@@ -139,7 +138,7 @@ class Machine:
                     while data:
                         data = data[os.write(sink, data):]
                 except OSError:
-                    # Nobody reads any more; the guest must not be held up by it.
+                    # The reader is gone, but the guest must not block.
                     sink = os.open(os.devnull, os.O_WRONLY)
 
     def running(self):
@@ -151,6 +150,6 @@ class Machine:
         self.process.wait()
 
     def drain(self):
-        """After QEMU's end: everything it wrote has been passed on."""
+        """After QEMU's end: waits until all its output has been copied."""
         for pump in self.pumps:
             pump.join(timeout=10)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What has passed before, so that it need not be repeated while nothing of it has changed."""
+"""Remembers passed tests, so that they are not repeated while their inputs are unchanged."""
 
 import hashlib
 import os
@@ -7,7 +7,7 @@ import time
 
 
 def key(directories, *more):
-    """A name for all files below these directories, and for other text."""
+    """A hash of all files below these directories, and of other text."""
     total = hashlib.sha256()
     for directory in directories:
         for path, names, files in sorted(os.walk(directory)):
@@ -23,25 +23,25 @@ def key(directories, *more):
 
 
 class Passed:
-    """Whether something has passed, by its name and its key."""
+    """The record of a passed test, by its name and its key."""
 
     def __init__(self, cache, name, value):
         self.path = os.path.join(cache, "passed", f"{name}-{value}")
 
     def when(self):
-        """The day and time, or None."""
+        """The date and time of the pass, or None."""
         try:
             return time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(self.path).st_mtime))
         except OSError:
             return None
 
     def tests(self):
-        """How many they were."""
+        """The number of passed tests."""
         with open(self.path) as file:
             return int(file.read())
 
     def remember(self, tests):
-        """So many have passed just now."""
+        """Records that so many tests have passed now."""
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         with open(self.path, "w") as file:
             file.write(f"{tests}\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Test programs as they run: their log, their results, what is shown of them."""
+"""Running test programs: their logs, their results, and their shown output."""
 
 import os
 import re
@@ -9,12 +9,12 @@ import time
 from results import Ktap, Results
 
 SHOWN_AFTER_FAILURE = 40
-# What qemu/guest/entries says.
+# The markers of qemu/guest/entries.
 MARK = re.compile(r"\[entry\] (?P<what>begin|end) (?P<name>\S+)(?: (?P<status>\d+))?$")
 
 
 class Account:
-    """One test program, from its first line to its results."""
+    """One test program, from its first line of output to its results."""
 
     def __init__(self, name, reader, logs, stage):
         self.name = name
@@ -23,12 +23,12 @@ class Account:
         self.file = open(self.log, "w", buffering=1)
         self.piece = stage.piece()
         self.start = time.monotonic()
-        # KTAP explains a test before its result.
+        # KTAP diagnostics come before the test's result.
         self.said = []
         self.piece.say(f"=== {name} (log: {self.log})")
 
     def hear(self, line):
-        """Takes a line that the program has printed."""
+        """Handles a line of the program's output."""
         self.file.write(line + "\n")
         result = self.reader.feed(line)
         if result:
@@ -42,7 +42,7 @@ class Account:
             self.piece.say(f"  {line}")
 
     def end(self, status):
-        """Its results, when its exit status is known."""
+        """Its results, once its exit status is known."""
         self.file.close()
         results = self.reader.finish(status)
         if results.failures:
@@ -58,7 +58,7 @@ def tail(log):
 
 
 def lines_of(command, directory, environment=()):
-    """Runs a command; yields its lines, progress included, and at last its exit status."""
+    """Runs a command; yields its lines of output, progress included, and finally its exit status."""
     child = subprocess.Popen(command, cwd=directory, text=True, errors="replace", stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              env=dict(os.environ, **dict(environment)))
@@ -68,7 +68,7 @@ def lines_of(command, directory, environment=()):
 
 
 class Guest:
-    """A guest and the entries that run in it, as qemu/guest/entries tells of them."""
+    """A guest and its entries, from the markers of qemu/guest/entries."""
 
     def __init__(self, entries, logs, stage):
         self.waiting = [entry.name for entry in entries]
@@ -82,7 +82,7 @@ class Guest:
         self.log = os.path.join(logs, f"{self.waiting[0]}.guest")
 
     def run(self, lines):
-        """Takes all lines of qemu/vm and its status; whether there was a guest at all."""
+        """Handles all lines of qemu/vm and its status; returns whether a guest ran at all."""
         status = None
         begun = False
         with open(self.log, "a", buffering=1) as file:
@@ -108,13 +108,13 @@ class Guest:
         return begun
 
     def end(self, status):
-        """An entry is over."""
+        """Ends an entry."""
         self.testing += time.monotonic() - self.account.start
         self.results.add(self.account.end(status))
         self.account = None
 
     def judge(self, status, cut_off):
-        """What is wrong beside the entries: reports of the kernel, leaks, a module that stays."""
+        """Faults outside the entries: kernel reports, leaks, a module that cannot be unloaded."""
         took = time.monotonic() - self.start
         piece = self.stage.piece()
         if status:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counting what test programs report: KTAP, cargo and Python's unittest.
+"""Counts results of test programs: KTAP, cargo and Python's unittest.
 
-A program that stops in the middle, or that fails without saying which test
-did, counts as a failure of its own: silence is never success.
+A program that ends early, or that fails without naming a failed test,
+counts as one more failure: silence is never success.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Results:
-    """How many tests passed, failed and were skipped, and which failed."""
+    """The numbers of passed, failed and skipped tests, and the names of failed ones."""
 
     passed: int = 0
     skipped: int = 0
@@ -36,7 +36,7 @@ PLAN = re.compile(r"1\.\.(\d+)\b(?:\s*#\s*(?P<directive>SKIP)\b.*)?", re.IGNOREC
 
 
 class Level:
-    """One plan and the results that belong to it."""
+    """One plan and its results."""
 
     def __init__(self, indent):
         self.indent = indent
@@ -49,8 +49,8 @@ class Level:
 
 
 class Ktap:
-    """Reads KTAP line by line. Only leaves count: a test that has subtests is
-    their sum, and is a failure of its own only if it failed without them."""
+    """Parses KTAP line by line. Only leaves count: the result of a test with subtests is
+    their sum. It counts as a failure of its own only if no subtest failed."""
 
     def __init__(self, name):
         self.name = name
@@ -60,7 +60,7 @@ class Ktap:
         self.bailed = False
 
     def feed(self, line):
-        """Takes a line; returns the kind of result it was ("ok", "not ok", "skip") with its name, or None."""
+        """Handles a line; returns the kind of its result ("ok", "not ok", "skip") and the name, or None."""
         text = line.strip()
         indent = len(line) - len(line.lstrip(" \t"))
         if text.startswith("Bail out!"):
@@ -85,7 +85,7 @@ class Ktap:
         return self.count(level, result)
 
     def settle(self, indent):
-        """What was indented further is over."""
+        """Ends all levels with a larger indentation."""
         while self.levels and self.levels[-1].indent > indent:
             child = self.levels.pop()
             self.check(child)
@@ -122,7 +122,7 @@ class Ktap:
         return "ok", name
 
     def finish(self, status):
-        """The program ended with this exit status."""
+        """Handles the program's exit status."""
         self.settle(-1)
         if self.finished_child is None and not self.bailed:
             self.results.failures.append(f"{self.name}: no results")
@@ -136,7 +136,7 @@ CARGO_SUM = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ig
 
 
 class Cargo:
-    """Reads what `cargo test` prints."""
+    """Parses the output of `cargo test`."""
 
     def __init__(self, name):
         self.name = name
@@ -159,7 +159,7 @@ class Cargo:
         passed, failed, ignored = self.sums
         self.results.passed = passed
         self.results.skipped = ignored
-        # A test may print in between its name and its result: trust the sums.
+        # Output of a test may separate its name from its result, so the sums decide.
         for _ in range(failed - self.results.failed):
             self.results.failures.append(f"{self.name}: a test")
         if status and not self.results.failures:
@@ -174,7 +174,7 @@ UNITTEST_SUM = re.compile(r"Ran (\d+) tests? in")
 
 
 class Unittest:
-    """Reads what `python3 -m unittest -v` prints."""
+    """Parses the output of `python3 -m unittest -v`."""
 
     def __init__(self, name):
         self.name = name

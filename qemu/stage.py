@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Output of what runs side by side, each in one piece.
+"""Output of concurrent programs, each in one piece.
 
-What began first is shown as it comes. The others are kept until it has ended:
-then the next one's turn has come, with all it has said so far.
+The output of the first program is shown at once. That of the others is kept until
+it has ended; then the next one is shown, with its output so far.
 """
 
 import sys
@@ -10,7 +10,7 @@ import threading
 
 
 class Piece:
-    """What one program has to show."""
+    """The output of one program."""
 
     def __init__(self, stage):
         self.stage = stage
@@ -24,14 +24,14 @@ class Piece:
             self.stage.show()
 
     def close(self):
-        """There is nothing more to come."""
+        """Ends the output."""
         with self.stage.lock:
             self.closed = True
             self.stage.show()
 
 
 class Stage:
-    """Where it is shown."""
+    """The terminal, shared by all pieces."""
 
     def __init__(self, out=None):
         self.out = out or sys.stdout
@@ -39,13 +39,13 @@ class Stage:
         self.pieces = []
 
     def piece(self):
-        """A new one, behind those that are open."""
+        """A new piece, after those that are open."""
         with self.lock:
             self.pieces.append(Piece(self))
             return self.pieces[-1]
 
     def show(self):
-        """Whatever may be shown now."""
+        """Shows all output whose turn has come."""
         while self.pieces:
             first = self.pieces[0]
             for line in first.kept:
@@ -56,7 +56,7 @@ class Stage:
             self.pieces.pop(0)
 
     def end(self):
-        """All of it, because of an interruption."""
+        """Shows all output, because of an interruption."""
         with self.lock:
             for piece in self.pieces:
                 piece.closed = True

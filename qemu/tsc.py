@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The frequency of this processor's time stamp counter.
 
-Under TCG a guest's TSC is the host's. The guest would measure it against an
-emulated interval timer, and gives up on it when the host is busy just then:
-every clock in it would fall back to 4 ms ticks. The host can do better.
+Under TCG a guest's TSC is the host's. The guest would calibrate it with an
+emulated interval timer. On a busy host that fails, and every clock in the guest
+would fall back to 4 ms ticks. So the host measures the frequency.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ SECONDS = 0.1
 
 
 def sample(rdtsc):
-    """A counter value and the time it was read at, from the tightest of several tries."""
+    """A counter value and its time of reading, from the most precise of several tries."""
     best = None
     for _ in range(50):
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
@@ -30,7 +30,7 @@ def sample(rdtsc):
 
 
 def frequency_khz():
-    """In kHz, or None where it cannot be read."""
+    """In kHz, or None if it cannot be read."""
     if platform.machine() not in ("x86_64", "amd64"):
         return None
     try:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Bindings of bindgen in, assertions in C out: bindgen says with its layout tests how
-# large it takes each struct for, and where each field lies. The C compiler, which has
-# flags that libclang has not, checks what it says; rustc checks the tests themselves.
+# Converts bindgen's bindings to assertions in C. bindgen's layout tests contain the size of
+# each struct and the offset of each field. The C compiler has flags that libclang lacks, so it
+# checks these numbers; rustc checks the tests themselves.
 #
-# What has no tag in C ends in `_t`. A field whose name Rust reserves has a `_` behind.
+# Types without a tag in C end in `_t`. A field whose name Rust reserves ends in `_`.
 
 BEGIN { RS = ";" }
 

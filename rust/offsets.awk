@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the C compiler says of structs (ffi/offsets.c, as assembler) in, assertions in
-# Rust out: rustc checks what `kernel::bindings` says of the same structs.
+# Converts the C compiler's layout of structs (ffi/offsets.c, as assembler) to assertions in
+# Rust. With them rustc checks the same structs of `kernel::bindings`.
 #
-# A field whose name Rust reserves has a `_` behind.
+# A field whose name Rust reserves ends in `_`.
 
 match($0, /->(size|offset) [^"]*"/) {
 	words = split(substr($0, RSTART + 2, RLENGTH - 3), word, " ")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Faults to order. The judge of the kernel log is only worth something if each
- * kind of fault it is there for has been seen to make it fail: loading this
- * module with fault=KIND commits exactly that one.
+ * Deliberate faults. The judge of the kernel log can only be trusted if each
+ * kind of fault has been seen to make it fail. Loading this module with
+ * fault=KIND commits exactly that fault.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -43,8 +43,8 @@ static int commit_oops(void)
 }
 
 /*
- * Nothing keeps the addresses. The last one may survive on a stack that is not
- * in use any more, where kmemleak still looks: lose a few.
+ * The addresses are not stored. The last one may remain on an unused stack,
+ * which kmemleak still scans, so several objects are leaked.
  */
 static int commit_leak(void)
 {
@@ -118,7 +118,7 @@ static void expire(struct timer_list *timer)
 {
 }
 
-/* A timer that is still armed when its memory goes. */
+/* A timer that is still armed when its memory is freed. */
 static int commit_live_timer(void)
 {
 	struct timer_list *timer = kzalloc(sizeof(*timer), GFP_KERNEL);
@@ -154,7 +154,7 @@ static int commit_hung_task(void)
 	return 0;
 }
 
-/* The namespace of the process that loads the module can never go away again. */
+/* The network namespace of the loading process is never freed. */
 static int commit_namespace_reference(void)
 {
 	get_net(current->nsproxy->net_ns);
@@ -168,7 +168,7 @@ static int commit_device_reference(void)
 	return dev ? 0 : -ENODEV;
 }
 
-/* Cannot be unloaded while it holds itself. */
+/* It cannot be unloaded, because it holds a reference to itself. */
 static int commit_stuck_module(void)
 {
 	__module_get(THIS_MODULE);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge of the kernel log, on logs as kernels print them."""
+"""Tests of the judge of the kernel log, with real logs."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ CLEAN = """\
 [   12.000000] infiniband rxea: set active
 """
 
-# One line of each kind that must never pass, as the kernel words it.
+# One line of each kind that must be reported, in the kernel's words.
 KINDS = """\
 BUG: kernel NULL pointer dereference, address: 0000000000000008
 BUG: KASAN: slab-use-after-free in sdp_x+0x1/0x2 [sdp]

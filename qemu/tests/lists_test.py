@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lists of what runs in guests, and which share one."""
+"""Tests of the lists, and of the entries that share a guest."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The scripts of rust/packaging/: what they say of a machine that does not fit, and where they put what."""
+"""Tests of rust/packaging/: reports about unsuitable machines, and the places of installed files."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ OPTIONS = ("MODULES", "INET", "IPV6", "PROC_FS", "SYSCTL", "RUST", "INFINIBAND",
 
 
 class Scene(unittest.TestCase):
-    """A directory with a kernel tree, and programs that answer as told."""
+    """A directory with a kernel tree, and fake programs."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
@@ -54,7 +54,7 @@ class Scene(unittest.TestCase):
         self.write("tree/include/config/auto.conf", "\n".join(lines) + "\n")
 
     def run_script(self, *words, **environment):
-        """The exit status and what was said of a script of rust/packaging/."""
+        """The exit status and output of a script of rust/packaging/."""
         path = f"{self.bin}:/usr/sbin:/usr/bin:/sbin:/bin"
         done = subprocess.run([PACKAGING / words[0], *words[1:]], check=False, text=True, capture_output=True,
                               env={"PATH": path, "HOME": str(self.path), **environment})
@@ -130,7 +130,7 @@ class Metadata(Scene):
 
     def test_source_of_another_version(self):
         self.packages(linux_headers="7.3.4-1", linux_source="7.3.5-1")
-        # The archive of the source is looked for where packages put it.
+        # The archive of the source is searched in the directory of the packages.
         status, said = self.run_script("metadata", self.tree, self.path / "cache")
         self.assertEqual(status, 1)
         self.assertIn("7.3.4-1", said)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counting of test results: what is complete, what is not, and what is a lie."""
+"""Tests of counting: complete, incomplete and contradictory results."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is shown of programs that run side by side, what counts, and what need not be repeated."""
+"""Tests of concurrent output, of the results that count, and of tests that are not repeated."""
 
 import io
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What the scripts of this directory share. They run on the user's machine, with its
-# own tools, from the checkout or from /usr/src/sdp-VERSION. Sourced, never run.
+# Shared by the scripts of this directory. They run on the user's machine, with its own tools,
+# from the checkout or from /usr/src/sdp-VERSION. Sourced, never run.
 
 set -euo pipefail
 export LC_ALL=C.UTF-8
@@ -14,7 +14,7 @@ TOP=$(cd "$PACKAGING/../.." && pwd -P)
 # Where modprobe, depmod and dkms are.
 PATH=$PATH:/usr/sbin:/sbin
 
-# Progress goes to stderr: stdout belongs to what the caller asked for.
+# Progress goes to stderr, because callers read the result from stdout.
 say() { printf 'sdp: %s\n' "$*" >&2; }
 die() { printf 'sdp: error: %s\n' "$*" >&2; exit 1; }
 
@@ -25,16 +25,16 @@ problem() {
 	problems=$((problems + 1))
 }
 
-# The versions of the file kernels, one a line.
+# The versions in the file kernels, one a line.
 supported_versions() { sed -n 's/^\([0-9][0-9.]*\)$/\1/p' "$PACKAGING/kernels"; }
 
 # value TREE CONFIG_NAME: y, m, a text without its quotes, or nothing.
 value() { sed -n "s/^$2=\"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p" "$1/include/config/auto.conf"; }
 
-# release TREE: what `uname -r` says where the kernel of this tree runs.
+# release TREE: the output of `uname -r` on the kernel of this tree.
 release() { cat "$1/include/config/kernel.release" 2>/dev/null; }
 
-# version RELEASE: 7.3 of 7.3.4+deb13-amd64.
+# version RELEASE: for example 7.3 for 7.3.4+deb13-amd64.
 version() { sed -n 's/^\([0-9]\{1,\}\.[0-9]\{1,\}\).*/\1/p' <<<"$1"; }
 
 # has_metadata TREE: whether modules in Rust can be compiled against it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Large copies, by a DMA engine where the machine has one. ffi/copier.c deals with the engine.
+//! Large copies, by a DMA engine if the machine has one. ffi/copier.c drives the engine.
 //!
-//! Contexts: copying sleeps; asking works in any.
+//! Contexts: `copy` sleeps; `threshold` works in any.
 
 use crate::{
     ffi,
@@ -17,26 +17,26 @@ use kernel::{
     prelude::*, //
 };
 
-/// Runs of memory that are copied at the same time.
+/// Maximum number of memory runs that are copied concurrently.
 const RUNS: usize = ffi::RLO_RUNS as usize;
 
-/// Copies of fewer bytes are not for [`copy`].
+/// Copies of fewer bytes do not use [`copy`].
 pub(crate) fn threshold() -> usize {
-    // SAFETY: A number that may change at any time; any value will do.
+    // SAFETY: An aligned number that may change at any time; any value is valid.
     unsafe { core::ptr::addr_of!(ffi::rlo_engine_threshold).read_volatile() }
 }
 
-/// What was copied.
+/// The result of a copy.
 pub(crate) struct Copied {
     pub(crate) bytes: usize,
-    /// Those of them that the engine has moved.
+    /// Bytes of the copy that the engine moved.
     pub(crate) offloaded: usize,
 }
 
-/// Copies at most `len` bytes, from an offset at the one end to an offset at the other. Sleeps.
+/// Copies at most `len` bytes, from an offset at one end to an offset at the other. Sleeps.
 pub(crate) fn copy(from: (End<'_>, u64), to: (End<'_>, u64), len: usize) -> Result<Copied, Fault> {
     let mut runs = [ffi::rlo_run::default(); RUNS];
-    // Regions stay in use until no descriptor is under way.
+    // Uses of regions are held until no descriptor is in flight.
     let mut pieces: [Option<(Piece<'_>, Piece<'_>)>; RUNS] = [const { None }; RUNS];
     let mut count = 0;
     let mut bytes = 0;
@@ -71,7 +71,7 @@ pub(crate) fn copy(from: (End<'_>, u64), to: (End<'_>, u64), len: usize) -> Resu
     }
 }
 
-/// What is in one run at both ends.
+/// The next bytes that are contiguous at both ends.
 fn pair<'a>(
     (from, from_offset): (End<'a>, u64),
     (to, to_offset): (End<'a>, u64),
@@ -87,7 +87,7 @@ fn pair<'a>(
     Ok((source, target))
 }
 
-/// The engine may be asked for.
+/// The engine may be requested while this exists.
 pub(crate) struct Engine(());
 
 impl Engine {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `rdma statistic` shows of a device.
+//! The counters that `rdma statistic` shows of a device.
 
 use crate::ffi;
 use kernel::sync::atomic::{
@@ -10,7 +10,7 @@ use kernel::sync::atomic::{
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident = $text:literal),* $(,)?) => {
-        /// Numbers that only grow.
+        /// Counters that only grow.
         #[derive(Default)]
         pub(crate) struct Counters {
             $($(#[$doc])* pub(crate) $name: Counter,)*
@@ -25,7 +25,7 @@ macro_rules! counters {
             }
         }
 
-        /// Their names, as ib_core wants them.
+        /// Their names, in ib_core's form.
         pub(crate) static DESCRIPTIONS: Descriptions = Descriptions([
             $(ffi::rdma_stat_desc {
                 name: concat!($text, "\0").as_ptr().cast(),
@@ -37,29 +37,29 @@ macro_rules! counters {
 }
 
 counters!(
-    /// Requests that were carried out.
+    /// Requests that were executed.
     sends = "sends",
     writes = "rdma_writes",
     reads = "rdma_reads",
     registrations = "registrations",
     invalidations = "invalidations",
-    /// Bytes of payload that left this device, or were read by it.
+    /// Bytes of payload that were sent from this device, or read by it.
     bytes = "copied_bytes",
-    /// Requests that were carried out in the context of their poster.
+    /// Requests that were executed in the context of their poster.
     inline = "inline_requests",
     /// Bytes that a copy engine moved.
     offloaded = "offloaded_bytes",
     datagrams_sent = "datagrams_sent",
     datagrams_received = "datagrams_received",
-    /// Datagrams for which there was no queue pair, no receive, or too little room.
+    /// Datagrams dropped because there was no queue pair, no receive, or too little room.
     datagrams_dropped = "datagrams_dropped",
     /// Messages for which no receive was posted.
     not_ready = "rnr_naks_sent",
     rnr_retries_exceeded = "rnr_retries_exceeded",
     retries_exceeded = "retries_exceeded",
-    /// Requests of peers that keys, bounds, rights or domains forbade.
+    /// Requests of peers that failed the check of keys, bounds, rights or domains.
     access_refused = "remote_access_refused",
-    /// Requests of peers that made no sense here.
+    /// Requests of peers that are invalid here.
     requests_refused = "remote_invalid_requests",
     local_errors = "local_errors",
     flushed = "flushed_requests",
@@ -79,7 +79,7 @@ impl Descriptions {
     }
 }
 
-/// A number that only grows.
+/// A counter that only grows.
 pub(crate) struct Counter(Atomic<u64>);
 
 impl Default for Counter {

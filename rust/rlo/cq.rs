@@ -2,9 +2,9 @@
 
 //! Completion queues.
 //!
-//! Contexts: everything but making and stopping works in any context. The lock of a queue is a
-//! leaf. Handlers are called from a bell, in hardirq context, and never from within a post: who
-//! posts may hold the very lock that his handler takes.
+//! Contexts: everything except creation and `stop` works in any context. The lock of a queue is a
+//! leaf. Handlers are called from a bell, in hardirq context, and never from within a post, because
+//! the poster may hold a lock that the handler takes.
 
 use crate::{
     ffi,
@@ -28,7 +28,7 @@ use kernel::{
     types::Opaque,
 };
 
-/// For what the consumer wants to be woken.
+/// The completions that the consumer wants to be notified of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Armed {
     No,
@@ -73,7 +73,7 @@ unsafe impl Sync for Cq {}
 unsafe impl Run for Cq {
     const TASK_OFFSET: usize = offset_of!(Cq, task);
 
-    /// The only thing to tell about a queue apart from completions is that it overran.
+    /// The only event of a queue apart from completions is an overrun.
     fn run(&self) {
         // SAFETY: `ib` lives until `stop`.
         unsafe { ffi::rlo_event_cq(self.ib, event::CQ_ERR) }
@@ -107,7 +107,8 @@ impl Cq {
         )
     }
 
-    /// Adds a completion. False where there was no room: it is lost, and its queue pair with it.
+    /// Adds a completion. Returns false if there was no room: then the completion is lost, and its
+    /// queue pair fails.
     pub(crate) fn push(&self, entry: ffi::ib_wc, solicited: bool) -> bool {
         let mut ring = self.ring.lock();
         let room = ring.entries.len();
@@ -165,7 +166,8 @@ impl Cq {
         count
     }
 
-    /// Asks for one call of the handler. True where completions wait that no call announced.
+    /// Requests one call of the handler. Returns true if there are completions that no call
+    /// announced.
     pub(crate) fn arm(&self, flags: u32) -> bool {
         let mut ring = self.ring.lock();
         if flags & ffi::ib_cq_notify_flags_IB_CQ_NEXT_COMP != 0 {
@@ -176,7 +178,7 @@ impl Cq {
         flags & ffi::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0 && ring.len > 0
     }
 
-    /// Forgets the completions of a queue pair that goes, or that begins anew.
+    /// Removes the completions of a queue pair that is destroyed or reset.
     pub(crate) fn purge(&self, qp: *mut ffi::ib_qp) {
         let mut guard = self.ring.lock();
         let ring = &mut *guard;
@@ -200,9 +202,9 @@ impl Cq {
         ring.len = kept;
     }
 
-    /// Sleeps until no handler runs. Nobody adds completions any more.
+    /// Sleeps until no handler runs. No more completions are added.
     pub(crate) fn stop(&self) {
-        // The entries go here, where that may sleep, and not with the last reference.
+        // The entries are freed here, which may sleep, and not with the last reference.
         let entries = {
             let mut ring = self.ring.lock();
             ring.armed = Armed::No;

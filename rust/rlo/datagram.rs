@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Datagrams: what connection managers send, and any other UD queue pair.
+//! Datagrams of UD queue pairs, those of connection managers included.
 //!
-//! They travel as frames by the interfaces, so that what the network does to frames happens to
-//! them too; to our own interface they go directly.
+//! They are sent as frames through the interfaces, so that loss, delay and filters of the network
+//! apply to them. Datagrams to the own interface are delivered directly.
 //!
 //! Contexts: [`send`] in a task; [`receive`] in softirq or process context.
 
@@ -40,16 +40,16 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What stands before the payload in a receive.
+/// The bytes before the payload in a receive.
 const GRH: u64 = 40;
 pub(crate) const GSI_QKEY: u32 = 0x8001_0000;
-/// More than an interface takes is never asked for.
+/// The maximum length of a datagram.
 const MAX_LEN: u64 = 4096;
 
 /// An address handle.
 pub(crate) struct Ah {
     pub(crate) av: Av,
-    /// What it was made of, but for the entry of the GID.
+    /// The attributes that it was made of, without the entry of the GID.
     pub(crate) attr: ffi::rdma_ah_attr,
     pub(crate) pd: usize,
 }
@@ -59,7 +59,8 @@ unsafe impl Send for Ah {}
 // SAFETY: Nothing in it changes, and the only pointer in `attr` is not there.
 unsafe impl Sync for Ah {}
 
-/// Sends a datagram; the status it completes with. One that gets lost was sent.
+/// Sends a datagram and returns the status of its completion. A datagram that is lost counts as
+/// sent.
 pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
     let Target::Datagram { ah, qpn, qkey } = &request.head.target else {
         return status::LOC_QP_OP_ERR;
@@ -72,7 +73,7 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
     if ah.pd != qp.shape.pd {
         return status::LOC_QP_OP_ERR;
     }
-    // With the highest bit set it is the queue pair's own that counts.
+    // If the highest bit is set, the queue pair's own qkey is used.
     let qkey = if qkey & 0x8000_0000 != 0 {
         qp.attributes.lock().0.qkey
     } else {
@@ -150,7 +151,7 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
             subnet::ask(device, &head, &payload);
             return status::SUCCESS;
         }
-        // Members of a group here get it as well.
+        // Local members of a group get it as well.
         receive(device, &head, &payload);
         if !multicast {
             return status::SUCCESS;
@@ -169,7 +170,7 @@ pub(crate) fn send(qp: &Qp, request: &Request) -> u32 {
     }
 }
 
-/// A datagram has come in.
+/// Handles a received datagram.
 pub(crate) fn receive(device: &Arc<Device>, head: &ffi::rlo_frame, payload: &[u8]) {
     if device.is_infiniband() && joint::is_multicast(head.dlid) {
         // SAFETY: Every bit pattern is a GID.

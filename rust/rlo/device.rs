@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device: one port, on one interface.
+//! A device with one port, on one interface.
 //!
-//! Contexts: making and unmaking sleep; looking works in any.
+//! Contexts: creation and removal sleep; lookups work in any.
 
 use crate::{
     counters::Counters,
@@ -43,13 +43,13 @@ use kernel::{
     },
 };
 
-/// Queue pair 1 takes what connection managers send.
+/// Queue pair 1 receives the datagrams of connection managers.
 pub(crate) const GSI: u32 = 1;
 const FIRST_QPN: u32 = 0x11;
 const FIRST_REGION: u32 = 2;
 pub(crate) const MAX_REGIONS: u32 = 1 << 20;
 
-/// What a device can do. Taken from the module's parameters when it is made.
+/// The limits of a device. They are read from the module's parameters when the device is made.
 pub(crate) struct Limits {
     pub(crate) dma_lkey: bool,
     pub(crate) max_qp: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Limits {
 
 impl Limits {
     fn current() -> Self {
-        // SAFETY: Numbers that an administrator may change at any time; any value will do.
+        // SAFETY: Numbers that an administrator may change at any time; any value is valid.
         let knobs = unsafe { core::ptr::addr_of!(ffi::rlo_knobs).read_volatile() };
         Self {
             dma_lkey: knobs.no_dma_lkey == 0,
@@ -88,7 +88,7 @@ impl Limits {
     }
 }
 
-/// A bus device with a mask, for the DMA API to check addresses by.
+/// A bus device with a DMA mask, so that the DMA API checks addresses.
 struct Bus(NonNull<ffi::device>);
 
 // SAFETY: The driver core locks for itself.
@@ -103,23 +103,22 @@ impl Drop for Bus {
     }
 }
 
-/// What Rust has of a device.
+/// The Rust part of a device.
 #[pin_data]
 pub(crate) struct Device {
     object: *mut ffi::rlo_device_object,
     /// The port's address on InfiniBand; 0: the port is one of RoCE.
     pub(crate) lid: u16,
     gid: [u8; 16],
-    /// What users of the port have announced.
+    /// The capabilities that users of the port have announced.
     pub(crate) port_caps: Atomic<u32>,
-    /// What an answer names it by. Nobody outside of this machine's memory knows it but those
-    /// whose frames it has answered.
+    /// Identifies the device in answers. It is random, and only peers that got an answer know it.
     pub(crate) token: u64,
     bus: *mut ffi::device,
     pub(crate) limits: Limits,
     pub(crate) counters: Counters,
     pub(crate) faults: Faults,
-    /// When the modelled link is free again.
+    /// The time at which the modelled link is free again.
     pub(crate) link_free: Atomic<u64>,
     #[pin]
     pub(crate) qps: Table<Qp>,
@@ -137,7 +136,7 @@ pub(crate) struct Device {
     own: SpinLockIrq<Option<Own>>,
 }
 
-/// What goes with the device, though others may still hold on to the rest.
+/// The parts that are freed with the device, although others may still have references to the rest.
 struct Own {
     _files: Option<Files>,
     _bus: Option<Bus>,
@@ -246,15 +245,15 @@ impl Device {
             ffi::rlo_device_list(object);
             let result = to_result(ffi::rlo_device_register(object, name, dma_device));
             if result.is_err() {
-                // `rlo_device_free` has it called as well, but later, when it has given the
-                // interface back that this looks at.
+                // `rlo_device_free` has it called as well, but only after it has released the
+                // interface that this needs.
                 Self::unmake(object);
             }
             result
         }
     }
 
-    /// The last thing that happens to a device: nobody can name it any more.
+    /// The last step of a device's removal: no lookup finds it any more.
     ///
     /// # Safety
     ///
@@ -266,7 +265,7 @@ impl Device {
             if (*object).own.is_null() {
                 return;
             }
-            // What waits for an answer holds the device, and asks by its interface.
+            // Path queries that wait for an answer hold the device, and ask through its interface.
             Self::of(object.cast()).administrator.stop();
             ffi::rlo_device_unlist(object);
             let own: Arc<Self> = Arc::from_raw((*object).own.cast());
@@ -280,7 +279,7 @@ impl Device {
         }
     }
 
-    /// The device of an object of ib_core.
+    /// The device of an ib_core object.
     ///
     /// # Safety
     ///
@@ -291,12 +290,12 @@ impl Device {
         unsafe { ArcBorrow::from_raw((*ib.cast::<ffi::rlo_device_object>()).own.cast()) }
     }
 
-    /// The device that frames by an interface are for.
+    /// The device that receives the frames of an interface.
     pub(crate) fn on(dev: *mut ffi::net_device) -> Option<Arc<Self>> {
         Self::find(dev, |_| true)
     }
 
-    /// The device that has answered by this token.
+    /// The device that sent an answer with this token.
     pub(crate) fn with_token(token: u64) -> Option<Arc<Self>> {
         Self::find(core::ptr::null_mut(), |device| device.token == token)
     }
@@ -358,7 +357,7 @@ impl Device {
         }
     }
 
-    /// Whether a frame is for this port. On RoCE it is, by its hardware address.
+    /// Whether a frame is for this port. On RoCE its hardware address already says so.
     pub(crate) fn is_meant(&self, head: &ffi::rlo_frame) -> bool {
         if !self.is_infiniband() {
             return true;
@@ -370,8 +369,8 @@ impl Device {
         }
     }
 
-    /// Whether a datagram from the wire is for this port. A group's may come back to its sender,
-    /// who has had it, and what administrators say never comes from the wire.
+    /// Whether a datagram from the wire is for this port. A group's datagram may return to its
+    /// sender, which has already received it. Datagrams of administrators never come from the wire.
     pub(crate) fn is_meant_as_datagram(&self, head: &ffi::rlo_frame) -> bool {
         if !self.is_infiniband() {
             return true;
@@ -381,7 +380,7 @@ impl Device {
             && u32::from(head.slid) != ffi::RLO_LID_SM
     }
 
-    /// The largest datagram, as a code of the standard.
+    /// The largest datagram, as an MTU code of the standard.
     pub(crate) fn mtu(&self) -> u8 {
         let mut attr = ffi::ib_port_attr::default();
         // SAFETY: The object is there while somebody asks: the tasks of queue pairs, which are gone
@@ -397,7 +396,7 @@ impl Device {
         self.gid
     }
 
-    /// Where a device address leads.
+    /// The kernel address of a device address.
     pub(crate) fn address(&self, address: u64, len: usize) -> Option<*mut u8> {
         if len == 0 {
             return None;
@@ -459,7 +458,7 @@ impl Device {
         self.faults.silent.load(Relaxed) != 0
     }
 
-    /// Whether completions are held back, by a fault or by the modelled link.
+    /// Whether completions are delayed, by a fault or by the modelled link.
     pub(crate) fn is_modelled(&self) -> bool {
         self.faults.rate_mbps.load(Relaxed) != 0
             || self.faults.latency_us.load(Relaxed) != 0
@@ -470,15 +469,15 @@ impl Device {
         self.faults.hold.load(Relaxed) != 0
     }
 
-    /// When a message of so many bytes, sent now, has arrived, and when its acknowledgement is
-    /// back: by the link that is modelled. The link is one for all queue pairs of the device.
+    /// On the modelled link: the arrival time of a message of so many bytes that is sent now, and
+    /// the time at which its acknowledgement is back. All queue pairs of the device share one link.
     pub(crate) fn transit(&self, bytes: u64) -> (u64, u64) {
         let latency = u64::from(self.faults.latency_us.load(Relaxed)) * 1000;
         let rate = u64::from(self.faults.rate_mbps.load(Relaxed));
         let now = task::now();
         let mut left = now;
         if rate > 0 {
-            // What goes beside the payload on RoCE: 58 bytes a packet of 4 KiB.
+            // Overhead on RoCE: 58 bytes for each packet of 4 KiB.
             let wire = bytes + 58 * bytes.div_ceil(4096).max(1);
             let time = wire * 8 * 1000 / rate;
             let mut free = self.link_free.load(Relaxed);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Faults on request, and the link that a device models: numbers in
-//! /sys/kernel/debug/rlo/NAME.
+//! Fault injection, and the link that a device models: numbers in /sys/kernel/debug/rlo/NAME.
 //!
 //! Contexts: reading works in any; making and removing the files sleep.
 
@@ -16,7 +15,7 @@ use kernel::{
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// All 0: no faults, and a link that is as fast as memory.
+        /// All 0: no faults, and no modelled link.
         pub(crate) struct Faults {
             $($(#[$doc])* pub(crate) $name: Atomic<u32>,)*
         }
@@ -41,27 +40,27 @@ macro_rules! faults {
 }
 
 faults!(
-    /// Rate of the modelled link, in Mb/s. 0: that of memory.
+    /// Rate of the modelled link, in Mb/s. 0: unlimited.
     rate_mbps,
     /// Its latency one way, in microseconds.
     latency_us,
-    /// So many posts fail with ENOMEM.
+    /// Number of posts that fail with ENOMEM.
     fail_posts,
-    /// So many requests fail with `fail_status`.
+    /// Number of requests that fail with `fail_status`.
     fail_requests,
-    /// A status of the standard; 0: IB_WC_RETRY_EXC_ERR.
+    /// A completion status of the standard; 0: IB_WC_RETRY_EXC_ERR.
     fail_status,
-    /// So many messages find no receive posted.
+    /// Number of messages for which no receive is posted.
     not_ready,
-    /// Not 0: requests of peers are not answered.
+    /// Not 0: requests of peers get no answer.
     silent,
-    /// Not 0: nothing completes until it is 0 again.
+    /// Not 0: no request completes until it is 0 again.
     hold,
-    /// So many registrations fail.
+    /// Number of registrations that fail.
     fail_registrations,
 );
 
-/// Takes one of what is left of a number. True where there was one.
+/// Decrements a number. Returns false if it was 0.
 pub(crate) fn take(number: &Atomic<u32>) -> bool {
     let mut left = number.load(Relaxed);
     while left > 0 {
@@ -91,7 +90,7 @@ impl Root {
         self.0
     }
 
-    /// When the module goes.
+    /// Called when the module is removed.
     pub(crate) fn remove(&self) {
         // SAFETY: What was made above, or an error pointer.
         unsafe { ffi::debugfs_remove(self.0) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Multicast groups of a port: which queue pairs get what is sent to a group.
+//! Multicast groups of a port: the queue pairs that receive datagrams to a group.
 //!
 //! Contexts: any.
 
@@ -16,7 +16,7 @@ struct Member {
     qp: u32,
 }
 
-/// The members, by the number of their queue pair.
+/// The members, by queue pair number.
 #[pin_data]
 pub(crate) struct Groups {
     #[pin]
@@ -44,7 +44,7 @@ impl Groups {
 
     /// # Errors
     ///
-    /// `EINVAL` for who is no member.
+    /// `EINVAL` if the queue pair is not a member.
     pub(crate) fn leave(&self, gid: [u8; 16], qp: u32) -> Result {
         let mut members = self.members.lock();
         let at = members.iter().position(|it| *it == Member { gid, qp });
@@ -52,7 +52,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Calls `visit` without a lock held. Who joins or leaves meanwhile may be left out.
+    /// Calls `visit` without a lock held. A member that joins or leaves meanwhile may be missed.
     pub(crate) fn each(&self, gid: [u8; 16], mut visit: impl FnMut(u32)) {
         let mut at = 0;
         loop {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether one interface can be reached from another, and whose it is.
+//! Whether one interface can be reached from another, and the device at the other end.
 //!
-//! Nothing is looked up: a frame is sent to the peer's hardware address, by the interface of the
-//! source's GID, and the device that gets it answers. So the network decides, with its bridges,
-//! VLANs and filters, as it does about every other frame. While queue pairs use the answer the
-//! question is repeated; where three in a row stay without one, the peer is out of reach.
+//! Nothing is looked up. A frame is sent to the peer's hardware address, through the interface of
+//! the source's GID, and the receiving device answers. So the network, with its bridges, VLANs and
+//! filters, decides as for every other frame. While queue pairs use the result, the probe is
+//! repeated. After three probes in a row without an answer, the peer is unreachable.
 //!
-//! On InfiniBand the frame goes to the interface that has the LID. Where only a GID is known it
-//! is a broadcast, which the owner of the GID answers.
+//! On InfiniBand the frame is sent to the interface that has the LID. If only a GID is known, the
+//! frame is a broadcast, which the owner of the GID answers.
 //!
 //! Contexts: [`Joint::join`] and [`Joint::leave`] sleep; the rest works in any.
 
@@ -31,7 +31,7 @@ use kernel::{
     },
 };
 
-/// From where to where. Holds the entry of the GID table.
+/// A path: source and destination. Holds the entry of the GID table.
 ///
 /// # Invariants
 ///
@@ -40,7 +40,7 @@ pub(crate) struct Av(pub(crate) ffi::rlo_av);
 
 // SAFETY: The table's entries are counted, and may be used from any thread.
 unsafe impl Send for Av {}
-// SAFETY: Nothing changes in an address that others see.
+// SAFETY: No part of a path that others read changes.
 unsafe impl Sync for Av {}
 
 impl Av {
@@ -57,7 +57,7 @@ impl Av {
         Ok(Self(av))
     }
 
-    /// The way to whoever has a GID, from a port of InfiniBand.
+    /// The path to the owner of a GID, from an InfiniBand port.
     ///
     /// # Safety
     ///
@@ -103,7 +103,7 @@ impl Av {
         unsafe { self.0.dgid.raw }
     }
 
-    /// Whether what goes by `other` comes from where this one goes to.
+    /// Whether frames along `other` come from this path's destination.
     pub(crate) fn is_reverse_of(&self, other: &Self) -> bool {
         if self.is_infiniband() {
             return self.0.slid == other.0.dlid && self.0.dlid == other.0.slid;
@@ -124,27 +124,27 @@ pub(crate) fn is_multicast(lid: u16) -> bool {
     (ffi::RLO_LID_MULTICAST..ffi::RLO_LID_PERMISSIVE).contains(&u32::from(lid))
 }
 
-/// Between the first questions, in nanoseconds; doubled until `SLOW`.
+/// Between the first probes, in nanoseconds; doubled until `SLOW`.
 const FAST: u64 = 10_000_000;
 const SLOW: u64 = 1_000_000_000;
 const PATIENCE: u32 = 3;
 
 struct State {
     peer: Option<Arc<Device>>,
-    /// Questions without an answer since the last one.
+    /// Probes without an answer since the last answer.
     unanswered: u32,
     interval: u64,
-    /// Queue pairs that use it. With none it asks no more.
+    /// Queue pairs that use it. Without users there are no probes.
     users: usize,
 }
 
-/// A way from one of our interfaces to a hardware address.
+/// A path from one of our interfaces to a hardware address.
 #[pin_data]
 pub(crate) struct Joint {
     pub(crate) av: Av,
     nonce: u64,
-    /// That of our own device, for the counters. The device outlives its queue pairs, and these
-    /// the joint's task.
+    /// Our own device, for the counters. It outlives its queue pairs, and these outlive the joint's
+    /// task.
     device: Arc<Device>,
     #[pin]
     state: SpinLockIrq<State>,
@@ -181,10 +181,11 @@ unsafe impl Run for Joint {
 }
 
 impl Joint {
-    /// The way that `av` describes: one that is known already, or a new one.
+    /// The joint for the path `av`: an existing one, or a new one.
     pub(crate) fn join(device: &Arc<Device>, mut av: Av) -> Result<Arc<Self>> {
         if !av.is_infiniband() && !av.is_own() && av.0.dmac == [0; 6] {
-            // SMC-R's server has no hardware address of its peer, unless that has RoCE v1, too.
+            // SMC-R's server does not know its peer's hardware address, unless the peer has RoCE v1
+            // as well.
             // SAFETY: An address of RoCE has the entry of its GID, by the invariant of `Av`.
             unsafe { ffi::rlo_av_resolve(&mut av.0) };
         }
@@ -224,10 +225,10 @@ impl Joint {
         Ok(joint)
     }
 
-    /// One user less.
+    /// Removes one user.
     pub(crate) fn leave(this: Arc<Self>) {
         let peer = {
-            // The list's lock first: nobody finds it there meanwhile.
+            // The list's lock is taken first, so that no lookup finds the joint meanwhile.
             let mut joints = this.device.joints.lock();
             let mut state = this.state.lock();
             state.users -= 1;
@@ -235,7 +236,7 @@ impl Joint {
                 return;
             }
             if let Some(at) = joints.iter().position(|joint| Arc::ptr_eq(joint, &this)) {
-                // Its last reference is ours.
+                // The last reference is dropped later, by this function.
                 let _ = joints.remove(at);
             }
             state.peer.take()
@@ -249,7 +250,7 @@ impl Joint {
         self.state.lock().peer.clone()
     }
 
-    /// The device whose ways it is one of.
+    /// The device at our end.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
     }
@@ -274,7 +275,7 @@ impl Joint {
         send(&self.av, &head, |_| true);
     }
 
-    /// An answer came. In softirq context.
+    /// Handles an answer. In softirq context.
     pub(crate) fn answered(&self, nonce: u64, peer: &Arc<Device>) -> bool {
         if self.nonce != nonce {
             return false;
@@ -291,14 +292,14 @@ impl Joint {
         true
     }
 
-    /// The interface has gone down, or its peer: ask at once.
+    /// The interface, or its peer, has gone down: probe at once.
     pub(crate) fn doubt(&self) {
         self.task.kick();
     }
 }
 
-/// Sends a frame with a payload that `fill` writes, and none where that says no. In process context,
-/// with interrupts on.
+/// Sends a frame whose payload `fill` writes, or none if `fill` returns an error. In process
+/// context, with interrupts enabled.
 pub(crate) fn send(av: &Av, head: &ffi::rlo_frame, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
     let mut payload = core::ptr::null_mut();
     // SAFETY: All are valid, by the invariant of `Av`.
@@ -325,7 +326,7 @@ pub(crate) fn send(av: &Av, head: &ffi::rlo_frame, fill: impl FnOnce(&mut [u8]) 
     good
 }
 
-/// A frame came in by an interface: from the wire, so nothing in it is believed.
+/// Handles a frame from the wire. Its contents are not trusted.
 ///
 /// # Safety
 ///
@@ -345,7 +346,7 @@ unsafe extern "C" fn rlo_frame_received(
     let Some(device) = Device::on(dev) else {
         return;
     };
-    // Ports of the two link layers have nothing to do with each other.
+    // Ports of the two link layers never communicate.
     if (head.slid != 0) != device.is_infiniband() {
         return;
     }
@@ -381,7 +382,7 @@ unsafe extern "C" fn rlo_frame_received(
     }
 }
 
-/// An interface went down, or has another address: its peers are asked for at once.
+/// An interface went down, or its address changed: its peers are probed at once.
 ///
 /// # Safety
 ///
@@ -395,7 +396,7 @@ unsafe extern "C" fn rlo_link_changed(own: *const c_void) {
     }
 }
 
-/// How long a request that found its peer out of reach waits before it tries again.
+/// The delay before a request tries an unreachable peer again.
 pub(crate) fn pause(since: u64) -> u64 {
     (task::now().saturating_sub(since) / 2).clamp(200_000, 20_000_000)
 }

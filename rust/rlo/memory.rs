@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From what a consumer calls memory (keys, device addresses) to bytes that can be copied.
+//! Translates a consumer's names for memory (keys, device addresses) to bytes that can be copied.
 //!
 //! Contexts: any.
 
@@ -18,14 +18,14 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The key of all memory, for local use. Index 1 of the table of regions is left free for it.
+/// The key of all memory, for local use. Index 1 of the table of regions is reserved for it.
 pub(crate) const DMA_LKEY: u32 = 0x0100;
 
 pub(crate) const LOCAL_WRITE: u32 = ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
 pub(crate) const REMOTE_WRITE: u32 = ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
 pub(crate) const REMOTE_READ: u32 = ffi::ib_access_flags_IB_ACCESS_REMOTE_READ;
 
-/// A key, a bound, a right, a protection domain: access is refused.
+/// Access is refused: wrong key, bounds, rights or protection domain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused;
 
@@ -39,7 +39,7 @@ pub(crate) struct Piece<'a> {
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
     _use: Option<Use>,
-    /// It may lie in what was given with a work request.
+    /// It may borrow inline bytes of the work request.
     _bytes: PhantomData<&'a [u8]>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Side<'a> {
     Inline(&'a [u8]),
 }
 
-/// A side with the device and the protection domain that its keys belong to.
+/// One side of a copy: the device and the protection domain of its keys.
 #[derive(Clone, Copy)]
 pub(crate) struct End<'a> {
     pub(crate) device: &'a Device,
@@ -82,7 +82,7 @@ pub(crate) struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// At most `want` bytes from `offset` on, to be written to.
+    /// At most `want` bytes from `offset` on, for writing.
     pub(crate) fn room(&self, offset: u64, want: usize) -> Result<Piece<'a>, Refused> {
         match self.side {
             Side::Inline(_) => Err(Refused),
@@ -90,7 +90,7 @@ impl<'a> End<'a> {
         }
     }
 
-    /// At most `want` bytes from `offset` on. Those of `Inline` are only read.
+    /// At most `want` bytes from `offset` on. Bytes of `Inline` are read-only.
     pub(crate) fn piece(&self, offset: u64, want: usize) -> Result<Piece<'a>, Refused> {
         match self.side {
             Side::Inline(bytes) => {
@@ -146,14 +146,14 @@ impl<'a> End<'a> {
     }
 }
 
-/// At which end a copy was refused.
+/// The end at which a copy was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Source,
     Destination,
 }
 
-/// Copies `len` bytes, from an offset at the one end to an offset at the other.
+/// Copies `len` bytes, from an offset at one end to an offset at the other.
 pub(crate) fn copy(
     (from, from_offset): (End<'_>, u64),
     (to, to_offset): (End<'_>, u64),
@@ -176,8 +176,8 @@ pub(crate) fn copy(
     Ok(())
 }
 
-/// Whether all of a range could be reached; before the first byte is copied to a peer's memory,
-/// which a refused request leaves as it was.
+/// Whether a whole range is accessible. It is checked before the first byte is copied to a peer's
+/// memory, because a refused request must not change that memory.
 pub(crate) fn check(end: End<'_>, len: u64) -> Result<(), Refused> {
     let mut done = 0;
     while done < len {

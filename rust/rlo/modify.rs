@@ -44,7 +44,7 @@ const DEST_QPN: u32 = bit(ffi::ib_qp_attr_mask_IB_QP_DEST_QPN);
 const ALT_PATH: u32 = bit(ffi::ib_qp_attr_mask_IB_QP_ALT_PATH);
 const CAP: u32 = bit(ffi::ib_qp_attr_mask_IB_QP_CAP);
 
-/// The waits that the 32 codes of an RNR NAK stand for, in units of 10 us.
+/// The times for the 32 codes of an RNR NAK, in units of 10 us.
 const RNR_TIMERS: [u32; 32] = [
     65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
@@ -58,7 +58,7 @@ fn rnr_timer(code: u8) -> u64 {
     u64::from(units) * 10_000
 }
 
-/// 4.096 us times a power of two; 0: for ever.
+/// 4.096 us times a power of two; 0: unlimited.
 fn timeout(code: u8) -> u64 {
     if code == 0 {
         0
@@ -94,7 +94,7 @@ fn check(qp: &Qp, attr: &ffi::ib_qp_attr, mask: u32, from: u32, to: u32) -> Resu
     }
 }
 
-/// Keeps what `mask` names.
+/// Stores the attributes that `mask` names.
 fn keep(kept: &mut ffi::ib_qp_attr, attr: &ffi::ib_qp_attr, mask: u32) {
     macro_rules! take {
         ($($bit:ident => $field:ident),* $(,)?) => {
@@ -127,7 +127,7 @@ fn keep(kept: &mut ffi::ib_qp_attr, attr: &ffi::ib_qp_attr, mask: u32) {
     if mask & AV != 0 {
         // SAFETY: Plain C data, without a destructor.
         kept.ah_attr = unsafe { core::ptr::read(&attr.ah_attr) };
-        // ib_core has the reference to the GID, and shows it by itself.
+        // ib_core holds the reference to the GID, and shows it itself.
         kept.ah_attr.grh.sgid_attr = core::ptr::null();
     }
 }
@@ -136,8 +136,8 @@ fn keep(kept: &mut ffi::ib_qp_attr, attr: &ffi::ib_qp_attr, mask: u32) {
 ///
 /// # Errors
 ///
-/// `EINVAL` for what the standard or the device's limits forbid, `ENODEV` where the interface of
-/// the path is gone, `ENOMEM`.
+/// `EINVAL` for attributes that violate the standard or the device's limits, `ENODEV` if the
+/// interface of the path is gone, `ENOMEM`.
 ///
 /// # Safety
 ///

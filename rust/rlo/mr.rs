@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: what keys stand for.
+//! Memory regions: the memory behind keys.
 //!
-//! Contexts: looking and registering work in any context; [`Mr::settle`] sleeps. The lock of a
+//! Contexts: lookups and registration work in any context; [`Mr::settle`] sleeps. The lock of a
 //! region is a leaf.
 
 use crate::{
@@ -28,25 +28,25 @@ use kernel::{
     },
 };
 
-/// The smallest pages of a region. Larger ones are powers of two.
+/// The smallest page size of a region, as a power of two.
 const MIN_SHIFT: u32 = 12;
 
-/// What a region describes.
+/// The memory that a region describes.
 struct State {
-    /// The lower eight bits of the key that is good.
+    /// The lower eight bits of the valid key.
     key: u8,
     valid: bool,
     rights: u32,
     start: u64,
     len: u64,
-    /// Device addresses of the pages that `start` lies in the first of.
+    /// Device addresses of the pages; `start` lies in the first.
     pages: KVVec<u64>,
-    /// How large each of them is, as a power of two.
+    /// Their size, as a power of two.
     shift: u32,
     /// The pages of the next registration, and their size.
     mapped: KVVec<u64>,
     mapped_shift: u32,
-    /// There are such.
+    /// A next registration has been mapped.
     fresh: bool,
 }
 
@@ -57,16 +57,16 @@ pub(crate) struct Mr {
     pub(crate) index: u32,
     /// Address of its protection domain, which outlives it; compared only.
     pub(crate) pd: usize,
-    /// It describes all memory: device addresses stand for themselves.
+    /// It describes all memory: device addresses are used as they are.
     all: bool,
     max_pages: usize,
     #[pin]
     state: SpinLockIrq<State>,
-    /// Copies that are going on.
+    /// Copies in progress.
     uses: Atomic<i32>,
 }
 
-/// The right to go on with a copy.
+/// Permission for a copy in progress.
 pub(crate) struct Use(Arc<Mr>);
 
 impl Drop for Use {
@@ -75,7 +75,7 @@ impl Drop for Use {
     }
 }
 
-/// What a consumer asks for with IB_WR_REG_MR.
+/// The parameters of IB_WR_REG_MR.
 #[derive(Clone, Copy)]
 pub(crate) struct Registration {
     pub(crate) key: u32,
@@ -122,7 +122,7 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for pages that are too small, or no power of two.
+    /// `EINVAL` for pages that are too small, or whose size is not a power of two.
     pub(crate) fn begin_map(&self, page_size: u32) -> Result {
         if page_size < 1 << MIN_SHIFT || !page_size.is_power_of_two() {
             return Err(EINVAL);
@@ -134,7 +134,7 @@ impl Mr {
         Ok(())
     }
 
-    /// Adds a page; -ENOMEM when there is no room.
+    /// Adds a page; -ENOMEM if there is no room.
     pub(crate) fn map_page(&self, address: u64) -> Result {
         let mut state = self.state.lock();
         if state.mapped.len() >= self.max_pages {
@@ -146,7 +146,7 @@ impl Mr {
             .map_err(|_| ENOMEM)
     }
 
-    /// A registration is carried out: in the order of the queue pair's work.
+    /// Executes a registration, in the order of the queue pair's requests.
     pub(crate) fn register(&self, pd: usize, wanted: Registration) -> Result<(), Refused> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -170,7 +170,7 @@ impl Mr {
         Ok(())
     }
 
-    /// No copy begins from here on; [`Self::is_quiet`] says when the last one has ended.
+    /// No copy begins from now on; [`Self::is_quiet`] says when the last one has ended.
     pub(crate) fn invalidate(&self, pd: usize, key: u32) -> Result<(), Refused> {
         let mut state = self.state.lock();
         if self.all || self.pd != pd || state.key != key as u8 {
@@ -180,11 +180,11 @@ impl Mr {
         Ok(())
     }
 
-    /// The region goes, whatever its key is. Sleeps until no copy goes on.
+    /// Invalidates the region for every key. Sleeps until no copy is in progress.
     pub(crate) fn revoke(&self) {
         self.state.lock().valid = false;
         self.settle();
-        // The lists go here, where that may sleep, and not with the last reference.
+        // The lists are freed here, which may sleep, and not with the last reference.
         let lists = {
             let mut state = self.state.lock();
             (
@@ -199,14 +199,14 @@ impl Mr {
         self.uses.load(Acquire) == 0
     }
 
-    /// Sleeps until no copy goes on.
+    /// Sleeps until no copy is in progress.
     pub(crate) fn settle(&self) {
         while !self.is_quiet() {
             task::moment();
         }
     }
 
-    /// At most `want` bytes from `address` on, which is all that lies in one run of pages.
+    /// At most `want` bytes from `address` on, limited to one contiguous run of pages.
     pub(crate) fn piece(
         this: &Arc<Self>,
         key: u32,

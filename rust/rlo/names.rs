@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The names of the standard for what bindgen spells twice.
+//! The standard's names for constants that bindgen prefixes with their type.
 
 #![allow(unused)]
 

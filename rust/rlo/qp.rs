@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: their two queues, their state, and the turn of who carries out their sends.
+//! Queue pairs: their two queues, their state, and the turn to execute their sends.
 //!
-//! A queue pair has two sides. The *outbound* side is its send queue; whoever has its turn carries
-//! requests out, one after the other: the poster, for small ones, or the queue pair's task. The
-//! *inbound* side is its receive queue and what peers do to it; only one peer is connected, which
-//! carries out one request at a time.
+//! A queue pair has two sides. The *outbound* side is its send queue. The owner of its turn
+//! executes requests, one after the other: the poster for small ones, or the queue pair's task. The
+//! *inbound* side is its receive queue and the requests of its peer. Only one peer is connected,
+//! which executes one request at a time.
 //!
-//! Contexts: posting, and everything that peers do, works in any; making, [`Qp::reset`] and
+//! Contexts: posting and all requests of peers work in any context; creation, [`Qp::reset`] and
 //! [`Qp::stop`] sleep. Locks: `outbound` and `inbound` are never held together; the lock of a
 //! completion queue or of a shared receive queue is taken under either.
 
@@ -59,25 +59,25 @@ use kernel::{
     },
 };
 
-/// Who carries out the sends.
+/// The owner of the turn, which executes the sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
     Free,
     Held,
-    /// Nobody, but a request is under way: the task goes on with it.
+    /// None, but a request is in progress: the task continues it.
     Parked,
 }
 
-/// What the outbound side of a connection needs to know.
+/// The connection's parameters for the outbound side.
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) joint: Arc<Joint>,
     pub(crate) dest: u32,
     pub(crate) psn: u32,
-    /// Nanoseconds; 0: for ever.
+    /// Nanoseconds; 0: unlimited.
     pub(crate) timeout: u64,
     pub(crate) retries: u32,
-    /// 7: for ever.
+    /// 7: unlimited.
     pub(crate) rnr_retries: u32,
     pub(crate) max_reads: u32,
 }
@@ -85,14 +85,14 @@ pub(crate) struct Route {
 pub(crate) struct Outbound {
     state: u32,
     turn: Turn,
-    /// Something has changed for who has the turn.
+    /// The owner of the turn must look again, because something has changed.
     again: bool,
     pub(crate) sends: Sends,
     pub(crate) route: Option<Route>,
     notify_drained: bool,
 }
 
-/// What the inbound side of a connection needs to know.
+/// The connection's parameters for the inbound side.
 pub(crate) struct Origin {
     pub(crate) joint: Arc<Joint>,
     pub(crate) from: u32,
@@ -102,7 +102,7 @@ pub(crate) struct Origin {
     pub(crate) max_reads: u32,
 }
 
-/// A completion of a receive that the modelled link has not delivered.
+/// The completion of a receive that the modelled link has not delivered yet.
 struct Arrival {
     entry: ffi::ib_wc,
     solicited: bool,
@@ -112,28 +112,28 @@ struct Arrival {
 pub(crate) struct Inbound {
     pub(crate) state: u32,
     pub(crate) receives: Option<Receives>,
-    /// Requests of peers that are under way: one at most, but for datagrams.
+    /// Requests of peers in progress: at most one, except for datagrams.
     pub(crate) busy: u32,
-    /// The receive of a message that its sender gave up.
+    /// The receive of a message that its sender abandoned.
     partial: Option<Receive>,
     arrivals: KVVec<Arrival>,
     pub(crate) origin: Option<Origin>,
-    /// A sender that waits for a receive.
+    /// A sender that waits for a posted receive.
     pub(crate) waiter: Option<Arc<Qp>>,
-    /// A message has come in RTR.
+    /// A message has arrived in RTR.
     pub(crate) established: bool,
 }
 
 // SAFETY: The pointers in completions are the consumer's, who may use them anywhere.
 unsafe impl Send for Inbound {}
 
-/// What `ib_query_qp` shows, and later transitions need.
+/// The attributes that `ib_query_qp` returns and later transitions need.
 pub(crate) struct Attributes(pub(crate) ffi::ib_qp_attr);
 
 // SAFETY: Its pointers are not used.
 unsafe impl Send for Attributes {}
 
-/// What a queue pair is made with.
+/// The parameters with which a queue pair was created.
 pub(crate) struct Shape {
     pub(crate) device: Arc<Device>,
     pub(crate) pd: usize,
@@ -157,11 +157,11 @@ pub(crate) struct Qp {
     pub(crate) outbound: SpinLockIrq<Outbound>,
     #[pin]
     pub(crate) inbound: SpinLockIrq<Inbound>,
-    /// A copy of the inbound side's state, which who copies looks at between two pieces.
+    /// A copy of the inbound side's state, which a copying thread reads between two pieces.
     live: Atomic<u32>,
-    /// Events that are to be told, a bit each.
+    /// Pending asynchronous events, one bit each.
     events: Atomic<u32>,
-    /// Belongs to who has the turn.
+    /// Accessed by the owner of the turn only.
     execution: UnsafeCell<Execution>,
     #[pin]
     task: Task<Qp>,
@@ -242,12 +242,12 @@ impl Qp {
         self.shape.device.qp(self.number)
     }
 
-    /// Whether it is no longer what `device` has under its number.
+    /// Whether `device` no longer has it under its number.
     pub(crate) fn is_stopped(&self, device: &Arc<Device>) -> bool {
         self.state() == state::RESET || !Arc::ptr_eq(&self.shape.device, device)
     }
 
-    /// The state as a peer's copy sees it.
+    /// Whether it has failed; a peer's copy checks this.
     pub(crate) fn is_failed(&self) -> bool {
         !matches!(
             self.live.load(Relaxed),
@@ -261,11 +261,12 @@ impl Qp {
 
     // Posting.
 
-    /// Takes a send.
+    /// Posts a send.
     ///
     /// # Errors
     ///
-    /// `EINVAL` before RTS and for what the queue pair cannot do, `ENOMEM` when it is full.
+    /// `EINVAL` before RTS and for requests that the queue pair does not support, `ENOMEM` if the
+    /// queue is full.
     ///
     /// # Safety
     ///
@@ -280,7 +281,7 @@ impl Qp {
         unsafe { outbound.sends.push(head, pieces) }
     }
 
-    /// Carries out what was posted, as far as that is little.
+    /// Executes the posted requests if they are small.
     pub(crate) fn posted(&self) {
         if self.take_turn() {
             self.drive(self.shape.device.limits.inline_bytes, false);
@@ -310,7 +311,7 @@ impl Qp {
 
     // The turn.
 
-    /// True where it is the caller's now, who then calls `drive`.
+    /// Takes the turn if it is free. After true the caller must call `drive`.
     fn take_turn(&self) -> bool {
         let mut outbound = self.outbound.lock();
         match outbound.turn {
@@ -332,8 +333,8 @@ impl Qp {
         }
     }
 
-    /// Has a request that waits tried again. Under the lock, as a reset comes before the task is
-    /// stopped, and nobody may kick it afterwards.
+    /// Has a waiting request tried again. Called under the lock: a reset comes before the task is
+    /// stopped, and afterwards there may be no kick.
     pub(crate) fn wake(&self) {
         let mut outbound = self.outbound.lock();
         outbound.again = true;
@@ -342,8 +343,8 @@ impl Qp {
         }
     }
 
-    /// Carries out requests until there is none, or `budget` bytes were copied, or one has to
-    /// wait. The caller has the turn, and has it no more afterwards.
+    /// Executes requests until there is none, `budget` bytes were copied, or one has to wait. The
+    /// caller has the turn and gives it up here.
     fn drive(&self, mut budget: usize, worker: bool) {
         loop {
             // SAFETY: The turn is ours, and with it the execution; the reference of the last round
@@ -385,7 +386,7 @@ impl Qp {
         }
     }
 
-    /// Gets the next request. False where there is none, and the turn is given up.
+    /// Fetches the next request. Returns false if there is none; then the turn is given up.
     fn fetch(&self, execution: &mut Execution) -> bool {
         let mut outbound = self.outbound.lock();
         outbound.again = false;
@@ -420,7 +421,7 @@ impl Qp {
         let request = execution.end();
         let failed = {
             let mut outbound = self.outbound.lock();
-            // A reset has forgotten it meanwhile.
+            // It is not busy if a reset has removed it meanwhile.
             if outbound.sends.is_busy() {
                 outbound.sends.finish(status, due);
                 self.retire(&mut outbound);
@@ -431,7 +432,7 @@ impl Qp {
         drop(request);
         if failed {
             if self.shape.datagrams {
-                // A datagram that fails stops the send queue alone.
+                // A failed datagram stops the send queue only.
                 let mut outbound = self.outbound.lock();
                 if outbound.state == state::RTS {
                     outbound.state = state::SQE;
@@ -447,7 +448,7 @@ impl Qp {
 
     // Completions.
 
-    /// Shows the completions of sends that are due.
+    /// Adds the completions of sends that are due.
     fn retire(&self, outbound: &mut Outbound) {
         if self.shape.device.is_held() && outbound.state != state::ERR {
             return;
@@ -476,7 +477,7 @@ impl Qp {
         }
     }
 
-    /// Shows the completion of a receive, now or when it is due.
+    /// Adds the completion of a receive, now or when it is due.
     pub(crate) fn receive_done(
         &self,
         inbound: &mut Inbound,
@@ -517,7 +518,7 @@ impl Qp {
         }
     }
 
-    /// After a run of the task: when something will be due.
+    /// Sets the timer after a run of the task, to the next due time.
     fn set_timer(&self) {
         let next = {
             let mut outbound = self.outbound.lock();
@@ -542,7 +543,7 @@ impl Qp {
         self.raise(event::QP_FATAL);
     }
 
-    /// A completion of a receive, but for what its kind adds.
+    /// The completion of a receive, without the fields of its kind.
     pub(crate) fn receive_entry(&self, id: u64, status: u32) -> ffi::ib_wc {
         ffi::ib_wc {
             __bindgen_anon_1: ffi::ib_wc__bindgen_ty_1 { wr_id: id },
@@ -553,8 +554,8 @@ impl Qp {
         }
     }
 
-    /// All receives complete as flushed, after everything that came before. No peer's request is
-    /// under way.
+    /// Completes all receives as flushed, after all earlier completions. No request of a peer is in
+    /// progress.
     pub(crate) fn flush_receives(&self, inbound: &mut Inbound) {
         for arrival in inbound.arrivals.iter() {
             self.shape.recv_cq.push(arrival.entry, arrival.solicited);
@@ -578,7 +579,7 @@ impl Qp {
         self.shape.device.counters.flushed.add(count);
     }
 
-    /// A peer's request is over; `receive` is of a message that its sender gave up.
+    /// Ends a peer's request; `receive` is that of a message that its sender abandoned.
     pub(crate) fn release(&self, receive: Option<Receive>) {
         let mut inbound = self.inbound.lock();
         inbound.busy -= 1;
@@ -588,7 +589,7 @@ impl Qp {
         self.settled(&mut inbound);
     }
 
-    /// After `busy` was cleared.
+    /// Called after `busy` was cleared.
     pub(crate) fn settled(&self, inbound: &mut Inbound) {
         if inbound.state == state::ERR && inbound.busy == 0 {
             self.flush_receives(inbound);
@@ -600,7 +601,7 @@ impl Qp {
 
     // States.
 
-    /// To the error state, because of something, which is told.
+    /// Enters the error state, and raises the event that caused it.
     pub(crate) fn fail(&self, event: Option<u32>) {
         let waiter = {
             let mut inbound = self.inbound.lock();
@@ -623,12 +624,12 @@ impl Qp {
                 outbound.state = state::ERR;
             }
         }
-        // The waiter finds nobody any more, and its own timer says when that is an error.
+        // The waiter finds no peer any more; its own timer decides when that is an error.
         drop(waiter);
         self.wake();
     }
 
-    /// To INIT, RTR, RTS or SQD. The caller has checked that it may be.
+    /// Enters INIT, RTR, RTS or SQD. The caller has checked the transition.
     pub(crate) fn enter(
         &self,
         to: u32,
@@ -639,7 +640,7 @@ impl Qp {
         let former = {
             let mut inbound = self.inbound.lock();
             if inbound.state == state::ERR {
-                // It has failed meanwhile, and stays so.
+                // It has failed meanwhile, and stays failed.
                 origin
             } else {
                 inbound.state = to;
@@ -677,7 +678,8 @@ impl Qp {
         }
     }
 
-    /// Forgets everything: no completion comes afterwards. Sleeps until nobody copies.
+    /// Removes all requests and completions; no completion follows. Sleeps until no copy is in
+    /// progress.
     pub(crate) fn reset(&self) {
         let (origin, waiter) = {
             let mut inbound = self.inbound.lock();
@@ -741,13 +743,13 @@ impl Qp {
         Ok(())
     }
 
-    /// The last thing: nobody posts, and no peer finds it any more.
+    /// The last step of destruction: no consumer posts, and no peer finds it any more.
     pub(crate) fn stop(&self) {
         self.reset();
         self.task.stop();
-        // What was under way when the task stopped may have begun it again.
+        // A request in progress when the task stopped may have filled it again.
         self.reset();
-        // The large parts go here, where that may sleep, and not with the last reference.
+        // The large parts are freed here, which may sleep, and not with the last reference.
         let sends = Sends::new(0, 0, 0, false);
         if let Ok(mut sends) = sends {
             core::mem::swap(&mut self.outbound.lock().sends, &mut sends);
@@ -764,8 +766,8 @@ impl Qp {
 
     // Events.
 
-    /// Tells an event, from the task. Under a lock of the queue pair, in a state that is not
-    /// RESET, or by who has the turn: the task may not be kicked once it is stopped.
+    /// Raises an event, from the task. Called under a lock of the queue pair, in a state other than
+    /// RESET, or by the owner of the turn, because the task may not be kicked once it is stopped.
     pub(crate) fn raise(&self, event: u32) {
         let mut known = self.events.load(Relaxed);
         while known & (1 << event) == 0 {
@@ -789,7 +791,7 @@ impl Qp {
 }
 
 impl Attributes {
-    /// All of them. What bindgen makes of the struct cannot be copied otherwise.
+    /// A copy of all attributes. bindgen derives no `Clone` for the struct.
     pub(crate) fn copied(&self) -> ffi::ib_qp_attr {
         // SAFETY: Plain C data, without a destructor.
         unsafe { core::ptr::read(&self.0) }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posted receives: of a queue pair, or shared by several.
+//! Posted receives, of one queue pair or shared by several.
 //!
-//! Contexts: any, but for making and stopping.
+//! Contexts: any, except creation and `stop`.
 
 use crate::{
     ffi,
@@ -22,7 +22,7 @@ use kernel::{
     },
 };
 
-/// Most pieces of a work request, sends and receives alike.
+/// Maximum number of pieces of a work request, for sends and receives.
 pub(crate) const MAX_PIECES: usize = 16;
 
 /// A receive that has been taken from its queue.
@@ -38,7 +38,7 @@ impl Receive {
         self.pieces.get(..self.count).unwrap_or(&[])
     }
 
-    /// Bytes that it has room for.
+    /// The number of bytes that it has room for.
     pub(crate) fn len(&self) -> u64 {
         self.pieces().iter().map(|sge| u64::from(sge.length)).sum()
     }
@@ -125,7 +125,7 @@ impl Receives {
 
 struct Shared {
     receives: Receives,
-    /// Below so many the consumer is told, once. 0: it is not.
+    /// The consumer gets an event, once, when there are fewer. 0: no event.
     limit: u32,
 }
 
@@ -189,7 +189,7 @@ impl Srq {
         self.shared.lock().limit
     }
 
-    /// Arms the event. One that is below its limit already tells at once.
+    /// Arms the limit event. If the queue is below the limit already, the event is raised at once.
     pub(crate) fn set_limit(&self, limit: u32) -> Result {
         if limit > self.max {
             return Err(EINVAL);
@@ -203,9 +203,9 @@ impl Srq {
         Ok(())
     }
 
-    /// Sleeps until nothing is told any more.
+    /// Sleeps until no event is being raised.
     pub(crate) fn stop(&self) {
-        // The ring goes here, where that may sleep, and not with the last reference.
+        // The ring is freed here, which may sleep, and not with the last reference.
         if let Ok(mut receives) = Receives::new(0, 0) {
             let mut shared = self.shared.lock();
             shared.limit = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Carrying out one request, step by step.
+//! Executes one request, step by step.
 //!
-//! Contexts: whoever has the turn of the queue pair: its poster, who may be atomic and does little,
-//! or its task, which may sleep.
+//! Contexts: the owner of the queue pair's turn, which is its poster (possibly atomic, small
+//! requests only) or its task (which may sleep).
 
 use crate::{
     copier,
@@ -44,23 +44,23 @@ use kernel::{
     },
 };
 
-/// Bytes that are copied between two looks at whether to go on.
+/// Bytes that are copied between two checks whether to continue.
 const CHUNK: usize = 64 * 1024;
-/// Bytes that a task copies before it lets others have the worker.
+/// Bytes that a task copies before it yields the worker.
 const QUANTUM: u64 = 1 << 20;
 
-/// What a request counts in the poster's context, beside its bytes.
+/// The cost of a request in the poster's context, in bytes, beside its own bytes.
 const REQUEST_COST: usize = 256;
 
-/// What became of a step.
+/// The result of a step.
 pub(crate) enum Step {
-    /// The request is through.
+    /// The request is complete.
     Done {
         status: u32,
-        /// When that may be seen; 0: at once.
+        /// The time at which its completion may be seen; 0: at once.
         due: u64,
     },
-    /// The task is to go on with it.
+    /// The task must continue it.
     Later,
     /// It has to wait, at most for so many nanoseconds.
     Wait(u64),
@@ -72,30 +72,30 @@ impl Step {
     }
 }
 
-/// A peer that has let the request in.
+/// The peer that has admitted the request.
 struct Admitted {
     peer: Arc<Qp>,
     receive: Option<Receive>,
 }
 
-/// A request under way.
+/// A request in progress.
 struct Underway {
     request: Request,
     route: Option<Route>,
-    /// Reads of the queue pair that were posted and have not completed, this one included.
+    /// Reads of the queue pair that were posted and are not complete, including this one.
     reads: u32,
     admitted: Option<Admitted>,
-    /// Bytes copied.
+    /// Bytes copied so far.
     done: u64,
-    /// Since when nobody answers, and since when no receive was posted; 0: not so.
+    /// The times since which no peer answers and no receive is posted; 0: not the case.
     unanswered: u64,
     not_ready: u64,
 }
 
-/// What belongs to who has the turn.
+/// State that only the owner of the turn accesses.
 pub(crate) struct Execution {
     underway: Option<Underway>,
-    /// The peer's queue pair, once it was found.
+    /// The peer's queue pair, once found.
     peer: Option<Arc<Qp>>,
 }
 
@@ -127,7 +127,7 @@ impl Execution {
         self.underway.take().map(|underway| underway.request)
     }
 
-    /// The queue pair begins anew, or goes.
+    /// Removes the request, because the queue pair is reset or destroyed.
     pub(crate) fn abandon(&mut self) -> Option<Request> {
         self.peer = None;
         let mut underway = self.underway.take()?;
@@ -138,7 +138,7 @@ impl Execution {
     }
 }
 
-/// Goes on with the request that is under way.
+/// Continues the request in progress.
 pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, worker: bool) -> Step {
     let Execution { underway, peer } = execution;
     let Some(this) = underway.as_mut() else {
@@ -175,7 +175,7 @@ pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, worke
             return step;
         }
     }
-    // Large work is not for the poster's context.
+    // Large requests are not executed in the poster's context.
     let rest = this.request.head.len - this.done;
     if !worker {
         if *budget == 0 || rest > *budget as u64 {
@@ -190,7 +190,7 @@ pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, worke
     }
 }
 
-/// REG_MR and LOCAL_INV.
+/// Executes REG_MR and LOCAL_INV.
 fn local(qp: &Qp, this: &mut Underway, worker: bool) -> Step {
     let device = &qp.shape.device;
     let head = &this.request.head;
@@ -214,7 +214,7 @@ fn local(qp: &Qp, this: &mut Underway, worker: bool) -> Step {
     }
 }
 
-/// Makes a key worthless. None where a copy goes on that has to end first, and the caller may not
+/// Invalidates a key. Returns None if a copy in progress must end first and the caller may not
 /// sleep.
 pub(crate) fn invalidate(qp: &Qp, key: u32, worker: bool) -> Option<bool> {
     let device = &qp.shape.device;
@@ -234,7 +234,7 @@ pub(crate) fn invalidate(qp: &Qp, key: u32, worker: bool) -> Option<bool> {
     Some(true)
 }
 
-/// Finds the peer and asks it to take the request.
+/// Finds the peer and asks it to admit the request.
 fn admit(qp: &Qp, this: &mut Underway, found: &mut Option<Arc<Qp>>) -> Result<(), Step> {
     let device = &qp.shape.device;
     let Some(route) = this.route.clone() else {
@@ -246,7 +246,7 @@ fn admit(qp: &Qp, this: &mut Underway, found: &mut Option<Arc<Qp>>) -> Result<()
     }
     let peer = match route.joint.peer() {
         None => {
-            // Its memory is not ours to keep when it cannot be reached.
+            // If the peer cannot be reached, its queue pair must not be kept in memory.
             *found = None;
             None
         }
@@ -307,7 +307,7 @@ fn admit(qp: &Qp, this: &mut Underway, found: &mut Option<Arc<Qp>>) -> Result<()
     }
 }
 
-/// Copies. True when all bytes are copied, false when it is another's turn.
+/// Copies. Returns true when all bytes are copied, false to yield.
 fn transfer(qp: &Qp, this: &mut Underway, worker: bool) -> Result<bool, Step> {
     let Some(admitted) = &this.admitted else {
         return Err(Step::done(status::LOC_QP_OP_ERR));
@@ -364,7 +364,7 @@ fn transfer(qp: &Qp, this: &mut Underway, worker: bool) -> Result<bool, Step> {
     };
     let len = head.len;
     if this.done == 0 && len > 0 {
-        // All of the peer's memory first: what is refused changes nothing.
+        // All of the peer's memory is checked first, because a refused request must not change it.
         let far = if head.is_read() { from } else { to };
         if (head.is_read() || head.is_write()) && memory::check(far, len).is_err() {
             return Err(refused(qp, this));
@@ -373,11 +373,11 @@ fn transfer(qp: &Qp, this: &mut Underway, worker: bool) -> Result<bool, Step> {
     let first = this.done;
     while this.done < len {
         if qp.is_failed() {
-            // The caller comes back and finds out.
+            // The caller calls again and then sees the failure.
             return Ok(false);
         }
         if remote.is_failed() {
-            // As if the rest had got no answer.
+            // Treated as if the rest got no answer.
             let admitted = this.admitted.take();
             if let Some(admitted) = admitted {
                 admitted.peer.release(admitted.receive);
@@ -412,7 +412,7 @@ fn transfer(qp: &Qp, this: &mut Underway, worker: bool) -> Result<bool, Step> {
     Ok(true)
 }
 
-/// The peer's key, bound, right or domain was wrong: its queue pair fails, and ours.
+/// The peer's key, bounds, rights or domain were wrong: both queue pairs fail.
 fn refused(qp: &Qp, this: &mut Underway) -> Step {
     if let Some(admitted) = this.admitted.take() {
         admitted.peer.shape.device.counters.access_refused.one();
@@ -423,7 +423,7 @@ fn refused(qp: &Qp, this: &mut Underway) -> Step {
     Step::done(status::REM_ACCESS_ERR)
 }
 
-/// A copy could not go on.
+/// Handles a copy that failed.
 fn faulted(qp: &Qp, this: &mut Underway, fault: Fault) -> Step {
     let reads = this.request.head.is_read();
     let writes = this.request.head.is_write();
@@ -441,7 +441,7 @@ fn faulted(qp: &Qp, this: &mut Underway, fault: Fault) -> Step {
     if reads || writes {
         return refused(qp, this);
     }
-    // The receive was no good: its owner learns it from its completion.
+    // The receive was faulty: its owner learns that from its completion.
     if let Some(admitted) = this.admitted.take() {
         if let Some(receive) = admitted.receive {
             admitted.peer.receive_failed(&receive, status::LOC_PROT_ERR);
@@ -450,7 +450,7 @@ fn faulted(qp: &Qp, this: &mut Underway, fault: Fault) -> Step {
     Step::done(status::REM_OP_ERR)
 }
 
-/// Everything is copied: both ends learn it.
+/// All bytes are copied: adds the completions at both ends.
 fn conclude(qp: &Qp, this: &mut Underway, worker: bool) -> Step {
     let head = &this.request.head;
     let device = &qp.shape.device;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue pair lets its peer do.
+//! The peer's access to a queue pair.
 //!
-//! Contexts: any. Called by who carries out the peer's request.
+//! Contexts: any. Called by the thread that executes the peer's request.
 
 use crate::{
     faults,
@@ -27,19 +27,19 @@ use crate::{
     reason = "it is used at once, and never kept"
 )]
 pub(crate) enum Verdict {
-    /// It may copy; what it needs of the receive queue is its own. It ends with `conclude`,
+    /// It may copy. A needed receive is taken from the queue. The request ends with `conclude`,
     /// `receive_failed` or `release`.
     Go(Option<Receive>),
-    /// There is no receive; try again after so many nanoseconds.
+    /// No receive is posted; try again after so many nanoseconds.
     NotReady { timer: u64 },
-    /// No, and the sender's request fails with this status.
+    /// Refused; the sender's request fails with this status.
     Refused(u32),
-    /// Nobody answers.
+    /// There is no answer.
     Silent,
 }
 
 impl Qp {
-    /// Whether to let a request in.
+    /// Whether to admit a request.
     pub(crate) fn admit(
         &self,
         sender: &Qp,
@@ -63,7 +63,7 @@ impl Qp {
         let Some(origin) = inbound.origin.as_ref() else {
             return Verdict::Silent;
         };
-        // A packet that is not the peer's, or not the next one, is dropped.
+        // A packet from another peer, or out of sequence, is dropped.
         if origin.from != sender.number
             || origin.psn != route.psn
             || !origin.joint.av.is_reverse_of(&route.joint.av)
@@ -122,7 +122,7 @@ impl Qp {
         Verdict::Go(Some(receive))
     }
 
-    /// A receive completes in error, and its queue pair fails.
+    /// Completes a receive with an error; its queue pair fails.
     pub(crate) fn receive_failed(&self, receive: &Receive, status: u32) {
         self.shape.device.counters.local_errors.one();
         {
@@ -139,7 +139,7 @@ impl Qp {
         self.fail(Some(event::QP_REQ_ERR));
     }
 
-    /// A request is through.
+    /// Completes a request.
     pub(crate) fn conclude(
         &self,
         from: u32,

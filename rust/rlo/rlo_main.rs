@@ -48,20 +48,20 @@ module! {
     license: "GPL",
 }
 
-/// Where the files of devices stand, for `rdma link add`, which brings no context.
+/// The debugfs directory of the devices, for `rdma link add`, which passes no context.
 static ROOT: SetOnce<faults::Root> = SetOnce::new();
 
-/// Frames come in.
+/// The module receives frames while this exists.
 struct Frames(());
 
 impl Drop for Frames {
     fn drop(&mut self) {
-        // SAFETY: They were asked for.
+        // SAFETY: Frames were registered by `rlo_frames_init`.
         unsafe { ffi::rlo_frames_exit() }
     }
 }
 
-/// `rdma link` knows the type.
+/// The link type is registered while this exists.
 struct Links(());
 
 impl Drop for Links {
@@ -71,8 +71,8 @@ impl Drop for Links {
     }
 }
 
-/// The loaded module. Fields are dropped in this order: no new devices and none left, then no
-/// frames, then no tasks, then no engine.
+/// The loaded module. Fields are dropped in this order: the link type and all devices, then frames,
+/// then tasks, then the engine.
 struct Rlo {
     _links: Links,
     _frames: Frames,
@@ -81,7 +81,7 @@ struct Rlo {
     _root: RootGuard,
 }
 
-/// Removes the directory, which a static never drops.
+/// Removes the directory, because a static is never dropped.
 struct RootGuard(());
 
 impl Drop for RootGuard {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posted sends, in the order in which they are carried out and complete.
+//! Posted sends, in the order in which they are executed and complete.
 //!
-//! Contexts: any, but for making.
+//! Contexts: any, except creation.
 
 use crate::{
     datagram::Ah,
@@ -23,10 +23,10 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Most bytes of inline data.
+/// Maximum number of bytes of inline data.
 pub(crate) const MAX_INLINE: usize = 256;
 
-/// What only some requests have.
+/// The fields that only some requests need.
 #[derive(Clone, Default)]
 pub(crate) enum Target {
     #[default]
@@ -66,7 +66,7 @@ impl Head {
         matches!(self.opcode, opcode::LOCAL_INV | opcode::REG_MR)
     }
 
-    /// Whether it uses up a receive of the peer.
+    /// Whether it consumes a receive of the peer.
     pub(crate) fn wants_receive(&self) -> bool {
         matches!(
             self.opcode,
@@ -86,7 +86,7 @@ impl Head {
         self.flags & flag::SOLICITED != 0
     }
 
-    /// What a completion says it was.
+    /// The opcode of its completion.
     fn completed_as(&self) -> u32 {
         match self.opcode {
             opcode::WRITE | opcode::WRITE_WITH_IMM => ffi::ib_wc_opcode_IB_WC_RDMA_WRITE,
@@ -98,7 +98,7 @@ impl Head {
     }
 }
 
-/// A request that is being carried out.
+/// A request in execution.
 pub(crate) struct Request {
     pub(crate) head: Head,
     count: usize,
@@ -121,11 +121,11 @@ struct Slot {
     head: Head,
     count: usize,
     status: u32,
-    /// When its completion may be seen, on the monotonic clock.
+    /// The time at which its completion may be seen, on the monotonic clock.
     due: u64,
 }
 
-/// A completion that is to be seen now.
+/// A completion that is due.
 pub(crate) struct Retired {
     pub(crate) id: u64,
     pub(crate) opcode: u32,
@@ -134,8 +134,8 @@ pub(crate) struct Retired {
     pub(crate) signaled: bool,
 }
 
-/// A ring of requests: first those that were carried out and have not completed, then the one
-/// that is being carried out, then those that wait.
+/// A ring of requests, in this order: those that were executed and are not complete, the one in
+/// execution, those that wait.
 ///
 /// # Invariants
 ///
@@ -187,7 +187,7 @@ impl Sends {
         self.reads
     }
 
-    /// Requests that nobody has begun.
+    /// Whether requests wait.
     pub(crate) fn has_waiting(&self) -> bool {
         self.ran + usize::from(self.busy) < self.len
     }
@@ -261,14 +261,14 @@ impl Sends {
         Ok(())
     }
 
-    /// The next request, which is then being carried out.
+    /// The next request, which is in execution from now on.
     pub(crate) fn fetch(&mut self) -> Option<Request> {
         if self.busy || self.ran >= self.len {
             return None;
         }
         let at = self.at(self.ran);
         let slot = self.slots.get_mut(at)?;
-        // What holds references goes along; the rest is needed again for the completion.
+        // Fields with references are moved; the completion needs the others again.
         let target = core::mem::take(&mut slot.head.target);
         let mut request = Request {
             head: slot.head.clone(),
@@ -297,7 +297,7 @@ impl Sends {
         Some(request)
     }
 
-    /// The request that was fetched is through.
+    /// Ends the execution of the fetched request.
     pub(crate) fn finish(&mut self, status: u32, due: u64) {
         let at = self.at(self.ran);
         if let Some(slot) = self.slots.get_mut(at) {
@@ -308,8 +308,8 @@ impl Sends {
         self.ran += 1;
     }
 
-    /// Those that nobody has begun complete as flushed. Returns how many; what they held is
-    /// dropped here, which never is the last reference to anything large.
+    /// Completes the waiting requests as flushed, and returns their number. Their references are
+    /// dropped here; none is the last one to a large object.
     pub(crate) fn flush(&mut self) -> usize {
         let mut count = 0;
         while !self.busy && self.ran < self.len {
@@ -348,7 +348,7 @@ impl Sends {
         Some(retired)
     }
 
-    /// When the oldest completion that is not yet due will be.
+    /// The due time of the oldest completion that is not due yet.
     pub(crate) fn next_due(&self) -> Option<u64> {
         if self.ran == 0 {
             return None;
@@ -356,7 +356,7 @@ impl Sends {
         Some(self.slots.get(self.head)?.due)
     }
 
-    /// Forgets everything.
+    /// Removes all requests.
     pub(crate) fn clear(&mut self) {
         for slot in self.slots.iter_mut() {
             slot.head.target = Target::None;

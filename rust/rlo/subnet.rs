@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The subnet administrator that a port of InfiniBand finds at the LID of its subnet manager.
+//! The subnet administrator, which an InfiniBand port reaches at the LID of its subnet manager.
 //!
-//! Every device has its own, which knows nothing by itself. Who has a GID is asked for by a frame
-//! (see `joint`), and the answer to a path query is the LID of who has answered. All multicast
-//! groups exist, with the same properties, and their LIDs follow from their GIDs: so no two
-//! administrators disagree.
+//! Every device has its own, without a database. A frame asks for the owner of a GID (see `joint`),
+//! and the answer to a path query is the owner's LID. All multicast groups exist, with the same
+//! properties, and their LIDs are computed from their GIDs. So all administrators agree.
 //!
 //! Contexts: [`ask`] in a task; [`Administrator::stop`] sleeps.
 
@@ -38,7 +37,7 @@ use kernel::{
 
 const LEN: usize = 256;
 
-// Where things are in a message of this class.
+// Offsets in a message of this class.
 const METHOD: usize = 3;
 const STATUS: usize = 4;
 const TRANSACTION: usize = 8;
@@ -64,7 +63,7 @@ const UNSUPPORTED: u16 = 0x000c;
 const REQUEST_INVALID: u16 = 0x0200;
 const NO_RECORDS: u16 = 0x0300;
 
-/// Which components of a record a request names.
+/// The bits of components that a request names.
 mod named {
     pub(super) const PATH_DGID: u64 = 1 << 2;
     pub(super) const PATH_SGID: u64 = 1 << 3;
@@ -75,16 +74,16 @@ mod named {
 }
 
 const PKEY: u16 = 0xffff;
-/// That of IPoIB's groups, for who names none.
+/// The qkey of IPoIB's groups, for requests that name none.
 const QKEY: u32 = 0x0b1b;
-/// Selects exactly the value beside it.
+/// Selects exactly the given value.
 const EXACTLY: u8 = 2 << 6;
-/// 100 Gb/s, as the port says.
+/// 100 Gb/s, the rate of the port.
 const RATE: u8 = 16;
-/// 4.096 us times a power of two: what rdma_cm takes for RoCE.
+/// 4.096 us times a power of two: rdma_cm's value for RoCE.
 const LIFE: u8 = 16;
 
-/// How long the owner of a GID is asked for, in nanoseconds, and how often somebody looks.
+/// The time limit of a search for the owner of a GID, in nanoseconds, and the interval of checks.
 const PATIENCE: u64 = 500_000_000;
 const STEP: u64 = 5_000_000;
 
@@ -131,7 +130,7 @@ impl Message {
         self.get(TRANSACTION)
     }
 
-    /// The answer to it, with the same record, whose size is in units of 8 bytes.
+    /// The answer with the same record, whose size is in units of 8 bytes.
     fn answer(&self, size: u16) -> Self {
         let mut answer = self.clone();
         let method = match self.method() {
@@ -153,7 +152,7 @@ impl Message {
         let mut answer = self.answer(9);
         answer.put(DATA, [0; LEN - DATA]);
         answer.put(DATA, [BASE_VERSION, CLASS_VERSION]);
-        // The time for an answer: 4.096 us times a power of two.
+        // The response time: 4.096 us times a power of two.
         answer.put(DATA + 4, 18u32.to_be_bytes());
         answer
     }
@@ -163,9 +162,9 @@ impl Message {
         let mut answer = self.answer(8);
         answer.put(DATA + 40, dlid.to_be_bytes());
         answer.put(DATA + 42, slid.to_be_bytes());
-        // No flow label, and no hop: LIDs lead there without GIDs.
+        // No flow label and no hop limit: LIDs need no GIDs.
         answer.put(DATA + 44, [0; 4]);
-        // It is a way back as well, and the only one.
+        // The path is reversible, and the only one.
         answer.put(DATA + 49, [0x81]);
         answer.put(DATA + 50, PKEY.to_be_bytes());
         answer.put(DATA + 52, [0; 2]);
@@ -193,7 +192,7 @@ impl Message {
     }
 }
 
-/// The LID that stands for a group; several may share one.
+/// The LID of a group; several groups may share one.
 fn group_lid(group: [u8; 16]) -> u16 {
     let count = ffi::RLO_LID_PERMISSIVE - ffi::RLO_LID_MULTICAST;
     let hash = group.iter().fold(0x811c_9dc5u32, |hash, byte| {
@@ -248,7 +247,7 @@ impl Administrator {
         })
     }
 
-    /// A question whose GID was found, or will not be.
+    /// Takes a query whose GID was found, or whose time is over.
     fn next_decided(&self) -> Option<Question> {
         let now = task::now();
         let mut questions = self.questions.lock();
@@ -264,7 +263,7 @@ impl Administrator {
         })
     }
 
-    /// The device goes, and nobody asks any more.
+    /// The device is removed, and there are no more queries.
     pub(crate) fn stop(&self) {
         self.task.stop();
         let questions = core::mem::replace(&mut *self.questions.lock(), KVec::new());
@@ -274,7 +273,7 @@ impl Administrator {
     }
 }
 
-/// A datagram for the administrator.
+/// Handles a datagram to the administrator.
 pub(crate) fn ask(device: &Arc<Device>, head: &ffi::rlo_frame, payload: &[u8]) {
     let Some(request) = Message::request(payload) else {
         return;
@@ -297,7 +296,7 @@ pub(crate) fn ask(device: &Arc<Device>, head: &ffi::rlo_frame, payload: &[u8]) {
     reply(device, head.src_qpn, &answer);
 }
 
-/// The answer to a path query, or None where it comes later, or not at all.
+/// The answer to a path query. None if the answer comes later, or not at all.
 fn find_path(device: &Arc<Device>, from: u32, request: &Message) -> Option<Message> {
     if !request.names(named::PATH_DGID) {
         return Some(request.refusal(REQUEST_INVALID));
@@ -313,13 +312,13 @@ fn find_path(device: &Arc<Device>, from: u32, request: &Message) -> Option<Messa
         return Some(request.path(device.lid, device.lid, device.mtu()));
     }
     let administrator = &device.administrator;
-    // Who asks again has the answer that is under way.
+    // A repeated query gets the answer that is being prepared.
     if administrator.has(request, from) {
         return None;
     }
     // SAFETY: The joint is left before the device is gone, in `run` or `stop`.
     let av = unsafe { Av::search(device, dgid) };
-    // A request that gets lost is repeated by who has sent it.
+    // If a request is lost, its sender repeats it.
     let joint = Joint::join(device, av).ok()?;
     let question = Question {
         request: request.clone(),

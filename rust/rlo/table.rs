@@ -2,7 +2,7 @@
 
 //! Objects by number: queue pairs by QPN, regions by the upper 24 bits of a key.
 //!
-//! Contexts: looking up works in any context; entering and removing sleep.
+//! Contexts: lookups work in any context; insertion and removal sleep.
 
 use kernel::{
     new_spinlock_irq,
@@ -15,20 +15,20 @@ use kernel::{
 
 enum Slot<T> {
     Free,
-    /// A number was given, and the object is being made.
+    /// The number is taken, and the object is being made.
     Reserved,
     Taken(Arc<T>),
 }
 
 struct Slots<T> {
     slots: KVVec<Slot<T>>,
-    /// Where the search for a free number begins: numbers that were just given back
-    /// are the last to be used again, since peers may still name them.
+    /// The start of the search for a free number. Released numbers are reused as late as possible,
+    /// because peers may still use them.
     next: usize,
     used: usize,
 }
 
-/// Numbers from `first` on, and what they stand for.
+/// Objects with numbers from `first` on.
 #[pin_data]
 pub(crate) struct Table<T> {
     #[pin]
@@ -51,11 +51,11 @@ impl<T: 'static> Table<T> {
         })
     }
 
-    /// Finds a number for what `make` makes of it.
+    /// Reserves a number and inserts the object that `make` returns for it.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where all numbers are in use, or there is no memory; what `make` says.
+    /// `ENOMEM` if all numbers are in use or there is no memory; errors of `make`.
     pub(crate) fn enter(&self, make: impl FnOnce(u32) -> Result<Arc<T>>) -> Result<Arc<T>> {
         let index = self.reserve()?;
         let made = make(self.first.wrapping_add(index as u32));
@@ -72,7 +72,7 @@ impl<T: 'static> Table<T> {
         made
     }
 
-    /// The number of a free slot, which is free no more.
+    /// Reserves a free slot and returns its number.
     fn reserve(&self) -> Result<usize> {
         loop {
             let len = {
@@ -81,7 +81,7 @@ impl<T: 'static> Table<T> {
                 if inner.used >= self.limit {
                     return Err(ENOMEM);
                 }
-                // A quarter is kept free, so that numbers rest before they are used again.
+                // A quarter is kept free, so that numbers are not reused soon.
                 if inner.used + inner.used / 4 < len || len >= self.limit {
                     let start = inner.next;
                     for step in 0..len {
@@ -119,7 +119,7 @@ impl<T: 'static> Table<T> {
         }
     }
 
-    /// What has this number.
+    /// The object with this number.
     pub(crate) fn get(&self, number: u32) -> Option<Arc<T>> {
         let index = number.checked_sub(self.first)? as usize;
         match self.slots.lock().slots.get(index)? {
@@ -128,7 +128,7 @@ impl<T: 'static> Table<T> {
         }
     }
 
-    /// Forgets it.
+    /// Removes the object with this number.
     pub(crate) fn remove(&self, number: u32) -> Option<Arc<T>> {
         let index = number.checked_sub(self.first)? as usize;
         let mut inner = self.slots.lock();
@@ -145,7 +145,7 @@ impl<T: 'static> Table<T> {
         }
     }
 
-    /// Forgets all, and what memory it took. Sleeps.
+    /// Removes all objects and frees the memory. Sleeps.
     pub(crate) fn clear(&self) {
         let slots = {
             let mut inner = self.slots.lock();

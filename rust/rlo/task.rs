@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work that is done later, in process context: a work item and a timer that starts it.
+//! Deferred work in process context: a work item and a timer that queues it.
 
 use crate::ffi;
 use core::marker::PhantomData;
@@ -9,7 +9,7 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What a task does. It stands in the object that it works on, and `TASK_OFFSET` says where.
+/// The function of a task. The task is a field of the object that it works on, at `TASK_OFFSET`.
 ///
 /// # Safety
 ///
@@ -17,14 +17,14 @@ use kernel::{
 /// goes, or was never kicked.
 pub(crate) unsafe trait Run: Sync + Sized {
     const TASK_OFFSET: usize;
-    /// Whether `run` stops other tasks, none of which does that.
+    /// Whether `run` stops other tasks. These must not stop tasks themselves.
     const STOPS_OTHERS: bool = false;
 
-    /// In a worker; once at a time for an object; may sleep.
+    /// Runs in a worker, never concurrently for one object; may sleep.
     fn run(&self);
 }
 
-/// A work item and a timer inside of a `T`.
+/// A work item and a timer, as a field of a `T`.
 ///
 /// # Invariants
 ///
@@ -63,7 +63,7 @@ impl<T: Run> Task<T> {
         unsafe { &*owner }.run();
     }
 
-    /// Starts it, or has it start again after the run that is going on.
+    /// Starts it; if it runs already, it runs once more afterwards.
     pub(crate) fn kick(&self) {
         // SAFETY: The C object is initialised, by the type invariant.
         unsafe { ffi::rlo_task_kick(self.raw.get()) }
@@ -74,7 +74,7 @@ impl<T: Run> Task<T> {
         unsafe { ffi::rlo_task_kick_after(self.raw.get(), nanoseconds) }
     }
 
-    /// Sleeps until it does not run. Nobody kicks it any more.
+    /// Sleeps until it does not run. There must be no more kicks.
     pub(crate) fn stop(&self) {
         // SAFETY: The C object is initialised, by the type invariant.
         unsafe { ffi::rlo_task_stop(self.raw.get()) }
@@ -87,8 +87,7 @@ pub(crate) fn now() -> u64 {
     unsafe { ffi::rlo_now() }
 }
 
-/// Sleeps a moment. For those who wait for a copy to end, which takes no longer than a
-/// piece of it.
+/// Sleeps briefly, to wait for the end of a copy. A copy takes no longer than one chunk.
 pub(crate) fn moment() {
     kernel::time::delay::fsleep(kernel::time::Delta::from_micros(20));
 }

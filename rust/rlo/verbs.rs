@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What ib_core calls: thunks that convert and call.
+//! The functions that ib_core calls: they convert arguments and call methods.
 //!
-//! ib_core allocates PDs, CQs, QPs, SRQs and AHs and frees them after our destroy function; each
-//! has a pointer behind it to what Rust has of it. Contexts: posting, polling and arming are called
-//! in any; everything else sleeps.
+//! ib_core allocates PDs, CQs, QPs, SRQs and AHs and frees them after our destroy function. Each is
+//! followed by a pointer to its Rust part. Contexts: posting, polling and arming are called in any;
+//! everything else sleeps.
 
 use crate::{
     counters::{
@@ -51,7 +51,7 @@ use kernel::{
     },
 };
 
-/// An object of ib_core with ours behind it.
+/// An object of ib_core, followed by the pointer to ours.
 ///
 /// # Invariants
 ///
@@ -158,7 +158,7 @@ static SRQ_OPS: Ops = Ops(ffi::ib_device_ops {
     ..pin_init::zeroed()
 });
 
-/// Fills in what ib_core needs to know before registration.
+/// Fills in the fields that ib_core needs before registration.
 ///
 /// # Safety
 ///
@@ -265,7 +265,7 @@ unsafe extern "C" fn query_port(
     }
 }
 
-/// What users of the port announce: connection managers, and targets of SRP.
+/// Records the capabilities of users of the port: connection managers, and SRP targets.
 unsafe extern "C" fn modify_port(
     ib: *mut ffi::ib_device,
     port: u32,
@@ -896,7 +896,7 @@ unsafe extern "C" fn reg_user_mr(
     _dmah: *mut ffi::ib_dmah,
     _udata: *mut ffi::ib_udata,
 ) -> *mut ffi::ib_mr {
-    // There are no user verbs.
+    // User verbs are not supported.
     EOPNOTSUPP.to_ptr()
 }
 

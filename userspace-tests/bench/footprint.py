@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an idle connection costs in memory: both of its ends are on this machine."""
+"""The memory of an idle connection; both of its ends are on this machine."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from twohosts.lab import Lab
 
 KIB = 1 << 10
-# A first batch pays for what is there once: processes, first slabs, caches.
+# The first batch includes one-time costs: processes, first slabs, caches.
 FEW, MANY = 20, 520
 
 
 def _meminfo() -> dict[str, int]:
-    """/proc/meminfo in KiB, with nothing in it that the kernel would give back for the asking."""
+    """/proc/meminfo in KiB, after dropping the caches."""
     Path("/proc/sys/vm/drop_caches").write_text("3\n")
     text = Path("/proc/meminfo").read_text()
     return {name: int(value) for name, value in re.findall(r"^(\S+):\s+(\d+) kB$", text, re.M)}
 
 
 def _held(lab: Lab, count: int) -> dict[str, int]:
-    """The machine's memory while that many idle connections are held."""
+    """The machine's memory while so many idle connections are held."""
     how = ("--count", str(count), "--backlog", "1024")
     with lab.b.start(
         lab.endpoint("accept-many", "--address", lab.b.ipv4, *how), ready=r"listening (\d+)"
@@ -36,7 +36,7 @@ def _held(lab: Lab, count: int) -> dict[str, int]:
 
 
 def per_end(lab: Lab) -> dict[str, float]:
-    """KiB for one end of an idle connection, in all and in the places it shows."""
+    """KiB for one end of an idle connection, in total and by kind of memory."""
     few, many = _held(lab, FEW), _held(lab, MANY)
     ends = 2 * (MANY - FEW)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a device does by itself: the verbs of the kernel, by userspace-tests/verbs.
+"""The performance of a device itself: kernel verbs, by userspace-tests/verbs.
 
-The same for each device, those without a library for programs included. Completions come as events
-where nothing else is said, as with a socket whose reader sleeps.
+The measurements are the same for each device, including those without a user-space library.
+Completions come as events unless stated otherwise, like for a socket with a sleeping reader.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streams import Rate, per_mib
 from twohosts.failure import Failure
 
 OPERATIONS = ("SEND", "READ", "WRITE")
-# Under way at a time: a stream has as many messages, or all that fits.
+# In flight at a time: a stream has as many messages, or as many as fit.
 DEPTH = 16
 
 
@@ -34,7 +34,7 @@ def copy(size: int, seconds: float) -> float:
 
 
 def rate(operation: str, size: int, seconds: float, symbols: layers.Symbols) -> Rate:
-    """How fast operations of that size go; making the queue pairs is in the times."""
+    """The rate of operations of that size; the times include the creation of queue pairs."""
     words = (f"op={operation.lower()}", f"size={size}", f"depth={DEPTH}", "polled=0")
     with Sampler() as sampler:
         found = _command("speed", *device.devices(), *words, f"ms={round(1000 * seconds)}")
@@ -44,6 +44,6 @@ def rate(operation: str, size: int, seconds: float, symbols: layers.Symbols) -> 
 
 
 def one_way(size: int, seconds: float, *, polled: bool) -> float:
-    """Half of a round trip of a SEND, in us: the median."""
+    """Half of the round-trip time of a SEND, in us: the median."""
     words = (f"size={size}", f"polled={int(polled)}", "count=20000", f"ms={round(1000 * seconds)}")
     return int(_command("latency", *device.devices(), *words)["median_ns"]) / 1000

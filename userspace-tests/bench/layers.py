@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Which layer a moment of processor time belongs to, by the kernel's own symbol table.
+"""Assigns processor time to layers, by the kernel's own symbol table.
 
-The innermost function that has an owner decides: a spin lock taken by the module is the
-module's, a packet copied by the driver the driver's. So a layer's time includes what it makes
-the kernel's general routines do, and not what it makes another layer do. What this cannot
-separate: time in interrupt handlers that happen to interrupt a layer is theirs, not its; and
-waiting costs no time, so it does not show at all.
+The innermost function that has an owner decides: a spin lock taken by the module counts for
+the module, a packet copied by the driver for the driver. So a layer's time includes its calls of
+the kernel's general routines, but not the work of other layers. Two limits: the time of interrupt
+handlers counts for their own layer, whichever layer they interrupt; and waiting takes no
+processor time, so it does not appear at all.
 
-The module is sdp.ko, or SMC, which does the same. Copies are those of module and network: what the
-device copies is its own.
+The module is sdp.ko, or SMC, which has the same role. Copies are those of module and network; a
+device's own copies count for the device.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _owner(module: str) -> Callable[[str], str | None]:
         # A driver that is a module; its copies are its own.
         if name.endswith("[rlo]"):
             return DRIVER
-        # Requests of verbs that come from nowhere else.
+        # Requests of verbs that come only from the benchmark.
         if name.endswith("[sdp_verbs]"):
             return APPLICATION
         plain = name.split("\t", maxsplit=1)[0]
@@ -109,11 +109,11 @@ def _owner(module: str) -> Callable[[str], str | None]:
 
 @dataclass(frozen=True)
 class Profile:
-    """Processor time of one stretch of time."""
+    """Processor time during an interval."""
 
-    # Seconds by layer; idle time is not counted.
+    # Seconds by layer, without idle time.
     seconds: dict[str, float]
-    # The functions that took most of it: seconds, layer, innermost function, who called it.
+    # The functions with the most time: seconds, layer, innermost function, its caller.
     hottest: list[tuple[float, str, str, str]]
 
 
@@ -124,7 +124,7 @@ def profile(
     end: float,
     symbols: Symbols | None = None,
 ) -> Profile:
-    """Where the time from `begin` to `end` went, by the symbols of the running kernel."""
+    """The time between `begin` and `end` by layer, with the symbols of the running kernel."""
     symbols = symbols or Symbols()
     counts: Counter[str] = Counter()
     places: Counter[tuple[str, str, str]] = Counter()

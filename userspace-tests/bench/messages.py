@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Messages of one size through a socket, from and to memory of their own pages."""
+"""Messages of one size through a socket, from and to page-aligned memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import socket
 
 
 def room(size: int) -> memoryview:
-    """Memory of its own pages, all there."""
+    """Memory in pages of its own, all present."""
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory[:] = bytes(size)
     return memoryview(memory)
 
 
 def receive(sock: socket.socket, into: memoryview, count: int) -> None:
-    """So many messages."""
+    """Sends so many messages."""
     for number in range(count):
         got = sock.recv_into(into, len(into), socket.MSG_WAITALL)
         if got != len(into):
@@ -23,7 +23,7 @@ def receive(sock: socket.socket, into: memoryview, count: int) -> None:
 
 
 def send(sock: socket.socket, data: memoryview, count: int) -> None:
-    """So many messages."""
+    """Receives so many messages."""
     for _ in range(count):
         left = data
         while left:
@@ -31,7 +31,7 @@ def send(sock: socket.socket, data: memoryview, count: int) -> None:
 
 
 def echo(sock: socket.socket, both: memoryview, count: int) -> None:
-    """The same message back, so many times."""
+    """Sends each message back, so many times."""
     for _ in range(count):
         if sock.recv_into(both, len(both), socket.MSG_WAITALL) != len(both):
             raise ConnectionError("the end of the stream")
@@ -39,7 +39,7 @@ def echo(sock: socket.socket, both: memoryview, count: int) -> None:
 
 
 def ping(sock: socket.socket, both: memoryview, count: int) -> None:
-    """The other side of echo()."""
+    """The other end of echo()."""
     for _ in range(count):
         sock.sendall(both)
         if sock.recv_into(both, len(both), socket.MSG_WAITALL) != len(both):

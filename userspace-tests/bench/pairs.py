@@ -19,7 +19,7 @@ ZCOPY_THRESH = uapi.SDP_ZCOPY_THRESH
 
 
 def _joined(make: Callable[[], socket.socket]) -> Pair:
-    """From a to b. A socket stays in the namespace that it was made in."""
+    """From a to b. A socket stays in the namespace where it was made."""
     with namespace(B.name):
         listener = make()
     with listener:
@@ -38,7 +38,7 @@ def _kept(pair: Pair) -> Iterator[Pair]:
 
 
 def sdp(threshold: int) -> contextlib.AbstractContextManager[Pair]:
-    """Without copies from so many bytes on; 0 is never."""
+    """SDP with zero copy from so many bytes on; 0 is never."""
 
     def make() -> socket.socket:
         sock = native.make("sdp", B.ipv4)
@@ -49,7 +49,7 @@ def sdp(threshold: int) -> contextlib.AbstractContextManager[Pair]:
 
 
 def tcp() -> contextlib.AbstractContextManager[Pair]:
-    """On the same interfaces."""
+    """TCP on the same interfaces."""
 
     def make() -> socket.socket:
         sock = native.make("tcp", B.ipv4)
@@ -60,7 +60,7 @@ def tcp() -> contextlib.AbstractContextManager[Pair]:
 
 
 def unix() -> contextlib.AbstractContextManager[Pair]:
-    """What a machine has for itself."""
+    """A Unix stream within the machine."""
     return _kept(socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
 
 
@@ -68,8 +68,8 @@ def unix() -> contextlib.AbstractContextManager[Pair]:
 def smcd() -> Iterator[Pair]:
     """SMC over the loopback device of the kernel's direct internal buffer sharing.
 
-    The counters tell at the end whether it was that: an SMC socket whose handshake finds nothing
-    better is TCP without a word.
+    The counters show at the end whether that was used: an SMC socket falls back to TCP silently
+    if the handshake finds nothing better.
     """
     with smc.over_memory():
         before = smc.counts(A.name)

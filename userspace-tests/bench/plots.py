@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figures of bench-zcopy as SVG, by gnuplot, in the shape of those of the paper of 2005."""
+"""The results of bench-zcopy as SVG, by gnuplot, in the form of the paper's figures of 2005."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# What its text says of its figures, by their numbers: two lines each.
+# The paper's statements about its figures, by number: two lines each.
 PAPER = {
     6: (
         "BCopy is faster up to 256 KB, ZCopy from there on",
@@ -30,7 +30,7 @@ PAPER = {
         "the more connections, the more BCopy needs for a byte",
     ),
 }
-# From which size on ZCopy was faster there, by connections.
+# The message size from which ZCopy was faster in the paper, by number of connections.
 PAPER_CROSSING = {1: 256 << 10, 2: 64 << 10, 4: 32 << 10, 8: 16 << 10}
 COLOURS = {"ib_read_bw": "#777777", "BCopy": "#c03030", "ZCopy": "#2060c0"}
 Row = dict[str, object]
@@ -49,12 +49,12 @@ def _time(row: Row) -> float:
 
 
 def _heading(number: int, text: str) -> str:
-    """The title, and what was found in 2005."""
+    """The title, and the paper's result."""
     return "\n".join((text, *(f"2005: {line}" for line in PAPER[number])))
 
 
 def _sizes(points: Iterable[tuple[float, float]]) -> str:
-    """The marks of an axis of sizes: each that there is, in the units that people use."""
+    """The tick marks of an axis of sizes: the existing sizes, in KiB and MiB."""
     marks = []
     for size in sorted({int(x) for x, _ in points}):
         for unit, bytes_ in (("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)):
@@ -74,7 +74,7 @@ def _plot(
 ) -> None:
     """One figure; each series has a title, a colour, its axes, and points."""
     lines = [
-        # Names are names: no underscore in them makes a subscript.
+        # Names are plain text: an underscore must not make a subscript.
         "set terminal svg size 720,480 font 'sans,12' background '#ffffff' noenhanced",
         f"set output '{file}'",
         f"set title {json.dumps(heading)}",
@@ -151,7 +151,7 @@ def _overhead(rows: Sequence[Row], directory: Path) -> None:
     for connections, shade in ((1, 0), (2, 1), (8, 2)):
         for way in ("BCopy", "ZCopy"):
             its = [r for r in rows if r["connections"] == connections and r["way"] == way]
-            # us for a KiB: ms for a MiB, times 1000, over 1024.
+            # us per KiB: ms per MiB, times 1000, over 1024.
             points = [(_number(row, "size"), _time(row) * 1000 / 1024) for row in its]
             reds, blues = ("#e8b0b0", "#d06060", "#902020"), ("#b0c8e8", "#6090d0", "#204890")
             colour = (blues if way == "ZCopy" else reds)[shade]
@@ -167,7 +167,7 @@ def _overhead(rows: Sequence[Row], directory: Path) -> None:
 
 
 def draw(directory: Path, rows: Sequence[Row]) -> None:
-    """All of them, for the numbers of connections that were measured."""
+    """All figures, for the measured numbers of connections."""
     measured = {row["connections"] for row in rows}
     for number, connections in ((6, 1), (7, 2), (8, 4), (9, 8)):
         if connections in measured:

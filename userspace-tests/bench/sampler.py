@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Where the processors are, some hundred times a second: the kernel's own sampling, system wide.
+"""Samples all processors some hundred times a second, by the kernel's own sampling.
 
-A sample is the call chain at a tick of the processor's clock. That works on any machine, real
-or emulated, and without any further program; what runs with interrupts off is seen where it
-turns them on again.
+A sample is the call chain at a tick of the processor's clock. That works on every machine, real
+or emulated, and without a further program. Code that runs with interrupts disabled is sampled at
+the place where it enables them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TYPE_SOFTWARE = 1
 _CPU_CLOCK = 0
 _SAMPLE_IP, _SAMPLE_TIME, _SAMPLE_CALLCHAIN = 1, 4, 32
 _DISABLED, _EXCLUDE_CALLCHAIN_USER, _USE_CLOCKID = 1 << 0, 1 << 22, 1 << 25
-# Where the number of the clock stands in the attributes, and that of time.monotonic().
+# The offset of the clock's number in the attributes, and the number of time.monotonic().
 _CLOCKID_AT, _CLOCK_MONOTONIC = 92, 1
 _ATTR_SIZE = 112
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _RECORD_LOST, _RECORD_SAMPLE = 2, 9
 _MISC_MODE, _MISC_USER = 7, 2
 _HEAD_AT = 1024
-# Marks in a chain, not addresses: "from here on kernel", "from here on user".
+# Markers in a chain, not addresses: the following ones are kernel, or user, addresses.
 _CONTEXTS = 1 << 63, (1 << 64) - 4096
 # Room for the samples of half a minute.
 _PAGES = 2048
@@ -37,12 +37,12 @@ _PAGES = 2048
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at one processor."""
+    """One sample of one processor."""
 
-    # As time.monotonic() counts it.
+    # On the clock of time.monotonic().
     time: float
     user: bool
-    # Kernel addresses, the innermost first.
+    # Kernel addresses, innermost first.
     chain: tuple[int, ...]
 
 
@@ -89,10 +89,10 @@ class Sampler:
             fcntl.ioctl(fd, request, 0)
 
     def samples(self) -> Iterator[Sample]:
-        """What was seen; the sampler is used up by it."""
+        """The samples; the sampler cannot be used afterwards."""
         for fd, ring in self._events:
             (head,) = struct.unpack_from("=Q", ring, _HEAD_AT)
-            # Nothing is ever taken out while it fills, so the ring begins at its beginning.
+            # Nothing is read while it fills, so the data begins at the ring's start.
             data = ring[mmap.PAGESIZE : mmap.PAGESIZE + head]
             ring.close()
             os.close(fd)

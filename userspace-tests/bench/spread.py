@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What repeated measurements say together."""
+"""Statistics of repeated measurements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 def number(value: float | None) -> str:
-    """Three figures of it, or as many decimals."""
+    """Three significant digits, or as many decimals."""
     if value is None:
         return "-"
     if value < 0.1:
@@ -18,7 +18,7 @@ def number(value: float | None) -> str:
 
 
 def short(value: float) -> str:
-    """Two figures of it, for tables with three values in a cell."""
+    """Two significant digits, for tables with three values in a cell."""
     if value < 1:
         return f"{value:.{3 if value < 0.1 else 2}f}".lstrip("0").rstrip(".") or "0"
     return f"{value:.1f}" if value < 10 else f"{value:.0f}"
@@ -26,7 +26,7 @@ def short(value: float) -> str:
 
 @dataclass(frozen=True)
 class Spread:
-    """Where the figures of several rounds lie."""
+    """Median and range of the results of several rounds."""
 
     median: float
     least: float
@@ -34,7 +34,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread | None:
-        """Of all rounds that have one."""
+        """Of all rounds that have a result."""
         found = list(values)
         if not found:
             return None
@@ -42,12 +42,12 @@ class Spread:
 
     @classmethod
     def of_ratios(cls, ones: Iterable[float], others: Iterable[float]) -> Spread | None:
-        """Of what was measured in the same round each."""
+        """Of the ratios of results from the same round."""
         return cls.of(one / other for one, other in zip(ones, others, strict=True))
 
     def __str__(self) -> str:
         return f"{number(self.median)} {number(self.least)}-{number(self.most)}"
 
     def short(self) -> str:
-        """The same in little room."""
+        """The same in short form."""
         return f"{short(self.median)} {short(self.least)}-{short(self.most)}"

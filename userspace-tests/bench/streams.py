@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a pair of sockets does: a process at each end, in turns of so many messages of one size.
+"""A pair of sockets in use: a process at each end, in turns of so many messages of one size.
 
-Both ends are processes of their own that have been there before, so that no start of a program is
-part of a figure. They are told what to do, and when, over a socket beside the one that is measured.
+Both ends are existing processes, so that no result includes the start of a program.
+They get their commands over a socket beside the measured one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twohosts.failure import Failure
 
 MIB = 1 << 20
 _ORDER, _ANSWER = "=?QQ", "=d"
-# Only a hang ever takes as long.
+# Only a hang takes so long.
 PATIENCE = 120
 
 
@@ -31,13 +31,13 @@ PATIENCE = 120
 class Rate:
     """One measurement."""
 
-    # MiB/s, and ms of all processors for each MiB, by layer.
+    # MiB/s, and ms of all processors per MiB, by layer.
     mib_per_s: float
     times: dict[str, float]
 
 
 def per_mib(profile: layers.Profile, total: int) -> dict[str, float]:
-    """ms for each MiB."""
+    """ms per MiB."""
     return {layer: 1000 * seconds * MIB / total for layer, seconds in profile.seconds.items()}
 
 
@@ -64,7 +64,7 @@ class Stream:
         self._memory = messages.room(1)
 
     def _turn(self, echo: bool, size: int, count: int) -> tuple[float, float]:
-        """When it began and when the last byte was there."""
+        """The time of the beginning, and that of the last byte's arrival."""
         work = messages.ping if echo else messages.send
         if len(self._memory) != size:
             self._memory = messages.room(size)
@@ -79,7 +79,7 @@ class Stream:
         return begin, *struct.unpack(_ANSWER, answer)
 
     def _enough(self, echo: bool, size: int, seconds: float) -> int:
-        """How many messages take that long."""
+        """The number of messages that take that long."""
         count = max(1, min(64, (64 << 10) // size))
         while True:
             begin, end = self._turn(echo, size, count)
@@ -88,7 +88,7 @@ class Stream:
             count *= 4
 
     def rate(self, size: int, seconds: float, symbols: layers.Symbols) -> Rate:
-        """How fast messages of that size go one way."""
+        """The rate of messages of that size in one direction."""
         count = self._enough(False, size, seconds)
         with Sampler() as sampler:
             begin, end = self._turn(False, size, count)
@@ -97,7 +97,7 @@ class Stream:
         return Rate(total / MIB / (end - begin), per_mib(profile, total))
 
     def one_way(self, size: int, seconds: float) -> float:
-        """Half of a round trip, in us: the mean."""
+        """Half of a round-trip time, in us: the mean."""
         count = self._enough(True, size, seconds)
         begin, end = self._turn(True, size, count)
         return (end - begin) / count / 2 * 1e6
@@ -113,7 +113,7 @@ def served(
     with pair() as (sock, other), ours:
         child = os.fork()
         if not child:
-            # It sees the end when the last descriptors are closed.
+            # The child sees the end when the last descriptors are closed.
             sock.close()
             ours.close()
             try:

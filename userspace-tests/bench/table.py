@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rows of figures by the size of messages, and what they are beside each other."""
+"""Rows of results by message size, and their ratios."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Row:
     """One way of moving bytes."""
 
     name: str
-    # What it is made of, and cannot be faster than: the name of another row.
+    # The name of the row for its underlying operation, which limits its rate.
     raw: str = ""
-    # Why there is nothing.
+    # The reason why there are no results.
     absent: str = ""
-    # By size, in each round; what was not measured is not there.
+    # By size, in each round; without sizes that were not measured.
     rounds: list[dict[int, Rate]] = field(default_factory=list)
 
     def rates(self, size: int) -> list[float]:
@@ -39,7 +39,7 @@ class Row:
         return statistics.median(found) if found else None
 
     def times(self, size: int) -> dict[str, float]:
-        """ms of the processors for each MiB by layer: the mean, as all rounds are one sample."""
+        """ms of the processors per MiB by layer: the mean, because all rounds are one sample."""
         found = [one[size].times for one in self.rounds if size in one and one[size].times]
         return {
             layer: statistics.mean(one.get(layer, 0.0) for one in found)
@@ -72,7 +72,7 @@ def _print(
 
 
 def ratio(row: Row, other: Row | None, size: int) -> Spread | None:
-    """Of two rates, in the rounds that have both."""
+    """The ratio of two rates, in the rounds that have both."""
     if other is None:
         return None
     pairs = zip(row.rounds, other.rounds, strict=False)
@@ -84,7 +84,7 @@ def ratio(row: Row, other: Row | None, size: int) -> Spread | None:
 
 
 def show(rows: Sequence[Row], sizes: Sequence[int]) -> None:
-    """Rates, what they are of others, and the processors' time."""
+    """Prints rates, their ratios, and the processors' time."""
     find = {row.name: row for row in rows}
 
     def beside(row: Row, other: str, size: int) -> str:
@@ -95,7 +95,7 @@ def show(rows: Sequence[Row], sizes: Sequence[int]) -> None:
         return number(sum(row.times(size).values()) or None)
 
     there = [row for row in rows if not row.absent]
-    # What moves bytes to somebody else; a memcpy does not.
+    # Rows that move bytes to another end; a memcpy does not.
     ways = [row for row in there if any(map(row.times, sizes)) and row.name != "TCP"]
     _print("MiB/s, median", rows, sizes, lambda row, size: number(row.rate(size)))
     of_raw = "of raw; raw of a memcpy"
@@ -105,7 +105,7 @@ def show(rows: Sequence[Row], sizes: Sequence[int]) -> None:
 
 
 def show_layers(rows: Sequence[Row], size: int) -> None:
-    """Where the time of one size goes."""
+    """Prints the processor time of one size by layer."""
     say(f"\nprocessor time, ms for each MiB, messages of {label(size)}")
     say(f"  {'':<{WIDTH - 2}}" + "".join(f"{name:>13}" for name in (*layers.LAYERS, "all")))
     for row in rows:

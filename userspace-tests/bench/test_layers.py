@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which layer a call chain belongs to: `python3 -m unittest discover userspace-tests/bench`."""
+"""The layer of a call chain: `python3 -m unittest discover userspace-tests/bench`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Layers(unittest.TestCase):
     """The innermost function with an owner decides."""
 
     def test_general_routines_belong_to_their_caller(self) -> None:
-        """A lock of the module's is the module's."""
+        """A lock taken by the module counts for the module."""
         self.assertEqual(layer(UNLOCK, RECVMSG, SYSCALL), layers.MODULE)
         self.assertEqual(layer(UNLOCK, SENDER, RECVMSG), layers.DRIVER)
         self.assertEqual(layer(UNLOCK, UDP, SENDER), layers.NETWORK)
@@ -58,7 +58,7 @@ class Layers(unittest.TestCase):
         self.assertEqual(layer(CRC, SENDER), layers.CHECKSUM)
 
     def test_who_asks_by_verbs_is_a_program(self) -> None:
-        """Also where it is in the kernel; SMC is a module as ours."""
+        """Also in the kernel; SMC is a module like ours."""
         self.assertEqual(layer(UNLOCK, VERBS), layers.APPLICATION)
         self.assertEqual(layer(UNLOCK, SMC, SYSCALL), layers.MODULE)
 
@@ -68,7 +68,7 @@ class Layers(unittest.TestCase):
         self.assertNotIn(layer(HALT), layers.LAYERS)
 
     def test_a_profile_counts_what_lies_between(self) -> None:
-        """Not what the programs did before and after, nor idleness."""
+        """Without the time of the programs before and after, and without idle time."""
         samples = [
             Sample(0.5, True, ()),
             Sample(1.5, False, (UNLOCK, RECVMSG)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What gnuplot is told: `python3 -m unittest discover userspace-tests/bench`."""
+"""The input of gnuplot: `python3 -m unittest discover userspace-tests/bench`."""
 
 from __future__ import annotations
 

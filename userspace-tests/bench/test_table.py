@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How figures are shown: `python3 -m unittest discover userspace-tests/bench`."""
+"""The output of results: `python3 -m unittest discover userspace-tests/bench`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def row(name: str, *rates: float, raw: str = "") -> Row:
 
 
 class Table(unittest.TestCase):
-    """Figures beside those of others."""
+    """Results beside others."""
 
     def test_figures_are_short(self) -> None:
         """Sizes and numbers."""
@@ -36,7 +36,7 @@ class Table(unittest.TestCase):
                          [".000", ".032", "1.00", "4.0", "12", "1234"])
 
     def test_a_ratio_is_of_one_round(self) -> None:
-        """A round in which the machine was slow makes both slow."""
+        """A round on a slow machine makes both slow."""
         ratio = table.ratio(row("SDP", 5, 20, 30), row("rlo SEND", 10, 50, 40), 64)
         self.assertEqual(ratio, Spread(0.5, 0.4, 0.75))
         self.assertEqual(str(ratio), "0.50 0.40-0.75")
@@ -44,7 +44,7 @@ class Table(unittest.TestCase):
         self.assertEqual(Spread.of_ratios([1, 4], [2, 2]), Spread(1.25, 0.5, 2.0))
 
     def test_a_ratio_needs_both(self) -> None:
-        """What was not measured has none."""
+        """There is no ratio without a measurement."""
         one = row("SDP", 5)
         self.assertIsNone(table.ratio(one, Row("TCP", rounds=[{1024: Rate(1, {})}]), 64))
         self.assertIsNone(table.ratio(one, row("TCP", 1), 1024))
@@ -60,8 +60,8 @@ class Table(unittest.TestCase):
         self.assertEqual(one.times(1024), {})
 
     def test_what_is_absent_has_its_reason(self) -> None:
-        """In the place of figures."""
-        # The default of say() was bound before.
+        """In the place of results."""
+        # The default of say() was bound at its definition.
         with contextlib.redirect_stdout(io.StringIO()) as out, mock.patch("table.say", print):
             table.show([row("TCP", 5), Row("SMC-D", absent="no device")], (64,))
         self.assertIn("not available: no device", out.getvalue())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is done to a block device that is somebody else's memory: pieces, files, and their sums."""
+"""Actions on a remote block device: pieces, files, and their checksums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twohosts.failure import Failure, check
 
 _SECTOR = 512
 KIB, MIB = 1024, 1 << 20
-# What a device that is gone makes of a call; one of no size has no room.
+# The errors of calls on a device that is gone; a device of size zero has no room.
 GONE = {
     errno.EIO,
     errno.ENODEV,
@@ -44,7 +44,7 @@ def size(device: Path) -> int:
 
 
 class Pieces:
-    """A buffer, and requests that begin and end anywhere in it: not only at pages."""
+    """A buffer, and requests that begin and end at any byte, not only at pages."""
 
     def __init__(self, device: Path, length: int, seed: int) -> None:
         self._fd = os.open(device, os.O_RDWR | os.O_DIRECT)
@@ -53,7 +53,7 @@ class Pieces:
         self._random = random.Random(seed)
 
     def _cut(self) -> list[memoryview]:
-        # A request from several places in memory, with gaps between them.
+        # A request from several memory areas, with gaps between them.
         view, parts, at = memoryview(self._memory), [], 0
         for _ in range(self._random.randint(1, 6)):
             at += self._random.randrange(8) * _SECTOR
@@ -65,7 +65,7 @@ class Pieces:
         return parts
 
     def exchange(self, requests: int, end: int) -> int:
-        """Write and read back at random places before `end`; the bytes written."""
+        """Writes and reads back at random places before `end`; returns the bytes written."""
         done = 0
         for _ in range(requests):
             parts = self._cut()
@@ -94,17 +94,17 @@ class Pieces:
         return done
 
     def close(self) -> None:
-        """The end."""
+        """Closes the device."""
         os.close(self._fd)
 
 
 def make_file_system(device: Path) -> None:
-    """One that notices when its own blocks are not what it wrote."""
+    """A file system that detects damage of its own blocks."""
     command("mkfs.ext4", "-q", "-F", "-O", "metadata_csum", "-E", "nodiscard", str(device))
 
 
 def check_file_system(device: Path) -> None:
-    """It is consistent, by the judgement of its own checker."""
+    """Its own checker finds it consistent."""
     command("e2fsck", "-f", "-n", str(device))
 
 
@@ -121,14 +121,14 @@ def mounted(device: Path) -> Iterator[Path]:
 
 
 class Files:
-    """Files of random content, and what their sums are to be."""
+    """Files of random content, and their expected checksums."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._sums: dict[str, str] = {}
 
     def write(self, name: str, length: int) -> None:
-        """Write one and have it on the device."""
+        """Writes one and flushes it to the device."""
         data = os.urandom(length)
         with open(self._directory / name, "wb") as file:
             file.write(data)
@@ -137,7 +137,7 @@ class Files:
         self._sums[name] = hashlib.sha256(data).hexdigest()
 
     def write_many(self, count: int, most: int, writers: int) -> int:
-        """Write files of all sizes, several at a time; the bytes in all."""
+        """Writes files of all sizes, several concurrently; returns the total of bytes."""
         lengths = [random.randint(1, most) for _ in range(count)]
         failures: list[BaseException] = []
 
@@ -158,7 +158,7 @@ class Files:
         return sum(lengths)
 
     def compare(self) -> None:
-        """All of them are as they were written, by what comes from the device."""
+        """All files have their written contents when read from the device."""
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("3")
         for name, want in self._sums.items():
@@ -168,7 +168,7 @@ class Files:
 
 
 class Writers:
-    """Threads that write pieces to a device until it says no."""
+    """Threads that write pieces to a device until a write fails."""
 
     def __init__(self, device: Path, count: int) -> None:
         self._fd = os.open(device, os.O_RDWR | os.O_DIRECT)
@@ -197,7 +197,7 @@ class Writers:
             self.done += 1
 
     def await_progress(self, requests: int) -> None:
-        """Wait until so many more are done."""
+        """Waits until so many more requests are complete."""
         goal = self.done + requests
         limits.until("requests", limits.seconds(10), lambda: self.done >= goal)
 
@@ -206,11 +206,11 @@ class Writers:
         return any(thread.is_alive() for thread in self._threads)
 
     def await_end(self, limit: float) -> float:
-        """Wait until all have been told no, in a way that a device which is gone would."""
+        """Waits until all writes have failed, with errors of a removed device."""
         try:
             took = limits.until("the end of all writers", limit, lambda: not self.alive())
         except Failure:
-            # It would hold the process up, and with it the report.
+            # A thread that still writes would delay the process, and with it the report.
             self._stop = True
             raise
         strange = set(self.errors) - GONE
@@ -218,7 +218,7 @@ class Writers:
         return took
 
     def end(self) -> None:
-        """Stop and wait."""
+        """Stops the threads and waits for them."""
         self._stop = True
         for thread in self._threads:
             thread.join(limits.seconds(20))

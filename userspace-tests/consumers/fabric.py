@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The RDMA devices that consumers use: of one kind, on whatever interfaces there are.
+"""The RDMA devices that consumers use: of one kind, on all interfaces.
 
-The hosts a and b are network namespaces. What the kernel serves block devices by knows only the
-first namespace of the machine: for it there are two more ends in that one, `near` and `far`, on a
-veth pair of their own. Their addresses are of the link only. Any other of the machine's own addresses
-leads to the device that has it, without a wire.
+The hosts a and b are network namespaces. The kernel's block targets know only the
+first namespace of the machine. So there are two more ends in that one, `near` and `far`, on a
+separate veth pair. They have link-local addresses only, because every other address of the machine
+is routed to its own device, without a wire.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KIND = os.environ.get("SDP_DEVICE") or _present_kind()
 class End:
     """An interface with an RDMA device, and its address."""
 
-    # None is the machine itself.
+    # None: the machine itself.
     host: str | None
     link: str
     suffix: str
@@ -57,7 +57,7 @@ class End:
 
     @property
     def address_in_full(self) -> str:
-        """The address with all its digits, if it is one of IPv6."""
+        """The address with all its digits, if it is an IPv6 address."""
         return ipaddress.ip_address(self.address).exploded
 
     @property
@@ -70,8 +70,8 @@ HOSTS = (End("a", "va", "a", "10.0.0.1"), End("b", "vb", "b", "10.0.0.2"))
 A, B = HOSTS
 NEAR = End(None, "near", "n", "fe80::701", "52:54:00:00:07:01")
 FAR = End(None, "far", "f", "fe80::702", "52:54:00:00:07:02")
-# An end that speaks to itself. Not on lo: there rdma_cm takes no device for one of Ethernet, but for
-# rxe, whose name it knows.
+# An end that connects to itself. It is not on lo, where rdma_cm accepts no Ethernet device except
+# rxe, which it knows by name.
 SELF = End(None, "self", "s", "10.0.7.9", "52:54:00:00:07:09")
 _OWN = (SELF, NEAR, FAR)
 _ALL = (A, B, *_OWN)
@@ -93,7 +93,7 @@ def _has_gid(end: End) -> bool:
 
 
 def add_device(end: End) -> None:
-    """Have the end's device, known by the end's address."""
+    """Makes the end's device, with the GID of the end's address."""
     if end.has_device:
         return
     words = ("rdma", "link", "add", end.device, "type", KIND, "netdev", end.link)
@@ -102,7 +102,7 @@ def add_device(end: End) -> None:
 
 
 def remove_device(end: End) -> None:
-    """Have none; that must not depend on any peer's patience."""
+    """Removes it; that must not depend on timeouts of peers."""
     if not end.has_device:
         return
     command("rdma", "link", "del", end.device)
@@ -110,7 +110,7 @@ def remove_device(end: End) -> None:
 
 @contextlib.contextmanager
 def device_afterwards(end: End) -> Iterator[None]:
-    """Whatever happens to the end's device, there is one afterwards."""
+    """Afterwards the end has a device, whatever happened to the old one."""
     try:
         yield
     finally:
@@ -149,7 +149,7 @@ def _join() -> None:
 
 
 def set_up() -> None:
-    """All ends have a device of the kind."""
+    """All ends get a device of the kind."""
     _load()
     _take_others_away()
     if not Path("/sys/class/net/near").exists():
@@ -159,7 +159,7 @@ def set_up() -> None:
 
 
 def take_down() -> None:
-    """What `set_up` has made beside the guest's own is gone."""
+    """Removes everything that `set_up` has made."""
     for end in _OWN:
         remove_device(end)
     for link in (NEAR.link, SELF.link):
@@ -167,10 +167,10 @@ def take_down() -> None:
 
 
 def resources() -> dict[str, int]:
-    """What the RDMA core counts on the devices of the machine's own ends.
+    """The counts of the RDMA core for devices of the machine's own ends.
 
-    SMC-R keeps its links for minutes, but not on these; and what is left of completion queues is kept
-    for the next by the RDMA core.
+    SMC-R keeps its links for minutes, but not on these devices. The RDMA core keeps the remains of
+    completion queues for the next user.
     """
     devices = {end.device for end in _OWN}
     found = {}
@@ -182,7 +182,7 @@ def resources() -> dict[str, int]:
 
 
 def await_resources(before: dict[str, int]) -> None:
-    """Wait until no more of them are in use than before."""
+    """Waits until there are no more of them in use than before."""
     now: dict[str, int] = {}
 
     def back() -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generic netlink: the little of it that the kernel's SMC is asked and told by."""
+"""Generic netlink: the parts of it that control the kernel's SMC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Attributes = dict[int, bytes]
 
 
 def attributes(data: bytes) -> Attributes:
-    """What stands in a message or in one of its nests, by number."""
+    """The attributes of a message, or of a nested one, by number."""
     found = {}
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
@@ -65,13 +65,13 @@ class Family:
                 return
 
     def tell(self, command: int, values: Attributes) -> None:
-        """Have something done; an OSError when the kernel refuses."""
+        """Sends a command; an OSError if the kernel refuses it."""
         list(self._ask(command, values, _ACK, 1))
 
     def dump(self, command: int) -> list[Attributes]:
-        """All there is of something."""
+        """Dumps all objects."""
         return list(self._ask(command, {}, _DUMP, 1))
 
     def close(self) -> None:
-        """The end."""
+        """Closes the socket."""
         self._sock.close()

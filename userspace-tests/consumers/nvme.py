@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NVMe over RDMA: a target that serves the machine's memory, and a host that uses it."""
+"""NVMe over RDMA: a target that exports the machine's memory, and a host that uses it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONTROLLERS = Path("/sys/class/nvme")
 
 
 def needed() -> None:
-    """Skip where the kernel cannot do it."""
+    """Skips if the kernel does not support it."""
     if not _CONNECT.exists() or not MEMORY.exists():
         raise Skip("needs a kernel with NVMe over RDMA and memory disks")
     if not os.path.ismount(_CONFIG):
@@ -37,12 +37,12 @@ def needed() -> None:
 
 @contextlib.contextmanager
 def target(end: End) -> Iterator[None]:
-    """The end serves the memory while this lasts.
+    """The end exports the memory meanwhile.
 
-    It goes with the device under it. The kernel's target destroys what listens on a port while it
-    holds the lock of its configuration, and takes that lock when a command comes before the peer's
-    word that it is ready, with what came for it held: lockdep sees a circle. What listened on a
-    device that is gone is gone already.
+    The export ends with its device. The kernel's target destroys the listener of a port while it
+    holds the lock of its configuration. It takes that lock also when a command arrives before the
+    peer's RTU, while it holds the lock of the arriving queue: lockdep reports a circle. Without a
+    device the listener is gone already.
     """
     subsystem = _TARGET / "subsystems" / NAME
     space = subsystem / "namespaces" / "1"
@@ -103,21 +103,21 @@ class Host:
         return self._directory.exists()
 
     def state(self) -> str:
-        """What it says of itself."""
+        """Its reported state."""
         return storage.state(self._directory)
 
     def reset(self) -> None:
-        """Have all its queues made anew."""
+        """Resets all its queues."""
         (self._directory / "reset_controller").write_text("1")
 
     def disconnect(self) -> None:
-        """Have it go."""
+        """Deletes it."""
         with contextlib.suppress(OSError):
             (self._directory / "delete_controller").write_text("1")
         limits.until("the end of the controller", limits.seconds(20), lambda: not self.there)
 
 
 def host(near: End, far: End, **options: int) -> AbstractContextManager[Host]:
-    """One that is gone afterwards."""
+    """A controller that is deleted afterwards."""
     one = Host(near, far, **options)
     return storage.gone_afterwards(one, one.disconnect)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Shared memory communications over RDMA (SMC-R): how the kernel is brought to use it, and proof.
+"""Shared memory communications over RDMA (SMC-R): setup of the kernel, and proof of its use.
 
-A connection begins with TCP, and both ends agree on something better if they can. Between the hosts
-of one machine that would be the loopback device of SMC-D: it gets the name of a physical network
-that nobody is in. SMC-R has a version without routable addresses, which neither rxe nor rlo can do,
-and a second one, for which the two ends need the name of an enterprise in common. Each RDMA device
-gets a physical network of its own name, so that no link leads over the other host's device: the
+A connection begins with TCP, and both ends negotiate something better if they can. Between the
+hosts of one machine that would be the loopback device of SMC-D, so it is assigned to a physical
+network that no host uses. SMC-R version 1 has no routable addresses, which neither rxe nor rlo
+supports. Version 2 needs a common name of an enterprise at both ends. Each RDMA device
+gets a physical network of its own, so that no link uses the other host's device, because the
 hosts' devices are visible to each other.
 
-Where that second version is all there is, the end that listens is never told the hardware address of
-the other (it stands in the proposal of the first version only), and connects its queue pair to
-00:00:00:00:00:00: a device has to find the address by the GID, as rxe does.
+With version 2 alone, the listening end never learns the hardware address of
+the other (only the proposal of version 1 has it), and connects its queue pair to
+00:00:00:00:00:00. So a device has to find the address by the GID, as rxe does.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _add_network(name: bytes, host: str | None, *kinds: tuple[int, bytes]) -> No
 
 
 def name_device(end: End) -> None:
-    """Have a device in the network of its host; it forgets when it goes."""
+    """Assigns a device to its host's network; that is lost when the device is removed."""
     name = f"NET{end.host.upper()}".encode()
     _add_network(name, end.host, (_PNET_ETHERNET, end.link.encode() + b"\0"))
     _add_network(name, None, (_PNET_IB, end.device.encode() + b"\0"), (_PNET_PORT, b"\1"))
@@ -74,7 +74,7 @@ def name_device(end: End) -> None:
 
 @contextlib.contextmanager
 def over_rdma() -> Iterator[None]:
-    """While this lasts, connections between the hosts are SMC-R's."""
+    """Connections between the hosts use SMC-R meanwhile."""
     with _family(_SMC) as family:
         family.tell(_ADD_EID, {_EID_ENTRY: _EID.ljust(32) + b"\0"})
     try:
@@ -92,7 +92,7 @@ def over_rdma() -> Iterator[None]:
 
 @contextlib.contextmanager
 def over_memory() -> Iterator[None]:
-    """While this lasts, connections between the hosts are SMC-D's, by the loopback device."""
+    """Connections between the hosts use SMC-D meanwhile, by the loopback device."""
     with _family(_SMC) as family:
         family.tell(_ADD_EID, {_EID_ENTRY: _EID.ljust(32) + b"\0"})
     try:
@@ -105,8 +105,8 @@ def over_memory() -> Iterator[None]:
 def make(address: str, *, by_protocol: bool = False) -> socket.socket:
     """A stream socket for addresses like this one.
 
-    Its addresses are those of TCP, and Python is told that it were one: it knows no other way to
-    write them.
+    Its addresses are those of TCP. Python is given TCP's family, because it cannot write addresses
+    otherwise.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     if by_protocol:
@@ -117,17 +117,17 @@ def make(address: str, *, by_protocol: bool = False) -> socket.socket:
 
 @dataclass
 class Counts:
-    """What a host has done since it is there."""
+    """A host's counters since its creation."""
 
     smcd_bytes: int = 0
     sent: int = 0
     received: int = 0
     connections: int = 0
-    # Why connections stayed TCP's, by the numbers of net/smc/smc_clc.h, and how many.
+    # The reasons of fallbacks to TCP, by the numbers of net/smc/smc_clc.h, and their counts.
     reasons: tuple[tuple[str, int], ...] = ()
 
     def since(self, before: Counts) -> Counts:
-        """What came after."""
+        """The difference."""
         return Counts(
             self.smcd_bytes - before.smcd_bytes,
             self.sent - before.sent,
@@ -142,7 +142,7 @@ def _value(found: Attributes, number: int) -> int:
 
 
 def counts(host: str) -> Counts:
-    """Those of a host."""
+    """The counters of a host."""
     with _family(_SMC, host) as family:
         stats = attributes(family.dump(_STATS)[0][_STATS_NEST])
         fallbacks = [attributes(one[_FALLBACK_NEST]) for one in family.dump(_FALLBACKS)]
@@ -158,7 +158,7 @@ def counts(host: str) -> Counts:
 
 
 def links() -> list[str]:
-    """The devices under all links there are, of whatever host: queue pairs that connections share."""
+    """The devices of all links, which are queue pairs that connections share, of all hosts."""
     with _family(_SMC) as family:
         found = family.dump(_LINKS)
     nests = [attributes(one[_LINK_NEST]) for one in found if _LINK_NEST in one]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SRP: a SCSI target that serves memory of its own, and an initiator that uses it."""
+"""SRP: a SCSI target that exports its own memory, and an initiator that uses it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _INITIATORS = Path("/sys/class/infiniband_srp")
 _REMOTE_PORTS = Path("/sys/class/srp_remote_ports")
 _HOSTS = Path("/sys/class/scsi_host")
 _IDENTIFIER = Path("/sys/module/ib_srpt/parameters/srpt_service_guid")
-# Of 4 KiB.
+# The number of pages, of 4 KiB each.
 _PAGES = 12288
 
 
 def needed() -> None:
-    """Skip where the kernel cannot do it."""
+    """Skips if the kernel does not support it."""
     if not _INITIATORS.exists() or not _IDENTIFIER.exists():
         raise Skip("needs a kernel with both ends of SRP")
     if not os.path.ismount(_CONFIG):
@@ -37,7 +37,7 @@ def needed() -> None:
 
 
 def _port_name(end: End) -> str:
-    """What the target calls the port: the lower half of its first GID."""
+    """The target's name of the port: the lower half of its first GID."""
     gid = Path(f"/sys/class/infiniband/{end.device}/ports/1/gids/0").read_text().strip()
     return ":".join(gid.split(":")[4:])
 
@@ -53,7 +53,7 @@ def _made(*directories: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _store() -> Iterator[Path]:
-    """Memory, which comes zeroed."""
+    """Zeroed memory."""
     store = _STORES / "consumers"
     with _made(_STORES, store):
         (store / "control").write_text(f"rd_pages={_PAGES}")
@@ -74,7 +74,7 @@ def _listening() -> Iterator[None]:
 
 @contextlib.contextmanager
 def target(near: End, far: End) -> Iterator[None]:
-    """The far end serves memory to the near one while this lasts."""
+    """The far end exports memory to the near one meanwhile."""
     name = _port_name(far)
     port = _FABRIC / name
     group = port / name
@@ -87,7 +87,7 @@ def target(near: End, far: End) -> Iterator[None]:
         link = unit / "store"
         link.symlink_to(store)
         undo.callback(link.unlink)
-        # Whom the target takes the initiator for: it asks for the address of the wrong end.
+        # The target looks up the initiator by the address of the wrong end.
         for end in {near, far}:
             acl = group / "acls" / end.address_in_full
             seen = acl / "lun_0"
@@ -122,7 +122,7 @@ class Initiator:
         new = {kind: set(kind.iterdir()) - known for kind, known in before.items()}
         (self._host,) = new[_HOSTS]
         (self._port,) = new[_REMOTE_PORTS]
-        # In an order in which none of them contradicts another.
+        # Set in an order without contradictions.
         for timeout, value in timeouts.items():
             (self._port / timeout).write_text(str(value))
         self.disk = storage.await_disk(lambda: self._host.glob("device/target*/*/block/sd*"))
@@ -133,13 +133,13 @@ class Initiator:
         return self._host.exists()
 
     def log_out(self) -> None:
-        """Have it go."""
+        """Deletes it."""
         with contextlib.suppress(OSError):
             (self._port / "delete").write_text("1")
         limits.until("the end of the session", limits.seconds(20), lambda: not self.there)
 
 
 def initiator(near: End, far: End, **timeouts: int | str) -> AbstractContextManager[Initiator]:
-    """One that is gone afterwards."""
+    """A session that is deleted afterwards."""
     one = Initiator(near, far, **timeouts)
     return storage.gone_afterwards(one, one.log_out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What everything is put through that serves a block device over RDMA."""
+"""Common tests of block devices over RDMA."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = 200 if limits.SOAK else limits.amount(100, 20)
 
 
 class Session(Protocol):
-    """A disk of somebody else's, while the kernel has it."""
+    """A remote disk, as long as the kernel has it."""
 
     disk: Path
 
@@ -32,7 +32,7 @@ class Session(Protocol):
 
 
 def await_disk(candidates: Callable[[], Iterable[Path]]) -> Path:
-    """Wait for a disk that can be opened: it has a name before."""
+    """Waits for a disk that can be opened; its name appears earlier."""
     found: list[Path] = []
 
     def can_be_opened() -> bool:
@@ -49,7 +49,7 @@ def await_disk(candidates: Callable[[], Iterable[Path]]) -> Path:
 
 
 def state(directory: Path) -> str:
-    """What the kernel says of what it has there."""
+    """The state that the kernel reports."""
     try:
         return (directory / "state").read_text().strip()
     except OSError:
@@ -61,7 +61,7 @@ AnySession = TypeVar("AnySession", bound=Session)
 
 @contextlib.contextmanager
 def gone_afterwards(session: AnySession, leave: Callable[[], None]) -> Iterator[AnySession]:
-    """A session that is left if it is there in the end."""
+    """Deletes a session that is left at the end."""
     try:
         yield session
     finally:
@@ -70,7 +70,7 @@ def gone_afterwards(session: AnySession, leave: Callable[[], None]) -> Iterator[
 
 
 def exchange(device: Path, requests: int, seed: int) -> int:
-    """Write and read back pieces of all shapes; the bytes written."""
+    """Writes and reads back pieces of all shapes; returns the bytes written."""
     pieces = disk.Pieces(device, MIB, seed)
     total = pieces.exchange(requests, disk.size(device))
     pieces.close()
@@ -78,7 +78,7 @@ def exchange(device: Path, requests: int, seed: int) -> int:
 
 
 def exchange_many(device: Path, seed: int) -> str:
-    """The same, and how long it took."""
+    """The same, with its duration."""
     begin = time.monotonic()
     total = exchange(device, REQUESTS, seed)
     took = time.monotonic() - begin
@@ -86,7 +86,7 @@ def exchange_many(device: Path, seed: int) -> str:
 
 
 def carry_files(device: Path) -> str:
-    """A file system, with writers beside each other."""
+    """A file system, with concurrent writers."""
     disk.make_file_system(device)
     begin = time.monotonic()
     with disk.mounted(device) as directory:
@@ -94,7 +94,7 @@ def carry_files(device: Path) -> str:
         total = files.write_many(FILES, MIB // 4, 4)
         files.compare()
     took = time.monotonic() - begin
-    # Nothing is known of it any more but what the target has.
+    # Caches are dropped, so the bytes come from the target.
     with disk.mounted(device) as directory:
         files.compare()
     disk.check_file_system(device)
@@ -102,7 +102,7 @@ def carry_files(device: Path) -> str:
 
 
 def end_under_load(device: Path, end: Callable[[], None], seconds: int) -> str:
-    """Writers are told no within so many seconds after the end."""
+    """Writers get errors within so many seconds after the end."""
     writers = disk.Writers(device, WRITERS)
     try:
         writers.await_progress(20)
@@ -119,7 +119,7 @@ def lose_device(
     anew: Callable[[], AbstractContextManager[Session]],
     seed: int,
 ) -> str:
-    """The device of an end goes under load, and with a new one all is as before."""
+    """The device of an end is removed under load; with a new one everything works as before."""
     with fabric.device_afterwards(end):
         with leaving() as session:
             took = end_under_load(session.disk, lambda: fabric.remove_device(end), 20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections between the hosts, and bytes that go both ways at once on them."""
+"""Connections between the hosts, with bytes in both directions concurrently."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fabric import A, B
 from peer import namespace
 from twohosts.failure import Failure, check
 
-# Not a multiple of anything.
+# Not a multiple of any size in use.
 _MOST = 150_001
-# What a connection ends with when something below it is gone.
+# The errors of a connection after a lower layer has gone.
 GONE = {
     errno.ECONNRESET,
     errno.EPIPE,
@@ -35,7 +35,7 @@ GONE = {
 
 
 class Pair:
-    """A connection whose both ends are here, the client on a."""
+    """A connection with both ends in this process, the client on a."""
 
     def __init__(self, listener: socket.socket, *, by_protocol: bool = False) -> None:
         with namespace(A.host):
@@ -46,7 +46,7 @@ class Pair:
         self.server.settimeout(limits.seconds(15))
 
     def close(self) -> None:
-        """Both ends."""
+        """Closes both ends."""
         self.client.close()
         self.server.close()
 
@@ -64,7 +64,7 @@ def listener(*, by_protocol: bool = False) -> Iterator[socket.socket]:
 
 
 def connect(count: int, *, by_protocol: bool = False) -> list[Pair]:
-    """As many connections."""
+    """So many connections."""
     with listener(by_protocol=by_protocol) as sock:
         return [Pair(sock, by_protocol=by_protocol) for _ in range(count)]
 
@@ -83,7 +83,7 @@ class Way:
         ]
 
     def start(self) -> None:
-        """Let it flow."""
+        """Starts the stream."""
         for thread in self._threads:
             thread.start()
 
@@ -118,18 +118,18 @@ class Way:
         self._received_digest = digest.digest()
 
     def alive(self) -> bool:
-        """Whether it still flows."""
+        """Whether it is still running."""
         return any(thread.is_alive() for thread in self._threads)
 
     def compare(self) -> None:
-        """What came is what was sent."""
+        """The received bytes are the sent ones."""
         if self.errors:
             raise Failure(f"after {self.received} of {self.length} bytes: {self.errors}")
         check(self._sent_digest == self._received_digest, "what came is not what was sent")
 
 
 def flow(pairs: list[Pair], length: int) -> list[Way]:
-    """Begin to send so many bytes each way on each."""
+    """Starts sending so many bytes in each direction of each connection."""
     ways = []
     for number, pair in enumerate(pairs):
         ways.append(Way(pair.client, pair.server, length, 2 * number))
@@ -140,7 +140,7 @@ def flow(pairs: list[Pair], length: int) -> list[Way]:
 
 
 def exchange(pairs: list[Pair], length: int, limit: float) -> str:
-    """Send so many bytes each way on each, and compare; how fast."""
+    """Sends so many bytes in each direction of each connection, and compares; returns the rate."""
     begin = time.monotonic()
     ways = flow(pairs, length)
     limits.until("the transfers", limit, lambda: not any(way.alive() for way in ways))
@@ -151,7 +151,7 @@ def exchange(pairs: list[Pair], length: int, limit: float) -> str:
 
 
 def ping_pong(pair: Pair, count: int, most: int) -> None:
-    """Small messages, one at a time, to and fro."""
+    """Small messages, one at a time, in alternating directions."""
     for number in range(count):
         message = os.urandom(1 + number % most)
         for source, sink in ((pair.client, pair.server), (pair.server, pair.client)):
@@ -166,7 +166,7 @@ def ping_pong(pair: Pair, count: int, most: int) -> None:
 
 @contextlib.contextmanager
 def only_rdma(least: int = 1) -> Iterator[None]:
-    """What is done here goes by SMC-R: nothing by TCP, nothing by SMC-D; so many bytes or more."""
+    """The body uses SMC-R only, neither TCP nor SMC-D, for so many bytes or more."""
     before = {end.host: smc.counts(end.host) for end in (A, B)}
     yield
     done = {end.host: smc.counts(end.host).since(before[end.host]) for end in (A, B)}

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A copy engine in software, with faults on request: a channel of dmaengine whose
- * hardware is a thread, the processor time of which can be told apart. For tests of
- * those who use such channels.
+ * A copy engine in software, with fault injection: a channel of dmaengine
+ * whose hardware is a thread, so that its processor time can be measured. For
+ * tests of users of such channels.
  *
  * Parameters may be written at any time:
- *   fail_prepare   so many descriptors are refused
- *   fail_copies    so many copies write half of the bytes, wrong ones, and fail
- *   stall          nothing is carried out, until it is 0 and something is issued again
- * and tell: copies, copied (bytes), terminated, most (descriptors at a time, since 0 was written).
+ *   fail_prepare   number of descriptors that are refused   fail_copies
+ * number of copies that write half of the bytes, wrong ones, and fail   stall
+ * nothing is executed, until it is 0 and something is issued again Results:
+ * copies, copied (bytes), terminated, most (concurrent descriptors, since 0
+ * was written).
  */
 #include <linux/bottom_half.h>
 #include <linux/dma-direct.h>
@@ -52,11 +53,11 @@ struct engine {
 	spinlock_t lock;
 	struct list_head submitted;
 	struct list_head issued;
-	/* Submitted, and not finished. */
+	/* Submitted and not finished. */
 	unsigned int under_way;
 	struct kthread_worker *thread;
 	struct kthread_work work;
-	/* The driver goes. */
+	/* The driver is being removed. */
 	bool is_gone;
 	struct completion released;
 };
@@ -114,7 +115,7 @@ static struct dma_async_tx_descriptor *prepare(struct dma_chan *chan, dma_addr_t
 	return &job->txd;
 }
 
-/* As from a tasklet, as most drivers do. */
+/* Called as from a tasklet, like in most drivers. */
 static void finish(struct engine *engine, struct job *job, enum dmaengine_tx_result how)
 {
 	struct dmaengine_result result = { .result = how };
@@ -192,7 +193,7 @@ static enum dma_status status(struct dma_chan *chan, dma_cookie_t cookie,
 	return dma_async_is_complete(cookie, done, chan->cookie);
 }
 
-/* All that is not being carried out. */
+/* Takes all jobs that are not being executed. */
 static void take_all(struct engine *engine, struct list_head *jobs)
 {
 	unsigned long flags;
@@ -290,7 +291,7 @@ static int probe(struct platform_device *pdev)
 	return 0;
 }
 
-/* Like hardware that is pulled: what was asked for is aborted, and nothing more is taken. */
+/* Like removed hardware: pending requests are aborted, and no more are accepted. */
 static void remove(struct platform_device *pdev)
 {
 	struct engine *engine = platform_get_drvdata(pdev);
@@ -302,7 +303,7 @@ static void remove(struct platform_device *pdev)
 	list_for_each_entry_safe(job, after, &jobs, entry)
 		finish(engine, job, DMA_TRANS_ABORTED);
 	dma_async_device_unregister(&engine->dma);
-	/* Until the last user has given it back. */
+	/* Waits until the last user has released it. */
 	wait_for_completion(&engine->released);
 	kthread_destroy_worker(engine->thread);
 	kfree(engine);

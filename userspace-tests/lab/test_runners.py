@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all runners share: the writer of KTAP, the register, the numbers of the header."""
+"""Tests of the parts that all runners share: KTAP output, the register, the header's numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twohosts.register import Register
 
 
 def written(*results: tuple, planned: int | None = None) -> tuple[list[str], int]:
-    """The lines about these results, and the exit status."""
+    """The output lines for these results, and the exit status."""
     to = io.StringIO()
     report = Ktap(planned, to=to)
     for name, good, notes, skipped in results:
@@ -26,7 +26,7 @@ class Writing(unittest.TestCase):
     """KTAP."""
 
     def test_results_are_numbered_and_summed_up(self) -> None:
-        """The plan is first where it is known."""
+        """The plan comes first if it is known."""
         results = [("a", True, "", ""), ("b", False, "why\n# more", ""), ("c", True, "", "not\nhere")]
         lines, status = written(*results, planned=3)
         self.assertEqual(
@@ -37,12 +37,12 @@ class Writing(unittest.TestCase):
         self.assertEqual(status, 1)
 
     def test_the_plan_comes_at_the_end_where_it_is_not_known(self) -> None:
-        """As with tests of others."""
+        """For foreign tests, whose number is known at the end only."""
         lines, status = written(("a", True, "", ""))
         self.assertEqual((lines[-2], status), ("1..1", 0))
 
     def test_a_name_has_no_directive_and_a_failure_is_not_skipped(self) -> None:
-        """Whatever a test is called."""
+        """For any name of a test."""
         lines, _ = written(("a # SKIP b", True, "", ""), ("c", False, "", "why"))
         self.assertEqual(lines[1:3], ["ok 1 a  SKIP b", "not ok 2 c"])
 
@@ -62,7 +62,7 @@ class Picking(unittest.TestCase):
         return [entry.name for entry in self.register.picked(patterns, there)]
 
     def test_long_ones_and_those_that_cannot_run_are_left_out(self) -> None:
-        """Long ones run when they are named."""
+        """Long tests run if they are named."""
         if not register.SOAK:
             self.assertEqual(self.picked([]), ["one"])
             self.assertEqual(self.picked([], ("packets",)), ["one", "three"])
@@ -70,16 +70,16 @@ class Picking(unittest.TestCase):
         self.assertEqual(self.picked(["t[wh]*", "one"], ("packets",)), ["one", "two", "three"])
 
     def test_the_file_of_a_test_names_it(self) -> None:
-        """As the scenarios of one file."""
+        """For example, the scenarios of one file."""
         self.assertEqual(self.picked(["test_runners"]), ["one", "two"])
 
     def test_a_name_is_there_once(self) -> None:
-        """Two would hide each other."""
+        """Of two tests with one name, only one would run."""
         with self.assertRaises(ValueError):
             self.register.add(lambda: None, "one")
 
     def test_nothing_that_fits_is_an_error_and_a_list_is_all(self) -> None:
-        """For the command line of every runner."""
+        """For every runner's command line."""
         parser = register.parser("about")
         with self.assertRaises(SystemExit) as ended:
             register.chosen(parser.parse_args(["--list", "none"]), [])
@@ -92,7 +92,7 @@ class Picking(unittest.TestCase):
 
 
 class Numbers(unittest.TestCase):
-    """Of the header."""
+    """The numbers of the header."""
 
     def test_numbers_of_both_kinds_are_read_and_others_are_not_made_up(self) -> None:
         """Decimal and hexadecimal."""

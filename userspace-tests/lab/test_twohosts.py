@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The judge of the programs, judged: `python3 -m unittest discover userspace-tests/lab`."""
+"""Tests of the programs' judge: `python3 -m unittest discover userspace-tests/lab`."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ HERE = Host("here", "127.0.0.1", "::1", ())
 
 
 class Counting(unittest.TestCase):
-    """Counters as text."""
+    """Parsing of counters."""
 
     def test_lines_are_names_and_values(self) -> None:
-        """Headings and empty lines are none."""
+        """Headings and empty lines are skipped."""
         text = "sdp statistics\n\nbcopy_bytes_sent 12\nEstablished: 3\nresets_sent\t0\n"
         self.assertEqual(
             counters.parse(text), {"bcopy_bytes_sent": 12, "Established": 3, "resets_sent": 0}
         )
 
     def test_only_bytes_of_the_stream_count_as_payload(self) -> None:
-        """Messages and resets are sent, too."""
+        """Messages and resets have such names as well, but are no bytes."""
         changes = {"bcopy_bytes_sent": 5, "zcopy_bytes_sent": 7, "resets_sent": 9}
         self.assertEqual(counters.sent_bytes(changes), 12)
         self.assertEqual(counters.received_bytes({"bcopy_bytes_received": 4, **changes}), 4)
 
     def test_only_what_changed_is_a_difference(self) -> None:
-        """Also what was not there before."""
+        """Including new counters."""
         self.assertEqual(
             counters.difference({"x": 1, "y": 2}, {"x": 1, "y": 5, "z": 1}), {"y": 3, "z": 1}
         )
 
 
 class LeavingOut(unittest.TestCase):
-    """Tests of others that are left out."""
+    """Foreign tests that are skipped."""
 
     def read(self, text: str) -> list[foreign.Skip]:
-        """A list of skips that says this."""
+        """The skips in a list with this text."""
         with tempfile.NamedTemporaryFile("w", suffix=".skips") as file:
             file.write(text)
             file.flush()
             return foreign.skips(Path(file.name))
 
     def test_a_line_is_a_test_and_its_reason(self) -> None:
-        """Comments and empty lines are none."""
+        """Comments and empty lines are skipped."""
         found = self.read("# about\n\n*UDP* # not here\ntest_x   # as before\n")
         self.assertEqual(
             found, [foreign.Skip("*UDP*", "not here"), foreign.Skip("test_x", "as before")]
@@ -71,7 +71,7 @@ class LeavingOut(unittest.TestCase):
                 self.read(text)
 
     def test_tests_leave_themselves_out_with_words_that_are_expected(self) -> None:
-        """All of the words count, and are no names of tests."""
+        """The pattern consists of all words, and is not the name of a test."""
         with tempfile.NamedTemporaryFile("w", suffix=".skips") as file:
             file.write("test_x # not here\nsays 'no (ifs|buts) \\(issue #1\\)' # other systems\n")
             file.flush()
@@ -82,7 +82,7 @@ class LeavingOut(unittest.TestCase):
             self.assertFalse(said.has(other), other)
 
     def test_every_list_here_can_be_read(self) -> None:
-        """Names are there once."""
+        """No name occurs twice."""
         for path in APPS.glob("*.skips"):
             foreign.declines(path)
             names = [skip.test for skip in foreign.skips(path)]
@@ -90,12 +90,12 @@ class LeavingOut(unittest.TestCase):
 
 
 class Proving(unittest.TestCase):
-    """A case is only good when the counters say so."""
+    """A case passes only if the counters confirm it."""
 
     def outcome(
         self, case: Case, *readings: counters.Counters, by_tcp: int = 0
     ) -> proof.Outcome:
-        """Run a case while the counters of both hosts read like this, before and after."""
+        """Runs a case with these counters of both hosts, before and after."""
         lab = Lab(HERE, HERE, "sdp", True, Path("/nonexistent"))
         with (
             mock.patch.object(counters, "read", side_effect=readings),
@@ -104,7 +104,7 @@ class Proving(unittest.TestCase):
             return proof.run(case, lab)
 
     def test_bytes_that_the_counters_have_seen_went_over_sdp(self) -> None:
-        """One host sent them, the other received them."""
+        """One host sent the bytes, the other received them."""
         outcome = self.outcome(
             Case("case", lambda _lab: Measured("1 MB/s", 100)),
             {"bcopy_bytes_sent": 10},
@@ -116,7 +116,7 @@ class Proving(unittest.TestCase):
         self.assertEqual(outcome.path, "SDP")
 
     def test_bytes_that_went_another_way_are_a_failure(self) -> None:
-        """The program did well, but over TCP."""
+        """The program succeeded, but over TCP."""
         still = {"bcopy_bytes_sent": 10, "bcopy_bytes_received": 10}
         outcome = self.outcome(
             Case("case", lambda _lab: Measured("1 MB/s", 100)), still, still, still, still
@@ -125,7 +125,7 @@ class Proving(unittest.TestCase):
         self.assertEqual(outcome.path, "TCP")
 
     def test_bytes_that_only_left_are_a_failure(self) -> None:
-        """Nobody has received them."""
+        """No host has received the bytes."""
         outcome = self.outcome(
             Case("case", lambda _lab: Measured("1 MB/s", 100)),
             {"bcopy_bytes_sent": 0},
@@ -136,7 +136,7 @@ class Proving(unittest.TestCase):
         self.assertFalse(outcome.ok)
 
     def test_more_connections_by_tcp_are_a_failure(self) -> None:
-        """The bytes of the few were enough."""
+        """The bytes alone would be enough, but too many connections used TCP."""
         for by_tcp, good in ((2, True), (3, False)):
             outcome = self.outcome(
                 Case("case", lambda _lab: Measured("1 MB/s", 100)),
@@ -154,7 +154,7 @@ class Proving(unittest.TestCase):
         self.assertEqual((outcome.ok, outcome.path), (True, "-"))
 
     def test_a_case_that_fails_says_why(self) -> None:
-        """Whatever the counters say."""
+        """For all counters."""
 
         def fail(_lab: Lab) -> Measured:
             raise Failure("this is why")
@@ -165,7 +165,7 @@ class Proving(unittest.TestCase):
 
 
 class Telling(unittest.TestCase):
-    """What is shown of an outcome."""
+    """The output of an outcome."""
 
     def test_a_row_names_the_device(self) -> None:
         """Between path and result, and no blank at its end."""
@@ -179,7 +179,7 @@ class Telling(unittest.TestCase):
         self.assertEqual(row.index("rlo"), heading.index("device"))
 
     def test_rounds_run_in_their_order_each_on_its_device(self) -> None:
-        """The device is exchanged before the cases, and what is left is looked for over SDP only."""
+        """The device is changed before the cases, and leftovers are checked over SDP only."""
         used: list[str] = []
         program = mock.Mock(cases=lambda _lab: [Case("x", lambda _lab: Measured("-", 0))])
         rounds = [runner.Round([program], "tcp"), runner.Round([program], "sdp", "rlo")]
@@ -203,40 +203,40 @@ class Running(unittest.TestCase):
     """Commands and servers."""
 
     def test_a_failing_command_shows_its_last_words(self) -> None:
-        """And its status."""
+        """And its exit status."""
         with self.assertRaisesRegex(Failure, r"status 3\n(?:.*\n)*last words"):
             HERE.run(["sh", "-c", "echo last words >&2; exit 3"])
 
     def test_a_command_that_is_not_there_is_named(self) -> None:
-        """Instead of a trace."""
+        """Instead of a traceback."""
         with self.assertRaisesRegex(Failure, "no-such-program is not installed"):
             HERE.run(["no-such-program"])
 
     def test_a_command_that_hangs_is_ended(self) -> None:
-        """After the time it may take."""
+        """After its time limit."""
         with self.assertRaisesRegex(Failure, "did not end"):
             HERE.run(["sleep", "1000"], timeout=0.1)
 
     def test_a_server_is_waited_for_and_stopped(self) -> None:
-        """Its port is what it said."""
+        """Its port is the one that it printed."""
         with HERE.start(["sh", "-c", "echo listening 42; exec cat"], ready=r"ing (\d+)") as server:
             self.assertEqual(server.number(), 42)
         self.assertIsNotNone(server.process.poll())
 
     def test_a_server_that_ends_too_early_is_a_failure(self) -> None:
-        """With what it said."""
+        """With its output."""
         with self.assertRaisesRegex(Failure, "no such address"):
             HERE.start(["sh", "-c", "echo no such address"], ready="listening")
 
     def test_the_stream_endpoint_refuses_what_it_does_not_know(self) -> None:
-        """With a clear error and nothing else."""
+        """With a clear error message only."""
         endpoint = APPS / "endpoints" / "stream"
         done = HERE.run([str(endpoint), "receive", "--family", "x"], may_fail=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--family", done.stderr)
 
     def test_a_stream_over_tcp_arrives_as_it_was_sent(self) -> None:
-        """The endpoints themselves, with all their odd sizes."""
+        """The endpoints, with all odd sizes."""
         with tempfile.TemporaryDirectory() as directory:
             lab = Lab(HERE, HERE, "tcp", True, Path(directory))
             measured = transfer.stream(lab, HERE, HERE, "127.0.0.1", 5_000_000, "--odd")

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/sdp_labels: does to a socket what SELinux and Smack do with NetLabel when
- * they label it. The harness kernels have neither, and NetLabel labels nothing
- * by itself. A command is
+ * /dev/sdp_labels: makes the calls of SELinux and Smack to NetLabel for
+ * labelling a socket. The harness kernels have neither, and NetLabel labels
+ * no socket by itself. A command is
  *
  *   create FD FAMILY     as after socket(FAMILY, ...)
  *   connect FD FAMILY    as in connect() to an address of FAMILY
  *
- * and its error that of NetLabel. What a socket is labelled with is configured
- * by netlink, as on any host.
+ * and its error is NetLabel's. The labels are configured by netlink, as on
+ * any host.
  */
 #include <linux/fs.h>
 #include <linux/in6.h>
@@ -20,7 +20,7 @@
 #include <net/netlabel.h>
 #include <net/sock.h>
 
-/* They are for what is part of the kernel, so that they have to be looked up. */
+/* These symbols are exported to built-in code only, so they have to be looked up. */
 static typeof(netlbl_sock_setattr) *label_created;
 static typeof(netlbl_conn_setattr) *label_connecting;
 

@@ -262,8 +262,8 @@ static int run_read(struct peer *peer, char **arguments)
 }
 
 /*
- * kernel-socket FAMILY PROTOCOL: as who in the kernel transports his data by
- * streams would make one
+ * kernel-socket FAMILY PROTOCOL: makes a socket as kernel users of stream
+ * sockets do
  */
 static int run_kernel_socket(struct peer *peer, char **arguments)
 {
@@ -282,8 +282,8 @@ static int run_kernel_socket(struct peer *peer, char **arguments)
 }
 
 /*
- * looks-like-tcp FD: what who is given a socket by a program asks before he takes
- * it for a struct tcp_sock
+ * looks-like-tcp FD: makes the checks by which kernel code decides whether a
+ * program's socket is a struct tcp_sock
  */
 static int run_looks_like_tcp(struct peer *peer, char **arguments)
 {
@@ -296,7 +296,7 @@ static int run_looks_like_tcp(struct peer *peer, char **arguments)
 	socket = sockfd_lookup(fd, &err);
 	if (!socket)
 		return err;
-	/* The last as ovpn asks. */
+	/* The last check is that of ovpn. */
 	err = sk_is_inet(socket->sk) || sk_is_tcp(socket->sk) ||
 	      (socket->sk->sk_protocol == IPPROTO_TCP &&
 	       !socket->sk->sk_user_data) ? 0 : -EPROTOTYPE;
@@ -304,7 +304,7 @@ static int run_looks_like_tcp(struct peer *peer, char **arguments)
 	return err;
 }
 
-/* vanish: the queue pair is gone, and nobody is told */
+/* vanish: destroys the queue pair without a message */
 static int run_vanish(struct peer *peer, char **arguments)
 {
 	peer_qp_destroy(peer);
@@ -333,7 +333,7 @@ static const struct command commands[] = {
 	{ "vanish", run_vanish },
 };
 
-/* With the command lock held; @line may be taken apart. */
+/* With the command lock held; @line may be modified. */
 int peer_command(struct peer *peer, char *line)
 {
 	char *word = strsep(&line, " ");

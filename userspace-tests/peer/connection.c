@@ -2,16 +2,16 @@
 /*
  * Connection management of a peer. Its events:
  *
- *	reads BEGUN ANSWERED	RDMA Reads at a time of the other side, before req or rep
+ *	reads BEGUN ANSWERED	the other side's limits for RDMA Reads, before req or rep
  *	req HEX			the private data of a REQ to our port
  *	rep HEX			the private data of the REP; the queue pair is ready
- *	established		RTU has come
+ *	established		RTU has arrived
  *	rej REASON		enum ib_cm_rej_reason
  *	sidr STATUS		enum ib_cm_sidr_status, the answer to our sidr
  *	unanswered WHAT		no answer to our req, rep, dreq or sidr
  *	dreq, drep, timewait-exit
  *	fault WHAT ERRNO	the peer itself has failed
- *	removed			the device has gone, and with it everything
+ *	removed			the device was removed, and with it the connection
  *
  * Handlers run in the workqueue of ib_cm, those of unanswered messages in that
  * of ib_mad, and take qp_lock only. A CM id is destroyed with the command lock
@@ -97,20 +97,20 @@ static int connection_event(struct ib_cm_id *id, const struct ib_cm_event *event
 	return 0;
 }
 
-/* A REQ; @id is new and becomes ours when this returns 0. */
+/* A REQ; if this returns 0, @id is a new one that we own. */
 static int listener_event(struct ib_cm_id *id, const struct ib_cm_event *event)
 {
 	struct peer *peer;
 	int err = 0;
 
-	/* Any other request would be ours to answer and to destroy. */
+	/* Any other request would need an answer and would have to be destroyed. */
 	if (event->event != IB_CM_REQ_RECEIVED)
 		return -EINVAL;
 	peer = peer_get(id->context);
 	if (!peer)
 		return -ECONNREFUSED;
 	id->cm_handler = connection_event;
-	/* One connection each: a second caller is rejected. */
+	/* One connection each: a second REQ is rejected. */
 	if (cmpxchg(&peer->cm, NULL, id)) {
 		err = -EBUSY;
 	} else {
@@ -140,14 +140,14 @@ static int send_req(struct peer *peer, struct rdma_cm_id *route, u16 port, const
 		.responder_resources = settings->responder_resources,
 		.initiator_depth = settings->initiator_depth,
 		.remote_cm_response_timeout = settings->cm_timeout,
-		/* How long the other side has to wait for what we answer. */
+		/* The time limit of the other side for our answer. */
 		.local_cm_response_timeout = settings->remote_cm_timeout,
 		.retry_count = settings->remote_retry,
 		.rnr_retry_count = settings->remote_rnr_retry,
 		.max_cm_retries = settings->cm_retries,
 	};
 
-	/* What the REQ says is one more than the lifetime of a packet. */
+	/* The REQ has one more than the lifetime of a packet. */
 	if (settings->remote_ack_timeout)
 		path.packet_life_time = settings->remote_ack_timeout - 1;
 	if (settings->remote_mtu)
@@ -182,7 +182,7 @@ static int connect_by(struct peer *peer, struct rdma_cm_id *route, u16 port, con
 	return err ?: send_req(peer, route, port, data, length);
 }
 
-/* A request for a datagram service: SDP has none, but anybody may ask. */
+/* A request for a datagram service, which SDP does not have. */
 static int sidr_by(struct peer *peer, struct rdma_cm_id *route, u16 port, const u8 *data,
 		   size_t length)
 {
@@ -314,7 +314,7 @@ int peer_reject(struct peer *peer, u32 reason)
 	return cm ? ib_send_cm_rej(cm, reason, NULL, 0, NULL, 0) : -ENOTCONN;
 }
 
-/* The place is free before the REJ is out, as another REQ may be the answer to that. */
+/* The place is freed before the REJ is sent, because another REQ may follow it. */
 int peer_turn_away(struct peer *peer, u32 reason)
 {
 	struct ib_cm_id *cm = xchg(&peer->cm, NULL);
@@ -348,12 +348,12 @@ int peer_drep(struct peer *peer)
 	return cm ? ib_send_cm_drep(cm, NULL, 0) : -ENOTCONN;
 }
 
-/* Back to nothing; with the command lock held. Sleeps until handlers are done. */
+/* Removes the connection; with the command lock held. Sleeps until handlers are done. */
 void peer_take_down(struct peer *peer)
 {
 	struct ib_cm_id *cm;
 
-	/* The listener first: its handler is where a connection may come from. */
+	/* The listener first, because its handler may add a connection. */
 	if (peer->listener)
 		ib_destroy_cm_id(peer->listener);
 	peer->listener = NULL;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A peer's side of an established connection, kept by the rules until told otherwise.
+"""A peer's side of an established connection. It obeys the rules unless told otherwise.
 
-What the other side sends is held against the rules as well: numbers, lengths, credits.
+Numbers, lengths and credits of the other side's messages are checked as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from peer import PATIENCE, Peer, Status
 from twohosts.failure import Failure, check
 from wire import BSDH, Flags, Header, Message, Mid
 
-# Fewest credits to send payload with, control, and an update.
+# Minimum credits for sending payload, a control message, and a credit update.
 PAYLOAD, CONTROL, GRANT = 3, 2, 1
 
 
@@ -21,27 +21,28 @@ class Conversation:
 
     def __init__(self, peer: Peer, granted: int, credits: int, rcv_size: int, own: int) -> None:
         self.peer = peer
-        # Last number sent, and last received.
+        # The last number sent, and the last received.
         self.mseq = 0
         self.received = 0
-        # Receive buffers posted, and the last number that the other side may use.
+        # Posted receive buffers, and the last number that the other side may use.
         self.posted = granted
         self.limit = granted
-        # What the other side lets us send.
+        # The credits granted by the other side.
         self.credits = credits
         self.room = rcv_size - BSDH.size
         self._own_rcv_size = own
-        # Replace each buffer that was used up, and say so before the other side is stuck.
+        # Whether each used buffer is replaced and announced before the other side runs out of
+        # credits.
         self.generous = True
-        # Messages that came while credits were waited for, and the number of credit updates,
-        # which are not among them.
+        # Messages received while waiting for credits, and the number of credit updates, which are
+        # not stored.
         self._inbox: deque[Message] = deque()
         self.updates = 0
         # Whether the other side has asked for larger buffers, and still waits for the answer.
         self._asked = self._owes_size = False
 
     def message(self, mid: int = Mid.DATA, rest: bytes = b"", **wrong: int) -> bytes:
-        """The next message; fields that are given replace those that would be right."""
+        """The next message; given fields replace the correct ones."""
         self.mseq += 1
         self.credits -= 1
         fields = {"mseq": self.mseq, "mseq_ack": self.received, "bufs": self.posted} | wrong
@@ -50,11 +51,11 @@ class Conversation:
         return header.pack(rest)
 
     def send(self, mid: int = Mid.DATA, rest: bytes = b"", **wrong: int) -> int:
-        """Post the next message, whatever it is; the number of the request."""
+        """Posts the next message, without checks; returns the number of the request."""
         return self.peer.send(self.message(mid, rest, **wrong))
 
     def put(self, mid: int = Mid.DATA, rest: bytes = b"", **what: int) -> None:
-        """Send a message by the rules, but for `what`, and wait until it has arrived."""
+        """Sends a message by the rules, except for `what`, and waits until it has arrived."""
         length = BSDH.size + len(rest)
         carries = mid in (Mid.DATA, Mid.SRC_AVAIL) and length > BSDH.size
         self.await_credits(PAYLOAD if carries else CONTROL)
@@ -67,12 +68,12 @@ class Conversation:
         self.send()
 
     def await_credits(self, count: int, timeout: float = PATIENCE) -> None:
-        """Take messages in until the other side has granted so much."""
+        """Receives messages until the other side has granted so much."""
         while self.credits < count:
             self.take_in(timeout)
 
     def take_in(self, timeout: float = PATIENCE) -> Message:
-        """The next message from the wire, held against the rules."""
+        """The next message from the wire, after the checks."""
         raw = self.peer.expect("message", timeout=timeout).data
         message = Message.parse(raw)
         self._judge(message, len(raw))
@@ -90,7 +91,7 @@ class Conversation:
         if self.generous:
             self.grant(1)
             if self._owes_size and self.credits >= CONTROL:
-                # Buffers stay as they are, which every peer may answer.
+                # Buffers keep their size, which every peer may answer.
                 self._owes_size = False
                 size = self._own_rcv_size - BSDH.size
                 self.send(Mid.CH_RCV_BUF_ACK, size.to_bytes(4, "big"))
@@ -100,12 +101,12 @@ class Conversation:
         return message
 
     def take_in_all(self) -> None:
-        """What has come already."""
+        """Receives the messages that have already arrived."""
         while any(event.kind == "message" for event in self.peer.events()):
             self.take_in()
 
     def inbox_is_empty(self) -> bool:
-        """Nothing but credit updates has been taken in and not been asked for."""
+        """Only credit updates were received without being requested."""
         return not self._inbox
 
     def _judge(self, message: Message, length: int) -> None:
@@ -124,32 +125,32 @@ class Conversation:
         )
 
     def grant(self, count: int) -> None:
-        """Post more buffers; the next message tells."""
+        """Posts more buffers; the next message announces them."""
         self.peer.post(count)
         self.posted += count
 
     def receive(self, timeout: float = PATIENCE) -> Message:
-        """The next message that is not a mere credit update."""
+        """The next message other than a pure credit update."""
         while not self._inbox:
             self.take_in(timeout)
         return self._inbox.popleft()
 
     def expect(self, mid: int, timeout: float = PATIENCE) -> Message:
-        """The next message, which has to be of this kind."""
+        """The next message, which must be of this kind."""
         message = self.receive(timeout)
         if message.mid != mid:
             raise Failure(f"MID {message.mid:#x} instead of {Mid(mid).name}")
         return message
 
     def read(self, count: int, timeout: float = PATIENCE) -> bytes:
-        """So many stream bytes."""
+        """The next stream bytes, so many."""
         data = b""
         while len(data) < count:
             data += self.expect(Mid.DATA, timeout).payload
         return data
 
     def write(self, data: bytes, timeout: float = PATIENCE) -> None:
-        """All of it, as credits allow."""
+        """Sends all bytes, as credits allow."""
         view = memoryview(data)
         while view:
             self.await_credits(PAYLOAD, timeout)

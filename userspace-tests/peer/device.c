@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/sdp_peer, and what happens when an RDMA device goes away.
+ * /dev/sdp_peer, and the removal of RDMA devices.
  *
  * Locks, outermost first: all_peers_lock, command, qp_lock.
  */
@@ -16,12 +16,12 @@
 
 #include "peer.h"
 
-/* A command's words and the longest message in hexadecimal. */
+/* The words of a command, and the longest message in hexadecimal. */
 #define COMMAND_MAX	(2 * PEER_MESSAGE_MAX + 256)
 
 /*
- * Every open file's, by number. Whoever takes a peer down holds the lock, so
- * that the removal of a device waits for it.
+ * The peers of all open files, by number. The lock is held while a peer is
+ * taken down, so that the removal of a device waits for it.
  */
 static DEFINE_MUTEX(all_peers_lock);
 static DEFINE_XARRAY_ALLOC1(all_peers);
@@ -31,8 +31,9 @@ static struct ib_client client;
 
 /*
  * A device is usable from its addition until its removal begins. A command
- * asks with its lock held, which the removal takes for each peer afterwards:
- * either the command sees the removal, or the removal sees what it has made.
+ * checks this with its lock held, and the removal takes that lock for each
+ * peer afterwards. So either the command sees the removal, or the removal
+ * sees the objects that the command has made.
  */
 bool peer_device_usable(struct ib_device *device)
 {
@@ -71,13 +72,13 @@ static struct ib_client client = {
 	.remove = client_remove,
 };
 
-/* For the context of a CM id. */
+/* The context of a CM id. */
 void *peer_context(const struct peer *peer)
 {
 	return xa_mk_value(peer->number);
 }
 
-/* The peer of that context, unless it has gone. Process context. */
+/* The peer of that context, unless it was removed. Process context. */
 struct peer *peer_get(const void *context)
 {
 	struct peer *peer;
@@ -119,7 +120,7 @@ static int peer_open(struct inode *inode, struct file *file)
 	peer_events_init(peer);
 	INIT_LIST_HEAD(&peer->memories);
 	mutex_lock(&all_peers_lock);
-	/* A number comes again after all others only. */
+	/* A number is reused only after all others. */
 	err = xa_alloc_cyclic(&all_peers, &peer->number, peer, xa_limit_31b, &last_number,
 			      GFP_KERNEL);
 	mutex_unlock(&all_peers_lock);
@@ -136,7 +137,7 @@ static int peer_release(struct inode *inode, struct file *file)
 	struct peer *peer = file->private_data;
 
 	mutex_lock(&all_peers_lock);
-	/* From here on no handler finds it. */
+	/* From now on no handler finds it. */
 	xa_erase(&all_peers, peer->number);
 	mutex_lock(&peer->command);
 	peer_take_down(peer);

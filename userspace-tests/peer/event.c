@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What has happened to a peer, one line each, in the order of happening.
+ * The events of a peer, one line each, in order.
  *
  * Events come from handlers of the connection manager, from completions and,
  * for events of the queue pair, from atomic context.
@@ -12,7 +12,7 @@
 
 #include "peer.h"
 
-/* A script that reads nothing cannot have more than this. */
+/* The limit for a script that reads no events. */
 #define EVENTS_MAX	65536
 
 struct event {
@@ -66,7 +66,7 @@ static void add(struct peer *peer, struct event *event)
 	spin_unlock_irqrestore(&peer->event_lock, flags);
 }
 
-/* Never silently: the script must not take a gap for nothing having happened. */
+/* Reported, because the script must not mistake lost events for silence. */
 static void lose(struct peer *peer)
 {
 	WRITE_ONCE(peer->events_lost, true);
@@ -88,7 +88,7 @@ void peer_report(struct peer *peer, const char *format, ...)
 	add(peer, event);
 }
 
-/* Takes over @bytes, which were allocated by kmalloc(). May sleep. */
+/* Takes ownership of @bytes, allocated by kmalloc(). May sleep. */
 void peer_report_bytes(struct peer *peer, const char *kind, u8 *bytes, size_t length)
 {
 	struct event *event = kzalloc(sizeof(*event), GFP_KERNEL);
@@ -169,7 +169,7 @@ static int put_line(char __user *to, const struct event *event)
 	return put_user('\n', to);
 }
 
-/* The oldest event as a line, or 0 when there is none. */
+/* The oldest event as a line, or 0 if there is none. */
 ssize_t peer_event_read(struct peer *peer, char __user *to, size_t room)
 {
 	struct event *event;

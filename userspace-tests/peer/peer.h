@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A raw peer: the other end of an SDP connection, played by a script.
+ * A raw peer: the other end of an SDP connection, controlled by a script.
  *
- * The module knows the IB connection manager and RC queue pairs, and nothing
- * about SDP but the service id: every byte of private data and of messages is
- * the script's. One open /dev/sdp_peer is one peer with at most one connection.
- * A write is one command, a read is one event; README has both vocabularies.
+ * The module knows the IB connection manager and RC queue pairs. Of SDP it
+ * knows only the service id: the script provides every byte of private data
+ * and of messages. One open /dev/sdp_peer is one peer with at most one
+ * connection. A write is one command, a read is one event; README lists both.
  */
 #ifndef SDP_PEER_H
 #define SDP_PEER_H
@@ -21,13 +21,13 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
-/* Longest message or RDMA operation. */
+/* Maximum length of a message or RDMA operation. */
 #define PEER_MESSAGE_MAX	(128 * 1024)
 
-/* Service id of a port: Annex A4's range. */
+/* The service id of a port, in the range of Annex A4. */
 #define PEER_SERVICE_ID(port)	cpu_to_be64(0x10000ULL + (port))
 
-/* What a script can choose with "set"; see setting.c. */
+/* The settings of "set"; see setting.c. */
 struct peer_settings {
 	u32 receive_size;
 	u32 receives;
@@ -50,14 +50,14 @@ struct peer_settings {
 
 struct peer {
 	/*
-	 * The file's and those of handlers of the connection manager, which know
-	 * a peer by its number: handlers of REQ, REP and DREQ errors run without
-	 * a reference to their id, so that its destruction does not wait for them.
+	 * Held by the file and by handlers of the connection manager, which know a
+	 * peer by its number. Handlers of REQ, REP and DREQ errors run without a
+	 * reference to their id, so its destruction does not wait for them.
 	 */
 	struct kref references;
 	u32 number;
 
-	/* One command at a time; also held while everything is taken down. */
+	/* One command at a time; also held while the peer is taken down. */
 	struct mutex command;
 	struct peer_settings settings;
 	/* Set from the first use of a device until it is taken down. */
@@ -68,17 +68,18 @@ struct peer {
 	struct ib_pd *pd;
 	struct ib_cq *cq;
 	u64 sent;
-	/* What the other side may read and write. */
+	/* Memory that the other side may read and write. */
 	struct list_head memories;
 
 	/*
-	 * Guards qp, which handlers of the connection manager use as well. Not
-	 * held while a CM id is destroyed: that waits for these handlers.
+	 * Protects qp, which handlers of the connection manager use as well. It is
+	 * not held while a CM id is destroyed, because that waits for these
+	 * handlers.
 	 */
 	struct mutex qp_lock;
 	struct ib_qp *qp;
 
-	/* Guards the events; taken in atomic context, too. */
+	/* Protects the events; also taken in atomic context. */
 	spinlock_t event_lock;
 	struct list_head events;
 	u32 event_count;

@@ -2,7 +2,7 @@
 """A raw peer: the script's side of /dev/sdp_peer.
 
 One Peer is one open file and at most one connection. Commands return when the kernel has
-taken them; what comes of them are events, which are asked for by kind:
+accepted them. Their results are events, which are read by kind:
 
     peer = Peer()
     peer.set("receive-size", 4096)
@@ -40,14 +40,14 @@ from twohosts import hosts
 from twohosts.failure import Failure, check
 
 DEVICE = "/dev/sdp_peer"
-# One line: a message of 128 KiB in hexadecimal and the word before it.
+# The length of a line: a message of 128 KiB in hexadecimal, and the word before it.
 LONGEST = 2 * 128 * 1024 + 256
-# What an event may take at most; only a hang ever waits this long.
+# The time limit of an event; only a hanging one reaches it.
 PATIENCE = hosts.PATIENCE / 5
 
 
 class Status(IntEnum):
-    """How a request has ended: enum ib_wc_status."""
+    """The status of a request: enum ib_wc_status."""
 
     SUCCESS = 0
     LOC_LEN_ERR = 1
@@ -73,13 +73,13 @@ class Rejected(IntEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that has happened."""
+    """One event."""
 
     kind: str
     words: tuple[str, ...]
 
     def short(self) -> str:
-        """For reports: the beginning, which of a message is its base header."""
+        """Its beginning, for reports; for a message that is the base header."""
         return " ".join((self.kind, *self.words))[:48]
 
     @property
@@ -94,7 +94,7 @@ class Event:
 
 
 class Peer:
-    """See the module."""
+    """A raw peer; see the module's docstring."""
 
     def __init__(self, **settings: int) -> None:
         self._fd = os.open(DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -104,7 +104,7 @@ class Peer:
             self.set(name.replace("_", "-"), value)
 
     def close(self) -> None:
-        """End everything that is left, and tell the other side."""
+        """Ends the connection, and tells the other side."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -116,11 +116,11 @@ class Peer:
         self.close()
 
     def command(self, *words: object) -> None:
-        """Write a command; the methods below are one each."""
+        """Writes a command; each method below is one command."""
         os.write(self._fd, " ".join(str(word) for word in words).encode())
 
     def set(self, name: str, value: int) -> None:
-        """Choose something about the transport, before it is needed."""
+        """Sets a parameter of the transport, before it is used."""
         self.command("set", name, value)
 
     def connect(self, src: str, dst: str, port: int, private_data: bytes) -> None:
@@ -128,11 +128,11 @@ class Peer:
         self.command("connect", src, dst, port, private_data.hex() or "-")
 
     def sidr(self, src: str, dst: str, port: int, private_data: bytes) -> None:
-        """Send a SIDR REQ, which asks for a datagram service."""
+        """Sends a SIDR REQ, which asks for a datagram service."""
         self.command("sidr", src, dst, port, private_data.hex() or "-")
 
     def listen(self, address: str, port: int) -> None:
-        """Wait for one REQ on the device that has the address."""
+        """Waits for one REQ on the device with this address."""
         self.command("listen", address, port)
 
     def reply(self, private_data: bytes) -> None:
@@ -152,7 +152,7 @@ class Peer:
         self.command("rtu")
 
     def dreq(self) -> None:
-        """Ask for the end of the connection."""
+        """Requests the end of the connection."""
         self.command("dreq")
 
     def drep(self) -> None:
@@ -160,16 +160,16 @@ class Peer:
         self.command("drep")
 
     def post(self, count: int) -> None:
-        """Post so many more receive buffers."""
+        """Posts so many more receive buffers."""
         self.command("post", count)
 
     def send(self, message: bytes) -> int:
-        """Post one SEND; the number that its completion will have."""
+        """Posts one SEND; returns the number of its completion."""
         self.command("send", message.hex() or "-")
         return self._posted()
 
     def write(self, rkey: int = 0, address: int = 0, data: bytes = b"") -> int:
-        """Post an RDMA Write, of nothing unless there are data."""
+        """Posts an RDMA Write, of length 0 without data."""
         self.command("write", rkey, address, data.hex() or "-")
         return self._posted()
 
@@ -179,26 +179,26 @@ class Peer:
         return self._posted()
 
     def memory(self, data: bytes) -> tuple[int, int]:
-        """Memory that the other side can read and write: its key and address."""
+        """Memory that the other side can read and write: returns its key and address."""
         self.command("memory", data.hex())
         key, address = self.expect("memory").words
         return int(key), int(address)
 
     def look(self, address: int, length: int) -> bytes:
-        """What lies in that memory now."""
+        """The present contents of that memory."""
         self.command("look", address, length)
         return self.expect("bytes").data
 
     def vanish(self) -> None:
-        """Destroy the queue pair without a word."""
+        """Destroys the queue pair without a message."""
         self.command("vanish")
 
     def kernel_socket(self, family: int, protocol: int) -> None:
-        """Make a stream socket as users in the kernel do, and close it."""
+        """Makes a stream socket like kernel users, and closes it."""
         self.command("kernel-socket", family, protocol)
 
     def looks_like_tcp(self, fd: int) -> bool:
-        """Whether users in the kernel would take this descriptor for a socket of TCP."""
+        """Whether kernel users would treat this descriptor as a TCP socket."""
         try:
             self.command("looks-like-tcp", fd)
         except OSError as error:
@@ -212,7 +212,7 @@ class Peer:
         return self.posted_sends
 
     def _read(self, timeout: float) -> bool:
-        """Take in one event if one comes in time."""
+        """Reads one event, if there is one in time."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         if not poll.poll(max(0, timeout) * 1000):
@@ -222,7 +222,7 @@ class Peer:
         return True
 
     def events(self) -> list[Event]:
-        """All that has happened and was not asked for; they stay."""
+        """All unread events; they stay unread."""
         while self._read(0):
             pass
         return list(self._waiting)
@@ -236,7 +236,7 @@ class Peer:
         return None
 
     def expect(self, *kinds: str, timeout: float = PATIENCE) -> Event:
-        """The oldest event of these kinds, now or when it comes."""
+        """The oldest event of these kinds; waits for it."""
         deadline = time.monotonic() + timeout
         while True:
             if event := self.take(*kinds):
@@ -246,7 +246,7 @@ class Peer:
                 raise Failure(f"no {' or '.join(kinds)} in {timeout:.0f} s, but {others}")
 
     def completion(self, number: int, timeout: float = PATIENCE) -> Status:
-        """How the request of that number has ended; all before it have, too."""
+        """The status of the request with that number; all before it have ended as well."""
         while True:
             event = self.expect("sent", timeout=timeout)
             if int(event.words[0]) == number:
@@ -269,7 +269,7 @@ _CLONE_NEWNET = 0x40000000
 
 @contextlib.contextmanager
 def namespace(name: str) -> Iterator[None]:
-    """Be in a network namespace: sockets, peers and files of /proc/net are of it."""
+    """Enters a network namespace; new sockets, peers and files of /proc/net belong to it."""
     before = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     there = os.open(f"/run/netns/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:

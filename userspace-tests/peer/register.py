@@ -13,5 +13,5 @@ CASES: Register[Run] = Register()
 
 
 def case(name: str, *, long: bool = False) -> Callable[[Run], Run]:
-    """Make a function a case; a long one is for long runs (SOAK=1) and for who names it."""
+    """Makes a function a case; a long one runs only in long runs (SOAK=1) or if it is named."""
     return lambda run: CASES.add(run, name, long=long)

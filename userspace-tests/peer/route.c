@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From addresses to a device and a path, by rdma_cm, in the network namespace
- * of the caller.
+ * Resolves addresses to a device and a path, by rdma_cm, in the caller's
+ * network namespace.
  */
 #include <linux/err.h>
 #include <linux/nsproxy.h>
@@ -10,8 +10,8 @@
 #include "peer.h"
 
 /*
- * The first packet to a cold neighbour may cost the whole time of a try, so
- * tries are short and many.
+ * The first packet to an unknown neighbour may take the whole time of a try,
+ * so there are many short tries.
  */
 #define TRY_MS		200
 #define TRIES		25
@@ -51,7 +51,7 @@ void peer_route_end(struct peer_route *route)
 	rdma_destroy_id(route->id);
 }
 
-/* rdma_cm ends every wait itself, by the timeouts it is given. */
+/* rdma_cm ends every wait itself, by the given timeouts. */
 static int resolve(struct peer_route *route, struct sockaddr_storage *from,
 		   struct sockaddr_storage *to)
 {
@@ -70,7 +70,7 @@ static int resolve(struct peer_route *route, struct sockaddr_storage *from,
 	return route->status;
 }
 
-/* On success the caller ends the route, which until then keeps the device. */
+/* On success the caller ends the route, which holds the device until then. */
 int peer_route_to(struct peer_route *route, struct sockaddr_storage *from,
 		  struct sockaddr_storage *to)
 {

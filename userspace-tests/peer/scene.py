@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The place of an attack: the module listening in b, its counters, and bystanders.
+"""The environment of an attack: the module listening in b, its counters, and bystanders.
 
-A bystander is a connection between two sockets of the module that is there before an attack
-and has to work after it as if nothing had been.
+A bystander is a connection between two sockets of the module that exists before an attack
+and must work unchanged after it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOCKETS = Path("/proc/self/net/sdp")
 
 
 def buffers(count: int, size: int) -> dict[str, int]:
-    """Settings of a peer that posts what it announces, within reason."""
+    """Settings of a peer that posts the announced buffers, within limits."""
     return {"posted": min(count, 64), "receive_size": max(1, min(size, 65536))}
 
 
@@ -44,7 +44,7 @@ class Victim:
 
     @property
     def stream(self) -> Stream:
-        """The module's socket; a passive one is there once it was accepted."""
+        """The module's socket; on the passive side it is accepted first."""
         if self._stream is None:
             raise ValueError("the connection was not accepted")
         return self._stream
@@ -55,7 +55,7 @@ class Victim:
 
 
 class Scene:
-    """See the module."""
+    """The environment; see the module's docstring."""
 
     def __init__(self) -> None:
         self._case = contextlib.ExitStack()
@@ -86,11 +86,11 @@ class Scene:
             return SOCKETS.read_text().splitlines()[1:]
 
     def tables(self) -> dict[str, int]:
-        """How many sockets there are."""
+        """The number of sockets."""
         return {host: len(self.table(host)) for host in ("a", "b")}
 
     def moved(self, host: str = "b", **least: int) -> None:
-        """Wait until counters have moved by exactly so much since the case began."""
+        """Waits until counters have changed by exactly so much since the case began."""
         deadline = time.monotonic() + PATIENCE
         while True:
             now = self.stats(host)
@@ -103,7 +103,7 @@ class Scene:
 
     @staticmethod
     def comes(what: Callable[[], bool], seconds: float) -> bool:
-        """Whether it happens within that time."""
+        """Whether it becomes true within that time."""
         deadline = time.monotonic() + seconds
         while not what():
             if time.monotonic() > deadline:
@@ -119,7 +119,7 @@ class Scene:
 
     @contextlib.contextmanager
     def case(self) -> Iterator[None]:
-        """Around each case: the same calm before and after."""
+        """Surrounds each case: the same state before and after."""
         self.before = self.stats("b")
         self._before_a = self.stats("a")
         try:
@@ -130,24 +130,24 @@ class Scene:
             self._case.close()
 
     def keep(self, thing: Peer | Stream | Listener | Connecting) -> None:
-        """Close it at the end of the case, unless it is closed before."""
+        """Closes it at the end of the case, unless it was closed before."""
         self._case.callback(thing.close)
 
     def unharmed(self) -> None:
-        """Everything is as before any attack."""
+        """Everything is as before the attacks."""
         self.bystanders_talk()
         self.settle()
         check(self.listener.is_idle(), "a connection has appeared")
 
     def settle(self, tables: dict[str, int] | None = None, timeout: float = PATIENCE) -> None:
-        """Wait until there are as many sockets as there were, before any attack unless said."""
+        """Waits until there are as many sockets as in `tables`, or as before all attacks."""
         tables = tables or self._calm
         if not self.comes(lambda: self.tables() == tables, timeout):
             left = [f"{host}: {line}" for host in ("a", "b") for line in self.table(host)]
             raise Failure("\n".join(["sockets have stayed or gone:", *left]))
 
     def bystanders_talk(self) -> None:
-        """The bystanders exchange bytes that they never exchanged before."""
+        """The bystanders exchange new bytes."""
         number = next(self._bystander_round)
         for source, sink in (self.bystanders, reversed(self.bystanders)):
             data = number.to_bytes(4, "big") * 1000
@@ -156,7 +156,7 @@ class Scene:
 
     @contextlib.contextmanager
     def knob(self, name: str, value: int) -> Iterator[None]:
-        """With another value of net.sdp.* in b."""
+        """Sets another value of net.sdp.* in b for a while."""
         path = Path("/proc/sys/net/sdp") / name
         with namespace("b"):
             before = path.read_text()
@@ -168,14 +168,14 @@ class Scene:
                 path.write_text(before)
 
     def close(self) -> None:
-        """Everything that is left."""
+        """Closes everything that is left."""
         for thing in (*self.bystanders, self.listener, self.listener6):
             thing.close()
 
     # Attacks on the passive side.
 
     def hello(self, ip: int = 4, **fields: object) -> Hello:
-        """A good Hello but for the fields given."""
+        """A valid Hello, except for the given fields."""
         src, dst = ADDRESSES[ip]
         return Hello(**{"src": src, "dst": dst, "local_port": next(self._ports)} | fields)
 
@@ -215,7 +215,7 @@ class Scene:
         at: Listener | None = None,
         **settings: int,
     ) -> Victim:
-        """A connection as far as the HelloAck; it has no stream yet."""
+        """A connection up to the HelloAck; it has no stream yet."""
         hello = hello or self.hello(ip)
         peer = self.request(hello, ip, at, **settings)
         ack = HelloAck.parse(peer.expect("rep").data)
@@ -243,7 +243,7 @@ class Scene:
     # Attacks on the active side.
 
     def await_request(self, **settings: int) -> tuple[Connecting, Peer, Hello]:
-        """The module connects from b to a raw peer in a; as far as the Hello."""
+        """The module connects from b to a raw peer in a; up to the Hello."""
         src, dst = ADDRESSES[4]
         port = next(self._services)
         peer = self.peer(**settings)
@@ -266,7 +266,7 @@ class Scene:
         talk = Conversation(peer, ack.bufs, hello.bufs, hello.rcv_size, ack.rcv_size)
         return Victim(peer, talk, ack, stream)
 
-    # What becomes of victims.
+    # Outcomes of attacked connections.
 
     def ends_with(self, victim: Victim, number: int, data: bytes = b"") -> None:
         """Reading delivers these bytes and then this error, once."""
@@ -278,23 +278,23 @@ class Scene:
             check(victim.stream.end() == (0, b""), "the error is told more than once")
 
     def is_reset(self, victim: Victim, data: bytes = b"") -> None:
-        """This connection has been reset, for a violation and with a word to the peer."""
+        """This connection was reset for a violation, with a message to the peer."""
         victim.peer.expect("dreq")
         victim.peer.drep()
         self.ends_with(victim, errno.ECONNRESET, data)
 
     def is_dead(self, victim: Victim) -> None:
-        """This connection has been reset, whatever was received before."""
+        """This connection was reset; received bytes do not matter."""
         found, _data = victim.stream.end()
         check(found == errno.ECONNRESET, f"ended with {errno.errorcode.get(found, found)}")
 
     def is_violation(self, victim: Victim, data: bytes = b"") -> None:
-        """This connection has been reset and is counted as a violation."""
+        """This connection was reset and is counted as a violation."""
         self.is_reset(victim, data)
         self.moved(violations=1, resets_sent=1)
 
     def works(self, victim: Victim) -> None:
-        """This connection carries bytes both ways."""
+        """This connection transfers bytes in both directions."""
         talk, data = victim.talk, b"still here " * 500
         talk.write(data)
         check(victim.stream.receive(len(data)) == data, "bytes from the peer are not what was sent")
@@ -302,7 +302,7 @@ class Scene:
         check(talk.read(len(data)) == data[::-1], "bytes to the peer are not what was sent")
 
     def parts(self, victim: Victim) -> None:
-        """This connection ends in good order, the peer first."""
+        """This connection ends normally; the peer closes first."""
         victim.talk.put(Mid.DIS_CONN)
         self.ends_with(victim, 0)
         victim.stream.close()

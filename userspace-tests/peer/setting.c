@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a script can choose about the transport before it connects, listens or
- * replies. The defaults are those of a well-behaved peer.
+ * Settings of the transport that a script can make before it connects,
+ * listens or replies. The defaults are those of a well-behaved peer.
  */
 #include <linux/build_bug.h>
 #include <linux/stddef.h>
@@ -26,27 +26,27 @@ struct setting {
 static const struct setting settings[] = {
 	/* Bytes of one receive buffer. */
 	SETTING("receive-size", receive_size, 32784, 1, PEER_MESSAGE_MAX),
-	/* Entries of the receive queue, and how many of them are posted at the start. */
+	/* Entries of the receive queue, and the number posted at the start. */
 	SETTING("receives", receives, 64, 1, 4096),
 	SETTING("posted", posted, 16, 0, 4096),
 	/* Entries of the send queue. */
 	SETTING("sends", sends, 256, 1, 4096),
-	/* Tries of our own queue pair, with silence and with an empty receive queue. 7: endless. */
+	/* Retries of our own queue pair, for silence and for an empty receive queue. 7: endless. */
 	SETTING("retry", retry, 5, 0, 7),
 	SETTING("rnr-retry", rnr_retry, 7, 0, 7),
-	/* Code of how long the other side shall wait after it found our receive queue empty. */
+	/* Code of the other side's delay after it found our receive queue empty. */
 	SETTING("rnr-timer", rnr_timer, 12, 0, 31),
-	/* Waits of our connection manager and of the other side's, as 4.096 us << N, and tries. */
+	/* Timeouts of our connection manager and of the other side's, as 4.096 us << N, and tries. */
 	SETTING("cm-timeout", cm_timeout, 18, 0, 31),
 	SETTING("remote-cm-timeout", remote_cm_timeout, 18, 0, 31),
 	SETTING("cm-retries", cm_retries, 7, 0, 15),
 	/* Outstanding RDMA Reads that we announce. */
 	SETTING("responder-resources", responder_resources, 4, 0, 255),
 	SETTING("initiator-depth", initiator_depth, 4, 0, 255),
-	/* What we tell the other side to use: REQ only, but for remote-rnr-retry. */
+	/* Values that the other side shall use: in the REQ only, except remote-rnr-retry. */
 	SETTING("remote-retry", remote_retry, 5, 0, 7),
 	SETTING("remote-rnr-retry", remote_rnr_retry, 7, 0, 7),
-	/* 0: as the path says. */
+	/* 0: the path's value. */
 	SETTING("remote-ack-timeout", remote_ack_timeout, 0, 0, 31),
 	SETTING("remote-mtu", remote_mtu, 0, 0, 15),
 	SETTING("remote-qp-type", remote_qp_type, IB_QPT_RC, IB_QPT_RC, IB_QPT_UC),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Sockets of the module under test, with a limit to how long anything may take.
+"""Sockets of the module under test, with a time limit for each call.
 
-They are non-blocking underneath, so that a hang is a failed case and not a hung run.
+They are non-blocking, so that a hang is a failed case and not a hanging run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stream:
         self.sock.close()
 
     def send(self, data: bytes, timeout: float = PATIENCE) -> None:
-        """All of it."""
+        """Sends all bytes."""
         view = memoryview(data)
         deadline = time.monotonic() + timeout
         while view:
@@ -47,7 +47,7 @@ class Stream:
                 _wait(self.sock, select.POLLOUT, "send", max(0, deadline - time.monotonic()))
 
     def fill(self) -> int:
-        """Send zeros until no more is taken; how many it were."""
+        """Sends zeros until no more are accepted; returns their number."""
         sent = 0
         try:
             while True:
@@ -56,7 +56,7 @@ class Stream:
             return sent
 
     def receive(self, count: int, timeout: float = PATIENCE) -> bytes:
-        """So many bytes, or fewer at the end of the stream."""
+        """Reads so many bytes, or fewer at the end of the stream."""
         data = b""
         deadline = time.monotonic() + timeout
         while len(data) < count:
@@ -71,7 +71,7 @@ class Stream:
         return data
 
     def end(self, timeout: float = PATIENCE) -> tuple[int, bytes]:
-        """The errno with which reading ends (0: end of the stream), and what came before."""
+        """The errno that ends reading (0: end of the stream), and the bytes before it."""
         data = b""
         deadline = time.monotonic() + timeout
         while True:
@@ -92,7 +92,7 @@ class Stream:
         return self.sock.recv(1, socket.MSG_OOB)
 
     def await_bytes(self, timeout: float = PATIENCE) -> None:
-        """Until there is something to read; it stays unread."""
+        """Waits until there is something to read; it stays unread."""
         _wait(self.sock, select.POLLIN, "something to read", timeout)
 
     def is_idle(self) -> bool:
@@ -102,7 +102,7 @@ class Stream:
         return not poll.poll(0)
 
     def names(self) -> tuple[tuple[str, int], tuple[str, int]]:
-        """Own name and the peer's."""
+        """The socket's own address and the peer's."""
         return native.own_name(self.sock), native.peer_name(self.sock)
 
 
@@ -124,14 +124,14 @@ class Listener:
         return Stream(native.accept(self.sock))
 
     def is_idle(self) -> bool:
-        """Nobody waits to be accepted."""
+        """No connection waits to be accepted."""
         poll = select.poll()
         poll.register(self.sock.fileno(), select.POLLIN)
         return not poll.poll(0)
 
 
 class Connecting:
-    """A connect() under way, from the caller's namespace."""
+    """A connect() in progress, from the caller's namespace."""
 
     def __init__(self, address: str, port: int) -> None:
         self.sock = native.make("sdp", address)
@@ -147,7 +147,7 @@ class Connecting:
         self.sock.close()
 
     def outcome(self, timeout: float = PATIENCE) -> int:
-        """0 or the errno that the connect has failed with."""
+        """0, or the errno of the failed connect."""
         _wait(self.sock, select.POLLOUT, "connect", timeout)
         return self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 

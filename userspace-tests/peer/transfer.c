@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The queue pair of a peer, and what goes through it.
+ * The queue pair of a peer, and its requests.
  *
- * Every request has memory of its own, which its completion frees or turns
- * into an event. The events name the number of a request, counted from 1 in
- * the order of posting:
+ * Every request has its own memory, which its completion frees or turns into
+ * an event. Events contain the number of the request, counted from 1 in the
+ * order of posting:
  *
  *	sent NUMBER STATUS		a SEND or an RDMA operation is complete
- *	message HEX			a message has come
+ *	message HEX			a message has arrived
  *	receive-failed STATUS		a posted buffer came back without a message
  *	queue-pair NUMBER TEXT		an event of the queue pair
  *
@@ -57,7 +57,7 @@ free:
 	return NULL;
 }
 
-/* Gives the device's access up; the data stays. */
+/* Ends the device's access; the data stays. */
 static void request_unmap(struct request *request)
 {
 	if (request->length)
@@ -169,7 +169,7 @@ int peer_qp_create(struct peer *peer)
 		.sq_sig_type = IB_SIGNAL_ALL_WR,
 		.qp_type = IB_QPT_RC,
 		.cap = {
-			/* One more of each: draining posts a marker. */
+			/* One more of each, because draining posts a marker. */
 			.max_send_wr = settings->sends + 1,
 			.max_recv_wr = settings->receives + 1,
 			.max_send_sge = 1,
@@ -239,7 +239,7 @@ int peer_qp_init(struct peer *peer, struct ib_cm_id *cm)
 	int err;
 
 	mutex_lock(&peer->qp_lock);
-	/* The connection manager knows no attributes before the REQ is sent. */
+	/* The connection manager has no attributes before the REQ is sent. */
 	if (cm)
 		err = qp_modify(peer, cm, IB_QPS_INIT, NULL);
 	else
@@ -251,8 +251,8 @@ int peer_qp_init(struct peer *peer, struct ib_cm_id *cm)
 }
 
 /*
- * From INIT to RTS. The passive side passes the packet number of its REP, which
- * the connection manager does not know yet.
+ * From INIT to RTS. The passive side passes the packet number of its REP,
+ * because the connection manager does not know it yet.
  */
 int peer_qp_ready(struct peer *peer, struct ib_cm_id *cm, const u32 *receive_psn)
 {
@@ -266,7 +266,7 @@ int peer_qp_ready(struct peer *peer, struct ib_cm_id *cm, const u32 *receive_psn
 	return err;
 }
 
-/* The other side sees nothing of it: packets to the queue pair find nobody. */
+/* The other side gets no message: packets to the queue pair are dropped. */
 void peer_qp_destroy(struct peer *peer)
 {
 	struct ib_qp *qp;
@@ -314,7 +314,7 @@ int peer_post_receives(struct peer *peer, u32 count)
 	return 0;
 }
 
-/* With the command lock held, which guards the numbers. */
+/* With the command lock held, which protects the numbers. */
 static int post(struct peer *peer, struct ib_rdma_wr *wr, const u8 *data, size_t length,
 		enum dma_data_direction direction)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A system call that waits, in a thread of its own, so that a hang is a failed case."""
+"""A blocking system call in a thread, so that a hang is a failed case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twohosts.failure import Failure, check
 
 
 class Waiting:
-    """One call on a socket, which is made to block for it."""
+    """One call on a socket, which is set to blocking for it."""
 
     def __init__(self, stream: Stream, call: Callable[[], int]) -> None:
         self._count = -1
@@ -28,25 +28,25 @@ class Waiting:
             self._errno = error.errno or -1
 
     def end(self, timeout: float = PATIENCE) -> tuple[int, int]:
-        """Its result and errno, of which one says nothing (-1 and 0)."""
+        """Its result and errno; the unused one is -1 or 0."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise Failure(f"the call has not ended in {timeout:.0f} s")
         return self._count, self._errno
 
     def returns(self, count: int, timeout: float = PATIENCE) -> None:
-        """It must return this."""
+        """It must return this value."""
         found = self.end(timeout)
         check(found == (count, 0), f"the call has ended with {found}, not with {count}")
 
     def fails(self, *errnos: int) -> None:
-        """It must fail, with one of these."""
+        """It must fail with one of these errors."""
         count, number = self.end()
         check(number in errnos, f"the call has ended with {count}, errno {number}")
 
 
 class Reader(Waiting):
-    """recv() that waits for all of its room."""
+    """recv() that waits until its buffer is full."""
 
     def __init__(self, stream: Stream, room: int, flags: int = 0) -> None:
         self.data = bytearray(room)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""SDP messages as bytes, with every field free to be wrong.
+"""SDP messages as bytes; every field may be wrong.
 
-This knows the format and no rules: what is packed is what was asked for. Lengths alone are
-filled in when none is given.
+This file knows the format, but no rules: fields are packed as given. Only omitted lengths are
+computed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HELLO_ACK = struct.Struct(">BBBBI172x")
 HELLO_LENGTH = 92
 HELLO_ACK_LENGTH = 196
 VERSION = 0x22
-# What OFED announces: eight pages and a header.
+# OFED's value: eight pages and a header.
 OFED_RCV_SIZE = 32784
 
 
@@ -45,7 +45,7 @@ class Mid(IntEnum):
     DATA = 0xFF
 
 
-# Bytes of the extended header of those that have one.
+# Lengths of the extended headers.
 EXTENSIONS = {
     Mid.RDMA_WR_COMPL: 4,
     Mid.RDMA_RD_COMPL: 4,
@@ -75,7 +75,7 @@ class Header:
     mseq_ack: int
     bufs: int = 0
     flags: int = 0
-    # None: as long as the message is.
+    # None: the length of the message.
     length: int | None = None
 
     def pack(self, rest: bytes = b"") -> bytes:
@@ -87,7 +87,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Message:
-    """A message that has come."""
+    """A received message."""
 
     mid: int
     flags: int
@@ -95,12 +95,12 @@ class Message:
     length: int
     mseq: int
     mseq_ack: int
-    # All that follows the base header.
+    # Everything after the base header.
     rest: bytes
 
     @classmethod
     def parse(cls, raw: bytes) -> Message:
-        """Take a message apart; its length is not judged."""
+        """Parses a message; its length is not checked."""
         if len(raw) < BSDH.size:
             raise ValueError(f"{len(raw)} bytes are no message: {raw.hex()}")
         return cls(*BSDH.unpack_from(raw), raw[BSDH.size :])
@@ -112,14 +112,14 @@ class Message:
 
 
 def ip_bytes(address: str) -> bytes:
-    """IPv4 is twelve zeros and the address."""
+    """An IPv4 address is twelve zeros and the address."""
     packed = ipaddress.ip_address(address).packed
     return packed.rjust(16, b"\0")
 
 
 @dataclass
 class Hello:
-    """The private data of a REQ; a good one unless fields are given."""
+    """The private data of a REQ; valid unless fields are given."""
 
     src: str
     dst: str
@@ -131,7 +131,7 @@ class Hello:
     mseq: int = 0
     mseq_ack: int = 0
     version: int = VERSION
-    # None: as the addresses are.
+    # None: the version of the addresses.
     ipv: int | None = None
     capabilities: int = 0
     reserved: int = 0
@@ -161,7 +161,7 @@ class Hello:
 
     @classmethod
     def parse(cls, raw: bytes) -> Hello:
-        """Take private data apart as if it were a Hello."""
+        """Parses private data as a Hello."""
         mid, flags, bufs, length, mseq, mseq_ack = BSDH.unpack_from(raw)
         version, kind, reserved, adverts, desired, rcv_size, port, src, dst, more = (
             HELLO.unpack_from(raw, BSDH.size)
@@ -196,7 +196,7 @@ class Hello:
 
 @dataclass
 class HelloAck:
-    """The private data of a REP; a good one unless fields are given."""
+    """The private data of a REP; valid unless fields are given."""
 
     bufs: int = 16
     mid: int = Mid.HELLO_ACK
@@ -219,7 +219,7 @@ class HelloAck:
 
     @classmethod
     def parse(cls, raw: bytes) -> HelloAck:
-        """Take private data apart as if it were a HelloAck."""
+        """Parses private data as a HelloAck."""
         mid, flags, bufs, length, mseq, mseq_ack = BSDH.unpack_from(raw)
         version, kind, reserved, adverts, rcv_size = HELLO_ACK.unpack_from(raw, BSDH.size)
         return cls(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A process on a host that does one thing, may hang in it, and can be killed."""
+"""A process on a host that performs one action, may block in it, and can be killed."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ WORD = 65536
 
 
 class Line:
-    """The actor's end of the line to its scenario."""
+    """The actor's end of the channel to its scenario."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
     def fileno(self) -> int:
-        """For poll: readable when there is a word."""
+        """For poll: readable if there is a message."""
         return self._sock.fileno()
 
     def say(self, word: object) -> None:
-        """Tell the scenario."""
+        """Sends a message to the scenario."""
         self._sock.send(pickle.dumps(word))
 
     def hear(self) -> object:
-        """Wait for a word of the scenario."""
+        """Waits for a message of the scenario."""
         data = self._sock.recv(WORD)
         if not data:
             os._exit(0)
@@ -44,7 +44,7 @@ class Line:
 
 
 class Actor:
-    """See the module. `work` gets a Line and `args`; its errors are the actor's outcome."""
+    """An actor. `work` gets a Line and `args`; its errors are the actor's outcome."""
 
     def __init__(self, host: str, work: Callable[..., object], *args: object) -> None:
         self._name = f"{work.__name__} on {host}"
@@ -74,11 +74,11 @@ class Actor:
             os._exit(status)
 
     def tell(self, word: object) -> None:
-        """Say something that the actor hears."""
+        """Sends a message to the actor."""
         self._sock.send(pickle.dumps(word))
 
     def outcome(self, limit: float) -> object | None:
-        """The next thing that it says, or None when it has died."""
+        """The actor's next message, or None when it has died."""
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         if not poll.poll(limit * 1000):
@@ -87,14 +87,14 @@ class Actor:
         return pickle.loads(data) if data else None
 
     def word(self, limit: float) -> object:
-        """The next thing that it says."""
+        """The actor's next message."""
         word = self.outcome(limit)
         if word is None:
             raise Failure(f"{self._name} has ended")
         return word
 
     def error(self, limit: float) -> int:
-        """Wait for its end; the errno of the call that failed, or 0."""
+        """Waits for its end; returns the errno of the failed call, or 0."""
         word = self.word(limit)
         if isinstance(word, tuple) and word[0] == "error":
             return int(word[1])
@@ -103,14 +103,14 @@ class Actor:
         raise Failure(f"{self._name} says {word} instead of ending")
 
     def stack(self) -> str:
-        """What it is doing in the kernel."""
+        """Its current system call."""
         try:
             return Path(f"/proc/{self.pid}/stack").read_text()
         except OSError as error:
             return str(error)
 
     def await_call(self, number: int, limit: float) -> None:
-        """Wait until it sleeps in this system call."""
+        """Waits until it sleeps in this system call."""
 
         def sleeps() -> bool:
             words = Path(f"/proc/{self.pid}/syscall").read_text().split()
@@ -124,7 +124,7 @@ class Actor:
         os.kill(self.pid, number)
 
     def reap(self, limit: float) -> float:
-        """Wait until the process is gone, with all it had open; the seconds it took."""
+        """Waits until the process and its descriptors are gone; returns the seconds it took."""
 
         def gone() -> bool:
             self._reaped = self._reaped or os.waitpid(self.pid, os.WNOHANG)[0] == self.pid

@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 @contextlib.contextmanager
 def cgroup() -> Iterator[Path]:
-    """Its directory; it is empty and goes at the end."""
+    """Its directory; it is empty, and removed at the end."""
     if "memory" not in (ROOT / "cgroup.controllers").read_text().split():
         raise Skip("no memory controller in cgroup v2")
     (ROOT / "cgroup.subtree_control").write_text("+memory")
@@ -37,6 +37,6 @@ def current(group: Path) -> int:
 
 
 def killed(group: Path) -> int:
-    """Processes of it that were killed for want of memory."""
+    """The number of its processes that the OOM killer has killed."""
     events = dict(line.split() for line in (group / "memory.events").read_text().splitlines())
     return int(events["oom_kill"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Allocations of the kernel that fail to order: fault injection of the debug kernel."""
+"""Failing allocations of the kernel: fault injection of the debug kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twohosts.failure import Failure, check
 
 _DEBUGFS = Path("/sys/kernel/debug")
 SLAB, PAGES = "failslab", "fail_page_alloc"
-# What both know, at their values when nothing is to fail.
+# The common settings, with their values when no allocation shall fail.
 _OFF = {
     "probability": 0,
     "times": 1,
@@ -32,7 +32,7 @@ _MOST = 1_000_000
 
 
 def needed() -> None:
-    """Skip where the kernel cannot do it."""
+    """Skips if the kernel does not support it."""
     if not (_DEBUGFS / SLAB).exists():
         raise Skip("needs the debug kernel")
 
@@ -45,13 +45,13 @@ def _set(kind: str, **values: object) -> None:
 def _prepare(kind: str, *, anywhere: bool = False) -> None:
     _set(kind, **_OFF)
     if not anywhere:
-        # The way to the allocation leads through the module.
+        # Only allocations with the module in their call stack fail.
         start, end = _module_text()
         _set(kind, require_start=f"{start:#x}", require_end=f"{end:#x}")
-    # vmalloc() complains of what it cannot have, and the RDMA drivers use it.
+    # vmalloc() logs its failures, and the RDMA drivers use it.
     start, end = _vmalloc_text()
     _set(kind, reject_start=f"{start:#x}", reject_end=f"{end:#x}")
-    # Ours may sleep; that is no reason to be spared.
+    # The module's allocations may sleep; they shall fail nevertheless.
     _set(kind, ignore_gfp_wait="N")
     if kind == PAGES:
         _set(kind, min_order=0)
@@ -68,7 +68,7 @@ def _module_text() -> tuple[int, int]:
 @functools.cache
 def _vmalloc_text() -> tuple[int, int]:
     start = 0
-    # In order of addresses: a function ends where the next one begins.
+    # Sorted by address: a function ends where the next one begins.
     with open("/proc/kallsyms") as file:
         for line in file:
             address, _type, name = line.split()[:3]
@@ -81,9 +81,9 @@ def _vmalloc_text() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def random(kind: str, percent: int) -> Iterator[Callable[[], int]]:
-    """Allocations of this kind on behalf of sdp.ko fail now and then, whoever makes them.
+    """Allocations of this kind on behalf of sdp.ko fail sometimes, in any process.
 
-    Gives a function that tells how many have failed.
+    Yields a function that returns the number of failures.
     """
     _prepare(kind)
     times = _DEBUGFS / kind / "times"
@@ -97,18 +97,18 @@ def random(kind: str, percent: int) -> Iterator[Callable[[], int]]:
 class Nth:
     """One allocation on behalf of sdp.ko in a call of this thread fails, the first or any other.
 
-    `anywhere` adds small ones that others make for the call, such as those of its file.
+    `anywhere` adds small allocations outside the module, such as those of the socket's file.
     """
 
     def __init__(self, *, anywhere: bool = False) -> None:
         needed()
         _prepare(SLAB, anywhere=anywhere)
-        # Pages of the process itself are no part of the call.
+        # Pages of the process itself do not belong to the call.
         _prepare(PAGES)
         self._fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
 
     def fails(self, number: int, call: Callable[[], object]) -> tuple[bool, int, object]:
-        """Make the call; whether an allocation failed in it, its errno, its result."""
+        """Makes the call; returns whether an allocation failed in it, its errno, and its result."""
         error, result = 0, None
         word = str(number).encode()
         os.pwrite(self._fd, word, 0)
@@ -121,13 +121,13 @@ class Nth:
         return left == 0, error, result
 
     def close(self) -> None:
-        """Nothing fails any more."""
+        """Ends the failures."""
         os.close(self._fd)
         for kind in (SLAB, PAGES):
             _set(kind, **_OFF)
 
 
-# No call makes more allocations.
+# The limit of allocations in a call.
 _ALLOCATIONS = 300
 
 
@@ -138,10 +138,10 @@ def each(
     anywhere: bool = False,
     least: int = 1,
 ) -> int:
-    """Make a call again and again, with the first, second, ... allocation failing.
+    """Makes a call repeatedly, with the first, second, ... allocation failing.
 
-    `call` prepares one and gives what is to be called; `judge` looks at its errno and result. Ends
-    with the call that makes fewer allocations than that; how many it makes, `least` or more.
+    `call` prepares it and returns the function to call; `judge` checks its errno and result. Ends
+    with the first call that makes fewer allocations. Returns their number, `least` or more.
     """
     nth = Nth(anywhere=anywhere)
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel complains of while a scenario is played.
+"""The kernel's reports during a scenario.
 
-The harness judges the whole log after the run; by looking here a complaint gets the name of the
-scenario it belongs to.
+The harness judges the whole log after the run. The check here assigns a report to the
+scenario that caused it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if (_HARNESS / "judge.py").exists():
 else:
 
     def reports(_text: str) -> list[list[str]]:
-        """Without the harness nobody here knows what a complaint looks like."""
+        """Without the harness there is no parser for reports."""
         return []
 
 
@@ -42,10 +42,10 @@ class KernelLog:
                 continue
             head, _, text = record.partition(";")
             priority, _, stamp = head.split(",")[:3]
-            # What programs write there is not the kernel's.
+            # Messages of programs are not the kernel's.
             if int(priority) < 8:
                 lines.append(f"[{int(stamp) / 1e6:13.6f}] {text.splitlines()[0]}")
 
     def complaints(self) -> list[str]:
-        """All lines of all reports since the last look."""
+        """The lines of all reports since the last call."""
         return [line for report in reports("\n".join(self._lines())) for line in report]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What connections leave behind: sockets, resources of the RDMA core, memory."""
+"""Leftovers of connections: sockets, resources of the RDMA core, memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def table(host: str) -> list[str]:
 
 
 def tables() -> list[str]:
-    """Those of both hosts."""
+    """The lines of both hosts."""
     return [f"{host}: {line}" for host in HOSTS for line in table(host)]
 
 
@@ -33,7 +33,7 @@ def stats(host: str) -> counters.Counters:
 
 
 def counted_sockets(host: str) -> int:
-    """Sockets of the protocol by the core's own count."""
+    """The number of SDP sockets, by the network core's count."""
     with namespace(host):
         for line in Path("/proc/self/net/protocols").read_text().splitlines():
             words = line.split()
@@ -43,7 +43,7 @@ def counted_sockets(host: str) -> int:
 
 
 def await_empty_tables(limit: float | None = None) -> float:
-    """Wait until no socket is left; the seconds it took."""
+    """Waits until no socket is left; returns the seconds it took."""
     limit = limit or limits.seconds(20)
     try:
         return limits.until("empty tables", limit, lambda: not tables())
@@ -52,17 +52,17 @@ def await_empty_tables(limit: float | None = None) -> float:
 
 
 def rdma() -> resources.Resources:
-    """What the RDMA core counts, without what a device has of itself.
+    """The counts of the RDMA core, without a device's own objects.
 
-    Regions are not among it, nor the protection domains that they are in: the module keeps them
-    for the next time that their user lends memory.
+    Regions and their protection domains are left out: the module keeps them
+    for their user's next zero copy.
     """
     counted = resources.count(namespaces()[0])
     return {name: count for name, count in counted.items() if name.split()[-1] not in ("mr", "pd")}
 
 
 def await_resources(before: resources.Resources) -> None:
-    """Wait until the RDMA core counts no more than before."""
+    """Waits until the RDMA core counts no more than before."""
     now: resources.Resources = {}
 
     def back() -> bool:
@@ -77,7 +77,7 @@ def await_resources(before: resources.Resources) -> None:
 
 
 def memory() -> int:
-    """KiB of memory in use beside what can be dropped."""
+    """KiB of memory in use, without memory that can be reclaimed."""
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3")
     lines = Path("/proc/meminfo").read_text().splitlines()
@@ -86,9 +86,9 @@ def memory() -> int:
 
 
 def slab_objects(name: str) -> int | None:
-    """Objects of a cache that are in use, where the kernel can tell.
+    """The number of objects of a cache in use, if the kernel can tell.
 
-    Shrinking takes freed ones from the quarantine of the address sanitizer as well.
+    Shrinking also takes freed objects from KASAN's quarantine.
     """
     shrink = Path(f"/sys/kernel/slab/{name}/shrink")
     try:

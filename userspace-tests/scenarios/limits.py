@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How long things may take, and how much of them there is, by the kernel this runs on."""
+"""Time limits and amounts of work, by the kernel on which this runs."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def _configuration() -> str:
         return ""
 
 
-# Checks every access to memory: several times slower, and freed memory stays away for long.
+# It checks every memory access: it is several times slower, and freed memory returns late.
 DEBUG_KERNEL = "\nCONFIG_KASAN=y\n" in _configuration()
 SOAK = os.environ.get("SOAK") == "1"
 SLOWNESS = float(os.environ.get("SDP_SLOWNESS", GUESTS * (6 if DEBUG_KERNEL else 2)))
 
 
 def seconds(quick: float) -> float:
-    """A limit for what takes a good machine so long at the very most."""
+    """A time limit, from the maximum on a good machine."""
     return quick * SLOWNESS
 
 
 def amount(base: int, debug: int) -> int:
-    """How many, by kernel."""
+    """An amount, by kernel."""
     return debug if DEBUG_KERNEL else base
 
 
 def until(what: str, limit: float, happened: Callable[[], object]) -> float:
-    """Wait until `happened` says so; the seconds it took."""
+    """Waits until `happened` is true; returns the seconds it took."""
     begin = time.monotonic()
     while not happened():
         if time.monotonic() - begin > limit:

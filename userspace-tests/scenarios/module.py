@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The module itself: in and out."""
+"""Loading and unloading of the module."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from register import Skip
 from twohosts.failure import Failure
 
 _FILES = (os.environ.get("SDP_MODULE"), "/run/vm/sdp.ko")
-# A connection whose peer does not close is given up after this.
+# The time limit of a connection whose peer does not close.
 CLOSE_TIMEOUT_MS = 4000
 
 
 def file() -> str:
-    """The module's file, which the harness has put somewhere."""
+    """The module's file, in one of the harness's places."""
     for path in filter(None, _FILES):
         if Path(path).exists():
             return path
@@ -26,7 +26,7 @@ def file() -> str:
 
 
 def is_loaded() -> bool:
-    """Whether it is there."""
+    """Whether it is loaded."""
     return Path("/sys/module/sdp").exists()
 
 
@@ -39,7 +39,7 @@ def insert() -> None:
 
 
 def try_remove() -> bool:
-    """rmmod; False when it is refused because the module is in use."""
+    """rmmod; False if it is refused because the module is in use."""
     limit = limits.seconds(20)
     try:
         done = subprocess.run(
@@ -53,7 +53,7 @@ def try_remove() -> bool:
 
 
 def hurry(*hosts: str) -> None:
-    """Have peers that do not close given up sooner than after a minute."""
+    """Shortens the time limit for peers that do not close, which is a minute by default."""
     for host in hosts or ("a", "b"):
         with namespace(host):
             Path("/proc/sys/net/sdp/close_timeout_ms").write_text(str(CLOSE_TIMEOUT_MS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The devices and links of hosts that are network namespaces, and what is done to them."""
+"""The devices and links of hosts that are network namespaces, and changes of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PEER = {"a": B, "b": A}
 
 
 def command(*words: str, host: str | None = None, text: str | None = None) -> str:
-    """Run a tool, on a host if one is named; what it prints."""
+    """Runs a tool, on a host if one is named; returns its output."""
     prefix = ("ip", "netns", "exec", host) if host else ()
     limit = limits.seconds(20)
     try:
@@ -65,7 +65,7 @@ def command(*words: str, host: str | None = None, text: str | None = None) -> st
 
 
 class Background:
-    """A tool that runs while something else goes on."""
+    """A tool that runs in the background."""
 
     def __init__(self, words: Sequence[str], limit: float) -> None:
         self._words = " ".join(words)
@@ -77,7 +77,7 @@ class Background:
         )
 
     def ended(self) -> bool:
-        """Whether it has, in order; a failure when it should have by now."""
+        """Whether it has ended successfully; a failure after its time limit."""
         status = self._process.poll()
         took = time.monotonic() - self._begin
         if status is None:
@@ -92,22 +92,22 @@ class Background:
         return True
 
     def end(self) -> float:
-        """Wait for it; the seconds it took."""
+        """Waits for it; returns the seconds it took."""
         limits.until(self._words, self._limit * 2, self.ended)
         return self._took
 
 
-# A removal waits for connections to be taken down, not for any peer.
+# A removal waits for connections to be taken down, but not for peers.
 REMOVAL = 10
 
 
 def removal(device: str) -> Background:
-    """Begin to remove an RDMA device."""
+    """Starts the removal of an RDMA device."""
     return Background(["rdma", "link", "del", device], limits.seconds(REMOVAL))
 
 
 def remove(device: str) -> float:
-    """Remove an RDMA device; the seconds it took."""
+    """Removes an RDMA device; returns the seconds it took."""
     return removal(device).end()
 
 
@@ -117,7 +117,7 @@ def _make(end: End) -> None:
 
 
 def add(end: End) -> None:
-    """Have the host's RDMA device, with its addresses."""
+    """Makes the host's RDMA device, with its addresses."""
     _make(end)
     await_gids(end)
 
@@ -125,7 +125,7 @@ def add(end: End) -> None:
 def _gids(device: str) -> set[str]:
     table = Path(f"/sys/class/infiniband/{device}/ports/1/gids")
     found = set()
-    # The table has a thousand entries; those in use come first.
+    # The table has a thousand entries; used ones come first.
     for index in range(12):
         with contextlib.suppress(OSError):
             found.add((table / str(index)).read_text().strip())
@@ -133,7 +133,7 @@ def _gids(device: str) -> set[str]:
 
 
 def await_gids(end: End) -> None:
-    """Wait until the device is known by the host's addresses."""
+    """Waits until the device has the GIDs of the host's addresses."""
     four = f"0000:0000:0000:0000:0000:ffff:0a00:{end.network:02x}{end.number:02x}"
     six = f"fd00:{end.network:04x}:0000:0000:0000:0000:0000:{end.number:04x}"
     limits.until(
@@ -142,13 +142,13 @@ def await_gids(end: End) -> None:
 
 
 def exists(device: str) -> bool:
-    """Whether there is such an RDMA device."""
+    """Whether this RDMA device exists."""
     return Path(f"/sys/class/infiniband/{device}").exists()
 
 
 @contextlib.contextmanager
 def device_afterwards(end: End) -> Iterator[None]:
-    """Whatever happens to the host's device, it has a new one afterwards."""
+    """Afterwards the host has a new device, whatever happened to the old one."""
     try:
         yield
     finally:
@@ -158,13 +158,13 @@ def device_afterwards(end: End) -> Iterator[None]:
 
 @contextlib.contextmanager
 def device_gone(end: End) -> Iterator[None]:
-    """The host is without its device, and gets a new one."""
+    """The host has no device meanwhile, and gets a new one."""
     with device_afterwards(end):
         remove(end.device)
         yield
 
 
-# What a link forgets when it is down: its IPv6 addresses and its neighbours.
+# A link that goes down loses its IPv6 addresses and its neighbours.
 def _address_lines(end: End, peer: End) -> str:
     lines = [f"link set {end.link} up"]
     for version, length in ((4, 24), (6, 64)):
@@ -178,12 +178,12 @@ def _address_lines(end: End, peer: End) -> str:
 
 
 def take_down(end: End) -> None:
-    """Unplug the link: no packet passes, in neither direction."""
+    """Takes the link down: no packet passes, in either direction."""
     command("ip", "-n", end.host, "link", "set", end.link, "down")
 
 
 def bring_up(end: End, peer: End) -> None:
-    """Plug it in again."""
+    """Brings the link up again."""
     command("ip", "-n", end.host, "-batch", "-", text=_address_lines(end, peer))
     command("ip", "-n", peer.host, "-batch", "-", text=_address_lines(peer, end))
     for one in (end, peer):
@@ -193,7 +193,7 @@ def bring_up(end: End, peer: End) -> None:
 
 
 def await_port(end: End) -> None:
-    """Wait until the device says that it is connected."""
+    """Waits until the device's port is active."""
     state = Path(f"/sys/class/infiniband/{end.device}/ports/1/state")
     limits.until(
         f"the port of {end.device}", limits.seconds(10), lambda: "ACTIVE" in state.read_text()
@@ -207,12 +207,12 @@ def _has_lost_management(end: End) -> bool:
 
 
 def manage(end: End) -> None:
-    """Have a device that makes connections.
+    """Makes sure that the device can make connections.
 
-    rxe takes whatever the network stack says about a datagram for a fault of the queue pair, that
-    of the device's management included, and the RDMA core does not repair that: after a connection
-    manager had something to say while there was no route, the device makes no connections any more,
-    and only a new one does.
+    rxe treats every error of the network stack about a datagram as a fault of the queue pair, also
+    of the management queue pair, which the RDMA core does not repair. After a connection
+    manager has sent something without a route, the device makes no more connections; only a
+    new device does.
     """
     if exists(end.device) and _has_lost_management(end):
         remove(end.device)
@@ -221,7 +221,7 @@ def manage(end: End) -> None:
 
 @contextlib.contextmanager
 def unplugged(end: End) -> Iterator[None]:
-    """The link is down."""
+    """The link is down meanwhile."""
     take_down(end)
     try:
         yield
@@ -231,28 +231,28 @@ def unplugged(end: End) -> Iterator[None]:
 
 
 def receive_in_order(end: End) -> None:
-    """Have the packets that come to the host stay in their order, as on a wire.
+    """Keeps the order of packets that arrive at the host, as on a wire.
 
-    Without NAPI a veth interface has a queue on each processor, and a packet goes to that of the
-    processor that takes it from the queueing discipline, which need not be the one that takes the
-    next. For rxe a late acknowledgement within the response to a Read ends the queue pair, and the
-    Read as if all of it had come. With GRO the interface has NAPI and one queue; what is sent with
-    TSO passes it by.
+    Without NAPI a veth interface has a queue on each processor. A packet goes to the queue of the
+    processor that dequeues it from the queueing discipline, which may differ from packet to
+    packet. In rxe a late acknowledgement within the response to a Read ends the queue pair, and
+    completes the Read as if it were whole. With GRO the interface has NAPI and one queue; packets
+    sent with TSO bypass it.
     """
     if KIND == "rxe":
         command("ethtool", "-K", end.link, "tso", "off", "gro", "on", host=end.host)
 
 
-# More packets than are ever on their way.
+# More packets than are ever in flight.
 _QUEUE = "1000000"
 
 
 def emulate(end: End, *netem: str) -> None:
-    """Have the packets that the host sends suffer from what is named, and from nothing else.
+    """Emulates the named faults, and no others, on packets that the host sends.
 
-    The link has the same queueing discipline from the start. While one is being exchanged packets
-    are dropped with a notice, which rxe takes for a fault of the queue pair (see `manage`), and it
-    takes the one of a queue that is full for that as well.
+    The link has the same queueing discipline from the start. While one is replaced, packets
+    are dropped with an error, which rxe treats as a fault of the queue pair (see `manage`). So is
+    the error of a full queue.
     """
     words = ("qdisc", "replace", "dev", end.link, "root", "netem", "limit", _QUEUE)
     command("tc", "-n", end.host, *words, *netem)
@@ -260,7 +260,7 @@ def emulate(end: End, *netem: str) -> None:
 
 @contextlib.contextmanager
 def silent(end: End) -> Iterator[None]:
-    """Whatever the host sends gets lost, and it does not know."""
+    """All packets of the host are lost without an error."""
     emulate(end, "loss", "100%")
     try:
         yield
@@ -270,7 +270,7 @@ def silent(end: End) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disturbed(*netem: str) -> Iterator[None]:
-    """Packets suffer on their way, in both directions."""
+    """Emulates faults in both directions."""
     try:
         for end in (A, B):
             emulate(end, *netem)
@@ -281,7 +281,7 @@ def disturbed(*netem: str) -> Iterator[None]:
 
 
 def make_hosts(left: End, right: End) -> None:
-    """Two more hosts, joined by a link of their own."""
+    """Two more hosts, joined by a separate link."""
     command(
         "ip",
         "-batch",
@@ -301,7 +301,7 @@ def make_hosts(left: End, right: End) -> None:
 
 @contextlib.contextmanager
 def another_link(left: End, right: End) -> Iterator[None]:
-    """Hosts that are there are joined by one more link, with devices of its own."""
+    """Joins existing hosts by one more link, with separate devices."""
     command(
         "ip",
         "-batch",
@@ -325,7 +325,7 @@ def another_link(left: End, right: End) -> Iterator[None]:
 
 @contextlib.contextmanager
 def configured(host: str, *lines: str) -> Iterator[None]:
-    """Something is added with ip(8), and deleted afterwards, the last first."""
+    """Adds objects with ip(8), and deletes them afterwards in reverse order."""
     done: list[str] = []
     try:
         for line in lines:
@@ -338,7 +338,7 @@ def configured(host: str, *lines: str) -> Iterator[None]:
 
 
 def await_address(end: End, address: str) -> None:
-    """Wait until the device is known by one more address of the host's."""
+    """Waits until the device has the GID of a further address."""
     bytes_of = ipaddress.ip_address(address).packed
     digits = bytes_of.rjust(6, b"\xff").rjust(16, b"\0").hex()
     wanted = ":".join(digits[at : at + 4] for at in range(0, 32, 4))
@@ -350,7 +350,7 @@ def await_address(end: End, address: str) -> None:
 
 
 def repair() -> None:
-    """Bring hosts a and b back to what they are to be, whatever was done to them."""
+    """Restores hosts a and b, whatever was done to them."""
     check(Path("/run/netns/a").exists(), "host a is gone")
     if is_infiniband():
         command("topology", "device", KIND)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plays scenarios, each in a process of its own that ends in any case."""
+"""Runs scenarios, each in a process that is ended in any case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT = 60 * (10 if limits.SOAK else 1)
 
 @dataclass
 class Outcome:
-    """What a scenario's process has to tell."""
+    """The result of a scenario's process."""
 
     reason: str = ""
     skipped: str = ""
@@ -30,7 +30,7 @@ class Outcome:
 
 
 def play(scenario: Scenario) -> Outcome:
-    """In the scenario's own process."""
+    """Runs in the scenario's own process."""
     try:
         return Outcome(note=scenario.run() or "")
     except Skip as skip:
@@ -44,7 +44,7 @@ def play(scenario: Scenario) -> Outcome:
 
 
 def stacks(session: int) -> str:
-    """Where all processes of a session are."""
+    """The directories of all processes of a session."""
     found = []
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -64,7 +64,7 @@ def alive(session: int) -> bool:
 
 
 def perform(scenario: Scenario) -> Outcome:
-    """Play it in a process and a session of its own, which ends in any case."""
+    """Runs it in a process and a session of its own, which is ended in any case."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -101,6 +101,6 @@ def perform(scenario: Scenario) -> Outcome:
 
 
 def selected(patterns: list[str]) -> list[Scenario]:
-    """The scenarios to play."""
+    """The scenarios to run."""
     there = {PACKETS: device.sends_packets(), INFINIBAND: device.is_infiniband()}
     return SCENARIOS.picked(patterns, [need for need, is_there in there.items() if is_there])

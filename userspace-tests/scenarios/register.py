@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The scenarios: functions that return what is worth a line in the report, or nothing."""
+"""The scenarios: functions that return a remark for the report, or nothing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Scenario = Entry[Run]
 
 
 class Skip(Exception):
-    """The scenario cannot be played here, and why."""
+    """The scenario cannot run here; the text is the reason."""
 
 
 SCENARIOS: Register[Run] = Register()
 
-# Only where bytes travel as packets, which can be lost; only where ports are of InfiniBand.
+# Needs a device that sends packets, which can be lost; needs InfiniBand ports.
 PACKETS, INFINIBAND = "packets", "infiniband"
 
-# Make a function a scenario: of every run, of long runs (SOAK=1), and of devices that send packets,
-# which rlo does not; or of ports of InfiniBand.
+# Decorators that register scenarios: for every run, for long runs (SOAK=1), for devices that send
+# packets, which rlo does not, or for InfiniBand ports.
 scenario = SCENARIOS.add
 long_scenario = functools.partial(scenario, long=True)
 packet_scenario = functools.partial(scenario, needs=(PACKETS,))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Many connections at once, each byte of which is known by its place in the stream.
+"""Many concurrent connections; each byte is determined by its place in the stream.
 
-One loop drives both ends of all connections, so that nothing here can wait for what cannot
-come: whatever does not happen in time is a failure.
+One loop drives both ends of all connections, so it never blocks: an event that
+does not come in time is a failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twohosts.failure import Failure, check
 
 CHUNK = 65536
 SO_SNDBUFFORCE = 32
-# Prime, so that no two chunks are alike.
+# Prime, so that no two chunks are equal.
 _PERIOD = 262147
 _BYTES = random.Random(27).randbytes(_PERIOD)
 _PATTERN = memoryview(_BYTES + _BYTES[:CHUNK])
@@ -36,13 +36,13 @@ def content(seed: int, place: int, count: int) -> memoryview:
 
 
 class End:
-    """One end of a connection: what it sends, what it receives, how it ended."""
+    """One end of a connection: the sent and received bytes, and how it ended."""
 
     def __init__(self, stream: Stream, seed: int, peer_seed: int) -> None:
         self.stream = stream
         self.seed = seed
         self.peer_seed = peer_seed
-        # How much is to be sent, and whether the direction is closed then.
+        # The amount to send, and whether the direction is closed afterwards.
         self.total = 0
         self.closes = False
         self.sent = 0
@@ -58,18 +58,18 @@ class End:
 
     @property
     def over(self) -> bool:
-        """Nothing will come of it any more."""
+        """No more events are expected."""
         return self.end is not None and (self.end != 0 or self.shut or not self.closes)
 
     def events(self) -> int:
-        """What to wait for."""
+        """The poll events to wait for."""
         wanted = 0 if self.end is not None else select.POLLIN
         if not self.shut and not self.end and (self.sent < self.total or self.closes):
             wanted |= select.POLLOUT
         return wanted
 
     def send(self) -> None:
-        """Send a chunk, or close the direction when all is sent."""
+        """Sends a chunk, or closes the direction after the last one."""
         if self.sent == self.total:
             return self.shutdown()
         data = content(self.seed, self.sent, self.total - self.sent)
@@ -81,7 +81,7 @@ class End:
             self._failed(error)
 
     def shutdown(self) -> None:
-        """No more bytes."""
+        """Closes the direction."""
         self.shut = True
         try:
             self.stream.sock.shutdown(1)
@@ -89,7 +89,7 @@ class End:
             self._failed(error)
 
     def receive(self) -> None:
-        """Read a chunk and compare."""
+        """Reads a chunk and compares it."""
         try:
             data = self.stream.sock.recv(CHUNK)
         except BlockingIOError:
@@ -117,7 +117,7 @@ class End:
 
 
 class Pair:
-    """A connection, both ends of which are here."""
+    """A connection with both ends in this process."""
 
     def __init__(self, client: Stream, server: Stream, seed: int) -> None:
         self.client = End(client, seed, seed + 1)
@@ -129,11 +129,11 @@ class Pair:
         return self.client, self.server
 
     def on(self, host: str) -> End:
-        """The end that is on a host: the client is on a."""
+        """The end on a host: the client is on a."""
         return self.client if host == "a" else self.server
 
     def exchange(self, total: int) -> None:
-        """So many more bytes each way."""
+        """Queues so many more bytes in each direction."""
         for end in self.ends:
             end.total = end.sent + total
 
@@ -152,7 +152,7 @@ ENDLESS = 1 << 50
 
 
 def run(ends: Sequence[End], until: Callable[[], object], limit: float, what: str) -> float:
-    """Send and receive on all of these until something is so; the seconds it took."""
+    """Sends and receives on all of these until a condition holds; returns the seconds it took."""
     begin = time.monotonic()
     poll = select.poll()
     by_fd = {end.fd: end for end in ends}
@@ -167,7 +167,7 @@ def run(ends: Sequence[End], until: Callable[[], object], limit: float, what: st
                 registered[fd] = wanted
         for fd, events in poll.poll(20):
             end = by_fd[fd]
-            # An error is reported by whichever call comes first.
+            # The next call of either kind reports an error.
             if end.end is None and events & (select.POLLIN | select.POLLERR | select.POLLHUP):
                 end.receive()
             if events & select.POLLOUT and not end.shut and end.events() & select.POLLOUT:
@@ -176,7 +176,7 @@ def run(ends: Sequence[End], until: Callable[[], object], limit: float, what: st
 
 
 def finish(pairs: Sequence[Pair], limit: float) -> None:
-    """Send what is to be sent, close both directions, and see that all of it arrived."""
+    """Sends everything, closes both directions, and checks that all bytes arrived."""
     ends = ends_of(pairs)
     for end in ends:
         end.closes = True
@@ -188,7 +188,7 @@ def finish(pairs: Sequence[Pair], limit: float) -> None:
 
 
 def describe(ends: Sequence[End]) -> str:
-    """The state of all that are not over."""
+    """The state of all ends that are not finished."""
     left = [end for end in ends if not end.over]
     shown = "; ".join(
         f"stream {end.seed}: sent {end.sent} received {end.received} end {name(end.end)}"
@@ -212,7 +212,7 @@ def connect(
     listener: Listener | None = None,
     configure: Callable[[Stream], None] | None = None,
 ) -> list[Pair]:
-    """So many connections between a and b, both ends of each; clients are on the other host."""
+    """So many connections between a and b, with both ends; the client is on the other host."""
     own = listener is None
     with namespace(to):
         listener = listener or Listener(PEER[PEER[to].host].address(version))
@@ -239,7 +239,7 @@ def connect(
 
 
 def works(version: int = 4, size: int = 100_000, to: str = "b") -> None:
-    """A new connection carries data both ways and ends in order."""
+    """A new connection transfers data in both directions and ends normally."""
     pairs = connect(1, version=version, to=to)
     pairs[0].exchange(size)
     finish(pairs, limits.seconds(30))
@@ -247,7 +247,7 @@ def works(version: int = 4, size: int = 100_000, to: str = "b") -> None:
 
 
 def fill(sock: socket.socket) -> None:
-    """Write more than the peer takes without reading it; the socket does not block any more."""
+    """Writes more than the peer accepts without reading; the socket is non-blocking afterwards."""
     sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)
     sock.setblocking(False)
     with contextlib.suppress(BlockingIOError):

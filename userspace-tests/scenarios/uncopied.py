@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hosts that go without copies, and a stream between them by calls that wait."""
+"""Hosts with zero copy, and a stream between them by blocking calls."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from twohosts.failure import check
 
 MIB = 1 << 20
 THRESHOLD = 4096
-# Milliseconds; longer than any scenario.
+# In milliseconds; longer than any scenario.
 FOR_EVER = 600_000
 KNOBS = Path("/proc/sys/net/sdp")
-# Regions of a device, if nothing else is said.
+# The default number of regions of a device.
 REGIONS = 64
 
 
 def adjust(knob: str, value: int) -> None:
-    """Set a limit of both hosts."""
+    """Sets a knob of both hosts."""
     for host in ("a", "b"):
         with namespace(host):
             (KNOBS / knob).write_text(str(value))
@@ -35,7 +35,7 @@ def adjust(knob: str, value: int) -> None:
 
 @contextlib.contextmanager
 def regions(most: int) -> Iterator[None]:
-    """No device has more of them."""
+    """Limits the regions of each device."""
     adjust("zcopy_regions", most)
     try:
         yield
@@ -45,7 +45,7 @@ def regions(most: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lending(keep_ms: int = 0) -> Iterator[None]:
-    """Both hosts go without copies, and keep memory registered for so long."""
+    """Both hosts use zero copy, and cache registrations for so long."""
     adjust("zcopy_thresh", THRESHOLD)
     adjust("zcopy_keep_ms", keep_ms)
     try:
@@ -62,7 +62,7 @@ def stats(host: str) -> counters.Counters:
 
 
 def received(host: str) -> int:
-    """Bytes that came without a copy, read or written."""
+    """Bytes received with zero copy, by reading or writing."""
     found = stats(host)
     return found["zcopy_bytes_received"] + found["written_bytes_received"]
 
@@ -74,7 +74,7 @@ def _write(line: Line, port: int, data: bytes, piece: int) -> None:
     for start in range(0, len(data), piece):
         sock.sendall(view[start : start + piece])
     line.say("sent")
-    # Until the reader has had it all.
+    # Until the reader has read everything.
     sock.recv(1)
 
 
@@ -92,7 +92,7 @@ def _read(_line: Line, listener: Listener, total: int, piece: int) -> str:
 
 
 def transfer(data: bytes, piece: int, limit: float) -> None:
-    """Have all of `data` go from a to b, so much of it with each call, within `limit` seconds."""
+    """Sends all of `data` from a to b, so much with each call, within `limit` seconds."""
     with namespace("b"):
         listener = Listener(B.address(4))
     reader = Actor("b", _read, listener, len(data), piece)

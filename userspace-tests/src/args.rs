@@ -17,19 +17,19 @@ pub enum Families {
     Companion,
 }
 
-/// What moves the bytes of SDP.
+/// The transport below SDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Device {
     /// The kernel's device on Ethernet
     Rxe,
     /// This repository's device in memory, which sends no packets
     Rlo,
-    /// The same with ports of InfiniBand
+    /// The same with InfiniBand ports
     #[value(name = "rlo_ib")]
     RloIb,
 }
 
-/// Runs socket cases on TCP and on AF_INET_SDP and compares what they saw.
+/// Runs socket cases on TCP and on AF_INET_SDP and compares the observations.
 ///
 /// Every case runs first on TCP, the oracle, then on AF_INET_SDP between the same two hosts. Results
 /// are KTAP version 1 on stdout; the exit status is 1 when a test failed and 2 when none could run.
@@ -38,7 +38,7 @@ pub enum Device {
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
-    /// Run only tests whose names fit such a pattern of a shell, of those that are picked otherwise
+    /// Run only tests whose names match such a shell pattern, among those selected otherwise
     #[arg(value_name = "PATTERN")]
     pub pattern: Vec<glob::Pattern>,
 
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long)]
     pub list: bool,
 
-    /// Run only these tests; a name without its _ipv6 ending picks both versions
+    /// Run only these tests; a name without its _ipv6 ending selects both versions
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub pick: Vec<String>,
 
@@ -54,12 +54,12 @@ pub struct Args {
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub skip: Vec<String>,
 
-    /// Run one of so many tests only, by their names, and all that make packets late or need a kernel
-    /// that is told of here
+    /// Run one of so many parts of the tests, chosen by name, and all tests that delay packets or
+    /// need a kernel option that is named here
     #[arg(long, value_name = "PARTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub one_of: Option<u32>,
 
-    /// The RDMA device of both hosts; on rlo those that make packets late run only when picked
+    /// The RDMA device of both hosts; on rlo, tests that delay packets run only if selected
     #[arg(long, value_enum, env = "SDP_DEVICE", default_value = "rxe")]
     pub device: Device,
 
@@ -92,7 +92,8 @@ pub struct Args {
     #[arg(long)]
     pub long: bool,
 
-    /// The kernel has CONFIG_CGROUP_BPF: run the tests that need it, which else run only when picked
+    /// The kernel has CONFIG_CGROUP_BPF: run the tests that need it, which otherwise run only if
+    /// selected
     #[arg(long)]
     pub cgroup_programs: bool,
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Knowing that a thread is asleep inside a given system call, from `/proc`.
+//! Detects from `/proc` that a thread sleeps in a given system call.
 
 use libc::{c_int, c_long};
 
@@ -30,7 +30,7 @@ pub fn kill_thread(tid: i32, signal: c_int) -> Res<()> {
 fn asleep_in(pid: i32, tid: i32, calls: &[c_long]) -> bool {
     let task = format!("/proc/{pid}/task/{tid}");
     let Ok(stat) = std::fs::read_to_string(format!("{task}/stat")) else { return false };
-    // The command name is in parentheses and may hold anything; the state follows it.
+    // The command name is in parentheses and may contain anything; the state follows it.
     let Some((_, after)) = stat.rsplit_once(") ") else { return false };
     if !after.starts_with('S') {
         return false;
@@ -40,7 +40,7 @@ fn asleep_in(pid: i32, tid: i32, calls: &[c_long]) -> bool {
     number.is_some_and(|number| calls.contains(&number))
 }
 
-/// How often a thread of this process has gone to sleep.
+/// The number of times that a thread of this process has gone to sleep.
 pub fn sleeps_of(tid: i32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).expect("status");
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -77,12 +77,12 @@ impl Role {
         })
     }
 
-    /// Says that this thread is about to sleep in a call, for `hear_asleep` on the other side.
+    /// Announces that this thread is about to sleep in a call, for `hear_asleep` on the other side.
     pub fn tell_sleeping(&self, point: &str) {
         self.tell(point, format!("{} {}", pid(), tid()));
     }
 
-    /// Waits until the thread that said so sleeps in one of `calls`.
+    /// Waits until the announcing thread sleeps in one of `calls`.
     #[track_caller]
     pub fn hear_asleep(&self, point: &str, calls: &[c_long]) {
         let who: String = self.hear(point);

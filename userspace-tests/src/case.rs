@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! One case: a behaviour's name, its two scripts, and what is allowed to differ.
+//! One case: its name, its two scripts, and the allowed differences.
 
 use crate::role::Role;
 use crate::sock::Sock;
@@ -10,7 +10,7 @@ pub type PairScript = fn(&Role, &Sock);
 
 #[derive(Clone, Copy)]
 pub enum Script {
-    /// One process; the client role only keeps the meeting at the end.
+    /// One process; the client role only takes part in the meeting at the end.
     Alone(RoleScript),
     /// Two processes that make their own sockets.
     Two { server: RoleScript, client: RoleScript },
@@ -18,7 +18,7 @@ pub enum Script {
     Connected { server: PairScript, client: PairScript },
 }
 
-/// An observation whose value is meant to differ; both values are still checked.
+/// An observation whose value differs on purpose; both values are still checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Difference {
     pub label: &'static str,
@@ -27,27 +27,27 @@ pub struct Difference {
     pub reason: &'static str,
 }
 
-/// What a socket shows instead that turns to TCP meanwhile, and not unseen.
+/// The observation of a socket that visibly falls back to TCP during the case.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     pub label: &'static str,
     pub seen: &'static str,
 }
 
-// What a case needs is independent of each other.
+// The needs of a case are independent of each other.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Copy)]
 pub struct Case {
     pub name: &'static str,
     pub script: Script,
     pub versions: &'static [Ip],
-    /// Needs hosts with addresses of their own, so not the loopback mode.
+    /// Needs hosts with separate addresses, so it does not run in loopback mode.
     pub two_hosts: bool,
-    /// Makes packets late so that something happens meanwhile: needs a device that sends any.
+    /// Delays packets, so that other events happen meanwhile: needs a device that sends packets.
     pub late_packets: bool,
     /// Needs a kernel with `CONFIG_CGROUP_BPF`, which the kernels of the harness lack.
     pub cgroup_programs: bool,
-    /// Takes minutes on a slow machine: runs only when picked by name or with `--long`.
+    /// Takes minutes on a slow machine: runs only if selected by name or with `--long`.
     pub long: bool,
     /// Hard limit in seconds on an ordinary machine.
     pub limit: u32,
@@ -125,7 +125,7 @@ impl Case {
         self
     }
 
-    /// Plays one role to its end, in the process made for it.
+    /// Runs one role to its end, in its process.
     pub fn play(&self, role: &Role) {
         match (self.script, role.side) {
             (Script::Alone(script), Side::Server) => script(role),
@@ -134,7 +134,7 @@ impl Case {
             (Script::Two { client, .. }, Side::Client) => client(role),
             (Script::Connected { server, .. }, Side::Server) => {
                 let sock = role.accept_one();
-                // Neither side's calls may reach into the other's establishment.
+                // The calls of one side must not begin before the other is connected.
                 role.meet("connected");
                 server(role, &sock);
                 role.meet("end");
@@ -150,7 +150,7 @@ impl Case {
     }
 }
 
-/// A case in one IP version: what the plan counts.
+/// A case in one IP version: the unit of the plan.
 #[derive(Clone, Copy)]
 pub struct Test {
     pub case: &'static Case,
@@ -158,8 +158,9 @@ pub struct Test {
 }
 
 impl Test {
-    /// Whether this is one of the `parts`th part of all tests. By the name, so that the choice stays
-    /// what it is when a test is added. Both IP versions of a case go together.
+    /// Whether this test is in one of `parts` parts of all tests. The part depends on the name, so
+    /// that it does not change when tests are added. Both IP versions of a case are in the same
+    /// part.
     pub fn is_in_part(&self, parts: u32) -> bool {
         // FNV-1a.
         let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);

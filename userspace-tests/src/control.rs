@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-//! The channel that joins the two roles of a case: named points that one says and the other expects.
+//! The channel between the two roles of a case: one role names a point, and the other expects it.
 //!
-//! It replaces every sleep. A message that is not the expected one, or a peer that is gone, ends the
-//! case at once instead of letting both sides wait for each other.
+//! It replaces every sleep. An unexpected message, or the end of the peer, ends the case at once,
+//! so that the roles do not wait for each other.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 pub struct Control(OwnedFd);
 
-/// Two ends of a local channel that keeps message borders.
+/// Two ends of a local channel that preserves message boundaries.
 pub fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -22,7 +22,7 @@ pub fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// Sends one message; false when the other end is gone.
+/// Sends one message; false if the other end is closed.
 pub fn put(fd: RawFd, text: &str) -> bool {
     loop {
         // SAFETY: the buffer lives through the call.
@@ -36,7 +36,7 @@ pub fn put(fd: RawFd, text: &str) -> bool {
     }
 }
 
-/// Takes one message; `None` when the other end is gone.
+/// Receives one message; `None` if the other end is closed.
 pub fn take(fd: &OwnedFd) -> Option<String> {
     let mut room = vec![0_u8; 65536];
     loop {
@@ -65,7 +65,7 @@ impl Control {
         put(self.fd(), &format!("{point}\n{value}"));
     }
 
-    /// The value said at `point`.
+    /// The value sent with `point`.
     #[track_caller]
     pub fn expect(&self, point: &str) -> String {
         let Some(message) = take(&self.0) else {

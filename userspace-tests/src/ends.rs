@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-//! How connections of a host have ended, for the report of a failure: what a program sees of a reset
-//! is the same whoever began it, and why.
+//! The ends of a host's connections, for reports of failures, because a program cannot see which
+//! side began a reset, or why.
 
 use std::fs;
 
-/// SDP's counters of ends that nobody wants, by name (sdp(7)).
+/// SDP's counters of abnormal ends, by name (sdp(7)).
 const NAMES: [&str; 5] =
     ["resets_received", "resets_sent", "violations", "link_failures", "device_removals"];
 
-/// So many until now.
+/// The counters at one time.
 pub struct Ends([i64; NAMES.len()]);
 
 impl Ends {
-    /// Of the namespace that this thread is in; none without SDP.
+    /// Those of this thread's namespace; none without SDP.
     pub fn now() -> Self {
         Ends::parse(&fs::read_to_string("/proc/thread-self/net/sdpstats").unwrap_or_default())
     }
@@ -25,7 +25,7 @@ impl Ends {
         }))
     }
 
-    /// What has come since `before`, as a clause.
+    /// The increase since `before`, as a clause.
     pub fn since(&self, before: &Ends) -> String {
         let mut parts = Vec::new();
         for ((name, now), before) in NAMES.iter().zip(self.0).zip(before.0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! One error number of a system call, shown by its name.
+//! An errno, shown by name.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use libc::c_int;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub c_int);
 
-/// What every wrapped system call returns.
+/// The result of every wrapped system call.
 pub type Res<T> = Result<T, Errno>;
 
 macro_rules! names {
@@ -26,7 +26,7 @@ const NAMES: &[(c_int, &str)] = names! {
 };
 
 impl Errno {
-    /// The error of the call that just failed on this thread.
+    /// The errno of the call that just failed on this thread.
     pub fn last() -> Self {
         Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
@@ -47,7 +47,7 @@ impl fmt::Debug for Errno {
     }
 }
 
-/// Turns a C return value into a result: negative means `errno` is set.
+/// Converts a C return value to a result: a negative value means that `errno` is set.
 pub fn checked(returned: isize) -> Res<usize> {
     if returned < 0 {
         Err(Errno::last())

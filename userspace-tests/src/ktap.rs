@@ -33,7 +33,7 @@ impl<W: Write> Ktap<W> {
         self.out.flush()
     }
 
-    /// Writes one test; a log is read by people too, so each line of a diagnostic is marked.
+    /// Writes one test. People read the log, too, so each line of a diagnostic is marked.
     pub fn test(&mut self, name: &str, subtests: &[Subtest]) -> io::Result<()> {
         self.number += 1;
         let passed = subtests.iter().all(|subtest| subtest.passed);

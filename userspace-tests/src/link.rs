@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-//! The links of a host, whose packets can be made late.
+//! The links of a host, whose packets can be delayed.
 //!
-//! They have a queueing discipline that allows it from the start, and only its delay is changed.
-//! While a discipline is being exchanged the network stack drops what is sent and says so, which
-//! rxe takes for a fault of the queue pair: where it is that of the device's management, no
-//! connection can be made from there any more.
+//! They have a suitable queueing discipline from the start, and only its delay is changed. While a
+//! discipline is being replaced, the network stack drops packets with an error, which rxe treats as
+//! a fault of the queue pair. If it is the management queue pair, the device makes no more
+//! connections.
 
 use std::fs;
 use std::io;
@@ -14,10 +14,11 @@ use std::thread;
 use crate::args::Device;
 use crate::netns::Netns;
 
-/// More packets than are ever on their way; one too many would be dropped with the same notice.
+/// More packets than are ever in flight; if the queue were full, packets would be dropped with that
+/// error.
 const QUEUE: &str = "1000000";
 
-/// Lets the packets of a host be late later. Nothing may be sent from there meanwhile.
+/// Prepares the links of a host for delays. Nothing may be sent from there meanwhile.
 pub fn prepare(host: &Netns, device: Device) -> io::Result<()> {
     let prepare = || {
         host.enter().map_err(|errno| io::Error::other(format!("setns: {errno}")))?;
@@ -32,21 +33,21 @@ pub fn prepare(host: &Netns, device: Device) -> io::Result<()> {
     thread::scope(|scope| scope.spawn(prepare).join().expect("a thread"))
 }
 
-/// Packets that come to a veth interface stay in their order, as on a wire.
+/// Keeps the order of packets that arrive at a veth interface, as on a wire.
 ///
-/// Without NAPI it has a queue on each processor, and a packet goes to that of the processor that
-/// takes it from the queueing discipline, which need not be the one that takes the next. For rxe a
-/// late acknowledgement within the response to a Read ends the queue pair, and the Read as if all of
-/// it had come. With GRO the interface has NAPI and one queue; what is sent with TSO passes it by.
+/// Without NAPI it has a queue on each processor. A packet goes to the queue of the processor that
+/// dequeues it from the queueing discipline, which may differ from packet to packet. In rxe a late
+/// acknowledgement within the response to a Read ends the queue pair, and completes the Read as if
+/// it were whole. With GRO the interface has NAPI and one queue; packets sent with TSO bypass it.
 fn receive_in_order(name: &str) -> io::Result<()> {
     run(Command::new("ethtool").args(["-K", name, "tso", "off", "gro", "on"]))
 }
 
-/// The packets of this host leave late, so that a Read lasts at least as long.
+/// Delays the packets of this host, so that a Read takes at least as long.
 pub struct Delay(Vec<String>);
 
 impl Delay {
-    /// A Read and the word that it is done are both late; after a second the offer is recalled.
+    /// A Read and its completion message are both delayed; after a second the SrcAvail is recalled.
     const TIME: &str = "450ms";
 
     #[track_caller]

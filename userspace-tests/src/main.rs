@@ -167,7 +167,7 @@ fn run_one(families: Families, stage: &Stage, test: &Test) -> io::Result<Vec<Sub
         Families::Companion => {
             let tcp = play("tcp", Family::Tcp)?;
             let other = play("companion", Family::Companion)?;
-            // It has turned before anybody could see it.
+            // It fell back before the program could see it.
             subtests.push(agreement(test, &tcp.logs, &other.logs, Some(&[])));
         }
     }
@@ -197,7 +197,7 @@ fn agreement(test: &Test, tcp: &Logs, sdp: &Logs, open: Option<&[Turn]>) -> Subt
     Subtest { name: "agreement", passed, diagnostics }
 }
 
-/// How much of a log is shown: what led to a failure stands at its end.
+/// The number of shown lines of a log: the cause of a failure is at its end.
 const SHOWN: usize = 30;
 
 fn log_lines(family: &str, logs: &Logs) -> Vec<String> {

@@ -29,7 +29,7 @@ pub fn header(parts: &mut [iovec]) -> msghdr {
     header
 }
 
-/// What one `recvmsg` reported besides the bytes.
+/// The results of one `recvmsg` besides the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
     pub count: usize,
@@ -94,7 +94,7 @@ impl Sock {
         checked(unsafe { libc::recvmsg(self.fd(), header, flags) })
     }
 
-    /// One message per element, each with one part; returns the bytes taken from each.
+    /// One message per element, each with one part; returns the bytes sent of each.
     pub fn sendmmsg(&self, messages: &[&[u8]], flags: c_int) -> Res<Vec<usize>> {
         let mut parts = gather(messages);
         let mut headers = headers(&mut parts);
@@ -105,7 +105,7 @@ impl Sock {
         Ok(lengths(&headers, sent))
     }
 
-    /// One room per message; returns the bytes put into each.
+    /// One buffer per message; returns the bytes received in each.
     pub fn recvmmsg(
         &self,
         rooms: &mut [&mut [u8]],

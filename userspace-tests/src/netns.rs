@@ -18,7 +18,7 @@ impl Netns {
         File::open(&path).map(Netns).map_err(explain)
     }
 
-    /// The one this thread is in.
+    /// The namespace of this thread.
     #[track_caller]
     pub fn current() -> Self {
         Netns(File::open("/proc/thread-self/ns/net").expect("the namespace of this thread"))
@@ -35,7 +35,7 @@ impl Netns {
     }
 }
 
-/// A question about the loopback device.
+/// A request about the loopback device.
 pub fn loopback() -> libc::ifreq {
     // SAFETY: all zeros are a request without a name.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -59,7 +59,7 @@ pub fn enter_fresh() -> Res<()> {
     }
 }
 
-/// A `/proc/sys/net` value of the current namespace, put back when dropped.
+/// A `/proc/sys/net` value of the current namespace, restored when dropped.
 pub struct Sysctl {
     path: PathBuf,
     before: String,
@@ -91,7 +91,7 @@ fn write(path: &PathBuf, value: &str) {
 
 impl Drop for Sysctl {
     fn drop(&mut self) {
-        // An empty list is stored by writing a bare newline.
+        // An empty list is written as a newline.
         let before = if self.before.is_empty() { "\n" } else { &self.before };
         if let Err(error) = std::fs::write(&self.path, before) {
             eprintln!("# putting {} back: {error}", self.path.display());
@@ -99,7 +99,7 @@ impl Drop for Sysctl {
     }
 }
 
-/// Lets every device of this namespace give up on a silent neighbour after a fraction of a second.
+/// Makes every device of this namespace give up on a silent neighbour after a fraction of a second.
 #[track_caller]
 pub fn impatient_neighbours(version: &str) -> Vec<Sysctl> {
     let root = format!("/proc/sys/net/{version}/neigh");
@@ -117,13 +117,12 @@ pub fn impatient_neighbours(version: &str) -> Vec<Sysctl> {
 const CAP_NET_BIND_SERVICE: u32 = 10;
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Gives up the right to bind ports below `ip_unprivileged_port_start`, for this thread.
+/// Drops the privilege to bind ports below `ip_unprivileged_port_start`, for this thread.
 pub fn drop_bind_privilege() -> Res<()> {
     drop_privilege(CAP_NET_BIND_SERVICE)
 }
 
-/// Gives up the right to lock more memory than `RLIMIT_MEMLOCK` says, for this thread, and makes
-/// that `bytes`.
+/// Drops the privilege to exceed `RLIMIT_MEMLOCK`, for this thread, and sets that limit to `bytes`.
 pub fn limit_locked_memory(bytes: u64) -> Res<()> {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: the limit lives through the call.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What a role noticed: how a value becomes text, and how the text reaches the supervisor.
+//! Observations of a role: their text form, and their way to the supervisor.
 
 use std::fmt::Debug;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -11,7 +11,7 @@ use crate::message::Received;
 use crate::poller::Events;
 use crate::sock::Sock;
 
-/// A value that is the same text whenever the behaviour is the same.
+/// A value whose text is the same for the same behaviour.
 pub trait Shown {
     fn shown(&self) -> String;
 }
@@ -94,10 +94,10 @@ pub struct Observation {
     pub value: String,
 }
 
-/// What a role tells the supervisor.
+/// A message of a role to the supervisor.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Where the role is, for the report of a timeout.
+    /// The role's position, for the report of a timeout.
     At(String),
     Seen(Observation),
     Failed(String),
@@ -114,7 +114,7 @@ impl Note {
         }
     }
 
-    /// Sends it over a report channel; a supervisor that is gone needs no notes.
+    /// Sends it over a report channel; without a supervisor, errors are ignored.
     pub fn send(&self, fd: RawFd) {
         control::put(fd, &self.encode());
     }

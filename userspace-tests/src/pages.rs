@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Memory that ends where the case wants it to: readable pages followed by an unmapped one.
+//! Memory with a defined end: readable pages followed by an unmapped one.
 
 use std::ptr;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Bytes that cannot be right by accident, and a digest that says whether they arrived.
+//! Bytes that cannot be right by chance, and a digest to compare them.
 
 /// An endless pseudo-random stream; the same seed gives the same bytes.
 pub struct Pattern {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Pipes, files in memory, and the calls that move bytes between descriptors without reading them.
+//! Pipes, files in memory, and calls that move bytes between descriptors.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ pub fn file_with(data: &[u8]) -> File {
     file
 }
 
-/// `sendfile` from an offset, which is moved on.
+/// `sendfile` from an offset, which it advances.
 pub fn sendfile(to: RawFd, from: &File, offset: &mut off_t, len: usize) -> Res<usize> {
     // SAFETY: the offset lives through the call.
     checked(unsafe { libc::sendfile(to, from.as_raw_fd(), offset, len) })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! What a case's script holds in its hand: sockets and addresses of the family under test, the
-//! control channel to the other role, and the log of observations.
+//! The environment of a case's script: sockets and addresses of the family under test, the control
+//! channel to the other role, and the log of observations.
 
 use std::fmt::{Debug, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,13 +21,13 @@ use crate::world::{domain, protocol, Family, Ip, Side};
 pub const SIOCINQ: c_ulong = libc::FIONREAD;
 pub const SIOCOUTQ: c_ulong = libc::TIOCOUTQ;
 pub const SIOCATMARK: c_ulong = 0x8905;
-/// Bytes that were not sent yet.
+/// The number of unsent bytes.
 pub const SIOCOUTQNSD: c_ulong = 0x894b;
 
-/// A limit in milliseconds that a call is made to run into.
+/// A time limit in milliseconds that a call shall reach.
 pub const LIMIT: u64 = 60;
-/// What must have passed at least by then; the kernel counts such limits in ticks of up to 10 ms,
-/// and the clock of an emulated machine is not the steadiest.
+/// The minimum time that must have passed then: the kernel counts such limits in ticks of up to 10
+/// ms, and the clock of an emulated machine is inexact.
 pub const ENOUGH: u128 = 30;
 
 pub struct Role {
@@ -36,7 +36,7 @@ pub struct Role {
     pub ip: Ip,
     pub here: IpAddr,
     pub there: IpAddr,
-    /// How many times slower than an ordinary machine this one is taken to be.
+    /// The slowness relative to an ordinary machine.
     pub slowness: u32,
     pub control: Control,
     pub report: Report,
@@ -54,7 +54,7 @@ impl Role {
         self.socket_with(0)
     }
 
-    /// The same, not told that it is for IPv6 where the family alone does not say so.
+    /// The same, without being set to IPv6 if the family alone does not imply it.
     #[track_caller]
     pub fn plain_socket(&self) -> Sock {
         if self.family == Family::Companion {
@@ -90,7 +90,7 @@ impl Role {
         self.socket_of(Ip::V4, 0)
     }
 
-    /// The number that this family itself uses in addresses.
+    /// The family number for this family's own addresses.
     pub fn own_family(&self) -> c_int {
         match (self.family, self.ip) {
             (Family::Sdp, Ip::V4) => uapi::AF_INET_SDP,
@@ -121,8 +121,8 @@ impl Role {
         }
     }
 
-    /// An address of the link that no host has, and that nobody has looked for lately: what the
-    /// host knows of a neighbour outlives the role.
+    /// An address of the link that no host has, and that was not used recently, because the host's
+    /// neighbour entries outlive the role.
     pub fn nobody(&self, port: u16) -> Addr {
         let number = 100 + std::process::id() % 100;
         let text = match self.ip {
@@ -152,7 +152,7 @@ impl Role {
         sock.name().expect("getsockname").port()
     }
 
-    /// A port of this host that nothing is bound to.
+    /// A free port of this host.
     #[track_caller]
     pub fn free_port(&self) -> u16 {
         let sock = self.bound();
@@ -171,7 +171,8 @@ impl Role {
         sock
     }
 
-    /// A socket that may turn to TCP has not done so: else the case would compare TCP with itself.
+    /// Checks that a socket which may use both has not fallen back; otherwise TCP would be compared
+    /// with TCP.
     #[track_caller]
     fn must_be_sdp(&self, sock: &Sock) {
         if self.family == Family::Protocol {
@@ -180,7 +181,7 @@ impl Role {
         }
     }
 
-    /// Listens and tells the port, which the client tries: nothing may come of that.
+    /// Listens and tells the port; the client's attempt must not produce a connection.
     #[track_caller]
     pub fn listens_unheard(&self, listener: Sock) {
         listener.bind(&self.any(0)).expect("bind");
@@ -205,7 +206,7 @@ impl Role {
         sock
     }
 
-    /// Two connected sockets in this one process, over its own host's address.
+    /// Two connected sockets in this process, over its host's own address.
     #[track_caller]
     pub fn own_pair(&self) -> (Sock, Sock) {
         let listener = self.listener(1);
@@ -294,17 +295,17 @@ impl Role {
 
 /// Whole transfers and waits, which succeed or end the case.
 impl Role {
-    /// The longest a wait for something that must happen may take.
+    /// The maximum wait for an event that must happen.
     pub fn patience(&self) -> c_int {
         5000 * self.slowness as c_int
     }
 
-    /// How long to look before saying that something does not happen.
+    /// The wait before an event counts as not happening.
     pub fn glance(&self) -> c_int {
         60 + 20 * self.slowness as c_int
     }
 
-    /// Takes the peer from a socket.
+    /// Removes the peer of a socket.
     #[track_caller]
     pub fn leave(&self, sock: &Sock) {
         sock.connect(&self.any(0).with_family(libc::AF_UNSPEC)).expect("connect to no family");
@@ -342,7 +343,8 @@ impl Role {
         }
     }
 
-    /// Sends without waiting until nothing more is taken, also after a pause; returns the bytes.
+    /// Sends without blocking until no more is accepted, even after a pause; returns the number of
+    /// bytes.
     #[track_caller]
     pub fn fill(&self, sock: &Sock) -> usize {
         let mut total = 0;
@@ -352,12 +354,12 @@ impl Role {
                 return total;
             }
             total += taken;
-            // What the peer acknowledges meanwhile makes room for a little more.
+            // Acknowledgements of the peer may make room for a little more.
             sock.poll(libc::POLLOUT, self.glance()).expect("poll");
         }
     }
 
-    /// Waits until all of `events` are up at once; returns everything that is.
+    /// Waits until all of `events` are set at once; returns all that are set.
     #[track_caller]
     pub fn await_events(&self, sock: &Sock, events: c_short) -> Events {
         let all = c_int::from(events);
@@ -378,7 +380,7 @@ impl Role {
         events
     }
 
-    /// Looks again and again until the fact holds; false when it did not within patience.
+    /// Checks repeatedly until the fact holds; false if it did not in time.
     pub fn until(&self, mut fact: impl FnMut() -> bool) -> bool {
         let start = std::time::Instant::now();
         let limit = std::time::Duration::from_millis(self.patience() as u64);
@@ -389,14 +391,14 @@ impl Role {
             if start.elapsed() > limit {
                 return false;
             }
-            // Between two looks the processor belongs to whoever makes the fact come true.
+            // Sleeps between two checks, to leave the processor to others.
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
     }
 }
 
-/// Sends blocks without waiting until one is refused, of which not a byte finds room then; returns
-/// the bytes taken. Never byte by byte: should room appear amid it, that fills for seconds.
+/// Sends blocks without blocking until one is refused completely; returns the number of bytes sent.
+/// Never byte by byte: if room appeared meanwhile, filling it would take seconds.
 #[track_caller]
 fn push(sock: &Sock) -> usize {
     let block = [0x5a; 4096];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Signals that are counted instead of obeyed.
+//! Signals that are counted and have no other effect.
 
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ extern "C" fn count(signal: c_int, info: *mut siginfo_t, _context: *mut c_void) 
     }
 }
 
-/// Counts this signal from now on; a call it interrupts is restarted when `restart` is set.
+/// Counts this signal from now on; interrupted calls are restarted if `restart` is set.
 #[track_caller]
 pub fn catch(signal: c_int, restart: bool) {
     // SAFETY: all zeroes is a valid action, completed below; the handler only touches atomics.
@@ -52,7 +52,7 @@ pub fn last_fd() -> i32 {
     LAST_FD.load(Ordering::SeqCst)
 }
 
-/// Blocks the signal on this thread; returns the mask that was in force.
+/// Blocks the signal on this thread; returns the previous mask.
 #[track_caller]
 pub fn block(signal: c_int) -> libc::sigset_t {
     // SAFETY: both sets are initialised by the calls that get their addresses.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! One socket descriptor and the plain system calls on it: no retry, no hidden flag.
+//! One socket descriptor and the plain system calls on it, without retries and hidden flags.
 //!
 //! The scatter/gather calls are in `message.rs`, the event calls in `poller.rs`.
 
@@ -13,7 +13,7 @@ use libc::{c_int, c_ulong, socklen_t};
 use crate::addr::Addr;
 use crate::errno::{checked, checked_int, checked_unit, Errno, Res};
 
-/// `enum tcp_state` of the kernel, as far as a case names it.
+/// The states of the kernel's `enum tcp_state` that cases use.
 pub const TCP_ESTABLISHED: u8 = 1;
 pub const TCP_FIN_WAIT2: u8 = 5;
 pub const TCP_CLOSE: u8 = 7;
@@ -201,7 +201,7 @@ impl Sock {
         self.get_as(level, option, 0)
     }
 
-    /// Reads an option of any plain type; `value` is what the kernel finds in the buffer.
+    /// Reads an option of any plain type; `value` is the buffer's initial contents.
     pub fn get_as<T: Copy>(&self, level: c_int, option: c_int, mut value: T) -> Res<T> {
         let mut len = size_of::<T>() as socklen_t;
         self.get_raw(level, option, (&raw mut value).cast(), &raw mut len)?;
@@ -219,7 +219,7 @@ impl Sock {
         checked_unit(unsafe { libc::getsockopt(self.fd(), level, option, value, len) })
     }
 
-    /// The pending error, which reading clears.
+    /// The pending error; reading it clears it.
     pub fn error(&self) -> Res<Option<Errno>> {
         let error = self.get(libc::SOL_SOCKET, libc::SO_ERROR)?;
         Ok((error != 0).then_some(Errno(error)))
@@ -230,7 +230,7 @@ impl Sock {
         self.get_as(libc::SOL_TCP, libc::TCP_INFO, 0xff_u8)
     }
 
-    /// What `TCP_INFO` says of a listener: connections that wait, and how many may.
+    /// The accept queue in a listener's `TCP_INFO`: its length and its limit.
     pub fn queue(&self) -> Res<(u32, u32)> {
         let info = self.get_as(libc::SOL_TCP, libc::TCP_INFO, [0_u32; 8])?;
         Ok((info[6], info[7]))
@@ -284,7 +284,7 @@ impl Sock {
 impl Drop for Sock {
     fn drop(&mut self) {
         if self.fd() >= 0 {
-            // Nothing can be done about an error here; cases that care call `close` themselves.
+            // An error cannot be handled here; cases that need it call `close` themselves.
             let _ = self.close();
         }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! Runs one case once: two forked roles, their reports gathered, a hard limit on their time.
+//! Runs one case once: two forked roles, their reports, and a time limit.
 //!
-//! The supervisor has a single thread and never touches the sockets under test, so it stays alive
-//! whatever the kernel does to the roles.
+//! The supervisor has a single thread and never uses the sockets under test, so it stays responsive
+//! if the kernel hangs a role.
 
 use std::any::Any;
 use std::io;
@@ -22,12 +22,12 @@ use crate::role::Role;
 use crate::verdict::Logs;
 use crate::world::{Family, Hosts, Side};
 
-/// How the cases are run.
+/// The settings for all cases.
 pub struct Stage {
     pub hosts: Hosts,
     pub namespaces: Option<(Netns, Netns)>,
     pub slowness: u32,
-    /// Overrides the limit that a case carries, in seconds on an ordinary machine.
+    /// Overrides the time limit of a case, in seconds on an ordinary machine.
     pub limit: Option<u32>,
 }
 
@@ -38,17 +38,17 @@ impl Stage {
     }
 }
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub logs: Logs,
-    /// One text per thing that went wrong; empty means that the case passed.
+    /// One text per fault; empty if the case passed.
     pub failures: Vec<String>,
 }
 
-/// After the first role has failed, the other gets this long to notice.
+/// The time for the other role to notice that the first has failed.
 const GRACE: Duration = Duration::from_secs(1);
-/// A killed process that does not die within this time is stuck in the kernel.
+/// A killed process that does not end within this time hangs in the kernel.
 const DEATH: Duration = Duration::from_secs(20);
 
 /// The supervisor's view of a role.
@@ -99,7 +99,7 @@ fn start(stage: &Stage, test: &Test, family: Family) -> io::Result<[Actor; 2]> {
         };
         fork_role(stage, test.case, role)
     };
-    // Each role must not hold the other's end of the control channel, or it would never see its end.
+    // Each role must close the other's end of the control channel, or it would never see its end.
     let server = make(Side::Server, server_control.try_clone()?, server_report)?;
     drop(server_control);
     let client = make(Side::Client, client_control.try_clone()?, client_report)?;
@@ -117,7 +117,7 @@ fn other(side: Side) -> Side {
     }
 }
 
-/// Forks; the child plays the role, with no descriptor open but its own two channels, and exits.
+/// Forks; the child runs the role, with only the descriptors of its two channels, and exits.
 fn fork_role(stage: &Stage, case: &Case, role: Role) -> io::Result<pid_t> {
     // SAFETY: this process has one thread, so the child may go on using everything it inherits.
     let pid = unsafe { libc::fork() };
@@ -152,7 +152,7 @@ fn fork_role(stage: &Stage, case: &Case, role: Role) -> io::Result<pid_t> {
     unsafe { libc::_exit(0) }
 }
 
-/// Closes the supervisor's ends that the fork copied, so that each channel has exactly two ends.
+/// Closes the copied ends of the supervisor, so that each channel has exactly two ends.
 fn close_others(stage: &Stage, role: &Role) {
     let mut kept = vec![0, 1, 2, role.control.fd(), role.report.fd()];
     if let Some((server, client)) = &stage.namespaces {
@@ -169,10 +169,10 @@ fn close_others(stage: &Stage, role: &Role) {
     }
 }
 
-/// What had ended before the script began, in the process of a role that is not on TCP.
+/// The counters before the script began, in the process of a role that is not on TCP.
 static AT_FIRST: OnceLock<Ends> = OnceLock::new();
 
-/// Where the last panic came from.
+/// The place of the last panic.
 static PANICKED_AT: Mutex<String> = Mutex::new(String::new());
 
 /// Runs the script; a panic becomes its message with the place it came from.
@@ -181,7 +181,7 @@ static PANICKED_AT: Mutex<String> = Mutex::new(String::new());
 fn catch_panic(report: RawFd, script: impl FnOnce()) -> Result<(), String> {
     std::panic::set_hook(Box::new(move |info| {
         let mut place = info.location().map(ToString::to_string).unwrap_or_default();
-        // Before the sockets are closed, which may end connections, too.
+        // Read before the sockets are closed, which may end connections as well.
         if let Some(before) = AT_FIRST.get() {
             place = format!("{place}, {}", Ends::now().since(before));
         }
@@ -230,7 +230,7 @@ impl Actor {
         }
     }
 
-    /// Ends the process and everything it started; false when it will not die.
+    /// Ends the process and its children; returns `None` if it does not die.
     fn reap(&self) -> Option<i32> {
         let start = Instant::now();
         let mut status = 0;
@@ -251,7 +251,7 @@ impl Actor {
         }
     }
 
-    /// Which system call each thread is in, for the report of a timeout.
+    /// The system call of each thread, for the report of a timeout.
     fn whereabouts(&self) -> String {
         let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else {
             return "gone".to_string();
@@ -271,7 +271,7 @@ impl Actor {
     }
 }
 
-/// Waits for notes from either role and takes one from each that has some.
+/// Waits for messages of either role and reads one from each that has any.
 fn gather(actors: &mut [Actor; 2], logs: &mut Logs, limit: Duration) -> io::Result<()> {
     let mut fds: Vec<libc::pollfd> = actors
         .iter()
@@ -297,7 +297,7 @@ fn gather(actors: &mut [Actor; 2], logs: &mut Logs, limit: Duration) -> io::Resu
     Ok(())
 }
 
-/// Ends both roles and turns what is known about them into failures.
+/// Ends both roles and turns the facts about them into failures.
 fn judge(actors: &mut [Actor; 2], outcome: &mut Outcome, late: bool) {
     let anyone_failed = actors.iter().any(|actor| actor.failure.is_some());
     for actor in actors {
@@ -307,7 +307,8 @@ fn judge(actors: &mut [Actor; 2], outcome: &mut Outcome, late: bool) {
         if let Some(why) = &actor.failure {
             outcome.failures.push(format!("{side}: {why}"));
         } else if actor.open {
-            // Who only waited for the one that failed is no failure of its own, but worth knowing.
+            // A role that only waited for the failed one is not a failure of its own, but is
+            // reported.
             let what = if late || !anyone_failed { "TIMEOUT" } else { "ended by the runner" };
             let place = &actor.place;
             outcome.failures.push(format!("{side}: {what}, last: {place}; {whereabouts}"));

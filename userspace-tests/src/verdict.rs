@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Comparing what was seen on TCP with what was seen on SDP.
+//! Compares the observations on TCP and on SDP.
 
 use crate::case::{Difference, Turn};
 use crate::observe::Observation;
@@ -28,17 +28,17 @@ impl Logs {
     }
 }
 
-/// What the comparison found.
+/// The result of the comparison.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// One line per disagreement; empty means that the families agree.
+    /// One line per disagreement; empty if the families agree.
     pub mismatches: Vec<String>,
-    /// One line per declared difference that was indeed seen.
+    /// One line per declared difference that was observed.
     pub differences: Vec<String>,
 }
 
-/// Sockets that may turn to TCP (`open`) may also agree where a difference is declared. What they
-/// do not turn for unseen is in it: those observations are just that.
+/// `open` is set for sockets that may fall back to TCP: they may also agree where a difference is
+/// declared. It lists the observations that reveal a fallback, which must be exactly those.
 pub fn compare(tcp: &Logs, sdp: &Logs, declared: &[Difference], open: Option<&[Turn]>) -> Verdict {
     let mut verdict = Verdict::default();
     for side in [Side::Server, Side::Client] {

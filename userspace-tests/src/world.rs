@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What a case runs on: which socket family, which IP version, which two hosts.
+//! The environment of a case: socket family, IP version, and hosts.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,12 +10,12 @@ use crate::uapi;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// The oracle.
+    /// The reference.
     Tcp,
     Sdp,
-    /// `IPPROTO_SDP` under the family of the addresses: SDP first, then TCP.
+    /// `IPPROTO_SDP` with the addresses' own family: SDP first, then TCP.
     Protocol,
-    /// An SDP socket that was told to be TCP, and passes every call on.
+    /// An SDP socket that was set to TCP, and passes every call on.
     Companion,
 }
 
@@ -37,7 +37,7 @@ pub enum Ip {
 }
 
 impl Ip {
-    /// The family that addresses of this version carry.
+    /// The family in addresses of this version.
     pub fn family(self) -> c_int {
         match self {
             Ip::V4 => libc::AF_INET,
@@ -77,12 +77,12 @@ pub fn protocol(family: Family) -> c_int {
     }
 }
 
-/// Where the two roles live.
+/// The places of the two roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
-    /// Both in the namespace the program was started in, on the loopback addresses.
+    /// Both in the program's initial namespace, on the loopback addresses.
     Loopback,
-    /// Each in a network namespace of its own, joined by a link with the fixed addresses.
+    /// Each in its own network namespace, joined by a link with fixed addresses.
     Namespaces,
 }
 

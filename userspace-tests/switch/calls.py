@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A program for the library to be loaded into. Its argument is a JSON list of sockets.
+"""A program under the library. Its argument is a JSON list of sockets.
 
 A socket is an object: `family` if it is not IPv4, `timeout` if it has one, an `option` if one is
-set, and the names that `bind`, `listen` and `connect` are called with. For each a line comes of
-what the socket uses and its own address, or of the call that failed and how.
+set, and the addresses for `bind`, `listen` and `connect`. For each socket a line shows its
+transport and its own address, or the failed call and the error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twohosts import uapi
 
 
 def _connect_again(sock: socket.socket, name: tuple[str, int]) -> None:
-    """As a program that asks by a second connect() how the first one has ended."""
+    """Like a program that asks for the result of connect() by a second connect()."""
     sock.setblocking(False)
     result = sock.connect_ex(name)
     while result in (errno.EINPROGRESS, errno.EALREADY):
@@ -55,7 +55,7 @@ def _outcome(wanted: dict[str, list[object]], sock: socket.socket) -> list[objec
 
 
 def main() -> None:
-    """Makes them one by one."""
+    """Makes them one after the other."""
     for wanted in json.loads(sys.argv[1]):
         if "user" in wanted:
             os.setuid(wanted["user"])

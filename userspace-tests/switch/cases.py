@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a program sees of sockets that may use SDP or TCP. Emits KTAP.
+"""Sockets that may use SDP or TCP, as a program sees them. Emits KTAP.
 
-Run under sdp_run, so that every socket of Python is such a socket; those that are to be SDP's or
-TCP's alone are made by the system call itself.
+Run under sdp_run, so that every socket of Python may use both. Sockets for SDP or
+TCP alone are made by the system call itself.
 """
 
 from __future__ import annotations

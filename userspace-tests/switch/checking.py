@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What sdp_chk says of a host that can use SDP, and of one that cannot; sdp_run --bpf as well."""
+"""sdp_chk on a host that can use SDP, and on one that cannot; sdp_run --bpf as well."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ OTHER = "10.0.0.2"
 
 
 def without_library() -> dict[str, str]:
-    """The environment of a program that no library changes."""
+    """An environment without the library."""
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 def check(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, list[str]]:
-    """Status and lines of a run that no library has changed."""
+    """Status and output of a run without the library."""
     done = subprocess.run(
         [*before, "sdp_chk", *arguments],
         env=without_library(),
@@ -86,7 +86,7 @@ def sdp_chk_takes_no_arguments_without_sense() -> None:
 
 @contextlib.contextmanager
 def _server(*before: str) -> Iterator[Iterator[dict[str, object]]]:
-    """`sdp_chk --server`, once it listens; what it says from then on."""
+    """`sdp_chk --server`, once it listens; its further output."""
     with subprocess.Popen(
         [*before, "sdp_chk", "--server", "--json"],
         env=without_library(),
@@ -129,7 +129,7 @@ def sdp_chk_and_its_server_see_sdp() -> None:
 
 @case
 def sdp_chk_and_its_server_see_tcp_and_say_why() -> None:
-    # It is this host's, and no RDMA device has it.
+    # It is an address of this host, but no RDMA device has it.
     elsewhere = "10.99.0.2"
     change = ("dev", "lo")
     subprocess.run(["ip", "address", "add", f"{elsewhere}/32", *change], check=True)
@@ -157,7 +157,7 @@ except OSError:
 
 
 def _by_bpf(*before: str) -> tuple[str, str]:
-    """What a program under sdp_run --bpf finds, and what sdp_run says."""
+    """The output of a program under sdp_run --bpf, and that of sdp_run."""
     done = subprocess.run(
         [*before, os.environ.get("SDP_RUN", "sdp_run"), "--bpf", "python3", "-c", SOCKET],
         env=without_library(),

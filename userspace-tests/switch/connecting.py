@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SDP first, then TCP, and nobody notices."""
+"""SDP first, then TCP, unnoticed by the program."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def connect_without_waiting_turns_to_tcp_unseen() -> None:
         client.setblocking(False)
         epoll = select.epoll()
         epoll.register(client, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
-        # An unconnected socket is ready for everything; edge triggered, that is over now.
+        # An unconnected socket has all events; edge triggered, they are reported only once.
         epoll.poll(0)
         fails(errno.EINPROGRESS, client.connect, listener.getsockname())
         equal(epoll.poll(PATIENCE), [(client.fileno(), select.EPOLLOUT)])
@@ -247,7 +247,7 @@ def a_socket_is_one_descriptor() -> None:
         client.connect(listener.getsockname())
         with accepted(listener) as server:
             ours = {str(sock.fileno()) for sock in (listener, client, server)}
-            # The directory itself has one while it is read.
+            # The open directory has a descriptor itself.
             equal(ours <= numbers() and len(numbers()) == len(before) + 3, True)
     equal(len(numbers()), len(before))
 
@@ -328,6 +328,6 @@ def _without_a_device() -> None:
 
 @case
 def a_host_without_a_device_is_on_tcp() -> None:
-    # The namespace is that of a thread, and goes with it.
+    # The namespace belongs to a thread, and ends with it.
     with in_thread(_without_a_device):
         pass

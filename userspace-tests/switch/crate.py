@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The crate sdp-socket between the hosts a and b, by its examples; no library helps."""
+"""The crate sdp-socket between the hosts a and b, tested by its examples, without the library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _name(host: str, port: int) -> str:
 
 
 def _run(*command: str) -> list[str]:
-    """What a program says that ends well."""
+    """The output of a program that succeeds."""
     done = subprocess.run(
         command,
         env=without_library(),
@@ -41,7 +41,7 @@ def _run(*command: str) -> list[str]:
 
 @contextlib.contextmanager
 def _server(host: str, *how: str) -> Iterator[tuple[str, Iterator[str]]]:
-    """echo on the other host: its address and port, and what it says."""
+    """echo on the other host: its address and port, and its output."""
     command = ["ip", "netns", "exec", "b", str(EXAMPLES / "echo"), "serve", _name(host, 0), *how]
     with subprocess.Popen(
         command, env=without_library(), stdout=subprocess.PIPE, text=True, bufsize=1

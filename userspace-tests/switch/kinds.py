@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sockets of each kind, and what the cases look at and expect of them."""
+"""Sockets of each kind, and the common checks of the cases."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ case = CASES.add
 
 
 def raw(family: int, protocol: int = 0) -> socket.socket:
-    """A socket as the kernel makes it."""
+    """A socket from the system call itself."""
     number = libc.syscall(_SYS_SOCKET, family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, protocol)
     if number < 0:
         raise OSError(ctypes.get_errno(), "socket")
@@ -43,29 +43,29 @@ def raw(family: int, protocol: int = 0) -> socket.socket:
 
 
 def raw_tcp(family: int = socket.AF_INET) -> socket.socket:
-    """TCP's."""
+    """A TCP socket."""
     return raw(family)
 
 
 def raw_sdp(family: int = socket.AF_INET) -> socket.socket:
-    """SDP's."""
+    """An SDP socket."""
     number = raw(uapi.AF_INET_SDP)
     number.setsockopt(socket.IPPROTO_TCP, SDP_SOCK_FAMILY, family)
-    # Python asks for the family once, when it is given a descriptor.
+    # Python reads the family once, when it is given a descriptor.
     sock = socket.socket(fileno=number.detach())
     sock.settimeout(PATIENCE)
     return sock
 
 
 def switched(family: int = socket.AF_INET) -> socket.socket:
-    """What a program gets that asks for TCP."""
+    """The socket of a program that asks for TCP."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.settimeout(PATIENCE)
     return sock
 
 
 def transport(sock: socket.socket) -> int | None:
-    """What the socket uses; None for one of TCP's own."""
+    """The socket's transport; None for a plain TCP socket."""
     try:
         return sock.getsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT)
     except OSError as error:
@@ -74,18 +74,18 @@ def transport(sock: socket.socket) -> int | None:
 
 
 def reason(sock: socket.socket) -> int:
-    """Why it is not SDP."""
+    """The reason why it is not SDP."""
     return sock.getsockopt(socket.IPPROTO_TCP, SDP_FALLBACK_REASON)
 
 
 def equal(seen: object, wanted: object) -> None:
-    """They are."""
+    """The values are equal."""
     if seen != wanted:
         raise AssertionError(f"{seen!r} instead of {wanted!r}")
 
 
 def fails(number: int, call: Callable[..., object], *arguments: object) -> None:
-    """The call gives this errno."""
+    """The call fails with this errno."""
     try:
         call(*arguments)
     except OSError as error:
@@ -95,7 +95,7 @@ def fails(number: int, call: Callable[..., object], *arguments: object) -> None:
 
 
 def free_name() -> tuple[str, int]:
-    """An address and a port that TCP has free; what SDP picks TCP may remember a connection of."""
+    """An address and a port that is free in TCP; one chosen by SDP may be in TIME_WAIT in TCP."""
     with raw_tcp() as probe:
         probe.bind((HOST, 0))
         return probe.getsockname()
@@ -109,7 +109,7 @@ def listener_of(sock: socket.socket, host: str = "", backlog: int = 8) -> socket
 
 
 def talk(one: socket.socket, other: socket.socket) -> None:
-    """Bytes go both ways."""
+    """Bytes travel in both directions."""
     for source, sink in ((one, other), (other, one)):
         source.sendall(b"some bytes")
         equal(sink.recv(10, socket.MSG_WAITALL), b"some bytes")
@@ -129,7 +129,7 @@ def accepted(listener: socket.socket) -> socket.socket:
 
 @contextlib.contextmanager
 def in_thread(work: Callable[[], object]) -> Iterator[list[object]]:
-    """Work done meanwhile; its result is there afterwards."""
+    """Work in another thread; its result is available afterwards."""
     results: list[object] = []
 
     def run() -> None:
@@ -148,7 +148,7 @@ def in_thread(work: Callable[[], object]) -> Iterator[list[object]]:
 
 
 def fallbacks() -> int:
-    """The namespace's count."""
+    """The namespace's counter."""
     for line in Path("/proc/net/sdpstats").read_text().splitlines():
         name, value = line.split()
         if name == "tcp_fallbacks":

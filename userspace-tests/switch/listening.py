@@ -34,14 +34,14 @@ from kinds import (
     transport,
 )
 
-# Without a name in Python.
+# Python has no name for it.
 IP_BIND_ADDRESS_NO_PORT = 24
 
 
 def _reached(
     listener: socket.socket, client: socket.socket, name: tuple[str, int], wanted: int | None
 ) -> None:
-    """The client comes to the listener by that name, over what is wanted."""
+    """The client reaches the listener at that address, over the wanted transport."""
     with client:
         client.connect(name)
         with accepted(listener) as server:
@@ -134,7 +134,7 @@ def _recv(sock: socket.socket) -> bytes:
 
 @case
 def a_listener_survives_fork_exec_and_passing_on() -> None:
-    # Without the library Python does not know the family, so the call is made by hand.
+    # Python does not know the family without the library, so the call is made through ctypes.
     child = (
         "import ctypes, os, sys\n"
         "for _ in range(2):\n"
@@ -191,7 +191,7 @@ def shutdown_of_a_listener_ends_accept() -> None:
             return 0
 
         with in_thread(wait) as results:
-            # Either order is right: accept() fails at once or is woken.
+            # Both orders are right: accept() fails at once, or is woken.
             listener.shutdown(socket.SHUT_RDWR)
         equal(results[0], errno.EINVAL)
 
@@ -202,7 +202,7 @@ def a_listener_that_forgets_its_peers_stops_and_can_go_on() -> None:
         with switched() as listener:
             name = free_name()
             listener.setsockopt(socket.IPPROTO_TCP, kinds.SDP_TRANSPORT, told)
-            # To a port by its number, which is kept.
+            # The port is chosen by number, and kept.
             listener.bind(name)
             listener.listen(8)
             accepts = lambda: listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)  # noqa: E731
@@ -229,7 +229,7 @@ def a_port_that_tcp_has_chosen_goes_with_the_listener() -> None:
                 listener.bind((kinds.HOST, 0))
             listener.listen(8)
             forget_peer(listener)
-            # TCP takes another port now, and SDP that one.
+            # TCP takes another port now, and SDP this one.
             listener.listen(8)
             port = listener.getsockname()[1]
             for make, wanted in CLIENTS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the rules of libsdp.conf make of sockets, and what the log says of them."""
+"""The effect of the rules of libsdp.conf on sockets, and the log about them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Socket = dict[str, object]
 
 
 def _calls(sockets: list[Socket], **environment: str) -> tuple[list[list[object]], str]:
-    """What becomes of them in a program of their own, and what is said on standard error."""
+    """The transports of sockets in a separate program, and its standard error."""
     done = subprocess.run(
         [sys.executable, str(CALLS), json.dumps(sockets)],
         env={**os.environ, **environment},
@@ -41,7 +41,7 @@ def _calls(sockets: list[Socket], **environment: str) -> tuple[list[list[object]
 
 
 def _messages(said: str) -> str:
-    """What the library says, without the process and the program that each line names."""
+    """The library's messages, without the process and the program in each line."""
     start = re.compile(rf"libsdp\[\d+\]: {re.escape(Path(sys.executable).name)}: ")
     lines = said.splitlines(keepends=True)
     for line in lines:
@@ -51,7 +51,7 @@ def _messages(said: str) -> str:
 
 
 def _ruled(rules: list[str], wanted: list[tuple[Socket, list[object]]]) -> None:
-    """By these rules that becomes of the sockets."""
+    """With these rules the sockets use these transports."""
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write("".join(f"use {rule}\n" for rule in rules))
         file.flush()
@@ -63,7 +63,7 @@ def _ruled(rules: list[str], wanted: list[tuple[Socket, list[object]]]) -> None:
 
 @contextlib.contextmanager
 def _elsewhere() -> Iterator[None]:
-    """The address is there."""
+    """The address exists meanwhile."""
     change = lambda what: subprocess.run(  # noqa: E731
         ["ip", "address", what, f"{ELSEWHERE}/32", "dev", "lo"], check=True
     )
@@ -101,7 +101,7 @@ def rules_for_clients_go_by_address_and_port() -> None:
                 ({"connect": c}, [SDP, kinds.HOST]),
                 ({"connect": only_tcp}, ["connect", "ECONNREFUSED"]),
                 ({"connect": only_sdp}, ["connect", "ECONNREFUSED"]),
-                # The same without waiting, and from an address of its own.
+                # The same without waiting, and from its own address.
                 ({"connect": a, "timeout": PATIENCE}, [TCP, kinds.HOST]),
                 ({"connect": b, "timeout": PATIENCE}, [SDP, kinds.HOST]),
                 ({"connect": a, "bind": [kinds.HOST, 0]}, [TCP, kinds.HOST]),
@@ -120,7 +120,7 @@ def rules_for_clients_go_by_address_and_port() -> None:
 
 @case
 def rules_for_servers_go_by_address_and_port() -> None:
-    # SDP alone is bound where TCP's port is taken, and TCP alone where SDP's is.
+    # SDP alone can be bound if the port is in use in TCP, and TCP alone if it is in use in SDP.
     with raw_tcp() as tcp, raw_sdp() as sdp:
         for sock in (tcp, sdp):
             sock.bind((kinds.HOST, 0))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Sockets of programs in a sandbox: its rules about TCP hold, whichever way the socket came.
+"""Sockets of programs in a sandbox: its rules about TCP hold for every way to get a socket.
 
-Landlock knows the ports of TCP's sockets and nothing of SDP's, so the question is what it can do
-about the TCP half of one.
+Landlock has rules for the ports of TCP sockets, but none for SDP. The cases test whether it
+controls the TCP half of a socket.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SANDBOX = Path(__file__).with_name("sandbox.py")
 KNOB = Path("/proc/sys/net/sdp/companion")
 NEVER, UNCONFINED, ALWAYS = "0", "1", "2"
 
-# Setting no_new_privs is all that a shell can do to be taken for a sandbox.
+# no_new_privs is the only property of a sandbox that a shell can set.
 CONFINED = ("setpriv", "--no-new-privs")
 
 REFUSED = ["ECONNREFUSED", "ECONNREFUSED"]
@@ -46,7 +46,7 @@ REFUSED = ["ECONNREFUSED", "ECONNREFUSED"]
 
 @contextlib.contextmanager
 def _allowed_to(value: str) -> Iterator[None]:
-    """The knob says who may use TCP beside SDP."""
+    """Sets the knob that decides which processes may use TCP beside SDP."""
     before = KNOB.read_text()
     KNOB.write_text(value)
     try:
@@ -57,7 +57,7 @@ def _allowed_to(value: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _two_servers() -> Iterator[list[int]]:
-    """The ports of two that know TCP alone."""
+    """The ports of two servers that have TCP only."""
     with listener_of(raw_tcp(), backlog=64) as one, listener_of(raw_tcp()) as other:
         yield [one.getsockname()[1], other.getsockname()[1]]
 
@@ -79,7 +79,7 @@ def _tried(
     before: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
 ) -> list[object]:
-    """What comes of the doors in a program of its own."""
+    """The results of these calls in a separate program."""
     wanted = {"doors": doors, "ports": ports, "allowed": allowed, "early": early}
     done = subprocess.run(
         [*before, sys.executable, str(SANDBOX), json.dumps(wanted)],
@@ -95,7 +95,7 @@ def _tried(
 
 @case
 def a_program_in_a_sandbox_has_tcp_by_its_rules() -> None:
-    """Through the library: socket() is TCP's own."""
+    """Through the library: socket() returns a TCP socket."""
     with _two_servers() as ports:
         seen = _tried(["program", "program, later"], ports, allowed=ports[:1])
     equal(seen, [[None, "EACCES"]] * 2)
@@ -120,12 +120,12 @@ def a_program_in_a_sandbox_has_tcp_by_its_rules_under_the_switch() -> None:
 
 @case
 def no_socket_for_both_is_made_in_a_sandbox() -> None:
-    """Family 27 stays SDP's, IPPROTO_SDP is refused."""
+    """Family 27 is SDP only, IPPROTO_SDP is refused."""
     doors = ["both", "tcp", "protocol"]
     before = _refusals()
     with _two_servers() as ports:
         equal(_tried(doors, ports, allowed=ports[:1]), ["EPERM"] * 3)
-        # Without rules all the same: the kernel sees no_new_privs alone.
+        # Even without sandbox rules, because the kernel checks no_new_privs only.
         equal(_tried(doors, ports, before=CONFINED), ["EPERM"] * 3)
         equal(_tried(doors, ports), [[TCP, TCP]] * 3)
     equal(_refusals() - before, 6)
@@ -133,12 +133,12 @@ def no_socket_for_both_is_made_in_a_sandbox() -> None:
 
 @case
 def a_socket_for_both_that_comes_into_a_sandbox_is_sdps() -> None:
-    """Made before: it connects and binds as SDP's alone, and what is TCP's does not."""
+    """Made before the sandbox: it connects and binds over SDP only; calls over TCP fail."""
     doors = ["both", "both, later", "protocol", "tcp", "tcp, fast", "tcp, bind"]
     with _two_servers() as ports:
         seen = _tried(doors, ports, allowed=ports[:1], early=True)
         equal(seen, [REFUSED] * 3 + [["EPERM", "EPERM"]] * 3)
-        # The port is free in SDP, and TCP's half has no part in it.
+        # The port is free in SDP, and the TCP half is not involved.
         equal(_tried(["both, bind"], ports, allowed=[], early=True), [[SDP, SDP]])
 
 
@@ -156,7 +156,7 @@ def an_option_for_tcp_needs_leave_for_tcp() -> None:
 
 @case
 def security_modules_are_asked_about_the_tcp_half() -> None:
-    """Where sandboxes may have it, their rules for connect() hold, also where a worker connects."""
+    """If the knob allows it, the sandbox's rules for connect() hold, also if a worker connects."""
     doors = ["program", "both", "both, later", "tcp", "tcp, fast", "protocol", "protocol, later"]
     with _two_servers() as ports, _allowed_to(ALWAYS):
         for early in (False, True):

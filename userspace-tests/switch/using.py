@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What else a socket does that may be either."""
+"""Other calls on a socket that may use SDP or TCP."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from kinds import (
     transport,
 )
 
-# Without a name in Python.
+# Python has no name for it.
 SO_PEEK_OFF = 42
 SO_ATTACH_REUSEPORT_CBPF = 51
 TCP_FASTOPEN_CONNECT = 30
@@ -128,7 +128,7 @@ def an_option_that_sdp_has_not_makes_it_tcp() -> None:
 
 @case
 def a_program_that_spreads_connections_makes_a_listener_tcps() -> None:
-    # It returns 1, for the second of those who share the port.
+    # It returns 1, which selects the second of the sockets that share the port.
     code = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 1))
     program = struct.pack("HxxxxxxP", 1, ctypes.addressof(code))
     with switched() as one, raw_tcp() as two:
@@ -168,11 +168,11 @@ def what_tcp_has_not_or_does_without_is_no_reason() -> None:
     before = fallbacks()
     with switched() as sock:
         for level, name, value in (
-            # TCP has nothing to put into control messages.
+            # TCP has no such control messages.
             (socket.IPPROTO_IP, IP_PKTINFO, 1),
             (socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1),
             (socket.IPPROTO_TCP, 9999, 1),
-            # TCP refuses it to who has no connection, and such a range to everybody.
+            # TCP refuses the first without a connection, and such a range always.
             (socket.IPPROTO_TCP, TCP_ULP, b"tls\0"),
             (socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, _ports(41_003, 41_000)),
         ):
@@ -328,7 +328,7 @@ def who_goes_over_to_tcp_leaves_sdp_its_port() -> None:
 @case
 def a_connection_that_was_reset_is_not_made_again() -> None:
     for make in (raw_tcp, switched):
-        # Whoever is asked again could be reached over TCP.
+        # The address that is tried again could be reached over TCP.
         with make() as listener, make() as client:
             name = listener_of(listener).getsockname()
             client.setblocking(False)
@@ -341,7 +341,7 @@ def a_connection_that_was_reset_is_not_made_again() -> None:
             equal(client.connect_ex(name), errno.ECONNRESET)
             client.listen(1)
             equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), 1)
-            # Somebody sleeps in accept() when TCP's peer comes.
+            # A thread sleeps in accept() when TCP's connection arrives.
             client.settimeout(None)
             with raw_tcp() as caller:
                 with in_thread(lambda client=client: accepted(client)) as came:
@@ -359,7 +359,7 @@ def _named(call: Callable[..., int], sock: socket.socket, port: int, length: int
 
 @case
 def names_of_sdps_family_are_names_for_tcp() -> None:
-    # A sockaddr_in, and one in a sockaddr_storage.
+    # A sockaddr_in, alone and within a sockaddr_storage.
     for length in (16, 128):
         with listener_of(raw_tcp()) as listener, raw(kinds.uapi.AF_INET_SDP) as client:
             client.setblocking(True)
@@ -393,7 +393,7 @@ def what_sdp_refuses_tcp_is_not_told() -> None:
 
 @case
 def what_tcp_refuses_at_once_is_told_once() -> None:
-    # Bound to one name, and to one peer: TCP has no second connection like that, and says so.
+    # With one local and one peer address: TCP refuses a second such connection.
     with listener_of(raw_tcp()) as listener, raw_tcp() as first:
         first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         first.bind((kinds.HOST, 0))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The runner judged from outside: a case that is wrong must be reported as wrong.
+//! Tests of the runner: it must report a faulty case as a failure.
 
 use std::process::{Command, Output};
 
@@ -14,7 +14,7 @@ fn run(arguments: &[&str]) -> (String, Option<i32>) {
 }
 
 fn broken(name: &str) -> (String, Option<i32>) {
-    // Only one case is to run into it; it must not end the others on a slow machine.
+    // Only one case shall reach the limit; a slow machine must not end the others by it.
     let timeout = if name == "never_ends" { "1" } else { "10" };
     run(&["--broken", "--loopback", "--timeout", timeout, "--pick", name])
 }

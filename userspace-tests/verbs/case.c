@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The list of cases, and how one is judged.
+ * The list of cases, and the verdict about one.
  */
 #include <linux/string.h>
 
@@ -34,8 +34,8 @@ static const struct vb_case *find(const char *name)
 }
 
 /*
- * A declared difference counts for rxe alone, and only while it is there: once
- * rxe does what it should, the declaration is wrong.
+ * Declared differences count for rxe only, and only while rxe shows them:
+ * once rxe conforms, the declaration is an error.
  */
 static void excuse(struct vb_run *run, const struct vb_case *one)
 {

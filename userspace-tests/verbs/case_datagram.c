@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Datagrams, as the connection manager sends them.
+ * Datagrams, as used by the connection manager.
  */
 #include <linux/delay.h>
 #include <linux/slab.h>
@@ -8,7 +8,7 @@
 #include "verbs.h"
 
 #define QKEY	0x11111111
-/* What comes before the bytes of every datagram. */
+/* The bytes before the payload of every datagram. */
 #define GRH	40
 
 struct datagrams {
@@ -28,7 +28,7 @@ static void datagrams_end(struct datagrams *d)
 			ib_destroy_qp(d->q[i].qp);
 }
 
-/* Two queue pairs of unreliable datagrams, in RTS; the caller ends them. */
+/* Two UD queue pairs in RTS; the caller ends them. */
 static bool datagrams(struct vb_run *run, struct datagrams *d)
 {
 	struct rdma_ah_attr ah;
@@ -120,7 +120,7 @@ static void carried(struct vb_run *run, struct datagrams *d)
 	}
 }
 
-/* Nobody is told: neither the sender nor who was not meant. */
+/* No error is reported, neither to the sender nor to a receiver. */
 static void lost(struct vb_run *run, struct datagrams *d)
 {
 	/* The wrong key. */
@@ -128,7 +128,7 @@ static void lost(struct vb_run *run, struct datagrams *d)
 	RETURNS(0, send_datagram(d, 1, 256, QKEY + 1, 0));
 	TRY(vb_ok(run, d->q[0].scq, 1));
 	TRY(vb_silent(run, d->q[1].rcq, VB_SILENCE_MS));
-	/* That receive is used by the next one. */
+	/* The next datagram uses that receive. */
 	RETURNS(0, send_datagram(d, 2, 100, QKEY, 0));
 	TRY(vb_ok(run, d->q[0].scq, 2));
 	TRY(vb_ok(run, d->q[1].rcq, 1));
@@ -142,7 +142,7 @@ static void lost(struct vb_run *run, struct datagrams *d)
 	TRY(vb_silent(run, d->q[1].rcq, VB_SILENCE_MS));
 }
 
-/* The key of one piece opens nothing: no part of the datagram goes out. */
+/* The key of one piece is invalid: no part of the datagram is sent. */
 static void refused(struct vb_run *run, struct datagrams *d)
 {
 	struct ib_sge sge[2] = { vb_sge(d->mem[0], 0, 100), vb_sge(d->mem[0], 200, 100) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events, and receive queues that are shared.
+ * Events, and shared receive queues.
  */
 #include <linux/delay.h>
 
@@ -16,7 +16,7 @@ static int send_64(struct vb_qp *q, u64 id)
 	return vb_send(q, id, IB_WR_SEND, vb_sge(q->mem, 3 * id, 64), IB_SEND_SIGNALED, 0);
 }
 
-/* The first message comes in RTR: its receiver is told that the peer is there. */
+/* The first message arrives in RTR: its receiver gets an event. */
 static void established(struct vb_run *run)
 {
 	struct vb_options options = { };
@@ -44,7 +44,7 @@ static void established(struct vb_run *run)
 	CHECK(!atomic_read(&pair.q[0]->events[IB_EVENT_COMM_EST]), "the sender was told, too");
 }
 
-/* Whoever was asked for what he does not give is told, besides refusing it. */
+/* A side that refuses an access gets an event as well. */
 static void access_event(struct vb_run *run)
 {
 	struct ib_qp_init_attr init;
@@ -62,7 +62,7 @@ static void access_event(struct vb_run *run)
 	TRY(vb_event(run, pair.q[1], IB_EVENT_QP_ACCESS_ERR));
 }
 
-/* As above, of a request that is none. */
+/* The same for an invalid request. */
 static void request_event(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -73,12 +73,12 @@ static void request_event(struct vb_run *run)
 	TRY(vb_error(run, pair.q[1]->rcq, 1));
 	TRY(vb_error(run, pair.q[0]->scq, 0));
 	vb_forget(pair.q[1]->mem, 0, 63);
-	/* There was a completion to say it by: no event is due. */
+	/* A completion has reported it, so there is no event. */
 	msleep(20);
 	CHECK(!atomic_read(&pair.q[1]->events[IB_EVENT_QP_FATAL]), "a fatal event");
 }
 
-/* Two queue pairs are fed from one queue, in the order in which messages come. */
+/* One queue feeds two queue pairs, in the order in which messages arrive. */
 static void shared(struct vb_run *run)
 {
 	struct vb_options options = { };
@@ -103,7 +103,7 @@ static void shared(struct vb_run *run)
 		CHECK(wc.byte_len == 64, "%u bytes", wc.byte_len);
 		vb_moved(mem, 128 * i, pair->q[0]->mem, 3 * i, 64);
 	}
-	/* The queue is empty: senders wait, and go on when it is not. */
+	/* The queue is empty: senders wait, and continue when it is not. */
 	RETURNS(0, send_64(one.q[0], 1));
 	TRY(vb_silent(run, one.q[1]->rcq, 50));
 	RETURNS(0, recv_64(options.srq, mem, 20));
@@ -138,7 +138,7 @@ static void shared_not_own(struct vb_run *run)
 	RETURNS(-EINVAL, vb_recv(pair.q[1], 1, VB_NOTHING));
 }
 
-/* Told once, when there are fewer than the limit, and not before it was set. */
+/* One event when there are fewer than the limit, and none before the limit was set. */
 static void shared_limit(struct vb_run *run)
 {
 	struct ib_srq_attr attr = { .srq_limit = 4 };
@@ -161,7 +161,7 @@ static void shared_limit(struct vb_run *run)
 		TRY(vb_ok(run, pair.q[0]->scq, i));
 		vb_moved(mem, 128 * i, pair.q[0]->mem, 3 * i, 64);
 		msleep(10);
-		/* Four are not fewer than four. */
+		/* Four is not below the limit of four. */
 		if (i < 4)
 			CHECK(!atomic_read(&options.srq->limits), "told with %d left", 7 - i);
 	}
@@ -172,7 +172,7 @@ static void shared_limit(struct vb_run *run)
 	CHECK(!attr.srq_limit, "the limit is still armed");
 }
 
-/* What the queue pair has taken comes back, what it has not stays for others. */
+/* Receives that the queue pair has taken come back; the others stay for other queue pairs. */
 static void shared_last(struct vb_run *run)
 {
 	struct vb_options options = { };
@@ -201,7 +201,7 @@ static void shared_last(struct vb_run *run)
 	}
 }
 
-/* The same after a message that did not fit, whose receive comes back in error. */
+/* The same after a message that did not fit; its receive completes with an error. */
 static void shared_error(struct vb_run *run)
 {
 	struct vb_options options = { };
@@ -225,7 +225,7 @@ static void shared_error(struct vb_run *run)
 	vb_moved(mem, 128, two.q[0]->mem, 3, 64);
 }
 
-/* With receives in the queue and queue pairs coming and going. */
+/* Receives stay in the queue while queue pairs are created and destroyed. */
 static void shared_churn(struct vb_run *run)
 {
 	struct vb_options options = { };
@@ -248,7 +248,7 @@ static void shared_churn(struct vb_run *run)
 	}
 }
 
-/* The port's events, seen by who registers for them. */
+/* The port's events, seen by a registered handler. */
 struct watch {
 	struct ib_event_handler handler;
 	atomic_t down;
@@ -279,7 +279,7 @@ static bool comes(atomic_t *what)
 
 /*
  * The driver of this module takes the network device of [0] down and up again
- * meanwhile. The connection must not notice once it is over.
+ * meanwhile. Afterwards the connection must work.
  */
 static void port_goes(struct vb_run *run)
 {

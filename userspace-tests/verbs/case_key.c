@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory regions and their keys: who may touch what.
+ * Memory regions and their keys: checks of access.
  *
- * [0] asks and [1] answers. Whatever is refused must leave no trace: all memory
- * is compared with its model when a case is over.
+ * [0] requests and [1] responds. A refused request must change nothing: all
+ * memory is compared with its model at the end of a case.
  */
 #include <linux/delay.h>
 
@@ -15,7 +15,7 @@
 #define REGION_AT	(PAGE_SIZE + 100)
 #define REGION_LENGTH	(2 * PAGE_SIZE + 200)
 
-/* A request that the other side refuses, and nothing has happened. */
+/* A request that the other side refuses without any effect. */
 static bool refused(struct vb_run *run, struct vb_pair *pair, enum ib_wr_opcode opcode,
 		    u64 address, u32 rkey, u32 length)
 {
@@ -32,7 +32,7 @@ static bool refused(struct vb_run *run, struct vb_pair *pair, enum ib_wr_opcode 
 
 static const enum ib_wr_opcode both[] = { IB_WR_RDMA_WRITE, IB_WR_RDMA_READ };
 
-/* Where a request that is refused points at, and with which key. */
+/* The address and key of a refused request. */
 struct aim {
 	s64 offset;
 	u32 length;
@@ -45,7 +45,7 @@ struct aim {
 	bool dma_key;
 };
 
-/* Each by WRITE and READ, on a connection of its own: it is lost each time. */
+/* WRITE and READ, each on its own connection, which is lost each time. */
 static void aim_at(struct vb_run *run, struct aim aim)
 {
 	int i;
@@ -73,7 +73,7 @@ static void aim_at(struct vb_run *run, struct aim aim)
 		if (aim.freed)
 			vb_end(&mr->thing);
 		TRY(refused(run, &pair, both[i], address, rkey, aim.length));
-		/* Nobody but this connection has lost anything. */
+		/* Only this connection has failed. */
 		TRY(vb_alive(run, &owner));
 	}
 }
@@ -114,7 +114,7 @@ static void remote_at_end(struct vb_run *run)
 	aim_at(run, (struct aim){ .offset = REGION_LENGTH, .length = 1, .access = ALL_RIGHTS });
 }
 
-/* The sum of address and length is beyond what 64 bits hold. */
+/* The sum of address and length exceeds 64 bits. */
 static void remote_wrapping(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -178,7 +178,7 @@ static void remote_no_right(struct vb_run *run)
 	}
 }
 
-/* The queue pair itself was not opened for what others want to do. */
+/* The queue pair itself does not allow remote accesses. */
 static void remote_closed_queue_pair(struct vb_run *run)
 {
 	struct vb_options options = { .no_remote_access = true };
@@ -195,13 +195,13 @@ static void remote_closed_queue_pair(struct vb_run *run)
 		RETURNS(0, vb_rdma(pair.q[0], 1, both[i], vb_sge(pair.q[0]->mem, 0, 64),
 				   vb_mr_address(mr, 0), mr->mr->rkey, IB_SEND_SIGNALED));
 		CHECK(vb_poll(pair.q[0]->scq, &wc, VB_PATIENCE_MS), "no completion");
-		/* Read both ways: an opcode that is not supported, or an access error. */
+		/* Two readings: an opcode that is not supported, or an access error. */
 		CHECK(wc.status == IB_WC_REM_INV_REQ_ERR || wc.status == IB_WC_REM_ACCESS_ERR,
 		      "%s", ib_wc_status_msg(wc.status));
 	}
 }
 
-/* The first and the last byte, and all of it, are within bounds. */
+/* The first byte, the last byte and the whole region are within bounds. */
 static void remote_within(struct vb_run *run)
 {
 	static const u32 pieces[][2] = {
@@ -246,7 +246,7 @@ static void remote_nothing(struct vb_run *run)
 	TRY(vb_alive(run, &pair));
 }
 
-/* A key of the user's choice: the old one is void once the region has the new one. */
+/* A key chosen by the user: the old one is void once the region has the new one. */
 static void stepped_key(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -256,7 +256,7 @@ static void stepped_key(struct vb_run *run)
 
 	TRY(vb_pair(run, &pair, NULL));
 	TRY(mr = vb_mr(run, run->host[1].pd, pair.q[1]->mem, REGION_AT, REGION_LENGTH));
-	/* More often than a byte has values. */
+	/* More often than the 256 values of the key's byte. */
 	for (i = 0; i < 260; i++) {
 		TRY(vb_register(run, pair.q[1], mr, ALL_RIGHTS));
 		RETURNS(0, vb_rdma(pair.q[0], 1, IB_WR_RDMA_WRITE,
@@ -274,7 +274,7 @@ static void stepped_key(struct vb_run *run)
 	TRY(refused(run, &pair, IB_WR_RDMA_WRITE, vb_mr_address(mr, 0), old, 64));
 }
 
-/* The key that ib_update_fast_reg_key() has given counts from REG_MR on, not before. */
+/* The key of ib_update_fast_reg_key() is valid from REG_MR on, not before. */
 static void stepped_key_unregistered(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -293,7 +293,7 @@ static void stepped_key_unregistered(struct vb_run *run)
 	TRY(refused(run, &pair, IB_WR_RDMA_WRITE, vb_mr_address(mr, 0), mr->mr->rkey, 64));
 }
 
-/* The region may have any address with the same place in the page; NFS has it so. */
+/* A region may have any address with the same offset in the page; NFS uses this. */
 static void chosen_address(struct vb_run *run)
 {
 	static const u64 bases[] = { 0, PAGE_SIZE, 0x123456789abcd000, ~0ull << 20 };
@@ -316,7 +316,7 @@ static void chosen_address(struct vb_run *run)
 	}
 }
 
-/* The longest list of pages that the device says it takes, and one page more. */
+/* The device's maximum number of pages, and one page more. */
 static void longest_region(struct vb_run *run)
 {
 	u32 pages = min_t(u32, run->host[1].device->attrs.max_fast_reg_page_list_len, 1024);
@@ -377,7 +377,7 @@ static void register_other_pd(struct vb_run *run)
 	TRY(vb_error(run, pair.q[1]->scq, 9));
 }
 
-/* The key of the request names another region than its pointer. */
+/* The request's key and its pointer are of different regions. */
 static void register_other_key(struct vb_run *run)
 {
 	struct ib_reg_wr wr = { };
@@ -438,7 +438,7 @@ static void invalidate_other_pd(struct vb_run *run)
 	vb_moved(mr->mem, REGION_AT, owner.q[0]->mem, 0, 64);
 }
 
-/* What is wrong with a local key. */
+/* The fault of a local key. */
 struct local {
 	s64 offset;
 	u32 length;
@@ -464,8 +464,8 @@ static struct vb_mr *local_region(struct vb_run *run, struct vb_qp *q, struct vb
 }
 
 /*
- * As source of SEND and WRITE and, as its target, of READ. With less than all
- * rights the region is a source that is right.
+ * As source of SEND and WRITE, and as target of READ. A region without all
+ * rights is a valid source.
  */
 static void local_at(struct vb_run *run, struct local local)
 {
@@ -475,7 +475,7 @@ static void local_at(struct vb_run *run, struct local local)
 	int i, count = local.access & IB_ACCESS_LOCAL_WRITE || local.unregistered ? 3 : 1;
 
 	for (i = 0; i < count; i++) {
-		/* The other protection domain is [1]'s of its pair. */
+		/* The other protection domain is that of its pair's [1]. */
 		struct vb_options options = { };
 		struct vb_mr *mr, *theirs;
 		struct vb_pair pair, other;
@@ -547,7 +547,7 @@ static void local_no_write(struct vb_run *run)
 	local_at(run, (struct local){ .length = 64, .access = IB_ACCESS_REMOTE_READ });
 }
 
-/* A receive with a wrong key fails at the receiver, and at the sender for another reason. */
+/* A receive with a wrong key fails at the receiver; the sender fails with another status. */
 static void receive_at(struct vb_run *run, struct local local)
 {
 	struct vb_options options = { };
@@ -602,7 +602,7 @@ static void receive_invalidated(struct vb_run *run)
 					.invalidated = true });
 }
 
-/* Its queue pair fails, and the request that has failed it is flushed with the others. */
+/* The queue pair fails, and the request that caused it is flushed with the others. */
 #define FLUSHES		"rxe: flushes the request instead of saying what is wrong with it"
 #define MALFORMED	"rxe: takes a receive with a wrong key for a malformed one"
 

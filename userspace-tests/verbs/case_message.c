@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What one message carries: its bytes, its length, its immediate data, the key
- * that it invalidates.
+ * The contents of one message: its bytes, its length, its immediate data, the
+ * key that it invalidates.
  */
 #include "verbs.h"
 
 #define ALL_RIGHTS (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE)
 
-/* Everything that a completion of a receive says. */
+/* Checks all fields of a receive completion. */
 static bool received(struct vb_run *run, struct vb_qp *q, u64 id, enum ib_wc_opcode opcode,
 		     u32 length, int flags, u32 extra)
 {
@@ -47,7 +47,7 @@ static bool completed(struct vb_run *run, struct vb_qp *q, u64 id, enum ib_wc_op
 	return false;
 }
 
-/* Around the sizes at which messages are cut into packets. */
+/* Around the sizes at which messages are divided into packets. */
 static void send_lengths(struct vb_run *run)
 {
 	static const enum ib_mtu mtus[] = { IB_MTU_256, IB_MTU_1024, 0 };
@@ -136,7 +136,7 @@ static void send_nothing(struct vb_run *run)
 	TRY(vb_ok(run, pair.q[0]->scq, 4));
 }
 
-/* Pieces of the source and of the target that have nothing to do with each other. */
+/* Pieces of the source and of the target with unrelated limits. */
 static void gather_scatter(struct vb_run *run)
 {
 	static const u32 from[][2] = { { 5, 1 }, { 4090, 20 }, { 9000, 0 }, { 10001, 6000 } };
@@ -230,7 +230,7 @@ static void too_long(struct vb_run *run)
 		TRY(vb_wait(run, pair.q[0]->scq, 3, IB_WC_REM_INV_REQ_ERR, NULL));
 		TRY(vb_flushed(run, pair.q[0]->scq, 4, 1));
 		TRY(vb_flushed(run, pair.q[1]->rcq, 2, 1));
-		/* What was in the receive is the sender's, as far as it goes. */
+		/* The receive has the sender's bytes, as far as they fit. */
 		vb_forget(pair.q[1]->mem, 100, lengths[i] - 1);
 	}
 }
@@ -253,7 +253,7 @@ static void immediate(struct vb_run *run)
 	}
 }
 
-/* It uses up a receive and leaves the memory of it alone. */
+/* It uses a receive but not its memory. */
 static void write_immediate(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -278,7 +278,7 @@ static void write_immediate(struct vb_run *run)
 	TRY(completed(run, pair.q[0], 9, IB_WC_RDMA_WRITE));
 }
 
-/* With no receive it is as a SEND with none: the sender is told to wait. */
+/* Without a receive it behaves like a SEND: RNR NAK. */
 static void write_immediate_waits(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -313,7 +313,7 @@ static void send_invalidate(struct vb_run *run)
 	TRY(received(run, pair.q[1], 1, IB_WC_RECV, 8999, IB_WC_WITH_INVALIDATE, key));
 	TRY(completed(run, pair.q[0], 2, IB_WC_SEND));
 	vb_moved(pair.q[1]->mem, 40000, pair.q[0]->mem, 3, 8999);
-	/* Free now, so that it can be registered without a word before. */
+	/* Free now, so it can be registered again without an invalidation. */
 	vb_step_key(mr);
 	TRY(vb_register(run, pair.q[1], mr, ALL_RIGHTS));
 	RETURNS(0, vb_rdma(pair.q[0], 3, IB_WR_RDMA_WRITE, vb_sge(pair.q[0]->mem, 0, 64),
@@ -336,7 +336,7 @@ static void send_invalidate_nothing(struct vb_run *run)
 	TRY(completed(run, pair.q[0], 2, IB_WC_SEND));
 }
 
-/* @change of the key, or a region of another protection domain: both ends see an error. */
+/* @change of the key, or a region of another protection domain: both ends get an error. */
 static void send_invalidate_wrong(struct vb_run *run, u32 change, bool other_pd)
 {
 	struct vb_options options = { };
@@ -359,7 +359,7 @@ static void send_invalidate_wrong(struct vb_run *run, u32 change, bool other_pd)
 	CHECK(vb_poll(pair.q[1]->rcq, &wc, VB_PATIENCE_MS), "no completion at the receiver");
 	CHECK(wc.status != IB_WC_SUCCESS, "the receiver has success");
 	vb_forget(pair.q[1]->mem, 0, 64);
-	/* The region is as it was. */
+	/* The region is unchanged. */
 	RETURNS(0, vb_rdma(owner.q[0], 2, IB_WR_RDMA_WRITE, vb_sge(owner.q[0]->mem, 0, 64),
 			   vb_mr_address(mr, 0), mr->mr->rkey, IB_SEND_SIGNALED));
 	TRY(vb_ok(run, owner.q[0]->scq, 2));
@@ -381,7 +381,7 @@ static void send_invalidate_other_pd(struct vb_run *run)
 	send_invalidate_wrong(run, 0, true);
 }
 
-/* The region that the answer goes to is invalid once it is there. */
+/* The target region of the READ is invalid after its completion. */
 static void read_invalidate(struct vb_run *run)
 {
 	struct vb_mr *mine, *theirs;
@@ -397,7 +397,7 @@ static void read_invalidate(struct vb_run *run)
 	TRY(completed(run, pair.q[0], 1, IB_WC_RDMA_READ));
 	vb_moved(mine->mem, 10, theirs->mem, 20, 9999);
 	TRY(vb_memories_right(run));
-	/* The other side has not lost its region, and one's own is free again. */
+	/* The other side still has its region, and one's own is free again. */
 	vb_step_key(mine);
 	TRY(vb_register(run, pair.q[0], mine, ALL_RIGHTS));
 	RETURNS(0, vb_rdma(pair.q[0], 2, IB_WR_RDMA_READ, vb_mr_sge(mine, 1, 500),
@@ -425,7 +425,7 @@ static void read_invalidate_then_use(struct vb_run *run)
 	TRY(vb_wait(run, pair.q[0]->scq, 2, IB_WC_LOC_PROT_ERR, NULL));
 }
 
-/* What is sent inline may be gone as soon as it is posted. */
+/* Inline bytes may be overwritten as soon as they are posted. */
 static void send_inline(struct vb_run *run)
 {
 	struct vb_options options = { .inline_data = 64 };
@@ -450,7 +450,7 @@ static void send_inline(struct vb_run *run)
 	vb_moved(pair.q[1]->mem, 0, pair.q[0]->mem, 0, 60);
 }
 
-/* Longer than any window of packets. */
+/* Larger than any window of packets. */
 static void large_messages(struct vb_run *run)
 {
 	struct vb_mem *from, *to;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What comes before what: requests of one queue, completions, fences.
+ * Ordering: requests of one queue, completions, fences.
  */
 #include "verbs.h"
 
@@ -27,7 +27,7 @@ static bool scene(struct vb_run *run, struct scene *s, const struct vb_options *
 		vb_register(run, s->peer, s->theirs, ALL_RIGHTS);
 }
 
-/* What was written is there when the message behind it has come. */
+/* Written bytes are visible when the following message has arrived. */
 static void write_then_send(struct vb_run *run)
 {
 	struct scene s;
@@ -48,7 +48,7 @@ static void write_then_send(struct vb_run *run)
 	}
 }
 
-/* A READ behind a WRITE sees it, and a WRITE behind a READ does not change it. */
+/* A READ sees the preceding WRITE, and a following WRITE does not change its result. */
 static void write_read_write(struct vb_run *run)
 {
 	struct scene s;
@@ -75,7 +75,7 @@ static void write_read_write(struct vb_run *run)
 	}
 }
 
-/* Two WRITEs to one place: the later one stays. */
+/* Two WRITEs to one place: the later one wins. */
 static void write_write(struct vb_run *run)
 {
 	struct scene s;
@@ -92,7 +92,7 @@ static void write_write(struct vb_run *run)
 	}
 }
 
-/* What is sent with a fence is what a READ has brought. */
+/* A fenced SEND sends the bytes of the preceding READ. */
 static void fence_send(struct vb_run *run)
 {
 	struct scene s;
@@ -113,7 +113,7 @@ static void fence_send(struct vb_run *run)
 	}
 }
 
-/* With a fence the region of a READ may be invalidated behind it. */
+/* With a fence the region of a preceding READ may be invalidated. */
 static void fence_invalidate(struct vb_run *run)
 {
 	struct scene s;
@@ -134,7 +134,7 @@ static void fence_invalidate(struct vb_run *run)
 	}
 }
 
-/* Registered, used and invalidated by one list of requests, as storage does it. */
+/* Registered, used and invalidated by one list of requests, like in storage drivers. */
 static void register_use_invalidate(struct vb_run *run)
 {
 	struct scene s;
@@ -172,7 +172,7 @@ static void register_use_invalidate(struct vb_run *run)
 	}
 }
 
-/* What is behind a request that fails does not happen. */
+/* Requests after a failed one have no effect. */
 static void nothing_behind_error(struct vb_run *run)
 {
 	struct scene s;
@@ -194,7 +194,7 @@ static void nothing_behind_error(struct vb_run *run)
 	vb_moved(s.peer->mem, 0, s.q->mem, 0, 9000);
 }
 
-/* All kinds, a hundred of them: completions come in the order of the requests. */
+/* A hundred of all kinds: completions come in the order of the requests. */
 static void mixed_order(struct vb_run *run)
 {
 	struct vb_options options = { .send_wr = 128, .recv_wr = 128 };
@@ -250,7 +250,7 @@ static void mixed_order(struct vb_run *run)
 	TRY(vb_silent(run, s.peer->rcq, 20));
 }
 
-/* With one queue of completions for both directions. */
+/* With one completion queue for both directions. */
 static void one_queue(struct vb_run *run)
 {
 	struct vb_options options = { .one_cq = true };
@@ -283,7 +283,7 @@ static void one_queue(struct vb_run *run)
 		vb_moved(pair.q[i]->mem, 40000, pair.q[!i]->mem, 7, 64);
 }
 
-/* At most one READ under way, or many: the same bytes. */
+/* One READ in flight, or many: the same bytes. */
 static void reads_at_once(struct vb_run *run)
 {
 	static const u8 depths[] = { 1, 2, 16 };
@@ -310,8 +310,8 @@ static void reads_at_once(struct vb_run *run)
 }
 
 /*
- * An end that answers no READ: the request is refused. One that may ask for
- * none itself must not hang for ever either, but what it gets is not written.
+ * An end that allows no READs: the request is refused. An end that may not
+ * send READs itself must not hang either, but its error is not specified.
  */
 static void no_reads(struct vb_run *run)
 {
@@ -338,7 +338,7 @@ static void no_reads(struct vb_run *run)
 	CHECK(wc.status == IB_WC_REM_INV_REQ_ERR, "%s", ib_wc_status_msg(wc.status));
 }
 
-/* More READs at once than the other side answers: they are refused, not mixed up. */
+/* More concurrent READs than the other side allows: they are refused, not mixed up. */
 static void too_many_reads(struct vb_run *run)
 {
 	struct vb_options many = { .rd_atomic_plus_1 = 17, .send_wr = 32 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queues: what may be posted when, how much of it, and what becomes of it when
- * the queue pair fails.
+ * Queues: when and how much may be posted, and the fate of requests when the
+ * queue pair fails.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -65,7 +65,7 @@ static void receive_in_reset(struct vb_run *run)
 	RETURNS(-EINVAL, post_recv_64(pair.q[0], 1));
 }
 
-/* Receives that were posted in INIT and RTR are used by the first messages. */
+/* The first messages use the receives that were posted in INIT and RTR. */
 static void receive_early(struct vb_run *run)
 {
 	struct vb_options options = { };
@@ -82,7 +82,7 @@ static void receive_early(struct vb_run *run)
 	RETURNS(0, vb_modify_rts(pair.q[0], &options));
 	for (i = 1; i < 3; i++) {
 		RETURNS(0, post_send_64(pair.q[0], i, IB_SEND_SIGNALED));
-		/* [1] is not in RTS, which is no reason not to receive. */
+		/* [1] is not in RTS, but can receive. */
 		TRY(vb_ok(run, pair.q[1]->rcq, i));
 		TRY(vb_ok(run, pair.q[0]->scq, i));
 	}
@@ -127,7 +127,7 @@ static void unknown_opcode(struct vb_run *run)
 	TRY(vb_alive(run, &pair));
 }
 
-/* As many sends as the queue was said to hold, with nobody to receive them, and then no more. */
+/* As many sends as the queue's reported capacity, without receives, and then no more. */
 static void send_queue_full(struct vb_run *run)
 {
 	struct vb_options options = { .send_wr = 5, .recv_wr = 300, .send_cqe = 300,
@@ -180,7 +180,7 @@ static void receive_queue_full(struct vb_run *run)
 	TRY(vb_alive(run, &pair));
 }
 
-/* A list of which the last one is bad: those before it are done, and the bad one is named. */
+/* A list whose last request is invalid: the others are executed, and the invalid one is named. */
 static void bad_in_list(struct vb_run *run)
 {
 	struct ib_sge sge, many[40] = { };
@@ -218,7 +218,7 @@ static void bad_in_list(struct vb_run *run)
 	TRY(vb_alive(run, &pair));
 }
 
-/* Every request comes back once, in order, whether it was signaled or not. */
+/* Every request completes once, in order, signaled or not. */
 static void flush(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -232,7 +232,7 @@ static void flush(struct vb_run *run)
 	RETURNS(0, vb_modify_to(pair.q[0], IB_QPS_ERR));
 	TRY(vb_flushed(run, pair.q[0]->scq, 0, 10));
 	TRY(vb_flushed(run, pair.q[0]->rcq, 100, 10));
-	/* In ERR everything is taken, and comes back. */
+	/* In ERR every post is accepted, and completes. */
 	for (i = 0; i < 5; i++) {
 		RETURNS(0, post_send_64(pair.q[0], i, 0));
 		RETURNS(0, post_recv_64(pair.q[0], 100 + i));
@@ -256,7 +256,7 @@ static void flush_operations(struct vb_run *run)
 	TRY(vb_flushed(run, pair.q[0]->scq, 1, 3));
 }
 
-/* From RTR, INIT and RESET to ERR: receives come back from the first two. */
+/* From RTR, INIT and RESET to ERR: receives of the first two complete. */
 static void flush_early(struct vb_run *run)
 {
 	struct vb_options options = { };
@@ -275,7 +275,7 @@ static void flush_early(struct vb_run *run)
 	}
 }
 
-/* From an error on: what was there, and what is posted later. */
+/* After an error: posted requests, and those posted later. */
 static void flush_after_error(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -308,7 +308,7 @@ static void drain_done(struct ib_cq *cq, struct ib_wc *wc)
 	atomic_inc(&drained->count);
 }
 
-/* Nothing of what was posted before ib_drain_qp() is outstanding after it. */
+/* No request posted before ib_drain_qp() is outstanding after it. */
 static void drain_with(struct vb_run *run, enum ib_poll_context context)
 {
 	struct drained drained = { .cqe.done = drain_done };
@@ -372,7 +372,7 @@ static void drain_by_workqueue(struct vb_run *run)
 	drain_with(run, IB_POLL_WORKQUEUE);
 }
 
-/* Nobody hears of them, and their places in the queue come back. */
+/* They have no completions, and their places in the queue are freed. */
 static void unsignaled(struct vb_run *run)
 {
 	struct vb_options options = { .send_wr = 8, .recv_wr = 64 };
@@ -423,7 +423,7 @@ static void unsignaled_error(struct vb_run *run)
 	TRY(vb_flushed(run, pair.q[0]->scq, 3, 1));
 }
 
-/* By way of RESET a queue pair is as new, and forgets what it had. */
+/* After RESET a queue pair is as new, without its old requests. */
 static void reset_and_again(struct vb_run *run)
 {
 	struct vb_options options = { };
@@ -441,7 +441,7 @@ static void reset_and_again(struct vb_run *run)
 		if (i & 1) {
 			struct ib_wc wc;
 
-			/* What came back before the reset may still be there. */
+			/* Completions from before the reset may still be there. */
 			while (vb_poll(pair.q[1]->rcq, &wc, 20))
 				CHECK(wc.status == IB_WC_WR_FLUSH_ERR, "%s",
 				      ib_wc_status_msg(wc.status));
@@ -480,7 +480,7 @@ static void destroy_full(struct vb_run *run)
 		vb_end(&pair.q[1]->thing);
 		if (!(i & 2))
 			vb_end(&pair.q[0]->thing);
-		/* Nothing moves any more: what is there now stays. */
+		/* All transfers have ended, so the present contents are final. */
 		list_for_each_entry(mem, &run->memories, entry)
 			vb_forget(mem, 0, mem->length);
 		vb_end(&mr->thing);
@@ -489,7 +489,7 @@ static void destroy_full(struct vb_run *run)
 	}
 }
 
-/* Completions of a queue pair that is gone are those of before, or none. */
+/* Completions of a destroyed queue pair are earlier ones, or none. */
 static void completions_outlive(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -521,12 +521,12 @@ static void notify(struct vb_run *run)
 	RETURNS(0, post_recv_64(pair.q[1], 1));
 	RETURNS(0, post_recv_64(pair.q[1], 2));
 	RETURNS(0, post_recv_64(pair.q[1], 3));
-	/* Who has not asked is told nothing. */
+	/* No notification without a request for it. */
 	RETURNS(0, post_send_64(pair.q[0], 1, IB_SEND_SIGNALED));
 	TRY(vb_ok(run, pair.q[0]->scq, 1));
 	TRY(vb_ok(run, cq, 1));
 	CHECK(!atomic_read(&cq->notices), "told without having asked");
-	/* Who has is told once. */
+	/* One notification for a request. */
 	RETURNS(0, ib_req_notify_cq(cq->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS));
 	RETURNS(0, post_send_64(pair.q[0], 2, IB_SEND_SIGNALED));
 	RETURNS(0, post_send_64(pair.q[0], 3, IB_SEND_SIGNALED));
@@ -537,7 +537,7 @@ static void notify(struct vb_run *run)
 	vb_moved(pair.q[1]->mem, 40000, pair.q[0]->mem, 0, 64);
 }
 
-/* What was there already is no event; it is what the call returns. */
+/* Existing completions cause no event, but the call reports them. */
 static void notify_missed(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -594,7 +594,7 @@ static void notify_solicited_error(struct vb_run *run)
 	CHECK(atomic_read(&cq->notices) == 1, "told %d times", atomic_read(&cq->notices));
 }
 
-/* Asked for the next solicited one and for the next one: the latter counts, in either order. */
+/* A request for the next solicited one and for the next one: the latter wins, in either order. */
 static void notify_both(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -617,7 +617,7 @@ static void notify_both(struct vb_run *run)
 	vb_moved(pair.q[1]->mem, 40000, pair.q[0]->mem, 0, 64);
 }
 
-/* Nobody takes the completions: those that are there are right, and the queue says so. */
+/* Completions are not taken: those in the queue are right, and the overrun is reported. */
 static void overflow(struct vb_run *run)
 {
 	struct vb_options options = { .recv_wr = 200, .recv_cqe = 4, .send_wr = 200,
@@ -646,7 +646,7 @@ static void overflow(struct vb_run *run)
 	CHECK(seen >= room && seen < room + 10, "%d completions of a queue of %d", seen, room);
 }
 
-/* As the queue says it has room for, over and over, with its end wrapping around. */
+/* Filled up to its reported capacity, many times, with its end wrapping around. */
 static void completion_queue_full(struct vb_run *run)
 {
 	struct vb_options options = { .recv_wr = 64, .send_wr = 64, .send_cqe = 7, .recv_cqe = 7 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A receiver that is not ready, and a peer that is not there.
+ * A receiver without receives, and an absent peer.
  */
 #include <linux/ktime.h>
 
 #include "verbs.h"
 
-/* What a receiver asks for before the next try, and the count of tries. */
+/* The receiver's delay before the next try, and the number of tries. */
 static void not_ready(struct vb_run *run)
 {
 	int tries;
@@ -31,7 +31,7 @@ static void not_ready(struct vb_run *run)
 	}
 }
 
-/* It is the sender who has failed: the other side waits as before. */
+/* Only the sender fails: the other side still waits. */
 static void not_ready_other_side(struct vb_run *run)
 {
 	struct vb_options options = { .rnr_retry_plus_1 = 1 };
@@ -58,7 +58,7 @@ static void ready_late(struct vb_run *run)
 	for (i = 0; i < 3; i++) {
 		RETURNS(0, vb_send(pair.q[0], i, IB_WR_SEND, vb_sge(pair.q[0]->mem, 9 * i, 9000),
 				   IB_SEND_SIGNALED, 0));
-		/* For many times what seven tries would take. */
+		/* Much longer than seven tries take. */
 		TRY(vb_silent(run, pair.q[0]->scq, 100));
 	}
 	for (i = 0; i < 3; i++) {
@@ -70,7 +70,7 @@ static void ready_late(struct vb_run *run)
 	TRY(vb_alive(run, &pair));
 }
 
-/* Each message has all its tries: they are not counted together. */
+/* Each message has all its tries; they are not counted together. */
 static void tries_anew(struct vb_run *run)
 {
 	struct vb_options options = {
@@ -91,7 +91,7 @@ static void tries_anew(struct vb_run *run)
 	vb_moved(pair.q[1]->mem, 0, pair.q[0]->mem, 0, 64);
 }
 
-/* 4.096 us by two to the power of @timeout, for each of 1 + retries, and up to four times that. */
+/* 4.096 us * 2^@timeout for each of 1 + retries, and up to four times that. */
 static void gone(struct vb_run *run, void (*leave)(struct vb_run *run, struct vb_pair *pair))
 {
 	struct vb_options options = { .timeout_plus_1 = 13 + 1, .retry_plus_1 = 2 + 1 };
@@ -110,7 +110,7 @@ static void gone(struct vb_run *run, void (*leave)(struct vb_run *run, struct vb
 	TRY(vb_wait(run, pair.q[0]->scq, 1, IB_WC_RETRY_EXC_ERR, NULL));
 	ms = ktime_ms_delta(ktime_get(), begin);
 	TRY(vb_flushed(run, pair.q[0]->scq, 2, 1));
-	/* A clock tick less, for who counts in ticks. */
+	/* A clock tick less, for devices that count in ticks. */
 	CHECK(ms >= 3 * 33 - 12, "given up after %lld ms", ms);
 	CHECK(ms < 3 * 33 * 4 + 3000, "given up after %lld ms", ms);
 }
@@ -145,7 +145,7 @@ static void peer_error(struct vb_run *run)
 	gone(run, leave_error);
 }
 
-/* No try but the first, for a READ and a WRITE. */
+/* No retries, for a READ and a WRITE. */
 static void gone_at_once(struct vb_run *run)
 {
 	struct vb_options options = { .timeout_plus_1 = 12 + 1, .retry_plus_1 = 1 };
@@ -162,7 +162,7 @@ static void gone_at_once(struct vb_run *run)
 	}
 }
 
-/* A timeout of 0 is none. */
+/* A timeout of 0 means no timeout. */
 static void no_timeout(struct vb_run *run)
 {
 	struct vb_options options = { .timeout_plus_1 = 1, .retry_plus_1 = 1 };
@@ -176,7 +176,7 @@ static void no_timeout(struct vb_run *run)
 	TRY(vb_flushed(run, pair.q[0]->scq, 1, 1));
 }
 
-/* One that is not connected with the sender must not take his messages. */
+/* A queue pair that is not connected with the sender must not accept its messages. */
 static void not_the_peer(struct vb_run *run)
 {
 	struct vb_options options = { .timeout_plus_1 = 12 + 1, .retry_plus_1 = 1 + 1 };
@@ -189,7 +189,7 @@ static void not_the_peer(struct vb_run *run)
 		TRY(pair.q[i]->mem = vb_mem(run, &run->host[i], SZ_64K));
 		RETURNS(0, vb_modify_init(pair.q[i], &options));
 	}
-	/* [0] knows an end of the other connection, which does not know [0]. */
+	/* [0] sends to an end of the other connection, which is not connected to [0]. */
 	RETURNS(0, vb_recv(other.q[1], 1, vb_sge(other.q[1]->mem, 0, 64)));
 	RETURNS(0, vb_modify_rtr(pair.q[0], other.q[1], &options));
 	RETURNS(0, vb_modify_rts(pair.q[0], &options));
@@ -202,7 +202,7 @@ static void not_the_peer(struct vb_run *run)
 	vb_moved(other.q[1]->mem, 0, other.q[0]->mem, 0, 64);
 }
 
-/* A number at which nobody is. */
+/* A queue pair number that does not exist. */
 static void nobody(struct vb_run *run)
 {
 	struct vb_options options = { .timeout_plus_1 = 12 + 1, .retry_plus_1 = 1 + 1 };

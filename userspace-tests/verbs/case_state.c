@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * States and attributes: which changes there are, what may be chosen, what a
- * device says of itself.
+ * States and attributes: transitions, ranges of attributes, and the device's
+ * reported properties.
  */
 #include <linux/netdevice.h>
 #include <rdma/ib_cache.h>
@@ -22,7 +22,7 @@ static bool fresh(struct vb_run *run, struct vb_pair *pair)
 	return true;
 }
 
-/* What cannot follow what: each is refused, and the state stays. */
+/* Invalid transitions: each is refused, and the state stays. */
 static void transitions(struct vb_run *run)
 {
 	struct vb_pair pair;
@@ -34,7 +34,7 @@ static void transitions(struct vb_run *run)
 	RETURNS(-EINVAL, vb_modify_rts(q, &none));
 	RETURNS(0, vb_modify_init(q, &none));
 	RETURNS(-EINVAL, vb_modify_rts(q, &none));
-	/* INIT to INIT is one that there is. */
+	/* INIT to INIT is valid. */
 	RETURNS(0, vb_modify_init(q, &none));
 	RETURNS(0, vb_modify_rtr(q, pair.q[1], &none));
 	RETURNS(-EINVAL, vb_modify_init(q, &none));
@@ -67,7 +67,7 @@ static void missing_attributes(struct vb_run *run)
 	RETURNS(0, vb_modify_rts(pair.q[0], &none));
 }
 
-/* The state that the caller believes in is not the one there is. */
+/* The caller's current state differs from the real one. */
 static void current_state(struct vb_run *run)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_RTS, .cur_qp_state = IB_QPS_SQD };
@@ -139,7 +139,7 @@ static void bad_tries(struct vb_run *run)
 #define SAME(field, value)						\
 	CHECK(attr.field == (value), #field " %lld, not %lld", (s64)attr.field, (s64)(value))
 
-/* A queue pair says of itself what it was told. */
+/* A query returns the attributes that were set. */
 static void query(struct vb_run *run)
 {
 	struct vb_options options = {
@@ -185,7 +185,7 @@ static void query(struct vb_run *run)
 	      "it is connected with %pI6", rdma_ah_read_grh(&attr.ah_attr)->dgid.raw);
 }
 
-/* The state by the query, at every step. */
+/* A query returns the state, after every transition. */
 static void query_state(struct vb_run *run)
 {
 	struct ib_qp_init_attr init;
@@ -210,7 +210,7 @@ static void query_state(struct vb_run *run)
 	}
 }
 
-/* At least what was asked for, and no more than there can be. */
+/* At least the requested capacity, and at most the device's. */
 static void capacity(struct vb_run *run)
 {
 	struct ib_device_attr *has = &run->host[0].device->attrs;
@@ -243,7 +243,7 @@ static void capacity(struct vb_run *run)
 	}
 }
 
-/* As many completions as were asked for, and not more than the device has. */
+/* As many completions as requested, and not more than the device's limit. */
 static void completion_queues(struct vb_run *run)
 {
 	struct ib_device *device = run->host[0].device;
@@ -258,7 +258,7 @@ static void completion_queues(struct vb_run *run)
 	if (!IS_ERR(cq))
 		ib_destroy_cq(cq);
 	CHECK(IS_ERR(cq), "more completions than the device has");
-	/* Every vector can be had. */
+	/* Every completion vector can be used. */
 	attr.cqe = 16;
 	for (vector = 0; vector < device->num_comp_vectors; vector++) {
 		attr.comp_vector = vector;
@@ -306,7 +306,7 @@ static void device_attributes(struct vb_run *run)
 	dev_put(netdev);
 }
 
-/* Numbers are not given twice at a time, nor to who asks next. */
+/* Numbers are unique, and not reused at once. */
 static void numbers(struct vb_run *run)
 {
 	struct vb_qp *q[40];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands, their answers, and what must be ended after them.
+ * Commands, their answers, and the objects that must be destroyed after them.
  */
 #include <linux/kstrtox.h>
 #include <linux/mm.h>
@@ -28,7 +28,7 @@ void vb_say(struct vb_run *run, const char *format, ...)
 	va_end(arguments);
 }
 
-/* The first failure counts: what comes after it follows from it. */
+/* Only the first failure counts, because it causes the later ones. */
 void vb_fail(struct vb_run *run, const char *format, ...)
 {
 	va_list arguments;
@@ -41,7 +41,7 @@ void vb_fail(struct vb_run *run, const char *format, ...)
 	va_end(arguments);
 }
 
-/* The device does not have what the case is about, and need not. */
+/* The device lacks an optional feature that the case tests. */
 void vb_absent(struct vb_run *run, const char *format, ...)
 {
 	va_list arguments;
@@ -94,7 +94,7 @@ u64 vb_number(char *words, const char *name, u64 otherwise)
 	return value;
 }
 
-/* The first address of IPv4 that is reached by RoCE version 2. */
+/* The first IPv4 address with a GID of RoCE version 2. */
 static bool find_address(struct vb_host *host)
 {
 	int index;
@@ -150,7 +150,7 @@ static bool host_open(struct vb_run *run, struct vb_host *host, const char *name
 	return true;
 }
 
-/* The first two words name the devices; they are taken off. */
+/* Removes the first two words, which name the devices. */
 bool vb_hosts_open(struct vb_run *run, char **words)
 {
 	int i;
@@ -219,7 +219,7 @@ static int with_hosts(struct vb_run *run, const struct command *command, char *w
 	return err;
 }
 
-/* @line may be taken apart. */
+/* @line may be modified. */
 int vb_command(struct vb_run *run, char *line)
 {
 	char *word = strsep(&line, " ");

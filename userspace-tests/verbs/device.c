@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/sdp_verbs, and the RDMA devices there are.
+ * /dev/sdp_verbs, and the list of RDMA devices.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -23,7 +23,7 @@ static LIST_HEAD(all_known);
 
 static struct ib_client client;
 
-/* The caller puts it; until then the device's removal waits. */
+/* Until the caller puts it, the device's removal waits. */
 struct ib_device *vb_device_get(const char *name)
 {
 	struct ib_device *found = NULL;
@@ -68,7 +68,7 @@ static struct ib_client client = {
 	.remove = client_remove,
 };
 
-/* A file is one place for commands, one at a time; several files are several. */
+/* A file executes one command at a time; several files work concurrently. */
 struct place {
 	struct mutex lock;
 	char *text;
@@ -135,7 +135,7 @@ static ssize_t place_write(struct file *file, const char __user *from, size_t le
 	return err ?: length;
 }
 
-/* The whole answer of the last command, once. */
+/* The whole answer of the last command; it can be read once. */
 static ssize_t place_read(struct file *file, char __user *to, size_t length, loff_t *position)
 {
 	struct place *place = file->private_data;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The script's side of /dev/sdp_verbs: a command is over when it returns, and has one answer."""
+"""The script's side of /dev/sdp_verbs: a command has ended when it returns, and has one answer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 DEVICE = "/dev/sdp_verbs"
 MODULES = (os.environ.get("SDP_VERBS_MODULE"), "/run/vm/sdp_verbs.ko", "/mnt/share/sdp_verbs.ko")
-# More than the module ever says.
+# Longer than any answer of the module.
 LONGEST = 1 << 20
 
 
 def load() -> None:
-    """Have the module."""
+    """Loads the module."""
     if Path(DEVICE).exists():
         return
     for file in filter(None, MODULES):
@@ -27,7 +27,7 @@ def load() -> None:
 
 
 def command(*words: object) -> str:
-    """Run one command; several threads may run one each."""
+    """Runs one command; several threads may run one each."""
     fd = os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
     try:
         os.write(fd, " ".join(str(word) for word in words).encode())
@@ -38,12 +38,12 @@ def command(*words: object) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a command has ended."""
+    """The result of a command."""
 
     # "pass", "fail" or "absent": the device does not have it, or is excused.
     result: str
     why: str
-    # What was said before.
+    # The lines before the verdict.
     lines: tuple[str, ...]
 
 
@@ -65,6 +65,6 @@ def figures(answer: str) -> dict[str, str]:
 
 
 def devices() -> list[str]:
-    """The two devices between the namespaces; a machine with one has it twice."""
+    """The two devices of the namespaces; a machine with one device uses it twice."""
     names = sorted(path.name for path in Path("/sys/class/infiniband").glob("*[ab]"))
     return [names[0], names[-1]] if names else []

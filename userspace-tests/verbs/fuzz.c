@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One world from its making to its end, and the choice of what happens next.
+ * One world from its creation to its end, and the choice of its steps.
  */
 #include <linux/delay.h>
 #include <linux/mm.h>
@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 
-/* For how long nothing may move where something must. */
+/* The time without progress that counts as a stall. */
 #define STALL_SECONDS	30
 /* Steps between two comparisons of all memory. */
 #define CHECK_STEPS	3000
@@ -19,7 +19,7 @@ u32 fz_random(struct fz_world *w, u32 below)
 	return below ? prandom_u32_state(&w->random) % below : 0;
 }
 
-/* Once in so many times. */
+/* True once in @of times. */
 bool fz_chance(struct fz_world *w, u32 of)
 {
 	return !fz_random(w, of);
@@ -42,7 +42,7 @@ static void tell_history(struct fz_world *w)
 {
 	u64 step = w->steps > FZ_HISTORY ? w->steps - FZ_HISTORY : 0;
 
-	/* Of all pairs the last few, of the one that it is about all. */
+	/* The last few steps of all pairs, and all steps of the culprit. */
 	for (; step < w->steps; step++) {
 		struct fz_event *event = &w->history[step % FZ_HISTORY];
 
@@ -61,7 +61,7 @@ static void tell_history(struct fz_world *w)
 	}
 }
 
-/* Waits a little; false when nothing has come for long. */
+/* Waits a little; false if there was no completion for long. */
 bool fz_progress(struct fz_world *w, const char *what, u64 *completed, unsigned long *since)
 {
 	if (*completed != w->completed) {
@@ -157,7 +157,7 @@ static bool world_make(struct fz_world *w, char *words)
 	}
 	if (!fz_mrs_make(w))
 		return false;
-	/* Groups of two and three share queues of receives, and half of all pairs none. */
+	/* Groups of two and three share receive queues; half of all pairs share none. */
 	for (i = 0; i < pairs;) {
 		struct fz_group *group = &w->group[w->group_count];
 
@@ -177,7 +177,7 @@ static void world_end(struct fz_world *w)
 {
 	u32 i;
 
-	/* Nothing is looked at any more. */
+	/* No comparison from here on. */
 	w->run->failed |= w->pair_count == 0;
 	for (i = 0; i < w->group_count; i++)
 		fz_group_end(w, &w->group[i]);

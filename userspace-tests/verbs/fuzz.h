@@ -3,17 +3,17 @@
  * Random verbs with a model that knows every byte.
  *
  * A world has an arena of memory on each side, with a model of the same size.
- * Every request that is posted locks the cells of the arenas that it reads or
- * writes until its end is known; no two requests under way disagree about a byte,
- * so what must be there is known at every moment.
+ * Every posted request locks the cells of the arenas that it reads or writes
+ * until its end is known. No two requests in flight conflict about a byte, so
+ * the expected contents are always known.
  *
- * A world can always be brought to rest, so one that does not come to rest says
- * something about the device. A message that was sent waits for a receive, which
- * may find no room in an arena that is locked by others that wait likewise. Hence
- * the last part of an arena, as long as the longest message, and the last few
- * requests are kept for what a world at rest needs (fz_world.calm).
+ * A world can always be brought to rest. So a world that does not come to rest
+ * shows a fault of the device. A sent message waits for a receive, which may
+ * find no room in an arena that is locked by other waiting requests. Hence the
+ * last part of an arena, as long as the longest message, and the last few
+ * requests are reserved for a world that is coming to rest (fz_world.calm).
  *
- * One thread plays one world. Several worlds share the devices and nothing else.
+ * One thread runs one world. Several worlds share the devices and nothing else.
  */
 #ifndef SDP_VERBS_FUZZ_H
 #define SDP_VERBS_FUZZ_H
@@ -23,7 +23,7 @@
 #include "verbs.h"
 
 #define FZ_CELL		64
-/* Of a message; less where the device cannot map as much. */
+/* The longest message; less if the device cannot map as much. */
 #define FZ_LONGEST	SZ_256K
 #define FZ_PDS		2
 #define FZ_CQS		3
@@ -42,7 +42,7 @@ struct fz_piece {
 	u32 length;
 };
 
-/* Places of one arena, in the order in which bytes come. */
+/* Places of one arena, in the order of the bytes. */
 struct fz_range {
 	u8 side;
 	bool write;
@@ -59,7 +59,7 @@ struct fz_mr {
 	u8 side;
 	u8 pd;
 	enum fz_mr_state state;
-	/* What has become of it is not known: it is replaced once nobody uses it. */
+	/* Its state is unknown: it is replaced once no request uses it. */
 	bool spoilt;
 	int access;
 	u32 users;
@@ -71,7 +71,7 @@ struct fz_mr {
 	struct scatterlist sg[FZ_MR_PAGES];
 };
 
-/* What a request was made for. */
+/* The purpose of a request. */
 enum fz_aim {
 	FZ_FINE,
 	FZ_REMOTE_ACCESS,
@@ -91,12 +91,12 @@ struct fz_op {
 	bool used;
 	bool is_recv;
 	bool signaled;
-	/* In the list of what was posted and may come back. */
+	/* In the list of posted requests that may complete. */
 	bool posted;
-	/* Of a message: it has not been received yet. */
+	/* A message that has not been received yet. */
 	bool awaited;
 	bool applied;
-	/* Its target may hold anything. */
+	/* The contents of its target are unknown. */
 	bool unknown;
 	enum ib_wr_opcode opcode;
 	enum fz_aim aim;
@@ -108,7 +108,7 @@ struct fz_op {
 	struct fz_range remote;
 	struct fz_mr *user_of[FZ_USED + 1];
 	u32 user_count;
-	/* What it registers or invalidates. */
+	/* The region that it registers or invalidates. */
 	struct fz_mr *target;
 };
 
@@ -131,11 +131,11 @@ struct fz_end {
 	u32 recv_count;
 	u32 message_count;
 	u32 unsignaled;
-	/* A request of its own has failed: what is behind it has no effect. */
+	/* One of its requests has failed: later ones have no effect. */
 	bool failed;
-	/* A request was posted that is to fail. */
+	/* A request was posted that must fail. */
 	bool bad;
-	/* A receive has come back without a message: those behind it are untouched. */
+	/* A receive was flushed: later ones are unused. */
 	bool flushing;
 };
 
@@ -145,13 +145,13 @@ struct fz_pair {
 	struct fz_group *group;
 	u8 number;
 	struct fz_end end[2];
-	/* Its end has begun, by an error on purpose or by force. */
+	/* Its end has begun, by a deliberate error or by force. */
 	bool doomed;
 	bool killed;
 	u32 grace;
 };
 
-/* Pairs that live and die together, because they share a queue of receives. */
+/* Pairs that are created and destroyed together, because they share a receive queue. */
 struct fz_group {
 	u8 first;
 	u8 count;
@@ -159,7 +159,7 @@ struct fz_group {
 	struct ib_srq *srq[2];
 	struct list_head receives[2];
 	u32 recv_count[2];
-	/* Ended, with targets that hold anything until the queue pairs are gone. */
+	/* Ended requests with unknown targets, until the queue pairs are destroyed. */
 	struct list_head wrecks;
 };
 
@@ -180,9 +180,9 @@ struct fz_world {
 	struct rnd_state random;
 	u64 seed;
 	bool rxe;
-	/* Of a message, and of each part of the memory that is mapped by itself. */
+	/* The longest message; also the length of each separately mapped part of the memory. */
 	u32 longest;
-	/* Bytes of an arena, without the part that is kept. */
+	/* Bytes of an arena, without the reserved part. */
 	u32 arena;
 	struct vb_mem *mem[2];
 	u16 *cells[2];
@@ -203,9 +203,9 @@ struct fz_world {
 	u64 rebuilt;
 	u64 checks;
 	u64 bytes;
-	/* Nothing is begun but what brings to an end what is under way. */
+	/* Only requests that help to end those in flight are posted. */
 	bool calm;
-	/* Whose history is told, or all of it where nobody knows. */
+	/* The pair whose history is printed; NULL: all. */
 	struct fz_pair *culprit;
 	struct fz_event history[FZ_HISTORY];
 };

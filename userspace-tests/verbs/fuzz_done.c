@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Completions: whether they may come now, and what they mean for the model.
+ * Completions: whether they are allowed now, and their effect on the model.
  */
 #include "fuzz.h"
 
@@ -19,7 +19,7 @@ static struct fz_range *target(struct fz_op *op)
 	return op->local.write ? &op->local : op->remote.write ? &op->remote : NULL;
 }
 
-/* The state of what it registers or invalidates is lost. */
+/* The state of the region that it registers or invalidates is unknown. */
 void fz_spoil(struct fz_op *op)
 {
 	if (!op->target)
@@ -29,7 +29,7 @@ void fz_spoil(struct fz_op *op)
 	op->target = NULL;
 }
 
-/* It is over and has changed nothing, or nobody knows what. */
+/* It has ended without an effect, or with an unknown one. */
 static void end_in_vain(struct fz_world *w, struct fz_op *op)
 {
 	struct fz_range *range = target(op);
@@ -43,7 +43,7 @@ static void end_in_vain(struct fz_world *w, struct fz_op *op)
 	fz_op_free(w, op);
 }
 
-/* The bytes of a request that has succeeded. */
+/* Applies a successful request to the model. */
 static void apply(struct fz_world *w, struct fz_op *op)
 {
 	if (op->applied)
@@ -99,7 +99,7 @@ static bool send_error_allowed(struct fz_world *w, struct fz_op *op, enum ib_wc_
 	if (!end->pair->doomed)
 		return false;
 	if (status == IB_WC_WR_FLUSH_ERR)
-		/* An error of its own must say so, unless something else was there first. */
+		/* Its own error must be reported, unless an earlier error flushed it. */
 		return op->aim == FZ_FINE || w->rxe || end->failed || end->pair->killed ||
 		       end->peer->bad;
 	if (op->aim == FZ_REMOTE_ACCESS && status == IB_WC_REM_ACCESS_ERR)
@@ -111,7 +111,7 @@ static bool send_error_allowed(struct fz_world *w, struct fz_op *op, enum ib_wc_
 		return true;
 	if (op->aim == FZ_OPERATION)
 		return status != IB_WC_RETRY_EXC_ERR;
-	/* The other side does not answer any more. */
+	/* The other side no longer answers. */
 	return status == IB_WC_RETRY_EXC_ERR && (end->pair->killed || end->peer->bad);
 }
 
@@ -149,7 +149,7 @@ static void handle_send(struct fz_world *w, struct fz_op *op, struct ib_wc *wc)
 	struct fz_end *end = op->end;
 	struct fz_op *before, *next;
 
-	/* Those before it that are not signaled have succeeded, or would have come back. */
+	/* Earlier unsignaled ones have succeeded, because failed ones complete. */
 	list_for_each_entry_safe(before, next, &end->sends, entry) {
 		if (before == op)
 			break;
@@ -170,7 +170,7 @@ static void handle_send(struct fz_world *w, struct fz_op *op, struct ib_wc *wc)
 	send_done(w, op);
 }
 
-/* Whose receive it is; of a shared queue, who has got the message. */
+/* The end to which a receive belongs; for a shared queue, the one that got the message. */
 static struct fz_end *receiver(struct fz_world *w, struct fz_op *op, struct ib_wc *wc)
 {
 	struct fz_group *group = op->end->pair->group;
@@ -271,7 +271,7 @@ static void handle_recv(struct fz_world *w, struct fz_op *op, struct ib_wc *wc)
 	    (wc->status != IB_WC_WR_FLUSH_ERR && !w->rxe &&
 	     !(op->aim == FZ_TOO_SHORT && wc->status == IB_WC_LOC_LEN_ERR)))
 		wrong(w, op, "it was not to end so", wc->status);
-	/* A message may have come in part, into the first of them. */
+	/* A message may have arrived partially, in the first of them. */
 	op->unknown = !end->flushing || end->srq;
 	end->flushing = true;
 	end_in_vain(w, op);
@@ -297,7 +297,7 @@ static void handle(struct fz_world *w, struct ib_wc *wc)
 		handle_send(w, op, wc);
 }
 
-/* Once something is wrong: what else there was to come, for the history alone. */
+/* After a fault: records further completions, for the history only. */
 void fz_look_on(struct fz_world *w)
 {
 	unsigned long end = jiffies + HZ / 4;
@@ -319,7 +319,7 @@ void fz_look_on(struct fz_world *w)
 	}
 }
 
-/* All completions that are there; false where there are none. */
+/* Handles all available completions; false if there are none. */
 bool fz_poll(struct fz_world *w)
 {
 	bool any = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The arenas, who has which cells of them, and the regions over them.
+ * The arenas, the locks of their cells, and the regions over them.
  */
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
@@ -29,7 +29,7 @@ static void piece_unlock(u16 *cells, struct fz_piece piece, bool write)
 		cells[i] = write ? 0 : cells[i] - 1;
 }
 
-/* For the request that has it alone, or with others who only read. */
+/* Locks it for one request, or shared for several that only read. */
 bool fz_lock(struct fz_world *w, struct fz_range *range)
 {
 	u32 i;
@@ -67,7 +67,7 @@ bool fz_add(struct fz_range *range, u32 at, u32 length)
 	return true;
 }
 
-/* A part of a region, page by page. */
+/* Adds a part of a region, page by page. */
 bool fz_add_mr(struct fz_range *range, struct fz_mr *mr, u32 offset, u32 length)
 {
 	u32 at = mr->first + offset;
@@ -83,7 +83,7 @@ bool fz_add_mr(struct fz_range *range, struct fz_mr *mr, u32 offset, u32 length)
 	return true;
 }
 
-/* What the devices were asked to do, in the models. */
+/* Makes the devices' copy in the models. */
 void fz_copy(struct fz_world *w, struct fz_range *to, struct fz_range *from, u32 length)
 {
 	u32 i = 0, j = 0, at = 0, from_at = 0;
@@ -107,7 +107,7 @@ void fz_copy(struct fz_world *w, struct fz_range *to, struct fz_range *from, u32
 	}
 }
 
-/* The first @length bytes of a range are what they should be; the others, untouched. */
+/* Checks the first @length bytes of a range, and that the others are unchanged. */
 bool fz_same(struct fz_world *w, struct fz_range *range, u32 length, struct fz_op *op)
 {
 	struct vb_mem *mem = w->mem[range->side];
@@ -134,7 +134,7 @@ bool fz_same(struct fz_world *w, struct fz_range *range, u32 length, struct fz_o
 	return true;
 }
 
-/* Nobody can say what must be there: it is what it is. */
+/* The contents are unknown: the model takes over the present ones. */
 void fz_resync(struct fz_world *w, struct fz_range *range)
 {
 	u32 i;
@@ -158,7 +158,7 @@ struct fz_mr *fz_mr_pick(struct fz_world *w, u8 side, u8 pd, enum fz_mr_state st
 	return NULL;
 }
 
-/* Other pages, in another order, at another address; nobody uses it. */
+/* Maps other pages, in another order, at another address; no request uses it. */
 bool fz_mr_map(struct fz_world *w, struct fz_mr *mr)
 {
 	u32 pages = w->arena / PAGE_SIZE, left, i, mapped;
@@ -178,7 +178,7 @@ bool fz_mr_map(struct fz_world *w, struct fz_mr *mr)
 		bool again;
 		u32 j;
 
-		/* No page twice: two places of a region must not be one. */
+		/* No page twice, because two places of a region must differ. */
 		do {
 			mr->page[i] = i && fz_chance(w, 2) ? (mr->page[i - 1] + 1) % pages :
 				      fz_random(w, pages);
@@ -204,7 +204,7 @@ bool fz_mr_map(struct fz_world *w, struct fz_mr *mr)
 	return true;
 }
 
-/* As new: its state has been lost with the queue pair that was to change it. */
+/* Replaces it, because its state was lost with the queue pair that was to change it. */
 bool fz_mr_renew(struct fz_world *w, struct fz_mr *mr)
 {
 	if (!IS_ERR_OR_NULL(mr->mr))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queue pairs made and ended, and the quiet moments at which every byte of the
+ * Creation and end of queue pairs, and the pauses in which every byte of the
  * arenas is compared.
  */
 #include <linux/delay.h>
@@ -119,7 +119,7 @@ bool fz_group_make(struct fz_world *w, struct fz_group *group)
 	return true;
 }
 
-/* Queue pairs and queues of receives go; what was under way stays as it is. */
+/* Destroys queue pairs and receive queues; requests in flight are left as they are. */
 void fz_group_end(struct fz_world *w, struct fz_group *group)
 {
 	u32 side, i;
@@ -132,7 +132,7 @@ void fz_group_end(struct fz_world *w, struct fz_group *group)
 				ib_destroy_qp(end->qp);
 		}
 	}
-	/* Completions from before are there, or not, and count. */
+	/* Earlier completions may be there, and count. */
 	while (!w->run->failed && fz_poll(w))
 		;
 	for (i = 0; i < group->count; i++)
@@ -145,7 +145,7 @@ void fz_group_end(struct fz_world *w, struct fz_group *group)
 	}
 }
 
-/* Nobody writes to it any more; what is in its targets is what they hold. */
+/* No device writes to it any more; the model takes over the contents of its targets. */
 static void bury(struct fz_world *w, struct fz_op *op)
 {
 	if (!op->applied && op->local.write)
@@ -176,7 +176,7 @@ static void bury_end(struct fz_world *w, struct fz_end *end)
 	bury_list(w, &end->receives);
 }
 
-/* Of those that are not signaled and have succeeded, only what comes after them tells. */
+/* Only a later completion shows that unsignaled requests have succeeded. */
 static void post_marks(struct fz_world *w, struct fz_end *end)
 {
 	if (!list_empty(&end->sends) &&
@@ -200,7 +200,7 @@ static bool all_back(struct fz_world *w, struct fz_group *group)
 	return all;
 }
 
-/* To the end of a group and a new one: by ERR, where all must come back, or at once. */
+/* Replaces a group: by ERR, where all requests must complete, or at once. */
 bool fz_group_break(struct fz_world *w, struct fz_group *group, bool abrupt)
 {
 	unsigned long since = jiffies;
@@ -241,7 +241,7 @@ bool fz_group_break(struct fz_world *w, struct fz_group *group, bool abrupt)
 	return fz_group_make(w, group);
 }
 
-/* One end, both, or the pair with all that is under way. */
+/* Kills one end, both, or the pair with all its requests in flight. */
 void fz_kill(struct fz_world *w, struct fz_pair *pair)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
@@ -263,7 +263,7 @@ void fz_kill(struct fz_world *w, struct fz_pair *pair)
 		vb_fail(w->run, "to ERR: %d", err);
 }
 
-/* What an end needs to come to rest; true when it has. */
+/* Posts the requests that an end needs to come to rest; true if it is at rest. */
 static bool rest(struct fz_world *w, struct fz_end *end)
 {
 	struct fz_group *group = end->pair->group;
@@ -283,7 +283,7 @@ static bool rest(struct fz_world *w, struct fz_end *end)
 	return list_empty(&end->sends) && list_empty(&end->messages);
 }
 
-/* Who is waited for, and for what. */
+/* Prints which requests are outstanding. */
 static void tell_unfinished(struct fz_world *w)
 {
 	u32 i;
@@ -298,7 +298,7 @@ static void tell_unfinished(struct fz_world *w)
 	}
 }
 
-/* Until nothing is under way; then every byte must be right. */
+/* Waits until nothing is in flight; then every byte must be right. */
 bool fz_calm_down(struct fz_world *w)
 {
 	unsigned long since = jiffies;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests at random: most of them right, some wrong in one way.
+ * Random requests: most of them valid, some with one fault.
  */
 #include "fuzz.h"
 
@@ -12,8 +12,9 @@ static u32 random_length(struct fz_world *w, u32 most)
 }
 
 /*
- * NULL where there is none. Those that are @needed get the last ones as well, which are enough: a
- * request at each end that says that all before it are done, and a receive for a message.
+ * NULL if there is none. @needed ones may use the reserve, which suffices for a
+ * request at each end that shows that all before it have ended, and a receive
+ * for a message.
  */
 struct fz_op *fz_op_new(struct fz_world *w, struct fz_end *end, bool needed)
 {
@@ -25,7 +26,7 @@ struct fz_op *fz_op_new(struct fz_world *w, struct fz_end *end, bool needed)
 	list_del(&op->entry);
 	w->free_count--;
 	generation = op->generation + 1;
-	/* The pieces beyond their count mean nothing. */
+	/* Pieces beyond the count are undefined. */
 	memset(op, 0, offsetof(struct fz_op, local));
 	op->local.count = 0;
 	op->local.length = 0;
@@ -47,7 +48,7 @@ struct fz_op *fz_op_new(struct fz_world *w, struct fz_end *end, bool needed)
 	return op;
 }
 
-/* It uses no region any more. */
+/* It no longer uses any region. */
 static void drop_users(struct fz_world *w, struct fz_op *op)
 {
 	while (op->user_count) {
@@ -67,7 +68,7 @@ void fz_op_free(struct fz_world *w, struct fz_op *op)
 	op->used = false;
 	op->posted = false;
 	list_del(&op->entry);
-	/* At the end, so that a number is not soon used again. */
+	/* At the end of the list, so that a number is not reused soon. */
 	list_add_tail(&op->entry, &w->free_ops);
 	w->free_count++;
 }
@@ -88,7 +89,7 @@ u64 fz_id(struct fz_world *w, struct fz_op *op)
 	return (u64)op->generation << 32 | (op - w->ops);
 }
 
-/* By the key of all memory; @length bytes that are mapped in one piece. */
+/* With the key of all memory; @length bytes that are mapped contiguously. */
 static struct ib_sge arena_sge(struct fz_world *w, struct fz_end *end, u32 at, u32 length)
 {
 	return (struct ib_sge){
@@ -97,7 +98,7 @@ static struct ib_sge arena_sge(struct fz_world *w, struct fz_end *end, u32 at, u
 	};
 }
 
-/* A place for @length bytes that are mapped in one piece, which are no more than the longest. */
+/* A place for @length contiguously mapped bytes, at most the longest message. */
 static u32 arena_place(struct fz_world *w, u32 length)
 {
 	u32 at = fz_random(w, w->arena - length + 1), end = at % w->longest + length;
@@ -106,8 +107,8 @@ static u32 arena_place(struct fz_world *w, u32 length)
 }
 
 /*
- * Local memory of @length bytes: pieces of the arena by the key of all memory,
- * and of regions. Gives the number of them, or -1 where it does not fit.
+ * Local memory of @length bytes: pieces of the arena with the key of all
+ * memory, and of regions. Returns their number, or -1 if they do not fit.
  */
 static int local_pieces(struct fz_world *w, struct fz_op *op, u32 length, struct ib_sge *list)
 {
@@ -144,8 +145,9 @@ static int local_pieces(struct fz_world *w, struct fz_op *op, u32 length, struct
 }
 
 /*
- * The same for a receive, which locks them at once. At rest, where a message waits for it and the
- * arena is full, there is still the part that is kept, as soon as the receive that has it is over.
+ * The same for a receive, which locks them at once. If a message waits for it
+ * at rest and the arena is full, the reserve is available as soon as its
+ * current receive has ended.
  */
 static int receive_pieces(struct fz_world *w, struct fz_op *op, struct ib_sge *list)
 {
@@ -165,7 +167,7 @@ static int receive_pieces(struct fz_world *w, struct fz_op *op, struct ib_sge *l
 	return 1;
 }
 
-/* One of the pieces gets a key that is none. */
+/* One of the pieces gets an invalid key. */
 static void spoil_key(struct fz_world *w, struct fz_op *op, struct ib_sge *list, int count)
 {
 	int i = fz_random(w, count);
@@ -191,7 +193,7 @@ static int flags(struct fz_world *w, struct fz_op *op)
 	return op->flags;
 }
 
-/* It has been taken: from now on its completion must come. */
+/* The post was accepted: from now on it must complete. */
 static void posted(struct fz_world *w, struct fz_op *op, u32 kind)
 {
 	struct fz_end *end = op->end;
@@ -216,7 +218,7 @@ static void refused(struct fz_world *w, struct fz_op *op, int err)
 		op->end->side, op->is_recv ? "a receive" : vb_opcode_name(op->opcode), err);
 }
 
-/* How long a message may be: as the receive that it will meet. */
+/* The maximum length of a message: that of the receive that it will use. */
 static u32 message_room(struct fz_world *w, struct fz_end *end)
 {
 	struct fz_end *peer = end->peer;
@@ -232,7 +234,7 @@ static u32 message_room(struct fz_world *w, struct fz_end *end)
 	return w->longest;
 }
 
-/* The receive that a message will meet, where there is one. */
+/* The receive that a message will use, if there is one. */
 static struct fz_op *meets(struct fz_end *end)
 {
 	u32 skip = end->message_count;
@@ -278,7 +280,7 @@ void fz_post_send(struct fz_world *w, struct fz_end *end)
 	} else if (fz_chance(w, 6)) {
 		struct fz_mr *mr = fz_mr_pick(w, !end->side, end->peer->pd, FZ_VALID, 0);
 
-		/* Nobody else may be using what it invalidates. */
+		/* No other request may use the region that it invalidates. */
 		if (mr && !mr->users && mr->access & (IB_ACCESS_REMOTE_READ |
 						      IB_ACCESS_REMOTE_WRITE)) {
 			op->opcode = IB_WR_SEND_WITH_INV;
@@ -312,7 +314,7 @@ drop:
 	fz_op_free(w, op);
 }
 
-/* What a receive must hold at least: the message that waits for it already. */
+/* The minimum length of a receive: that of the message that already waits for it. */
 static u32 awaited_length(struct fz_end *end)
 {
 	u32 skip = end->recv_count;
@@ -340,7 +342,7 @@ static void post_srq_recv(struct fz_world *w, struct fz_end *end)
 	op->is_recv = true;
 	op->local.write = true;
 	op->length = FZ_SRQ_LENGTH;
-	/* The queue is of the first protection domain. */
+	/* The queue belongs to the first protection domain. */
 	err = receive_pieces(w, op, list);
 	if (err < 0)
 		goto drop;
@@ -401,7 +403,7 @@ drop:
 	fz_op_free(w, op);
 }
 
-/* Wrong in one way, for which the other side refuses it; the place is then nobody's. */
+/* With one fault, for which the other side refuses it; no place is locked for it then. */
 static bool spoil_target(struct fz_world *w, struct fz_op *op, struct ib_rdma_wr *wr,
 			 struct fz_mr *mr, int access)
 {
@@ -458,7 +460,7 @@ void fz_post_rdma(struct fz_world *w, struct fz_end *end)
 		return;
 	if (imm && end->message_count >= (end->peer->srq ? 6 : end->peer->recv_count + 2))
 		return;
-	/* The receive that it uses up must not be one that was to be too short. */
+	/* It must not use a receive that is too short on purpose. */
 	if (imm && meets(end) && meets(end)->aim != FZ_FINE)
 		return;
 	op = fz_op_new(w, end, false);
@@ -473,7 +475,7 @@ void fz_post_rdma(struct fz_world *w, struct fz_end *end)
 	at = fz_random(w, mr->length - op->length + 1);
 	if (!fz_add_mr(&op->remote, mr, at, op->length))
 		goto drop;
-	/* One place for a target of both is left to the cases. */
+	/* Cases test a target that both sides share. */
 	err = local_pieces(w, op, op->length, list);
 	if (err < 0 || op->user_count > FZ_USED || !fz_op_lock(w, op))
 		goto drop;
@@ -557,7 +559,7 @@ void fz_post_region(struct fz_world *w, struct fz_end *end)
 	op = fz_op_new(w, end, false);
 	if (!op)
 		return;
-	/* A valid region that is registered once more is an error, and stays as it is. */
+	/* Registering a valid region again is an error, and leaves it unchanged. */
 	if (valid && !twice)
 		taken = post_inv(w, end, op, mr);
 	else
@@ -576,7 +578,7 @@ void fz_post_region(struct fz_world *w, struct fz_end *end)
 	posted(w, op, 5);
 }
 
-/* A request that does nothing but say that all before it are done. */
+/* A request whose completion only shows that all before it have ended. */
 void fz_post_last(struct fz_world *w, struct fz_end *end)
 {
 	struct ib_rdma_wr wr = {

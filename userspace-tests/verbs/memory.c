@@ -10,7 +10,7 @@
 
 #include "verbs.h"
 
-/* What memory is filled with: no two places near each other look the same. */
+/* The contents of memory: places near each other differ. */
 u8 vb_pattern(u32 seed, size_t at)
 {
 	u32 x = (u32)at * 2654435761u + seed * 40503u;
@@ -32,7 +32,7 @@ static void mem_end(struct vb_thing *thing)
 	kfree(mem);
 }
 
-/* What the device can have mapped in one piece: there is an end to bounce buffers. */
+/* The maximum size of one mapping, because bounce buffers are limited. */
 size_t vb_mappable(struct vb_host *host)
 {
 	if (ib_uses_virt_dma(host->device))
@@ -47,8 +47,9 @@ struct vb_mem *vb_mem(struct vb_run *run, struct vb_host *host, size_t length)
 }
 
 /*
- * Pieces of @part bytes, a multiple of the page size, each mapped by itself; VB_PARTS of them at
- * most. Fails the run, and gives NULL, where there is none.
+ * Pieces of @part bytes, a multiple of the page size, each mapped separately;
+ * at most VB_PARTS of them. If there is no memory, it fails the run and
+ * returns NULL.
  */
 struct vb_mem *vb_mem_parts(struct vb_run *run, struct vb_host *host, size_t part, u32 parts)
 {
@@ -93,7 +94,7 @@ fail:
 	return NULL;
 }
 
-/* Where the device finds that place; behind the end of @mem, where it would go on. */
+/* The device address of that place; beyond the end of @mem, the continuation. */
 u64 vb_dma(const struct vb_mem *mem, size_t at)
 {
 	size_t i = min_t(size_t, at / mem->part, mem->mapped - 1);
@@ -101,14 +102,14 @@ u64 vb_dma(const struct vb_mem *mem, size_t at)
 	return mem->dma[i] + (at - i * mem->part);
 }
 
-/* What the device was asked to do. */
+/* Makes the device's copy in the model. */
 void vb_moved(struct vb_mem *to, size_t at, const struct vb_mem *from, size_t from_at,
 	      size_t length)
 {
 	memmove(to->model + at, from->model + from_at, length);
 }
 
-/* The processor is to see what the device has written. */
+/* Makes bytes written by the device visible to the processor. */
 void vb_look(struct vb_mem *mem, size_t at, size_t length)
 {
 	while (length) {
@@ -121,7 +122,7 @@ void vb_look(struct vb_mem *mem, size_t at, size_t length)
 	}
 }
 
-/* What is there is nobody's business, as after a receive that has failed. */
+/* The contents are undefined, as after a failed receive. */
 void vb_forget(struct vb_mem *mem, size_t at, size_t length)
 {
 	vb_look(mem, at, length);
@@ -146,7 +147,7 @@ static bool memory_right(struct vb_run *run, struct vb_mem *mem)
 	return false;
 }
 
-/* Every byte that the run has, including those that nobody was to touch. */
+/* Checks every byte of the run's memory, including bytes that nothing may touch. */
 bool vb_memories_right(struct vb_run *run)
 {
 	struct vb_mem *mem;
@@ -170,7 +171,7 @@ static void pd_end(struct vb_thing *thing)
 	kfree(pd);
 }
 
-/* A protection domain beside the host's own. */
+/* A further protection domain beside the host's own. */
 struct ib_pd *vb_pd(struct vb_run *run, struct vb_host *host)
 {
 	struct pd_thing *pd = kzalloc(sizeof(*pd), GFP_KERNEL);
@@ -197,8 +198,9 @@ static void mr_end(struct vb_thing *thing)
 }
 
 /*
- * A region over a part of @mem, not yet registered. The memory is mapped as a whole, and this is a
- * part of it: a mapping of its own may have other bytes behind it.
+ * A region over a part of @mem, not yet registered. The memory is mapped as a
+ * whole, and this is a part of it, because a separate mapping might be
+ * followed by other bytes.
  */
 struct vb_mr *vb_mr(struct vb_run *run, struct ib_pd *pd, struct vb_mem *mem, u32 offset,
 		    u32 length)
@@ -218,7 +220,7 @@ struct vb_mr *vb_mr(struct vb_run *run, struct ib_pd *pd, struct vb_mem *mem, u3
 	mr->pages = kcalloc(count, sizeof(*mr->pages), GFP_KERNEL);
 	if (IS_ERR(mr->mr) || !mr->pages)
 		goto fail;
-	/* A page each, so that the device's own list is as long. */
+	/* One page each, so that the device's own list has the same length. */
 	sg_init_table(mr->pages, count);
 	for (i = 0; i < count; i++) {
 		u32 part = min_t(u32, left, PAGE_SIZE - at);

@@ -102,7 +102,7 @@ static void qp_end(struct vb_thing *thing)
 	kfree(q);
 }
 
-/* With completion queues of its own, in RESET. */
+/* With its own completion queues, in RESET. */
 struct vb_qp *vb_qp(struct vb_run *run, struct vb_host *host, const struct vb_options *options)
 {
 	u32 send_wr = options->send_wr ?: 16, recv_wr = options->recv_wr ?: 16;
@@ -160,7 +160,7 @@ int vb_modify_init(struct vb_qp *q, const struct vb_options *options)
 			    IB_QP_ACCESS_FLAGS);
 }
 
-/* A kernel user of RoCE says himself which hardware address is meant. */
+/* A kernel user of RoCE sets the destination's hardware address itself. */
 void vb_route(struct vb_host *from, struct vb_host *to, struct rdma_ah_attr *ah)
 {
 	memset(ah, 0, sizeof(*ah));
@@ -201,7 +201,7 @@ int vb_modify_rts(struct vb_qp *q, const struct vb_options *options)
 		.max_rd_atomic = chosen(options->rd_atomic_plus_1, 4),
 		.retry_cnt = chosen(options->retry_plus_1, 7),
 		.rnr_retry = chosen(options->rnr_retry_plus_1, 7),
-		/* Half a second, as real users have it. */
+		/* Half a second, as in real users. */
 		.timeout = chosen(options->timeout_plus_1, 17),
 	};
 
@@ -216,7 +216,7 @@ int vb_modify_to(struct vb_qp *q, enum ib_qp_state state)
 	return ib_modify_qp(q->qp, &attr, IB_QP_STATE);
 }
 
-/* From RESET to RTS, both of them. */
+/* Takes both from RESET to RTS. */
 bool vb_connect(struct vb_run *run, struct vb_pair *pair, const struct vb_options *options)
 {
 	int err, i;
@@ -239,8 +239,8 @@ fail:
 }
 
 /*
- * A connection. What the two ends share of the options is all of them, but for
- * the shared receive queue and the protection domain, which are [1]'s.
+ * A connection. Both ends share all options except the shared receive queue
+ * and the protection domain, which are [1]'s.
  */
 bool vb_pair(struct vb_run *run, struct vb_pair *pair, const struct vb_options *options)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How fast the device is alone: rates of SEND, WRITE and READ, the time of a
- * message, and beside them what a copy by the processor takes.
+ * The speed of the device alone: rates of SEND, WRITE and READ, the latency
+ * of a message, and for comparison the processor's own copies.
  *
- * Completions are polled for or come as events, as with any user of ib_core.
+ * Completions are polled or come as events, like for all users of ib_core.
  */
 #include <linux/delay.h>
 #include <linux/kernel_stat.h>
@@ -18,9 +18,9 @@
 #define DEPTH_MAX	64
 #define SIZE_MAX_BYTES	SZ_4M
 #define PINGS_MAX	20000
-/* Receives for each message under way: whoever sends is not to wait for them. */
+/* Receives for each message in flight, so that senders do not wait for them. */
 #define SPARE		4
-/* Sends beside these: an acknowledgement may come later than the answer of who was told. */
+/* Further sends: an acknowledgement may come later than the receiver's answer. */
 #define LATE		16
 
 struct speed;
@@ -38,7 +38,7 @@ struct speed {
 	u32 size;
 	u32 depth;
 	bool polled;
-	/* Of [0] and [1]. */
+	/* Those of [0] and [1]. */
 	struct ib_cq *cq[2];
 	struct vb_qp q[2];
 	struct vb_mem *mem[2];
@@ -61,13 +61,13 @@ struct speed {
 	ktime_t began;
 };
 
-/* Thousandths of MiB/s. */
+/* In thousandths of MiB/s. */
 static u64 rate(u64 operations, u32 size, u64 ns)
 {
 	return mul_u64_u64_div_u64(operations * size, 1000000000000ULL / SZ_1M, ns);
 }
 
-/* What all processors have done but idle, in nanoseconds. */
+/* The busy time of all processors, in nanoseconds. */
 static u64 processor_time(void)
 {
 	u64 sum = 0;
@@ -99,7 +99,7 @@ static int post_recv(struct speed *speed, struct turn *turn)
 	return ib_post_recv(speed->q[1].qp, &wr, NULL);
 }
 
-/* Pieces of the size of a region each, for what has keys. */
+/* Pieces of the size of a region each, for operations with keys. */
 static int post_rdma(struct speed *speed, struct turn *turn)
 {
 	u32 at = 0, i;
@@ -281,7 +281,7 @@ static int queues(struct vb_run *run, struct speed *speed)
 	return vb_modify_rts(&speed->q[0], &options) ?: vb_modify_rts(&speed->q[1], &options);
 }
 
-/* By a connection of its own, so that the one that is measured has nothing else to do. */
+/* On a separate connection, so that the measured one has no other work. */
 static int regions(struct vb_run *run, struct speed *speed)
 {
 	u32 longest = run->host[1].device->attrs.max_fast_reg_page_list_len;
@@ -344,7 +344,7 @@ fail:
 	return NULL;
 }
 
-/* Until the end, or for so long that something is wrong. */
+/* Waits for the end, or for a time that means a fault. */
 static bool wait_for_end(struct vb_run *run, struct speed *speed, u64 ms)
 {
 	unsigned long late = jiffies + msecs_to_jiffies(ms + VB_PATIENCE_MS);
@@ -451,7 +451,7 @@ int vb_latency(struct vb_run *run, char *words)
 	return 0;
 }
 
-/* copy size= ms=: what the processor does by itself, between two pieces of memory */
+/* copy size= ms=: copies by the processor, between two pieces of memory */
 int vb_copy(struct vb_run *run, char *words)
 {
 	u64 ms = clamp_t(u64, vb_number(words, "ms", 200), 10, 10000), done = 0, ns;

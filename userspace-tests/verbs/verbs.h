@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A judge of RDMA devices: what a device does with verbs is compared with what
- * the InfiniBand specification says it does.
+ * A judge of RDMA devices: it compares a device's verbs with the InfiniBand
+ * specification.
  *
- * It names no driver but to know who is excused (struct vb_case), and connects
- * queue pairs by ib_modify_qp() alone. A write to /dev/sdp_verbs is one command
- * and is over when it returns; a read gives its answer. README has the words.
+ * It depends on no driver, except for the declared differences of rxe (struct
+ * vb_case), and connects queue pairs by ib_modify_qp() alone. A write to
+ * /dev/sdp_verbs is one command, which has ended when the call returns; a read
+ * returns its answer. README lists them.
  */
 #ifndef SDP_VERBS_H
 #define SDP_VERBS_H
@@ -15,20 +16,20 @@
 #include <linux/types.h>
 #include <rdma/ib_verbs.h>
 
-/* What a completion may take: only a device that has lost it takes that long. */
+/* Time limit of a completion; only a lost one takes that long. */
 #define VB_PATIENCE_MS	20000
-/* For how long nothing must happen where nothing is to happen. */
+/* Waiting time before an event counts as absent. */
 #define VB_SILENCE_MS	100
 
 struct vb_run;
 
-/* Whatever must be ended with the run that has made it, newest first. */
+/* Objects that are destroyed with the run, newest first. */
 struct vb_thing {
 	struct list_head entry;
 	void (*end)(struct vb_thing *thing);
 };
 
-/* A device, and the address its queue pairs are reached at. */
+/* A device, and the address of its queue pairs. */
 struct vb_host {
 	struct ib_device *device;
 	u32 port;
@@ -39,23 +40,23 @@ struct vb_host {
 	struct ib_pd *pd;
 };
 
-/* Into how many pieces memory may be mapped. */
+/* Maximum number of separately mapped pieces of memory. */
 #define VB_PARTS	8
 
 /*
- * Physically contiguous memory and what must be in it. The model is changed by
- * the cases, the bytes by the device, and both are compared in the end.
+ * Physically contiguous memory and its expected contents. The cases change the
+ * model, the device changes the bytes, and both are compared at the end.
  */
 struct vb_mem {
 	struct vb_thing thing;
 	struct list_head entry;
 	struct vb_host *host;
-	/* Whose key of all local memory is used with it. */
+	/* The protection domain whose key of all local memory is used. */
 	struct ib_pd *pd;
 	u8 *bytes;
 	u8 *model;
 	size_t length;
-	/* Mapped in pieces of so many bytes, which are anywhere for the device. */
+	/* The size of separately mapped pieces, whose device addresses are unrelated. */
 	size_t part;
 	u32 mapped;
 	u64 dma[VB_PARTS];
@@ -84,7 +85,7 @@ struct vb_srq {
 	u32 max_wr;
 };
 
-/* As many kinds of events as enum ib_event_type has. */
+/* The number of event types in enum ib_event_type. */
 #define VB_EVENTS	24
 
 struct vb_qp {
@@ -100,7 +101,7 @@ struct vb_qp {
 	atomic_t events[VB_EVENTS];
 };
 
-/* How queue pairs are made; zero is a sensible default everywhere. */
+/* Parameters of queue pairs; zero is a useful default for each. */
 struct vb_options {
 	u32 send_wr;
 	u32 recv_wr;
@@ -110,7 +111,7 @@ struct vb_options {
 	u32 recv_cqe;
 	bool all_signaled;
 	bool one_cq;
-	/* Given as one more than what is meant, so that zero stays the default. */
+	/* One more than the value, so that zero is the default. */
 	u8 rd_atomic_plus_1;
 	u8 retry_plus_1;
 	u8 rnr_retry_plus_1;
@@ -122,7 +123,7 @@ struct vb_options {
 	struct ib_pd *pd;
 };
 
-/* The ends of a connection; [0] mostly asks and [1] mostly answers. */
+/* The ends of a connection; usually [0] requests and [1] responds. */
 struct vb_pair {
 	struct vb_qp *q[2];
 };
@@ -131,7 +132,7 @@ struct vb_pair {
 struct vb_run {
 	struct vb_host host[2];
 	struct list_head things;
-	/* Ended before all else: they may still move bytes. */
+	/* Destroyed first, because they may still move bytes. */
 	struct list_head queue_pairs;
 	struct list_head memories;
 	bool failed;
@@ -187,7 +188,7 @@ bool vb_pair(struct vb_run *run, struct vb_pair *pair, const struct vb_options *
 bool vb_event(struct vb_run *run, struct vb_qp *q, enum ib_event_type type);
 
 /* work.c */
-/* A request without any bytes. */
+/* A request without bytes. */
 #define VB_NOTHING	((struct ib_sge){ })
 
 struct ib_sge vb_sge(struct vb_mem *mem, u32 offset, u32 length);
@@ -219,9 +220,9 @@ const char *vb_opcode_name(enum ib_wr_opcode opcode);
 struct vb_case {
 	const char *name;
 	void (*run)(struct vb_run *run);
-	/* How rxe differs from the specification, where it does. */
+	/* Rxe's difference from the specification, if there is one. */
 	const char *rxe;
-	/* It would bring the machine down. */
+	/* It would crash the machine. */
 	bool rxe_harmful;
 };
 
@@ -240,7 +241,7 @@ int vb_copy(struct vb_run *run, char *words);
 /* fuzz.c */
 int vb_fuzz(struct vb_run *run, char *words);
 
-/* A step of a case: it ends where one fails, with the line of the step. */
+/* A step of a case: the case ends if it fails, with the line of the step. */
 #define TRY(step)						\
 	do {							\
 		run->line = __LINE__;				\
@@ -257,7 +258,7 @@ int vb_fuzz(struct vb_run *run, char *words);
 		}						\
 	} while (0)
 
-/* A call that must return just this. */
+/* A call that must return this value. */
 #define RETURNS(expected, call)						\
 	do {								\
 		int __is = (call);					\

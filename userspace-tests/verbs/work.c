@@ -15,7 +15,7 @@ struct ib_sge vb_sge(struct vb_mem *mem, u32 offset, u32 length)
 	};
 }
 
-/* A place of a region; it may lie outside. */
+/* The address of an offset in a region; it may be outside. */
 u64 vb_mr_address(const struct vb_mr *mr, s64 offset)
 {
 	return mr->mr->iova + offset;
@@ -35,7 +35,7 @@ int vb_post(struct vb_qp *q, struct ib_send_wr *wr)
 	return ib_post_send(q->qp, wr, NULL);
 }
 
-/* @extra is immediate data or the key to be invalidated. */
+/* @extra is immediate data, or the key to invalidate. */
 int vb_send(struct vb_qp *q, u64 id, enum ib_wr_opcode opcode, struct ib_sge sge, int flags,
 	    u32 extra)
 {
@@ -54,7 +54,7 @@ int vb_send(struct vb_qp *q, u64 id, enum ib_wr_opcode opcode, struct ib_sge sge
 	return vb_post(q, &wr);
 }
 
-/* Immediate data, where there are any, are the number of the request. */
+/* Immediate data, if any, is the number of the request. */
 int vb_rdma(struct vb_qp *q, u64 id, enum ib_wr_opcode opcode, struct ib_sge sge, u64 address,
 	    u32 rkey, int flags)
 {
@@ -170,7 +170,7 @@ bool vb_silent(struct vb_run *run, struct vb_cq *cq, u32 ms)
 	return false;
 }
 
-/* An error of its own, whichever: not that of another one, for which it is flushed. */
+/* Any error of its own; a flush because of another request does not count. */
 bool vb_error(struct vb_run *run, struct vb_cq *cq, u64 id)
 {
 	struct ib_wc wc;
@@ -186,7 +186,7 @@ bool vb_error(struct vb_run *run, struct vb_cq *cq, u64 id)
 	return false;
 }
 
-/* These were flushed, in this order, and nothing after them. */
+/* These were flushed in this order, and nothing after them. */
 bool vb_flushed(struct vb_run *run, struct vb_cq *cq, u64 first, u64 count)
 {
 	u64 i;
@@ -197,7 +197,7 @@ bool vb_flushed(struct vb_run *run, struct vb_cq *cq, u64 first, u64 count)
 	return vb_silent(run, cq, 20);
 }
 
-/* Numbers that no case uses itself. */
+/* A number that no case uses. */
 #define REGISTER_ID	0x7ee1
 #define INVALIDATE_ID	0x7ee2
 
@@ -223,7 +223,7 @@ bool vb_invalidate(struct vb_run *run, struct vb_qp *q, u32 rkey)
 	return vb_ok(run, q->scq, INVALIDATE_ID);
 }
 
-/* A message goes either way. */
+/* A message arrives in each direction. */
 bool vb_alive(struct vb_run *run, struct vb_pair *pair)
 {
 	int i;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What passes a host's interface while something is going on, as a file of tcpdump."""
+"""The packets on a host's interface during an action, as a file of tcpdump."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twohosts.failure import Failure, check, parsed
 from twohosts.hosts import PATIENCE, Host, Server
 
 ROCE_PORT = 4791
-# Nobody listens there: what is sent to it only marks a place in the capture.
+# There is no listener: a packet to it only marks a place in the capture.
 MARK_PORT = 9
 SEND_MARK = """
 import socket, sys
@@ -34,7 +34,7 @@ def interface(host: Host) -> str:
 
 
 def _mark(host: Host, to: str, file: Path) -> None:
-    """Send a mark and wait until it is in the file; so is all that came before it."""
+    """Sends a mark and waits until the file has it; then it also has all earlier packets."""
     mark = f"end of capture {time.monotonic_ns()}"
     host.run(["python3", "-c", SEND_MARK, mark, to, str(MARK_PORT)])
     deadline = time.monotonic() + PATIENCE
@@ -48,7 +48,7 @@ def _mark(host: Host, to: str, file: Path) -> None:
 def capture(host: Host, peer: Host, file: Path) -> Iterator[None]:
     """Record all RDMA packets of `host` in `file`, from before the body to after it."""
     command = ["tcpdump", "-i", interface(host), "-w", str(file), "-s", "0", "-U"]
-    # Into a buffer that holds all of it: a packet dropped by tcpdump looks like an error.
+    # With a buffer for all packets, because a packet dropped by tcpdump looks like an error.
     command += ["--immediate-mode", "-B", "65536", "-Z", "root", "-n"]
     command += [f"udp port {ROCE_PORT} or udp port {MARK_PORT}"]
     with host.start(command, ready=r"listening on") as tcpdump:
@@ -68,7 +68,7 @@ def _end(tcpdump: Server) -> None:
 
 
 def ip_bytes(text: str) -> bytes:
-    """An address as the SDP headers have it: IPv4 is twelve zeros and the address."""
+    """An address in the form of the SDP headers: IPv4 is twelve zeros and the address."""
     if ":" in text:
         return socket.inet_pton(socket.AF_INET6, text)
     return bytes(12) + socket.inet_pton(socket.AF_INET, text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Packets sorted into connections, and each connection's packets joined to messages."""
+"""Sorts packets into connections, and joins each connection's packets to messages."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ DATA = 0xFF
 
 @dataclass
 class Message:
-    """One SDP message: the packet with its header, and what all of its packets carry."""
+    """One SDP message: the packet with its header, and the contents of all its packets."""
 
     head: Frame
     content: bytes
 
     def bsdh(self, name: str) -> int:
-        """A field of the header, as tshark has read it."""
+        """A field of the header, as parsed by tshark."""
         return self.head.number(f"infiniband_sdp.bsdh.{name}")
 
 
 @dataclass
 class Direction:
-    """What one end sends."""
+    """The packets of one sender."""
 
     source: str
     destination: str
-    # The receiver's queue pair: packets name no other.
+    # The receiver's queue pair, which is the only one in packets.
     queue_pair: int
     messages: list[Message] = field(default_factory=list)
     _open: Message | None = None
@@ -41,7 +41,7 @@ class Direction:
         """The next packet of this direction."""
         psn = frame.number("infiniband.bth.psn")
         if psn in self._seen:
-            # Sent again, because the first one's acknowledgement was late.
+            # Retransmitted, because the first one's acknowledgement was late.
             return
         self._seen.add(psn)
         if frame.opcode in (SEND_FIRST, SEND_ONLY):
@@ -56,7 +56,7 @@ class Direction:
             self._open = None
 
     def stream(self) -> bytes:
-        """The bytes of the stream that this direction carries."""
+        """The stream bytes of this direction."""
         return b"".join(
             message.content[BSDH_LENGTH:]
             for message in self.messages
@@ -76,7 +76,7 @@ class Connection:
 
     @property
     def port(self) -> int:
-        """The port that was connected to."""
+        """The destination port."""
         return self.request.number("infiniband.cm.req.serviceid") & 0xFFFF
 
 

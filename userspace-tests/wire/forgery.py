@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Connections that nobody recorded: short ones, byte by byte, with a fault if wanted.
+"""Forged captures of short connections, byte by byte, with a fault on request.
 
-The judge is tested with it: what is right must pass every rule, and each fault must be found
-by the rule it breaks.
+They test the judge: a correct connection must pass every rule, and each fault must be found
+by the rule that it breaks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def bsdh(mid: int, length: int, mseq: int, mseqack: int, bufs: int = BUFS) -> by
 
 @dataclass(frozen=True)
 class Forgery:
-    """What the connection consists of; a fault is one of these made different."""
+    """The contents of the connection; a fault is a change of one of these."""
 
     client: tuple[str, int] = ("10.0.0.1", 40000)
     server: tuple[str, int] = ("10.0.0.2", 5000)
@@ -51,23 +51,23 @@ class Forgery:
     payloads: tuple[bytes, ...] = field(
         default=(b"x" * 10, bytes(range(256)) * 20, b"", b"the end"), repr=False
     )
-    # Added to a field of the n-th message of the client, by its name.
+    # Added to a field of the client's n-th message, by the field's name.
     wrong: dict[str, tuple[int, int]] = field(default_factory=dict)
-    # How many buffers the server says it has, and of which size.
+    # The number and size of buffers that the server announces.
     granted: int = BUFS
     receive_size: int = RECEIVE_SIZE
-    # Bytes that are there instead of the Hello, the HelloAck, and the client's messages.
+    # Bytes that replace the Hello, the HelloAck, and the client's messages.
     hello: bytes = field(default=b"", repr=False)
     hello_ack: bytes = field(default=b"", repr=False)
     messages: tuple[bytes, ...] = field(default=(), repr=False)
 
     def transfer(self) -> Transfer:
-        """What programs would say about it."""
+        """The report of the programs about it."""
         stream = b"".join(self.payloads)
         return Transfer(self.client, self.server, hashlib.sha256(stream).hexdigest(), len(stream))
 
     def packets(self) -> list[bytes]:
-        """The connection from its REQ to the last goodbye."""
+        """The connection from its REQ to the last DREP."""
         a, b = self.client[0], self.server[0]
         packets = [
             self._mad(a, b, REQ, self._request()),
@@ -81,7 +81,7 @@ class Forgery:
                 opcode = RC_SEND_ONLY if len(parts) == 1 else (RC_SEND_FIRST, RC_SEND_LAST)[number]
                 packets.append(self._packet(a, b, bth(opcode, PASSIVE_QP, psn, part)))
                 psn += 1
-        # The server acknowledges all of it and says goodbye, too.
+        # The server acknowledges everything and sends its DisConn.
         last = bsdh(DISCONN, 16, 1, len(self.payloads) + 1)
         packets.append(self._packet(b, a, bth(RC_SEND_ONLY, ACTIVE_QP, PASSIVE_PSN, last)))
         return packets
@@ -157,7 +157,7 @@ class Forgery:
 
 
 def bth(opcode: int, queue_pair: int, psn: int, content: bytes) -> bytes:
-    """A base transport header, what it carries, padding and a checksum nobody looks at."""
+    """A base transport header, its contents, padding and an unchecked checksum."""
     padding = -len(content) % 4
     header = struct.pack(">BBHII", opcode, 0x40 | padding << 4, 0xFFFF, queue_pair, psn)
     return header + content + bytes(padding + 4)
@@ -169,7 +169,7 @@ def _gid(address: str) -> bytes:
 
 
 def write(file: Path, forgeries: Iterable[Forgery]) -> None:
-    """Write one capture with all of these in it, one after the other."""
+    """Writes one capture with all of these, one after the other."""
     with file.open("wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 16, 1))
         packets = (packet for forgery in forgeries for packet in forgery.packets())
@@ -178,7 +178,7 @@ def write(file: Path, forgeries: Iterable[Forgery]) -> None:
 
 
 def between(number: int, forgery: Forgery) -> Forgery:
-    """The same connection, but between two hosts of its own."""
+    """The same connection, but between two other hosts."""
     if ":" in forgery.client[0]:
         addresses = f"fd00:{number:x}::1", f"fd00:{number:x}::2"
     else:
@@ -193,7 +193,7 @@ def between(number: int, forgery: Forgery) -> Forgery:
 GENUINE = Forgery()
 GENUINE_IPV6 = Forgery(client=("fd00::1", 40000), server=("fd00::2", 5000))
 
-# The name of the rule, and what it has to find.
+# The name of the rule, and the fault that it has to find.
 FAULTS: tuple[tuple[str, Forgery], ...] = (
     ("recognised", replace(GENUINE, service_id_base=0)),
     ("well_formed", replace(GENUINE, wrong={"mid": (4, HELLO - DATA)})),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A capture as stock tshark reads it, one Frame for each RDMA packet.
+"""A capture as stock tshark parses it, one Frame for each RDMA packet.
 
-tshark runs in two passes: a queue pair is known as an SDP one only after the connection's
-REP, and single-pass reading would miss what stands before that.
+tshark runs in two passes: it recognises a queue pair as an SDP one only after the connection's
+REP, and a single pass would miss the packets before that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from twohosts.failure import Failure
 from twohosts.hosts import Host
 
-# What is asked of each packet. The first value is taken where a field occurs twice.
+# The fields of each packet. If a field occurs twice, the first value is taken.
 FIELDS = (
     *("frame.number", "frame.protocols", "_ws.malformed", "_ws.expert.message"),
     *("ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "udp.payload"),
@@ -27,7 +27,7 @@ FIELDS = (
         for name in ("majv", "minv", "ipv", "maxadverts", "desremrcvsz", "localrcvsz", "localport")
     ),
     *("infiniband_sdp.hh.src_ip", "infiniband_sdp.hh.dst_ip", "infiniband_sdp.hah"),
-    # Extended headers of which tshark only says that they are there.
+    # Extended headers; tshark reports only their presence.
     *(f"infiniband_sdp.{name}" for name in ("srcah", "sinkah", "rwch", "rrch", "mch")),
 )
 
@@ -38,8 +38,8 @@ ICRC_LENGTH = 4
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_ONLY = 0, 1, 2, 4
 SENDS = (SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_ONLY)
 
-# What stands before the private data of a CM REP: the datagram header, the MAD's own header,
-# and the fields of the REP.
+# The length of everything before the private data of a CM REP: the datagram header, the MAD's own
+# header, and the fields of the REP.
 REP_PRIVATE_DATA = 8 + 24 + 36
 
 
@@ -50,11 +50,11 @@ class Frame:
     fields: dict[str, str]
 
     def text(self, name: str) -> str:
-        """A field as tshark prints it; empty where the packet has none."""
+        """A field as tshark prints it; empty if the packet does not have it."""
         return self.fields[name]
 
     def number(self, name: str) -> int:
-        """A field that is a number."""
+        """A numeric field."""
         value = self.fields[name]
         if value == "":
             raise Failure(f"frame {self.fields['frame.number']} has no {name}")
@@ -66,7 +66,7 @@ class Frame:
 
     @property
     def opcode(self) -> int:
-        """The BTH's opcode; -1 for a packet of something else."""
+        """The BTH's opcode; -1 for other packets."""
         return self.number("infiniband.bth.opcode") if self.has("infiniband.bth.opcode") else -1
 
     @property
@@ -81,22 +81,22 @@ class Frame:
 
     @property
     def is_sdp(self) -> bool:
-        """Whether tshark takes it for SDP."""
+        """Whether tshark recognises it as SDP."""
         return "infiniband_sdp" in self.text("frame.protocols").split(":")
 
     @property
     def is_malformed(self) -> bool:
-        """Whether tshark cannot make sense of it."""
+        """Whether tshark cannot parse it."""
         return self.has("_ws.malformed") or "_ws.malformed" in self.text("frame.protocols")
 
     def carried(self) -> bytes:
-        """What stands between the base transport header and the checksum."""
+        """The bytes between the base transport header and the checksum."""
         payload = bytes.fromhex(self.text("udp.payload").replace(":", ""))
         padding = self.number("infiniband.bth.padcnt")
         return payload[BTH_LENGTH : len(payload) - padding - ICRC_LENGTH]
 
     def rep_private_data(self) -> bytes:
-        """The private data of a CM REP; tshark names no field inside of a HelloAck's header."""
+        """The private data of a CM REP; tshark has no fields for a HelloAck's header."""
         return self.carried()[REP_PRIVATE_DATA:]
 
 

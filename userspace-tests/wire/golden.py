@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The engine's golden messages, as stock tshark reads them.
+"""The engine's golden messages, as parsed by stock tshark.
 
-Each stands in rust/vectors as bytes and as a line of text. The bytes are put on a wire that
-nobody recorded, and what tshark finds in them has to be what the text says. Of extended
-headers tshark knows name and place, and no fields but the Hello's.
+Each is in rust/vectors as bytes and as a line of text. The bytes are put into a forged
+capture, and tshark's result must match the text. tshark parses the name and place of extended
+headers, but only the Hello's fields.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEADERS = {
     "HelloAck": ("hah", None),
 }
 FLAGS = {"oob_pres": 1, "oob_pend": 2, "req_pipe": 4}
-# Fields of the Hello as the text calls them, and as tshark does.
+# Fields of the Hello: the text's names, and tshark's.
 HELLO_FIELDS = {
     "cap": "cap",
     "max_adverts": "maxadverts",
@@ -44,17 +44,17 @@ HELLO_FIELDS = {
     "local_rcv_size": "localrcvsz",
     "port": "localport",
 }
-# tshark wants at least a byte of payload in Data.
+# tshark expects at least one byte of payload in Data.
 EMPTY_DATA = "Data"
 
 
 @dataclass(frozen=True)
 class Golden:
-    """One message, and what it is said to be."""
+    """One message, and its description."""
 
     name: str
     content: bytes
-    # The name of its kind, the words behind that, and those with a value.
+    # The name of its kind, the words after that, and those with a value.
     kind: str
     words: tuple[str, ...]
     values: dict[str, str]
@@ -74,21 +74,21 @@ def _golden(file: Path) -> Golden:
 
 
 def every() -> list[Golden]:
-    """All of them."""
+    """All messages."""
     found = [_golden(file) for file in sorted(VECTORS.glob("*.hex"))]
     check(found, f"there is no golden message in {VECTORS}")
     return found
 
 
 def check_read(host: Host, file: Path) -> None:
-    """What tshark reads is what is written beside the messages."""
+    """tshark's result matches the descriptions."""
     wanted = every()
     forgeries = [forgery.between(number, _carrying(golden)) for number, golden in enumerate(wanted)]
     forgery.write(file, forgeries)
     packets = _packets(host, file)
     for golden, one in zip(wanted, forgeries, strict=True):
         its = [packet for packet in packets if one.client[0] in packet.hosts]
-        # The third is the RTU, in whose private data there is nothing.
+        # The third is the RTU, whose private data is empty.
         place = {HELLO: 0, HELLO_ACK: 1}.get(golden.mid, 3)
         try:
             check(len(its) > place, f"tshark sees {len(its)} messages")
@@ -96,7 +96,7 @@ def check_read(host: Host, file: Path) -> None:
         except Failure as failure:
             raise Failure(f"{golden.name}: {failure}") from failure
         for other in wanted:
-            # And no other kind would pass for it.
+            # No other kind matches.
             check(
                 other.kind == golden.kind or not _matches(other, its[place]),
                 f"{golden.name} passes for {other.name}",
@@ -104,7 +104,7 @@ def check_read(host: Host, file: Path) -> None:
 
 
 def _carrying(golden: Golden) -> forgery.Forgery:
-    """A connection in which the message is where messages of its kind are."""
+    """A connection with the message at the place of its kind."""
     if golden.mid == HELLO:
         return forgery.Forgery(hello=golden.content)
     if golden.mid == HELLO_ACK:
@@ -114,7 +114,7 @@ def _carrying(golden: Golden) -> forgery.Forgery:
 
 @dataclass(frozen=True)
 class Packet:
-    """What tshark finds in one packet."""
+    """tshark's result for one packet."""
 
     hosts: tuple[str, ...]
     # By their names, the first of each.
@@ -135,7 +135,7 @@ class Packet:
         return int(field.get("show", ""), 0)
 
     def place(self, name: str) -> tuple[int, int]:
-        """Where a header begins, counted from the message's beginning, and how long it is."""
+        """The offset of a header in the message, and its length."""
         field = self.fields.get(f"infiniband_sdp.{name}")
         if field is None:
             raise Failure(f"tshark sees no {name}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What two sockets that lend each other memory say on the wire, as tshark reads it."""
+"""Two sockets with zero copy: their messages on the wire, as parsed by tshark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMPATIENT = Path(__file__).resolve().parent / "impatient"
 DATA, SRC_AVAIL, SINK_AVAIL = 0xFF, 0xFE, 0xFD
 SEND_SM, WR_COMPL, RD_COMPL, MODE_CHANGE = 0x04, 0x05, 0x06, 0x07
 SRC_CANCEL, SINK_CANCEL, SINK_CANCEL_ACK = 0x08, 0x09, 0x0A
-# Which have to be there, in either direction; ModeChange goes before the second of the others.
+# The kinds that must occur, in either direction; ModeChange precedes the second of the others.
 EXPECTED = {
     SRC_AVAIL: "SrcAvail",
     RD_COMPL: "RdmaRdCompl",
@@ -34,7 +34,7 @@ EXPECTED = {
     SINK_CANCEL: "SinkAvailCancel",
     SINK_CANCEL_ACK: "SinkAvailCancelAck",
 }
-# The extended headers, as tshark calls them.
+# The extended headers, by tshark's names.
 HEADERS = {
     SRC_AVAIL: "srcah",
     SINK_AVAIL: "sinkah",
@@ -42,13 +42,13 @@ HEADERS = {
     RD_COMPL: "rrch",
     MODE_CHANGE: "mch",
 }
-# Bytes of the extended header before the payload.
+# Length of the extended header before the payload.
 EXTENSION = {SRC_AVAIL: 16, SINK_AVAIL: 20}
 
 
 @contextmanager
 def threshold(lab: Lab, value: int) -> Iterator[None]:
-    """Another value of the knob on both hosts."""
+    """Sets another value of the knob on both hosts."""
     name = "net.sdp.zcopy_thresh"
     before = {host: host.run(["sysctl", "-n", name]).stdout.strip() for host in (lab.a, lab.b)}
     for host in before:
@@ -61,7 +61,7 @@ def threshold(lab: Lab, value: int) -> Iterator[None]:
 
 
 def record(lab: Lab, file: Path) -> int:
-    """One connection with every exchange; how many bytes its writer has sent."""
+    """One connection with every exchange; returns the number of bytes that its writer has sent."""
     a, b = lab.a, lab.b
     receive = [str(IMPATIENT), "receive", "--address", b.ipv4]
     with capture(a, b, file), b.start(receive, ready=r"listening (\d+)") as receiver:
@@ -79,7 +79,7 @@ class Judgement:
     """One such connection."""
 
     def __init__(self, frames: list[Frame], total: int) -> None:
-        # Of the packets that Reads and Writes consist of none is a message.
+        # The packets of Reads and Writes are not messages.
         of_messages = [
             frame
             for frame in frames
@@ -92,7 +92,7 @@ class Judgement:
         self._connection: Connection = found[0]
 
     def headers(self) -> None:
-        """Lengths, numbers and credits are as always."""
+        """Lengths, numbers and credits obey the usual rules."""
         rules.recognised(self._frames)
         rules.well_formed(self._frames)
         rules.lengths(self._connection)
@@ -104,13 +104,13 @@ class Judgement:
         return sorted(both, key=lambda message: message.head.number("frame.number"))
 
     def kinds(self) -> None:
-        """Every exchange is there."""
+        """Every exchange occurs."""
         kinds = Counter(message.bsdh("mid") for message in self._messages())
         missing = [name for mid, name in EXPECTED.items() if not kinds[mid]]
         check(not missing, f"there is no {', '.join(missing)}, but {dict(kinds)}")
 
     def fields(self) -> None:
-        """tshark finds the extended headers where they are, and nowhere else."""
+        """tshark finds the extended headers at their places, and nowhere else."""
         for message in self._messages():
             own = HEADERS.get(message.bsdh("mid"))
             seen = {name for name in HEADERS.values() if message.head.has(f"infiniband_sdp.{name}")}
@@ -120,7 +120,7 @@ class Judgement:
             )
 
     def bytes(self) -> None:
-        """Sent, inline, read and written: together the stream of the writer."""
+        """Sent, inline, read and written bytes together are the writer's stream."""
         ours, theirs = self._connection.active.messages, self._connection.passive.messages
         by_message = sum(
             len(message.content) - BSDH_LENGTH - EXTENSION.get(message.bsdh("mid"), 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What has to hold for every connection on the wire. Each rule raises a Failure."""
+"""The rules for every connection on the wire. Each rule raises a Failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVICE_ID_BASE = 0x10000
 HELLO_LENGTH = 92
 HELLO_ACK_LENGTH = 196
 HELLO, HELLO_ACK, CH_RCV_BUF_ACK = 0x00, 0x01, 0x0C
-# The smallest receive buffer that takes a byte, and the largest that old peers can count.
+# The smallest receive buffer with room for a byte, and the largest that old peers can count.
 RECEIVE_SIZES = range(BSDH_LENGTH + 1, 1 << 16)
 # Major and minor version.
 VERSION = 0x22
@@ -24,7 +24,7 @@ VERSION = 0x22
 
 @dataclass(frozen=True)
 class Transfer:
-    """What the programs know about one connection: its names, and what they sent."""
+    """The programs' knowledge of one connection: its addresses, and the sent bytes."""
 
     client: tuple[str, int]
     server: tuple[str, int]
@@ -33,7 +33,7 @@ class Transfer:
 
 
 def recognised(frames: list[Frame]) -> None:
-    """Every packet that begins a message, and every REQ and REP, is SDP in tshark's eyes."""
+    """tshark recognises every packet that begins a message, and every REQ and REP, as SDP."""
     kinds = {"REQ": 0, "REP": 0, "SEND": 0}
     for frame in frames:
         if frame.has("infiniband.cm.req.serviceid"):
@@ -55,11 +55,11 @@ def recognised(frames: list[Frame]) -> None:
 
 
 def well_formed(frames: list[Frame]) -> None:
-    """No packet is malformed, but for two kinds about which tshark is wrong.
+    """No packet is malformed, except two kinds about which tshark is wrong.
 
-    The packets that continue a message have no header; tshark takes their bytes for one all
-    the same. And a credit update is a Data message without payload; tshark wants at least a
-    byte of it.
+    The packets that continue a message have no header, but tshark parses their bytes as one.
+    A credit update is a Data message without payload; tshark expects at least one byte
+    of it.
     """
     check(frames, "there is no packet")
     for frame in frames:
@@ -81,7 +81,7 @@ def _hh(frame: Frame, name: str) -> int:
 
 
 def hello(connection: Connection, transfer: Transfer) -> None:
-    """The Hello says what the programs did."""
+    """The Hello matches the programs' addresses."""
     frame = connection.request
     check(
         frame.number("infiniband.cm.req.serviceid") == SERVICE_ID_BASE + transfer.server[1],
@@ -144,7 +144,7 @@ def _other(connection: Connection, direction: Direction) -> Direction:
 
 
 def _in_order(connection: Connection) -> list[tuple[int, Direction, Message]]:
-    """The messages of both directions with their frames' numbers, as the capture has them."""
+    """The messages of both directions with their frames' numbers, in the capture's order."""
     return sorted(
         (
             (message.head.number("frame.number"), direction, message)
@@ -156,9 +156,9 @@ def _in_order(connection: Connection) -> list[tuple[int, Direction, Message]]:
 
 
 def lengths(connection: Connection) -> None:
-    """Len counts the bytes that are there, and the receiver's buffers have room for them.
+    """Len is the number of bytes present, and the receiver's buffers have room for them.
 
-    The buffers grow when their owner says so by ChRcvBufAck, which leaves the header out.
+    The buffers grow when their owner announces it by ChRcvBufAck; that size excludes the header.
     """
     active_size, passive_size = _receive_sizes(connection)
     room = {connection.active.source: passive_size, connection.passive.source: active_size}
@@ -177,7 +177,7 @@ def lengths(connection: Connection) -> None:
 
 
 def sequence(connection: Connection) -> None:
-    """MSeq goes up by one for each message, and MSeqAck never back nor ahead of what was sent."""
+    """MSeq grows by one with each message; MSeqAck never decreases, and never exceeds sent ones."""
     for direction in (connection.active, connection.passive):
         check(direction.messages, f"{direction.source} sends nothing")
         for expected, message in enumerate(direction.messages, start=1):
@@ -195,8 +195,8 @@ def sequence(connection: Connection) -> None:
 
 
 def credits(connection: Connection) -> None:
-    """Nobody sends what the other has no buffer for, nor payload with the last two."""
-    # What each side may have sent at most, from the greeting on.
+    """No side sends without a buffer at the other side, nor payload with the last two."""
+    # The highest number that each side may have sent, from the Hello on.
     granted = {
         connection.active.source: connection.reply.number("infiniband_sdp.bsdh.bufs"),
         connection.passive.source: connection.request.number("infiniband_sdp.bsdh.bufs"),
@@ -211,7 +211,7 @@ def credits(connection: Connection) -> None:
 
 
 def payload(connection: Connection, transfer: Transfer) -> None:
-    """The stream on the wire is the stream that the programs had."""
+    """The stream on the wire is that of the programs."""
     stream = connection.active.stream()
     check(len(stream) == transfer.total, f"{len(stream)} of {transfer.total} bytes")
     check(

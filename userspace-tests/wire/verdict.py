@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A capture, what the programs say about it, and the rules applied to the two."""
+"""A capture, the programs' report about it, and the rules applied to both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frames import Frame
 from rules import Transfer
 from twohosts.failure import Failure, check
 
-# The rules in an order in which each needs only what came before, and what they say.
+# The rules in an order in which each needs only earlier results, and their titles.
 TITLES = {
     "recognised": "every message is recognised as SDP",
     "well_formed": "no packet is malformed",
@@ -27,7 +27,7 @@ TITLES = {
 
 
 class Verdict:
-    """One capture under judgement."""
+    """One capture to be judged."""
 
     def __init__(self, frames: list[Frame], transfers: list[Transfer]) -> None:
         self._frames = frames
@@ -46,11 +46,11 @@ class Verdict:
         }
 
     def apply(self, rule: str) -> None:
-        """Apply one of the rules of TITLES."""
+        """Applies one of the rules of TITLES."""
         self._rules[rule]()
 
     def broken(self) -> list[str]:
-        """All rules that do not hold, and why."""
+        """All broken rules, with reasons."""
         found = []
         for rule in TITLES:
             try:
@@ -71,7 +71,7 @@ class Verdict:
         check(self._connections, "there is no connection")
         left = list(self._connections)
         for transfer in self._transfers:
-            # Of those between the same hosts, the first connected is the first transfer.
+            # Between the same hosts, the first connection is the first transfer.
             found = next(
                 (
                     connection

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bytes are a history of two peers.
+//! The bytes encode a history of two peers.
 
 #![no_main]
 

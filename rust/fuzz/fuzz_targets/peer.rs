@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A peer that sends what the bytes say, to a live connection.
+//! A peer that sends messages encoded in the bytes to a live connection.
 
 #![no_main]
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 
-//! A stand-in for a kernel that has SDP: preloaded behind `libsdp.so`, it answers
-//! the calls which that makes about family 27. Its "SDP sockets" are TCP sockets
-//! that it remembers, and it remembers what they are told to be.
+//! A stand-in for a kernel that has SDP. It is preloaded after `libsdp.so` and answers that
+//! library's calls about family 27. Its "SDP sockets" are TCP sockets. It stores their descriptors
+//! and the options set on them.
 //!
-//! `FAKE_SDP_SOCKET_ERRNO`, `FAKE_SDP_FAMILY_ERRNO` and `FAKE_SDP_TRANSPORT_ERRNO`
-//! make `socket(27)` and the setting of an option fail with that number;
-//! `FAKE_SDP_REASON` makes connect() and listen() give SDP up for that errno, and
-//! `FAKE_SDP_BIND_ERRNO` bind() give it up, or fail for a socket that is SDP's alone.
+//! `FAKE_SDP_SOCKET_ERRNO`, `FAKE_SDP_FAMILY_ERRNO` and `FAKE_SDP_TRANSPORT_ERRNO` make
+//! `socket(27)` and the setting of an option fail with that errno. `FAKE_SDP_REASON` makes
+//! connect() and listen() fall back to TCP with that errno as the reason. `FAKE_SDP_BIND_ERRNO`
+//! does the same for bind(), which fails for an SDP-only socket.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -19,9 +19,9 @@ use sdp_uapi::{
 
 const SOCKETS: usize = 64;
 
-/// What is known of the SDP socket with a descriptor.
+/// The state of the SDP socket with a descriptor.
 struct Slot {
-    /// 0 where there is none.
+    /// 0 if there is none.
     family: AtomicI32,
     transport: AtomicI32,
     reason: AtomicI32,
@@ -43,7 +43,7 @@ fn sdp(fd: c_int) -> Option<&'static Slot> {
     place(fd).filter(|slot| slot.family.load(Relaxed) != 0)
 }
 
-/// The number that the environment gives `name`.
+/// The number in the environment variable `name`.
 fn wanted(name: &CStr) -> Option<c_int> {
     // SAFETY: the name is a C string; the fixture's program leaves its environment alone.
     let value = unsafe { libc::getenv(name.as_ptr()) };
@@ -62,7 +62,7 @@ fn fail(errno: c_int) -> c_int {
 
 fn call(number: c_long, arguments: [usize; 5]) -> c_int {
     let [a, b, c, d, e] = arguments;
-    // SAFETY: the arguments are those of the intercepted call, which vouches for them.
+    // SAFETY: the arguments are those of the intercepted call; its caller vouches for them.
     let result = unsafe { libc::syscall(number, a, b, c, d, e) };
     c_int::try_from(result).unwrap_or(-1)
 }
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn getsockopt(
     0
 }
 
-/// What gives SDP up in this world, if it is to be given up.
+/// Falls back to TCP if there is a reason to.
 fn give_up(fd: c_int, reason: Option<c_int>) {
     if let (Some(slot), Some(reason)) = (sdp(fd), reason) {
         if slot.transport.load(Relaxed) == SDP_TRANSPORT_BOTH {
@@ -247,7 +247,7 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     call(libc::SYS_listen, [word(fd), word(backlog), 0, 0, 0])
 }
 
-/// close(2), which ends what is known of the descriptor.
+/// close(2), which also removes the state of the descriptor.
 #[no_mangle]
 pub extern "C" fn close(fd: c_int) -> c_int {
     if let Some(slot) = place(fd) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 
-//! Does one thing per argument and prints what the program sees of it in a line of
-//! `NAME=VALUE`; `errno` was 4242 before each call.
+//! Performs one action per argument and prints its results as one line of `NAME=VALUE` pairs.
+//! `errno` is set to 4242 before each call.
 //!
-//! - `DOMAIN,TYPE,PROTOCOL` makes a socket; `kind` is what the kernel really made.
-//! - `connect@ADDRESS:PORT` and `listen@ADDRESS:PORT` make a socket, bind it if it is to
-//!   listen, and make that call; `transport` is what the socket may use then.
-//! - `bindconnect@ADDRESS:PORT` binds a socket to a free port of that address, and connects it
-//!   to ADDRESS:PORT if that went well; `bound` is the first result and errno.
-//! - `laterconnect@ADDRESS:PORT` does not wait, and asks twice for the error when the socket
-//!   says that it is over; `againconnect@ADDRESS:PORT` connects again instead.
-//! - `wildconnect@ADDRESS:PORT` and `wildbind@ADDRESS:PORT` give the call an address of that
-//!   length at 1, where nothing is.
-//! - `accept@ADDRESS:PORT` listens, says where, and serves one connection.
+//! - `DOMAIN,TYPE,PROTOCOL` makes a socket; `kind` is the kind that the kernel really made.
+//! - `connect@ADDRESS:PORT` and `listen@ADDRESS:PORT` make a socket, bind it before a listen, and
+//!   make that call; `transport` is what the socket may use afterwards.
+//! - `bindconnect@ADDRESS:PORT` binds a socket to a free port of that address, and connects it to
+//!   ADDRESS:PORT if the bind succeeded; `bound` is the result and errno of the bind.
+//! - `laterconnect@ADDRESS:PORT` does not wait, and asks twice for the error when the socket is
+//!   ready; `againconnect@ADDRESS:PORT` connects again instead.
+//! - `wildconnect@ADDRESS:PORT` and `wildbind@ADDRESS:PORT` pass an address of that length at the
+//!   invalid pointer 1.
+//! - `accept@ADDRESS:PORT` listens, prints its address, and serves one connection.
 
 use core::ptr::without_provenance;
 use libc::{c_int, c_void, socklen_t};
@@ -38,7 +38,7 @@ fn option(fd: c_int, level: c_int, name: c_int, room: socklen_t) -> Option<c_int
     (result == 0 && len == room).then_some(value)
 }
 
-/// What the kernel made, whatever is said about it.
+/// The socket's real kind, even if the library reports another one.
 fn kind(fd: c_int) -> &'static str {
     // SAFETY: an all-zero address is a valid one.
     let mut address: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
@@ -81,7 +81,7 @@ fn describe(domain: c_int, kind_and_flags: c_int, protocol: c_int) {
     );
 }
 
-/// The address as the kernel takes it.
+/// The address in the form of the system calls.
 fn raw(address: SocketAddr) -> (libc::sockaddr_in6, socklen_t) {
     // SAFETY: an all-zero address is a valid one; so is the view of one as another.
     unsafe {
@@ -114,7 +114,7 @@ fn socket_for(address: SocketAddr) -> c_int {
     unsafe { libc::socket(domain, libc::SOCK_STREAM, 0) }
 }
 
-/// Binds and listens; the results of both.
+/// Binds and listens; returns the results of both.
 fn listen(fd: c_int, address: SocketAddr) -> (c_int, (c_int, c_int)) {
     let (name, len) = raw(address);
     // SAFETY: `name` is an address of `len` bytes.
@@ -124,7 +124,7 @@ fn listen(fd: c_int, address: SocketAddr) -> (c_int, (c_int, c_int)) {
     }
 }
 
-/// The results of bind() to any port, and of the call that failed or came last.
+/// The results of bind() to any port, and of the last call made.
 fn bind_and_connect(fd: c_int, address: SocketAddr) -> (c_int, c_int) {
     let (mut name, len) = raw(address);
     let port = core::mem::take(&mut name.sin6_port);
@@ -134,13 +134,13 @@ fn bind_and_connect(fd: c_int, address: SocketAddr) -> (c_int, c_int) {
     if bound != 0 {
         return (bound, errno);
     }
-    // The port of either family is in the same place.
+    // The port is at the same offset in both families.
     name.sin6_port = port;
     // SAFETY: As above.
     observe(|| unsafe { libc::connect(fd, (&raw const name).cast(), len) })
 }
 
-/// connect() that does not wait, and the end of waiting for it.
+/// A nonblocking connect(), and waiting for its end.
 fn begin(fd: c_int, address: SocketAddr) {
     let (name, len) = raw(address);
     let mut waiting = libc::pollfd {
@@ -178,13 +178,13 @@ fn perform(action: &str, address: SocketAddr) -> bool {
             // SAFETY: `name` is an address of `len` bytes.
             observe(|| unsafe { libc::connect(fd, (&raw const name).cast(), len) })
         }
-        // SAFETY: the kernel looks whether there is anything.
+        // SAFETY: the kernel checks the pointer.
         "wildconnect" => observe(|| unsafe { libc::connect(fd, without_provenance(1), len) }),
         // SAFETY: as above.
         "wildbind" => observe(|| unsafe { libc::bind(fd, without_provenance(1), len) }),
         "accept" => {
             listen(fd, address);
-            // SAFETY: nobody else has the descriptor.
+            // SAFETY: no other code has the descriptor.
             let listener = unsafe { TcpListener::from_raw_fd(fd) };
             println!(
                 "port={}",

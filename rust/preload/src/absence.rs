@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-//! A memory, for one second, of the kernel having no SDP.
+//! Remembers for one second that the kernel has no SDP.
 //!
-//! Each `socket(27, ...)` on a kernel without the family makes it start
-//! `modprobe`. A program that opens thousands of connections on such a machine
-//! must not pay for that; one that runs while the module is loaded shall notice.
+//! Each `socket(27, ...)` on a kernel without the family starts `modprobe`. A program that opens
+//! thousands of connections must not pay for that each time. After a second the kernel is asked
+//! again, so that a program notices when the module is loaded.
 
 use core::sync::atomic::{AtomicI64, Ordering};
 
@@ -15,12 +15,12 @@ const MEMORY_SECONDS: i64 = 1;
 pub(crate) struct Absence(AtomicI64);
 
 impl Absence {
-    /// Nothing known: the kernel is asked.
+    /// Nothing is known: the kernel is asked.
     pub(crate) const fn unknown() -> Self {
         Self(AtomicI64::new(i64::MIN))
     }
 
-    /// The kernel has said at `now` that it does not know the family.
+    /// The kernel reported at `now` that it does not know the family.
     pub(crate) fn seen_at(&self, now: i64) {
         self.0
             .store(now.saturating_add(MEMORY_SECONDS), Ordering::Relaxed);
@@ -38,9 +38,9 @@ pub(crate) fn now() -> i64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is valid for writes. The coarse clock exists since Linux
-    // 2.6.32 and is read without entering the kernel; had it failed, `time`
-    // would stay at zero, and the family would be asked for each time.
+    // SAFETY: `time` is valid for writes. The coarse clock exists since Linux 2.6.32 and is read
+    // without a system call. If the call failed, `time` would stay zero, and the kernel would be
+    // asked each time.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
     time.tv_sec
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! The making of a socket: SDP with as much choice as the rules leave open, or
-//! `None` where it is to be TCP's from the start.
+//! Makes a socket: an SDP socket with the transports that the rules allow, or `None` for a TCP
+//! socket.
 
 use crate::absence::{self, Absence};
 use crate::config::Transport;
@@ -17,7 +17,7 @@ use libc::c_int;
 /// The kernel's last answer that it does not know the family.
 static ABSENCE: Absence = Absence::unknown();
 
-/// How often a socket became TCP's for a reason that no rule gave.
+/// The number of sockets that use TCP for another reason than a rule.
 static FALLBACKS: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a fallback; returns its number in this process.
@@ -67,11 +67,11 @@ fn report(settings: &Settings, family: TcpFamily, fd: c_int, transport: Transpor
     }
 }
 
-/// Why there is no SDP socket.
+/// The reason why there is no SDP socket.
 enum Refusal {
-    /// The kernel's answer.
+    /// The errno of the kernel.
     Errno(c_int),
-    /// There could be one, but not one that may use TCP as well.
+    /// An SDP socket is possible, but not one that may use TCP as well.
     Companion,
 }
 
@@ -104,8 +104,8 @@ fn sdp_socket(
         }
         return Err(Refusal::Errno(refusal));
     }
-    // An SDP socket begins as an IPv4 one. A program that asked for IPv6 must see
-    // :: as its wildcard and AF_INET6 in every name.
+    // An SDP socket begins as an IPv4 socket. A program that asked for IPv6 must see :: as its
+    // wildcard and AF_INET6 in every address.
     let named =
         family == TcpFamily::V4 || options::set_tcp(fd, uapi::SDP_SOCK_FAMILY, family.number());
     let open = named
@@ -115,7 +115,7 @@ fn sdp_socket(
         return Ok(fd);
     }
     let refusal = errno::get();
-    // SAFETY: `fd` was made above and no one else knows it.
+    // SAFETY: `fd` was made above and no other code has it.
     unsafe { libc::close(fd) };
     Err(match refusal {
         libc::EPERM if named => Refusal::Companion,

@@ -8,16 +8,16 @@
 //! use sdp|tcp|both  server|listen|client|connect  PROGRAM  ADDRESS:PORTS
 //! ```
 //!
-//! One statement a line, keywords in lower case. PROGRAM is a shell pattern,
-//! ADDRESS is `*` or an address with an optional prefix length, PORTS is `*`,
-//! a number or a range; blanks may stand around `.`, `/`, `:` and `-`. What looks
-//! like an error is one, with its place.
+//! Each line is one statement, with keywords in lower case. PROGRAM is a shell pattern, ADDRESS is
+//! `*` or an address with an optional prefix length, PORTS is `*`, a number or a range. Blanks are
+//! allowed around `.`, `/`, `:` and `-`. Every other text is an error, which is reported with its
+//! position.
 
 use std::ffi::CString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// What a connection may be made of.
+/// The transports that a connection may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Sdp,
@@ -54,7 +54,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// What is to be said of a range that has no ports, or not all.
+    /// The warning about a range that matches no ports, or fewer than written.
     pub(crate) fn odd_ports(&self) -> Option<String> {
         let (first, last) = self.ports;
         (first > last || last > ANY_PORT.1)
@@ -80,7 +80,7 @@ pub(crate) enum Statement {
     Use(Rule),
 }
 
-/// A place in the text, and what is wrong with it.
+/// A position in the text, and the error there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     /// Counted from 1.
@@ -139,7 +139,7 @@ const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Without the blanks at both ends.
+/// The bytes without blanks at both ends.
 fn trimmed(mut bytes: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = bytes {
         if !is_blank(*first) {
@@ -165,8 +165,8 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// The next word up to white space, and unless it is a pattern also up to a
-    /// comment; `None` at the end of the line.
+    /// The next word: up to white space, or, unless it is a pattern, up to a comment. `None` at the
+    /// end of the line.
     fn word(&mut self, is_pattern: bool) -> Option<Word<'a>> {
         self.skip_blanks();
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -293,8 +293,8 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// `ADDRESS[/PREFIX]:PORTS`, with blanks before and behind each sign; the last
-    /// colon is the one before the ports.
+    /// `ADDRESS[/PREFIX]:PORTS`, with optional blanks around each separator. The last colon
+    /// precedes the ports.
     fn addresses_and_ports(&mut self) -> Result<(Addresses, (u32, u32)), SyntaxError> {
         self.skip_blanks();
         let rest = self.before_comment();
@@ -331,7 +331,7 @@ impl<'a> Line<'a> {
         let at = at.saturating_add(bytes.len().saturating_sub(behind.len()));
         let prefix = self.number(behind, at)?;
         match u8::try_from(prefix) {
-            // libsdp takes 0 for a prefix that was not given.
+            // libsdp treats prefix length 0 as not given.
             Ok(0) => Ok(addresses_from(address, longest)),
             Ok(prefix) if prefix <= longest => Ok(addresses_from(address, prefix)),
             _ => self.error(at, format!("a prefix has at most {longest} bits")),
@@ -359,13 +359,13 @@ impl<'a> Line<'a> {
         self.at = self.at.saturating_add(blanks);
     }
 
-    /// What is left of the line, without a comment.
+    /// The rest of the line, without a comment.
     fn before_comment(&self) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         rest.split(|byte| *byte == b'#').next().unwrap_or_default()
     }
 
-    /// The next bytes up to a blank or a dash, and where they begin.
+    /// The next bytes up to a blank or a dash, and their position.
     fn up_to_dash(&mut self) -> (&'a [u8], usize) {
         self.skip_blanks();
         let at = self.at;
@@ -376,7 +376,7 @@ impl<'a> Line<'a> {
         (rest.get(..len).unwrap_or_default(), at)
     }
 
-    /// Decimal digits, and nothing else.
+    /// A number of decimal digits only.
     fn number(&self, bytes: &[u8], at: usize) -> Result<u32, SyntaxError> {
         let digits = bytes.iter().all(u8::is_ascii_digit);
         let parsed = std::str::from_utf8(bytes)
@@ -400,8 +400,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Those with this prefix; as libsdp has it, IPv4's wildcard stands for every address of
-/// both families, whatever prefix length comes with it.
+/// The addresses with this prefix. As in libsdp, IPv4's wildcard with any prefix length means every
+/// address of both families.
 fn addresses_from(address: IpAddr, prefix: u8) -> Addresses {
     if address == IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
         Addresses::Any
@@ -410,7 +410,7 @@ fn addresses_from(address: IpAddr, prefix: u8) -> Addresses {
     }
 }
 
-/// An address; blanks may stand beside the dots of one of IPv4.
+/// An address; an IPv4 address may have blanks beside its dots.
 fn address_of(bytes: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(bytes).ok()?;
     if !text.contains('.') || text.contains(':') {

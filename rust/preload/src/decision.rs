@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-//! What the rules say once an address is known, told to the kernel; and what
-//! has become of a socket, told to the user.
+//! Applies the rules once an address is known and tells the kernel the result. Reports to the user
+//! which transport a socket uses.
 //!
-//! Everything here changes errno.
+//! All functions here change errno.
 
 use crate::birth::count_fallback;
 use crate::config::{Role, Transport};
@@ -17,30 +17,31 @@ use core::ptr::from_mut;
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 use std::net::{IpAddr, SocketAddr};
 
-/// While what becomes of sockets is logged: those of which connect() has said
-/// that it is under way, and nothing was said since.
+/// Used while sockets are logged: the sockets whose connect() is in progress and whose result has
+/// not been logged yet.
 static UNDER_WAY: Descriptors = Descriptors::new();
 
 /// getsockname(2) or getpeername(2).
 type Naming = unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int;
 
-/// The Internet address in a `sockaddr`; `None` for anything else, memory that cannot be
-/// read included.
+/// The Internet address in a `sockaddr`; `None` for other families and for memory that cannot be
+/// read.
 ///
 /// # Safety
 ///
-/// What can be read of the `len` bytes at `address` stays so for the call.
+/// The readable part of the `len` bytes at `address` stays readable during the call.
 unsafe fn parse(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
     let len = usize::try_from(len).ok()?;
     let is_readable = |len| memory::is_readable(address.addr(), len);
     if len < size_of::<sockaddr_in>() || !is_readable(size_of::<sockaddr_in>()) {
         return None;
     }
-    // SAFETY: It has been looked at, and stays by the caller's promise; it may stand anywhere.
+    // SAFETY: `is_readable()` was true, and the caller promises that it stays so. The address may
+    // be unaligned.
     let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
     match c_int::from(family) {
         libc::AF_INET => {
-            // SAFETY: As above, and it is long enough.
+            // SAFETY: Readable, as the caller promises, and long enough for a `sockaddr_in`.
             let name = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
             let ip = IpAddr::from(name.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddr::new(ip, u16::from_be(name.sin_port)))
@@ -48,7 +49,7 @@ unsafe fn parse(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> 
         libc::AF_INET6
             if len >= size_of::<sockaddr_in6>() && is_readable(size_of::<sockaddr_in6>()) =>
         {
-            // SAFETY: As above, and it is long enough.
+            // SAFETY: Readable, as the caller promises, and long enough for a `sockaddr_in6`.
             let name = unsafe { address.cast::<sockaddr_in6>().read_unaligned() };
             let ip = IpAddr::from(name.sin6_addr.s6_addr);
             Some(SocketAddr::new(ip, u16::from_be(name.sin6_port)))
@@ -67,12 +68,12 @@ fn address_of(fd: c_int, naming: Naming) -> Option<SocketAddr> {
     if result != 0 {
         return None;
     }
-    // SAFETY: The kernel has written it.
+    // SAFETY: The kernel has written the name.
     unsafe { parse(from_mut(&mut name).cast(), len) }
 }
 
-/// Tells the kernel; whether it took it. A socket that is no longer open to it stays what
-/// it is.
+/// Tells the kernel the transport; returns whether the kernel accepted it. A socket for which the
+/// choice is no longer possible is unchanged.
 fn tell(fd: c_int, transport: Transport) -> bool {
     let value = match transport {
         Transport::Sdp => uapi::SDP_TRANSPORT_SDP,
@@ -82,9 +83,9 @@ fn tell(fd: c_int, transport: Transport) -> bool {
     options::set_tcp(fd, uapi::SDP_TRANSPORT, value)
 }
 
-/// Tells the kernel what the call that follows is to use. The error is that of a call which
-/// is to use one of the two alone, on a socket that can no longer: bind(), an option or an
-/// earlier connect() has made it TCP's, or it is SDP's and TCP has not its port.
+/// Tells the kernel the transport of the call that follows. It is an error if only one transport is
+/// allowed, but the socket can no longer use it: bind(), an option or an earlier connect() has made
+/// it a TCP socket, or it is an SDP socket and its port is not free in TCP.
 fn settle(fd: c_int, transport: Transport) -> Result<(), c_int> {
     if tell(fd, transport) {
         return Ok(());
@@ -96,9 +97,9 @@ fn settle(fd: c_int, transport: Transport) -> Result<(), c_int> {
     };
     match transport {
         Transport::Both => return Ok(()),
-        // The kernel says so of a bound socket that is neither connected nor listening.
+        // The kernel returns this for a bound socket that is neither connected nor listening.
         Transport::Tcp if error == libc::EADDRINUSE => return Err(error),
-        // net.sdp.companion keeps this process from TCP's half, and the rules from SDP's.
+        // net.sdp.companion denies this process the TCP half, and the rules deny it SDP.
         Transport::Tcp if error == libc::EPERM => return Err(error),
         Transport::Tcp => return Ok(()),
         Transport::Sdp => {}
@@ -133,14 +134,15 @@ fn decide(settings: &Settings, role: Role, address: SocketAddr) -> Decision {
     decision
 }
 
-/// Whether the kernel already knows all there is to know.
+/// Whether the kernel already knows the final decision.
 fn is_settled(settings: &Settings, role: Option<Transport>) -> bool {
     settings.certain().is_some() || role == Some(Transport::Both)
 }
 
-/// SDP alone is settled before bind(), so that a port which is taken in TCP is
-/// no obstacle. TCP alone is left for listen(): the socket may yet connect.
-/// Whether the socket is SDP's now and would be less as a client.
+/// If a server may use SDP only, the kernel is told before bind(), so that a port in use in TCP
+/// does not matter. If it may use TCP only, the kernel is told in listen(), because the socket may
+/// still connect. Returns whether the socket is limited to SDP now, although a client has more
+/// choice.
 ///
 /// # Safety
 ///
@@ -162,13 +164,13 @@ pub(crate) unsafe fn before_bind(fd: c_int, address: *const sockaddr, len: sockl
         && settings.client != Some(Transport::Sdp)
 }
 
-/// The address is not SDP's: the socket may have it as a client, and becomes TCP's there.
-/// Whether bind() is to be tried again.
+/// SDP does not have the address. As a client the socket may have it, and becomes a TCP socket.
+/// Returns whether bind() shall be tried again.
 pub(crate) fn open_again(fd: c_int) -> bool {
     tell(fd, Transport::Both)
 }
 
-/// The error is that of the call.
+/// The error is the result of the call.
 ///
 /// # Safety
 ///
@@ -179,13 +181,13 @@ pub(crate) unsafe fn before_connect(
     len: socklen_t,
 ) -> Result<(), c_int> {
     let settings = settings::get();
-    // bind() may have settled it for a server.
+    // bind() may have set the transport for a server.
     if settings.certain().is_some()
         || is_settled(settings, settings.client) && is_settled(settings, settings.server)
     {
         return Ok(());
     }
-    // SAFETY: By the caller's promise.
+    // SAFETY: The caller promises that the address stays readable.
     match unsafe { parse(address, len) } {
         Some(address) if options::is_sdp(fd) => {
             settle(fd, decide(settings, Role::Client, address).transport)
@@ -194,7 +196,7 @@ pub(crate) unsafe fn before_connect(
     }
 }
 
-/// The error is that of the call.
+/// The error is the result of the call.
 pub(crate) fn before_listen(fd: c_int) -> Result<(), c_int> {
     let settings = settings::get();
     if is_settled(settings, settings.server) || !options::is_sdp(fd) {
@@ -222,7 +224,7 @@ pub(crate) unsafe fn after_connect(
         return;
     }
     let outcome = if result == 0 { 0 } else { errno::get() };
-    // SAFETY: By the caller's promise.
+    // SAFETY: The caller promises that the address stays readable.
     let Some(address) = (unsafe { parse(address, len) }) else {
         return;
     };
@@ -239,14 +241,14 @@ pub(crate) unsafe fn after_connect(
                 format_args!("connect to {address}"),
             );
         }
-        // What a signal ends goes on without the call.
+        // A connect() that a signal interrupts continues in the background.
         libc::EINPROGRESS | libc::EINTR => {
             UNDER_WAY.insert(fd);
             settings
                 .log
                 .say(level::CALL, format_args!("connect to {address}: under way"));
         }
-        // The other way to ask whether one that was under way has succeeded.
+        // Another way to ask whether a connect() in progress has succeeded.
         libc::EISCONN => after_error(fd, 0),
         errno => settings.log.say(
             level::CALL,
@@ -255,8 +257,7 @@ pub(crate) unsafe fn after_connect(
     }
 }
 
-/// The program has asked how its connect() ended: with `error`, or as far as is
-/// known well.
+/// The program has asked for the result of its connect(): `error`, or as far as is known success.
 pub(crate) fn after_error(fd: c_int, error: c_int) {
     if !UNDER_WAY.contains(fd) {
         return;
@@ -270,7 +271,7 @@ pub(crate) fn after_error(fd: c_int, error: c_int) {
         );
         return;
     }
-    // Without a peer it is not over yet.
+    // Without a peer the connect() has not ended yet.
     let Some(peer) = address_of(fd, libc::getpeername) else {
         return;
     };
@@ -279,7 +280,7 @@ pub(crate) fn after_error(fd: c_int, error: c_int) {
     }
 }
 
-/// The descriptor is one of a new socket.
+/// The descriptor belongs to a new socket.
 pub(crate) fn after_socket(fd: c_int) {
     UNDER_WAY.remove(fd);
 }
@@ -296,7 +297,7 @@ pub(crate) fn after_listen(fd: c_int, result: c_int) {
     }
 }
 
-/// Says what a socket uses, and why.
+/// Reports the transport of a socket, and the reason.
 fn report(settings: &Settings, fd: c_int, transport: c_int, call: core::fmt::Arguments<'_>) {
     let say = |text: core::fmt::Arguments<'_>| {
         settings
@@ -322,7 +323,7 @@ mod tests {
     use core::ptr::from_ref;
 
     fn parsed<T>(name: &T, len: usize) -> Option<SocketAddr> {
-        // SAFETY: `len` is at most the size of what is there.
+        // SAFETY: `len` is at most the size of the name.
         unsafe {
             parse(
                 from_ref(name).cast(),
@@ -354,7 +355,7 @@ mod tests {
         assert_eq!(parsed(&v4, 16), None);
         for nowhere in [0, 1, usize::MAX - 15] {
             let nowhere = core::ptr::without_provenance(nowhere);
-            // SAFETY: Nothing there can be read.
+            // SAFETY: The address is not readable, which `parse()` allows.
             assert_eq!(unsafe { parse(nowhere, 28) }, None);
         }
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 
-//! A set of descriptors, for what is told about them later.
+//! A set of descriptors, for later reports about them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use libc::c_int;
 
 const BITS: usize = u64::BITS as usize;
 
-/// Those below 65,536; higher ones are never in it.
+/// Descriptors below 65,536; higher ones are ignored.
 pub(crate) struct Descriptors([AtomicU64; 1024]);
 
 impl Descriptors {
@@ -27,7 +27,7 @@ impl Descriptors {
         }
     }
 
-    /// Takes it out; whether it was in.
+    /// Removes it; returns whether it was in the set.
     pub(crate) fn remove(&self, fd: c_int) -> bool {
         self.contains(fd)
             && self

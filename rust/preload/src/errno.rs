@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! errno, which belongs to the program.
+//! errno: the library must preserve it for the program.
 
 use libc::c_int;
 
@@ -10,13 +10,13 @@ pub(crate) fn get() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// It is this now.
+/// Sets errno.
 pub(crate) fn set(errno: c_int) {
-    // SAFETY: As above.
+    // SAFETY: The C library gives each thread an errno that lives as long as it.
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Does something that must not show in errno.
+/// Calls `f` and restores errno.
 pub(crate) fn keep<R>(f: impl FnOnce() -> R) -> R {
     let before = get();
     let result = f();
@@ -24,7 +24,7 @@ pub(crate) fn keep<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The result of a system call that fails like this.
+/// Sets errno, and returns the result of a failed system call.
 pub(crate) fn fail(errno: c_int) -> c_int {
     set(errno);
     -1

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-//! Which `socket()` calls ask for TCP, and so may be served by SDP.
+//! The `socket()` calls that ask for TCP, which SDP may serve.
 //!
-//! Pure: numbers in, a decision out. What the numbers lead to is in `birth`.
+//! Pure: it maps numbers to a decision. `birth` acts on the decision.
 
 use libc::c_int;
 
@@ -28,7 +28,7 @@ impl TcpFamily {
         }
     }
 
-    /// As it is written in a program.
+    /// The name used in programs.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::V4 => "AF_INET",
@@ -37,8 +37,8 @@ impl TcpFamily {
     }
 }
 
-/// The family of the TCP socket that these arguments ask for, or `None` when
-/// they ask for anything else, which is then left alone.
+/// The family of the TCP socket that these arguments ask for. `None` if they ask for anything else;
+/// such calls are unchanged.
 pub(crate) const fn tcp_family(
     domain: c_int,
     type_and_flags: c_int,

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: MIT
 
-//! `libsdp.so`: loaded into a program by `LD_PRELOAD`, makes its TCP sockets SDP
-//! sockets, as the rules of `libsdp.conf` say.
+//! `libsdp.so`: `LD_PRELOAD` loads it into a program, and it turns the program's TCP sockets into
+//! SDP sockets, according to the rules of `libsdp.conf`.
 //!
-//! The kernel does the switching: a socket of family 27 with `SDP_TRANSPORT` set
-//! to *both* tries SDP and then TCP, or listens on both, behind the one
-//! descriptor that the program has had from the start. So there is nothing here
-//! that dup, fork, exec, epoll or another thread could lose: the library makes
-//! the socket (`birth`), tells the kernel which transport the rules want once
-//! an address is known (`decision`), and is not there for anything else. No
-//! call that moves data is intercepted.
+//! The kernel does the switching: a socket of family 27 with `SDP_TRANSPORT` set to *both* tries
+//! SDP and then TCP, or listens on both, with the same descriptor throughout. So dup, fork, exec,
+//! epoll and threads need no support here. The library makes the socket (`birth`), and tells the
+//! kernel which transport the rules want once an address is known (`decision`). It does nothing
+//! else, and intercepts no call that transfers data.
 //!
-//! One question about a socket betrays the exchange: `SO_DOMAIN` names the
-//! family it was really made with. Programs that are handed a socket (by
-//! inheritance, systemd or a Unix socket) ask it before they use its addresses,
-//! which are `AF_INET` or `AF_INET6`; so `getsockopt()` answers this as TCP
-//! would.
+//! `SO_DOMAIN` would reveal the exchange, because it is the family with which a socket was made.
+//! Programs that inherit a socket, or get it from systemd or through a Unix socket, read it before
+//! they use its addresses, which are `AF_INET` or `AF_INET6`. So `getsockopt()` answers this option
+//! like TCP.
 //!
-//! The library keeps no table of sockets (while it logs, it notes which ones are
-//! connecting, for a line about what they become), allocates nothing once it is loaded,
-//! never prints to stdout, and leaves `errno` as the C library would have.
+//! The library keeps no table of sockets; only while it logs, it stores which ones are connecting,
+//! to log the result. It allocates nothing once it is loaded, never prints to stdout, and leaves
+//! `errno` as the C library would.
 
 mod absence;
 mod birth;
@@ -52,7 +49,7 @@ extern "C" fn on_load() {
     });
 }
 
-/// socket(2), with SDP where TCP is asked for.
+/// socket(2): an SDP socket if the program asks for TCP.
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn socket(domain: c_int, type_and_flags: c_int, protocol: c_int) -> c_int {
     if let Some(family) = family::tcp_family(domain, type_and_flags, protocol) {
@@ -65,17 +62,17 @@ pub extern "C" fn socket(domain: c_int, type_and_flags: c_int, protocol: c_int) 
     next::socket(domain, type_and_flags, protocol)
 }
 
-/// bind(2), after the decision of a rule about the address. What only a rule for servers
-/// keeps from an address that SDP has not may still be a client's.
+/// bind(2), after a rule has decided about the address. If SDP does not have the address and only a
+/// rule for servers forbids TCP, the socket may still connect over TCP.
 ///
 /// # Safety
 ///
-/// As for bind(2): of the `len` bytes at `address` what can be read stays so.
+/// As for bind(2): the readable part of the `len` bytes at `address` stays readable.
 #[cfg_attr(not(test), no_mangle)]
 pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: The caller vouches for the address.
     let is_servers = errno::keep(|| unsafe { decision::before_bind(fd, address, len) });
-    // SAFETY: As above.
+    // SAFETY: The caller vouches for the address.
     let bind = || unsafe { next::bind(fd, address, len) };
     let before = errno::get();
     let result = bind();
@@ -90,25 +87,25 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_
     result
 }
 
-/// connect(2), after the decision of a rule about the address.
+/// connect(2), after a rule has decided about the address.
 ///
 /// # Safety
 ///
-/// As for connect(2): of the `len` bytes at `address` what can be read stays so.
+/// As for connect(2): the readable part of the `len` bytes at `address` stays readable.
 #[cfg_attr(not(test), no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: The caller vouches for the address.
     if let Err(errno) = errno::keep(|| unsafe { decision::before_connect(fd, address, len) }) {
         return errno::fail(errno);
     }
-    // SAFETY: As above.
+    // SAFETY: The caller vouches for the address.
     let result = unsafe { next::connect(fd, address, len) };
-    // SAFETY: As above.
+    // SAFETY: The caller vouches for the address.
     errno::keep(|| unsafe { decision::after_connect(fd, address, len, result) });
     result
 }
 
-/// listen(2), after the decision of a rule about the socket's address.
+/// listen(2), after a rule has decided about the socket's address.
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if let Err(errno) = errno::keep(|| decision::before_listen(fd)) {
@@ -119,12 +116,12 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     result
 }
 
-/// getsockopt(2), with TCP's answer to the question about a socket's origin. Who
-/// asks for the error is often asking how a connect() has ended, which is logged.
+/// getsockopt(2), with TCP's answer for the socket's domain. A program that reads the error often
+/// asks for the result of a connect(), which is logged.
 ///
 /// # Safety
 ///
-/// As for getsockopt(2): `len` and `value` must be what the kernel may write to.
+/// As for getsockopt(2): the kernel may write to `len` and `value`.
 #[cfg_attr(not(test), no_mangle)]
 pub unsafe extern "C" fn getsockopt(
     fd: c_int,
@@ -145,8 +142,8 @@ pub unsafe extern "C" fn getsockopt(
     // SAFETY: The caller vouches for the pointers.
     let result = unsafe { next::getsockopt(fd, level, name, value, len) };
     if let (0, Some(answer)) = (result, answer) {
-        // The kernel has written an int, cut off where the caller gave less room,
-        // and said how much of it; the answer takes the same place.
+        // The kernel has written an int, truncated to the caller's buffer, and its length; the
+        // answer replaces it.
         let bytes = answer.to_ne_bytes();
         // SAFETY: The kernel has just read and written both.
         unsafe {
@@ -155,8 +152,7 @@ pub unsafe extern "C" fn getsockopt(
         }
     }
     if (result, level, name) == (0, libc::SOL_SOCKET, libc::SO_ERROR) {
-        // SAFETY: The kernel has just written both; the error, an int, where there
-        // was room for one.
+        // SAFETY: The kernel has just written both; the error is an int if there was room for one.
         let error = unsafe {
             if usize::try_from(*len) != Ok(size_of::<c_int>()) {
                 return result;

@@ -2,11 +2,11 @@
 
 //! Where messages go: stderr, the system's log or a file; never stdout.
 //!
-//! Each line names the process and the program, since all of them are shared by many:
-//! `libsdp[1234]: nginx: ...`.
+//! Each line names the process and the program, because many processes share a log: `libsdp[1234]:
+//! nginx: ...`.
 //!
-//! No descriptor is kept, so that programs find the numbers they expect and
-//! may close what they like: file and system log are opened for each message.
+//! No descriptor is kept open, because programs expect certain descriptor numbers and close
+//! descriptors that they do not know. File and system log are opened for each message.
 
 use crate::config::Destination;
 use crate::text::Line;
@@ -18,17 +18,17 @@ use core::ptr::{from_ref, null_mut};
 use libc::c_int;
 use std::ffi::CString;
 
-/// libsdp's levels, as far as they are used here.
+/// libsdp's levels that are used here.
 pub(crate) mod level {
-    /// What the user has to put right.
+    /// Errors that the user must correct.
     pub(crate) const ERROR: u32 = 9;
-    /// What the user may not have meant.
+    /// Settings that the user may not have intended.
     pub(crate) const WARNING: u32 = 8;
-    /// Which transport a socket has got.
+    /// The transport of a socket.
     pub(crate) const SUMMARY: u32 = 7;
     /// Which rule matched.
     pub(crate) const MATCH: u32 = 4;
-    /// That none did.
+    /// No rule matched.
     pub(crate) const NO_MATCH: u32 = 3;
     /// The calls and their results.
     pub(crate) const CALL: u32 = 2;
@@ -48,14 +48,14 @@ pub(crate) mod level {
 enum Sink {
     Stderr,
     Syslog,
-    /// By the name it has in the rules: where that is depends on the user.
+    /// The name from the rules; its directory depends on the user.
     File(CString),
 }
 
 /// A log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    /// The program, in letters that a terminal shows.
+    /// The program, in printable characters.
     program: Box<str>,
     sink: Sink,
     min_level: u32,
@@ -87,20 +87,20 @@ impl Log {
         level >= self.min_level
     }
 
-    /// Writes a message, if its level is wanted. Changes errno.
+    /// Writes a message if its level is enabled. Changes errno.
     pub(crate) fn say(&self, level: u32, message: fmt::Arguments<'_>) {
         if !self.wants(level) {
             return;
         }
         let mut line = Line::new();
-        // Writing to a `Line` cannot fail: what does not fit is cut off.
+        // Writing to a `Line` cannot fail: text that does not fit is cut off.
         if matches!(self.sink, Sink::Syslog) {
             let _ = write!(line, "<{}>", libc::LOG_USER | level::severity(level));
         }
         let (process, program) = (std::process::id(), &self.program);
         let _ = write!(line, "libsdp[{process}]: {program}: {message}");
         match &self.sink {
-            // What a server gives its program for standard error may be a client.
+            // A server may use a client's connection as its program's standard error.
             Sink::Stderr if is_connection(libc::STDERR_FILENO) => {}
             Sink::Stderr => {
                 line.end();
@@ -115,7 +115,7 @@ impl Log {
     }
 }
 
-/// Whether bytes written there would be part of somebody's protocol.
+/// Whether written bytes would become part of the protocol of a connection.
 fn is_connection(fd: c_int) -> bool {
     matches!(
         options::get(fd, libc::SOL_SOCKET, libc::SO_DOMAIN),
@@ -123,8 +123,8 @@ fn is_connection(fd: c_int) -> bool {
     )
 }
 
-/// Writes, and keeps from the program the signal of a pipe without a reader or of
-/// a file that may not grow: it has written nothing.
+/// Writes, and hides from the program the signals of a pipe without a reader and of a file that
+/// reached its size limit, because the program did not write.
 fn write_all(fd: c_int, text: &[u8]) {
     // SAFETY: All-zero sets are valid ones.
     let (mut kept, mut pending, mut before): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
@@ -140,8 +140,8 @@ fn write_all(fd: c_int, text: &[u8]) {
     if !is_kept {
         return;
     }
-    // SAFETY: `text` is valid for reads of its length. What write() returns is
-    // of no use: there is no one left to tell.
+    // SAFETY: `text` is valid for reads of its length. The result of write() is ignored, because a
+    // failure cannot be reported anywhere.
     let _ = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
     for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
         let now = libc::timespec {
@@ -157,11 +157,11 @@ fn write_all(fd: c_int, text: &[u8]) {
             }
         }
     }
-    // SAFETY: The set is the one from above.
+    // SAFETY: The set was filled by the call above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
 }
 
-/// A path on the stack, as long as one may be.
+/// A path on the stack, of up to the maximum length.
 struct Place {
     bytes: [u8; Self::ROOM],
     used: usize,
@@ -185,7 +185,7 @@ impl Place {
         self.used = self.used.saturating_add(text.len());
     }
 
-    /// The path, unless it is too long for one.
+    /// The path, unless it is too long.
     fn path(&self) -> Option<&CStr> {
         CStr::from_bytes_until_nul(&self.bytes).ok()
     }
@@ -198,11 +198,11 @@ impl Write for Place {
     }
 }
 
-/// Root's file, or the directory of another user's.
+/// The file of root, or the directory of another user.
 ///
-/// Root's is in /var/log if it is named without a directory; others' are in a directory of
-/// their own, as with libsdp, since /tmp is everybody's. A directory that root names is used:
-/// libsdp strips it and writes to /var/log all the same, where nobody looks for it.
+/// Root's file is in /var/log if it is named without a directory. Other users have a directory of
+/// their own, as in libsdp, because everybody can write to /tmp. A directory that root names is
+/// used; libsdp ignores it and writes to /var/log.
 fn place(name: &CStr, user: u32) -> Place {
     let name = name.to_bytes();
     let mut place = Place::new();
@@ -216,8 +216,8 @@ fn place(name: &CStr, user: u32) -> Place {
     place
 }
 
-/// Appends to a file that is this user's, is no link, and that nobody else may read or write;
-/// to any other it does not. Who the user is may change, as servers drop root.
+/// Appends to a file if it belongs to this user, is not a link, and is closed to others. The user
+/// may change, because servers drop root's privileges.
 fn append(name: &CStr, text: &[u8]) {
     // SAFETY: It has no conditions.
     let user = unsafe { libc::geteuid() };
@@ -226,7 +226,7 @@ fn append(name: &CStr, text: &[u8]) {
         let Some(directory) = place.path() else {
             return;
         };
-        // SAFETY: A C string. That it exists is no error.
+        // SAFETY: A C string. If it exists already, that is no error.
         unsafe { libc::mkdir(directory.as_ptr(), 0o700) };
         if !is_private_directory(directory) {
             return;
@@ -246,7 +246,7 @@ fn append(name: &CStr, text: &[u8]) {
     if is_private_file(fd) {
         write_all(fd, text);
     }
-    // SAFETY: Opened above.
+    // SAFETY: Opened above, and not closed since.
     unsafe { libc::close(fd) };
 }
 
@@ -257,13 +257,13 @@ fn is_private_directory(path: &CStr) -> bool {
     })
 }
 
-/// What was opened, whatever its name stands for by now.
+/// Checks the opened file, because its name may lead to another one by now.
 fn is_private_file(fd: c_int) -> bool {
     // SAFETY: A stat to write to.
     is_private(libc::S_IFREG, |stat| unsafe { libc::fstat(fd, stat) })
 }
 
-/// Whether what `look` finds is of this kind, this user's, and closed to others.
+/// Whether the file that `look` finds has this type, belongs to this user, and is closed to others.
 fn is_private(kind: libc::mode_t, look: impl FnOnce(*mut libc::stat) -> c_int) -> bool {
     // SAFETY: An all-zero stat is a valid one.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
@@ -276,7 +276,7 @@ fn is_private(kind: libc::mode_t, look: impl FnOnce(*mut libc::stat) -> c_int) -
         && stat.st_mode & 0o077 == 0
 }
 
-/// syslog() keeps a descriptor and allocates; a datagram does neither.
+/// syslog() keeps a descriptor and allocates; sending a datagram does neither.
 fn send_to_syslog(text: &[u8]) {
     const PATH: &[u8] = b"/dev/log";
     // SAFETY: An all-zero address is a valid one.
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(at(c"/srv/log", 0), Some(c"/srv/log".into()));
         assert_eq!(at(c"libsdp.log", 7), Some(c"/tmp/libsdp.log.7".into()));
         assert_eq!(at(c"/srv/log", 7), Some(c"/srv/log.7".into()));
-        // A path has 4095 bytes at most.
+        // A path has at most 4095 bytes.
         let long = |len| CString::new(vec![b'/'; len]).expect("no zeros");
         assert_eq!(at(&long(4095), 0), Some(long(4095)));
         assert_eq!(at(&long(4096), 0), None);

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT
 
-//! Whether memory that the program points at can be read: what it gives to a system
-//! call need not be, and then the kernel has the answer, EFAULT.
+//! Whether memory that the program points at can be read. A program may pass an invalid pointer to
+//! a system call; then the kernel must return EFAULT.
 
 use crate::errno;
 use libc::c_int;
 
-/// What the kernel reads at a time here: a set of signals.
+/// The size that the kernel reads here: a set of signals.
 const WORD: usize = 8;
 
-/// No way to change the signal mask, so that it stays as it is.
+/// An invalid way to change the signal mask, so that it stays unchanged.
 const NO_WAY: c_int = !0;
 
-/// Whether the `len` bytes there can be read: at least eight, and at most a page.
-/// Changes errno.
+/// Whether the `len` bytes there can be read; `len` is at least eight, and at most a page. Changes
+/// errno.
 pub(crate) fn is_readable(address: usize, len: usize) -> bool {
     let last = len
         .checked_sub(WORD)
         .and_then(|before| address.checked_add(before));
-    // Null is no set at all to the kernel.
+    // For the kernel, null means no set.
     address != 0 && is_word_readable(address) && last.is_some_and(is_word_readable)
 }
 
 fn is_word_readable(address: usize) -> bool {
-    // SAFETY: The kernel reads the new set before it looks at what to do with it, and
-    // knows of nothing to do with it; what it cannot read is EFAULT, otherwise EINVAL.
+    // SAFETY: The kernel reads the new set before it checks `how`, which is invalid. The result is
+    // EFAULT if the set cannot be read, and EINVAL otherwise.
     let result = unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn what_is_there_is_readable_and_nothing_else() {
         const PAGE: usize = 4096;
-        // SAFETY: New memory, and nobody else's; its second page is taken away again.
+        // SAFETY: New memory that no other code uses; its second page is unmapped again.
         let start = unsafe {
             let two = libc::mmap(
                 null_mut(),
@@ -73,7 +73,7 @@ mod tests {
                 assert!(!is_readable(nothing, len));
             }
         }
-        // SAFETY: The memory is this test's.
+        // SAFETY: This test has mapped the memory.
         unsafe { libc::munmap(core::ptr::without_provenance_mut(start), 2 * PAGE) };
     }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-//! The functions that this library stands in front of: the next ones in the
-//! program's search order, which is the C library or another preloaded library.
+//! The functions that this library replaces: the next ones in the program's search order, from the
+//! C library or another preloaded library.
 //!
-//! `socket()` may be called from a signal handler and `dlsym()` may not, so the
-//! addresses are looked up while the library is loaded. A constructor that runs
-//! earlier than ours finds them still unknown and looks them up itself.
+//! `socket()` may be called from a signal handler and `dlsym()` may not, so the addresses are
+//! looked up while the library is loaded. Constructors that run earlier look them up themselves.
 
 use core::ffi::CStr;
 use core::mem::transmute;
@@ -24,10 +23,10 @@ static BIND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static CONNECT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static LISTEN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The address of the next `name`, remembered in `slot`; null when there is none.
+/// The address of the next `name`, stored in `slot`; null if there is none.
 fn resolve(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    // Relaxed: every thread that looks finds the same address, and nothing is
-    // read through it that another thread has written.
+    // Relaxed: every thread finds the same address, and no data written by another thread is read
+    // through it.
     let known = slot.load(Ordering::Relaxed);
     if !known.is_null() {
         return known;
@@ -38,7 +37,7 @@ fn resolve(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     found
 }
 
-/// Looks all of them up.
+/// Looks up all of them.
 pub(crate) fn resolve_all() {
     resolve(&SOCKET, c"socket");
     resolve(&GETSOCKOPT, c"getsockopt");
@@ -66,8 +65,8 @@ pub(crate) fn socket(domain: c_int, type_and_flags: c_int, protocol: c_int) -> c
 ///
 /// # Safety
 ///
-/// As for getsockopt(2): `value` and `len` are checked by the kernel, but what
-/// they point to is written.
+/// As for getsockopt(2): the kernel checks `value` and `len`, but writes to the memory they point
+/// to.
 pub(crate) unsafe fn getsockopt(
     fd: c_int,
     level: c_int,
@@ -112,7 +111,7 @@ pub(crate) unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t
 ///
 /// # Safety
 ///
-/// As for the call.
+/// Those of the call.
 unsafe fn named(
     slot: &AtomicPtr<c_void>,
     name: &CStr,

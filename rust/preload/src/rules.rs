@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-//! What the rules say about a socket: the first that matches decides, and
-//! where none does both are tried.
+//! The rules for a socket: the first one that matches decides. If none matches, both transports are
+//! tried.
 //!
-//! Pure: rules and addresses in, a decision out.
+//! Pure: it maps rules and addresses to a decision.
 
 use crate::config::{Addresses, Role, Rule, Transport, ANY_PORT};
 use std::ffi::CStr;
@@ -24,7 +24,7 @@ pub(crate) struct Decision {
 }
 
 impl Rules {
-    /// Those of `rules` that are about `program`.
+    /// The rules among `rules` that apply to `program`.
     pub(crate) fn for_program(rules: impl IntoIterator<Item = Rule>, program: &CStr) -> Self {
         let mut own = Self::default();
         for rule in rules {
@@ -40,7 +40,7 @@ impl Rules {
         own
     }
 
-    /// One rule for everything.
+    /// One rule for all sockets.
     pub(crate) fn all(transport: Transport) -> Self {
         let rule = |role| Rule {
             line: 0,
@@ -63,7 +63,7 @@ impl Rules {
         }
     }
 
-    /// For a socket in `role` with this address: its own or the peer's.
+    /// The decision for a socket in `role` with this address: its own or the peer's.
     pub(crate) fn decide(&self, role: Role, address: SocketAddr) -> Decision {
         let found = self
             .list(role)
@@ -81,7 +81,7 @@ impl Rules {
         }
     }
 
-    /// The answer for sockets in `role`, if it is the same for every address.
+    /// The decision for sockets in `role`, if it is the same for every address.
     pub(crate) fn certain(&self, role: Role) -> Option<Transport> {
         let mut answer = None;
         for rule in self.list(role) {
@@ -93,7 +93,7 @@ impl Rules {
                 return answer;
             }
         }
-        // Those that no rule is about.
+        // Addresses that no rule matches.
         match answer {
             None | Some(Transport::Both) => Some(Transport::Both),
             Some(_) => None,
@@ -114,7 +114,7 @@ fn matches(rule: &Rule, address: IpAddr, port: u32) -> bool {
         },
         Addresses::Prefix(IpAddr::V6(prefix), len) => {
             let address = match address {
-                // Only a prefix that is about mapped addresses is about IPv4.
+                // Only a prefix within the mapped addresses applies to IPv4.
                 IpAddr::V4(_) if len < 96 => return false,
                 IpAddr::V4(address) => address.to_ipv6_mapped(),
                 IpAddr::V6(address) => address,

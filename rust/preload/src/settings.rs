@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 
-//! What the environment and the configuration file ask for. Read once, while
-//! the library is loaded.
+//! The settings in the environment and the configuration file. They are read once, while the
+//! library is loaded.
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `LIBSDP_CONFIG_FILE` | the file of rules instead of `/etc/libsdp.conf` |
 //! | `SIMPLE_LIBSDP`, `ALWAYS_USE_SDP` | set: all sockets are SDP, no file is read |
-//! | `SDP_DEBUG` | not empty: say on stderr what becomes of each socket |
-//! | `LIBSDP_CONFIG_REPORTED` | set by this library: the file whose fault has been said |
+//! | `SDP_DEBUG` | not empty: report on stderr the transport of each socket |
+//! | `LIBSDP_CONFIG_REPORTED` | set by this library: the file whose error has been reported |
 //!
-//! A set-user-ID program is not asked by the user who started it: none of them counts.
+//! A set-user-ID program ignores all of them, because its user is not trusted.
 
 use crate::config::{self, Role, Statement, Transport};
 use crate::log::{level, Log};
@@ -26,15 +26,15 @@ use std::sync::OnceLock;
 
 const CONFIG_FILE: &str = "/etc/libsdp.conf";
 
-/// Names the file of rules whose fault a process has said, for its children.
+/// The file of rules whose error was reported, for the process's children.
 const REPORTED: &str = "LIBSDP_CONFIG_REPORTED";
 
-/// What is in force for this process.
+/// The settings of this process.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) rules: Rules,
     pub(crate) log: Log,
-    /// The decision for servers and for clients where no address can change it.
+    /// The decision for servers and for clients if it does not depend on the address.
     pub(crate) server: Option<Transport>,
     pub(crate) client: Option<Transport>,
 }
@@ -46,14 +46,14 @@ pub(crate) fn get() -> &'static Settings {
     SETTINGS.get_or_init(|| Settings::read(&program_name(), environment(is_secure())))
 }
 
-/// Whether the program has rights that the user who started it has not: set-user-ID,
-/// set-group-ID or capabilities.
+/// Whether the program has privileges that the user who started it lacks: set-user-ID, set-group-ID
+/// or capabilities.
 fn is_secure() -> bool {
     // SAFETY: It takes an integer.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// What the user who started the program asks for.
+/// The environment of the user who started the program.
 fn environment(is_secure: bool) -> impl Fn(&str) -> Option<OsString> {
     move |name| if is_secure { None } else { env::var_os(name) }
 }
@@ -63,8 +63,8 @@ fn program_name() -> Box<CStr> {
     extern "C" {
         static program_invocation_short_name: *const libc::c_char;
     }
-    // SAFETY: The C library sets it before any constructor runs, and programs
-    // that change it put a C string there.
+    // SAFETY: The C library sets it before any constructor runs. Programs that change it store a C
+    // string there.
     unsafe {
         if program_invocation_short_name.is_null() {
             c"".into()
@@ -86,7 +86,7 @@ impl Settings {
         }
     }
 
-    /// Where every socket gets the same, without waiting for its addresses.
+    /// The decision, if it is the same for all sockets and addresses.
     pub(crate) fn certain(&self) -> Option<Transport> {
         self.server.filter(|server| Some(*server) == self.client)
     }
@@ -110,13 +110,13 @@ impl Settings {
                 level::ERROR,
                 format_args!("{shown}: {error}; every socket tries SDP and then TCP"),
             );
-            // This is while the library is loaded: the program has no other thread yet.
+            // The library is being loaded: the program has no other thread yet.
             env::set_var(REPORTED, path);
         };
         let text = match source::read(Path::new(path)) {
             Ok(text) => text,
             Err(error) => {
-                // A file that nobody has named need not be there.
+                // The default file may be absent; a file that the user named may not.
                 if named.is_some() || error.kind() != ErrorKind::NotFound {
                     complain(&error);
                 }
@@ -141,7 +141,7 @@ impl Settings {
         let mut rules = Vec::new();
         for statement in statements {
             match statement {
-                // Who debugs wants to see it, whatever the file says.
+                // With debugging on, the log's destination and level in the file are ignored.
                 Statement::Log { .. } if debug => {}
                 Statement::Log {
                     destination,
@@ -162,7 +162,7 @@ impl Settings {
                 }
             }
         }
-        // As libsdp: without a rule everything is SDP.
+        // As in libsdp: without a rule everything is SDP.
         let rules = if rules.is_empty() {
             Rules::all(Transport::Sdp)
         } else {
@@ -194,7 +194,7 @@ mod tests {
             settings("log min-level 9\n").certain(),
             Some(Transport::Sdp)
         );
-        // One whose rules are about other programs is one with rules.
+        // A file whose rules are about other programs is a file with rules.
         let others = settings("use tcp server other *:*\n");
         assert_eq!(others.certain(), Some(Transport::Both));
     }
@@ -217,7 +217,7 @@ mod tests {
         assert!(!is_secure());
         assert!(environment(false)("PATH").is_some());
         assert_eq!(environment(true)("PATH"), None);
-        // All of it is asked for there, and by its name.
+        // All variables are read there, by name.
         let asked = std::cell::RefCell::new(Vec::new());
         let nothing = |name: &str| {
             asked.borrow_mut().push(String::from(name));

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT
 
-//! The text of a file of rules: read in front of the program's own code, so that
-//! whatever the name leads to, this neither waits nor takes more memory than any
-//! file of rules needs.
+//! Reads the text of a file of rules. This runs before the program's own code, so it must never
+//! wait, and its memory is limited, whatever the name leads to.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Longer than any file of rules.
+/// The maximum length of a file of rules.
 const LONGEST: u64 = 1 << 20;
 
-/// The bytes of a file, or of a device that ends, as /dev/null.
+/// The bytes of a file, or of a device with an end, such as /dev/null.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = OpenOptions::new()
         .read(true)
-        // A pipe would wait for its writer, and a terminal could become ours.
+        // A pipe would wait for its writer, and a terminal could become the controlling one.
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)?;
     let kind = file.metadata()?.file_type();

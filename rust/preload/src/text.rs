@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 
-//! A line of text on the stack: what this library says is put together without
-//! allocating, because socket calls may be made in a signal handler or in a
-//! child of vfork().
+//! A line of text on the stack. The library builds its messages without allocating, because socket
+//! calls may be made in a signal handler or in a child of vfork().
 
 use core::fmt::{self, Write};
 
 /// Room for the longest name of a program, the longest message and a line's end.
 const ROOM: usize = 700;
 
-/// A line; what does not fit is cut off.
+/// A line; text that does not fit is cut off.
 pub(crate) struct Line {
     bytes: [u8; ROOM],
     used: usize,
@@ -27,7 +26,7 @@ impl Line {
         self.bytes.get(..self.used).unwrap_or_default()
     }
 
-    /// Ends the line, in the place of its last byte if need be.
+    /// Ends the line; if it is full, the end replaces its last byte.
     pub(crate) fn end(&mut self) {
         let last = ROOM.saturating_sub(1);
         self.used = self.used.min(last);
@@ -47,8 +46,7 @@ impl Write for Line {
     }
 }
 
-/// The end of a path, with dots for what stands before: what is said behind it must fit
-/// into the line.
+/// The end of a path, with dots for the rest, so that the text after it fits into the line.
 pub(crate) struct Tail<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Tail<'_> {
@@ -64,7 +62,7 @@ impl fmt::Display for Tail<'_> {
     }
 }
 
-/// An errno in words. strerror() may allocate, so it is not asked.
+/// The description of an errno. strerror() is not used, because it may allocate.
 pub(crate) struct Errno(pub(crate) i32);
 
 impl fmt::Display for Errno {
@@ -75,10 +73,10 @@ impl fmt::Display for Errno {
             libc::EMFILE | libc::ENFILE => "no file descriptor left",
             libc::ENOBUFS | libc::ENOMEM => "no memory for SDP",
             libc::ENOPROTOOPT => "the kernel's SDP module is too old",
-            // What the kernel says of a socket that has become TCP's for it.
+            // The kernel's reason for a socket that an option has made a TCP socket.
             libc::EOPNOTSUPP => "the program has set an option that SDP has not",
             libc::ENOENT | libc::ENODEV => "no RDMA device has the address",
-            // From connect(); bind() says it only of what TCP alone may have.
+            // From connect(). bind() returns it only for an address that TCP alone may have.
             libc::EADDRNOTAVAIL => "SDP has no port left, or the address is not this host's",
             libc::EADDRINUSE => "the port is taken in SDP",
             libc::ECONNREFUSED => "nobody listens with SDP there",
@@ -123,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_reason_for_which_a_connect_becomes_tcps_has_words() {
-        // As docs/socket-behaviour.md lists them.
+        // The errors listed in docs/socket-behaviour.md.
         for errno in [
             libc::ECONNREFUSED,
             libc::ECONNRESET,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! What the library does not do to a program that it is loaded into, and the tools not
-//! to who has no use for what they say.
+//! Side effects that the library must not have on its program, and tools with nobody to read their
+//! output.
 
 #![allow(
     clippy::expect_used,
@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 
 const SDP_CHK: &str = env!("CARGO_BIN_EXE_sdp_chk");
 
-/// The probe with a file of rules that does not exist, which is worth a message.
+/// The probe with a file of rules that does not exist, which causes a message.
 fn probe(stderr: impl Into<OwnedFd>) -> Command {
     let mut command = Command::new(built("socket_probe"));
     command
@@ -69,7 +69,7 @@ fn a_client_whose_connection_is_standard_error_is_told_nothing() {
     assert_eq!(String::from_utf8_lossy(&said), "");
 }
 
-/// A program of this crate that writes where there is no room, and what it ends with.
+/// The exit status of a program of this crate that writes to a full device.
 fn into_full(program: &str, arguments: &[&str]) -> Option<i32> {
     let full = || {
         let file = OpenOptions::new().write(true).open("/dev/full");
@@ -116,7 +116,7 @@ fn sdp_chk_ends_with_its_own_status_though_nobody_reads() {
     assert_eq!(status(Stdio::from(OwnedFd::from(output))), read);
 }
 
-/// Data moves without the library: it has a part in these calls and in no others.
+/// Data moves without the library: it intercepts these calls and no others.
 #[test]
 fn the_library_is_in_five_calls() {
     let output = Command::new("nm")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! The rules of `libsdp.conf` at work in a program, above a stand-in for a kernel
-//! with SDP and above the kernel that is there.
+//! The rules of `libsdp.conf` applied to a program, on a stand-in for a kernel with SDP and on the
+//! running kernel.
 
 #![allow(
     clippy::expect_used,
@@ -43,12 +43,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left over in a temporary directory harms nobody.
+        // A leftover in a temporary directory is harmless.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// The probe above a kernel with SDP (or without the stand-in), with these rules.
+/// The probe on a kernel with SDP (or without the stand-in), with these rules.
 fn probe(config: &Path, with_sdp: bool) -> Command {
     let mut list = built("libsdp.so").into_os_string();
     if with_sdp {
@@ -87,8 +87,8 @@ fn lines(command: &mut Command) -> Vec<HashMap<String, String>> {
         .collect()
 }
 
-/// What the probe's calls leave their sockets to use: 0 SDP, 1 both, 2 TCP, and
-/// "none" for a socket that is not SDP's.
+/// The transports of the probe's sockets after its calls: 0 SDP, 1 both, 2 TCP, and "none" for a
+/// socket that is not an SDP socket.
 fn transports(rules: &str, calls: &[&str]) -> Vec<String> {
     let scratch = Scratch::new();
     let config = scratch.file("conf", rules);
@@ -180,7 +180,7 @@ fn the_environment_overrides_the_file() {
     let tcp = scratch.file("conf", "use tcp server * *:*\nuse tcp client * *:*\n");
     for name in ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"] {
         let mut command = probe(&tcp, true);
-        // Set is enough.
+        // Any value is enough.
         command.env(name, "").arg("connect@127.0.0.1:9");
         assert_eq!(lines(&mut command)[0]["transport"], "0");
     }
@@ -284,7 +284,7 @@ fn a_module_that_is_too_old_for_both_means_tcp() {
     assert_eq!(kinds, [tcp("3"), tcp("4")]);
 }
 
-/// Without SDP every call ends as it would without the library, errno included.
+/// Without SDP every call ends as without the library, errno included.
 #[test]
 fn without_sdp_rules_change_nothing() {
     let calls = [
@@ -310,7 +310,7 @@ fn without_sdp_rules_change_nothing() {
     }
 }
 
-/// What becomes of calls at an address that SDP has not: result, errno and transport.
+/// Calls with an address that SDP does not have: result, errno and transport.
 fn without_device(rules: &str, bind_errno: i32, calls: &[&str]) -> Vec<[String; 4]> {
     let scratch = Scratch::new();
     let config = scratch.file("conf", rules);
@@ -336,19 +336,19 @@ fn a_rule_for_servers_does_not_keep_a_client_from_an_address() {
     };
     for client in ["", "use tcp client * *:*\n", "use both client * *:*\n"] {
         for line in refused(client) {
-            // errno is what it was before; then TCP finds nobody.
+            // errno is unchanged; then TCP is refused.
             assert_eq!(line, ["0,4242", "-1", "111", "2"], "{client}");
         }
     }
-    // SDP alone also where it fails.
+    // SDP without fallback.
     for line in refused("use sdp client * *:*\n") {
         assert_eq!(line, ["-1,99", "-1", none, "0"]);
     }
-    // By the peer: that is not known before connect().
+    // The decision depends on the peer, which is unknown before connect().
     let tcp = ["0,4242", "-1", "111", "2"];
     let not_sdp = ["0,4242", "-1", none, "2"];
     assert_eq!(refused("use sdp client * 127.0.0.0/8:*\n"), [not_sdp, tcp]);
-    // Another error is one.
+    // Other errors are reported.
     for line in without_device("use sdp server * *:*\n", libc::EADDRINUSE, &calls) {
         assert_eq!(line, ["-1,98", "-1", "98", "0"]);
     }
@@ -368,7 +368,7 @@ fn a_server_of_sdp_alone_does_not_listen_over_tcp() {
     let rules = "use sdp server * *:1-65535\n";
     let [_, result, errno, _] = &without_device(rules, libc::EADDRINUSE, &calls)[0];
     assert_eq!((&result[..], &errno[..]), ("-1", "98"));
-    // Where TCP is allowed it is used.
+    // If TCP is allowed, it is used.
     let [_, result, errno, transport] =
         &without_device("use both server * *:1-65535\n", 99, &calls)[0];
     assert_eq!(
@@ -484,12 +484,12 @@ fn a_log_file_is_private_or_not_written() {
         .lines()
         .all(|line| line.ends_with(": SDP")));
 
-    // Others may write to it: not written.
+    // Others may write to it, so it is not written.
     fs::set_permissions(&written, fs::Permissions::from_mode(0o622)).expect("it is ours");
     run();
     assert_eq!(fs::read_to_string(&written).expect("it is there"), said);
 
-    // A link: not followed.
+    // It is a link, so it is not followed.
     fs::remove_file(&written).expect("it is ours");
     let target = scratch.file("target", "");
     fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).expect("it is ours");
@@ -572,7 +572,7 @@ fn the_children_of_a_program_do_not_repeat_what_is_wrong_with_the_file() {
     let said = text(&output.stderr);
     let said: Vec<_> = said.lines().collect();
     assert_eq!(said.len(), 2, "{said:?}");
-    // Another file is another fault.
+    // Another file has its own error report.
     assert!(said[0].contains(": sh: ") && said[0].contains("/one: line 1"));
     assert!(said[1].contains(": socket_probe: ") && said[1].contains("/other: line 1"));
 }
@@ -600,7 +600,7 @@ fn debug_says_once_which_library_and_which_rules() {
     );
 }
 
-/// `sdp_chk` above a kernel with SDP, or one that refuses it with an errno.
+/// `sdp_chk` on a kernel with SDP, or on one that refuses it with an errno.
 fn sdp_chk(refusal: Option<i32>, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sdp_chk"));
     command

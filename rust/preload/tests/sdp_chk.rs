@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! `sdp_chk` as a user and a program meet it, on a machine that needs no SDP.
+//! `sdp_chk` run by a user and by a program, on a machine that needs no SDP.
 
 #![allow(
     clippy::expect_used,
@@ -56,14 +56,14 @@ fn a_port_is_a_number_or_a_service_that_there_is() {
     }
 }
 
-/// A server on a port of TCP, and its lines from then on. That it is killed is its end.
+/// A server on a TCP port, and its output lines. It is killed when dropped.
 struct Server {
     child: Child,
     lines: Box<dyn Iterator<Item = Value>>,
     port: u16,
 }
 
-/// The port of a line about the listener on TCP.
+/// The port in the line about the TCP listener.
 fn port_of_tcp(line: &Value) -> Option<u16> {
     let text = line["text"].as_str()?.strip_suffix(" over TCP")?;
     text.rsplit_once(':')?.1.parse().ok()
@@ -93,7 +93,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, which the test will notice.
+        // It may have ended by itself; the test will notice that.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

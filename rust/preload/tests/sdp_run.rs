@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! `sdp_run` as a user meets it. The machine that runs these tests needs no SDP:
-//! most of them prove that programs then run as they would without the library,
-//! the others preload a stand-in for a kernel that has it.
+//! `sdp_run` from a user's view. The machine that runs these tests needs no SDP. Most tests show
+//! that programs run as without the library; the others preload a stand-in for a kernel with SDP.
 
 #![allow(
     clippy::expect_used,
@@ -35,9 +34,9 @@ fn sdp_run() -> Command {
     command
 }
 
-/// Without what the tester's own environment may ask of the library.
+/// Removes the variables of the tester's environment that affect the library.
 fn undisturbed(command: &mut Command) {
-    // A file without a statement is one that asks for nothing: SDP everywhere.
+    // A file without a statement sets nothing: SDP everywhere.
     command
         .env("LIBSDP_CONFIG_FILE", "/dev/null")
         .env_remove("SDP_DEBUG")
@@ -45,10 +44,9 @@ fn undisturbed(command: &mut Command) {
         .env_remove("ALWAYS_USE_SDP");
 }
 
-/// `sdp_run` on a kernel with SDP, which `faults` (name and errno) makes fail.
+/// `sdp_run` on a kernel with SDP; `faults` (name and errno) are calls that fail.
 fn sdp_run_with_sdp(faults: &[(&str, i32)]) -> Command {
-    // The stand-in has to come behind libsdp.so, as the kernel does, so the list
-    // is given whole.
+    // The stand-in must come after `libsdp.so`, like the kernel, so the whole list is set here.
     let list = format!(
         "{}:{}",
         built("libsdp.so").display(),
@@ -74,7 +72,7 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// The probe's lines, as name to value.
+/// The probe's lines, as maps from name to value.
 fn probe_lines(command: &mut Command, sockets: &[(i32, i32, i32)]) -> Vec<HashMap<String, String>> {
     for (domain, kind, protocol) in sockets {
         command.arg(format!("{domain},{kind},{protocol}"));
@@ -115,7 +113,7 @@ fn without_sdp_every_call_ends_as_without_the_library() {
     let plain = probe_lines(&mut Command::new(built("socket_probe")), &sockets);
     let wrapped = probe_lines(sdp_run().arg(built("socket_probe")), &sockets);
     assert_eq!(plain, wrapped);
-    // The comparison is of something: errno untouched by success, set by failure.
+    // A check that errno is compared: success leaves it, failure sets it.
     assert_eq!(plain[0]["errno"], "4242");
     assert_eq!(plain[0]["kind"], "tcp");
     assert_eq!(plain[6]["kind"], "tcp");
@@ -171,7 +169,7 @@ fn an_sdp_socket_that_cannot_be_ipv6_is_given_up_for_tcp_and_not_leaked() {
     let ipv6 = [(AF_INET6, SOCK_STREAM, 0); 3];
     let plain = probe_lines(&mut Command::new(built("socket_probe")), &ipv6);
     let lines = probe_lines(&mut sdp_run_with_sdp(&faults), &ipv6);
-    // The same descriptors as without the library: none was left open.
+    // The same descriptor numbers as without the library: none was left open.
     assert_eq!(lines, plain);
     assert_eq!(lines[0]["kind"], "tcp");
 
@@ -276,11 +274,11 @@ fn an_option_that_is_not_known_is_no_program() {
     }
 }
 
-/// The command begins with signals ignored and blocked, and with those of the first
-/// three descriptors closed whose bit is set.
+/// The command begins with signals ignored and blocked. A bit in `closed` means that this one of
+/// the first three descriptors is closed.
 fn given(command: &mut Command, closed: i32) -> &mut Command {
     let begin = move || {
-        // SAFETY: all-zero sets are valid; signals and descriptors of these numbers may be.
+        // SAFETY: all-zero sets are valid, and these signals and descriptors may exist.
         unsafe {
             let mut blocked: libc::sigset_t = core::mem::zeroed();
             libc::sigaddset(&raw mut blocked, libc::SIGUSR1);
@@ -298,11 +296,11 @@ fn given(command: &mut Command, closed: i32) -> &mut Command {
         }
         Ok(())
     };
-    // SAFETY: these are system calls and nothing else.
+    // SAFETY: it makes system calls only.
     unsafe { command.pre_exec(begin) }
 }
 
-/// Without `sdp_run` and with it, in both of its ways.
+/// The program without `sdp_run`, and with it in both of its modes.
 fn runs(program: &[&str]) -> [Command; 3] {
     let mut by_library = sdp_run();
     let mut by_bpf = Command::new(SDP_RUN);
@@ -317,14 +315,14 @@ fn runs(program: &[&str]) -> [Command; 3] {
 fn the_program_is_given_the_signals_that_sdp_run_was_given() {
     let signals = ["sed", "-n", "/^Sig[BI]/p", "/proc/self/status"];
     let said = runs(&signals).map(|mut command| text(&succeed(given(&mut command, 0)).stdout));
-    // Whoever tests may ignore signals that no program can name.
+    // The tester's environment may ignore signals without a name.
     assert!(
         said[0].starts_with("SigBlk:\t0000000000000200\nSigIgn:\t") && said[0].ends_with("1800\n"),
         "{}",
         said[0]
     );
     assert_eq!((&said[1], &said[2]), (&said[0], &said[0]));
-    // And nothing is ignored that was not.
+    // No other signal is ignored.
     let said = runs(&signals).map(|mut command| text(&succeed(&mut command).stdout));
     assert_eq!((&said[1], &said[2]), (&said[0], &said[0]));
 }
@@ -357,7 +355,7 @@ fn what_is_missing_for_bpf_is_said_and_the_program_runs() {
         .expect("sdp_run starts");
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(text(&output.stdout), ".\n");
-    // Nothing, where nothing is missing.
+    // Prints nothing if nothing is missing.
     let said = text(&output.stderr);
     assert!(
         said.is_empty()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads. `bindgen_parameters` says which of it is kept: the parts
- * that `kernel::bindings` does not have.
+ * The input of bindgen. `bindgen_parameters` selects the parts that
+ * `kernel::bindings` lacks.
  */
 #include <linux/workqueue.h>
 #include <linux/debugfs.h>

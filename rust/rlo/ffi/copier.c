@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A copy engine: a channel of dmaengine that copies memory while the worker sleeps.
+ * A copy engine: a channel of dmaengine that copies memory while the worker
+ * sleeps.
  *
- * The channel is ours alone. So it may be terminated when it does not answer, and
- * idxd, whose channels are never public, serves as well. It is asked for when there
- * is something to copy, and given back two seconds after the last copy: nobody is
- * told when a driver is to go, and its module cannot while its channel is held.
+ * The channel is not shared. So it may be terminated if it does not answer,
+ * and idxd, whose channels are never public, can be used as well. It is
+ * requested when there is something to copy, and released two seconds after
+ * the last copy, because a driver cannot be removed while its channel is
+ * held, and dmaengine does not announce such a removal.
  *
- * Every byte is copied, whatever the engine does: what it does not take, fails at or
- * does not finish, the processor copies.
+ * Every byte is copied even if the engine fails: the processor copies what
+ * the engine does not accept, does not finish or copies with an error.
  *
- * Locks, outermost first: users, sending. Copies only try the first, so that none of
- * them waits for memory that the work below allocates.
+ * Locks, outermost first: users, sending. Copies only try the first, so they
+ * do not wait for memory that the work below allocates.
  */
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
@@ -23,25 +25,25 @@
 
 #include "helpers.h"
 
-/* Descriptors under way. */
+/* Maximum number of descriptors in flight. */
 #define DEPTH		RLO_RUNS
-/* A descriptor that takes longer is not waited for. */
+/* The timeout of a descriptor. */
 #define LIMIT		HZ
-/* So long after the last copy, the channel is given back. */
+/* The channel is released after this time without a copy. */
 #define IDLE		(2 * HZ)
-/* There is no channel, or it fails: the next attempt. */
+/* Delay of the next attempt if there is no channel, or it fails. */
 #define REST		(10 * HZ)
-/* So many failures in a row are enough. */
+/* The channel is given up after this number of consecutive failures. */
 #define FAILURES	16
-/* What is measured begins here, and nothing smaller is tried before. */
+/* Measurements begin with this size; until then it is the threshold. */
 #define SMALLEST	SZ_4K
 #define LARGEST		SZ_1M
 #define ROUNDS		8
 
 enum state {
-	/* Not until engine_bytes is written. */
+	/* Until engine_bytes is written. */
 	OFF,
-	/* The next large copy asks for a channel. */
+	/* The next large copy requests a channel. */
 	READY,
 	ASKED,
 	RUNNING,
@@ -58,7 +60,7 @@ struct descriptor {
 	bool good;
 };
 
-/* What one copier waits for, on its stack. */
+/* The progress of one copy; on the stack of the copier, which waits for it. */
 struct flight {
 	atomic_t left;
 	u64 finished;
@@ -69,27 +71,27 @@ static DECLARE_RWSEM(users);
 static DEFINE_MUTEX(sending);
 static DECLARE_WAIT_QUEUE_HEAD(waiters);
 static struct workqueue_struct *queue;
-/* Parameters may start work. Under the lock of parameters. */
+/* Parameters may start work. Protected by the lock of parameters. */
 static bool is_open;
 
 static struct {
 	/* Changes with `users` held for writing. */
 	struct dma_chan *chan;
-	/* Held: the channel's own may go before the channel does. */
+	/* Referenced: the channel's own pointer may be cleared before the channel is. */
 	struct device *dev;
 	size_t longest;
-	/* Under `sending`: no descriptor goes out any more; and none is under way. */
+	/* Under `sending`: no more descriptors are submitted; and none is in flight. */
 	bool refuses;
 	bool stopped;
 	bool stuck;
 	enum state state;
 	bool changed;
-	/* Smallest worthwhile copy that was measured; 0: none was. */
+	/* The smallest copy for which the engine was faster; 0: not measured. */
 	size_t measured;
 	atomic_t under_way;
 	atomic_t failures;
 	unsigned long used;
-	/* RESTING ends. */
+	/* The end of RESTING. */
 	unsigned long rested;
 	char name[32];
 	atomic_long_t copies;
@@ -100,7 +102,7 @@ static struct {
 
 size_t rlo_engine_threshold = SIZE_MAX;
 
-/* -1: measured. */
+/* -1: the measured threshold. */
 static int engine_bytes = -1;
 
 static void tend(struct work_struct *work);
@@ -113,7 +115,7 @@ static size_t threshold(void)
 	return engine.measured ?: SMALLEST;
 }
 
-/* The channel is not used any more, and given back as soon as nobody waits for it. */
+/* Stops the use of the channel; it is released once nobody waits for it. */
 static void refuse(void)
 {
 	WRITE_ONCE(engine.refuses, true);
@@ -136,7 +138,7 @@ static void descriptor_done(void *context, const struct dmaengine_result *result
 	descriptor->good = result->result == DMA_TRANS_NOERROR;
 	flight->finished = ktime_get_ns();
 	atomic_dec(&engine.under_way);
-	/* The flight may be gone once it has nothing left. */
+	/* The flight may be freed once `left` is 0. */
 	if (atomic_dec_and_test(&flight->left))
 		wake_up(&waiters);
 }
@@ -148,18 +150,18 @@ static bool is_suitable(const struct rlo_run *run)
 
 	if (len > engine.longest || !virt_addr_valid(from) || !virt_addr_valid(to))
 		return false;
-	/* What overlaps wants a certain order. */
+	/* Overlapping memory must be copied in a certain order. */
 	if (from < to + len && to < from + len)
 		return false;
-	/* Where caches are not coherent, a line is the engine's or the processor's. */
+	/* If caches are not coherent, a cache line must not be shared with the engine. */
 	if (!IS_ALIGNED((unsigned long)to | len, dma_get_cache_alignment()))
 		return false;
 	return is_dma_copy_aligned(engine.chan->device, offset_in_page(from), offset_in_page(to), len);
 }
 
 /*
- * What consumers name may have cache lines in common, with requests under way at the
- * same time: those of peers, too.
+ * Regions of consumers may share cache lines, and requests for both may run
+ * concurrently, those of peers included.
  */
 static dma_addr_t map_one(void *start, size_t len, enum dma_data_direction direction)
 {
@@ -191,7 +193,7 @@ static void unmap(struct descriptor *descriptor, const struct rlo_run *run)
 	unmap_one(descriptor->to, run->len, DMA_FROM_DEVICE);
 }
 
-/* Under `sending`, as drivers may hold a lock of theirs from the one to the other. */
+/* Under `sending`, because drivers may hold a lock from prepare to submit. */
 static bool prepare_and_submit(struct descriptor *descriptor, size_t len)
 {
 	struct dma_async_tx_descriptor *txd;
@@ -228,7 +230,7 @@ static void send(struct flight *flight, struct descriptor *descriptor, const str
 	note_failure();
 }
 
-/* Sends what is large enough. True where something is to be waited for. */
+/* Submits the large runs. Returns true if there is something to wait for. */
 static bool launch(struct flight *flight, const struct rlo_run *runs, unsigned int count, size_t least)
 {
 	bool any = false;
@@ -250,11 +252,11 @@ static bool launch(struct flight *flight, const struct rlo_run *runs, unsigned i
 
 static bool is_over(struct flight *flight)
 {
-	/* What descriptor_done() has written is seen, and that nothing writes any more. */
+	/* Makes the stores of descriptor_done() and the end of the copies visible. */
 	return !atomic_read_acquire(&flight->left) || smp_load_acquire(&engine.stopped);
 }
 
-/* Takes back what the channel has not done. */
+/* Terminates descriptors that the channel has not finished. */
 static void stop(void)
 {
 	mutex_lock(&sending);
@@ -263,18 +265,18 @@ static void stop(void)
 		refuse();
 		atomic_long_inc(&engine.stalls);
 		if (dmaengine_terminate_sync(engine.chan))
-			/* Such drivers watch their hardware themselves. */
+			/* Drivers without terminate watch their hardware themselves. */
 			pr_warn("rlo: copy engine %s does not answer and cannot be stopped: waiting for it\n",
 				engine.name);
 		else
-			/* No callback runs any more: after what the last ones have written. */
+			/* No callback runs any more; ordered after their stores. */
 			smp_store_release(&engine.stopped, true);
 		wake_up_all(&waiters);
 	}
 	mutex_unlock(&sending);
 }
 
-/* Until no descriptor of the flight can touch memory any more. */
+/* Waits until no descriptor of the flight can touch memory. */
 static void wait_for(struct flight *flight)
 {
 	if (wait_event_timeout(waiters, is_over(flight), LIMIT))
@@ -294,7 +296,7 @@ static void copy_here(const struct rlo_run *run)
 	}
 }
 
-/* A flight is over. Returns bytes that it has moved. */
+/* Ends a flight. Returns the bytes that the engine has moved. */
 static size_t land(struct flight *flight, const struct rlo_run *runs, unsigned int count)
 {
 	size_t moved = 0;
@@ -347,7 +349,7 @@ size_t rlo_engine_copy(const struct rlo_run *runs, unsigned int count)
 	return moved;
 }
 
-/* The processor's time for one copy by the engine: all but that from its start to its end. */
+/* The processor time of one copy by the engine: its total without the engine's own time. */
 static u64 time_engine(const struct rlo_run *run)
 {
 	struct flight flight;
@@ -370,7 +372,7 @@ static u64 time_processor(const struct rlo_run *run)
 	return ktime_get_ns() - begin;
 }
 
-/* The smallest copy for which the engine costs less, or SIZE_MAX. */
+/* The smallest copy for which the engine costs less time, or SIZE_MAX. */
 static size_t measure(void)
 {
 	void *memory = alloc_pages_exact(2 * LARGEST, GFP_KERNEL | __GFP_NOWARN | __GFP_ZERO);
@@ -394,7 +396,7 @@ static size_t measure(void)
 	return found;
 }
 
-/* With `users` held for writing, as for what follows. */
+/* With `users` held for writing, like the functions below. */
 static void give_back(void)
 {
 	if (!engine.chan)
@@ -429,7 +431,7 @@ static bool obtain(void)
 	return true;
 }
 
-/* A copier has asked for a channel. */
+/* Called after a copier has requested a channel. */
 static enum state start(void)
 {
 	engine.rested = jiffies + REST;
@@ -483,7 +485,7 @@ static void tend(struct work_struct *work)
 		wait = time_before(jiffies, engine.rested) ? engine.rested - jiffies : 1;
 	WRITE_ONCE(rlo_engine_threshold, engine.state == READY || engine.state == RUNNING ?
 					 threshold() : SIZE_MAX);
-	/* Who wants it at once does not wait for this. */
+	/* A caller that needs the channel at once does not wait here. */
 	if (wait)
 		queue_delayed_work(queue, &tending, wait);
 	up_write(&users);
@@ -493,7 +495,7 @@ static int set_engine_bytes(const char *value, const struct kernel_param *param)
 {
 	int ret = param_set_int(value, param);
 
-	/* Parameters are there before the module starts, and when it has ended. */
+	/* Parameters exist before the module is initialised, and after its exit. */
 	if (!ret && is_open) {
 		xchg(&engine.changed, true);
 		mod_delayed_work(queue, &tending, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Frames between interfaces: what proves that one can be reached from another,
- * and datagrams. They are ordinary Ethernet frames, so that bridges, VLANs and
- * filters of the network decide about them as about any other.
+ * Frames between interfaces: probes that show whether one interface can be
+ * reached from another, and datagrams. They are ordinary Ethernet frames, so
+ * bridges, VLANs and filters of the network treat them like all others.
  */
 #include <linux/etherdevice.h>
 #include <linux/ip.h>
@@ -12,10 +12,10 @@
 
 #include "helpers.h"
 
-/* The first EtherType that IEEE 802 leaves to local experiments. */
+/* The first EtherType of IEEE 802 for local experiments. */
 #define FRAME_TYPE 0x88b5
 
-/* The interface by which it goes, and the hardware address it goes to. Under RCU. */
+/* The outgoing interface and the destination's hardware address. Under RCU. */
 static struct net_device *way_of(const struct rlo_av *av, u8 dmac[ETH_ALEN])
 {
 	if (!av->slid) {

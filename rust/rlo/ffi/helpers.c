@@ -20,8 +20,8 @@
 #include "helpers.h"
 
 /*
- * Unbound, so that copies run on whichever processor is idle. A device that
- * writes pages out may be stacked on us, hence the rescuer.
+ * Unbound, so that copies run on an idle processor. A block device on top of
+ * this one may write pages out, hence the rescuer.
  */
 static struct workqueue_struct *queue;
 
@@ -53,7 +53,7 @@ static enum hrtimer_restart task_timer(struct hrtimer *timer)
 
 void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task), bool stops)
 {
-	/* Two lock classes: one may wait for the other. */
+	/* Two lock classes, because one may wait for the other. */
 	if (stops)
 		INIT_WORK(&task->work, task_run);
 	else
@@ -76,7 +76,7 @@ void rlo_task_stop(struct rlo_task *task)
 {
 	hrtimer_cancel(&task->timer);
 	cancel_work_sync(&task->work);
-	/* What ran last may have set it again. */
+	/* The last run may have started it again. */
 	hrtimer_cancel(&task->timer);
 	cancel_work_sync(&task->work);
 }
@@ -135,7 +135,7 @@ void rlo_port_gid(const struct rlo_device_object *object, union ib_gid *gid)
 	gid->global.interface_id = object->ib.node_guid;
 }
 
-/* On InfiniBand a path is a pair of LIDs, and GIDs are for who asks for them. */
+/* On InfiniBand a path is a pair of LIDs; GIDs are optional. */
 static int infiniband_av_init(struct rlo_av *av, struct rlo_device_object *object,
 			      const struct rdma_ah_attr *attr)
 {
@@ -251,7 +251,7 @@ static int lid_take(struct rlo_device_object *object)
 	return 0;
 }
 
-/* The holder may be looked at until a grace period of RCU is over. */
+/* The holder may be read until the end of an RCU grace period. */
 static void lid_give(struct rlo_device_object *object)
 {
 	if (object->lid)
@@ -268,7 +268,7 @@ bool rlo_lid_address(u16 lid, u8 address[ETH_ALEN])
 	return true;
 }
 
-/* Devices that frames may be for. Read under RCU. */
+/* Devices that receive frames. Read under RCU. */
 static LIST_HEAD(devices);
 static DEFINE_SPINLOCK(devices_lock);
 
@@ -350,14 +350,14 @@ int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr)
 	if (!ndev)
 		return -ENODEV;
 	if (object->lid) {
-		/* A speed that the standard has. The copies do not go by it. */
+		/* A speed of the standard; it does not limit the copies. */
 		attr->active_speed = IB_SPEED_EDR;
 		attr->active_width = IB_WIDTH_4X;
 		attr->lid = object->lid;
 		attr->sm_lid = RLO_LID_SM;
 		attr->subnet_timeout = 18;
 		attr->gid_tbl_len = 1;
-		/* Datagrams are frames. */
+		/* Datagrams are frames, so the interface's MTU limits them. */
 		attr->active_mtu = ib_mtu_int_to_enum(READ_ONCE(ndev->mtu) -
 						      sizeof(struct rlo_frame));
 	} else {
@@ -390,7 +390,7 @@ void rlo_set_ops(struct ib_device *ib, const struct ib_device_ops *ops)
 
 void rlo_immutable(struct ib_port_immutable *immutable, const struct ib_port_attr *attr)
 {
-	/* No queue pair 0: the subnet's manager has nothing to set here. */
+	/* No queue pair 0: a subnet manager has nothing to configure. */
 	immutable->core_cap_flags = attr->lid ? RDMA_CORE_PORT_IBA_IB & ~RDMA_CORE_CAP_IB_SMI :
 						RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
 	immutable->pkey_tbl_len = attr->pkey_tbl_len;
@@ -402,7 +402,7 @@ void rlo_guid(struct net_device *ndev, __be64 *guid)
 {
 	u8 mac[ETH_ALEN];
 
-	/* lo has no hardware address, and GUIDs have to differ. */
+	/* lo has no hardware address, but GUIDs must differ. */
 	if (ndev->addr_len == ETH_ALEN && is_valid_ether_addr(ndev->dev_addr))
 		ether_addr_copy(mac, ndev->dev_addr);
 	else
@@ -410,7 +410,7 @@ void rlo_guid(struct net_device *ndev, __be64 *guid)
 	addrconf_addr_eui48((u8 *)guid, mac);
 }
 
-/* A device on no bus, for the DMA API to check addresses by. */
+/* A device without a bus, so that the DMA API checks addresses. */
 struct device *rlo_bus_create(int id, unsigned int bits)
 {
 	struct platform_device *pdev = platform_device_register_simple("rlo", id, NULL, 0);
@@ -424,7 +424,7 @@ struct device *rlo_bus_create(int id, unsigned int bits)
 		return ERR_PTR(ret);
 	}
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
-	/* A region's pages start where pages start, in the kernel's copies as well. */
+	/* Bounce buffers of the kernel must keep the offset within a page. */
 	dma_set_min_align_mask(&pdev->dev, PAGE_SIZE - 1);
 	return &pdev->dev;
 }
@@ -474,8 +474,8 @@ void rlo_cond_resched(void)
 }
 
 /*
- * Where it can, memcpy(): it is faster than memmove(), which moves aligned bytes by one
- * string instruction on processors that are slow at that.
+ * memcpy() if possible, because it is faster: for aligned memory, memmove()
+ * is a string instruction, which is slow on some processors.
  */
 void rlo_copy_run(void *to, const void *from, size_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What Rust cannot name of the kernel: macros, inline functions, and C objects
- * that only C looks into.
+ * Parts of the kernel that Rust cannot call or name: macros, inline
+ * functions, and C objects that only C accesses.
  */
 #ifndef RLO_HELPERS_H
 #define RLO_HELPERS_H
@@ -13,7 +13,7 @@
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 
-/* A work item on the module's queue, and a timer that starts it. */
+/* A work item on the module's queue, and a timer that queues it. */
 struct rlo_task {
 	struct work_struct work;
 	struct hrtimer timer;
@@ -24,18 +24,18 @@ int rlo_queue_create(void);
 void rlo_queue_destroy(void);
 
 /*
- * run is called in process context, once at a time for a task. With stops it may
- * stop tasks that were made without.
+ * run is called in process context, and never concurrently with itself. With
+ * stops it may stop tasks that were made without stops.
  */
 void rlo_task_init(struct rlo_task *task, void (*run)(struct rlo_task *task), bool stops);
 /* From any context. */
 void rlo_task_kick(struct rlo_task *task);
 /* From any context; a later call replaces the time. */
 void rlo_task_kick_after(struct rlo_task *task, u64 nanoseconds);
-/* Sleeps until run has returned; nobody may kick any more. */
+/* Sleeps until run has returned; there must be no more kicks. */
 void rlo_task_stop(struct rlo_task *task);
 
-/* The interrupt of a completion queue: calls its comp_handler in hardirq context. */
+/* Acts as the interrupt of a completion queue: calls its comp_handler in hardirq context. */
 struct rlo_bell {
 	struct irq_work work;
 	struct ib_cq *cq;
@@ -50,33 +50,32 @@ void rlo_bell_sync(struct rlo_bell *bell);
 u64 rlo_now(void);
 /* In process context. */
 void rlo_cond_resched(void);
-/* The same memory may be at both ends, and others may write to it meanwhile. */
+/* The ends may overlap, and others may write to the memory concurrently. */
 void rlo_copy_run(void *to, const void *from, size_t len);
 u64 rlo_random(void);
 
 /*
- * The kernel's address of what a device address stands for, or NULL where there is
- * no memory of the direct map. dev is NULL for devices whose addresses are the
- * kernel's own.
+ * The kernel address of a device address, or NULL if it is not in the direct
+ * map. dev is NULL for devices whose addresses are kernel addresses.
  */
 void *rlo_address(struct device *dev, u64 address, size_t len);
 
 struct rlo_device_object;
 
 /*
- * From where to where a queue pair or a datagram goes. Holds the GID's entry, if
- * there is one: on InfiniBand LIDs are enough.
+ * The path of a queue pair or of a datagram. Holds the GID's entry, if there
+ * is one: on InfiniBand LIDs are enough.
  */
 struct rlo_av {
 	const struct ib_gid_attr *sgid_attr;
-	/* Of our own port. It outlives the address. */
+	/* The object of our own port. It outlives this struct. */
 	struct rlo_device_object *object;
 	union ib_gid sgid;
 	union ib_gid dgid;
 	/* RoCE: hardware addresses. */
 	u8 smac[ETH_ALEN];
 	u8 dmac[ETH_ALEN];
-	/* InfiniBand: LIDs. slid is 0 on RoCE. dlid 0 is whoever has the GID. */
+	/* InfiniBand: LIDs. slid is 0 on RoCE. dlid 0: the owner of the GID. */
 	u16 slid;
 	u16 dlid;
 	u8 traffic_class;
@@ -85,17 +84,17 @@ struct rlo_av {
 };
 
 /*
- * -EINVAL where the attributes name no GID and the port is none of InfiniBand,
- * -ENODEV where the GID's interface is gone.
+ * -EINVAL if the attributes name no GID and the port is not an InfiniBand
+ * port, -ENODEV if the GID's interface is gone.
  */
 int rlo_av_init(struct rlo_av *av, struct rlo_device_object *object,
 		const struct rdma_ah_attr *attr);
-/* To whoever has a GID. Of a port of InfiniBand. */
+/* The path to the owner of a GID, from an InfiniBand port. */
 void rlo_av_search(struct rlo_av *av, struct rlo_device_object *object,
 		   const union ib_gid *dgid);
 /*
- * Asks the neighbour tables for the hardware address. For who knows the peer's GID
- * alone. In process context.
+ * Looks up the hardware address in the neighbour tables, if only the peer's
+ * GID is known. In process context.
  */
 void rlo_av_resolve(struct rlo_av *av);
 void rlo_av_put(struct rlo_av *av);
@@ -108,12 +107,12 @@ enum rlo_frame_kind {
 
 #define RLO_FRAME_IMMEDIATE 1
 #define RLO_FRAME_SOLICITED 2
-/* Of InfiniBand: the receiver gets the GIDs, too. */
+/* InfiniBand: the receiver gets the GIDs as well. */
 #define RLO_FRAME_GRH 4
 
 /*
- * What goes over the interfaces: proof that one can be reached from the other, and
- * datagrams. Numbers are the machine's own, since no other machine reads them.
+ * The header of frames: probes of reachability, and datagrams. Numbers are in
+ * host byte order, because only this machine reads them.
  */
 struct rlo_frame {
 	u32 magic;
@@ -131,7 +130,7 @@ struct rlo_frame {
 	u8 traffic_class;
 	u8 hop_limit;
 	u16 pkey;
-	/* 0 between ports of RoCE. */
+	/* 0 between RoCE ports. */
 	u16 slid;
 	u16 dlid;
 	u32 reserved;
@@ -140,21 +139,21 @@ struct rlo_frame {
 #define RLO_FRAME_MAGIC 0x726c6f31
 
 /*
- * A frame with room for a payload, or NULL: no memory, interface gone or down,
- * payload longer than the interface takes. From any context.
+ * A frame with room for a payload, or NULL: no memory, the interface is gone
+ * or down, or the payload is too long for it. From any context.
  */
 struct sk_buff *rlo_frame_new(const struct rlo_av *av, const struct rlo_frame *head,
 			      void **payload);
-/* The answer to a frame, back by the way it came. Takes no reference; may be NULL. */
+/* Answers a frame along the reverse path. Takes no reference; may be NULL. */
 void rlo_frame_answer(struct sk_buff *to, const struct rlo_frame *head);
-/* With interrupts on. Takes the frame. */
+/* With interrupts enabled. Consumes the frame. */
 void rlo_frame_send(struct sk_buff *skb);
-/* One that is not to be sent after all. */
+/* Frees a frame that is not sent. */
 void rlo_frame_drop(struct sk_buff *skb);
 
 /*
- * The 40 bytes before a datagram's payload: the IP header of RoCE v2, or the GRH of
- * InfiniBand, if there is one.
+ * Writes the 40 bytes before a datagram's payload: the IP header of RoCE v2,
+ * or the GRH of InfiniBand, if there is one.
  */
 void rlo_grh_fill(u8 grh[40], const struct rlo_frame *head);
 /* RDMA_NETWORK_IPV4 or RDMA_NETWORK_IPV6. */
@@ -165,20 +164,20 @@ void rlo_frames_exit(void);
 
 struct rlo_device_object {
 	struct ib_device ib;
-	/* What Rust has beside it; see device.rs. */
+	/* The Rust part; see device.rs. */
 	const void *own;
 	struct net_device *ndev;
 	struct list_head list;
-	/* The port's address on InfiniBand; 0: the port is one of RoCE. */
+	/* The port's LID on InfiniBand; 0: the port is a RoCE port. */
 	u16 lid;
 };
 
 /*
- * LIDs are numbers of the machine, so that none is given twice. The one of the
- * subnet administrator stands for one in each device.
+ * LIDs are unique in the machine. The LID of the subnet administrator means
+ * the one in the sender's own device.
  */
 #define RLO_LID_SM 0xbfff
-/* From here on they stand for multicast groups. */
+/* LIDs from here on are multicast groups. */
 #define RLO_LID_MULTICAST 0xc000
 #define RLO_LID_PERMISSIVE 0xffff
 
@@ -186,27 +185,28 @@ struct rlo_device_object {
 bool rlo_lid_address(u16 lid, u8 address[ETH_ALEN]);
 void rlo_port_gid(const struct rlo_device_object *object, union ib_gid *gid);
 
-/* Holds the interface, and a LID if the port is to be one of InfiniBand. */
+/* Holds the interface, and a LID if the port is an InfiniBand port. */
 struct rlo_device_object *rlo_device_alloc(struct net_device *ndev, bool infiniband);
-/* Of one that was never registered. */
+/* Frees a device that was never registered. */
 void rlo_device_free(struct rlo_device_object *object);
 int rlo_device_register(struct rlo_device_object *object, const char *name,
 			struct device *dma_device);
 /*
- * From now on frames are for it, and until it is taken off the list, which sleeps
- * and lets go of the interface.
+ * Puts the device on the list; it receives frames until it is removed from
+ * the list. The removal sleeps and releases the interface.
  */
 void rlo_device_list(struct rlo_device_object *object);
 void rlo_device_unlist(struct rlo_device_object *object);
 /*
- * Visits what Rust has of each device, or of those on dev and below it, until one
- * returns true. Under RCU: visit may not sleep.
+ * Calls visit for the Rust part of each device, or of those on dev and on the
+ * interfaces above it, until a call returns true. Under RCU: visit may not
+ * sleep.
  */
 void rlo_device_each(bool (*visit)(const void *own, void *context), void *context,
 		     struct net_device *dev);
 int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr);
 int rlo_processors(void);
-/* The module owns what the table names. */
+/* The module becomes the owner of the functions in the table. */
 void rlo_set_ops(struct ib_device *ib, const struct ib_device_ops *ops);
 void rlo_immutable(struct ib_port_immutable *immutable, const struct ib_port_attr *attr);
 void rlo_guid(struct net_device *ndev, __be64 *guid);
@@ -223,7 +223,7 @@ void rlo_event_srq(struct ib_srq *srq, enum ib_event_type type);
 
 struct rdma_hw_stats *rlo_stats_alloc(const struct rdma_stat_desc *descs, int count);
 
-/* Memory that is in one piece at both ends. */
+/* Memory that is contiguous at both ends. */
 struct rlo_run {
 	void *to;
 	const void *from;
@@ -235,14 +235,15 @@ struct rlo_run {
 int rlo_engine_init(void);
 void rlo_engine_exit(void);
 /*
- * Copies all of the runs, RLO_RUNS at most, in no particular order. Sleeps until
- * nothing touches them any more. Returns how many bytes an engine has moved.
+ * Copies all of the runs, RLO_RUNS at most, in no particular order. Sleeps
+ * until the copies have ended. Returns the number of bytes that an engine has
+ * moved.
  */
 size_t rlo_engine_copy(const struct rlo_run *runs, unsigned int count);
-/* Requests of fewer bytes are not worth the call. SIZE_MAX: none is. */
+/* The smallest request for which the call is worthwhile. SIZE_MAX: none. */
 extern size_t rlo_engine_threshold;
 
-/* Limits and habits of devices made from now on. Module parameters. */
+/* Limits and behaviour of devices that are made from now on. Module parameters. */
 struct rlo_knobs {
 	unsigned int dma_bits;
 	unsigned int no_dma_lkey;
@@ -262,7 +263,7 @@ struct rlo_knobs {
 
 extern struct rlo_knobs rlo_knobs;
 
-/* What Rust gives to C. */
+/* Functions of Rust that C calls. */
 void rlo_frame_received(struct net_device *dev, struct sk_buff *skb, const struct rlo_frame *head,
 			const void *payload);
 void rlo_link_changed(const void *own);

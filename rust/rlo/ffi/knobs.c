@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Limits of devices that are made from now on. A limit that a consumer does not
- * expect is found here, and not with the first card that has it.
+ * Limits of devices that are made from now on. Small limits show faults of
+ * consumers here, before a card with such limits does.
  */
 #include <linux/module.h>
 

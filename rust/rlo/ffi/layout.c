@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The size of each struct of the bindings, and the offset of each field, as bindgen
- * understood them: the build fails where the C compiler knows better.
+ * The size of each struct of the bindings and the offset of each field,
+ * according to bindgen. The build fails if the C compiler disagrees.
  */
 #include <linux/build_bug.h>
 #include <linux/stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * `rdma link add NAME type rlo netdev DEV`, and interfaces that go.
+ * `rdma link add NAME type rlo netdev DEV`, and the removal of interfaces.
  */
 #include <linux/netdevice.h>
 #include <rdma/ib_verbs.h>
@@ -8,7 +8,7 @@
 
 #include "helpers.h"
 
-/* The kernel has no number for us. It is compared, and never shown to programs. */
+/* The kernel has no number for rlo. It is only compared, and never shown to programs. */
 #define DRIVER_ID ((enum rdma_driver_id)0x726c6f)
 
 static int new_port(const char *name, struct net_device *ndev, bool infiniband)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names of C: generated bindings in quarantine.
+//! Names of C: generated bindings in one module.
 //!
-//! `kernel::bindings` lacks everything of `rdma/`. These come from a bindgen run of
-//! our own, and its names shadow those of the glob.
+//! `kernel::bindings` lacks everything of `rdma/`. These bindings come from a separate run of
+//! bindgen, and their names shadow those of the glob import.
 
 #[allow(
     clippy::all,
@@ -36,7 +36,7 @@ mod generated {
     type __kernel_ssize_t = isize;
     type __kernel_ptrdiff_t = isize;
 
-    // SAFETY: A newtype around `Storage`, which bindgen does not say itself.
+    // SAFETY: A newtype around `Storage`, for which bindgen writes no impl.
     unsafe impl<Storage> Zeroable for __BindgenBitfieldUnit<Storage> where Storage: Zeroable {}
 
     // SAFETY: It has no bytes of its own: the union's are in another field.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The application of one side: what it wrote, what it was given.
+//! The application of one side: the bytes it wrote and the bytes it received.
 
 use crate::{
     fault::{ensure, Checked, Fault},
@@ -16,21 +16,21 @@ pub(crate) struct Piece {
     pub(crate) run: Option<RunId>,
 }
 
-/// Streams are told apart by places, so an application is a few numbers.
+/// Bytes are identified by their place in the stream, so an application is a few numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct App {
-    /// What was written and has not left.
+    /// Written bytes that have not been sent.
     queue: VecDeque<Piece>,
-    /// Bytes that have left.
+    /// Bytes that have been sent.
     pub(crate) sent: u64,
-    /// Where the peer's stream goes on.
+    /// The place in the peer's stream of the next delivered byte.
     pub(crate) delivered: u64,
-    /// Delivered in receive buffers and not read, a piece for each.
+    /// Delivered in receive buffers and unread, one piece for each buffer.
     pub(crate) unread: VecDeque<Span>,
     pub(crate) read: u64,
     /// End of stream was delivered.
     pub(crate) eof: bool,
-    /// Places behind urgent bytes.
+    /// Places after urgent bytes.
     pub(crate) urgent_written: VecDeque<u64>,
     pub(crate) urgent_received: VecDeque<u64>,
     pub(crate) shut: bool,
@@ -38,18 +38,18 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Bytes that have not left.
+    /// Bytes that have not been sent.
     pub(crate) fn unsent(&self) -> u64 {
         self.queue.iter().map(|piece| u64::from(piece.left)).sum()
     }
 
-    /// All bytes, those that were taken out again left aside.
+    /// All written bytes, except those that were withdrawn.
     pub(crate) fn written(&self) -> u64 {
         self.sent + self.unsent()
     }
 
-    /// The next bytes of the send stream leave it; they are of one piece, or of
-    /// plain ones.
+    /// Takes the next bytes from the send stream for sending. They belong to one run, or to plain
+    /// pieces.
     pub(crate) fn take(&mut self, len: u32) -> Checked<Span> {
         let span = Span {
             start: self.sent,
@@ -73,7 +73,7 @@ impl App {
         Ok(span)
     }
 
-    /// The peer has read the next ones itself.
+    /// The peer has read the next bytes by RDMA.
     pub(crate) fn taken(&mut self, run: RunId, len: u32) -> Checked {
         let front = self.queue.front().and_then(|piece| piece.run);
         ensure!(
@@ -84,7 +84,7 @@ impl App {
         Ok(())
     }
 
-    /// What is left of a run will not be sent.
+    /// The rest of a run will not be sent.
     pub(crate) fn dropped(&mut self, run: RunId, len: u32) -> Checked {
         let found = self.queue.iter().position(|piece| piece.run == Some(run));
         let left = found.and_then(|at| self.queue.get(at)).map(|p| p.left);
@@ -104,7 +104,7 @@ impl App {
         Ok(())
     }
 
-    /// Place in the stream of a byte of a run of `len`.
+    /// The place in the stream of a byte of a run of length `len`.
     pub(crate) fn place(&self, run: RunId, len: u32, offset: u32) -> Option<u64> {
         let at = self.queue.iter().position(|piece| piece.run == Some(run))?;
         let ahead: u64 = self.queue.iter().take(at).map(|p| u64::from(p.left)).sum();
@@ -118,7 +118,7 @@ impl App {
             run: None,
         });
         if urgent && len > 0 {
-            // A mark that was not sent gives way to the newer one.
+            // A newer mark replaces one that was not sent.
             if self.urgent_written.back().is_some_and(|m| *m > self.sent) {
                 self.urgent_written.pop_back();
             }
@@ -133,7 +133,7 @@ impl App {
         });
     }
 
-    /// Whether the next bytes are of a run.
+    /// Whether the next bytes belong to a run.
     pub(crate) fn next_is_run(&self) -> bool {
         self.queue.front().is_some_and(|piece| piece.run.is_some())
     }
@@ -143,7 +143,7 @@ impl App {
         self.queue.iter().rev().find_map(|piece| piece.run)
     }
 
-    /// Bytes come in; they are the next ones of the peer's stream.
+    /// Checks that arriving bytes are the next ones of the peer's stream.
     fn arrive(&mut self, span: Span) -> Checked {
         ensure!(!self.eof, "bytes from {} on after the end", span.start);
         ensure!(
@@ -156,7 +156,7 @@ impl App {
         Ok(())
     }
 
-    /// They come in a receive buffer.
+    /// Bytes arrive in a receive buffer.
     pub(crate) fn deliver(&mut self, span: Span, urgent: bool) -> Checked {
         self.arrive(span)?;
         self.unread.push_back(span);
@@ -166,14 +166,14 @@ impl App {
         Ok(())
     }
 
-    /// They are in the application's memory already.
+    /// Bytes arrive in the application's memory.
     pub(crate) fn place_directly(&mut self, span: Span) -> Checked {
         self.arrive(span)?;
         self.read += u64::from(span.len);
         Ok(())
     }
 
-    /// Reads one piece to its end.
+    /// Reads one piece completely.
     pub(crate) fn read(&mut self) -> bool {
         match self.unread.pop_front() {
             Some(span) => {

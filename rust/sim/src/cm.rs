@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connection manager: datagrams beside the connection.
+//! The connection manager: datagrams outside the connection.
 
 use crate::side::Side;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ impl Mad {
     }
 }
 
-/// Datagrams on their way, in no order that binds.
+/// Datagrams in flight. They may arrive in any order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cm {
     pub(crate) mads: VecDeque<(Side, Mad)>,

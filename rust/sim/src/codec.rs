@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Raw bytes as messages: what the codec takes, it gives back byte for byte.
+//! Raw bytes as messages: accepted bytes are emitted again unchanged.
 
 use crate::fault::{ensure, Checked};
 use sdp_engine::engine::wire::{
@@ -8,12 +8,12 @@ use sdp_engine::engine::wire::{
     Message, Repr, BSDH_LEN, HEADER_MAX,
 };
 
-/// Reads the bytes as every kind of thing that arrives as bytes.
+/// Parses the bytes as every kind of input.
 pub fn read(bytes: &[u8]) -> Checked {
     let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let head = bytes.get(..HEADER_MAX).unwrap_or(bytes);
     message(head, len)?;
-    // The same with the length that would make it one.
+    // The same bytes with the correct length.
     if let Some(place) = bytes.get(4..8).and_then(|len| len.first_chunk::<4>()) {
         message(head, u32::from_be_bytes(*place))?;
     }
@@ -33,7 +33,7 @@ fn message(head: &[u8], wire_len: u32) -> Checked {
     let emitted = repr.emit();
     let mut read = head.get(..offset).unwrap_or(head).to_vec();
     if let Some(flags) = read.get_mut(1) {
-        // The others mean nothing.
+        // The other flags are reserved.
         *flags &= 0b111;
     }
     ensure!(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which pairs of state and event have happened, against the engine's own
-//! table of what is legal.
+//! The pairs of state and event that occurred, compared with the engine's own table of legal pairs.
 
 use sdp_engine::engine::{
     conn::State,
@@ -12,11 +11,11 @@ use std::collections::BTreeSet;
 /// The reviewed table of every event in every state.
 const MATRIX: &str = include_str!("../../engine/tests/matrix.txt");
 
-/// Pairs that no history reaches, and why.
+/// Pairs that no history reaches, with reasons.
 const UNREACHABLE: &str = include_str!("unreachable.txt");
 
-/// Events, by the names that the matrix has for them, and the timers and
-/// messages that it does not tell apart.
+/// The events, with the matrix's names, plus timers and messages that the matrix does not
+/// distinguish.
 const EVENTS: [&str; 39] = [
     "make Hello",
     "make HelloAck",
@@ -59,29 +58,29 @@ const EVENTS: [&str; 39] = [
     "garbage",
 ];
 
-/// Of these, what the matrix does not have.
+/// Those events that are not in the matrix.
 const UNLISTED: [&str; 3] = ["another timer", "read completed", "write completed"];
 
-/// What has happened: a bit for each event, a word for each state.
+/// The pairs that occurred: a word for each state, a bit for each event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Coverage {
     seen: [u64; 16],
 }
 
-/// How the pairs compare with the table.
+/// The comparison with the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     /// Pairs that the table calls legal.
     pub legal: usize,
-    /// Of these, how many have happened.
+    /// Number of legal pairs that occurred.
     pub reached: usize,
-    /// Legal, never happened, and no reason given.
+    /// Legal pairs that did not occur, without a reason.
     pub missing: Vec<String>,
-    /// Legal, and given as unreachable.
+    /// Number of legal pairs that are listed as unreachable.
     pub excused: usize,
-    /// Given as unreachable, and happened or not legal.
+    /// Pairs listed as unreachable that occurred or are not legal.
     pub stale: Vec<String>,
-    /// Pairs that the table refuses and that have happened: bad input.
+    /// Number of refused pairs that occurred, by bad input.
     pub refused: usize,
 }
 
@@ -94,7 +93,7 @@ impl Coverage {
         }
     }
 
-    /// Takes over what another run has seen.
+    /// Adds the pairs of another run.
     pub fn merge(&mut self, other: &Coverage) {
         for (own, other) in self.seen.iter_mut().zip(other.seen) {
             *own |= other;
@@ -113,7 +112,7 @@ impl Coverage {
         all
     }
 
-    /// Against the engine's matrix.
+    /// Compares with the engine's matrix.
     pub fn compare(&self) -> Comparison {
         let happened = self.pairs();
         let legal: BTreeSet<(String, String)> = rows(MATRIX)
@@ -147,7 +146,7 @@ impl Coverage {
     }
 }
 
-/// State, event and the third column of a table.
+/// State, event and third column of a table.
 fn rows(table: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     table.lines().filter_map(|line| {
         let mut columns = line.split('|').map(str::trim);

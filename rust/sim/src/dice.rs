@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where decisions come from.
+//! Sources of decisions.
 
 /// A source of decisions.
 pub trait Dice {
     /// A number below `limit`, which is not 0.
     fn below(&mut self, limit: u32) -> u32;
 
-    /// Whether there are decisions left.
+    /// Whether no decisions are left.
     fn is_empty(&self) -> bool;
 
     /// True once in `times`, on average.
@@ -21,7 +21,7 @@ pub trait Dice {
     }
 }
 
-/// Decisions from a seed, without end.
+/// Endless decisions from a seed.
 #[derive(Clone, Debug)]
 pub struct Seeded(fastrand::Rng);
 
@@ -42,7 +42,7 @@ impl Dice for Seeded {
     }
 }
 
-/// Decisions read off bytes, for fuzzing and property tests; 0 at their end.
+/// Decisions from bytes, for fuzzing and property tests; 0 after their end.
 #[derive(Clone, Debug)]
 pub struct Bytes<'a>(&'a [u8]);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every interleaving of a small scene: from each state, everything that can
-//! happen next, until nothing is new.
+//! Every interleaving of a small scene: from each state, every possible next step, until there are
+//! no new states.
 
 use crate::{
     coverage::Coverage,
@@ -16,30 +16,30 @@ use std::{
     rc::Rc,
 };
 
-/// What the applications may do, each once, in any order and at any time; the
-/// link, the completions and the connection manager do what they like.
+/// A scene: each side's applications perform their script at any time; the link, completions and
+/// the connection manager act in any order.
 #[derive(Clone, Debug)]
 pub struct Scene {
     /// For reports.
     pub name: &'static str,
-    /// What happens before, and is not varied.
+    /// The fixed beginning.
     pub start: World,
-    /// What each side does, in this order, interleaved with everything else.
+    /// The operations of each side, in this order, interleaved with all other steps.
     pub scripts: [Vec<Op>; 2],
-    /// Whether datagrams get lost and links break at any time.
+    /// Whether datagrams may be lost and links may break at any time.
     pub faults: bool,
-    /// Whether timers run out when something else can still happen.
+    /// Whether timers may expire while other steps are possible.
     pub timers: bool,
 }
 
-/// What a search has seen.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// Different states.
+    /// Number of different states.
     pub states: usize,
-    /// Moves between them.
+    /// Number of moves between them.
     pub moves: usize,
-    /// States in which nothing can happen any more.
+    /// Number of states without a next step.
     pub ends: usize,
     /// Whether every state was visited within the limit.
     pub complete: bool,
@@ -47,7 +47,7 @@ pub struct Search {
     pub coverage: Coverage,
 }
 
-/// A way to a fault: what happened from the start of the scene on.
+/// The path to a fault: the steps from the start of the scene.
 #[derive(Clone, Debug)]
 pub struct Way {
     /// What is wrong.
@@ -59,12 +59,12 @@ pub struct Way {
 #[derive(Clone)]
 struct Node {
     world: World,
-    /// How much of each script is done.
+    /// The number of executed operations of each script.
     done: [usize; 2],
     way: Option<Rc<Last>>,
 }
 
-/// The last step of a way, and the way before it.
+/// The last step of a path, and the path before it.
 struct Last {
     step: Step,
     before: Option<Rc<Last>>,
@@ -132,8 +132,8 @@ impl Scene {
         Ok(search)
     }
 
-    /// Where nothing moves by itself, the applications read and close, and
-    /// both sides must come to their ends.
+    /// Called if no step is possible without the applications: they read and close, and both sides
+    /// must end.
     fn end(&self, node: &Node, search: &mut Search) -> Result<(), Box<Way>> {
         let mut world = node.world.clone();
         let scripted = self.scripts.iter().zip(node.done);
@@ -196,7 +196,7 @@ impl Scene {
     }
 }
 
-/// Whether it happens without an application, a timer or a fault.
+/// Whether the step needs no application, timer or fault.
 fn is_of_its_own(op: Op) -> bool {
     matches!(
         op,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the world found to be wrong.
+//! Faults that the world found.
 
 use std::{error::Error, fmt};
 
-/// A broken invariant, in words.
+/// A description of a broken invariant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault(String);
 
@@ -22,7 +22,7 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {}
 
-/// A [`Fault`] in these words.
+/// A [`Fault`] with this text.
 pub(crate) fn fault(text: &str) -> Fault {
     Fault::new(text.to_owned())
 }

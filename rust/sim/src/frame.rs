@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What crosses the link.
+//! The messages on the link.
 
 use sdp_engine::engine::wire::{Header, Message, Repr, HEADER_MAX};
 
-/// Consecutive bytes of one direction's stream. The bytes themselves say
-/// nothing that their place does not.
+/// Consecutive bytes of one direction's stream. They are represented by their place alone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Span {
     pub(crate) start: u64,
@@ -31,7 +30,7 @@ impl Frame {
         Self::raw(header.as_bytes(), payload)
     }
 
-    /// At most `HEADER_MAX` bytes count.
+    /// At most `HEADER_MAX` bytes are used.
     pub(crate) fn raw(bytes: &[u8], payload: Span) -> Self {
         let mut head = [0; HEADER_MAX];
         let mut head_len = 0;
@@ -50,14 +49,14 @@ impl Frame {
         u32::from(self.head_len) + self.payload.len
     }
 
-    /// What a receiver is shown: the first bytes, payload among them.
+    /// The bytes passed to a receiver: the beginning of the message, including payload.
     pub(crate) fn head(&self) -> &[u8] {
         let len = usize::try_from(self.wire_len()).unwrap_or(usize::MAX);
         let len = len.min(HEADER_MAX);
         self.head.get(..len).unwrap_or(&self.head)
     }
 
-    /// The message, if it is one.
+    /// The message, if the bytes are valid.
     pub(crate) fn repr(&self) -> Option<Repr> {
         Repr::parse(&Message::check(self.head(), self.wire_len()).ok()?).ok()
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exchanges of the protocol as pictures, drawn from what two engines do. They
-//! stand in docs/ladders.md, and a test keeps them in step.
+//! Ladder diagrams of protocol exchanges, drawn from two running engines. They are in
+//! docs/ladders.md, and a test compares them.
 
 use crate::{
     fault::Checked,
@@ -13,14 +13,14 @@ use crate::{
 use sdp_engine::engine::conn::{Config, Zcopy};
 use std::fmt::Write as _;
 
-/// Columns between the two lines.
+/// Columns between the two vertical lines.
 const WIDTH: usize = 66;
 
-/// What an exchange is made of.
+/// A part of an exchange.
 #[derive(Clone, Copy)]
 enum Act {
     Do(Side, Op),
-    /// Everything happens that can by itself.
+    /// All steps happen that need no application.
     Rest,
 }
 
@@ -29,9 +29,9 @@ use Act::{Do, Rest};
 /// One exchange.
 struct Exchange {
     name: &'static str,
-    /// Adverts that each side allows the other.
+    /// MaxAdverts of each side.
     adverts: u8,
-    /// Happens before the picture begins.
+    /// Steps before the diagram begins.
     before: &'static [Act],
     acts: &'static [Act],
 }
@@ -239,7 +239,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     EXCHANGES.iter().map(|exchange| exchange.name)
 }
 
-/// The picture of one, or None if there is none of that name.
+/// The diagram of one exchange, or None for an unknown name.
 pub fn draw(name: &str) -> Checked<Option<String>> {
     let Some(exchange) = EXCHANGES.iter().find(|exchange| exchange.name == name) else {
         return Ok(None);
@@ -295,7 +295,7 @@ fn picture(sights: &[Sight]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(text, "A{:WIDTH$}B", "");
-    // What is on its way, by the number it has in the picture.
+    // Messages in flight, by their number in the diagram.
     let mut flying: Vec<(usize, &Sight)> = Vec::new();
     let mut tags = 0;
     let mut skip = false;
@@ -331,7 +331,7 @@ fn picture(sights: &[Sight]) -> String {
     text
 }
 
-/// From one line to the other, or only the beginning or the end of the way.
+/// An arrow from one line to the other, or only its beginning or end.
 fn arrow(from: Side, what: &str, tag: &str, begins: bool, ends: bool) -> String {
     let label = match (what.is_empty(), begins) {
         (true, _) => String::new(),
@@ -357,7 +357,7 @@ fn arrow(from: Side, what: &str, tag: &str, begins: bool, ends: bool) -> String 
     }
 }
 
-/// The same the other way round, with the words still readable.
+/// The mirrored line, with readable text.
 fn mirrored(line: &str, label: &str, tag: &str) -> String {
     let rest: String = line
         .replacen(label, "\u{1}", usize::from(!label.is_empty()))
@@ -377,7 +377,7 @@ fn note(side: Side, what: &str) -> String {
     }
 }
 
-/// Without what only a machine wants to know.
+/// The text without details that readers do not need.
 fn short(what: &str) -> String {
     let words: Vec<&str> = what
         .split(' ')

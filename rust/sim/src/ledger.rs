@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The books of one side, kept by reading the headers that it sends and
-//! receives. Plain integers: no run comes near the wrap.
+//! The counts of one side, computed from the headers that it sends and receives. Plain integers,
+//! because no run reaches the wrap.
 
 use crate::fault::{ensure, Checked};
 use sdp_engine::engine::wire::{Mid, Repr};
 
-/// What one side may send, and what it has granted.
+/// The messages that one side may send, and the credits that it has granted.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Ledger {
     /// Number of the last message sent.
     sent: i64,
     credits: i64,
-    /// The newest of them that the peer has acknowledged.
+    /// The newest of them that the peer acknowledged.
     known: i64,
     /// Bufs of the last message sent.
     granted: i64,
     received: i64,
-    /// What the last message sent acknowledged of them.
+    /// The number of the peer's message that our last message acknowledged.
     acknowledged: i64,
     disconn_sent: bool,
-    /// Number of a SrcAvailCancel that was not acknowledged.
+    /// Number of a SrcAvailCancel without an acknowledgement.
     cancelled: Option<i64>,
     /// Number of the last SrcAvailCancel sent.
     cancel_sent: Option<i64>,
@@ -44,11 +44,11 @@ impl Ledger {
         self.credits
     }
 
-    /// The rules for sending, then the message.
+    /// Checks the rules for sending, then counts the message.
     pub(crate) fn on_sent(&mut self, repr: &Repr) -> Checked {
         let mid = repr.body.mid();
         let ack = i64::from(repr.mseq_ack.get());
-        // What the peer could have left, and what it has after this one.
+        // The peer's remaining credits before and after this message.
         let left = self.granted - (self.received - self.acknowledged);
         let new = i64::from(repr.bufs) - (self.received - ack) > left;
         let carries = repr.payload_len > 0 || mid == Mid::SrcAvail;
@@ -69,8 +69,8 @@ impl Ledger {
             "{repr} should have number {}",
             self.sent
         );
-        // Who aborts does not look at what still comes in, and a cancel is
-        // acknowledged when the Reads in flight have been waited for.
+        // After an abort a side ignores arriving messages. A cancel is acknowledged after the Reads
+        // in flight.
         let frozen = self.cancelled.is_some_and(|number| ack == number - 1);
         let aborts = mid == Mid::AbortConn && ack <= self.received;
         let good = ack == self.received || frozen || aborts;
@@ -91,7 +91,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Of a peer that grants what it likes.
+    /// Counts a message of a peer that grants arbitrary credits.
     pub(crate) fn on_received_of_stranger(&mut self, repr: &Repr) {
         self.receive(repr);
         self.credits = self.credits.max(0);
@@ -102,7 +102,7 @@ impl Ledger {
         if repr.body.mid() == Mid::SrcAvailCancel {
             self.cancelled = Some(self.received);
         }
-        // An old one, or one from before the first message, is no news.
+        // An old acknowledgement, or one from before the first message, is ignored.
         let ack = i64::from(repr.mseq_ack.get());
         if ack <= self.sent {
             self.known = self.known.max(ack);
@@ -112,8 +112,8 @@ impl Ledger {
 
     pub(crate) fn on_received(&mut self, repr: &Repr) -> Checked {
         self.receive(repr);
-        // A peer that waits for its Reads does not admit to what it has received
-        // since our cancel.
+        // A peer that waits for its Reads does not acknowledge messages that it received after our
+        // cancel.
         let frozen = self
             .cancel_sent
             .is_some_and(|number| i64::from(repr.mseq_ack.get()) == number - 1);

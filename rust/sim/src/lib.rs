@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A world in which two SDP peers meet, and which decides everything that a
-//! real one decides for them: when a message crosses, when a completion is
-//! seen, what the connection manager loses, when an application reads.
+//! A world in which two SDP peers meet. It makes all decisions of the environment: when a message
+//! arrives, when a completion is seen, which datagrams the connection manager loses, when an
+//! application reads.
 //!
-//! Everything that happens is a [`Step`](op::Step) of a list. The list comes
-//! from a seed ([`run`]), from bytes (property tests and fuzzing), from an
-//! exhaustive search ([`explore`]) or from a script ([`scene`]); the world
-//! behaves the same, so a failure of any of them is replayed by its list.
+//! A history is a list of [`Step`](op::Step)s. The list comes from a seed ([`run`]), from bytes
+//! (property tests and fuzzing), from an exhaustive search ([`explore`]) or from a script
+//! ([`scene`]). The world behaves the same for all of them, so every failure is replayed by its
+//! list.
 //!
-//! What the world checks, it checks without asking the engine: see [`world`].
+//! The world's checks do not ask the engine: see [`world`].
 
 pub mod codec;
 pub mod coverage;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How often memory was lent in each way, so that histories which have become
-//! lame are seen.
+//! Counts how often each kind of lent memory was used, so that histories without any are noticed.
 
 use sdp_engine::engine::stats::Stats;
 
@@ -46,14 +45,14 @@ impl Loans {
         ])
     }
 
-    /// And those of others.
+    /// Adds the counts of others.
     pub fn add(&mut self, other: &Loans) {
         for (sum, count) in self.0.iter_mut().zip(other.0) {
             *sum += count;
         }
     }
 
-    /// What has happened less often.
+    /// The kinds that occurred less often than `least`.
     pub fn rarer_than(&self, least: u64) -> Vec<&'static str> {
         let counted = NAMES.iter().zip(self.0);
         counted

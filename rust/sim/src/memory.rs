@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that a side has lent to its peer.
+//! Memory that a side has advertised to its peer.
 
 use crate::{
     fault::{ensure, Checked, Fault},
@@ -8,12 +8,12 @@ use crate::{
 };
 use sdp_engine::engine::types::{RunId, SinkId};
 
-/// What the memory is for.
+/// The purpose of the memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
-    /// Bytes of the send stream, so many.
+    /// Bytes of the send stream, and their number.
     Run(Option<RunId>),
-    /// Room for bytes of the receive stream, and what was written.
+    /// Room for bytes of the receive stream, and the bytes written there.
     Sink(Option<SinkId>, Vec<Span>),
 }
 
@@ -24,21 +24,21 @@ pub(crate) struct Region {
     pub(crate) va: u64,
     pub(crate) len: u32,
     pub(crate) what: Use,
-    /// The engine has not said yet that it is not needed any more.
+    /// The engine has not released it yet.
     pub(crate) lent: bool,
     /// The peer's accesses succeed.
     pub(crate) valid: bool,
 }
 
 impl Region {
-    /// Where in it an access begins.
+    /// The offset at which an access begins.
     fn offset(&self, va: u64, len: u32) -> Option<u32> {
         let offset = u32::try_from(va.checked_sub(self.va)?).ok()?;
         (offset.checked_add(len)? <= self.len).then_some(offset)
     }
 }
 
-/// All registrations of a side; those that are over are forgotten.
+/// All registrations of a side; released ones are removed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Memory {
     regions: Vec<Region>,
@@ -46,8 +46,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// The key and address that a next registration would have. Addresses are
-    /// no multiples of anything, and near each other.
+    /// The key and address of the next registration. Addresses are not aligned, and close to each
+    /// other.
     pub(crate) fn next(&self) -> (u32, u64) {
         (self.next_key + 100, u64::from(self.next_key) * 7 + 3)
     }
@@ -65,7 +65,7 @@ impl Memory {
         });
     }
 
-    /// An access of the peer.
+    /// Handles an access of the peer.
     pub(crate) fn access(&mut self, key: u32, va: u64, len: u32) -> Checked<(&mut Region, u32)> {
         let text = format!("{len} bytes at {va} with key {key}");
         let region = self.regions.iter_mut().find(|r| r.key == key && r.valid);
@@ -80,8 +80,7 @@ impl Memory {
         Ok((region, offset))
     }
 
-    /// The engine says that it is over with one. The peer may still access it
-    /// if `stays`.
+    /// The engine releases a registration. The peer may still access it if `stays`.
     fn give_back(&mut self, is_it: impl Fn(&Use) -> bool, stays: bool) -> Checked<Region> {
         let found = self.regions.iter().position(|r| r.lent && is_it(&r.what));
         let Some(region) = found.and_then(|index| self.regions.get_mut(index)) else {
@@ -103,7 +102,7 @@ impl Memory {
         self.give_back(is_it, stays)
     }
 
-    /// The queue pair is in its error state and drained.
+    /// The queue pair is in the error state and drained.
     pub(crate) fn on_dead(&mut self) {
         for region in &mut self.regions {
             region.valid = false;
@@ -120,7 +119,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether anything is lent.
+    /// Whether any memory is advertised.
     pub(crate) fn is_lent(&self) -> bool {
         self.regions.iter().any(|r| r.lent)
     }

@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can happen, one thing at a time.
+//! Single steps of a history.
 
 use crate::{dice::Dice, side::Side};
 use std::fmt;
 
-/// Something that happens to one side. What makes no sense when it comes up
-/// does nothing, so that every list of steps is a history.
+/// An event at one side. An event that is impossible in the current state does nothing, so every
+/// list of steps is a history.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// The application writes.
     Write {
-        /// So many bytes.
+        /// Number of bytes.
         len: u16,
-        /// And promises more.
+        /// With MSG_MORE.
         more: bool,
-        /// The last of them is urgent.
+        /// The last byte is urgent.
         urgent: bool,
     },
     /// The application writes from registered memory.
     WriteRun {
-        /// So many bytes.
+        /// Number of bytes.
         len: u16,
-        /// The wish for inline bytes.
+        /// The wanted number of inline bytes.
         inline: u8,
     },
     /// A signal interrupts the last such write.
     Withdraw,
-    /// What is advertised is taken back.
+    /// Advertised bytes are recalled.
     Recall,
-    /// Whether runs are advertised at all.
+    /// Whether runs are advertised.
     Advertise(bool),
-    /// It reads so many pieces.
+    /// The application reads so many pieces.
     Read(u8),
     /// It reads so many bytes from the peer's memory.
     ReadRemote(u16),
-    /// Somebody waits for bytes.
+    /// Whether a reader waits for bytes.
     Reading(bool),
-    /// It wants the rest as Data.
+    /// It requests the rest as Data.
     Decline,
-    /// It lends a buffer, so much longer than the least.
+    /// It offers a buffer, longer than the minimum by this.
     Offer(u8),
-    /// It wants its buffers back.
+    /// It cancels its offered buffers.
     CancelSinks,
-    /// A mode of its direction: Buffered, Combined, Pipelined.
+    /// It sets the mode of its direction: Buffered, Combined, Pipelined.
     Mode(u8),
-    /// The peer is to leave Buffered mode.
+    /// It asks the peer to leave Buffered mode.
     AskCombined,
-    /// The wish for Pipelined mode.
+    /// Whether it wants Pipelined mode.
     ReqPipe(bool),
-    /// The peer's receive buffers are to have another size.
+    /// It asks for another size of the peer's receive buffers.
     AskRcvSize(u8),
     /// TCP_NODELAY.
     Nodelay(bool),
     /// TCP_CORK.
     Cork(bool),
-    /// What is held back goes.
+    /// Delayed bytes are sent.
     Push,
     /// shutdown(SHUT_WR).
     Shutdown,
@@ -63,43 +63,43 @@ pub enum Op {
     Close,
     /// close() with SO_LINGER 0.
     Abort,
-    /// So many of the side's messages reach the other.
+    /// So many of the side's messages arrive at the other.
     Carry(u8),
-    /// So many that have arrived are handed in, and then it acts.
+    /// The engine handles so many arrived messages, and then acts.
     Handle(u8),
-    /// So many sends that have completed are handed in.
+    /// So many sends complete.
     Complete(u8),
-    /// One of the short timers that it wants runs out: which one, in their order.
+    /// One of the wanted short timers expires: its index.
     Timeout(u8),
-    /// One of all timers that it wants runs out, be it one that gives the peer up.
+    /// One of all wanted timers expires, including those that give up the peer.
     LongTimeout(u8),
-    /// So many milliseconds pass for both, in which everything arrives and the
-    /// applications do nothing.
+    /// So many milliseconds pass for both sides. Everything arrives, and the applications do
+    /// nothing.
     Wait(u16),
-    /// The same, and nothing arrives.
+    /// The same, but nothing arrives.
     Stall(u16),
-    /// So many receive buffers that it wants cannot be had.
+    /// So many wanted receive buffers cannot be allocated.
     Starve(u8),
-    /// The device goes, or the queue pair breaks.
+    /// The device is removed, or the queue pair fails.
     Break,
-    /// The transport has given up to reach the other side.
+    /// The transport has given up.
     GiveUp,
-    /// A datagram for this side arrives, whichever is so far down the list.
+    /// A datagram for this side arrives: its index.
     Mad(u8),
-    /// It gets lost for good.
+    /// A datagram is lost for good.
     LoseMad(u8),
-    /// It comes twice.
+    /// A datagram is duplicated.
     RepeatMad(u8),
     /// A byte of its private data changes.
     SpoilMad(u8, u8),
 }
 
-/// One op, and whose.
+/// An operation, and its side.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Step {
-    /// To whom it happens.
+    /// The side.
     pub side: Side,
-    /// What happens.
+    /// The operation.
     pub op: Op,
 }
 
@@ -109,16 +109,16 @@ impl fmt::Display for Step {
     }
 }
 
-/// What kind of histories are drawn.
+/// The kind of history.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mood {
-    /// Nobody closes, nothing breaks.
+    /// No side closes, and nothing breaks.
     Peaceful,
-    /// As peaceful, and at its end nobody does anything for long.
+    /// As `Peaceful`, followed by a long time without activity.
     Silent,
-    /// As peaceful, and both shut down at some time.
+    /// As `Peaceful`, and both sides shut down at some time.
     Graceful,
-    /// Everything.
+    /// All events.
     Wild,
 }
 
@@ -135,7 +135,7 @@ impl Step {
     }
 }
 
-/// How many of something happen at once: late completions come in bursts.
+/// The number of simultaneous events: late completions come in bursts.
 fn burst(dice: &mut impl Dice) -> u8 {
     let most = if dice.once_in(8) { 32 } else { 3 };
     u8::try_from(dice.between(1, most)).unwrap_or(1)
@@ -145,7 +145,7 @@ fn small(dice: &mut impl Dice, limit: u32) -> u8 {
     u8::try_from(dice.below(limit)).unwrap_or(0)
 }
 
-/// A time that is long for one timer or another.
+/// A time that is long for one of the timers.
 pub(crate) fn time(dice: &mut impl Dice) -> u16 {
     let most = match dice.below(4) {
         0 => 30,
@@ -222,7 +222,7 @@ impl Op {
         }
     }
 
-    /// What people would say of it; None if nobody would notice.
+    /// A description; None if the step is not visible.
     pub(crate) fn in_words(self) -> Option<String> {
         let words = match self {
             Op::Write { len, urgent, .. } => {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Time, and how long each side has waited for what.
+//! Time, and how long each side has waited.
 //!
-//! Two things are bounded by rules: for how long a SrcAvail is held that nobody
-//! reads, and for how long the answer to a cancel is waited for. A third one is
-//! not to happen at all: a peer that does its part is not given up, however long
-//! the applications are silent. And two sides with nothing to do say little.
+//! Rules limit two times: how long a SrcAvail is held while nobody reads, and how long a side waits
+//! for the answer to a cancel. A third rule: a correct peer is never given up, however long the
+//! applications are silent. And two idle sides send few messages.
 
 use crate::{
     fault::{ensure, Checked},
@@ -18,31 +17,31 @@ use sdp_engine::engine::{
     policy::patience,
 };
 
-/// For how long a SrcAvail may be held for nobody: the timer finds nothing new the
-/// second time that it runs.
+/// Limit for a SrcAvail that nobody reads: the timer finds no progress the second time that it
+/// expires.
 const HELD_MS: u64 = 2 * patience::DECLINE_MS as u64;
-/// For how long an answer may be waited for.
+/// Limit for an answer.
 const ANSWER_MS: u64 = patience::ANSWER_MS as u64 * patience::ANSWER_TRIES as u64;
 /// How long the applications are silent.
 const SILENCE_MS: u64 = 600_000;
-/// Messages of both sides in that time, when they have been silent as long before: one
-/// of each in a quarter of a minute.
+/// Limit for the messages of both sides in that time, after an equally long silence: one of each
+/// side every 15 seconds.
 const WHISPERS: u64 = 2 + 2 * SILENCE_MS / 15_000;
 
-/// Since when one side waits.
+/// The start times of one side's waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
-    /// Somebody waits for bytes.
+    /// A reader waits for bytes.
     pub(crate) reading: bool,
-    /// So many bytes wait in the peer's memory, and nobody reads.
+    /// The number of bytes that wait in the peer's memory while nobody reads, and since when.
     held: Option<(u64, u64)>,
     cancel: Option<u64>,
-    /// The peer was kept from doing its part, or time ran for one side alone.
+    /// The peer was prevented from answering, or time passed for one side only.
     pub(crate) unfair: bool,
 }
 
 impl Patience {
-    /// All that is wanted was done.
+    /// Called after all wanted actions were done.
     pub(crate) fn note(&mut self, conn: &Connection, now: u64) {
         let left = conn.remote_len();
         let unread = left > 0 && !self.reading && conn.reads_in_flight() == 0;
@@ -54,7 +53,7 @@ impl Patience {
 }
 
 impl Shell {
-    /// Whether it has waited for longer than it may, whoever the peer is.
+    /// Whether it has waited longer than allowed, for any kind of peer.
     pub(crate) fn check_waits(&self, now: u64) -> Checked {
         let side = self.side;
         let waited = |since: u64| now.saturating_sub(since);
@@ -88,7 +87,7 @@ impl Shell {
 }
 
 impl World {
-    /// Time passes. What travels is faster, unless it is `stalled`.
+    /// Time passes. Messages are faster, unless they are `stalled`.
     pub(crate) fn pass(&mut self, ms: u64, stalled: bool) -> Checked<bool> {
         let end = self.watch.now + ms;
         loop {
@@ -103,7 +102,7 @@ impl World {
                 break;
             };
             self.watch.now = self.watch.now.max(next);
-            // Both sides' timers run before either hears of the other's.
+            // The timers of both sides run before either side gets the other's messages.
             for side in Side::BOTH {
                 loop {
                     let (shell, _, watch) = self.both(side);
@@ -127,7 +126,7 @@ impl World {
         Side::BOTH.into_iter().filter_map(due).min()
     }
 
-    /// Time passes until a timer runs. False: none is wanted.
+    /// Time passes until a timer expires. Returns false if none is set.
     pub(crate) fn pass_to_next(&mut self) -> Checked<bool> {
         match self.next_due() {
             Some(due) => self.pass(due.saturating_sub(self.watch.now), false),
@@ -144,7 +143,7 @@ impl World {
         Ok(())
     }
 
-    /// The applications do nothing for long.
+    /// The applications do nothing for a long time.
     pub(crate) fn be_silent(&mut self) -> Checked {
         self.pass(SILENCE_MS, false)?;
         let said = |world: &Self| Side::BOTH.map(|side| world.side(side).ledger.sent());

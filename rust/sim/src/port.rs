@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One side's queue pair: what is posted, on its way, arrived and completed.
+//! One side's queue pair: requests that are posted, in flight, arrived and completed.
 
 use crate::{
     fault::{ensure, Checked},
@@ -21,7 +21,7 @@ pub(crate) enum Work {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Done {
     Send,
-    /// With what was read.
+    /// With the bytes read.
     Read(Span),
     Write,
 }
@@ -29,23 +29,23 @@ pub(crate) enum Done {
 /// A queue pair of a reliable connection, and its completion queues.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Port {
-    /// Sizes of the receive buffers that wait for a message.
+    /// Sizes of the posted receive buffers.
     pub(crate) free: VecDeque<u16>,
-    /// Filled, and not handed in yet.
+    /// Filled buffers that were not passed to the engine yet.
     pub(crate) arrived: VecDeque<Frame>,
-    /// Posted, and not at the other side yet.
+    /// Posted requests that have not arrived at the other side.
     pub(crate) out: VecDeque<Work>,
-    /// At the other side, with the completion still to be handed in.
+    /// Arrived requests whose completion was not passed to the engine yet.
     pub(crate) done: VecDeque<Done>,
     pub(crate) memory: Memory,
-    /// In the error state: nothing goes out or comes in.
+    /// In the error state: nothing is sent or received.
     pub(crate) dead: bool,
-    /// What was sent found no queue pair; the retries will run out.
+    /// The other side has no queue pair; the retries will run out.
     pub(crate) unreachable: bool,
 }
 
 impl Port {
-    /// Receive buffers that the owner believes posted.
+    /// The number of receive buffers that the owner counts as posted.
     pub(crate) fn posted(&self) -> usize {
         self.free.len() + self.arrived.len()
     }
@@ -54,13 +54,13 @@ impl Port {
         self.free.extend((0..count).map(|_| size));
     }
 
-    /// SENDs that have not left.
+    /// SENDs that have not arrived.
     pub(crate) fn sends_out(&self) -> usize {
         let is_send = |work: &&Work| matches!(work, Work::Send(_));
         self.out.iter().filter(is_send).count()
     }
 
-    /// One more request, for queues of so many SENDs, Reads and Writes.
+    /// Posts a request; `depth` is the limit for SENDs, Reads and Writes.
     pub(crate) fn post(&mut self, work: Work, depth: [usize; 3]) -> Checked {
         if self.dead {
             return Ok(());
@@ -89,7 +89,7 @@ impl Port {
         Ok(())
     }
 
-    /// A message arrives; it must find a buffer, and fit.
+    /// A message arrives; there must be a buffer, and it must fit.
     pub(crate) fn fill(&mut self, frame: Frame) -> Checked {
         let Some(size) = self.free.pop_front() else {
             return Err(crate::fault::Fault::new(format!(
@@ -106,7 +106,7 @@ impl Port {
         Ok(())
     }
 
-    /// Nothing more gets through; what has arrived stays.
+    /// No more messages get through; arrived ones stay.
     pub(crate) fn kill(&mut self) {
         self.dead = true;
         self.unreachable = false;

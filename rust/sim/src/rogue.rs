@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One engine, and a peer of which nothing good can be expected: it sends what
-//! the dice say, from proper messages with one thing wrong to noise.
+//! One engine, and a malicious peer: it sends random messages, from correct ones with one fault to
+//! noise.
 //!
-//! Whatever it sends, the engine stays sound and within its memory, sends
-//! nothing that the peer has not granted, changes nothing when it refuses a
-//! message, keeps what was delivered readable, and says once that it is over.
+//! For every input, the engine's invariants hold and its memory is bounded. It sends only messages
+//! that the peer has granted, a refused message changes nothing, delivered bytes stay readable, and
+//! it reports its end once.
 
 use crate::{
     coverage::event_of,
@@ -34,25 +34,25 @@ use sdp_engine::engine::{
 
 const IP: Ip = Ip::V4([10, 0, 0, 1]);
 
-/// Steps of a meeting, at most.
+/// Maximum number of steps of a meeting.
 const STEPS_MAX: u64 = 2_000;
 
-/// Steps after the end that are tried.
+/// Number of steps that are tried after the end.
 const AFTERWARDS: u32 = 40;
 
 pub(crate) struct Rogue {
     shell: Shell,
     pub(crate) watch: Watch,
-    /// Steps after the end.
+    /// Number of steps since the end.
     afterwards: u32,
-    /// Number of our last message, and of the last one we admit to have.
+    /// Number of our last message, and of the last one that we acknowledge.
     mseq: Mseq,
     ack: Mseq,
     /// Number of the engine's last message.
     seen: Mseq,
     bufs: u16,
     ended: Option<Ended>,
-    /// Where the Reads in flight end.
+    /// The end of the Reads in flight.
     reading: u64,
 }
 
@@ -64,7 +64,7 @@ fn adverts(dice: &mut impl Dice) -> u8 {
     u8::try_from(dice.between(1, 5)).unwrap_or(1)
 }
 
-/// Mostly small, sometimes at the edges.
+/// Mostly small numbers, sometimes limits.
 fn number(dice: &mut impl Dice) -> u32 {
     match dice.below(6) {
         0 => u32::MAX - dice.below(3),
@@ -78,7 +78,7 @@ impl Rogue {
     pub(crate) fn new(watch: Watch, dice: &mut impl Dice) -> Checked<Self> {
         let mut cfg = limits(dice);
         if dice.once_in(4) {
-            // Far more than the rogue's buffers hold: it is asked for larger ones.
+            // Much more than the rogue's buffers hold, so that it is asked for larger ones.
             cfg.max_send_payload = 1280;
         }
         let bufs = size(dice, 0, 12);
@@ -102,7 +102,7 @@ impl Rogue {
         Ok(rogue)
     }
 
-    /// The engine sends the Hello, and gets an answer that may be wrong.
+    /// The engine sends the Hello, and gets an answer that may be faulty.
     fn be_called(&mut self, dice: &mut impl Dice) -> Checked {
         let cfg = self.shell.cfg;
         self.shell.begin(Connection::connecting(cfg));
@@ -171,7 +171,7 @@ impl Rogue {
         Ok(())
     }
 
-    /// Whether enough was tried, also after the end.
+    /// Whether enough steps were tried, including those after the end.
     pub(crate) fn is_over(&self) -> bool {
         self.afterwards > AFTERWARDS || self.watch.steps >= STEPS_MAX
     }
@@ -215,7 +215,7 @@ impl Rogue {
         self.settle()
     }
 
-    /// Things that a shell could let happen before Hello or HelloAck are made.
+    /// Events that a shell may cause before Hello or HelloAck are made.
     fn hesitate(&mut self, dice: &mut impl Dice) -> Checked {
         while !dice.is_empty() && dice.once_in(4) {
             match dice.below(3) {
@@ -242,7 +242,7 @@ impl Rogue {
             2 if dice.once_in(2) => shell.tell(watch, "unanswered", Connection::handle_unanswered),
             2 => shell.tell(watch, "link failure", Connection::handle_link_failed),
             3..=5 => shell.tell(watch, "RTU", Connection::handle_established),
-            // It ran while it was being stopped.
+            // It expired while it was being stopped.
             6 | 7 if !shell.timers().contains(&Timer::PeerClose) => {
                 let same = shell.tell(watch, "PeerClose timer", |conn| {
                     let timers = |conn: &Connection| conn.timers().collect::<Vec<_>>();
@@ -264,7 +264,7 @@ impl Rogue {
         Ok(())
     }
 
-    /// Time passes, and the peer says nothing.
+    /// Time passes without a message of the peer.
     fn pass(&mut self, ms: u64) -> Checked {
         let end = self.watch.now + ms;
         while let Some(due) = self.shell.deadlines.next().filter(|due| *due <= end) {
@@ -317,7 +317,7 @@ impl Rogue {
         }
     }
 
-    /// Admits to have received more.
+    /// Acknowledges more messages.
     fn admit(&mut self, dice: &mut impl Dice) {
         for _ in 0..dice.between(1, 8) {
             if self.ack != self.seen {
@@ -327,7 +327,7 @@ impl Rogue {
         self.bufs = size(dice, 0, 20);
     }
 
-    /// A message in its proper form, with at most one thing wrong.
+    /// Sends a correct message, with at most one fault.
     fn send(&mut self, dice: &mut impl Dice) -> Checked {
         let body = body(dice);
         let mut repr = Repr {
@@ -378,7 +378,7 @@ impl Rogue {
         self.arrive(Frame::raw(&bytes, payload))
     }
 
-    /// The adapter takes it in if there is a buffer, whoever sent it.
+    /// The adapter accepts a message if there is a buffer.
     fn arrive(&mut self, frame: Frame) -> Checked {
         let shell = &mut self.shell;
         let Some(conn) = shell.conn.as_mut() else {
@@ -386,7 +386,7 @@ impl Rogue {
         };
         let size = shell.port.free.front().copied().unwrap_or(0);
         if frame.wire_len() > size.into() || size == 0 {
-            // Not ready, or too long: the transport's business.
+            // Not ready, or too long: the transport handles this.
             return Ok(());
         }
         shell.port.free.pop_front();
@@ -439,7 +439,7 @@ impl Rogue {
                     self.seen = frame.repr().map_or(self.seen, |repr| repr.mseq);
                     Done::Send
                 }
-                // What it finds there are the bytes that come next.
+                // The Read returns the next bytes of the stream.
                 Work::Read { len, .. } => {
                     let start = self.reading.max(self.shell.app.delivered);
                     self.reading = start + u64::from(len);
@@ -458,8 +458,8 @@ impl Rogue {
         Ok(())
     }
 
-    /// The application reads what there is and goes, and the peer's connection
-    /// manager says that it is over.
+    /// The application reads everything and closes, and the peer's connection manager reports the
+    /// end.
     pub(crate) fn leave(&mut self) -> Checked {
         if !self.shell.app.closed {
             while self.shell.read() {
@@ -489,7 +489,7 @@ impl Rogue {
     }
 }
 
-/// One byte changes, now and then.
+/// Sometimes changes a byte.
 fn spoil(bytes: &mut [u8], dice: &mut impl Dice) {
     if !dice.once_in(8) {
         return;

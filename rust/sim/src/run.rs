@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Histories drawn from a seed or from bytes, and what is left of one that
-//! fails.
+//! Histories drawn from a seed or from bytes, and the reduction of those that fail.
 
 use crate::{
     coverage::Coverage,
@@ -14,32 +13,32 @@ use crate::{
 use sdp_engine::engine::conn::{Config, Zcopy};
 use std::fmt;
 
-/// Two configurations and what happens to them.
+/// Two configurations and the steps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
     /// Of the active side.
     pub a: Config,
     /// Of the passive side.
     pub b: Config,
-    /// How it ends, and what may happen.
+    /// The kind of history: its end, and the possible steps.
     pub mood: Mood,
-    /// One after the other.
+    /// In order.
     pub steps: Vec<Step>,
 }
 
-/// What a history has shown.
+/// The result of a history.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// Steps that did something.
+    /// Number of steps that had an effect.
     pub steps: u64,
-    /// Which pairs of state and event were met.
+    /// The pairs of state and event that occurred.
     pub coverage: Coverage,
-    /// How memory was lent.
+    /// The uses of lent memory.
     pub loans: Loans,
 }
 
 impl Shown {
-    /// And what another has shown.
+    /// Adds the result of another history.
     pub fn add(&mut self, other: &Shown) {
         self.steps += other.steps;
         self.coverage.merge(&other.coverage);
@@ -47,16 +46,16 @@ impl Shown {
     }
 }
 
-/// A history that breaks an invariant, with nothing in it that is not needed.
+/// A history that breaks an invariant, reduced to the needed steps.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// What is wrong.
     pub fault: Fault,
-    /// How it comes about.
+    /// The steps that lead to it.
     pub history: History,
 }
 
-/// Tiny limits, so that every corner is near.
+/// Small limits, so that histories reach them.
 pub(crate) fn limits(dice: &mut impl Dice) -> Config {
     let mut draw = |least, most| u16::try_from(dice.between(least, most)).unwrap_or(3);
     let rx_initial = draw(3, 5);
@@ -108,12 +107,12 @@ impl History {
         Self::draw(&mut dice, usize::try_from(most).unwrap_or(600))
     }
 
-    /// The history that bytes mean.
+    /// The history encoded in bytes.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self::draw(&mut Bytes::new(bytes), usize::MAX)
     }
 
-    /// Lets it happen.
+    /// Executes it.
     pub fn play(&self) -> Checked<Shown> {
         let mut world = World::new(self.a, self.b)?;
         self.play_in(&mut world)?;
@@ -139,7 +138,7 @@ impl History {
         }
     }
 
-    /// Lets it happen, and of a failure keeps only what it takes.
+    /// Executes it, and reduces a failing history.
     pub fn check(&self) -> Result<Shown, Box<Failure>> {
         self.play().map_err(|fault| {
             let history = self.shrunk();
@@ -148,7 +147,7 @@ impl History {
         })
     }
 
-    /// Leaves out pieces, ever smaller ones, as long as it still fails.
+    /// Removes parts, smaller and smaller ones, as long as the history still fails.
     fn shrunk(&self) -> Self {
         let mut best = self.clone();
         let mut size = best.steps.len().div_ceil(2);
@@ -182,7 +181,7 @@ impl fmt::Display for Failure {
         for step in &history.steps {
             writeln!(f, "  {step}")?;
         }
-        // The same once more, with everything that crosses.
+        // The same history again, with all messages shown.
         if let Ok(mut world) = World::observed(history.a, history.b) {
             let _ = history.play_in(&mut world);
             writeln!(f, "what was seen:")?;

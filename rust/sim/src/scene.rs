@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The dangerous parts of the protocol, small enough to be searched whole.
+//! The risky parts of the protocol, small enough to be searched completely.
 
 use crate::{
     explore::Scene,
@@ -11,7 +11,7 @@ use crate::{
 };
 use sdp_engine::engine::conn::{Config, Zcopy};
 
-/// As few credits as a connection can have.
+/// The minimum credits of a connection.
 fn tiny(rx_depth: u16) -> Config {
     Config {
         rcv_size: 37,
@@ -39,7 +39,7 @@ const fn run(len: u16) -> Op {
 
 const READ: Op = Op::ReadRemote(40);
 
-/// With everything that needs no copy.
+/// With all kinds of zero copy.
 fn lending(max_adverts: u8) -> Config {
     Config {
         rx_depth: 4,
@@ -56,7 +56,7 @@ fn lending(max_adverts: u8) -> Config {
     }
 }
 
-/// Combined both ways.
+/// Combined mode in both directions.
 fn combined() -> Checked<World> {
     World::established(lending(1), lending(1))
 }
@@ -80,7 +80,7 @@ pub fn all() -> Checked<Vec<Scene>> {
     Ok(all)
 }
 
-/// Of SrcAvails.
+/// Scenes with SrcAvails.
 fn advertising() -> Checked<Vec<Scene>> {
     Ok(vec![
         Scene {
@@ -128,7 +128,7 @@ fn advertising() -> Checked<Vec<Scene>> {
     ])
 }
 
-/// Of SinkAvails.
+/// Scenes with SinkAvails.
 fn offering() -> Checked<Vec<Scene>> {
     Ok(vec![
         Scene {
@@ -172,7 +172,7 @@ fn offering() -> Checked<Vec<Scene>> {
     ])
 }
 
-/// Of Data alone.
+/// Scenes with Data only.
 fn copying() -> Checked<Vec<Scene>> {
     let established = |depth| World::established(tiny(depth), tiny(depth));
     Ok(vec![

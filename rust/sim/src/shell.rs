@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One engine, and what the kernel module is to it: posts what it wants,
-//! carries out what it says, and knows nothing of the protocol.
+//! One engine, and the part of the kernel module: it posts the engine's requests and executes its
+//! outputs, without knowledge of the protocol.
 
 use crate::{
     app::App,
@@ -23,20 +23,20 @@ use sdp_engine::engine::{
     timer::{Deadlines, Timer},
 };
 
-/// Unsent bytes that an application may have, as SO_SNDBUF.
+/// Maximum number of unsent bytes of an application, like SO_SNDBUF.
 const SEND_BUFFER: u64 = 2000;
 
-/// What all sides share.
+/// State that all sides share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) coverage: Coverage,
     pub(crate) trace: Trace,
     pub(crate) steps: u64,
-    /// Milliseconds, by a clock that both sides see.
+    /// Milliseconds, on one clock for both sides.
     pub(crate) now: u64,
 }
 
-/// What the connection manager is to be told.
+/// A message for the connection manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Leave {
     Stays,
@@ -48,7 +48,7 @@ pub(crate) enum Leave {
 pub(crate) struct Shell {
     pub(crate) side: Side,
     pub(crate) cfg: Config,
-    /// None: nobody has asked for a connection yet.
+    /// None: no connection was requested yet.
     pub(crate) conn: Option<Connection>,
     pub(crate) port: Port,
     pub(crate) app: App,
@@ -58,7 +58,7 @@ pub(crate) struct Shell {
     pub(crate) thrift: Thrift,
     pub(crate) starved: u16,
     dreq_sent: bool,
-    /// The other side knows, or will, that this one is over.
+    /// The other side knows, or will know, that this one has ended.
     pub(crate) told: bool,
 }
 
@@ -80,7 +80,7 @@ impl Shell {
         }
     }
 
-    /// Begins with the buffers that Hello and HelloAck ask for.
+    /// Posts the buffers that Hello and HelloAck announce.
     pub(crate) fn begin(&mut self, mut conn: Connection) -> &mut Connection {
         self.port
             .post_receives(self.cfg.rx_initial, conn.rcv_size());
@@ -96,7 +96,7 @@ impl Shell {
         self.conn.as_ref().and_then(Connection::ended)
     }
 
-    /// Something happens to the engine, and is counted.
+    /// Passes an event to the engine, and counts it.
     pub(crate) fn tell<R>(
         &mut self,
         watch: &mut Watch,
@@ -114,7 +114,7 @@ impl Shell {
         while let Some(conn) = self.conn.as_mut() {
             let wanted = conn.receives_wanted();
             let posted = u16::try_from(self.port.posted()).unwrap_or(u16::MAX);
-            // Two are always had, however little memory there is.
+            // Two are always available, however little memory there is.
             let keep = 2u16.saturating_sub(posted);
             let post = wanted.saturating_sub(self.starved).max(wanted.min(keep));
             if post > 0 {
@@ -183,7 +183,7 @@ impl Shell {
         if self.ended().is_some() {
             self.port.kill();
         }
-        // Without a DREQ it is a REJ that the shell sends.
+        // Without a DREQ the shell sends a REJ.
         let rejects = self.state() == Some(State::Ended) && !self.told;
         if disconnect || rejects {
             self.told = true;
@@ -220,7 +220,7 @@ impl Shell {
         self.port.post(work, depth)
     }
 
-    /// The oldest message that has arrived goes to the engine.
+    /// Passes the oldest arrived message to the engine.
     pub(crate) fn handle(&mut self, watch: &mut Watch) -> Checked<bool> {
         let Some(frame) = self.port.arrived.pop_front() else {
             return Ok(false);
@@ -260,7 +260,7 @@ impl Shell {
         Ok(true)
     }
 
-    /// An offered buffer has ended, with bytes or because payload came instead.
+    /// An offered buffer has ended, with bytes or because payload came as Data.
     fn end_sink(&mut self, end: SinkEnd, payload: bool) -> Checked {
         let region = self.port.memory.give_back_sink(end.sink, false)?;
         let spans = written(&region);
@@ -275,7 +275,7 @@ impl Shell {
         Ok(())
     }
 
-    /// The oldest request that has completed is reported.
+    /// Reports the oldest completed request.
     pub(crate) fn complete(&mut self, watch: &mut Watch) -> Checked<bool> {
         let Some(done) = self.port.done.pop_front() else {
             return Ok(false);
@@ -331,7 +331,7 @@ impl Shell {
         read
     }
 
-    /// A write that the peer may read or have written into its memory.
+    /// A write whose bytes the peer may read, or that may be written into its memory.
     pub(crate) fn write_run(&mut self, len: u16, inline: u8, watch: &mut Watch) -> bool {
         let len = u32::from(len);
         if self.app.unsent() + u64::from(len) > SEND_BUFFER {
@@ -355,7 +355,7 @@ impl Shell {
         true
     }
 
-    /// A signal: the last run, and what is behind it, is taken out.
+    /// A signal: the last run, and the bytes after it, are withdrawn.
     pub(crate) fn withdraw(&mut self) -> bool {
         let (Some(conn), Some(run)) = (self.conn.as_mut(), self.app.last_run()) else {
             return false;
@@ -363,7 +363,7 @@ impl Shell {
         conn.withdraw(run).is_ok()
     }
 
-    /// Fetches bytes from the peer's memory.
+    /// Reads bytes from the peer's memory.
     pub(crate) fn read_remote(&mut self, max: u32, watch: &mut Watch) -> Checked<bool> {
         if self.app.closed {
             return Ok(false);
@@ -392,7 +392,7 @@ impl Shell {
         Ok(true)
     }
 
-    /// Lends a buffer for the peer to write to.
+    /// Offers a buffer to the peer.
     pub(crate) fn offer(&mut self, more: u8) -> bool {
         if self.app.closed {
             return false;
@@ -422,7 +422,7 @@ impl Shell {
         conn.request_mode(mode).is_ok()
     }
 
-    /// What the peer reads.
+    /// Handles a Read of the peer.
     pub(crate) fn on_remote_read(&mut self, key: u32, va: u64, len: u32) -> Checked<Span> {
         let (region, offset) = self.port.memory.access(key, va, len)?;
         let (what, whole) = (region.what.clone(), region.len);
@@ -436,7 +436,7 @@ impl Shell {
         Ok(Span { start, len })
     }
 
-    /// What the peer writes.
+    /// Handles a Write of the peer.
     pub(crate) fn on_remote_write(&mut self, key: u32, va: u64, payload: Span) -> Checked {
         let (region, offset) = self.port.memory.access(key, va, payload.len)?;
         let Use::Sink(_, spans) = &mut region.what else {
@@ -457,7 +457,7 @@ impl Shell {
         there
     }
 
-    /// As close() does: with bytes unread it is an abort.
+    /// Like close(): an abort if there are unread bytes.
     pub(crate) fn close(&mut self, watch: &mut Watch) -> bool {
         if self.conn.is_none() || self.app.closed {
             return false;
@@ -483,7 +483,7 @@ impl Shell {
             .map_or_else(Vec::new, |conn| conn.timers().collect())
     }
 
-    /// Whether somebody waits for bytes.
+    /// Sets whether a reader waits for bytes.
     pub(crate) fn set_reading(&mut self, on: bool) -> bool {
         let Some(conn) = self.conn.as_mut() else {
             return false;
@@ -493,8 +493,7 @@ impl Shell {
         true
     }
 
-    /// One of the timers that pass runs out, whatever the time is: which one of
-    /// them, `at` says.
+    /// One of the timers that match expires, regardless of the time; `at` is its index.
     pub(crate) fn time_out(
         &mut self,
         at: u8,
@@ -512,7 +511,7 @@ impl Shell {
         true
     }
 
-    /// The next one that is due runs out.
+    /// The next timer that is due expires.
     pub(crate) fn run_timer(&mut self, watch: &mut Watch) -> bool {
         let due = self.deadlines.take_due(watch.now);
         if let Some(timer) = due {
@@ -529,7 +528,7 @@ impl Shell {
         self.tell(watch, event, |conn| conn.handle_timeout(timer));
     }
 
-    /// What this side believes, against what is.
+    /// Compares the engine's counts with the shell's.
     pub(crate) fn check(&self) -> Checked {
         let Some(conn) = &self.conn else {
             return Ok(());
@@ -560,7 +559,7 @@ impl Shell {
         Ok(())
     }
 
-    /// What holds when the engine has told everything.
+    /// Conditions that hold when the engine has no more output.
     fn check_drained(&self) -> Checked {
         self.check()?;
         let Some(conn) = self.conn.as_ref().filter(|conn| conn.ended().is_none()) else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One engine meets a stranger: a peer that is no engine of ours. A meeting that
-//! fails is told again with nothing in it that is not needed.
+//! One engine meets a stranger: a peer that is not our engine. A meeting that fails is reduced to
+//! the needed steps and repeated.
 
 use crate::{
     dice::{Bytes, Dice, Seeded},
@@ -14,14 +14,14 @@ use crate::{
 };
 use std::fmt;
 
-/// Who is met.
+/// The kind of peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stranger {
-    /// Of whom nothing good can be expected.
+    /// A malicious peer.
     Rogue,
-    /// Who behaves as OFED does.
+    /// A peer that behaves like OFED.
     Ofed,
-    /// Who behaves as gen2 does.
+    /// A peer that behaves like gen2.
     Gen2,
 }
 
@@ -81,7 +81,7 @@ impl Stranger {
     /// All of them.
     pub const ALL: [Stranger; 3] = [Stranger::Rogue, Stranger::Ofed, Stranger::Gen2];
 
-    /// Steps of a meeting whose dice have no end.
+    /// The maximum number of steps of a meeting with endless dice.
     fn steps(self) -> usize {
         match self {
             Stranger::Rogue => 2_000,
@@ -89,7 +89,7 @@ impl Stranger {
         }
     }
 
-    /// The meeting that the dice mean.
+    /// The meeting determined by the dice.
     fn meet(self, dice: &mut impl Dice, most: usize) -> Checked<Shown> {
         let mut met = Met::begin(self, Watch::default(), dice)?;
         for _ in 0..most {
@@ -111,7 +111,7 @@ impl Stranger {
             })
     }
 
-    /// The meeting that bytes mean.
+    /// The meeting encoded in bytes.
     pub fn meet_bytes(self, bytes: &[u8]) -> Result<Shown, Box<Told>> {
         self.meet(&mut Bytes::new(bytes), usize::MAX).map_err(|_| {
             let story = Story::record(self, &mut Bytes::new(bytes), usize::MAX);
@@ -120,7 +120,7 @@ impl Stranger {
     }
 }
 
-/// Dice that are written down.
+/// Dice whose results are recorded.
 struct Recorded<'a, D> {
     dice: &'a mut D,
     numbers: Vec<u32>,
@@ -138,7 +138,7 @@ impl<D: Dice> Dice for Recorded<'_, D> {
     }
 }
 
-/// And thrown as written; 0 at their end.
+/// Replays recorded dice; 0 after their end.
 struct Again<'a>(std::slice::Iter<'a, u32>);
 
 impl Dice for Again<'_> {
@@ -151,7 +151,7 @@ impl Dice for Again<'_> {
     }
 }
 
-/// How a meeting went: what the dice said for its beginning, and for each step.
+/// A recorded meeting: the dice of its beginning, and of each step.
 #[derive(Clone, Debug)]
 struct Story {
     who: Stranger,
@@ -203,7 +203,7 @@ impl Story {
         (result, met.watch().trace.sights.clone().unwrap_or_default())
     }
 
-    /// Leaves out pieces, ever smaller ones, as long as it still fails.
+    /// Removes parts, smaller and smaller ones, as long as the meeting still fails.
     fn tell(mut self, seed: Option<u64>) -> Told {
         let mut size = self.steps.len().div_ceil(2);
         while size > 0 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an engine is not to do, although no rule of the wire forbids it: to hold
-//! bytes back for nothing, to send them one by one, and to go on offering memory
-//! that nobody reads.
+//! Wasteful behaviour that no rule of the wire forbids, but an engine must avoid: to delay bytes
+//! without a reason, to send single bytes, and to go on advertising memory that nobody reads.
 
 use crate::{
     fault::{ensure, Checked},
@@ -16,13 +15,12 @@ use sdp_engine::engine::{
 use std::collections::VecDeque;
 
 impl Shell {
-    /// A message that more bytes follow has not let itself be made so short that it
-    /// is hardly worth its header.
+    /// A message followed by more bytes must not be so short that it is hardly worth its header.
     pub(crate) fn check_worth(&self, frame: &Frame) -> Checked {
         let least = u32::from(self.cfg.max_send_payload >> 6);
         let len = frame.payload.len;
         let urgent = frame.repr().is_some_and(|repr| repr.flags.oob_pres);
-        // A run ends where it ends.
+        // The last message of a run may be short.
         let cut = self.cfg.zcopy == Zcopy::OFF && self.app.unsent() > 0 && !urgent;
         ensure!(
             !cut || len == 0 || len >= least,
@@ -34,21 +32,21 @@ impl Shell {
     }
 }
 
-/// Of one side.
+/// The state of one side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Thrift {
-    /// TCP_CORK, and the promise of the last write that more follow.
+    /// TCP_CORK, or MSG_MORE in the last write.
     corked: bool,
     promised: bool,
-    /// Of each message in flight: it has payload, and could have had more.
+    /// For each message in flight: it has payload, and could have had more.
     small: VecDeque<bool>,
-    /// The runs of which the peer has read.
+    /// Runs of which the peer has read bytes.
     read: Vec<RunId>,
-    /// It has, of one that it has just asked for.
+    /// The peer has read a part of the run that it has just asked for.
     partly: bool,
-    /// The last thing heard of runs is that one was offered for nothing.
+    /// The last ended run was advertised without a Read.
     wasted: bool,
-    /// Since the peer has last used one: runs, and those offered for nothing.
+    /// Since the peer last read one: the number of runs, and of those advertised without a Read.
     runs: u32,
     in_vain: u32,
 }
@@ -63,17 +61,17 @@ impl Thrift {
         self.promised &= on;
     }
 
-    /// A message goes.
+    /// A message is posted.
     pub(crate) fn on_posted(&mut self, payload: u32, most: u16) {
         self.small.push_back((1..most.into()).contains(&payload));
     }
 
-    /// The oldest one has completed.
+    /// The oldest message has completed.
     pub(crate) fn on_completed(&mut self) {
         self.small.pop_front();
     }
 
-    /// The engine says so; `from_run`: the next bytes of the stream are of a run.
+    /// Handles an output of the engine; `from_run`: the next bytes of the stream belong to a run.
     pub(crate) fn on_output(&mut self, output: &Output, from_run: bool) {
         match output {
             Output::Taken { run, .. } => {
@@ -88,7 +86,7 @@ impl Thrift {
                     self.wasted = false;
                 }
                 let asked = *why == Why::SendSm;
-                // Of those that the peer has asked for at a time the first counts.
+                // If the peer asks for several at once, the first one counts.
                 self.partly |= asked && used;
                 if asked && !self.partly {
                     self.wasted = true;
@@ -105,17 +103,17 @@ impl Thrift {
         self.in_vain = 0;
     }
 
-    /// All that is wanted was done.
+    /// Called after all wanted actions were done.
     pub(crate) fn on_settled(&mut self) {
         self.partly = false;
     }
 
-    /// Another one is queued.
+    /// Another run is queued.
     pub(crate) fn on_run(&mut self) {
         self.runs += 1;
     }
 
-    /// A message goes, perhaps with an offer.
+    /// A message is sent, perhaps with a SrcAvail.
     pub(crate) fn check_offer(&self, frame: &Frame) -> Checked {
         let offers = frame
             .repr()
@@ -124,8 +122,8 @@ impl Thrift {
             !(offers && self.wasted),
             "memory is offered to a peer that has just asked for Data instead"
         );
-        // Each pause is twice as long as the one before, and as many as can be
-        // outstanding are declined at a time.
+        // Each pause is twice as long as the one before, and all outstanding SrcAvails can be
+        // declined at once.
         let most = u32::try_from(ADVERTS_MAX).unwrap_or(u32::MAX);
         let pauses = 2 + (self.runs + 1).ilog2() + self.runs / 64;
         ensure!(
@@ -137,10 +135,10 @@ impl Thrift {
         Ok(())
     }
 
-    /// All that is wanted was done. Bytes that could go have gone, unless fewer
-    /// than fill a message wait for another such message.
+    /// Called after all wanted actions were done. Bytes that could be sent have been sent, except
+    /// less than a full message while another such message is in flight.
     pub(crate) fn check(&self, shell: &Shell, conn: &Connection) -> Checked {
-        // What is lent has reasons of its own to wait.
+        // Lent memory may wait for other reasons.
         let open = conn.is_established() && !conn.send_closed();
         if !open || shell.cfg.zcopy != Zcopy::OFF || self.corked || self.promised {
             return Ok(());

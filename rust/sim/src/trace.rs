@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What was seen on the way, for people.
+//! Observed events, for people.
 
 use crate::side::Side;
 
-/// One thing that somebody could see.
+/// One observable event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sight {
-    /// A message or datagram left a side. The number tells equal ones apart.
+    /// A message or datagram left a side. The number distinguishes equal ones.
     Left(Side, u64, String),
-    /// It reached the other one.
+    /// It arrived at the other side.
     Reached(Side, u64, String),
-    /// It got lost on the way.
+    /// It was lost.
     Lost(Side, u64, String),
     /// Something happened at one side.
     Note(Side, String),
 }
 
-/// Sights in order, or nothing if nobody looks.
+/// Events in order; empty without an observer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) sights: Option<Vec<Sight>>,
 }
 
 impl Trace {
-    /// Something that was the cause of what was seen from there on.
+    /// Inserts the cause of the events that follow.
     pub(crate) fn insert(&mut self, place: usize, sight: Sight) {
         if let Some(sights) = &mut self.sights {
             sights.insert(place.min(sights.len()), sight);

@@ -3,18 +3,18 @@
 //! Two peers, the link and the connection manager between them.
 //!
 //! Checked after every step:
-//! - the bytes that are delivered are the bytes that were written, in order;
-//! - each message that leaves had the credits it needs, the next number and the
-//!   right acknowledgement, by books kept from the headers alone;
+//! - delivered bytes are the written bytes, in order;
+//! - each sent message has the needed credits, the next number and the right acknowledgement,
+//!   according to counts from the headers alone;
 //! - each message that arrives finds a receive buffer;
-//! - what a side may still send never exceeds the buffers that wait for it;
-//! - the engine's counts are the shell's, and its parts are sound;
-//! - bytes that could go have gone, and memory that nobody reads is not offered
-//!   for ever;
-//! - no more buffers and sends than agreed.
+//! - the credits of a side never exceed the buffers that wait for its messages;
+//! - the counts of the engine and of the shell agree, and the engine's parts are sound;
+//! - bytes that could be sent have been sent, and memory that nobody reads is not advertised for
+//!   ever;
+//! - the limits for buffers and sends hold.
 //!
-//! At the end of a run: everything comes to rest within a bound, with nothing
-//! left to do everything has arrived, and both sides know that it is over.
+//! At the end of a run: activity ends within a limit, then everything has arrived, and both sides
+//! know that the connection has ended.
 
 use crate::{
     cm::{Cm, Mad},
@@ -35,7 +35,7 @@ use sdp_engine::engine::{
 };
 use std::fmt::Write as _;
 
-/// Far more rounds than two peers need to come to rest.
+/// Far more rounds than two peers need until nothing happens.
 const ROUNDS_MAX: usize = 20_000;
 
 /// The two peers and everything between them.
@@ -51,7 +51,7 @@ const IP_A: Ip = Ip::V4([10, 0, 0, 1]);
 const IP_B: Ip = Ip::V4([10, 0, 0, 2]);
 
 impl World {
-    /// A's Hello is on its way to B.
+    /// A's Hello is in flight to B.
     pub fn new(a: Config, b: Config) -> Checked<Self> {
         let mut world = Self {
             a: Shell::new(Side::A, a),
@@ -63,7 +63,7 @@ impl World {
         Ok(world)
     }
 
-    /// The same, with everything that can be seen written down.
+    /// The same, with all visible events recorded.
     pub fn observed(a: Config, b: Config) -> Checked<Self> {
         let mut world = Self {
             a: Shell::new(Side::A, a),
@@ -76,7 +76,7 @@ impl World {
         Ok(world)
     }
 
-    /// Connected, with nothing on its way.
+    /// Connected, with no message in flight.
     pub fn established(a: Config, b: Config) -> Checked<Self> {
         let mut world = Self::new(a, b)?;
         world.rest()?;
@@ -109,12 +109,12 @@ impl World {
         }
     }
 
-    /// What has happened until now, for comparison with the engine's table.
+    /// The pairs that occurred so far, for comparison with the engine's table.
     pub fn coverage(&self) -> &Coverage {
         &self.watch.coverage
     }
 
-    /// How memory was lent, by both.
+    /// The uses of lent memory, for both sides.
     pub fn loans(&self) -> Loans {
         let mut sum = Loans::default();
         for conn in [&self.a.conn, &self.b.conn].into_iter().flatten() {
@@ -123,7 +123,7 @@ impl World {
         sum
     }
 
-    /// Steps that did something.
+    /// Number of steps that had an effect.
     pub fn steps(&self) -> u64 {
         self.watch.steps
     }
@@ -132,12 +132,12 @@ impl World {
         self.watch.trace.sights.as_deref().unwrap_or_default()
     }
 
-    /// Why each side is over, if it is.
+    /// The reason why each side has ended, if it has.
     pub fn ended(&self) -> [Option<Ended>; 2] {
         [self.a.ended(), self.b.ended()]
     }
 
-    /// One step. False: it made no sense and changed nothing.
+    /// Executes one step. Returns false if the step was impossible and changed nothing.
     pub fn apply(&mut self, step: Step) -> Checked<bool> {
         let moved = self.happen(step)?;
         if moved {
@@ -232,7 +232,7 @@ impl World {
         Ok(moved)
     }
 
-    /// One request of `side` reaches the other, whose adapter carries it out.
+    /// One request of `side` arrives at the other side, whose adapter executes it.
     fn carry(&mut self, side: Side) -> Checked<bool> {
         let (from, to, watch) = self.both(side);
         let Some(work) = from.port.out.pop_front() else {
@@ -249,7 +249,7 @@ impl World {
             Work::Write { payload, .. } => (0, format!("RDMA Write of {}", payload.len)),
         };
         if to.port.dead || to.conn.is_none() {
-            // Never acknowledged; the sender's retries run out some time.
+            // Never acknowledged; the sender's retries will run out.
             from.port.unreachable = true;
             watch.trace.see(|| Sight::Lost(side, number, name));
             return Ok(true);
@@ -289,7 +289,7 @@ impl World {
         self.cm.send(to, mad);
     }
 
-    /// Where in the list the datagram is that is so far down among `side`'s.
+    /// The index in the list of `side`'s datagram number `at`.
     fn find_mad(&self, side: Side, at: u8) -> Option<usize> {
         let mine = |(index, (to, _)): (usize, &(Side, Mad))| (*to == side).then_some(index);
         let all: Vec<usize> = self.cm.mads.iter().enumerate().filter_map(mine).collect();
@@ -375,8 +375,7 @@ impl World {
         }
     }
 
-    /// Whatever arrived before is looked at first; what is still on the wire
-    /// finds no queue pair.
+    /// Messages that have arrived are handled first; those still on the wire find no queue pair.
     fn disconnect(&mut self, side: Side) -> Checked {
         let (shell, _, watch) = self.both(side);
         shell.tell(watch, "RTU", Connection::handle_established);
@@ -399,27 +398,26 @@ impl World {
         Ok(())
     }
 
-    /// What the connection managers make of it when one gets lost every time
-    /// that it is sent.
+    /// The result in the connection managers if a datagram is lost each time that it is sent.
     fn lose(&mut self, side: Side, mad: Mad) -> Checked {
         self.watch
             .trace
             .see(|| Sight::Lost(side.other(), 0, mad.name().to_owned()));
         match mad {
-            // Nobody answers, and the sender gives up.
+            // There is no answer, and the sender gives up.
             Mad::Req(_) => {
                 self.fail(side.other(), "unanswered", Connection::handle_unanswered);
             }
-            // The sender gives up and says so.
+            // The sender gives up and reports it.
             Mad::Rep(_) | Mad::Rtu => {
                 let waiting = Side::B;
                 self.fail(waiting, "unanswered", Connection::handle_unanswered);
                 self.settle(waiting)?;
                 self.send_mad(Side::A, Mad::Rej);
             }
-            // The sender gives up and takes itself for disconnected.
+            // The sender gives up and counts as disconnected.
             Mad::Dreq => self.deliver(side.other(), Mad::Drep)?,
-            // Who waits for one of these gives up, which comes to the same.
+            // The receiver gives up waiting, which has the same effect.
             Mad::Rej | Mad::Drep => self.deliver(side, mad)?,
         }
         self.settle(side.other())
@@ -431,7 +429,7 @@ impl World {
             .and_then(|index| self.cm.mads.get(index))
             .filter(|(_, mad)| !matches!(mad, Mad::Req(_) | Mad::Rep(_)))
             .cloned();
-        // More copies than a few are no news.
+        // More than a few copies test nothing new.
         let room = self.cm.mads.len() < 8;
         match copy {
             Some(copy) if room => {
@@ -450,8 +448,8 @@ impl World {
             Some((_, Mad::Rep(bytes))) => bytes.get_mut(place),
             _ => None,
         };
-        // Version, kind, MaxAdverts, MID and length: what is validated. Other
-        // fields would be different grants, which both sides have to agree on.
+        // Version, kind, MaxAdverts, MID and length are validated. Other fields would change
+        // grants, on which both sides must agree.
         let validated = [0, 1, 4, 5, 6, 7, 8, 12, 16, 19].contains(&place);
         match byte {
             Some(byte) if validated => {
@@ -470,7 +468,7 @@ impl World {
         Ok(())
     }
 
-    /// What each side believes of the other, against what is.
+    /// Compares each side's view of the other with the facts.
     pub(crate) fn check(&self) -> Checked {
         for side in Side::BOTH {
             let (from, to) = (self.side(side), self.side(side.other()));
@@ -490,8 +488,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything happens that can without an application or a timer.
-    /// Returns whether anything did.
+    /// Executes all steps that need no application or timer. Returns whether there were any.
     pub fn rest(&mut self) -> Checked<bool> {
         for round in 0..ROUNDS_MAX {
             let mut moved = false;
@@ -500,7 +497,7 @@ impl World {
                     moved |= self.apply(Step { side, op })?;
                 }
             }
-            // What travels on the connection is faster.
+            // Messages on the connection are faster.
             if !moved {
                 for side in Side::BOTH {
                     for op in [Op::Mad(0), Op::GiveUp] {
@@ -517,8 +514,8 @@ impl World {
         ))
     }
 
-    /// As [`rest`](Self::rest), with applications that read everything and,
-    /// when nothing else is left, timers.
+    /// Like [`rest`](Self::rest), with applications that read everything, and with timers when no
+    /// other step is possible.
     pub fn run_out(&mut self) -> Checked {
         for _ in 0..ROUNDS_MAX {
             let mut moved = self.rest()?;
@@ -550,8 +547,8 @@ impl World {
         ))
     }
 
-    /// Both applications read until nothing is left; then everything must
-    /// have arrived, and both can send at once.
+    /// Both applications read until nothing is left. Then everything must have arrived, and both
+    /// sides can send at once.
     pub fn finish_peacefully(&mut self) -> Checked {
         self.run_out()?;
         self.take_back()?;
@@ -572,7 +569,7 @@ impl World {
         self.finish_gracefully()
     }
 
-    /// Both shut down, nothing gets lost, and both know that it is over.
+    /// Both shut down, nothing is lost, and both know that the connection has ended.
     pub fn finish_gracefully(&mut self) -> Checked {
         for side in Side::BOTH {
             self.apply(Step {
@@ -587,7 +584,7 @@ impl World {
         self.check_returned()
     }
 
-    /// Buffers that wait for bytes which nobody will send.
+    /// Takes back buffers that wait for bytes which will not be sent.
     fn take_back(&mut self) -> Checked {
         for side in Side::BOTH {
             self.apply(Step {
@@ -610,8 +607,7 @@ impl World {
         Ok(())
     }
 
-    /// Both applications close, whatever happened before, and both sides come
-    /// to an end.
+    /// Both applications close, whatever happened before, and both sides end.
     pub fn finish_anyhow(&mut self) -> Checked {
         for side in Side::BOTH {
             self.apply(Step {
@@ -622,7 +618,7 @@ impl World {
         self.run_out()?;
         for side in Side::BOTH {
             let shell = self.side(side);
-            // Of a peer that is gone without a word, only traffic tells.
+            // Only traffic reveals that a peer has disappeared.
             if shell.conn.is_some() && shell.ended().is_none() {
                 self.apply(Step {
                     side,
@@ -676,8 +672,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything that decides what can happen from here on, as text. Counters
-    /// do not.
+    /// All state that affects the future, as text. Counters do not.
     pub(crate) fn describe(&self, text: &mut String) {
         text.clear();
         // Writing to a string does not fail.
@@ -775,7 +770,7 @@ mod tests {
         });
         assert!(forgetful.contains("the engine counts"), "{forgetful}");
         let overdrawn = fault(|world| {
-            // Its books say that B has granted nothing.
+            // Its ledger says that B has granted no credits.
             world.a.ledger.on_hello_received(0);
             let op = Op::Write {
                 len: 100,

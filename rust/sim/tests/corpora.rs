@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What fuzzing has found worth keeping, once more. One harness serves both.
+//! Replays inputs that fuzzing has found. One harness serves both.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peers that behave as other implementations do.
+//! Peers that behave like other implementations.
 #![allow(clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use sdp_sim::story::Stranger;

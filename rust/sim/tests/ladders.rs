@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pictures of docs/ladders.md are what two engines do. With BLESS=1 in the
-//! environment they are drawn anew.
+//! The diagrams of docs/ladders.md match the behaviour of two engines. With BLESS=1 in the
+//! environment they are redrawn.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ const PAGE: &str = "../../docs/ladders.md";
 const BEGIN: &str = "```ladder ";
 const END: &str = "```\n";
 
-/// The page with each picture replaced, and the names of the pictures.
+/// The page with each diagram replaced, and the names of the diagrams.
 fn drawn(page: &str) -> (String, Vec<String>) {
     let mut parts = page.split(BEGIN);
     let mut text = parts.next().unwrap().to_owned();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two sides that wait for each other, and nothing but time passes.
+//! Two sides that wait for each other while only time passes.
 #![allow(clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use sdp_engine::engine::conn::{Config, Zcopy};
@@ -69,7 +69,7 @@ fn cancels_that_cross_shut_windows_are_answered() {
         both(NOW),
         both(Op::Mode(2)),
         both(NOW),
-        // Readers who are there and do not get to read.
+        // Readers that are there but do not get to read.
         both(Op::Reading(true)),
         both(write(10, false)),
         both(NOW),
@@ -105,8 +105,7 @@ fn bytes_that_are_corked_do_not_keep_who_waits_for_the_answer_to_a_cancel() {
     play(config(10, 5), Mood::Wild, all);
 }
 
-/// Neither reads, and one message without payload has left one of the two with
-/// a single credit.
+/// Neither side reads, and a message without payload has left one of them with a single credit.
 //= test: UPDATE-4
 #[test]
 fn two_silent_sides_with_shut_windows_fall_silent() {

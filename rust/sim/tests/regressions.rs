@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Histories that broke something once, with nothing in them that is not
-//! needed.
+//! Histories that once broke an invariant, reduced to the needed steps.
 #![allow(clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use sdp_engine::engine::conn::{Config, Zcopy};
@@ -20,8 +19,7 @@ const EVERYTHING: Zcopy = Zcopy {
     max_write: 102,
 };
 
-/// With so many bytes in each receive buffer, depth and initial number of
-/// these, and send slots.
+/// The size of receive buffers, their depth and initial number, and the number of send slots.
 fn config(rcv_size: u16, rx: [u16; 2], tx_depth: u16, max_adverts: u8) -> Config {
     let [rx_depth, rx_initial] = rx;
     Config {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peers of which nothing good can be expected.
+//! Malicious peers.
 #![allow(clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use sdp_sim::{coverage::Coverage, story::Stranger};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The first states of every scene, for every build. `make explore` visits
-//! them all.
+//! The first states of every scene, for every build. `make explore` visits all states.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,

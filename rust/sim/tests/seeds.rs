@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Some histories of every kind, for every build. `make sim` plays millions.
+//! Some histories of every kind, for every build. `make sim` runs millions.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -32,7 +32,7 @@ fn histories_of_fixed_seeds_break_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same harness that is fuzzed: any bytes are a history.
+    /// The harness that is also fuzzed: any bytes are a history.
     #[test]
     fn any_bytes_are_a_history_that_breaks_nothing(
         bytes in prop::collection::vec(any::<u8>(), 0..2000),

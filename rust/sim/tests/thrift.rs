@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What costs time or messages and breaks nothing.
+//! Behaviour that costs time or messages, but breaks nothing.
 #![allow(clippy::panic, reason = "a test says what is wrong by panicking")]
 
 use sdp_engine::engine::conn::{Config, Zcopy};
@@ -55,7 +55,7 @@ fn the_rest_of_a_write_goes_with_its_full_messages() {
     play(CONFIG, CONFIG, [(A, NOW), (A, write)]);
 }
 
-/// With B's zero copy off, and with a reader that never comes.
+/// With B's zero copy disabled, and with a reader that never comes.
 #[test]
 fn who_never_reads_is_offered_ever_less() {
     let reading = Config {

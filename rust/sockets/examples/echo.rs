@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 
-//! Sends back what comes, and the other end of that.
+//! An echo server and its client.
 //!
 //! ```text
 //! echo serve ADDRESS:PORT [both]          serves one connection after the other
-//! echo ask ADDRESS:PORT TEXT [both]       says what came back, and how
+//! echo ask ADDRESS:PORT TEXT [both]       prints the reply and the transport
 //! ```
 //!
-//! With `both` they are content with TCP where SDP is not there.
+//! With `both` they fall back to TCP if SDP is not available.
 
 use sdp_socket::{SdpListener, SdpStream, Transport};
 use std::env;

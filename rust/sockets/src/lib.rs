@@ -24,7 +24,7 @@
 //! }
 //! ```
 //!
-//! A client, which is content with TCP where SDP does not reach the server:
+//! A client that falls back to TCP if SDP does not reach the server:
 //!
 //! ```no_run
 //! use sdp_socket::{SdpStream, Transport};
@@ -42,10 +42,10 @@
 //!
 //! # Errors
 //!
-//! They are those of TCP's sockets, and these besides where SDP alone is asked for:
-//! `EAFNOSUPPORT`, of which [`std::io::ErrorKind`] has no word, where the kernel has no SDP, and
-//! `ENETUNREACH` where no RDMA device leads to the address. With [`Transport::Both`] the socket
-//! is TCP's then.
+//! The errors are those of TCP sockets. Sockets that may use SDP only have two more:
+//! `EAFNOSUPPORT`, for which [`std::io::ErrorKind`] has no name, if the kernel has no SDP, and
+//! `ENETUNREACH` if no RDMA device reaches the address. With [`Transport::Both`] the socket uses
+//! TCP instead.
 
 mod listener;
 mod option;

@@ -9,13 +9,13 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// As many connections as may wait to be accepted; the kernel's limit is `net.core.somaxconn`.
+/// The length of the accept queue; the kernel's limit is `net.core.somaxconn`.
 const BACKLOG: i32 = 128;
 
 /// A socket that accepts connections over SDP, or over TCP as well.
 pub struct SdpListener(TcpListener);
 
-/// A socket that listens there. As std's, it takes a port of which connections are left.
+/// A listening socket. Like std's, it may reuse a port of which old connections remain.
 pub(crate) fn listening(address: SocketAddr, allowed: Transport) -> io::Result<TcpListener> {
     let socket = option::socket(address, allowed)?;
     socket.set_reuse_address(true)?;
@@ -25,7 +25,7 @@ pub(crate) fn listening(address: SocketAddr, allowed: Transport) -> io::Result<T
 }
 
 impl SdpListener {
-    /// Listens for connections over SDP alone.
+    /// Listens for connections over SDP only.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl SdpListener {
         Self::bind_with(addresses, Transport::Sdp)
     }
 
-    /// Listens for connections over what is allowed.
+    /// Listens for connections over the allowed transports.
     ///
     /// # Errors
     ///
@@ -47,32 +47,32 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Of accept(2).
+    /// Those of accept(2).
     pub fn accept(&self) -> io::Result<(SdpStream, SocketAddr)> {
         let (stream, peer) = self.0.accept()?;
         Ok((stream.into(), peer))
     }
 
-    /// One connection after the other, without an end.
+    /// An endless iterator over connections.
     #[must_use]
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming(self)
     }
 
-    /// What it listens on.
+    /// The transports on which it listens.
     ///
     /// # Errors
     ///
-    /// Of getsockopt(2).
+    /// Those of getsockopt(2).
     pub fn transport(&self) -> io::Result<Transport> {
         option::transport(&self.0)
     }
 
-    /// The own address.
+    /// The local address.
     ///
     /// # Errors
     ///
-    /// Of getsockname(2).
+    /// Those of getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -81,16 +81,16 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Of ioctl(2).
+    /// Those of ioctl(2).
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.0.set_nonblocking(nonblocking)
     }
 
-    /// The same listener once more.
+    /// A second handle of the same listener.
     ///
     /// # Errors
     ///
-    /// Where no descriptor is left.
+    /// If no descriptor is free.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }

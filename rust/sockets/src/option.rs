@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! Options of level `SOL_TCP` that SDP's sockets have and TCP's have not, and the making of
-//! sockets by means of them.
+//! Options of level `SOL_TCP` that only SDP sockets have, and the creation of sockets with them.
 
 use crate::Transport;
 use libc::{c_int, socklen_t};
@@ -50,7 +49,7 @@ pub(crate) fn get(socket: impl AsFd, name: c_int) -> io::Result<c_int> {
     Ok(value)
 }
 
-/// What the socket uses. One that the kernel does not know as SDP's is TCP's.
+/// The transport of the socket. A socket that the kernel does not know as SDP's uses TCP.
 pub(crate) fn transport(socket: impl AsFd) -> io::Result<Transport> {
     match get(socket, sdp_uapi::SDP_TRANSPORT) {
         Ok(number) => Transport::of(number)
@@ -60,7 +59,7 @@ pub(crate) fn transport(socket: impl AsFd) -> io::Result<Transport> {
     }
 }
 
-/// Why SDP was given up. TCP's own sockets have not begun with SDP.
+/// The reason of the fallback. A plain TCP socket did not begin with SDP and has none.
 pub(crate) fn fallback_reason(socket: impl AsFd) -> io::Result<Option<io::Error>> {
     match get(socket, sdp_uapi::SDP_FALLBACK_REASON) {
         Ok(0) => Ok(None),
@@ -70,21 +69,22 @@ pub(crate) fn fallback_reason(socket: impl AsFd) -> io::Result<Option<io::Error>
     }
 }
 
-/// Says what a socket of SDP may use. It can be said until the socket is connected or listens.
+/// Sets the transports that an SDP socket may use. It must be set before the socket is connected or
+/// listens.
 ///
 /// # Errors
 ///
-/// `EPERM` for [`Transport::Both`] where `net.sdp.companion` says so; `ENOPROTOOPT` of TCP's own
+/// `EPERM` for [`Transport::Both`] if `net.sdp.companion` forbids it; `ENOPROTOOPT` for plain TCP
 /// sockets.
 pub fn allow(socket: impl AsFd, transport: Transport) -> io::Result<()> {
     set(socket, sdp_uapi::SDP_TRANSPORT, transport.number())
 }
 
-/// Why the last bind(2) of a socket of SDP found no RDMA device, if it found none.
+/// The reason why the last bind(2) of an SDP socket found no RDMA device, if it found none.
 ///
 /// # Errors
 ///
-/// `ENOPROTOOPT` of TCP's own sockets.
+/// `ENOPROTOOPT` for plain TCP sockets.
 pub fn last_bind_error(socket: impl AsFd) -> io::Result<Option<io::Error>> {
     Ok(match get(socket, sdp_uapi::SDP_LAST_BIND_ERR)? {
         0 => None,
@@ -92,14 +92,14 @@ pub fn last_bind_error(socket: impl AsFd) -> io::Result<Option<io::Error>> {
     })
 }
 
-/// A socket for addresses of the family of `address`, neither bound nor connected, for options
-/// that are to be set before. With [`Transport::Tcp`] it is one of TCP's own, and with
-/// [`Transport::Both`] where the kernel has no SDP or lets this process use TCP's sockets only
+/// A socket for addresses of the family of `address`, neither bound nor connected, so that options
+/// can be set first. With [`Transport::Tcp`] it is a plain TCP socket. With [`Transport::Both`] it
+/// is a plain TCP socket if the kernel has no SDP or denies this process sockets for both
 /// (`net.sdp.companion`).
 ///
 /// # Errors
 ///
-/// `EAFNOSUPPORT` for [`Transport::Sdp`] where the kernel has no SDP.
+/// `EAFNOSUPPORT` for [`Transport::Sdp`] if the kernel has no SDP.
 pub fn socket(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
     let tcp = || Socket::new(Domain::for_address(address), Type::STREAM, None);
     match transport {

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 /// A connection over SDP, or over TCP where that is allowed.
 ///
-/// Reading and writing are those of [`TcpStream`], which this is made of: the kernel's calls
-/// are the same for both. [`SdpStream::into_tcp_stream`] is for libraries that ask for one.
+/// Reading and writing are those of the inner [`TcpStream`], because the kernel's calls are the
+/// same for both. [`SdpStream::into_tcp_stream`] is for libraries that need one.
 pub struct SdpStream(TcpStream);
 
-/// The first that works, or the last error.
+/// The result for the first address that works, or the last error.
 pub(crate) fn first_of<T>(
     addresses: impl ToSocketAddrs,
     mut attempt: impl FnMut(SocketAddr) -> io::Result<T>,
@@ -31,7 +31,7 @@ pub(crate) fn first_of<T>(
 }
 
 impl SdpStream {
-    /// Connects over SDP alone.
+    /// Connects over SDP only.
     ///
     /// # Errors
     ///
@@ -40,8 +40,8 @@ impl SdpStream {
         Self::connect_with(addresses, Transport::Sdp)
     }
 
-    /// Connects over what is allowed. With [`Transport::Both`] a connect takes as long as SDP
-    /// takes to fail, and TCP after that.
+    /// Connects over the allowed transports. With [`Transport::Both`], TCP is tried after SDP has
+    /// failed, so a connect takes as long as both.
     ///
     /// # Errors
     ///
@@ -54,11 +54,11 @@ impl SdpStream {
         })
     }
 
-    /// Connects over what is allowed, and gives up after some time.
+    /// Connects over the allowed transports, with a timeout.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::TimedOut`] then.
+    /// [`io::ErrorKind::TimedOut`] after the timeout.
     pub fn connect_timeout(
         address: &SocketAddr,
         allowed: Transport,
@@ -69,30 +69,29 @@ impl SdpStream {
         Ok(Self(socket.into()))
     }
 
-    /// What the connection uses.
+    /// The transport of the connection.
     ///
     /// # Errors
     ///
-    /// Of getsockopt(2).
+    /// Those of getsockopt(2).
     pub fn transport(&self) -> io::Result<Transport> {
         option::transport(&self.0)
     }
 
-    /// Why SDP was given up, if it was.
+    /// The reason of the fallback to TCP, if there was one.
     ///
     /// # Errors
     ///
-    /// Of getsockopt(2).
+    /// Those of getsockopt(2).
     pub fn fallback_reason(&self) -> io::Result<Option<io::Error>> {
         option::fallback_reason(&self.0)
     }
 
-    /// From which length on a read or a write moves bytes without a copy: 0, which is never,
-    /// or a page to 1 MiB.
+    /// The minimum length of a read or write that uses zero copy: 0 (never), or a page to 1 MiB.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for other numbers, `ENOPROTOOPT` of TCP's own sockets.
+    /// `EINVAL` for other numbers, `ENOPROTOOPT` for plain TCP sockets.
     pub fn set_zero_copy_threshold(&self, bytes: u32) -> io::Result<()> {
         let bytes = bytes
             .try_into()
@@ -104,16 +103,16 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Of getpeername(2).
+    /// Those of getpeername(2).
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
 
-    /// The own address.
+    /// The local address.
     ///
     /// # Errors
     ///
-    /// Of getsockname(2).
+    /// Those of getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -122,43 +121,43 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Of shutdown(2).
+    /// Those of shutdown(2).
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.shutdown(how)
     }
 
-    /// The same connection once more.
+    /// A second handle of the same connection.
     ///
     /// # Errors
     ///
-    /// Where no descriptor is left.
+    /// If no descriptor is free.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// What a read would give, without taking it.
+    /// Reads without removing the bytes.
     ///
     /// # Errors
     ///
-    /// Of recv(2).
+    /// Those of recv(2).
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.peek(buffer)
     }
 
-    /// How long a read may wait.
+    /// The timeout of a read.
     ///
     /// # Errors
     ///
-    /// For a time of zero.
+    /// If the timeout is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.0.set_read_timeout(timeout)
     }
 
-    /// How long a write may wait.
+    /// The timeout of a write.
     ///
     /// # Errors
     ///
-    /// For a time of zero.
+    /// If the timeout is zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.0.set_write_timeout(timeout)
     }
@@ -167,7 +166,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Of setsockopt(2).
+    /// Those of setsockopt(2).
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.set_nodelay(nodelay)
     }
@@ -176,21 +175,21 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Of ioctl(2).
+    /// Those of ioctl(2).
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.0.set_nonblocking(nonblocking)
     }
 
-    /// Takes the error that waits on the socket.
+    /// Takes the pending error of the socket.
     ///
     /// # Errors
     ///
-    /// Of getsockopt(2).
+    /// Those of getsockopt(2).
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }
 
-    /// The same socket, for what knows streams of TCP only.
+    /// The same socket, for code that accepts TCP streams only.
     #[must_use]
     pub fn into_tcp_stream(self) -> TcpStream {
         self.0
@@ -207,7 +206,7 @@ impl fmt::Debug for SdpStream {
     }
 }
 
-/// A connection of SDP or of TCP, as listeners accept either.
+/// A connection over SDP or TCP, because listeners accept both.
 impl From<TcpStream> for SdpStream {
     fn from(stream: TcpStream) -> Self {
         Self(stream)

@@ -31,7 +31,7 @@ use tokio::net::{lookup_host, TcpListener, TcpSocket, TcpStream, ToSocketAddrs};
 pub struct SdpStream(TcpStream);
 
 impl SdpStream {
-    /// Connects over SDP alone.
+    /// Connects over SDP only.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl SdpStream {
         Self::connect_with(addresses, Transport::Sdp).await
     }
 
-    /// Connects over what is allowed.
+    /// Connects over the allowed transports.
     ///
     /// # Errors
     ///
@@ -66,20 +66,20 @@ impl SdpStream {
         socket.connect(address).await.map(Self)
     }
 
-    /// What the connection uses.
+    /// The transport of the connection.
     ///
     /// # Errors
     ///
-    /// Of getsockopt(2).
+    /// Those of getsockopt(2).
     pub fn transport(&self) -> io::Result<Transport> {
         option::transport(&self.0)
     }
 
-    /// Why SDP was given up, if it was.
+    /// The reason of the fallback to TCP, if there was one.
     ///
     /// # Errors
     ///
-    /// Of getsockopt(2).
+    /// Those of getsockopt(2).
     pub fn fallback_reason(&self) -> io::Result<Option<io::Error>> {
         option::fallback_reason(&self.0)
     }
@@ -88,21 +88,21 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Of getpeername(2).
+    /// Those of getpeername(2).
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
 
-    /// The own address.
+    /// The local address.
     ///
     /// # Errors
     ///
-    /// Of getsockname(2).
+    /// Those of getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// The same socket, for what knows streams of TCP only.
+    /// The same socket, for code that accepts TCP streams only.
     #[must_use]
     pub fn into_tcp_stream(self) -> TcpStream {
         self.0
@@ -114,7 +114,7 @@ impl SdpStream {
 pub struct SdpListener(TcpListener);
 
 impl SdpListener {
-    /// Listens for connections over SDP alone.
+    /// Listens for connections over SDP only.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl SdpListener {
         Self::bind_with(addresses, Transport::Sdp).await
     }
 
-    /// Listens for connections over what is allowed.
+    /// Listens for connections over the allowed transports.
     ///
     /// # Errors
     ///
@@ -146,17 +146,17 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Of accept(2).
+    /// Those of accept(2).
     pub async fn accept(&self) -> io::Result<(SdpStream, SocketAddr)> {
         let (stream, peer) = self.0.accept().await?;
         Ok((SdpStream(stream), peer))
     }
 
-    /// The own address.
+    /// The local address.
     ///
     /// # Errors
     ///
-    /// Of getsockname(2).
+    /// Those of getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -178,7 +178,7 @@ impl AsFd for SdpListener {
     }
 }
 
-/// A connection of SDP or of TCP, as listeners accept either.
+/// A connection over SDP or TCP, because listeners accept both.
 impl From<TcpStream> for SdpStream {
     fn from(stream: TcpStream) -> Self {
         Self(stream)

@@ -4,13 +4,13 @@
 
 use libc::c_int;
 
-/// What a socket may use; of one that is connected, what it uses.
+/// The transports that a socket may use; for a connected socket, the one that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// SDP alone.
+    /// SDP only.
     Sdp,
-    /// A client: SDP, and TCP where that fails. A listener: both. Where the kernel has no SDP, TCP.
-    /// Of a socket: not decided.
+    /// Client: SDP, then TCP if that fails. Listener: both. If the kernel has no SDP: TCP. As a
+    /// socket's current transport: not decided.
     Both,
     /// TCP.
     Tcp,
@@ -25,7 +25,7 @@ impl Transport {
         }
     }
 
-    /// `None` for a number that a newer kernel may have.
+    /// `None` for an unknown number, for example of a newer kernel.
     pub(crate) const fn of(number: c_int) -> Option<Self> {
         match number {
             sdp_uapi::SDP_TRANSPORT_SDP => Some(Self::Sdp),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! What works where there is no SDP: connections of TCP, which a listener for both accepts, too.
-//! SDP's own are tried in a virtual machine, by the examples.
+//! Sockets without SDP: connections over TCP, which a listener for both accepts as well. The
+//! examples test SDP in a virtual machine.
 
 #![allow(
     clippy::expect_used,

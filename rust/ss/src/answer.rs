@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-//! From the attributes of an answer to a socket.
+//! A socket from the attributes of an answer.
 //!
-//! Lengths are checked here and by the library; attributes that mean nothing to us are
-//! passed over, as a newer module may have more of them.
+//! This code and the library check lengths. Unknown attributes are ignored, because a newer module
+//! may have more.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use netlink_packet_core::{
 use crate::socket::{Flow, Socket, Transport};
 use crate::uapi;
 
-/// An attribute of 8 bytes has them as they are; one of other lengths is an error.
+/// The u64 values of an attribute; it is an error if the length is not a multiple of 8.
 fn numbers(bytes: &[u8]) -> Result<Vec<u64>, DecodeError> {
     bytes.chunks(8).map(parse_u64).collect()
 }
@@ -132,7 +132,7 @@ mod tests {
             attribute(uapi::SDP_DIAG_COOKIE, &7u64.to_ne_bytes()),
             attribute(uapi::SDP_DIAG_SLOT_STALLS, &9u32.to_ne_bytes()),
             attribute(uapi::SDP_DIAG_TRAFFIC, &traffic),
-            // Of a module to come.
+            // An attribute of a newer module.
             attribute(999, &[1, 2, 3]),
         ])
         .unwrap_or_default();
@@ -185,7 +185,7 @@ mod tests {
                 "{wrong:?}"
             );
         }
-        // Longer than what is there.
+        // Longer than the data that follows.
         let long = state
             .iter()
             .map(|byte| if *byte == 5 { 200 } else { *byte });

@@ -11,7 +11,7 @@ pub(crate) struct Arguments {
     /// Listening sockets only
     #[arg(short, long)]
     pub(crate) listening: bool,
-    /// Listening and unconnected sockets, too
+    /// Listening and unconnected sockets as well
     #[arg(short, long)]
     pub(crate) all: bool,
     /// Port numbers instead of service names
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// User, inode, cookie and interface
     #[arg(short, long)]
     pub(crate) extended: bool,
-    /// Credits, buffers, round trip, and bytes by the way they went
+    /// Credits, buffers, round-trip time, and bytes by path
     #[arg(short, long)]
     pub(crate) info: bool,
     /// IPv4 only
@@ -35,21 +35,21 @@ pub(crate) struct Arguments {
     /// No line of column names
     #[arg(short = 'H', long)]
     pub(crate) no_header: bool,
-    /// JSON, with all that is known
+    /// JSON, with all attributes
     #[arg(short = 'J', long)]
     pub(crate) json: bool,
     /// The counters of the namespace instead of its sockets
     #[arg(short, long)]
     pub(crate) summary: bool,
-    /// With --summary: what was counted in each SECONDS, again and again
+    /// With --summary: print the increase of each counter every SECONDS
     #[arg(short = 'w', long, value_name = "SECONDS", requires = "summary",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) interval: Option<u32>,
-    /// With --interval: so often
+    /// With --interval: end after so many times
     #[arg(short, long, value_name = "TIMES", requires = "interval",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
-    /// With --summary: counters that are 0, too
+    /// With --summary: counters that are 0 as well
     #[arg(short = 'z', long, requires = "summary")]
     pub(crate) zero: bool,
     /// In another namespace: a name of ip-netns(8), or a path

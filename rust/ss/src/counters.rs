@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! The counters of a namespace, `/proc/net/sdpstats`, and what is added to them.
+//! The counters of a namespace, `/proc/net/sdpstats`, and their increase.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -12,7 +12,7 @@ use crate::failed;
 
 const PATH: &str = "/proc/thread-self/net/sdpstats";
 
-/// What is so now, and is not counted up.
+/// Gauges: current values, which are not sums.
 const GAUGES: [&str; 3] = ["established", "orphans", "memory_pages"];
 
 /// Names and values in the order of the file.
@@ -35,8 +35,8 @@ fn read() -> io::Result<Counters> {
     parse(&text).ok_or_else(|| io::Error::other(format!("{PATH} is not a list of counters")))
 }
 
-/// What was counted since; of what is no counter, what it is now. A module that was
-/// loaded anew has begun from 0.
+/// The increase of counters, and the current values of gauges. The counters of a reloaded module
+/// begin from 0.
 fn since(now: &Counters, before: &Counters) -> Counters {
     now.iter()
         .map(|(name, value)| {
@@ -70,7 +70,7 @@ fn print(options: &Arguments, counters: &Counters) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints them, once or again and again.
+/// Prints them once or periodically.
 pub(crate) fn run(options: &Arguments) -> io::Result<()> {
     let mut before = read()?;
     let Some(seconds) = options.interval else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! The question to the kernel, and its answers, one socket after the other.
+//! The request to the kernel, and its answers, one socket at a time.
 
 use std::io::{self, ErrorKind};
 
@@ -14,7 +14,7 @@ use crate::failed;
 use crate::socket::Socket;
 use crate::uapi;
 
-/// What is asked for.
+/// The contents of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     /// A bit for each state.
@@ -23,7 +23,7 @@ pub(crate) struct Request {
     pub(crate) traffic: bool,
 }
 
-/// What is sent.
+/// The message of a request.
 struct Question(Vec<DefaultNla>);
 
 impl From<Request> for Question {
@@ -70,7 +70,7 @@ fn bytes_of(request: Request) -> Vec<u8> {
     bytes
 }
 
-/// What a datagram of the kernel says; whether there are more to come.
+/// Parses a datagram of the kernel; returns whether more follow.
 fn read(mut datagram: &[u8], show: &mut impl FnMut(Socket) -> io::Result<()>) -> io::Result<bool> {
     while !datagram.is_empty() {
         let message = NetlinkMessage::<Socket>::deserialize(datagram)
@@ -91,8 +91,8 @@ fn read(mut datagram: &[u8], show: &mut impl FnMut(Socket) -> io::Result<()>) ->
     Ok(true)
 }
 
-/// Asks, and hands over each socket as it comes. `NotFound` where the kernel has no such
-/// interface.
+/// Sends the request and passes on each socket when its answer arrives. `NotFound` if the kernel
+/// does not have the interface.
 pub(crate) fn run(
     request: Request,
     show: &mut impl FnMut(Socket) -> io::Result<()>,
@@ -104,7 +104,7 @@ pub(crate) fn run(
     netlink.send(&bytes_of(request), 0).map_err(name)?;
     loop {
         let (datagram, from) = netlink.recv_from_full().map_err(name)?;
-        // Only the kernel is believed.
+        // Only messages of the kernel are accepted.
         if from.port_number() != 0 {
             continue;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! Which sockets are wanted: options and the words behind them.
+//! The sockets to show, by options and filter words.
 
 use std::net::IpAddr;
 
@@ -9,14 +9,14 @@ use crate::names;
 use crate::socket::{Name, Socket, Transport};
 use crate::table;
 
-/// An address or a network, and maybe a port.
+/// An address or a network, with an optional port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Place {
     network: Option<(IpAddr, u8)>,
     port: Option<u16>,
 }
 
-/// The address of IPv4 in one of IPv6 that stands for it.
+/// The IPv4 address of a mapped IPv6 address.
 fn plain(ip: IpAddr) -> IpAddr {
     ip.to_canonical()
 }
@@ -45,12 +45,12 @@ fn port(text: &str) -> Result<u16, String> {
     number.ok_or_else(|| format!("{text}: no port"))
 }
 
-/// An address, in brackets or not, a length, a port: "10.0.0.0/8", "[::1]:80", ":80".
+/// An address, with or without brackets, length and port: "10.0.0.0/8", "[::1]:80", ":80".
 fn place(text: &str) -> Result<Place, String> {
     let wrong = || format!("{text}: no address");
     let (network, rest) = match text.strip_prefix('[') {
         Some(inside) => inside.split_once(']').ok_or_else(wrong)?,
-        // Without brackets several colons are an address of IPv6.
+        // Several colons without brackets are an IPv6 address.
         None if text.matches(':').count() > 1 => (text, ""),
         None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
@@ -91,7 +91,7 @@ fn place(text: &str) -> Result<Place, String> {
     })
 }
 
-/// What a socket has to be, all of it.
+/// The conditions; a socket must meet all of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Filter {
     states: u32,
@@ -102,7 +102,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// What the command line says.
+    /// The conditions of the command line.
     pub(crate) fn new(options: &Arguments) -> Result<Self, String> {
         let connected = names::states("connected").unwrap_or(u32::MAX);
         let mut filter = Self {
@@ -120,7 +120,7 @@ impl Filter {
 
     fn add(&mut self, words: &[String]) -> Result<(), String> {
         let mut named = None;
-        // As with ss there may be an equals sign, or an "and".
+        // Like ss, it accepts an equals sign, or an "and".
         let mut words = words
             .iter()
             .filter(|word| !matches!(word.as_str(), "=" | "==" | "eq" | "and"));
@@ -130,7 +130,7 @@ impl Filter {
                 "state" => {
                     let states =
                         names::states(value).ok_or_else(|| format!("{value}: no state"))?;
-                    // Several of them are any of them.
+                    // A socket must have one of several given states.
                     named = Some(named.unwrap_or(0) | states);
                 }
                 "transport" => {
@@ -162,12 +162,12 @@ impl Filter {
         Ok(())
     }
 
-    /// The states, a bit each: what the kernel need not tell.
+    /// The wanted states, one bit each; the kernel leaves out the others.
     pub(crate) fn states(&self) -> u32 {
         self.states
     }
 
-    /// Whether a socket is wanted.
+    /// Whether a socket meets the conditions.
     pub(crate) fn wants(&self, socket: &Socket) -> bool {
         let state = 1u32.checked_shl(socket.state.into()).unwrap_or(0);
         self.states & state != 0

@@ -2,9 +2,9 @@
 
 //! `sdp_ss`: the SDP sockets of a network namespace, as ss(8) shows those of TCP.
 //!
-//! What the kernel says arrives by netlink (`dump`, `answer`), or from `/proc/net/sdp`
-//! where the module has no netlink interface (`procfile`). Each socket is printed as it
-//! comes, so that no memory is needed for all of them.
+//! The answers of the kernel come by netlink (`dump`, `answer`), or from `/proc/net/sdp` if the
+//! module has no netlink interface (`procfile`). Each socket is printed at once, so memory does not
+//! grow with their number.
 
 mod answer;
 mod arguments;
@@ -30,12 +30,12 @@ use crate::owners::Owners;
 use crate::socket::Socket;
 use crate::table::Table;
 
-/// What a failure is called, and what it was.
+/// An error message: the failed step, and the error.
 fn failed(what: impl std::fmt::Display, error: impl std::fmt::Display) -> io::Error {
     io::Error::other(format!("{what}: {error}"))
 }
 
-/// Goes over to a namespace of ip-netns(8), or to the one that a path stands for.
+/// Enters a namespace of ip-netns(8), or that of a path.
 fn enter_namespace(name: &str) -> io::Result<()> {
     let path = if name.contains('/') {
         name.to_owned()
@@ -46,10 +46,10 @@ fn enter_namespace(name: &str) -> io::Result<()> {
     nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).map_err(|e| failed(&path, e))
 }
 
-/// How the sockets are shown.
+/// The form of the output.
 enum Output {
     Table(Table),
-    /// And whether one was written already.
+    /// JSON, and whether a socket was written already.
     Json(bool),
 }
 
@@ -136,7 +136,7 @@ fn run(options: &Arguments) -> io::Result<()> {
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Somebody has seen enough of it.
+        // The reader closed the pipe because it needs no more.
         Err(e) if e.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("sdp_ss: {e}");

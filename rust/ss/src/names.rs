@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-//! What numbers of the kernel are called.
+//! Names of the kernel's numbers.
 
-/// The states of TCP by their number, as ss calls them, and as `/proc/net/tcp` numbers them.
+/// The TCP states by number: the names of ss, the numbers of `/proc/net/tcp`.
 const STATES: [&str; 14] = [
     "UNKNOWN",
     "ESTAB",
@@ -23,7 +23,7 @@ const STATES: [&str; 14] = [
 pub(crate) const LISTEN: u8 = 10;
 pub(crate) const CLOSE: u8 = 7;
 
-/// Sets of states that ss has a word for.
+/// The sets of states that ss has a name for.
 const GROUPS: [(&str, u32); 6] = [
     ("all", u32::MAX),
     ("connected", !((1 << LISTEN) | (1 << CLOSE))),
@@ -38,7 +38,7 @@ pub(crate) fn state(number: u8) -> &'static str {
     STATES.get(usize::from(number)).unwrap_or(&"UNKNOWN")
 }
 
-/// The states that a word stands for, a bit each.
+/// The states of a name, one bit each.
 pub(crate) fn states(word: &str) -> Option<u32> {
     let word = word.to_lowercase();
     let group = GROUPS.iter().find(|(name, _)| *name == word);
@@ -72,9 +72,9 @@ pub(crate) fn end(number: u8) -> &'static str {
     }
 }
 
-/// An errno by its name, where SDP is given up for it.
+/// The name of an errno that causes a fallback.
 pub(crate) fn errno(number: u32) -> String {
-    // As in asm-generic/errno.h.
+    // The numbers of asm-generic/errno.h.
     let name = match number {
         1 => "EPERM",
         2 => "ENOENT",
@@ -102,7 +102,7 @@ pub(crate) fn errno(number: u32) -> String {
     name.to_owned()
 }
 
-/// A name that somebody has chosen, without what a terminal would take for a command.
+/// A name from user input, without control characters that a terminal would execute.
 pub(crate) fn printable(text: &str) -> String {
     let dots = |c: char| if c.is_control() { '.' } else { c };
     text.chars().map(dots).collect()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! Which processes have a socket, by its inode, as far as the caller may see them.
+//! The processes that have a socket open, by inode, as far as the caller may see them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,11 +25,11 @@ impl fmt::Display for Owner {
     }
 }
 
-/// All descriptors that are sockets, by inode.
+/// All descriptors of sockets, by inode.
 #[derive(Default)]
 pub(crate) struct Owners(HashMap<u64, Vec<Owner>>);
 
-/// The inode that the link of a descriptor names.
+/// The inode in the link of a descriptor.
 fn inode_of(link: &str) -> Option<u64> {
     link.strip_prefix("socket:[")?
         .strip_suffix(']')?
@@ -38,8 +38,7 @@ fn inode_of(link: &str) -> Option<u64> {
 }
 
 impl Owners {
-    /// Looks at every process once. Those that end meanwhile, and those of others, are
-    /// passed over.
+    /// Scans all processes once. Processes that end meanwhile, or may not be read, are skipped.
     pub(crate) fn find() -> Self {
         let mut found = Self::default();
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! `/proc/net/sdp`, for a module without a netlink interface: the columns of
-//! `/proc/net/tcp`, which say nothing of transport, mode and device.
+//! `/proc/net/sdp`, for a module without a netlink interface. It has the columns of
+//! `/proc/net/tcp`, without transport, mode and device.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind};
@@ -12,7 +12,7 @@ use crate::socket::{Name, Socket, Transport};
 
 const PATH: &str = "/proc/thread-self/net/sdp";
 
-/// Eight digits for each word of an address, as the machine has it in memory.
+/// Eight digits for each word of an address, in the machine's byte order.
 fn address(text: &str) -> Option<IpAddr> {
     let words = (0..text.len()).step_by(8).map(|at| {
         let digits = text.get(at..at + 8)?;
@@ -54,7 +54,7 @@ fn socket(line: &str) -> Option<Socket> {
     })
 }
 
-/// Hands over each socket as it is read.
+/// Passes on each socket as it is read.
 pub(crate) fn run(show: &mut impl FnMut(Socket) -> io::Result<()>) -> io::Result<()> {
     let file = File::open(PATH).map_err(|e| match e.kind() {
         ErrorKind::NotFound => io::Error::other("sdp.ko is not loaded: modprobe sdp"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! What is known of one socket, and how JSON has it.
+//! The attributes of one socket, and their JSON form.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::names;
 use crate::owners::{Owner, Owners};
 use crate::uapi;
 
-/// Address, port and, of a link-local address, interface.
+/// Address, port and, for a link-local address, the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Name {
     pub(crate) address: IpAddr,
@@ -32,7 +32,7 @@ impl Default for Name {
 }
 
 impl fmt::Display for Name {
-    /// As ss: the address, in brackets where it has colons, or a star for any.
+    /// The format of ss: the address, in brackets if it has colons, or a star for any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
             any if any.is_unspecified() => write!(f, "*"),
@@ -43,7 +43,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Which protocol a socket uses.
+/// The transport of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Transport {
@@ -52,7 +52,7 @@ pub(crate) enum Transport {
     Tcp,
     /// Not decided, or a listener on both.
     Both,
-    /// The module did not say.
+    /// Not in the answer.
     Unknown,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// How a connection flows.
+/// The details of `--info`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Flow {
     pub(crate) credits: u32,
@@ -111,7 +111,7 @@ pub(crate) struct Socket {
     pub(crate) end: Option<u8>,
     pub(crate) rule: Option<String>,
     pub(crate) flow: Option<Flow>,
-    /// In the order of `uapi::TRAFFIC`; an older module has fewer.
+    /// In the order of `uapi::TRAFFIC`; an older module sends fewer.
     pub(crate) traffic: Vec<u64>,
 }
 
@@ -121,13 +121,13 @@ impl Socket {
         uapi::TRAFFIC.into_iter().zip(self.traffic.iter().copied())
     }
 
-    /// The modes that it sends and receives in.
+    /// The modes of sending and receiving.
     pub(crate) fn modes(&self) -> Option<(&'static str, &'static str)> {
         let (send, receive) = (self.mode_send?, self.mode_receive?);
         Some((names::mode(send), names::mode(receive)))
     }
 
-    /// Why it is not SDP, or how it has ended.
+    /// The reason of the fallback, or how the connection ended.
     pub(crate) fn why(&self) -> Option<String> {
         if self.reason != 0 {
             return Some(names::errno(self.reason));
@@ -144,7 +144,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// A socket as JSON has it: names for numbers, and nothing that is not known.
+/// The JSON form of a socket: names instead of numbers, without unknown values.
 #[derive(Serialize)]
 pub(crate) struct Shown<'a> {
     transport: Transport,

@@ -14,7 +14,7 @@ use crate::socket::{Flow, Name, Socket};
 
 const SERVICES: &str = "/etc/services";
 
-/// Names and numbers of the ports of TCP that a file of services has.
+/// Names and numbers of the TCP ports in a services file.
 fn services(text: &str) -> impl Iterator<Item = (&str, u16)> {
     text.lines().flat_map(|line| {
         let line = line.split('#').next().unwrap_or_default();
@@ -38,7 +38,8 @@ pub(crate) fn port_of_service(name: &str) -> Option<u16> {
 
 fn names_of_ports() -> HashMap<u16, String> {
     let text = fs::read_to_string(SERVICES).unwrap_or_default();
-    // Of several names for a number the first line's own, which comes last of its line.
+    // A port may have several names. The first line's is used; `services` yields its official name
+    // last.
     let mut names = HashMap::new();
     for line in text.lines() {
         if let Some((name, port)) = services(line).last() {
@@ -48,7 +49,7 @@ fn names_of_ports() -> HashMap<u16, String> {
     names
 }
 
-/// See the module.
+/// The table; see the module's comment.
 pub(crate) struct Table {
     head: bool,
     numeric: bool,

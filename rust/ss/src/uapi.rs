@@ -107,7 +107,7 @@ mod tests {
         std::fs::read_to_string(format!("{dir}{name}")).unwrap_or_default()
     }
 
-    /// The first words of the lines between two others.
+    /// The first words of the lines between two given lines.
     fn words_between<'a>(text: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
         text.lines()
             .map(str::trim)

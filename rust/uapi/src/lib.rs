@@ -2,9 +2,9 @@
 
 //! The numbers that programs and the SDP module share, as constants.
 //!
-//! `header.rs` is what bindgen makes of `include/uapi/linux/sdp.h`, where the numbers are
-//! explained. `qemu/cargo rust run -p xtask -- uapi` writes it anew after a change of the
-//! header; a test of xtask fails while the two differ.
+//! bindgen generates `header.rs` from `include/uapi/linux/sdp.h`, which explains the numbers.
+//! `qemu/cargo rust run -p xtask -- uapi` regenerates it after a change of the header; a test of
+//! xtask fails while the two differ.
 #![no_std]
 
 #[rustfmt::skip]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What shells complete behind the names of the tools, made from their own command lines.
+//! Shell completions for the tools, made from their own command lines.
 
 use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
 use clap_complete::{generate_to, Shell};
 use std::{fs, path::Path};
 
-/// The modules with the command lines of the tools, and these.
+/// The modules with the command lines of these tools.
 macro_rules! tools {
     ($($name:ident in $path:literal;)*) => {
         $(
@@ -28,7 +28,7 @@ tools! {
     sdp_ss in "../../ss/src/arguments.rs";
 }
 
-/// Writes the files of all shells into a directory, which is made.
+/// Writes the files of all shells into a directory, which is created.
 pub(crate) fn write(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     for mut command in commands() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is checked about this repository itself, and what is made from it.
+//! Checks of this repository, and files generated from it.
 #![cfg_attr(
     test,
     allow(
@@ -25,7 +25,7 @@ use std::{
 
 #[derive(Parser)]
 struct Arguments {
-    /// The checkout; where this program was built, unless said.
+    /// The checkout; by default the one in which this program was built.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))]
     root: PathBuf,
     #[command(subcommand)]
@@ -34,22 +34,22 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Holds code and tests against spec/sdp.md.
+    /// Compares code and tests with spec/sdp.md.
     Spec {
         /// Prints where each rule is implemented and tested.
         #[arg(long)]
         report: bool,
     },
-    /// Holds the imports of the module against the floors in ARCHITECTURE.md.
+    /// Compares the imports of the module with the floors in ARCHITECTURE.md.
     Floors,
-    /// Holds the knobs and counters of sdp(7) against the module.
+    /// Compares the knobs and counters of sdp(7) with the module.
     Manual,
-    /// Writes what shells complete behind the names of the tools.
+    /// Writes shell completions for the tools.
     Completions {
-        /// Where the files go.
+        /// The output directory.
         directory: PathBuf,
     },
-    /// Makes the constants of rust/uapi from the header for programs.
+    /// Generates the constants of rust/uapi from the header for programs.
     Uapi,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The numbers of the header for programs, as constants of Rust.
+//! The numbers of the header for programs, as Rust constants.
 
 use anyhow::{bail, Context, Result};
 use std::{fs, path::Path, process::Command};
@@ -21,7 +21,7 @@ const OPTIONS: [&str; 9] = [
      // Made by bindgen from include/uapi/linux/sdp.h; see lib.rs.",
 ];
 
-/// What the file should be.
+/// The contents that the file should have.
 fn made(root: &Path) -> Result<String> {
     let output = Command::new("bindgen")
         .args(OPTIONS)

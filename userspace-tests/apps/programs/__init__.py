@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The programs, one module each, which says what is run and how its result is judged."""
+"""The programs, one module each, with their commands and the checks of their results."""

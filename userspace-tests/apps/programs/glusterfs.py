@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""GlusterFS: files of host a, mounted on host b, which have to come back as they went.
+"""GlusterFS: files of host a, mounted on host b; their contents are compared.
 
-GlusterFS has an address family for SDP of its own, `inet-sdp`; with `inet` it is a program of TCP.
+GlusterFS has its own address family for SDP, `inet-sdp`; with `inet` it is a TCP program.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _content(name: str, size: int) -> bytes:
 
 
 def _files(lab: Lab) -> dict[str, int]:
-    """Names and sizes: an empty one, single bytes, borders of pages, long ones."""
+    """Names and sizes: an empty one, single bytes, page limits, long ones."""
     long = lab.amount(16, 2) * MIB
     sizes = (0, 1, 4095, 4096, 4097, 131_072, 1_000_003, long, long + 1)
     return {f"of {size} bytes/{number}": size for number, size in enumerate(sizes)}
@@ -84,8 +84,8 @@ def _shared(lab: Lab, family: str, wrapped: Callable[..., list[str]]) -> Measure
 
     with lab.a.start(daemon("glusterfsd", "server"), ready="Final graph"):
         start = time.monotonic()
-        # Mounted anew to be read, so that it comes from the other host. In one command each, as
-        # each command on a host has mounts of its own.
+        # Mounted again for reading, so that the bytes come from the other host. Each in one
+        # command, because each command on a host has its own mounts.
         for what in ("write", "check"):
             lab.b.run(
                 [str(APPS / "endpoints" / "mounted"), str(mount), what, str(listing)]
@@ -100,12 +100,12 @@ def _shared(lab: Lab, family: str, wrapped: Callable[..., list[str]]) -> Measure
 
 
 def _own(lab: Lab) -> Measured:
-    """By its own family."""
+    """With its own address family."""
     family = "inet-sdp" if lab.family == "sdp" else "inet"
     return _shared(lab, family, lambda *command: list(command))
 
 
 def cases(lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     switched = Case("glusterfs by the switch", lambda lab: _shared(lab, "inet", lab.wrapped))
     return [Case("glusterfs", _own)] + [switched] * (lab.family == "sdp")

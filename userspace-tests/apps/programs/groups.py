@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which programs run together."""
+"""The groups of programs that run together."""
 
 from . import (
     glusterfs,
@@ -21,9 +21,9 @@ from . import (
     unreached,
 )
 
-# What the demonstration shows.
+# The programs of the demonstration.
 FEW = [qperf, socat, java, iperf3, python_http, transfer]
-# Servers that people run, and their load generators.
+# Common servers, and their load generators.
 SERVERS = [redis, nginx, iperf3_modes, memcached, openssh, sockperf, postgresql]
 
 # `run-all --group NAME`.
@@ -32,10 +32,10 @@ GROUPS = {
     "servers": SERVERS,
     # Stressors of sockets.
     "stress": [stress_ng],
-    # Stock OpenJDK, by its own configuration file.
+    # Stock OpenJDK, switched by its own configuration file.
     "openjdk": [java, java_nio],
-    # What no library reaches, by the kernel's own switch: sdp_run --bpf.
+    # Programs that no library reaches, switched by the kernel: sdp_run --bpf.
     "bpf": [unreached],
-    # By its own address family and by the switch.
+    # With its own address family, and by sdp_run.
     "glusterfs": [glusterfs],
 }

@@ -44,5 +44,5 @@ def _reverse(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("iperf3", _forward), Case("iperf3 -R -P 2", _reverse)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""iperf3 with many streams, backwards, both ways, and from a file that is not copied."""
+"""iperf3 with many streams, in reverse, in both directions, and from a file without copies."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def _case(mode: tuple[str, ...]) -> Case:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [_case(mode) for mode in MODES]

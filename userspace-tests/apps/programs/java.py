@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stock OpenJDK, which has SDP support of its own, with an echo server and client."""
+"""Stock OpenJDK, which has its own SDP support, with an echo server and client."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MIB = 1 << 20
 
 def options(lab: Lab) -> list[str]:
     """Options of the runtime."""
-    # Without the server compiler: it would take longer to optimise than there is to do.
+    # Without the server compiler, because optimising would take longer than the run.
     found = ["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx64m", "-XX:+UseSerialGC"]
     if lab.family == "sdp":
         rules = lab.directory / "sdp.conf"
         rules.write_text("bind * *\nconnect * *\n")
-        # Java's SDP is for IPv4 alone, and it has to be told so.
+        # Java's SDP supports IPv4 only, and an option has to select that.
         found += [f"-Dcom.sun.sdp.conf={rules}", "-Djava.net.preferIPv4Stack=true"]
     return found
 
@@ -29,7 +29,7 @@ def runtime(lab: Lab, *arguments: str) -> list[str]:
 
 
 def compiled(lab: Lab, name: str) -> None:
-    """Makes a class."""
+    """Compiles a class."""
     lab.a.run(
         ["javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-d"]
         + [str(lab.directory), str(APPS / "java" / f"{name}.java")]
@@ -37,7 +37,7 @@ def compiled(lab: Lab, name: str) -> None:
 
 
 def comparison(said: str) -> re.Match[str]:
-    """Bytes and nanoseconds, as the clients say them."""
+    """Bytes and nanoseconds, from the clients' output."""
     return parsed(re.search(r"compared (\d+) nanoseconds (\d+)", said), said, "a result")
 
 
@@ -58,5 +58,5 @@ def _echo(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("OpenJDK echo", _echo)]

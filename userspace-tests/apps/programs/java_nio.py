@@ -48,5 +48,5 @@ def _web(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("OpenJDK selectors", _selectors), Case("OpenJDK web server", _web)]

@@ -29,7 +29,7 @@ def _load(lab: Lab) -> Measured:
     for what in ("verify_misses", "verify_failed"):
         found = parsed(re.search(rf"{what}: (\d+)", text), text, what)
         check(found[1] == "0", f"{what}: {found[1]}")
-    # A tenth of them set a value, the others get one; keys and what frames them come on top.
+    # A tenth of them set a value, the others get one; keys and protocol overhead are not counted.
     return Measured(f"{result[2]} per s", operations * SIZE // 2)
 
 
@@ -47,5 +47,5 @@ def _copy(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("memcached memcaslap", _load), Case("memcached copy", _copy)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""PostgreSQL with pgbench, and the sums that must agree after it."""
+"""PostgreSQL with pgbench; afterwards the sums of its tables must agree."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def _bench(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("PostgreSQL pgbench", _bench)]

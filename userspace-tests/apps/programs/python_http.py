@@ -34,7 +34,7 @@ def _fetch(lab: Lab, host: str) -> Measured:
         ready=r"port (\d+)",
     ) as server:
         url = f"http://{authority}:{server.number()}/content"
-        # Twice, because the second connection comes while the first one's end is still under way.
+        # Twice, because the second connection begins while the first one is still closing.
         results = [
             json.loads(lab.a.run(lab.wrapped("python3", "-c", CLIENT, url)).stdout)
             for _ in range(2)
@@ -58,5 +58,5 @@ def _ipv6(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("python3 http, IPv4", _ipv4), Case("python3 http, IPv6", _ipv6)]

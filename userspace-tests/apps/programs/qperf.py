@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stock qperf, which has SDP tests of its own: it makes sockets of family 27 itself."""
+"""Stock qperf, which has its own SDP tests: it makes sockets of family 27 itself."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def values(text: str) -> dict[str, int]:
 
 
 def measure(lab: Lab, test: str, *options: str, seconds: int) -> dict[str, int]:
-    """Run one test from a to b."""
+    """Runs one test from a to b."""
     with lab.b.start(["qperf"]):
         done = lab.a.run(
-            # qperf itself waits for its server to be there.
+            # qperf itself waits for its server.
             ["qperf", "--wait_server", "60", "--unify_units", "-vvs", "--time", str(seconds)]
             + [*options, lab.b.ipv4, test]
         )
         found = values(done.stdout)
         figure = "bw" if test.endswith("bw") else "latency"
         parsed(found.get(figure), done.stdout + done.stderr, figure)
-        # What was read at either end: a sender that is stopped by the clock counts bytes
-        # which never left.
+        # The bytes read at either end, because a sender that is stopped by the clock also counts
+        # bytes that were not sent.
         found["received"] = sum(
             value for name, value in found.items() if name.endswith("recv_bytes")
         )

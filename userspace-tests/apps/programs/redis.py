@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""redis-server with redis-benchmark, and a value that has to come back as it went."""
+"""redis-server with redis-benchmark, and a large value that is compared after its return."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def _round_trip(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("redis-benchmark", _benchmark), Case("redis large value", _round_trip)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stock socat, told the family by number and the address in hexadecimal."""
+"""Stock socat, with the family as a number and the address in hexadecimal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PORT = 20027
 
 
 def address(lab: Lab, host: str) -> str:
-    """`DOMAIN:PROTOCOL:ADDRESS`, in socat's way.
+    """`DOMAIN:PROTOCOL:ADDRESS`, in socat's format.
 
-    The address lacks its family, which socat takes from the domain: it is 27 for both kinds.
+    The address lacks its family, because socat takes it from the domain: it is 27 for both kinds.
     """
     if ":" in host:
         domain = uapi.AF_INET_SDP if lab.family == "sdp" else socket.AF_INET6
@@ -53,7 +53,7 @@ def _file(lab: Lab, host: str, size: int) -> Measured:
         hashlib.sha256(arrived).digest() == hashlib.sha256(content).digest(),
         "the bytes that arrived are not those sent",
     )
-    # Both ends name the connection by its addresses, which are IP addresses whatever the family.
+    # Both ends report the connection by its IP addresses, for every family.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     pattern = rf"accepting connection from AF={family:d} .* on AF={family:d} "
     parsed(re.search(pattern, output), output, "the names of the connection")
@@ -74,5 +74,5 @@ def _ipv6(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("socat by number, IPv4", _ipv4), Case("socat by number, IPv6", _ipv6)]

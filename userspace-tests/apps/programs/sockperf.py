@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""sockperf: how long a message takes."""
+"""sockperf: the latency of a message."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def _ping_pong(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("sockperf ping-pong", _ping_pong)]

@@ -22,12 +22,12 @@ def _case(name: str, options: tuple[str, ...]) -> Case:
         command = ["stress-ng", *options, "--timeout", f"{seconds}s", "--verify", "--oom-avoid"]
         command += ["--temp-path", str(lab.directory)]
         lab.a.run(lab.wrapped(*command), timeout=20 * 60)
-        # What it sends at least; it reports operations, of many sizes.
+        # The minimum of sent bytes; it reports operations, of many sizes.
         return Measured(f"{seconds} s", lab.amount(1000, 100))
 
     return Case(f"stress-ng {name}", run)
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [_case(name, options) for name, options in STRESSORS]

@@ -13,8 +13,8 @@ MIB = 1 << 20
 
 
 def stream(lab: Lab, source: Host, sink: Host, address: str, total: int, *how: str) -> Measured:
-    """Send `total` bytes to `address` of `sink`, and compare what came."""
-    # Slow is not stuck: a busy host that emulates both ends may need this long.
+    """Sends `total` bytes to `address` of `sink`, and compares the received bytes."""
+    # A slow transfer is not a hang: a busy host that emulates both ends may need so long.
     timeout = PATIENCE + total / MIB
     with sink.start(
         lab.endpoint("receive", "--address", address, *how), ready=r"listening (\d+)"
@@ -50,7 +50,7 @@ def _ipv6(lab: Lab) -> Measured:
 
 
 def cases(lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     size = "16 MiB" if lab.small else "1 GiB"
     return [
         Case(f"transfer {size}, sha256", _even),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that no library reaches, by sdp_run --bpf: in Go, static, under a seccomp filter."""
+"""Programs that no library reaches, with sdp_run --bpf: in Go, static, under a seccomp filter."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _static_server(lab: Lab) -> Measured:
 
 
 def _by_the_library(lab: Lab) -> Measured:
-    """sdp_run without --bpf says why what it runs is TCP's."""
+    """sdp_run without --bpf says why the sockets of its program are TCP sockets."""
     for program, why in (
         (("caddy", "version"), "caddy is a Go program"),
         (("busybox", "true"), "busybox is statically linked"),
@@ -118,7 +118,7 @@ def _by_the_library(lab: Lab) -> Measured:
 
 
 def _filter() -> bytes:
-    """Refuses sockets of families other than those of TCP, as service managers are told to."""
+    """Denies sockets of families other than TCP's, like service managers."""
     load, equal, answer = 0x20, 0x15, 0x06
     allowed, refused = 0x7FFF0000, 0x00050000 | EAFNOSUPPORT
     return b"".join(
@@ -137,7 +137,7 @@ def _filter() -> bytes:
 
 @contextlib.contextmanager
 def _sockets_for_both_in_sandboxes(lab: Lab) -> Iterator[None]:
-    """A process with no_new_privs may use TCP beside SDP, too."""
+    """A process with no_new_privs may use TCP beside SDP as well."""
     lab.a.run(["sysctl", "-q", "net.sdp.companion=2"])
     try:
         yield
@@ -162,7 +162,7 @@ def _seccomp(lab: Lab) -> Measured:
 
 
 def _tcp_peer(lab: Lab) -> Measured:
-    """Whom SDP does not lead to is reached over TCP; the counters show one fallback."""
+    """A host without SDP is reached over TCP; the counters show one fallback."""
     content = _content(lab)
     served = str(lab.directory / "served")
     server = ["python3", "-u", "-m", "http.server", "--bind", lab.b.ipv4, "--directory", served]
@@ -177,7 +177,7 @@ def _tcp_peer(lab: Lab) -> Measured:
 
 @contextlib.contextmanager
 def _mounted(lab: Lab, name: str, *how: str) -> Iterator[Path]:
-    """Cgroups where commands on both hosts see them: `ip netns exec` mounts another /sys."""
+    """A cgroup mount that commands on both hosts see: `ip netns exec` mounts another /sys."""
     top = lab.directory / name
     top.mkdir(exist_ok=True)
     subprocess.run(["mount", *how, str(top)], check=True)
@@ -192,7 +192,7 @@ _CGROUPS = ("cgroups", "-t", "cgroup2", "cgroup2")
 
 @contextlib.contextmanager
 def _cgroup(lab: Lab) -> Iterator[Path]:
-    """One of our own."""
+    """A cgroup of the test's own."""
     with _mounted(lab, *_CGROUPS) as top:
         group = top / "switched"
         group.mkdir()
@@ -204,17 +204,17 @@ def _cgroup(lab: Lab) -> Iterator[Path]:
 
 
 def _within(group: Path) -> tuple[str, ...]:
-    """What makes a command run in a cgroup."""
+    """The prefix that makes a command run in a cgroup."""
     return ("sh", "-c", f'echo 0 >{group}/cgroup.procs && exec "$@"', "-")
 
 
 def _is_switched() -> bool:
-    """Whether a switch is in the kernel."""
+    """Whether a switch is loaded in the kernel."""
     return "sdp_run" in loaded.programs()
 
 
 def _of_a_cgroup(lab: Lab) -> Measured:
-    """Processes of the cgroup are switched for as long as sdp_run lasts, and no others."""
+    """Only processes of the cgroup are switched, and only while sdp_run runs."""
     content = _content(lab)
 
     def opened(*command: str) -> int:
@@ -232,12 +232,12 @@ def _of_a_cgroup(lab: Lab) -> Measured:
             check(opened(*_fetch(lab, *inside)) == 1, "a process of the cgroup did not use SDP")
             check(opened(*_fetch(lab)) == 0, "another process used SDP")
         check(opened(*_fetch(lab, *inside)) == 0, "SDP was used after the end of the switch")
-    # Which of them went over SDP has been looked at one by one.
+    # The transport of each was checked separately.
     return Measured("as told", 0)
 
 
 def _nothing_stays(lab: Lab) -> Measured:
-    """The cgroup and the program in the kernel go when the last process has gone."""
+    """The cgroup and the BPF program are removed when the last process has ended."""
     with _mounted(lab, *_CGROUPS) as top:
         status = lab.a.run(lab.switched("sh", "-c", "exit 7"), may_fail=True).returncode
         check(status == 7, f"status {status} instead of the program's")
@@ -247,7 +247,7 @@ def _nothing_stays(lab: Lab) -> Measured:
 
 
 def _nothing_stays_of_what_failed(lab: Lab) -> Measured:
-    """Others are in the cgroup; it is not switched where the program does not run in it."""
+    """The cgroup has other processes; it is not switched if the program does not run in it."""
     _until("no program of sdp_run", lambda: not _is_switched())
     with _cgroup(lab) as group:
         sleep = ("sh", "-c", "echo here; exec sleep 100000")
@@ -267,11 +267,11 @@ def _nothing_stays_of_what_failed(lab: Lab) -> Measured:
 
 
 def _nothing_stays_from_within(lab: Lab) -> Measured:
-    """Who waits for the end of the cgroup's processes is none of them."""
+    """A process that waits for the end of the cgroup's processes does not count itself."""
     with _cgroup(lab) as group, _mounted(lab, "part", "--bind", str(group)) as part:
         inner = group / "inner"
         inner.mkdir()
-        # From the second there is no way out.
+        # The second has no cgroup above it to move to.
         for directory in (group, part):
             exits = lab.switched("--cgroup", str(directory), "sh", "-c", "exit 7")
             status = lab.a.run([*_within(inner), *exits], may_fail=True).returncode
@@ -283,7 +283,7 @@ def _nothing_stays_from_within(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What these programs are run for."""
+    """The cases of these programs."""
     return [
         Case("by the library alone", _by_the_library),
         Case("Go: caddy, hey", _go),

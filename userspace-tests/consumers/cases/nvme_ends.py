@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NVMe over RDMA: queues are made anew, and devices go, while requests are on their way."""
+"""NVMe over RDMA: queues are reset, and devices removed, with requests in flight."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fabric import FAR, NEAR, End
 from register import Skip, scenario
 from twohosts.failure import check
 
-# The kernel's target is told of a device that goes before its listener is. A host that comes back in
-# between gets a queue that nobody will take down, and the removal waits for it for ever. A host that
-# lets this much time pass comes when the device is gone; what it has to do meanwhile has failed.
+# The removal of a device tells the kernel's target before its listener. A host that reconnects in
+# between gets a queue that is never taken down, so the removal waits for it for ever. With these
+# delays a host reconnects after the removal; its requests meanwhile fail.
 PATIENT = {"reconnect_delay": 15, "ctrl_loss_tmo": 15, "fast_io_fail_tmo": 1}
 
 
 @scenario
 def nvme_resets_under_load() -> str:
-    """All queue pairs at once, again and again; no request fails."""
+    """All queue pairs at once, many times; no request fails."""
     nvme.needed()
     with nvme.target(FAR), nvme.host(NEAR, FAR) as host:
         writers = disk.Writers(host.disk, storage.WRITERS)
@@ -43,7 +43,7 @@ def nvme_resets_under_load() -> str:
 
 @scenario
 def nvme_disconnects_under_load() -> str:
-    """What is on its way fails."""
+    """Requests in flight fail."""
     nvme.needed()
     with nvme.target(FAR), nvme.host(NEAR, FAR) as host:
         return storage.end_under_load(host.disk, host.disconnect, 10)
@@ -58,9 +58,9 @@ def _session(**options: int) -> Iterator[nvme.Host]:
 def _removed(end: End) -> str:
     nvme.needed()
     if not Path("/sys/module/nvme_rdma/initstate").exists():
-        # Clients of a device are told in the reverse order of their registration. Linked into the
-        # kernel, NVMe's is older than rdma_cm's, which is told first and waits for identifiers that
-        # NVMe gives up when it is told.
+        # Clients of a device are told in the reverse order of their registration. If NVMe is built
+        # into the kernel, it is older than rdma_cm. rdma_cm is then told first and waits for
+        # identifiers that NVMe releases only when it is told.
         raise Skip("NVMe over RDMA is not a module: a removal waits for itself, whatever the device")
     return storage.lose_device(end, lambda: _session(**PATIENT), _session, 2)
 
@@ -73,5 +73,5 @@ def nvme_loses_the_device_of_the_host() -> str:
 
 @scenario
 def nvme_loses_the_device_of_the_target() -> str:
-    """Under load; the host tries again until it has had enough."""
+    """Under load; the host reconnects until its time limit."""
     return _removed(FAR)

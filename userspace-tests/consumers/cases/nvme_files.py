@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NVMe over RDMA: what is read is what was written."""
+"""NVMe over RDMA: read bytes are the written ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _pieces(near: End, far: End) -> str:
 
 @scenario
 def nvme_has_pieces_of_all_shapes() -> str:
-    """Requests from several places in memory, at any sector."""
+    """Requests from several memory areas, at any sector."""
     return _pieces(NEAR, FAR)
 
 
@@ -37,7 +37,7 @@ def _files(near: End, far: End) -> str:
 
 @scenario
 def nvme_carries_a_file_system() -> str:
-    """With writers beside each other."""
+    """With concurrent writers."""
     return _files(NEAR, FAR)
 
 

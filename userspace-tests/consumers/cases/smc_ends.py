@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SMC-R between the hosts: the other end, or the device, goes away in the middle."""
+"""SMC-R between the hosts: the other end, or the device, disappears during transfers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from streams import GONE, connect, exchange, only_rdma
 from twohosts.failure import Failure, check
 
 MIB = 1 << 20
-# More than there is time for.
+# More than can be sent in the time.
 ENDLESS = 1 << 40
 
 
 @scenario
 def smc_ends_abruptly() -> None:
-    """An end that closes with bytes unread, and one that says it is over without any."""
+    """An end that closes with unread bytes, and one that shuts down without any."""
     with smc.over_rdma(), only_rdma():
         for how in ("unread", "linger"):
             pair = connect(1)[0]
@@ -41,7 +41,7 @@ def smc_ends_abruptly() -> None:
             except OSError as error:
                 check(error.errno in GONE, f"{how}: {error}")
             pair.close()
-        # Others on the same queue pairs are none the worse.
+        # Other connections on the same queue pairs are not affected.
         pairs = connect(2)
         exchange(pairs, MIB, limits.seconds(10))
         for pair in pairs:
@@ -74,11 +74,11 @@ def _removed(end: End) -> str:
                 limits.seconds(10),
                 lambda: all(way.received > 100_000 for way in ways),
             )
-        # It waits for the programs: links live as long as there are sockets that used them.
+        # The removal waits for the programs, because links live as long as sockets that used them.
         removal = network.removal(end.device)
         took = _end_of(pairs, ways)
         removal.end()
-        # Without a device it is TCP that carries.
+        # Without a device TCP carries the bytes.
         before = smc.counts("a")
         pair = connect(1)[0]
         exchange([pair], MIB, limits.seconds(10))
@@ -95,7 +95,7 @@ def _removed(end: End) -> str:
 
 @scenario
 def smc_loses_the_device_of_the_client() -> str:
-    """Its connections end, later ones are TCP's, and with a new device SMC-R's again."""
+    """Its connections end, later ones use TCP, and with a new device SMC-R again."""
     return _removed(A)
 
 
@@ -107,7 +107,7 @@ def smc_loses_the_device_of_the_server() -> str:
 
 @scenario
 def smc_loses_a_device_with_nothing_on_it() -> None:
-    """Links outlive the connections they were made for."""
+    """Links outlive the connections for which they were made."""
     with smc.over_rdma(), fabric.device_afterwards(A), only_rdma():
         pair = connect(1)[0]
         pair.client.sendall(b"x")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SMC-R between the hosts: the bytes that come are those that were sent, and by no other way."""
+"""SMC-R between the hosts: received bytes are the sent ones, and used SMC-R only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def smc_carries_twenty_connections() -> str:
 
 @scenario
 def smc_carries_small_messages() -> None:
-    """One at a time: each has to wake the other end."""
+    """One at a time, so that each wakes the other end."""
     with smc.over_rdma(), only_rdma(1):
         pair = connect(1)[0]
         streams.ping_pong(pair, limits.amount(2000, 100), 300)
@@ -49,12 +49,12 @@ def smc_carries_small_messages() -> None:
 
 @scenario
 def smc_is_a_protocol_of_the_internet_too() -> str:
-    """The same by another door."""
+    """The same with sockets made by protocol."""
     return _carried(2, MIB, by_protocol=True)
 
 
 def _with_buffers(kind: int) -> str:
-    # A group of links keeps the kind of buffers it began with, and goes with its device.
+    # A link group keeps the kind of buffers it began with, and ends with its device.
     for end in (A, B):
         remove_device(end)
         add_device(end)
@@ -72,11 +72,11 @@ def _with_buffers(kind: int) -> str:
 
 @scenario
 def smc_carries_with_scattered_buffers() -> str:
-    """Regions of many pages that do not lie beside each other."""
+    """Regions of many pages that are not contiguous."""
     return _with_buffers(1)
 
 
 @long_scenario
 def smc_carries_with_either_kind_of_buffers() -> str:
-    """What there is of pages beside each other is taken first."""
+    """Contiguous pages are used as long as there are any."""
     return _with_buffers(2)

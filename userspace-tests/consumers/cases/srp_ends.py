@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SRP: sessions and devices go while requests are on their way."""
+"""SRP: sessions end and devices are removed with requests in flight."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import storage
 from fabric import FAR, NEAR, End
 from register import scenario
 
-# The kernel's initiator holds the lock of its port while it connects again. Where nobody answers that
-# takes the connection manager a minute, for which all who want to give the port up wait, and that is
-# reported as a hung task, whatever the device is. So it does not connect again.
+# The kernel's initiator holds the lock of its port while it reconnects. Without an answer the
+# connection manager takes a minute for that. Every task that wants to release the port waits, and
+# is reported as a hung task, with any device. So reconnecting is disabled.
 IMPATIENT: dict[str, int | str] = {
     "reconnect_delay": "off",
     "fast_io_fail_tmo": 2,
@@ -23,7 +23,7 @@ IMPATIENT: dict[str, int | str] = {
 
 @scenario
 def srp_logs_out_under_load() -> str:
-    """What is on its way fails."""
+    """Requests in flight fail."""
     srp.needed()
     with srp.target(NEAR, FAR), srp.initiator(NEAR, FAR) as initiator:
         return storage.end_under_load(initiator.disk, initiator.log_out, 10)
@@ -48,5 +48,5 @@ def srp_loses_the_device_of_the_initiator() -> str:
 
 @scenario
 def srp_loses_the_device_of_the_target() -> str:
-    """Under load; the initiator learns it by requests without an answer."""
+    """Under load; the initiator learns it from requests without an answer."""
     return _removed(FAR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SRP: what is read is what was written."""
+"""SRP: read bytes are the written ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _pieces(near: End, far: End) -> str:
 
 @scenario
 def srp_has_pieces_of_all_shapes() -> str:
-    """Requests from several places in memory, at any sector."""
+    """Requests from several memory areas, at any sector."""
     return _pieces(NEAR, FAR)
 
 
@@ -31,7 +31,7 @@ def srp_has_pieces_by_a_device_to_itself() -> str:
 
 @scenario
 def srp_carries_a_file_system() -> str:
-    """With writers beside each other."""
+    """With concurrent writers."""
     srp.needed()
     with srp.target(NEAR, FAR), srp.initiator(NEAR, FAR) as initiator:
         return storage.carry_files(initiator.disk)

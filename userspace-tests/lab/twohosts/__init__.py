@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Two hosts, `a` and `b`, and what is needed to run programs between them and judge the result."""
+"""Two hosts, `a` and `b`: running programs between them and judging the results."""

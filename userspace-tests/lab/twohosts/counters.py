@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The module's own account of what it carried: /proc/net/sdpstats of each host.
+"""The module's counters of transferred bytes: /proc/net/sdpstats of each host.
 
-A line is a name and a value. Which names there are is the module's business; here only
-those that count stream bytes ("..bytes..sent", "..bytes..received") are looked for, as the
-proof that bytes went over SDP.
+Each line is a name and a value. This file uses only the names of
+counters of stream bytes ("..bytes..sent", "..bytes..received"), to
+prove that bytes were transferred over SDP.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Counters = dict[str, int]
 
 
 def parse(text: str) -> Counters:
-    """Name and value of each line that has the two."""
+    """Name and value of each line that has both."""
     found: Counters = {}
     for line in text.splitlines():
         match = re.fullmatch(r"\s*([A-Za-z_][\w.]*)\s*[:=]?\s+(-?\d+)\s*", line)
@@ -31,7 +31,7 @@ def parse(text: str) -> Counters:
 
 
 def read(host: Host) -> Counters:
-    """The counters of a host; a failure when the module is not there."""
+    """The counters of a host; a failure if the module is not loaded."""
     text = host.file(STATS)
     if text is None:
         raise Failure(f"no {STATS} on {host.name}: the module is not loaded")
@@ -39,20 +39,20 @@ def read(host: Host) -> Counters:
 
 
 def accepted_by_tcp(host: Host) -> int:
-    """How many connections TCP's listeners of a host have had."""
+    """The number of connections that TCP listeners of a host have accepted."""
     lines = [line.split() for line in (host.file("/proc/net/snmp") or "").splitlines()]
     names, values = (line for line in lines if line and line[0] == "Tcp:")
     return int(values[names.index("PassiveOpens")])
 
 
 def rather_by_tcp(accepted: int, changes: Iterable[Counters]) -> str:
-    """What is wrong if TCP's listeners have had more connections than SDP's."""
+    """An error text if TCP listeners have accepted more connections than SDP's."""
     opened = sum(change.get("passive_opens", 0) for change in changes)
     return f"{accepted} connections over TCP, {opened} over SDP" if accepted > opened else ""
 
 
 def difference(before: Counters, after: Counters) -> Counters:
-    """What changed, by how much."""
+    """The counters that changed, and the differences."""
     return {
         name: value - before.get(name, 0)
         for name, value in after.items()
@@ -67,17 +67,17 @@ def _bytes(changes: Counters, direction: str) -> int:
 
 
 def sent_bytes(changes: Counters) -> int:
-    """Payload bytes sent, by whatever way of SDP."""
+    """Payload bytes sent, by all paths of SDP."""
     return _bytes(changes, "sent")
 
 
 def received_bytes(changes: Counters) -> int:
-    """Payload bytes received, by whatever way of SDP."""
+    """Payload bytes received, by all paths of SDP."""
     return _bytes(changes, "received")
 
 
 def summary(changes: Iterable[Counters], most: int = 4) -> str:
-    """The largest changes of several hosts together, in one line."""
+    """The largest changes, summed over several hosts, in one line."""
     total: Counters = {}
     for one in changes:
         for name, value in one.items():
@@ -87,7 +87,7 @@ def summary(changes: Iterable[Counters], most: int = 4) -> str:
 
 
 def short(value: int) -> str:
-    """A number in at most six characters or so."""
+    """A number in about six characters."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if abs(value) >= 10 * size:
             return f"{value / size:.0f}{unit}"

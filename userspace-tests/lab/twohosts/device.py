@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The RDMA device of the hosts: rxe, on packets, or rlo, in memory.
+"""The RDMA device of the hosts: rxe, which sends packets, or rlo, which copies memory.
 
-rlo_ib is rlo with ports of InfiniBand.
+rlo_ib is rlo with InfiniBand ports.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from twohosts.failure import Failure
 
-# A module of this repository, which the harness loads when it is told to; rxe is the kernel's.
+# rlo is a module of this repository, loaded by the harness on request; rxe is the kernel's.
 RLO = Path("/sys/module/rlo")
 
 
 def kind() -> str:
-    """The one that the hosts have now."""
+    """The current device of the hosts."""
     return os.environ.get("SDP_DEVICE", "rxe")
 
 
@@ -25,22 +25,22 @@ KIND = kind()
 
 
 def available() -> list[str]:
-    """Those that they could have."""
+    """The possible devices."""
     return ["rxe", "rlo"] if RLO.exists() else ["rxe"]
 
 
 def sends_packets() -> bool:
-    """Whether bytes travel as packets, which can be recorded, late and lost."""
+    """Whether bytes travel as packets, which can be recorded, delayed and lost."""
     return KIND == "rxe"
 
 
 def is_infiniband() -> bool:
-    """Whether ports are of InfiniBand, and addresses those of IPoIB."""
+    """Whether ports are InfiniBand ports, and addresses are on IPoIB interfaces."""
     return KIND == "rlo_ib"
 
 
 def use(one: str) -> None:
-    """Have the hosts use this one, on the same interfaces."""
+    """Switches the hosts to this device, on the same interfaces."""
     if one == kind():
         return
     done = subprocess.run(["topology", "device", one], capture_output=True, text=True, check=False)

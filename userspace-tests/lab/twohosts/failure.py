@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The one way in which a case fails."""
+"""The exception for a failed case."""
 
 from typing import TypeVar
 
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Failure(Exception):
-    """What went wrong, in words for the person who reads the report."""
+    """The reason of a failure, for the readers of the report."""
 
 
 def check(condition: object, message: str) -> None:
@@ -17,7 +17,7 @@ def check(condition: object, message: str) -> None:
 
 
 def parsed(found: T | None, text: str, what: str) -> T:
-    """What was found, or a failure which shows the text that has none of it."""
+    """The match, or a failure that shows the text without one."""
     if found is None:
         raise Failure(f"{what} not found in:\n{text.strip()}")
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Suites that others wrote: which of their tests are left out and why, and results by number."""
+"""Foreign test suites: skipped tests with reasons, and results by number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twohosts.ktap import Ktap
 
 @dataclass
 class Skip:
-    """A test that is left out, and why."""
+    """A skipped test, and the reason."""
 
     test: str
     reason: str
@@ -21,16 +21,16 @@ class Skip:
 
 @dataclass
 class Declines:
-    """With which words tests may leave themselves out; with others they fail."""
+    """The messages with which tests may skip themselves; a test with another message fails."""
 
     patterns: list[re.Pattern[str]]
 
     def has(self, said: str) -> bool:
-        """Whether a test may be left out with these words."""
+        """Whether a test may skip itself with this message."""
         return any(pattern.fullmatch(said) for pattern in self.patterns)
 
 
-# How a line begins that is about words of the tests themselves.
+# The beginning of a line about messages of the tests themselves.
 SAID = "says "
 
 
@@ -47,25 +47,25 @@ def _lines(path: Path) -> list[Skip]:
 
 
 def skips(path: Path) -> list[Skip]:
-    """The tests that a list says are left out: `test  # reason` on each line, and comments."""
+    """The skipped tests of a list: `test  # reason` on each line, and comments."""
     return [line for line in _lines(path) if not line.test.startswith(SAID)]
 
 
 def declines(path: Path) -> Declines:
-    """The words with which tests may leave themselves out: `says pattern  # reason`."""
+    """The messages with which tests may skip themselves: `says pattern  # reason`."""
     said = [line.test.removeprefix(SAID) for line in _lines(path) if line.test.startswith(SAID)]
     return Declines([re.compile(pattern) for pattern in said])
 
 
 class Report(Ktap):
-    """KTAP with the plan at the end, as the number of tests is known only then."""
+    """KTAP with the plan at the end, because the number of tests is known only then."""
 
     def skip(self, name: str, reason: str) -> None:
         """A test that was not run."""
         self.add(name, True, skipped=reason)
 
     def declined(self, name: str, said: str, may_say: Declines) -> None:
-        """A test that has left itself out."""
+        """A test that has skipped itself."""
         if may_say.has(said):
             self.skip(name, said)
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A host, and processes on it: commands that end, and servers that have to be ready first."""
+"""A host and its processes: commands that end, and servers that must become ready first."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from pathlib import Path
 
 from twohosts.failure import Failure, parsed
 
-# What a command may take at most. Emulated machines under a debug kernel are
-# slow, and a hang is the only thing that ever waits this long.
-# Guests that share a machine are slower, each.
+# Time limit of a command. Emulated machines under a debug kernel are slow, so only a hanging
+# command reaches it. Guests that share a machine are slower.
 GUESTS = int(os.environ.get("SDP_GUESTS", "1"))
 PATIENCE = float(os.environ.get("SDP_PATIENCE", 300 * GUESTS))
 
 
 @dataclass(frozen=True)
 class Host:
-    """One of the two hosts, as seen from where the tests run."""
+    """One of the two hosts, for a test that may run on either."""
 
     name: str
     ipv4: str
     ipv6: str
-    # What makes a command run there.
+    # The command prefix for running there.
     prefix: tuple[str, ...]
 
     def argv(self, command: Sequence[str]) -> list[str]:
@@ -46,7 +45,7 @@ class Host:
         timeout: float = PATIENCE,
         may_fail: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Run `command` to its end; a non-zero status is a failure unless it may fail."""
+        """Runs `command` to its end; a non-zero status is a failure unless it may fail."""
         try:
             done = subprocess.run(
                 self.argv(command),
@@ -77,11 +76,11 @@ class Host:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> Server:
-        """Start `command`; `ready` is a pattern of the output line that says it can be used."""
+        """Starts `command`; `ready` is a pattern of the output line that shows that it is ready."""
         return Server(self, command, ready, env, pass_fds)
 
     def file(self, path: str) -> str | None:
-        """The content of a file as this host sees it, or None when there is none."""
+        """The content of a file on this host, or None if it does not exist."""
         done = self.run(["cat", path], may_fail=True)
         return done.stdout if done.returncode == 0 else None
 
@@ -90,7 +89,7 @@ class Host:
 
 
 class Server:
-    """A process that runs until it is stopped, or until it ends by itself."""
+    """A process that runs until it is stopped or ends by itself."""
 
     def __init__(
         self,
@@ -134,7 +133,7 @@ class Server:
         self._new.put(None)
 
     def expect(self, pattern: str, timeout: float = PATIENCE) -> re.Match[str]:
-        """Wait for an output line that `pattern` matches."""
+        """Waits for an output line that `pattern` matches."""
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -148,15 +147,15 @@ class Server:
                 return match
 
     def number(self) -> int:
-        """The number in the line that said it is ready: a port."""
+        """The number in the line that showed that it is ready: a port."""
         return int(parsed(self.ready, self.output(), "the port")[1])
 
     def output(self) -> str:
-        """All it has said so far, on stdout and stderr."""
+        """All output so far, on stdout and stderr."""
         return "".join(self._lines)
 
     def end(self, timeout: float = PATIENCE) -> int:
-        """Wait for its own end, and return its status."""
+        """Waits until it ends by itself, and returns its status."""
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -167,14 +166,14 @@ class Server:
         return status
 
     def finish(self, timeout: float = PATIENCE) -> str:
-        """Wait for its own end, which must be a success; what it said."""
+        """Waits until it ends by itself, successfully; returns its output."""
         status = self.end(timeout)
         if status != 0:
             raise Failure(f"{self._said} ended with {_status(status)}\n{_tail(self.output())}")
         return self.output()
 
     def stop(self) -> None:
-        """End it, whatever it is doing."""
+        """Ends it in any state."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.process.poll() is not None:
                 break
@@ -198,7 +197,7 @@ class Server:
 
 
 def _environment(added: Mapping[str, str] | None) -> dict[str, str]:
-    # Numbers are parsed from what programs print.
+    # The locale is fixed, because numbers are parsed from the output of programs.
     return {**os.environ, "LC_ALL": "C", **(added or {})}
 
 
@@ -211,7 +210,7 @@ def _tail(text: str, lines: int = 15) -> str:
 
 
 def hosts() -> tuple[Host, Host]:
-    """The two hosts of the machine this runs on: its namespaces, or itself and the other."""
+    """The two hosts: namespaces of this machine, or this machine and another one."""
     return namespaces() if Path("/run/netns/a").exists() else machines()
 
 
@@ -224,7 +223,7 @@ def namespaces() -> tuple[Host, Host]:
 
 
 def machines() -> tuple[Host, Host]:
-    """The topology of two machines, with the tests running on `a`."""
+    """The topology of two machines; the tests run on `a`."""
     return (
         Host("a", "10.0.0.1", "fd00::1", ()),
         Host("b", "10.0.0.2", "fd00::2", ("on", "b")),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""KTAP, version 1: the one writer of all runners in Python."""
+"""KTAP, version 1: output for all runners in Python."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Ktap:
             self._say(f"1..{planned}")
 
     def _say(self, line: str) -> None:
-        # At once: a run takes minutes.
+        # Flushed at once, because a run takes minutes.
         print(line, file=self._to, flush=True)
 
     def note(self, *texts: str) -> None:
-        """Diagnostics, which stand before the result that they explain."""
+        """Diagnostics, which precede the result that they explain."""
         for text in texts:
             for line in text.splitlines():
                 self._say(f"# {line.removeprefix('# ')}")
 
     def add(self, name: str, good: bool, *notes: str, skipped: str = "") -> None:
-        """One result; `skipped` is why the test was not run."""
+        """One result; `skipped` is the reason why the test was not run."""
         self.note(*notes)
         if not good:
             self.failed += 1
@@ -44,12 +44,12 @@ class Ktap:
         else:
             self.passed += 1
         number = self.passed + self.failed + self.skipped
-        # Behind a hash sign a reader expects a directive.
+        # A hash sign would begin a directive.
         line = f"{'ok' if good else 'not ok'} {number} {name.replace('#', '')}"
         self._say(f"{line} # SKIP {' '.join(skipped.split())}" if skipped and good else line)
 
     def end(self) -> int:
-        """The totals; the exit status."""
+        """Prints the totals; returns the exit status."""
         if self._planned is None:
             self._say(f"1..{self.passed + self.failed + self.skipped}")
         self._say(f"# Totals: pass:{self.passed} fail:{self.failed} skip:{self.skipped}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a program needs to know to run: the hosts, the family, how much to do."""
+"""The environment of a program: the hosts, the family, the amount of work."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ APPS = REPOSITORY / "userspace-tests/apps"
 
 @dataclass(frozen=True)
 class Lab:
-    """The place where programs run."""
+    """The environment of programs."""
 
     a: Host
     b: Host
-    # "sdp", or "tcp" to try the programs themselves where there is no SDP.
+    # "sdp", or "tcp" to try the programs themselves without SDP.
     family: str
-    # Less of everything, for a kernel that checks each access.
+    # Less work, for a kernel that checks each access.
     small: bool
-    # For files of the run; removed after it.
+    # For temporary files of the run.
     directory: Path
 
     @property
@@ -37,7 +37,7 @@ class Lab:
         return uapi.AF_INET_SDP if self.family == "sdp" else socket.AF_INET
 
     def amount(self, full: int, small: int) -> int:
-        """One of the two, by how much there is to do."""
+        """One of the two values, by the amount of work."""
         return small if self.small else full
 
     def endpoint(self, *arguments: str) -> list[str]:
@@ -51,14 +51,14 @@ class Lab:
         return [str(sdp_run()), *command]
 
     def switched(self, *command: str) -> list[str]:
-        """A TCP program with its sockets over SDP, whatever it is made of."""
+        """A TCP program with its sockets over SDP, for every kind of program."""
         if self.family == "tcp":
             return list(command)
         return [str(sdp_run()), "--bpf", *command]
 
 
 def sdp_run() -> Path:
-    """The wrapper: as the environment says, as installed, or from this checkout."""
+    """The path of sdp_run: from the environment, the installation, or this checkout."""
     if named := os.environ.get("SDP_RUN"):
         return Path(named)
     if installed := shutil.which("sdp_run"):
@@ -75,29 +75,29 @@ def sdp_run() -> Path:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a case has seen when it went well."""
+    """The result of a successful case."""
 
-    # For a person: "41.2 MB/s", "310 us".
+    # For readers: "41.2 MB/s", "310 us".
     figure: str
-    # Bytes that the programs themselves say they have sent.
+    # The number of bytes that the programs report as sent.
     payload: int
 
 
 @dataclass(frozen=True)
 class Case:
-    """One program doing one thing."""
+    """One use of one program."""
 
     name: str
     run: Callable[[Lab], Measured]
-    # What it shows, for the list of cases.
+    # Its purpose, for the list of cases.
     about: str = field(default="")
 
 
 def rate(payload: int, seconds: float) -> str:
-    """Megabytes per second, as everything here prints it."""
+    """A rate in megabytes per second, for output."""
     return f"{payload / seconds / 1e6:.1f} MB/s"
 
 
 def microseconds(seconds: float) -> str:
-    """A latency, as everything here prints it."""
+    """A latency in microseconds, for output."""
     return f"{seconds * 1e6:.0f} us"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""bpf(2), and the BPF programs that are in the kernel."""
+"""bpf(2), and the list of BPF programs in the kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import struct
 _SYS_BPF = {"x86_64": 321}.get(os.uname().machine, 280)
 _PROG_GET_NEXT_ID, _PROG_GET_FD_BY_ID, _OBJ_GET_INFO_BY_FD = 11, 13, 15
 
-# Where the name stands in what is said of a program, and how long all of that is.
+# The place of the name in the information about a program, and the information's length.
 _NAME = slice(64, 80)
 _INFO = 80
 
@@ -28,13 +28,13 @@ def bpf(command: int, told: ctypes.Array[ctypes.c_char]) -> int:
 
 
 def attributes(layout: str, *values: int) -> ctypes.Array[ctypes.c_char]:
-    """What bpf(2) is told, as struct.pack() lays it out; it may be written to."""
+    """The attributes of bpf(2), as struct.pack() lays them out; the kernel may write to them."""
     packed = struct.pack(layout, *values)
     return ctypes.create_string_buffer(packed, len(packed))
 
 
 def programs() -> list[str]:
-    """Their names."""
+    """The names of the loaded programs."""
     names = []
     number = 0
     while True:
@@ -46,7 +46,7 @@ def programs() -> list[str]:
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-            # The end, or one that has just gone.
+            # The end of the list, or a program that was just unloaded.
             if struct.unpack("III", place.raw)[1] == 0:
                 return names
             continue

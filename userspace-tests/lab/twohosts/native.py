@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Sockets made by family number, without any help of the library that maps TCP to SDP.
+"""Sockets of family SDP, without the library that maps TCP to SDP.
 
-Python has sockets of any family but addresses only of those it knows, so the three calls
-that take or give an address go to the C library directly; all data goes through Python's
+Python supports sockets of any family, but only the addresses of known families. So the calls
+that take or return an address use the C library directly; data is transferred by Python's
 own socket object.
 """
 
@@ -25,7 +25,7 @@ FAMILIES = {"sdp": AF_INET_SDP, "tcp": None}
 
 
 def _address(host: str, port: int) -> bytes:
-    """A sockaddr_in or sockaddr_in6, whose family is AF_INET or AF_INET6 for SDP as well."""
+    """A sockaddr_in or sockaddr_in6; its family is AF_INET or AF_INET6 for SDP as well."""
     if ":" in host:
         return struct.pack(
             "=HHI16sI",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs a case and asks the module, not the program, which way its bytes went."""
+"""Runs a case and takes the path of its bytes from the module's counters, not from the program."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ NOTHING_LEFT = "no connection left"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case."""
+    """The outcome of a case."""
 
     name: str
     ok: bool
-    # "SDP", "TCP" or "-": the way the bytes went.
+    # "SDP", "TCP" or "-": the path of the bytes.
     path: str
     figure: str
     counters: str
-    # Why it failed; empty when it did not.
+    # The reason of the failure; empty after success.
     reason: str
-    # What carried the bytes, where it was an RDMA device.
+    # The RDMA device that transferred the bytes, if one did.
     device: str = "-"
 
 
 def run(case: Case, lab: Lab) -> Outcome:
-    """Run a case; over SDP it is only good if the counters of both hosts say so."""
+    """Runs a case; over SDP it passes only if the counters of both hosts confirm it."""
     hosts = (lab.a, lab.b)
     changes: list[counters.Counters] = []
     figure, path = "-", "-"
@@ -60,7 +60,7 @@ def run(case: Case, lab: Lab) -> Outcome:
 def _went_over_sdp(measured: Measured, changes: list[counters.Counters], by_tcp: int) -> None:
     sent = sum(map(counters.sent_bytes, changes))
     received = sum(map(counters.received_bytes, changes))
-    # Each host counts for itself: what left one has entered the other.
+    # Each host has its own counters: bytes sent by one are received by the other.
     if min(sent, received) < measured.payload:
         raise Failure(
             f"the programs carried {measured.payload} bytes, SDP sent {sent} "
@@ -71,7 +71,7 @@ def _went_over_sdp(measured: Measured, changes: list[counters.Counters], by_tcp:
 
 
 def nothing_left(lab: Lab) -> Outcome:
-    """Connections end by themselves, some seconds after the programs that had them."""
+    """Waits for the connections of ended programs, which close within seconds."""
     name = NOTHING_LEFT
     left: list[str] = []
     deadline = time.monotonic() + PATIENCE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tests by their names, and the one way to pick from them: `RUNNER [--list] [PATTERN...]`."""
+"""The register of tests, and the selection by name: `RUNNER [--list] [PATTERN...]`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Entry(Generic[R]):
 
     name: str
     run: R
-    # Only in long runs (SOAK=1), and when it is named.
+    # Runs only in long runs (SOAK=1), or if it is named.
     long: bool
-    # What the place must have where it runs.
+    # Requirements on the environment.
     needs: frozenset[str]
 
     def names(self) -> tuple[str, str]:
-        """What it can be picked by: its own name, and that of the file it is in."""
+        """The names by which it can be selected: its own, and that of its file."""
         return self.name, self.run.__module__.rpartition(".")[2]
 
 
 class Register(dict[str, Entry[R]]):
-    """Tests, in the order in which they are written down."""
+    """Tests, in the order of registration."""
 
     def add(self, run: R, name: str = "", *, long: bool = False, needs: Iterable[str] = ()) -> R:
-        """Adds one, by the name of the function if it has no other."""
+        """Adds a test; the default name is that of the function."""
         name = name or run.__name__
         if name in self:
             raise ValueError(f"two tests are called {name}")
@@ -44,7 +44,7 @@ class Register(dict[str, Entry[R]]):
         return run
 
     def picked(self, patterns: Sequence[str], there: Iterable[str] = ()) -> list[Entry[R]]:
-        """Those that patterns name, or all but the long ones, as far as they can run there."""
+        """The tests that match the patterns, or all short ones, if their needs are met."""
         possible = [entry for entry in self.values() if entry.needs <= set(there)]
         if patterns:
             return [entry for entry in possible if any(fits(name, patterns) for name in entry.names())]
@@ -52,17 +52,17 @@ class Register(dict[str, Entry[R]]):
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Whether one of them is about the name."""
+    """Whether a pattern matches the name."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def matching(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    """The names that patterns are about; all, where there are no patterns."""
+    """The names that match the patterns; all, if there are no patterns."""
     return [name for name in names if not patterns or fits(name, patterns)]
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """A command line with what all runners have."""
+    """A command line with the common arguments of all runners."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -72,7 +72,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def chosen(options: argparse.Namespace, names: Iterable[str]) -> list[str]:
-    """These names, if there are any. With --list they are printed, and that is all."""
+    """These names; without any, an error. With --list they are printed and the program ends."""
     found = list(names)
     if not found:
         wanted = f"fits {' or '.join(options.pattern)}" if options.pattern else "can run here"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The two ways to tell outcomes: a table for people, KTAP for the suite."""
+"""The two forms of output: a table for people, KTAP for the suite."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ HEADINGS = ("program", "path", "device", "result", "SDP counters, both hosts tog
 
 
 def say(line: str, to: TextIO = sys.stdout) -> None:
-    """A line that appears at once: a run takes minutes."""
+    """Prints a line at once, because a run takes minutes."""
     print(line, file=to, flush=True)
 
 
 class Table:
-    """One aligned line for each outcome, as it comes, and the reasons of failures at the end."""
+    """One aligned line for each outcome, at once, and the reasons of failures at the end."""
 
     def begin(self, names: Sequence[str]) -> None:
-        """The headings, over columns as wide as these names need."""
+        """Prints headings; the columns fit these names."""
         self._widths = (max(map(len, (*names, HEADINGS[0]))), 4, 6, 14)
         say(self._row(HEADINGS))
         say(self._row(["-" * width for width in (*self._widths, len(HEADINGS[-1]))]))
@@ -33,7 +33,7 @@ class Table:
         say(self._row((outcome.name, outcome.path, outcome.device, figure, outcome.counters)))
 
     def end(self, outcomes: Sequence[Outcome]) -> None:
-        """What failed and why, and the count."""
+        """The failures with reasons, and the totals."""
         for outcome in outcomes:
             if not outcome.ok:
                 say(f"\n{outcome.name} failed:")
@@ -56,7 +56,7 @@ class Ktap:
         self._ktap = ktap.Ktap(len(names))
 
     def add(self, outcome: Outcome) -> None:
-        """One outcome, its reason as diagnostics before it."""
+        """One outcome, after its reason as diagnostics."""
         notes = outcome.reason
         if outcome.ok and outcome.figure != "-":
             figures = (outcome.path, outcome.device, outcome.figure, outcome.counters)
@@ -64,5 +64,5 @@ class Ktap:
         self._ktap.add(outcome.name, outcome.ok, notes)
 
     def end(self, _outcomes: Sequence[Outcome]) -> None:
-        """The totals, which KTAP has as diagnostics."""
+        """The totals, as diagnostics."""
         self._ktap.end()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a connection holds in the RDMA core, as `rdma res` counts it."""
+"""The RDMA objects of connections, as `rdma res` counts them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from twohosts.failure import Failure
 from twohosts.hosts import Host
 
-# Queue pairs of type RC are connections; the others belong to the device's management.
+# Queue pairs of type RC are connections; the others belong to the device.
 Resources = dict[str, int]
 
 
 def count(host: Host) -> Resources:
-    """Queue pairs of connections, and everything else that the RDMA core counts, by name."""
+    """Queue pairs of connections, and all other counted objects of the RDMA core, by name."""
     found: Resources = {}
     for device in json.loads(host.run(["rdma", "-j", "res", "show"]).stdout):
         for kind in ("pd", "cq", "mr", "cm_id"):
@@ -28,7 +28,7 @@ def count(host: Host) -> Resources:
 
 
 def until(what: str, seconds: float, seen: Callable[[], object | None]) -> None:
-    """Wait until `seen` has nothing to complain about."""
+    """Waits until `seen` returns no complaint."""
     deadline = time.monotonic() + seconds
     while complaint := seen():
         if time.monotonic() > deadline:

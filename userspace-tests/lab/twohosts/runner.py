@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line that all scripts here share."""
+"""The common command line of the scripts here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twohosts.report import Ktap, Table
 
 
 def main(groups: Mapping[str, Sequence[ModuleType]], description: str) -> None:
-    """Run the cases of the programs of a group, and exit with 1 if one of them failed."""
+    """Runs the cases of a group's programs, and exits with 1 if one of them failed."""
     parser = register.parser(
         f"{description}\n\nPatterns are of names of programs. "
         "Run as root where the network namespaces a and b are the two hosts."
@@ -38,7 +38,7 @@ def main(groups: Mapping[str, Sequence[ModuleType]], description: str) -> None:
     options = parser.parse_args()
     known = {module.__name__.rpartition(".")[2]: module for module in groups[options.group]}
     names = register.chosen(options, register.matching(known, options.pattern))
-    # A soak is the same at full length.
+    # A soak run uses the full length.
     small = options.small and not register.SOAK
     rounds = [Round([known[name] for name in names], options.family)]
     play(rounds, Ktap() if options.ktap else Table(), small=small)
@@ -53,14 +53,14 @@ class Round:
     device: str | None = None
 
     def cases(self, lab: Lab) -> list[Case]:
-        """What its programs do."""
+        """The cases of its programs."""
         return [case for module in self.programs for case in module.cases(lab)]
 
 
 def play(rounds: Sequence[Round], report: Table | Ktap, *, small: bool) -> NoReturn:
-    """Run all rounds, and exit with 1 if a case failed."""
+    """Runs all rounds, and exits with 1 if a case failed."""
     with tempfile.TemporaryDirectory(prefix="sdp-apps-") as directory:
-        # Other users' programs (a web server that drops root) may look into it.
+        # Programs of other users (a web server that drops root) must be able to read it.
         Path(directory).chmod(0o755)
         a, b = namespaces()
         labs = [Lab(a, b, one.family, small, Path(directory)) for one in rounds]

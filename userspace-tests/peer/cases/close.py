@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Ends of connections that no program would choose, in every state of one."""
+"""Unusual ends of connections, in every state."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from scene import Scene, Victim
 from twohosts.failure import Failure, check
 from wire import HelloAck, Mid
 
-# The connection manager's shortest reasonable wait, 16 ms, and tries.
+# The connection manager's shortest useful timeout, 16 ms, and few tries.
 HASTY = {"remote_cm_timeout": 12, "cm_retries": 2}
 
 
 @case("close: DREQ instead of the RTU")
 def dreq_before_rtu(scene: Scene) -> None:
-    """The CM does not let it pass; what it sends is a REJ."""
+    """The CM does not send it as such; it sends a REJ."""
     victim = scene.greet()
     victim.peer.reject()
     scene.moved(established=0)
@@ -29,7 +29,7 @@ def dreq_before_rtu(scene: Scene) -> None:
 
 @case("close: REJ instead of the RTU, from a program that died")
 def died_before_rtu(scene: Scene) -> None:
-    """The embryo goes; nobody is told."""
+    """The embryo is removed without a message."""
     victim = scene.greet()
     victim.peer.close()
     scene.moved(established=0, passive_opens=0)
@@ -37,7 +37,7 @@ def died_before_rtu(scene: Scene) -> None:
 
 @case("close: no RTU, no data, nothing")
 def no_rtu(scene: Scene) -> None:
-    """The embryo goes when the module's CM has tried often enough."""
+    """The embryo is removed after the retries of the module's CM."""
     scene.greet(**HASTY)
     scene.settle()
     scene.moved(established=0, passive_opens=0)
@@ -51,14 +51,14 @@ def data_without_rtu(scene: Scene) -> None:
     scene.accept(victim)
     check(victim.stream.receive(11) == b"established", "the bytes")
     scene.works(victim)
-    # Late, and no news any more; the peer's own CM wants it before it lets a DREQ pass.
+    # Late and ignored by the module; but the peer's own CM needs it before it sends a DREQ.
     victim.peer.rtu()
     scene.parts(victim)
 
 
 @case("close: violation and no RTU")
 def violation_without_rtu(scene: Scene) -> None:
-    """The first message is a bad one."""
+    """The first message is invalid."""
     victim = scene.greet()
     victim.talk.send(Mid.SEND_SM)
     scene.moved(violations=1)
@@ -67,7 +67,7 @@ def violation_without_rtu(scene: Scene) -> None:
 
 
 def _accept_if_any(scene: Scene) -> None:
-    """Whether a connection that is over already is handed out is the module's choice."""
+    """accept() may or may not return a connection that has ended already."""
     while not scene.listener.is_idle():
         stream = scene.listener.accept()
         scene.keep(stream)
@@ -89,7 +89,7 @@ def dreq_at_once(scene: Scene) -> None:
 #= test: CLOSE-7
 @case("close: RTU, DREQ, and only then accept()")
 def dreq_before_accept(scene: Scene) -> None:
-    """What has come can be read, then the reset is seen."""
+    """Received bytes can be read, then the reset is seen."""
     victim = scene.greet()
     victim.peer.rtu()
     victim.talk.put(Mid.DATA, b"a last word")
@@ -102,7 +102,7 @@ def dreq_before_accept(scene: Scene) -> None:
 
 @case("close: DREQ with data unread")
 def dreq_unread(scene: Scene) -> None:
-    """They stay readable."""
+    """The bytes stay readable."""
     victim = scene.establish()
     victim.talk.put(Mid.DATA, b"unread")
     victim.peer.dreq()
@@ -127,7 +127,7 @@ def dreq_while_sending(scene: Scene) -> None:
 
 @case("close: DREQ after the peer's DisConn")
 def dreq_after_disconn(scene: Scene) -> None:
-    """The module had not closed: what it still wanted to say is lost."""
+    """The module has not closed: its unsent bytes are lost."""
     victim = scene.establish()
     victim.talk.put(Mid.DIS_CONN)
     scene.ends_with(victim, 0)
@@ -143,7 +143,7 @@ def _error(victim: Victim) -> int:
 
 @case("close: DREQ after the module's DisConn")
 def dreq_after_own_disconn(scene: Scene) -> None:
-    """Half closed by the module, which still reads."""
+    """The module has shut down sending, but still reads."""
     victim = scene.establish()
     victim.stream.sock.shutdown(socket.SHUT_WR)
     victim.talk.expect(Mid.DIS_CONN)
@@ -163,7 +163,7 @@ def crossing(scene: Scene) -> None:
     try:
         victim.peer.dreq()
     except OSError as error:
-        # The module's was first: the CM has taken it in.
+        # The module's DREQ came first, and the CM has handled it.
         check(error.errno == errno.EINVAL, f"dreq: {error}")
         victim.peer.expect("dreq")
         victim.peer.drep()
@@ -172,7 +172,7 @@ def crossing(scene: Scene) -> None:
 
 @case("close: the peer never answers the module's DREQ")
 def no_drep(scene: Scene) -> None:
-    """The module does not wait for it."""
+    """The module does not wait for the DREP."""
     victim = scene.establish(**HASTY)
     victim.talk.send(Mid.SEND_SM)
     victim.peer.expect("dreq")
@@ -183,11 +183,11 @@ def no_drep(scene: Scene) -> None:
 
 @case("close: AbortConn after DisConn")
 def abort(scene: Scene) -> None:
-    """The legal use of it."""
+    """The legal use of AbortConn."""
     victim = scene.establish()
     victim.talk.put(Mid.DIS_CONN)
     scene.ends_with(victim, 0)
-    # Its acknowledgement may get lost with the module's queue pair.
+    # Its acknowledgement may be lost with the module's queue pair.
     victim.talk.send(Mid.ABORT_CONN)
     victim.peer.expect("dreq")
     victim.peer.drep()
@@ -197,7 +197,7 @@ def abort(scene: Scene) -> None:
 
 @case("close: data to a program that has closed")
 def data_after_close(scene: Scene) -> None:
-    """As TCP answers by RST: AbortConn, because the module's DisConn has gone, and DREQ."""
+    """Like a RST in TCP: AbortConn, because the module has sent its DisConn, and DREQ."""
     victim = scene.establish()
     victim.stream.close()
     victim.talk.expect(Mid.DIS_CONN)
@@ -210,7 +210,7 @@ def data_after_close(scene: Scene) -> None:
 
 @case("close: a program that leaves bytes unread")
 def unread_at_close(scene: Scene) -> None:
-    """A DREQ without DisConn: the peer must not take it for a good end."""
+    """A DREQ without DisConn: the program must not see a normal end."""
     victim = scene.establish()
     victim.talk.put(Mid.DATA, b"unread")
     victim.stream.await_bytes()
@@ -223,7 +223,7 @@ def unread_at_close(scene: Scene) -> None:
 
 @case("close: the program closes and the peer stays silent")
 def silent(scene: Scene) -> None:
-    """The close timer of the module, which a knob shortens, is the limit."""
+    """The module's close timer, shortened by a knob, limits the wait."""
     with scene.knob("close_timeout_ms", 1000):
         victim = scene.establish()
         victim.stream.close()
@@ -235,7 +235,7 @@ def silent(scene: Scene) -> None:
 
 @case("close: the program closes and the peer has questions, and nothing else")
 def talkative(scene: Scene) -> None:
-    """What has to be answered keeps nobody longer than silence."""
+    """Requests that need an answer do not extend the wait."""
     with scene.knob("close_timeout_ms", 2000):
         victim = scene.establish()
         victim.stream.close()
@@ -255,7 +255,7 @@ def talkative(scene: Scene) -> None:
 
 @case("close: more programs have closed than connections may outlive them")
 def too_many_orphans(scene: Scene) -> None:
-    """The last of them is reset, and what is there still ends in good order."""
+    """The newest one is reset; the others still end normally."""
     with scene.knob("max_orphans", 2):
         victims = [scene.establish() for _ in range(3)]
         for victim in victims:
@@ -273,7 +273,7 @@ def too_many_orphans(scene: Scene) -> None:
 
 @case("close: both DisConn, and the peer owes the DREQ for ever")
 def no_dreq(scene: Scene) -> None:
-    """The module sends it itself in the end."""
+    """The module finally sends it itself."""
     with scene.knob("close_timeout_ms", 1000):
         victim = scene.establish()
         victim.talk.put(Mid.DIS_CONN)
@@ -287,7 +287,7 @@ def no_dreq(scene: Scene) -> None:
 
 @case("close: DisConn of both sides at once")
 def simultaneous(scene: Scene) -> None:
-    """They cross, and both may disconnect."""
+    """The messages cross, and both sides may disconnect."""
     victim = scene.establish()
     victim.talk.put(Mid.DIS_CONN)
     victim.stream.close()
@@ -299,7 +299,7 @@ def simultaneous(scene: Scene) -> None:
 
 @case("close: the queue pair vanishes while nothing is under way")
 def vanish_idle(scene: Scene) -> None:
-    """Nobody can know, until something is sent."""
+    """The module cannot know, until it sends something."""
     victim = scene.establish()
     victim.peer.vanish()
     scene.bystanders_talk()
@@ -321,7 +321,7 @@ def vanish(scene: Scene) -> None:
 
 @case("close: the queue pair vanishes during a transfer, toward the active side")
 def vanish_active(scene: Scene) -> None:
-    """As before, with the module's own idea of retries."""
+    """As before, with the module's own number of retries."""
     victim = scene.answer()
     victim.stream.fill()
     victim.peer.vanish()
@@ -332,14 +332,14 @@ def vanish_active(scene: Scene) -> None:
 #= test: KEEPALIVE-3
 @case("close: the queue pair vanishes when the module may not send")
 def vanish_stalled(scene: Scene) -> None:
-    """Without a credit nothing is in flight that could fail: the module has to ask."""
+    """Without a credit nothing is in flight that could fail, so the module must probe."""
     victim = scene.establish()
     victim.talk.generous = False
     victim.stream.fill()
     while victim.talk.limit - victim.talk.received >= PAYLOAD:
         victim.talk.take_in()
         victim.stream.fill()
-    # It has asked, and was answered: so nothing else was in flight.
+    # It has probed, and got an answer; so nothing else was in flight.
     scene.moved(keepalive_probes=1)
     victim.peer.vanish()
     scene.ends_with(victim, errno.ETIMEDOUT)
@@ -357,7 +357,7 @@ def dies(scene: Scene) -> None:
 
 @case("close: many REQs, all given up at once")
 def abandoned(scene: Scene) -> None:
-    """Programs die between REQ and REP, or just after it."""
+    """Programs are killed between REQ and REP, or just after it."""
     peers: list[Peer] = [scene.request(scene.hello()) for _ in range(20)]
     for peer in peers[::2]:
         peer.close()
@@ -369,7 +369,7 @@ def abandoned(scene: Scene) -> None:
 
 @case("close: zero-length Writes into a closed connection")
 def write_after_close(scene: Scene) -> None:
-    """A keepalive that meets the end."""
+    """A keepalive that crosses the end."""
     victim = scene.establish()
     victim.stream.sock.setsockopt(
         socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0])

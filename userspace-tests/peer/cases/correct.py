@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A peer that keeps the rules: proves the tool, and the wire format of the module."""
+"""A peer that obeys the rules: tests the tool, and the module's wire format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _check_hello(hello: Hello, own_port: int) -> None:
 
 
 def _converse(scene: Scene, victim: Victim) -> None:
-    """Data both ways, more than any window holds."""
+    """Data in both directions, more than any window holds."""
     talk, stream = victim.talk, victim.stream
     up = bytes(range(256)) * 700
     talk.write(b"first")
@@ -41,7 +41,7 @@ def _converse(scene: Scene, victim: Victim) -> None:
         part = up[start : start + 40000]
         talk.write(part)
         check(stream.receive(len(part)) == part, f"bytes {start} and on, to the module")
-    # More than the module may have in flight: credit updates of ours let it go on.
+    # More than the module may have in flight, so our credit updates are needed.
     stream.send(up[:60000])
     check(talk.read(60000) == up[:60000], "bytes from the module")
     scene.works(victim)
@@ -84,7 +84,7 @@ def active(scene: Scene) -> None:
     peer.close()
     victim = scene.answer()
     _converse(scene, victim)
-    # This time the module closes first, and so it owes the DREQ.
+    # This time the module closes first, so it must send the DREQ.
     victim.stream.close()
     victim.talk.expect(Mid.DIS_CONN)
     victim.talk.put(Mid.DIS_CONN)
@@ -95,7 +95,7 @@ def active(scene: Scene) -> None:
 
 @case("correct: grants of three credits are enough")
 def tiny_grants(scene: Scene) -> None:
-    """The least with which payload can be sent at all."""
+    """The minimum for sending payload."""
     victim = scene.establish(hello=scene.hello(bufs=3))
     _converse(scene, victim)
     scene.parts(victim)
@@ -103,7 +103,7 @@ def tiny_grants(scene: Scene) -> None:
 
 @case("correct: an OFED-like peer")
 def ofed(scene: Scene) -> None:
-    """MaxAdverts 1, eight pages a buffer, five buffers, no patience with an empty queue."""
+    """MaxAdverts 1, buffers of eight pages, five buffers, no RNR retries."""
     hello = scene.hello(bufs=5, max_adverts=1, rcv_size=OFED_RCV_SIZE)
     victim = scene.establish(hello=hello, remote_rnr_retry=0)
     _converse(scene, victim)
@@ -112,7 +112,7 @@ def ofed(scene: Scene) -> None:
 
 @case("correct: the eight pages of an OFED-like peer's buffers are filled")
 def full_pages(scene: Scene) -> None:
-    """What a program writes by powers of two goes in as few messages as can be."""
+    """Writes of powers of two use as few messages as possible."""
     hello = scene.hello(bufs=5, max_adverts=1, rcv_size=OFED_RCV_SIZE)
     victim = scene.establish(hello=hello)
     victim.stream.send(b"x" * 65536)
@@ -124,7 +124,7 @@ def full_pages(scene: Scene) -> None:
 
 @case("correct: receive buffers of the least size and of the largest")
 def receive_sizes(scene: Scene) -> None:
-    """Never more than the peer's buffers hold."""
+    """Messages never exceed the peer's buffers."""
     for size in (528, 1040, 65535, 2**32 - 1):
         victim = scene.establish(hello=scene.hello(rcv_size=size))
         victim.stream.send(b"x" * 3000)
@@ -134,7 +134,7 @@ def receive_sizes(scene: Scene) -> None:
 
 @case("correct: who begins with large receive buffers is met with large ones")
 def large_buffers(scene: Scene) -> None:
-    """Final OFED and FreeBSD never ask for more than they were told at first."""
+    """Final OFED and FreeBSD never ask for larger buffers than they first announced."""
     rooms = {}
     for size in (4096, OFED_RCV_SIZE):
         victim = scene.establish(hello=scene.hello(rcv_size=size))
@@ -149,7 +149,7 @@ def large_buffers(scene: Scene) -> None:
 #= test: KEEPALIVE-1
 @case("correct: zero-length RDMA Writes are not seen")
 def keepalive(scene: Scene) -> None:
-    """What OFED sends as a keepalive."""
+    """OFED sends these as keepalives."""
     victim = scene.establish()
     for _ in range(3):
         status = victim.peer.completion(victim.peer.write())
@@ -160,7 +160,7 @@ def keepalive(scene: Scene) -> None:
 
 @case("correct: the sink's wish for Pipelined mode is no more than that")
 def req_pipe(scene: Scene) -> None:
-    """REQ_PIPE is a hint that may be ignored."""
+    """REQ_PIPE is a hint, which may be ignored."""
     victim = scene.establish()
     victim.talk.put(Mid.DATA, b"x", flags=Flags.REQ_PIPE)
     check(victim.stream.receive(1) == b"x", "the byte")
@@ -170,7 +170,7 @@ def req_pipe(scene: Scene) -> None:
 
 @case("correct: ChRcvBuf lets the buffers grow and never shrink")
 def ch_rcv_buf(scene: Scene) -> None:
-    """The answer comes when the smaller buffers in front are used up."""
+    """The answer comes when the smaller buffers before it are used up."""
     victim = scene.establish(hello=scene.hello(rcv_size=4096))
     small = victim.talk.room
     for wanted in (0, 1, small):
@@ -180,7 +180,7 @@ def ch_rcv_buf(scene: Scene) -> None:
     for byte in b"used up":
         victim.talk.put(Mid.DATA, bytes([byte]))
     large = _answered(victim)
-    # How far is the administrator's choice.
+    # The administrator chooses the limit.
     check(small <= large < 1 << 16, f"buffers of {small} have become {large}")
     check(victim.stream.receive(7) == b"used up", "the bytes")
     victim.talk.put(Mid.DATA, b"z" * large)
@@ -197,12 +197,12 @@ def _answered(victim: Victim) -> int:
 
 @case("correct: SrcAvail gives its inline bytes and is declined")
 def src_avail(scene: Scene) -> None:
-    """Combined mode: SendSm, and then the rest comes by Data."""
+    """Combined mode: SendSm, and then the rest as Data."""
     victim = scene.establish()
     victim.talk.put(Mid.SRC_AVAIL, _advert(100) + b"inline")
     victim.talk.expect(Mid.SEND_SM)
     check(victim.stream.receive(6) == b"inline", "the inline bytes")
-    # A cancel which crosses the SendSm finds nothing to cancel.
+    # A cancel that crosses the SendSm has nothing to cancel.
     victim.talk.put(Mid.SRC_AVAIL_CANCEL)
     victim.talk.put(Mid.DATA, b"y" * 94)
     check(victim.stream.receive(94) == b"y" * 94, "the rest")
@@ -226,7 +226,7 @@ def buffered(scene: Scene) -> None:
 
 @case("correct: SuspComm ends the connection in good order")
 def suspend(scene: Scene) -> None:
-    """It is not supported, and the peer must not wait for ever."""
+    """It is not supported, but the peer must not wait for ever."""
     victim = scene.establish()
     victim.talk.put(Mid.SUSP_COMM, bytes(8))
     victim.talk.expect(Mid.DIS_CONN)

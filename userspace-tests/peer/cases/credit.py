@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Credits, and peers that waste, withhold or invent them."""
+"""Credits, and peers that waste, withhold or forge them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wire import Mid
 
 @case("credit: a flood of credit updates within the credits")
 def flood(scene: Scene) -> None:
-    """Messages that say nothing; the module must not answer each of them."""
+    """Messages without content; the module must not answer each of them."""
     victim = scene.establish()
     talk = victim.talk
     before = talk.received
@@ -29,7 +29,7 @@ def flood(scene: Scene) -> None:
 
 @case("credit: more messages than credits")
 def without_credit(scene: Scene) -> None:
-    """As many as it takes: the queue runs empty, or the module has counted."""
+    """Until the receive queue is empty, or the module has counted them."""
     victim = scene.establish()
     assert victim.ack is not None
     count = victim.ack.bufs + 60
@@ -54,7 +54,7 @@ def without_credit(scene: Scene) -> None:
 
 @case("credit: more messages than credits, without patience")
 def without_credit_rnr(scene: Scene) -> None:
-    """The sender's own queue pair gives up at the first empty receive queue, if it meets one."""
+    """The sender's own queue pair fails at the first empty receive queue."""
     victim = scene.establish(rnr_retry=0)
     for _ in range(100):
         victim.talk.send(Mid.DATA, b"x" * 2000)
@@ -63,7 +63,7 @@ def without_credit_rnr(scene: Scene) -> None:
 
 @case("credit: payload with the last two credits")
 def payload_without_credit(scene: Scene) -> None:
-    """They are for control messages."""
+    """The last credits are for control messages."""
     victim = scene.establish(hello=scene.hello(bufs=0))
     # Without credits of its own the module cannot grant more than it did.
     check(victim.talk.credits == 3, f"{victim.talk.credits} credits at the start")
@@ -84,7 +84,7 @@ def control_without_credit(scene: Scene) -> None:
 
 @case("credit: a peer that never grants any")
 def never(scene: Scene) -> None:
-    """The module's bytes wait, and its program can still leave."""
+    """The module's bytes wait, but its program can still end."""
     victim = scene.establish(hello=scene.hello(bufs=0))
     victim.talk.generous = False
     victim.stream.fill()
@@ -114,7 +114,7 @@ def two(scene: Scene) -> None:
 
 @case("credit: a peer that never reads")
 def never_reads(scene: Scene) -> None:
-    """Its receive queue is empty although it has granted: RNR, for ever if it likes."""
+    """Its receive queue is empty although it has granted credits: RNR, without a limit."""
     victim = scene.establish(hello=scene.hello(bufs=1000), posted=4)
     victim.talk.generous = False
     victim.stream.fill()
@@ -142,7 +142,7 @@ def generous(scene: Scene) -> None:
 
 @case("credit: a grant smaller than what is in flight")
 def shrinking(scene: Scene) -> None:
-    """Nonsense that leaves no credit, until a better one comes."""
+    """Invalid values that leave no credit, until a better one comes."""
     victim = scene.establish()
     victim.talk.generous = False
     victim.stream.send(b"one")
@@ -157,7 +157,7 @@ def shrinking(scene: Scene) -> None:
 
 @case("credit: a storm of REQs beyond the backlog")
 def storm(scene: Scene) -> None:
-    """The listener keeps its limit, and works when the storm is over."""
+    """The listener keeps its limit, and works after the flood."""
     listener = scene.listen(backlog=4)
     tables = scene.tables()
     hasty = {"cm_timeout": 16, "cm_retries": 1, "remote_cm_timeout": 22}
@@ -175,7 +175,7 @@ def storm(scene: Scene) -> None:
 
 @case("credit: connections that nobody accepts")
 def not_accepted(scene: Scene) -> None:
-    """Established up to the backlog, with data; then the listener is closed over them."""
+    """Established up to the backlog, with data; then the listener is closed."""
     listener = scene.listen(backlog=4)
     victims = [scene.greet(at=listener) for _ in range(4)]
     for victim in victims:
@@ -189,16 +189,16 @@ def not_accepted(scene: Scene) -> None:
 
 @case("credit: a stream to a program that does not accept")
 def streamed_before_accept(scene: Scene) -> None:
-    """It gets the room of a few small messages, whatever is asked for, until somebody accepts."""
+    """It gets room for a few small messages, whatever it asks for, until a program accepts."""
     listener = scene.listen(backlog=4)
-    # Whose own are small, as the module meets large ones with large ones.
+    # The peer announces small buffers, because the module answers large ones with large ones.
     victim = scene.greet(hello=scene.hello(rcv_size=4096), at=listener)
     victim.peer.rtu()
     talk = victim.talk
     size = talk.room
     talk.put(Mid.CH_RCV_BUF, (32752).to_bytes(4, "big"))
     sent = b""
-    # With what is granted at the start and then; a window that is shut says nothing more.
+    # With the credits granted at the start and later; a closed window grants no more.
     for number in range(40):
         try:
             talk.await_credits(PAYLOAD, timeout=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Random bytes, by a seed: right often enough to get somewhere.
+"""Random bytes from a seed, valid often enough to reach later states.
 
 SDP_SEED chooses the seed and SDP_ROUNDS the number of connections; SOAK=1 means many.
 """
@@ -21,13 +21,13 @@ from wire import EXTENSIONS, HELLO_LENGTH, Hello, Mid
 SEED = int(os.environ.get("SDP_SEED", "27"))
 ROUNDS = int(os.environ.get("SDP_ROUNDS", "2000" if os.environ.get("SOAK") == "1" else "40"))
 
-# Values at which something may change.
+# Values at limits.
 EDGES = (0, 1, 2, 3, 15, 16, 17, 31, 32, 36, 37, 255, 256, 8192, 32784, 65535, 65536)
 EDGES_32 = (*EDGES, 2**24, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1)
 
 
 def _number(dice: random.Random, right: int, edges: tuple[int, ...], limit: int) -> int:
-    """Mostly right, sometimes nearly, sometimes anything."""
+    """Mostly valid, sometimes nearly valid, sometimes any."""
     match dice.choices(("right", "near", "edge", "any"), (24, 2, 2, 1))[0]:
         case "right":
             return right
@@ -40,7 +40,7 @@ def _number(dice: random.Random, right: int, edges: tuple[int, ...], limit: int)
 
 
 def _message(dice: random.Random, talk: Conversation) -> bytes:
-    """The next message, more or less."""
+    """The next message, possibly modified."""
     mid = dice.choice((Mid.DATA, Mid.DATA, *Mid, dice.randrange(256)))
     size = EXTENSIONS.get(Mid(mid), 0) if mid in set(Mid) else 0
     rest = dice.randbytes(_number(dice, size, EDGES, 4096) % 4096)
@@ -73,7 +73,7 @@ def _message(dice: random.Random, talk: Conversation) -> bytes:
 
 
 def _program(dice: random.Random, victim: Victim) -> None:
-    """What the module's side does meanwhile."""
+    """Calls of the module's program meanwhile."""
     with contextlib.suppress(OSError):
         match dice.randrange(6):
             case 0:
@@ -92,13 +92,13 @@ def _program(dice: random.Random, victim: Victim) -> None:
 def _attack(dice: random.Random, victim: Victim) -> None:
     talk, peer = victim.talk, victim.peer
     for _ in range(dice.randrange(1, 25)):
-        # Numbers and credits as far as they can be followed.
+        # Numbers and credits, as far as they can be counted.
         with contextlib.suppress(Failure, ValueError):
             talk.take_in_all()
         try:
             peer.send(_message(dice, talk))
         except OSError:
-            # The queue pair is gone.
+            # The queue pair has ended.
             break
         if dice.random() < 0.05:
             peer.write()
@@ -123,7 +123,7 @@ def _attack(dice: random.Random, victim: Victim) -> None:
 
 @case("fuzz: random messages, both sides")
 def messages(scene: Scene) -> None:
-    """Whatever happens, it happens to that connection."""
+    """Only that connection is affected."""
     with scene.knob("close_timeout_ms", 1000):
         for number in range(ROUNDS):
             dice = random.Random(SEED * 2**20 + number)
@@ -138,7 +138,7 @@ def messages(scene: Scene) -> None:
 
 @case("fuzz: random Hellos")
 def hellos(scene: Scene) -> None:
-    """Each is answered, one way or the other."""
+    """Each gets an answer, positive or negative."""
     for number in range(ROUNDS):
         dice = random.Random(SEED * 2**20 + number)
         raw = bytearray(scene.hello().pack())
@@ -149,7 +149,7 @@ def hellos(scene: Scene) -> None:
             if answer.kind == "rej":
                 check(answer.number == Rejected.CONSUMER_DEFINED, f"the reason is {answer.number}")
             else:
-                # It has to be one that can be true.
+                # The Hello must be a possible one.
                 hello = Hello.parse(bytes(raw))
                 good = scene.hello()
                 check((hello.src, hello.dst) == (good.src, good.dst), f"{hello} was accepted")

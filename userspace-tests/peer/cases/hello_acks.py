@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The module connects to a raw peer, which answers wrongly or not at all."""
+"""The module connects to a raw peer, which sends a wrong answer or none."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ for _name, _wrong in MALFORMED.items():
 
 @case("hello-ack: the peer rejects")
 def rejected(scene: Scene) -> None:
-    """Whatever the reason, it is a refusal."""
+    """Every reason counts as a refusal."""
     reasons = (Rejected.CONSUMER_DEFINED, Rejected.INVALID_SERVICE_ID, 3, 65535)
     for reason in reasons:
         connecting, peer, _hello = scene.await_request()
@@ -71,7 +71,7 @@ def _queue_pair(peer: Peer) -> int:
 
 @case("hello-ack: the peer knows the queue pair from before")
 def stale(scene: Scene) -> None:
-    """Its CM has a connection with a queue pair of that number: another pair is tried."""
+    """Its CM knows a connection with a queue pair of that number: another pair is tried."""
     connecting, peer, hello = scene.await_request()
     numbers = [_queue_pair(peer)]
     for _ in range(2):
@@ -92,7 +92,7 @@ def stale(scene: Scene) -> None:
 
 @case("hello-ack: the peer knows all queue pairs from before")
 def always_stale(scene: Scene) -> None:
-    """It is a refusal in the end, and not only when the program gives up."""
+    """It finally counts as a refusal, without a limit by the program."""
     connecting, peer, _hello = scene.await_request()
     for _ in range(6):
         peer.turn_away(Rejected.STALE_CONNECTION)
@@ -105,7 +105,7 @@ def always_stale(scene: Scene) -> None:
 
 @case("hello-ack: the program gives up while another queue pair is tried")
 def stale_given_up(scene: Scene) -> None:
-    """close() between the REJ and the next Hello, or at any moment near it."""
+    """close() between the REJ and the next Hello, or close to it."""
     for _ in range(8):
         connecting, peer, _hello = scene.await_request()
         peer.turn_away(Rejected.STALE_CONNECTION)
@@ -115,7 +115,7 @@ def stale_given_up(scene: Scene) -> None:
 
 @case("hello-ack: the peer's program dies before it answers")
 def dies(scene: Scene) -> None:
-    """Its CM rejects in its name."""
+    """Its CM rejects for it."""
     connecting, peer, _hello = scene.await_request()
     peer.close()
     number = connecting.outcome()
@@ -124,7 +124,7 @@ def dies(scene: Scene) -> None:
 
 @case("hello-ack: the program gives up before the peer answers")
 def given_up(scene: Scene) -> None:
-    """close() during connect(); the late answer finds nobody."""
+    """close() during connect(); the late answer finds no socket."""
     connecting, peer, _hello = scene.await_request()
     connecting.close()
     peer.expect("rej")
@@ -132,7 +132,7 @@ def given_up(scene: Scene) -> None:
 
 @case("hello-ack: no credits are granted, then some are")
 def no_credits(scene: Scene) -> None:
-    """The first message can wait for them."""
+    """The first message waits for credits."""
     victim = scene.answer(HelloAck(bufs=0))
     victim.stream.send(b"patience")
     victim.talk.grant(8)

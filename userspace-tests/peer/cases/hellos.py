@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hellos that are wrong or that lie: refused, counted, and no socket appears."""
+"""Invalid or forged Hellos: they are refused and counted, and no socket appears."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MALFORMED: dict[str, dict[str, object]] = {
     "a reserved flag": {"flags": 0x80},
 }
 
-# What is well-formed and cannot be true.
+# Well-formed Hellos that cannot be true.
 DISHONEST: dict[str, dict[str, object]] = {
     "another host's source address": {"src": "10.0.0.77"},
     "the victim's own source address": {"src": THERE},
@@ -83,7 +83,7 @@ for _name, _wrong in DISHONEST.items():
 
 
 def _forged(scene: Scene, listener: Listener, src: str, dst: str) -> None:
-    """A REQ of the victim's own device for itself, as anybody could write it on a wire."""
+    """A REQ of the module's own device to itself, as an attacker could send it."""
     ip = 6 if ":" in src else 4
     peer = scene.peer(posted=0, receive_size=4096)
     own = ADDRESSES[ip][1]
@@ -103,7 +103,7 @@ def _add_forged(name: str, listens: str, src: str, dst: str) -> None:
             listener = Listener(listens)
         scene.keep(listener)
         _forged(scene, listener, src, dst)
-        # Who is there indeed gets through.
+        # A socket that really exists gets through.
         with namespace("b"):
             connecting = Connecting(dst, listener.port)
         stream = connecting.stream()
@@ -121,25 +121,25 @@ _add_forged("from 127.0.0.1 to the victim's address", THERE, "127.0.0.1", THERE)
 
 @case("hello: no private data at all")
 def empty(scene: Scene) -> None:
-    """The CM fills up with zeros, so there is something to look at."""
+    """The CM pads with zeros, so the module parses zeros."""
     _refused(scene, b"", violations=1)
 
 
 @case("hello: cut off in the middle of the addresses")
 def cut(scene: Scene) -> None:
-    """The rest is zeros: the destination address is not ours."""
+    """The rest is zeros, so the destination address is not local."""
     _refused(scene, scene.hello().pack()[:40], violations=0)
 
 
 @case("hello: random bytes")
 def noise(scene: Scene) -> None:
-    """Never the right length."""
+    """The length is wrong for every format."""
     _refused(scene, bytes(range(160, 252)), violations=1)
 
 
 @case("hello: a port where nobody listens")
 def no_listener(scene: Scene) -> None:
-    """As TCP answers a SYN to a closed port."""
+    """Like TCP's answer to a SYN to a closed port."""
     peer = scene.peer()
     with namespace("a"):
         peer.connect(HERE, THERE, 9, scene.hello().pack())
@@ -150,7 +150,7 @@ def no_listener(scene: Scene) -> None:
 #= test: HELLO-9
 @case("hello: what is reserved is ignored")
 def reserved(scene: Scene) -> None:
-    """Capabilities and extensions of peers to come."""
+    """Capabilities and extensions of future peers."""
     hello = scene.hello(
         capabilities=15,
         reserved=0xFF,

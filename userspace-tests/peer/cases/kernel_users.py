@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Users in the kernel, who take every stream socket for a struct tcp_sock and write to it."""
+"""Kernel code that treats every stream socket as a struct tcp_sock and writes to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BPF_MAP_TYPE_SOCKMAP = 15
 
 
 def put(sockmap: int, sock: socket.socket) -> None:
-    """Has BPF take over what the socket does."""
+    """Has BPF replace the socket's operations."""
     key = ctypes.c_uint32(0)
     value = ctypes.c_uint32(sock.fileno())
     where = (ctypes.addressof(key), ctypes.addressof(value))
@@ -30,7 +30,7 @@ def put(sockmap: int, sock: socket.socket) -> None:
 
 @case("kernel users: they get no socket of SDP")
 def refused(scene: Scene) -> None:
-    """By family and by protocol, while TCP's are there for them."""
+    """By family and by protocol, while TCP sockets are accepted."""
     peer = scene.peer()
     for family in (socket.AF_INET, socket.AF_INET6):
         peer.kernel_socket(family, socket.IPPROTO_TCP)
@@ -45,7 +45,7 @@ def refused(scene: Scene) -> None:
 
 @case("kernel users: a descriptor of SDP is none of TCP")
 def told_apart(scene: Scene) -> None:
-    """Fresh, of IPPROTO_SDP, listening, and connected, while TCP's is one."""
+    """New, of IPPROTO_SDP, listening, and connected, while a TCP socket is accepted."""
     peer = scene.peer()
     with socket.socket() as tcp:
         check(peer.looks_like_tcp(tcp.fileno()), "a socket of TCP")
@@ -61,7 +61,7 @@ def told_apart(scene: Scene) -> None:
 
 @case("kernel users: no sockmap takes a socket of SDP")
 def out_of_sockmaps(scene: Scene) -> None:
-    """Whose entries have the operations of TCP."""
+    """A sockmap replaces the operations of its sockets by TCP's."""
     sockmap = bpf(BPF_MAP_CREATE, attributes("=IIII", BPF_MAP_TYPE_SOCKMAP, 4, 4, 1))
     try:
         with socket.create_server(("127.0.0.1", 0)) as tcp:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Memory that is lent: what a peer can do with keys, lengths and silence.
+"""Advertised memory: attacks with keys, lengths and silence.
 
-The other side is a program that waits in send() or recv() with its pages lent to the peer.
+The other side is a program that waits in send() or recv() while its pages are advertised.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from wire import Mid
 THRESHOLD = 4096
 SRC = struct.Struct(">IIQ")
 SINK = struct.Struct(">IIQI")
-# ModeChange by a source: Pipelined mode.
+# A ModeChange by a source: to Pipelined mode.
 PIPELINED = bytes([0x20, 0, 0, 0])
 PATTERN = bytes(range(251)) * 400
 ROOM = 64 << 10
-# Those of a device, if nothing else is said.
+# The default number of regions of a device.
 REGIONS = 64
-# What a connection that has ended by force says to its program.
+# The errors that a program gets after its connection was aborted.
 ENDS = (errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE)
 
 
 @dataclass(frozen=True)
 class Lent:
-    """Memory of the module's program."""
+    """Advertised memory of the module's program."""
 
     length: int
     key: int
@@ -45,36 +45,36 @@ class Lent:
 
 @contextlib.contextmanager
 def lending(scene: Scene) -> Iterator[Victim]:
-    """A connection on which both sides may lend."""
+    """A connection with zero copy in both directions."""
     with scene.knob("zcopy_thresh", THRESHOLD):
         yield scene.establish(hello=scene.hello(max_adverts=4))
 
 
 def lent_to_read(victim: Victim) -> tuple[Lent, int]:
-    """The module's program offers bytes; how many came inline."""
+    """The module's program advertises bytes; returns how many came inline."""
     message = victim.talk.receive()
     while message.mid == Mid.MODE_CHANGE:
-        # Several offers at a time are possible.
+        # Several advertisements may be outstanding.
         message = victim.talk.receive()
     check(message.mid == Mid.SRC_AVAIL, f"MID {message.mid:#x} instead of SRC_AVAIL")
     return Lent(*SRC.unpack_from(message.rest)), len(message.payload)
 
 
 def lent_to_write(victim: Victim) -> Lent:
-    """The module's program offers room."""
+    """The module's program advertises room."""
     length, key, address, _discards = SINK.unpack_from(victim.talk.expect(Mid.SINK_AVAIL).rest)
     return Lent(length, key, address)
 
 
 def pipelined(victim: Victim) -> None:
-    """Our direction in the mode in which the other side may offer room."""
+    """Switches our direction to the mode in which the other side may advertise room."""
     victim.talk.put(Mid.MODE_CHANGE, PIPELINED)
 
 
 def early_reader(victim: Victim) -> tuple[Reader, Lent]:
-    """A reader who waits, and what it has offered."""
+    """A waiting reader, and the room that it has advertised."""
     pipelined(victim)
-    # The reader comes after the change of the mode, which it waits for by these bytes.
+    # The reader must come after the change of the mode; it waits for these bytes first.
     victim.talk.put(Mid.DATA, b"go")
     check(victim.stream.receive(2) == b"go", "the first bytes")
     reader = Reader(victim.stream, ROOM)
@@ -82,13 +82,13 @@ def early_reader(victim: Victim) -> tuple[Reader, Lent]:
 
 
 def short_of_time(victim: Victim, seconds: int = 1) -> None:
-    """The module's readers wait for so long and no longer."""
+    """Limits the wait of the module's readers."""
     limit = struct.pack("ll", seconds, 0)
     victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
 def refused(victim: Victim, number: int) -> None:
-    """An RDMA operation has been refused by the other side's device."""
+    """An RDMA operation was refused by the other side's device."""
     status = victim.peer.completion(number)
     check(status == Status.REM_ACCESS_ERR, f"the operation has ended with {status.name}")
 
@@ -98,12 +98,12 @@ def complete(victim: Victim, mid: int, length: int) -> None:
     victim.talk.put(mid, length.to_bytes(4, "big"))
 
 
-# The peer offers bytes.
+# The peer advertises bytes.
 
 
 @case("lending: bytes are read from the peer's memory")
 def read(scene: Scene) -> None:
-    """What all others are measured by."""
+    """The successful case, for comparison."""
     with lending(scene) as victim:
         reader = Reader(victim.stream, 50000, socket.MSG_WAITALL)
         key, address = victim.peer.memory(PATTERN[:50000])
@@ -116,11 +116,11 @@ def read(scene: Scene) -> None:
 
 @case("lending: SrcAvail with a key that is none")
 def read_wrong_key(scene: Scene) -> None:
-    """The device refuses the Read, and that is the end."""
+    """The device refuses the Read, which ends the connection."""
     with lending(scene) as victim:
         reader = Reader(victim.stream, 50000, socket.MSG_WAITALL)
         key, address = victim.peer.memory(PATTERN[:50000])
-        # Sent, not put: the refusal may come before the device says that it has arrived.
+        # `send`, not `put`: the refusal may come before the completion of the message.
         victim.talk.await_credits(PAYLOAD)
         victim.talk.send(
             Mid.SRC_AVAIL, SRC.pack(50000, key ^ 0x55AA00, address) + PATTERN[:1]
@@ -146,7 +146,8 @@ def read_of_the_vanished(scene: Scene) -> None:
                 reader.end()
                 scene.moved(violations=0)
                 return
-            # It had not left yet, and is gone with the queue pair: nothing else ends the call.
+            # The message was not sent yet and is lost with the queue pair, so only this ends the
+            # call.
             victim.stream.sock.shutdown(socket.SHUT_RDWR)
             reader.end()
     raise Failure("no offer has ever left before its peer")
@@ -154,11 +155,11 @@ def read_of_the_vanished(scene: Scene) -> None:
 
 @case("lending: offers and cancels in a storm")
 def cancel_storm(scene: Scene) -> None:
-    """Each offer that is taken back is answered once; nobody reads."""
+    """Each recalled advertisement is answered once; nobody reads."""
     with lending(scene) as victim:
         key, address = victim.peer.memory(PATTERN[:9000])
         for _ in range(5):
-            # Each inline byte holds a buffer.
+            # Each inline byte occupies a buffer.
             for turn in range(20):
                 advert = SRC.pack(9000, key, address)
                 victim.talk.put(Mid.SRC_AVAIL, advert + bytes([turn]))
@@ -170,7 +171,7 @@ def cancel_storm(scene: Scene) -> None:
 
 @case("lending: more offers than were allowed")
 def too_many_offers(scene: Scene) -> None:
-    """MaxAdverts of the module is 4. A slow machine sends so slowly that the first is declined meanwhile."""
+    """The module's MaxAdverts is 4. On a slow machine the first is declined before the last."""
     with lending(scene) as victim:
         pipelined(victim)
         key, address = victim.peer.memory(PATTERN[:9000])
@@ -179,12 +180,12 @@ def too_many_offers(scene: Scene) -> None:
         scene.is_violation(victim)
 
 
-# The module's program offers bytes.
+# The module's program advertises bytes.
 
 
 @case("lending: bytes are read by the peer, and never again")
 def lend(scene: Scene) -> None:
-    """The key of memory that is back is worth nothing."""
+    """The key of released memory is invalid."""
     with lending(scene) as victim:
         writer = Writer(victim.stream, PATTERN)
         lent, inline = lent_to_read(victim)
@@ -197,7 +198,7 @@ def lend(scene: Scene) -> None:
 
 
 def _tells_nothing(offers: list[Lent]) -> None:
-    """None lies where the kernel has memory, and none tells where the next one will."""
+    """No address is one of the kernel's, and none reveals the next one."""
     for lent in offers:
         check(lent.address < 1 << 63, f"{lent.address:#x} is an address of the kernel")
     pages = [lent.address >> 12 for lent in offers]
@@ -210,7 +211,7 @@ def _tells_nothing(offers: list[Lent]) -> None:
 
 @case("lending: offered bytes do not tell where they lie")
 def lend_in_disguise(scene: Scene) -> None:
-    """The same buffer, time and again."""
+    """The same buffer, many times."""
     with lending(scene) as victim:
         offers = []
         for _ in range(4):
@@ -226,7 +227,7 @@ def lend_in_disguise(scene: Scene) -> None:
 
 @case("lending: offered room does not tell where it lies")
 def room_in_disguise(scene: Scene) -> None:
-    """The same buffer, time and again."""
+    """The same buffer, many times."""
     with lending(scene) as victim:
         pipelined(victim)
         victim.talk.put(Mid.DATA, b"go")
@@ -245,7 +246,7 @@ def room_in_disguise(scene: Scene) -> None:
 
 
 def _lent_and_kept(victim: Victim, data: bytes = PATTERN) -> Lent:
-    """Memory of which the peer has read all that it was offered, and which stays registered."""
+    """Memory of which the peer has read all advertised bytes, and which stays registered."""
     writer = Writer(victim.stream, data)
     lent, inline = lent_to_read(victim)
     number = victim.peer.read(lent.key, lent.address + inline, 1000)
@@ -257,7 +258,7 @@ def _lent_and_kept(victim: Victim, data: bytes = PATTERN) -> Lent:
 
 @case("lending: kept memory is read until its time is over, and never again")
 def lend_for_longer(scene: Scene) -> None:
-    """Where keeping was asked for; by default it is not."""
+    """If the registration cache is enabled; by default it is not."""
     with scene.knob("zcopy_keep_ms", 5000), lending(scene) as victim:
         lent = _lent_and_kept(victim)
         number = victim.peer.read(lent.key, lent.address, 1000)
@@ -268,13 +269,13 @@ def lend_for_longer(scene: Scene) -> None:
 
 @case("lending: kept memory is never read again when it has given way")
 def lend_until_evicted(scene: Scene) -> None:
-    """Its region was of use for other memory."""
+    """Its region is needed for other memory."""
     forever = scene.knob("zcopy_keep_ms", 600_000)
     with forever, scene.knob("zcopy_regions", 1), lending(scene) as victim:
         lent = _lent_and_kept(victim)
         others = []
         while scene.stats()["kept_evictions"] == scene.before_of("b")["kept_evictions"]:
-            # The device has regions of earlier connections.
+            # The device still has regions of earlier connections.
             check(len(others) < 2 * REGIONS, "nothing gives way")
             others.append(bytes(bytearray(PATTERN)))
             _lent_and_kept(victim, others[-1])
@@ -283,7 +284,7 @@ def lend_until_evicted(scene: Scene) -> None:
 
 @case("lending: kept memory cannot be written")
 def kept_is_no_gift(scene: Scene) -> None:
-    """What was offered to be read stays so."""
+    """Memory advertised for reading stays read-only."""
     with scene.knob("zcopy_keep_ms", 600_000), lending(scene) as victim:
         lent = _lent_and_kept(victim)
         refused(victim, victim.peer.write(lent.key, lent.address, b"graffiti"))
@@ -291,7 +292,7 @@ def kept_is_no_gift(scene: Scene) -> None:
 
 @case("lending: room is not kept for the peer to write")
 def room_is_not_kept(scene: Scene) -> None:
-    """Whatever is kept."""
+    """Even with the registration cache."""
     with scene.knob("zcopy_keep_ms", 600_000), lending(scene) as victim:
         reader, room = early_reader(victim)
         number = victim.peer.write(room.key, room.address, PATTERN[:5000])
@@ -304,7 +305,7 @@ def room_is_not_kept(scene: Scene) -> None:
 
 @case("lending: memory that is offered to be read cannot be written")
 def lend_is_no_gift(scene: Scene) -> None:
-    """It may be a program's text."""
+    """The memory may be a program's text."""
     with lending(scene) as victim:
         writer = Writer(victim.stream, PATTERN)
         lent, _inline = lent_to_read(victim)
@@ -314,7 +315,7 @@ def lend_is_no_gift(scene: Scene) -> None:
 
 @case("lending: nobody reads beyond what is offered")
 def lend_ends(scene: Scene) -> None:
-    """Not a byte."""
+    """No byte can be read."""
     with lending(scene) as victim:
         writer = Writer(victim.stream, PATTERN)
         lent, _inline = lent_to_read(victim)
@@ -345,7 +346,7 @@ _wrong_report("in parts that overlap", lambda left: left - 10, lambda _left: 11)
 
 @case("lending: RdmaRdCompl twice for the same bytes")
 def reported_twice(scene: Scene) -> None:
-    """The second is about something that is over, and means nothing."""
+    """The second is about an ended advertisement, and is ignored."""
     with lending(scene) as victim:
         writer = Writer(victim.stream, PATTERN)
         lent, inline = lent_to_read(victim)
@@ -357,7 +358,7 @@ def reported_twice(scene: Scene) -> None:
 
 @case("lending: an offer that is never answered")
 def silence(scene: Scene) -> None:
-    """It is taken back after a second, and the silence about that costs the connection."""
+    """It is recalled after a second, and without an answer the connection ends."""
     with lending(scene) as victim:
         writer = Writer(victim.stream, PATTERN)
         lent_to_read(victim)
@@ -367,12 +368,12 @@ def silence(scene: Scene) -> None:
         scene.moved(resets_sent=1, violations=0)
 
 
-# The module's program offers room.
+# The module's program advertises room.
 
 
 @case("lending: bytes are written by the peer, and never again")
 def write(scene: Scene) -> None:
-    """The key of room that is back is worth nothing."""
+    """The key of released room is invalid."""
     with lending(scene) as victim:
         reader, room = early_reader(victim)
         check(room.length == ROOM, f"room for {room.length} bytes")
@@ -387,7 +388,7 @@ def write(scene: Scene) -> None:
 
 @case("lending: room is not for reading")
 def write_only(scene: Scene) -> None:
-    """What was in it is nobody's business."""
+    """The old contents are not readable."""
     with lending(scene) as victim:
         reader, room = early_reader(victim)
         refused(victim, victim.peer.read(room.key, room.address, 100))
@@ -396,7 +397,7 @@ def write_only(scene: Scene) -> None:
 
 @case("lending: nobody writes beyond the room")
 def write_beyond(scene: Scene) -> None:
-    """Not a byte."""
+    """No byte can be read."""
     with lending(scene) as victim:
         reader, room = early_reader(victim)
         refused(victim, victim.peer.write(room.key, room.address + room.length - 5, b"graffiti"))
@@ -422,7 +423,7 @@ _wrong_completion("of 2^32-1 bytes", 2**32 - 1)
 
 @case("lending: RdmaWrCompl without an offer")
 def completion_of_nothing(scene: Scene) -> None:
-    """Nobody has asked."""
+    """There was no request."""
     with lending(scene) as victim:
         pipelined(victim)
         victim.talk.send(Mid.RDMA_WR_COMPL, (5000).to_bytes(4, "big"))
@@ -431,7 +432,7 @@ def completion_of_nothing(scene: Scene) -> None:
 
 @case("lending: RdmaWrCompl twice for one offer")
 def completed_twice(scene: Scene) -> None:
-    """The second has no offer any more."""
+    """The second finds no advertisement."""
     with lending(scene) as victim:
         reader, _room = early_reader(victim)
         victim.talk.send(Mid.RDMA_WR_COMPL, (5000).to_bytes(4, "big"))
@@ -442,12 +443,12 @@ def completed_twice(scene: Scene) -> None:
 
 @case("lending: room that is taken back and never answered")
 def cancel_unanswered(scene: Scene) -> None:
-    """The reader's time is over; the silence costs the connection, not the reader."""
+    """The reader's timeout has expired; the missing answer ends the connection, not the reader."""
     with lending(scene) as victim:
         short_of_time(victim)
         reader, room = early_reader(victim)
         victim.talk.expect(Mid.SINK_AVAIL_CANCEL)
-        # Until the end it may be written to; nobody looks at it.
+        # It may be written to until the connection ends; nobody reads it.
         victim.peer.write(room.key, room.address, b"late")
         reader.fails(errno.EAGAIN, *ENDS)
         scene.moved(resets_sent=1, violations=0)
@@ -455,7 +456,7 @@ def cancel_unanswered(scene: Scene) -> None:
 
 @case("lending: room that is taken back and given back")
 def cancel_answered(scene: Scene) -> None:
-    """A cancel that is answered costs nothing."""
+    """An answered cancel has no other effect."""
     with lending(scene) as victim:
         short_of_time(victim)
         reader, room = early_reader(victim)
@@ -470,7 +471,7 @@ def cancel_answered(scene: Scene) -> None:
 
 @case("lending: the peer vanishes with a program's room")
 def vanish_with_room(scene: Scene) -> None:
-    """Nothing tells the reader but its own limit."""
+    """Only the reader's own timeout ends the wait."""
     with lending(scene) as victim:
         short_of_time(victim)
         reader, _room = early_reader(victim)
@@ -481,7 +482,7 @@ def vanish_with_room(scene: Scene) -> None:
 
 @case("lending: an offer of ours crosses one of the peer")
 def crossing(scene: Scene) -> None:
-    """SrcAvail means nothing to who has offered room; the bytes are written then."""
+    """A SrcAvail is ignored while room is advertised; the bytes are then written."""
     with lending(scene) as victim:
         reader, room = early_reader(victim)
         key, address = victim.peer.memory(PATTERN[:9000])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Messages that are malformed by themselves: each costs its connection."""
+"""Malformed messages: each ends its connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRONG: dict[str, Send] = {
     "MSeq of the far future": lambda talk: talk.send(Mid.DATA, b"abc", mseq=2**31),
     "MSeq 2^32-1": lambda talk: talk.send(Mid.DATA, b"abc", mseq=2**32 - 1),
     "MSeqAck of one never sent": lambda talk: talk.send(Mid.DATA, b"abc", mseq_ack=1),
-    # From half of all numbers on it is an old one, which is no news.
+    # From half of all numbers on it counts as an old one, which is ignored.
     "MSeqAck of the far future": lambda talk: talk.send(Mid.DATA, b"abc", mseq_ack=2**31 - 2),
     # Flags.
     "OOB_PRES on Data without payload": lambda talk: talk.send(flags=Flags.OOB_PRES),
@@ -55,7 +55,7 @@ WRONG: dict[str, Send] = {
         )
         for mid in EXTENSIONS
     },
-    # Payload where there is none.
+    # Payload in messages that carry none.
     **{
         f"payload on {mid.name}": lambda talk, mid=mid: talk.send(mid, extension(mid) + b"x")
         for mid in Mid
@@ -65,7 +65,7 @@ WRONG: dict[str, Send] = {
     "SrcAvail with all bytes inline": lambda talk: talk.send(Mid.SRC_AVAIL, advert(6) + b"inline"),
     "SrcAvail with more than all": lambda talk: talk.send(Mid.SRC_AVAIL, advert(5) + b"inline"),
     "SrcAvail of nothing": lambda talk: talk.send(Mid.SRC_AVAIL, advert(0) + b"x"),
-    # Modes that do not exist, or that cannot be changed to.
+    # Unknown modes, and invalid changes of mode.
     **{
         f"ModeChange {byte:#04x}": lambda talk, byte=byte: talk.send(
             Mid.MODE_CHANGE, bytes([byte, 0, 0, 0])
@@ -99,7 +99,7 @@ for _name, _send in WRONG.items():
 
 @case("message: the same MSeq twice")
 def repeated(scene: Scene) -> None:
-    """The first of the two is good."""
+    """The first of the two is valid."""
     victim = scene.establish()
     victim.talk.put(Mid.DATA, b"once")
     victim.talk.send(Mid.DATA, b"twice", mseq=1)
@@ -108,7 +108,7 @@ def repeated(scene: Scene) -> None:
 
 @case("message: MSeqAck goes backwards")
 def ack_backwards(scene: Scene) -> None:
-    """An old acknowledgement is no news, as is one of before the first message."""
+    """An old acknowledgement is ignored, also one from before the first message."""
     victim = scene.establish()
     victim.stream.send(b"to acknowledge")
     check(victim.talk.read(14) == b"to acknowledge", "the bytes")
@@ -122,7 +122,7 @@ def ack_backwards(scene: Scene) -> None:
 
 @case("message: every reserved flag")
 def reserved_flags(scene: Scene) -> None:
-    """They mean nothing."""
+    """They are ignored."""
     victim = scene.establish()
     for bit in range(3, 8):
         victim.talk.put(Mid.DATA, b"x", flags=1 << bit)
@@ -133,7 +133,7 @@ def reserved_flags(scene: Scene) -> None:
 
 @case("message: every MID that means nothing")
 def unknown_mids(scene: Scene) -> None:
-    """238 of them, which are passed over, with what is behind their headers."""
+    """238 kinds, which are ignored, including the bytes after their headers."""
     known = set(Mid)
     victim = scene.establish()
     for mid in range(256):
@@ -148,7 +148,7 @@ def _oversize(scene: Scene, length: int) -> None:
     assert victim.ack is not None
     number = victim.talk.send(Mid.DATA, bytes(victim.ack.rcv_size - 16 + length))
     status = victim.peer.completion(number)
-    # How the sender's request ends depends on how soon the module's queue pair is gone.
+    # The status of the sender's request depends on when the module's queue pair ends.
     refusals = (Status.REM_INV_REQ_ERR, Status.REM_OP_ERR, Status.RETRY_EXC_ERR)
     check(status in refusals, f"the message has ended with {status.name}")
     scene.is_reset(victim)
@@ -157,7 +157,7 @@ def _oversize(scene: Scene, length: int) -> None:
 
 @case("message: one byte longer than the receive buffers")
 def one_too_long(scene: Scene) -> None:
-    """The queue pairs notice by themselves."""
+    """The queue pairs detect it."""
     _oversize(scene, 1)
 
 
@@ -169,7 +169,7 @@ def much_too_long(scene: Scene) -> None:
 
 @case("message: exactly as long as the receive buffers")
 def longest(scene: Scene) -> None:
-    """The longest that is legal."""
+    """The longest legal message."""
     victim = scene.establish()
     data = bytes(range(250)) * 200
     victim.talk.put(Mid.DATA, data[: victim.talk.room])

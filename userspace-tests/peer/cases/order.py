@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Messages that are well-formed and come when they may not."""
+"""Well-formed messages at the wrong time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scene import Scene
 from twohosts.failure import check
 from wire import Hello, HelloAck, Mid
 
-# Completions and answers of what was never begun, and what MaxAdverts 1 excludes.
+# Completions and answers without a request, and messages that MaxAdverts 1 excludes.
 UNSOLICITED = (
     *(Mid.SEND_SM, Mid.RDMA_WR_COMPL, Mid.RDMA_RD_COMPL, Mid.SINK_AVAIL_CANCEL),
     *(Mid.SINK_CANCEL_ACK, Mid.CH_RCV_BUF_ACK, Mid.SUSP_COMM_ACK, Mid.SINK_AVAIL),
@@ -30,7 +30,7 @@ for _mid in UNSOLICITED:
 
 @case("order: SinkAvail with payload")
 def sink_avail(scene: Scene) -> None:
-    """It is legal in a mode that the module did not offer."""
+    """It is legal only in a mode that the module did not offer."""
     victim = scene.establish()
     victim.talk.send(Mid.SINK_AVAIL, extension(Mid.SINK_AVAIL) + b"payload")
     scene.is_violation(victim)
@@ -54,7 +54,7 @@ def hello_ack(scene: Scene) -> None:
 
 @case("order: a whole Hello, numbers and all")
 def hello_raw(scene: Scene) -> None:
-    """Byte by byte what the REQ has carried."""
+    """The same bytes as in the REQ."""
     hello = scene.hello()
     victim = scene.establish(hello=hello)
     victim.peer.send(hello.pack())
@@ -112,7 +112,7 @@ def update_after_disconn(scene: Scene) -> None:
 
 @case("order: AbortConn without DisConn")
 def abort_alone(scene: Scene) -> None:
-    """It belongs to a side that has sent DisConn."""
+    """Only a side that has sent DisConn may send it."""
     victim = scene.establish()
     victim.talk.send(Mid.ABORT_CONN)
     scene.is_violation(victim)
@@ -120,7 +120,7 @@ def abort_alone(scene: Scene) -> None:
 
 @case("order: AbortConn without DisConn, in the middle of a transfer")
 def abort_in_transfer(scene: Scene) -> None:
-    """With bytes under way in both directions."""
+    """With bytes in flight in both directions."""
     victim = scene.establish()
     victim.stream.fill()
     victim.talk.put(Mid.DATA, b"unread")
@@ -131,7 +131,7 @@ def abort_in_transfer(scene: Scene) -> None:
 def _repeated(name: str, first: tuple[Mid, bytes], answer: Mid, message: tuple[Mid, bytes]) -> None:
     @case(f"order: {name}")
     def run(scene: Scene) -> None:
-        # One credit, which the answer to the first uses up: the second stays without one.
+        # One credit, which the first answer uses up; none is left for the second.
         victim = scene.establish(hello=scene.hello(bufs=1), posted=16)
         victim.talk.posted = 1
         victim.talk.generous = False
@@ -173,7 +173,7 @@ _in_buffered("ModeChange to Pipelined", Mid.MODE_CHANGE, bytes([0x20, 0, 0, 0]))
 
 @case("order: a cancel of nothing is nothing")
 def cancel_of_nothing(scene: Scene) -> None:
-    """It may have crossed the end of what it cancels."""
+    """It may have crossed the end of the cancelled advertisement."""
     victim = scene.establish()
     for _ in range(5):
         victim.talk.put(Mid.SRC_AVAIL_CANCEL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The raw peer itself, without the module under test."""
+"""Tests of the raw peer itself, without the module under test."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def two(scene: Scene) -> None:
 
 @case("tool: an empty receive queue, and nobody at all")
 def failures(scene: Scene) -> None:
-    """What a sender without credits sees, and one whose peer has gone."""
+    """The completions of a sender without credits, and of one whose peer has gone."""
     active, _passive = _pair(scene, posted=0, rnr_retry=1)
     status = active.completion(active.send(b"x"))
     check(status == Status.RNR_RETRY_EXC_ERR, status.name)
@@ -61,7 +61,7 @@ def failures(scene: Scene) -> None:
 
 @case("tool: rejections")
 def rejections(scene: Scene) -> None:
-    """Before and after the REP, and by nobody."""
+    """Before and after the REP, and without an answer."""
     active, passive = scene.peer(), scene.peer()
     with namespace("b"):
         passive.listen(THERE, PORT)
@@ -80,7 +80,7 @@ def rejections(scene: Scene) -> None:
 
 @case("tool: nonsense is refused")
 def nonsense(scene: Scene) -> None:
-    """Each with an error, and the peer can still be used."""
+    """Each fails with an error, and the peer stays usable."""
     peer = scene.peer()
     for line, number in (
         ("", errno.EMSGSIZE),
@@ -114,7 +114,7 @@ def nonsense(scene: Scene) -> None:
 
 @case("tool: a script is killed in the middle of everything")
 def killed(scene: Scene) -> None:
-    """Connections in every state; all of it goes with the process."""
+    """Connections in every state; the end of the process removes them all."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

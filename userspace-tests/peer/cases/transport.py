@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the verbs and the connection manager let a peer try besides SDP."""
+"""Attacks with verbs and the connection manager, outside of SDP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wire import HelloAck, Mid
 
 @case("transport: RDMA Write without a right to it")
 def write(scene: Scene) -> None:
-    """Remote writes are allowed on the queue pair, to nowhere."""
+    """The queue pair allows remote writes, but no key is valid."""
     for count, (rkey, address) in enumerate(((0, 0), (1, 0), (0x1234, 0x1000), (2**32 - 1, 0)), 1):
         victim = scene.establish()
         status = victim.peer.completion(victim.peer.write(rkey, address, b"attack"))
@@ -29,7 +29,7 @@ def write(scene: Scene) -> None:
 
 @case("transport: RDMA Read without a right to it")
 def read(scene: Scene) -> None:
-    """As for the Write."""
+    """As for Writes."""
     for count, (rkey, address) in enumerate(((0, 0), (1, 0), (0x1234, 0x1000), (2**32 - 1, 0)), 1):
         victim = scene.establish()
         status = victim.peer.completion(victim.peer.read(rkey, address, 4096))
@@ -41,7 +41,7 @@ def read(scene: Scene) -> None:
 
 @case("transport: keys of all low numbers")
 def keys(scene: Scene) -> None:
-    """The key by which the module reaches its own memory must not serve a peer."""
+    """The key for the module's own memory must not work for a peer."""
     for rkey in range(0, 0x4000, 0x400):
         with scene.greet().peer as peer:
             status = peer.completion(peer.read(rkey, 0, 1))
@@ -51,7 +51,7 @@ def keys(scene: Scene) -> None:
 
 @case("transport: more outstanding RDMA Reads than a device can have")
 def depths(scene: Scene) -> None:
-    """What a REQ offers is a maximum."""
+    """The value in a REQ is a maximum."""
     for offer in (0, 1, 16, 128, 129, 255):
         victim = scene.establish(responder_resources=offer, initiator_depth=offer)
         scene.works(victim)
@@ -60,7 +60,7 @@ def depths(scene: Scene) -> None:
 
 @case("transport: more outstanding RDMA Reads than a device can have, in a REP")
 def depths_of_reply(scene: Scene) -> None:
-    """As before, toward the active side."""
+    """As before, for the active side."""
     for offer in (0, 255):
         victim = scene.answer(responder_resources=offer, initiator_depth=offer)
         scene.works(victim)
@@ -69,7 +69,7 @@ def depths_of_reply(scene: Scene) -> None:
 
 @case("transport: no more RDMA Reads than both sides have room for")
 def agreed_depths(scene: Scene) -> None:
-    """What we begin, and what we answer, is what the REP keeps within."""
+    """The module respects the limits of both directions in the REP."""
     for begins, answers in ((1, 2), (3, 0), (0, 1), (255, 255)):
         peer = scene.request(
             scene.hello(), initiator_depth=begins, responder_resources=answers
@@ -81,7 +81,7 @@ def agreed_depths(scene: Scene) -> None:
 
 
 def _reads_nothing(scene: Scene, victim: Victim) -> None:
-    """The module does not read what it is offered, and has it sent."""
+    """The module does not read advertised bytes, but requests them as Data."""
     reader = Reader(victim.stream, 50000, socket.MSG_WAITALL)
     key, address = victim.peer.memory(PATTERN[:50000])
     victim.talk.put(Mid.SRC_AVAIL, SRC.pack(50000, key, address) + PATTERN[:1])
@@ -94,7 +94,7 @@ def _reads_nothing(scene: Scene, victim: Victim) -> None:
 
 @case("transport: a peer that answers no RDMA Reads")
 def answers_none(scene: Scene) -> None:
-    """Its offers are declined."""
+    """Its advertisements are declined."""
     with scene.knob("zcopy_thresh", THRESHOLD):
         victim = scene.establish(hello=scene.hello(max_adverts=4), responder_resources=0)
         _reads_nothing(scene, victim)
@@ -109,7 +109,7 @@ def reply_answers_none(scene: Scene) -> None:
 
 @case("transport: a peer that begins no RDMA Reads")
 def begins_none(scene: Scene) -> None:
-    """It is offered nothing to read."""
+    """It gets no advertisements."""
     with scene.knob("zcopy_thresh", THRESHOLD):
         victim = scene.establish(hello=scene.hello(max_adverts=4), initiator_depth=0)
         writer = Writer(victim.stream, PATTERN)
@@ -119,13 +119,13 @@ def begins_none(scene: Scene) -> None:
 
 
 def _answered(peer: Peer) -> str:
-    """Any answer will do, but there has to be one."""
+    """Any answer is allowed, but there must be one."""
     return peer.expect("rep", "rej", "fault").kind
 
 
 @case("transport: path MTUs that do not exist")
 def mtus(scene: Scene) -> None:
-    """Answered, and nothing stays."""
+    """They get an answer, and nothing is left."""
     for mtu in (6, 7, 15):
         with scene.request(scene.hello(), remote_mtu=mtu) as peer:
             check(_answered(peer) == "rej", f"MTU {mtu} was accepted")
@@ -134,7 +134,7 @@ def mtus(scene: Scene) -> None:
 
 @case("transport: a REQ for an unreliable connection")
 def unreliable(scene: Scene) -> None:
-    """SDP is a reliable one."""
+    """SDP needs a reliable one."""
     with scene.request(scene.hello(), remote_qp_type=3) as peer:
         check(_answered(peer) == "rej", "it was accepted")
     scene.moved(passive_opens=0)
@@ -142,7 +142,7 @@ def unreliable(scene: Scene) -> None:
 
 @case("transport: a request for a datagram service")
 def sidr(scene: Scene) -> None:
-    """SDP has none: whoever asks is told so, and nothing is kept of it."""
+    """SDP has none: the request is refused, and nothing is left."""
     src, dst = ADDRESSES[4]
     for _ in range(3):
         with scene.peer() as peer:
@@ -154,7 +154,7 @@ def sidr(scene: Scene) -> None:
 
 @case("transport: a peer that wants endless retries, and vanishes")
 def endless_retries(scene: Scene) -> None:
-    """How long to wait is not the peer's to say."""
+    """The peer does not decide how long the module waits."""
     victim = scene.establish(remote_retry=7)
     victim.peer.vanish()
     victim.stream.send(b"anybody there?")
@@ -174,7 +174,7 @@ def endless_acknowledgement(scene: Scene) -> None:
 
 @case("transport: a peer that wants an hour for its RTU", long=True)
 def endless_rtu(scene: Scene) -> None:
-    """An embryo takes a place in the backlog: it must not take it for long."""
+    """An embryo takes a place in the backlog, so its time must be limited."""
     victim = scene.greet(remote_cm_timeout=31, cm_retries=15)
     victim.peer.vanish()
     # TCP keeps a half-open connection for a minute.
@@ -184,7 +184,7 @@ def endless_rtu(scene: Scene) -> None:
 
 @case("transport: a peer that wants an hour for its DREP")
 def endless_drep(scene: Scene) -> None:
-    """Whoever has closed does not wait for it."""
+    """A closed socket does not wait for it."""
     victim = scene.establish(remote_cm_timeout=31, cm_retries=15)
     victim.talk.send(Mid.SEND_SM)
     victim.peer.expect("dreq")
@@ -195,7 +195,7 @@ def endless_drep(scene: Scene) -> None:
 
 @case("transport: a reply of a queue pair that is not there")
 def no_queue_pair(scene: Scene) -> None:
-    """Established by the CM, and dead."""
+    """Established by the CM, but without a queue pair."""
     victim = scene.answer()
     victim.peer.vanish()
     victim.stream.send(b"anybody there?")

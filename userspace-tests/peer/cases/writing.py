@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The peer offers room: where the module writes by RDMA, and what a peer can do with that.
+"""The peer advertises room, to which the module writes by RDMA, and attacks on that.
 
-The other side is a program that waits in send(), or that comes later.
+The other side is a program that waits in send(), or that writes later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BAD_KEY = 0x55AA00
 
 
 def wants_room(victim: Victim) -> None:
-    """The module's direction in Pipelined mode: the peer asks, the module does it."""
+    """Switches the module's direction to Pipelined mode: the peer asks, the module does it."""
     victim.talk.put(Mid.DATA, b"go", flags=Flags.REQ_PIPE)
     check(victim.stream.receive(2) == b"go", "the first bytes")
     change = victim.talk.expect(Mid.MODE_CHANGE)
@@ -40,25 +40,25 @@ def wants_room(victim: Victim) -> None:
 
 
 def offer(victim: Victim, length: int = ROOM, wrong: int = 0) -> int:
-    """Room for the module to write to; where it lies."""
+    """Advertises room for the module's bytes; returns its address."""
     key, address = victim.peer.memory(bytes(ROOM))
     victim.talk.put(Mid.SINK_AVAIL, SINK.pack(length, key ^ wrong, address, 0))
     return address
 
 
 def is_over(victim: Victim) -> None:
-    """This connection has ended by force."""
+    """This connection was aborted."""
     number, _data = victim.stream.end()
     check(number in ENDS, f"reading has ended with errno {number}")
 
 
 def written(victim: Victim) -> int:
-    """What the module says that it has written."""
+    """The number of bytes that the module reports as written."""
     return int.from_bytes(victim.talk.expect(Mid.RDMA_WR_COMPL).rest, "big")
 
 
 def fills(victim: Victim, address: int) -> None:
-    """The module's program writes, and all of it goes to that room."""
+    """The module's program writes, and all bytes go to that room."""
     writer = Writer(victim.stream, PATTERN[:ROOM])
     check(written(victim) == ROOM, "all of it is reported")
     check(victim.peer.look(address, ROOM) == PATTERN[:ROOM], "the bytes")
@@ -67,7 +67,7 @@ def fills(victim: Victim, address: int) -> None:
 
 @case("writing: bytes are written to the peer's room")
 def write(scene: Scene) -> None:
-    """What all others are measured by."""
+    """The successful case, for comparison."""
     with lending(scene) as victim:
         wants_room(victim)
         address = offer(victim)
@@ -77,7 +77,7 @@ def write(scene: Scene) -> None:
 
 @case("writing: room with a key that is none")
 def wrong_key(scene: Scene) -> None:
-    """The device refuses the Write, and that is the end."""
+    """The device refuses the Write, which ends the connection."""
     with lending(scene) as victim:
         wants_room(victim)
         offer(victim, wrong=BAD_KEY)
@@ -100,7 +100,7 @@ def vanish(scene: Scene) -> None:
 
 @case("writing: room is offered and taken back in a storm")
 def storm(scene: Scene) -> None:
-    """Each that is taken back is answered once; nobody writes."""
+    """Each recalled one is answered once; nobody writes."""
     with lending(scene) as victim:
         wants_room(victim)
         for _ in range(60):
@@ -113,7 +113,7 @@ def storm(scene: Scene) -> None:
 
 @case("writing: room is taken back while it is written to")
 def taken_back(scene: Scene) -> None:
-    """What was written is reported, or nothing was; the rest comes otherwise."""
+    """Written bytes are reported, or nothing was written; the rest comes on another path."""
     with lending(scene) as victim:
         wants_room(victim)
         address = offer(victim)
@@ -130,7 +130,7 @@ def taken_back(scene: Scene) -> None:
             check(victim.peer.look(address, ROOM)[:count] == PATTERN[:count], "the bytes")
             left -= count
         if left:
-            # They are offered to be read then.
+            # Then they are advertised for reading.
             lent, inline = lent_to_read(victim)
             check(lent.length == left, f"{lent.length} bytes are offered, not {left}")
             complete(victim, Mid.RDMA_RD_COMPL, lent.length - inline)
@@ -166,7 +166,7 @@ _refused("room beyond the end of all addresses", _one(ROOM, 2**64 - 100))
 
 @case("writing: room that the peer offers and DisConn after it")
 def room_and_end(scene: Scene) -> None:
-    """The peer's direction is at its end, and ours goes on."""
+    """The peer's direction has ended, but ours continues."""
     with lending(scene) as victim:
         wants_room(victim)
         address = offer(victim)
@@ -177,7 +177,7 @@ def room_and_end(scene: Scene) -> None:
 
 @case("writing: the peer asks for the end while it owes an answer")
 def request_of_the_end(scene: Scene) -> None:
-    """DREQ in place of what a writer waits for."""
+    """A DREQ instead of the message for which a writer waits."""
     with lending(scene) as victim:
         writer = Writer(victim.stream, PATTERN)
         lent_to_read(victim)
@@ -187,12 +187,12 @@ def request_of_the_end(scene: Scene) -> None:
         check(number in ENDS, f"errno {number}")
 
 
-# What is read, in parts.
+# Bytes that are read in parts.
 
 
 @case("lending: RdmaRdCompl in parts that are all of it")
 def parts(scene: Scene) -> None:
-    """Their sum counts."""
+    """Only their sum matters."""
     with lending(scene) as victim:
         writer = Writer(victim.stream, PATTERN)
         lent, inline = lent_to_read(victim)
@@ -203,11 +203,11 @@ def parts(scene: Scene) -> None:
         scene.moved(answers_stale=0, violations=0)
 
 
-# Programs that are killed with something offered, and a peer who is silent about it.
+# Programs that are killed while their memory is advertised, and a peer that does not answer.
 
 
 def _killed(victim: Victim, call: Callable[[], object], offered: Callable[[], object]) -> None:
-    """A process that makes the call and is killed once its memory is offered."""
+    """A process that makes the call and is killed once its memory is advertised."""
     victim.stream.sock.setblocking(True)
     child = os.fork()
     if child == 0:
@@ -224,7 +224,7 @@ def _killed(victim: Victim, call: Callable[[], object], offered: Callable[[], ob
 
 @case("lending: a writer is killed, and the peer says nothing")
 def killed_writer(scene: Scene) -> None:
-    """The process is gone when the peer's time is over, and so is the connection."""
+    """After the peer's time limit the process has ended, and so has the connection."""
     with lending(scene) as victim:
         _killed(victim, lambda: victim.stream.sock.send(PATTERN), lambda: lent_to_read(victim))
         victim.talk.expect(Mid.SRC_AVAIL_CANCEL)
@@ -234,7 +234,7 @@ def killed_writer(scene: Scene) -> None:
 
 @case("lending: a reader is killed, and the peer says nothing")
 def killed_reader(scene: Scene) -> None:
-    """As before, with room that was offered."""
+    """As before, with advertised room."""
     with lending(scene) as victim:
         pipelined(victim)
         victim.talk.put(Mid.DATA, b"go")

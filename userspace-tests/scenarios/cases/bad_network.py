@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Packets are lost, late, doubled and out of order: the stream is not."""
+"""Packets are lost, delayed, duplicated and reordered, but the stream is intact."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def streams_are_right_with_packets_out_of_order() -> str:
 
 @packet_scenario
 def memory_is_lent_with_packets_lost() -> str:
-    """A request is repeated; what was registered behind it is not registered again."""
+    """A request is repeated; the region behind it is not registered again."""
     data = bytes(range(256)) * (limits.amount(16, 4) * MIB // 256)
     begin = time.monotonic()
-    # The second time a new region for each call, which nothing of an earlier use stands before.
+    # The second round uses a new region for each call, which has no earlier use.
     for piece, keep_ms, most in ((len(data), 0, REGIONS), (32 << 10, FOR_EVER, 1)):
         before = received("b")
         with lending(keep_ms), regions(most), network.disturbed("loss", "1%"):

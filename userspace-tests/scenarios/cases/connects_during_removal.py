@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A device goes away while connections are being made on it."""
+"""A device is removed while connections are being made on it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _serve(line: Line, address: str) -> None:
 
 @long_scenario
 def devices_come_and_go_while_connections_are_made() -> str:
-    """Processes connect both ways all the time; each attempt works or says why not."""
+    """Processes connect in both directions all the time; each attempt works or fails cleanly."""
     rounds = limits.amount(4, 3)
     servers = [Actor("a", _serve, A.address(4)), Actor("b", _serve, B.address(4))]
     actors = list(servers)
@@ -112,7 +112,7 @@ def devices_come_and_go_while_connections_are_made() -> str:
 
 @scenario
 def removal_does_not_wait_for_a_refused_connect() -> str:
-    """A failed socket that stays open keeps nothing of the device."""
+    """A failed socket that stays open holds no part of the device."""
     with namespace("b"):
         listener = Listener(B.address(4))
     listener.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Listening sockets and devices that come later."""
+"""Listening sockets and devices that are added later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def listeners_take_connections_on_a_new_device() -> None:
     """By IPv4, IPv6 and the wildcard, without listening again."""
     with namespace("a"):
         listeners = {version: Listener(A.address(version)) for version in (4, 6)}
-    # Without a device as well one may listen to everything.
+    # Listening on the wildcard works without a device, too.
     with network.device_gone(A), namespace("a"):
         listeners[0] = Listener("0.0.0.0")
     for version, listener in listeners.items():
@@ -32,7 +32,7 @@ def listeners_take_connections_on_a_new_device() -> None:
 
 @scenario
 def removal_of_one_device_spares_the_other() -> None:
-    """Connections on the first go on while another device of the host goes away."""
+    """Connections on the first continue while another device of the host is removed."""
     spared = traffic.connect(2, to="b")
     end = network.End("a", "sparelink", "sparedev", 1, 9)
     network.command(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A device goes away while connections are in every state there is."""
+"""A device is removed while there are connections in every state."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from traffic import ENDLESS, Pair
 from twohosts import native
 from twohosts.failure import check
 
-# Nobody has this address.
+# No host has this address.
 NOBODY = "10.0.0.77"
-# The transport's retries, and then some: what a peer without a device waits.
+# The transport's retries and a margin: the wait of a peer without a device.
 RETRIES = 15
 
 
 class Crowd:
-    """Connections in every state, all with one end on a."""
+    """Connections in every state, each with one end on a."""
 
     def __init__(self) -> None:
         busy, idle, few = limits.amount(24, 10), limits.amount(16, 6), limits.amount(4, 2)
@@ -58,12 +58,12 @@ class Crowd:
         for one in self.queued:
             one.stream(limits.seconds(20))
         with namespace("a"):
-            # One is taken in, the others are told to come again.
+            # One is accepted by the module, the others are told to try again.
             self.waiting = [Connecting(self.narrow.address, self.narrow.port) for _ in range(few)]
             self.searching = [Connecting(NOBODY, 5000) for _ in range(few)]
 
     def established(self) -> list[Pair]:
-        """Pairs both ends of which are open."""
+        """Pairs with both ends open."""
         return self.busy + self.idle + self.half_closed
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ def _events(fd: int) -> int:
 
 @scenario
 def device_removal_ends_all_connections() -> str:
-    """Transfers, idle and half closed ones, orphans, those not accepted, those on their way."""
+    """Busy, idle and half closed connections, orphans, unaccepted ones, connects in progress."""
     crowd = Crowd()
     ends = traffic.ends_of(crowd.established())
     busy = traffic.ends_of(crowd.busy)
@@ -103,7 +103,7 @@ def device_removal_ends_all_connections() -> str:
             )
         on_a = [pair.client for pair in crowd.established()]
         traffic.run(on_a, lambda: all(end.over for end in on_a), limits.seconds(5), "errors on a")
-        # Who has seen the end of the stream before need not see an error after it.
+        # An end that has seen the end of the stream need not see an error afterwards.
         seen = {end.end for end in on_a if end not in finished}
         check(seen == {errno.ECONNRESET}, f"ends on a: {set(map(traffic.name, seen))}")
         for one in crowd.waiting[1:]:
@@ -111,12 +111,12 @@ def device_removal_ends_all_connections() -> str:
             check(outcome == errno.ENETUNREACH, f"connect ends with {traffic.name(outcome)}")
         for one in crowd.searching:
             outcome = one.outcome(limits.seconds(10))
-            # On a slow machine they have given up before the device went.
+            # On a slow machine they have given up before the device was removed.
             check(
                 outcome in (errno.ENETUNREACH, errno.EHOSTUNREACH),
                 f"connect to nobody ends with {traffic.name(outcome)}",
             )
-        # The peers learn it from their transport, if they have something to send.
+        # Peers learn it from their transport, if they have something to send.
         peers = [pair.server for pair in crowd.busy]
         traffic.run(
             peers, lambda: all(end.end for end in peers), limits.seconds(RETRIES), "errors on b"
@@ -125,7 +125,7 @@ def device_removal_ends_all_connections() -> str:
             {end.end for end in peers} <= {errno.ECONNRESET, errno.ETIMEDOUT},
             f"ends on b: {set(map(traffic.name, (end.end for end in peers)))}",
         )
-        # Those that waited for accept still do, and have ended.
+        # Connections that waited for accept still do, and have ended.
         for _ in crowd.queued:
             number, _data = crowd.listener.accept(limits.seconds(5)).end(limits.seconds(5))
             check(number == errno.ECONNRESET, f"accepted, then {traffic.name(number)}")
@@ -200,10 +200,10 @@ def _linger(line: Line, port: int) -> None:
 
 @scenario
 def device_removal_wakes_who_sleeps() -> None:
-    """Processes in recv, send, poll, epoll, connect and a lingering close go on with an error."""
+    """Processes in recv, send, poll, epoll, connect and a lingering close return with an error."""
     with namespace("b"):
         listener = Listener(B.address(4))
-    # Who connects to nobody gives up after three seconds, however slow the machine: it comes last.
+    # A connect without an answer gives up after three seconds on every machine, so it comes last.
     calls = {_receive: 45, _send: 44, _poll: 7, _epoll_edge: 232, _linger: 3, _connect: 42}
     actors: list[Actor] = []
     accepted: list[Stream] = []
@@ -230,7 +230,7 @@ def device_removal_wakes_who_sleeps() -> None:
 
 @scenario
 def removal_amid_tries_to_find_a_peer() -> str:
-    """The CM hears of the removal in the middle of being told to look for the peer again."""
+    """The CM hears of the removal while it is told to look for the peer again."""
     amount, times = limits.amount(300, 100), 3
     said: dict[int, int] = {}
     for _ in range(times):
@@ -241,7 +241,7 @@ def removal_amid_tries_to_find_a_peer() -> str:
                 number = one.outcome(limits.seconds(10))
                 said[number] = said.get(number, 0) + 1
                 one.close()
-    # On a slow machine they have given up before the device went.
+    # On a slow machine they have given up before the device was removed.
     check(
         said.keys() <= {errno.ENETUNREACH, errno.EHOSTUNREACH},
         f"connects end with {set(map(traffic.name, said))}",

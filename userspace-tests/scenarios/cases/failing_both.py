@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sockets that may use SDP or TCP, and an allocation that fails: a program does not see it."""
+"""Sockets that may use SDP or TCP, and a failing allocation that the program does not notice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _either() -> socket.socket:
 
 
 def _talk(client: socket.socket, listener: socket.socket) -> None:
-    """The connection is there, and bytes go both ways."""
+    """The connection exists, and bytes travel in both directions."""
     server, _ = listener.accept()
     with server:
         server.settimeout(limits.seconds(30))
@@ -34,7 +34,7 @@ def _talk(client: socket.socket, listener: socket.socket) -> None:
 
 @scenario
 def connect_over_either_survives_each_failing_allocation() -> str:
-    """connect(2) of a socket that SDP leaves to TCP where it has no memory."""
+    """connect(2) of a socket that falls back to TCP if SDP has no memory."""
     with namespace("b"):
         listener = _either()
         listener.bind((B.address(4), 0))

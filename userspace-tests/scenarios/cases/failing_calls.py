@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""System calls in which an allocation fails: each allocation of each call, one at a time."""
+"""System calls with a failing allocation: each allocation of each call, one at a time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def listen_survives_each_failing_allocation() -> str:
     with namespace("b"):
         count = faults.each(prepare, _one_of(NO_MEMORY, "bind or listen"))
     for sock in held[:-1]:
-        # Whatever went wrong can be done again.
+        # A failed call can be repeated.
         with contextlib.suppress(OSError):
             native.bind(sock, B.address(4), 0)
         sock.listen(5)
@@ -76,7 +76,7 @@ def listen_survives_each_failing_allocation() -> str:
 
 @scenario
 def connect_survives_each_failing_allocation() -> str:
-    """connect(2); what workers do for it later is another scenario's matter."""
+    """connect(2); allocations of workers for it are another scenario."""
     with namespace("b"):
         listener = Listener(B.address(4), backlog=512)
     held: list[socket.socket] = []
@@ -105,7 +105,7 @@ def connect_survives_each_failing_allocation() -> str:
 
 @scenario
 def accept_survives_each_failing_allocation() -> str:
-    """accept(2): a connection that was not given out stays or is reset, and is never lost."""
+    """accept(2): a connection that was not returned stays or is reset, and is never lost."""
     with namespace("b"):
         listener = Listener(B.address(4), backlog=64)
     clients: list[Stream] = []
@@ -123,7 +123,7 @@ def accept_survives_each_failing_allocation() -> str:
             connect()
 
     connect()
-    # The module has everything ready; what is allocated is socket, inode and file.
+    # The module has everything ready; only socket, inode and file are allocated.
     count = faults.each(lambda _: lambda: native.accept(listener.sock), judge, anywhere=True)
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -156,7 +156,7 @@ def _conversation(
     def judge(number: int, _result: object) -> None:
         _one_of(NO_MEMORY | {errno.ECONNRESET, errno.EPIPE, errno.EAGAIN}, what)(number, None)
         ends = pairs[-1].ends
-        # What was taken arrives, or both learn that it does not.
+        # Accepted bytes arrive, or both sides learn that they do not.
         traffic.run(
             ends,
             lambda: ends[1].received == ends[0].sent or any(end.end for end in ends),
@@ -179,7 +179,7 @@ def _conversation(
 
 @scenario
 def send_survives_each_failing_allocation() -> str:
-    """send(2) of a chunk: what was taken arrives unchanged."""
+    """send(2) of a chunk: accepted bytes arrive unchanged."""
 
     def act(client: traffic.End, _server: traffic.End) -> Callable[[], object]:
         def call() -> None:
@@ -194,7 +194,7 @@ def send_survives_each_failing_allocation() -> str:
 
 @scenario
 def recv_survives_each_failing_allocation() -> str:
-    """recv(2) of bytes that are there: it may do without any memory."""
+    """recv(2) of received bytes: it may need no memory at all."""
 
     def act(client: traffic.End, server: traffic.End) -> Callable[[], object]:
         client.total = client.sent + 20_000
@@ -208,7 +208,7 @@ def recv_survives_each_failing_allocation() -> str:
 
 @scenario
 def close_survives_each_failing_allocation() -> str:
-    """close(2) always works, and the peer learns of it."""
+    """close(2) always succeeds, and the peer learns of it."""
     pairs: list[traffic.Pair] = []
 
     def prepare(_number: int) -> Callable[[], object]:
@@ -227,7 +227,7 @@ def close_survives_each_failing_allocation() -> str:
 
 @scenario
 def send_without_a_page_goes_on_when_there_is_one() -> str:
-    """EAGAIN, and an event as soon as there is memory; the send buffer keeps its size."""
+    """EAGAIN, and an event when there is memory again; the send buffer keeps its size."""
     faults.needed()
     with namespace("b"):
         listener = Listener(B.address(4))
@@ -246,7 +246,7 @@ def send_without_a_page_goes_on_when_there_is_one() -> str:
     with faults.random(faults.PAGES, 100) as failed:
         with contextlib.suppress(BlockingIOError):
             while True:
-                # The page of earlier calls has some room.
+                # The page of earlier calls has some room left.
                 sent += sock.send(bytes(4096))
         refused = failed()
     check(refused > 0, "no page was refused")

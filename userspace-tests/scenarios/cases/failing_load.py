@@ -31,7 +31,7 @@ LEGITIMATE = {
     errno.ENETUNREACH,
 }
 COUNT = limits.amount(20, 12)
-# At least so often.
+# The minimum number.
 ROUNDS = 20 if limits.SOAK else 2
 BYTES = 150_000
 
@@ -55,10 +55,10 @@ def _attempts(port: int, seen: set[int]) -> list[Connecting]:
 
 
 def _connections(listener: Listener, attempts: list[Connecting], seen: set[int]) -> list[End]:
-    """The ends of all that came about."""
+    """The ends of all established connections."""
     ends = []
     for one in attempts:
-        # As long as the connection manager tries.
+        # The connection manager's maximum time.
         if number := one.outcome(limits.seconds(25)):
             seen.add(number)
             one.close()
@@ -76,7 +76,7 @@ def _connections(listener: Listener, attempts: list[Connecting], seen: set[int])
 
 
 def _round(seen: set[int]) -> int:
-    """Connect, exchange, close; how many connections were good to the end."""
+    """Connects, exchanges bytes, closes; returns how many connections worked to the end."""
     listener = _listen()
     ends = _connections(listener, _attempts(listener.port, seen), seen)
     for end in ends:
@@ -85,7 +85,7 @@ def _round(seen: set[int]) -> int:
 
     def all_over() -> bool:
         for end in ends:
-            # Who has an error says goodbye, so that the peer does not wait.
+            # An end with an error closes, so that the peer does not wait.
             if end.end and end.fd >= 0:
                 end.close()
         return all(end.over for end in ends)

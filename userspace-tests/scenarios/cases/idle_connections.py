@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Many connections that do nothing, and what is left of them."""
+"""Many idle connections, and leftovers after their end."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from register import long_scenario
 from twohosts.failure import check
 
 COUNT = 200
-# One page for each connection, so that the smallest leak per connection shows; the address
-# sanitizer keeps freed memory for a while.
+# One page for each connection, so that the smallest leak per connection shows. KASAN keeps freed
+# memory for a while.
 GROWTH_KIB = limits.amount(COUNT * 4, COUNT * 4 + (40 << 10))
 
 
 def _hold() -> int:
-    """All of them, in use once and idle then; KiB of memory they take."""
+    """All connections, used once and then idle; returns the KiB of memory that they take."""
     before = leftovers.memory()
     pairs = []
     for _ in range(COUNT // 25):
@@ -45,8 +45,8 @@ def _hold() -> int:
 
 @long_scenario
 def idle_connections_leave_nothing() -> str:
-    """Sockets, resources and memory are back once they are closed."""
-    # The first time fills caches that stay.
+    """Sockets, resources and memory are released once they are closed."""
+    # The first round fills permanent caches.
     _hold()
     before = leftovers.memory()
     used = _hold()
@@ -61,7 +61,7 @@ def idle_connections_leave_nothing() -> str:
         return grown <= GROWTH_KIB
 
     limits.until("memory", limits.seconds(10), back)
-    # The queue pairs' last references are dropped by workers.
+    # Workers drop the last references to queue pairs.
     limits.until(
         "the end of all sockets", limits.seconds(10), lambda: not leftovers.slab_objects("SDP")
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Ports of InfiniBand: GIDs belong to no interface, and paths are asked for.
+"""InfiniBand ports: GIDs do not belong to interfaces, and paths are queried.
 
-Addresses are those of the kernel's IPoIB. The path to a peer comes from the subnet administrator,
-which rlo is by itself.
+Addresses are those of the kernel's IPoIB interfaces. rlo itself is the subnet administrator that
+answers path queries.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from stream import Connecting, Listener, Stream
 from twohosts.failure import check
 
 _INTERFACES = {"a": "ia", "b": "ib"}
-# A port that nobody has: the GID of an address that no interface has.
+# A port that does not exist: the GID of an address that no interface has.
 _NOBODY = "80:00:00:11:fe:80:00:00:00:00:00:00:50:54:00:ff:fe:00:00:77"
-# What rdma_cm and the administrator may take for an answer.
+# Time limit of rdma_cm and of the administrator for an answer.
 _BOUND = 10
 _UNREACHED = {errno.EHOSTUNREACH, errno.ETIMEDOUT}
 
@@ -36,7 +36,7 @@ def _port(end: End, name: str) -> str:
 
 @infiniband_scenario
 def a_port_of_infiniband_has_a_lid_and_a_guid() -> None:
-    """What ib_core shows of the two ports."""
+    """The attributes of the two ports in ib_core."""
     lids = set()
     for end, guid in ((A, "5054:00ff:fe00:0001"), (B, "5054:00ff:fe00:0002")):
         check(_port(end, "link_layer") == "InfiniBand", "another link layer")
@@ -49,7 +49,7 @@ def a_port_of_infiniband_has_a_lid_and_a_guid() -> None:
 
 @infiniband_scenario
 def neighbours_are_found_by_a_group() -> str:
-    """ARP and neighbour discovery of IPoIB go to a multicast group, and answers to a port."""
+    """ARP and neighbour discovery of IPoIB use a multicast group, answers use a port."""
     command = network.command
     for version in (4, 6):
         address = A.address(version)
@@ -69,7 +69,7 @@ def _names(client: Stream, server: Stream) -> None:
 
 @infiniband_scenario
 def connections_go_both_ways_and_have_names() -> None:
-    """Between two hosts, by both families."""
+    """Between two hosts, with both families."""
     for host in ("a", "b"):
         for version in (4, 6):
             (pair,) = traffic.connect(1, to=host, version=version)
@@ -83,7 +83,7 @@ def connections_go_both_ways_and_have_names() -> None:
 
 @infiniband_scenario
 def loopback_addresses_lead_to_the_own_port() -> None:
-    """127.0.0.1 and ::1, which are no addresses of the port, bound and connected."""
+    """127.0.0.1 and ::1, which are not addresses of the port, bound and connected."""
     for host in ("a", "b"):
         for address in ("127.0.0.1", "::1", A.address(4) if host == "a" else B.address(4)):
             with namespace(host):
@@ -102,7 +102,7 @@ def loopback_addresses_lead_to_the_own_port() -> None:
 
 @infiniband_scenario
 def a_namespace_has_its_own_ports() -> None:
-    """Who listens at a loopback address, or at a port of the other host, is not found."""
+    """Listeners on a loopback address, or on a port of the other host, are not found."""
     with namespace("a"):
         own = Listener("127.0.0.1")
         everywhere = Listener("0.0.0.0")
@@ -149,7 +149,7 @@ def _neighbour(host: str, address: str, hardware: str) -> Iterator[None]:
 
 @infiniband_scenario
 def a_path_to_nobody_is_an_error() -> str:
-    """The neighbour is known, and its GID is nobody's: the administrator has no record."""
+    """The neighbour is known, but its GID does not exist: the administrator has no record."""
     with _neighbour("b", "10.0.0.119", _NOBODY):
         said = _fails_in_time("10.0.0.119")
     traffic.works()
@@ -158,7 +158,7 @@ def a_path_to_nobody_is_an_error() -> str:
 
 @infiniband_scenario
 def a_path_to_who_is_not_joined_is_an_error() -> str:
-    """The GID is that of a device of this machine, to which no frame leads."""
+    """The GID belongs to a device of this machine that no frame reaches."""
     path = Path("/sys/class/net/i0/address")
     with _neighbour("b", "10.0.0.118", path.read_text().strip()):
         said = _fails_in_time("10.0.0.118")
@@ -168,7 +168,7 @@ def a_path_to_who_is_not_joined_is_an_error() -> str:
 
 @infiniband_scenario
 def a_silent_administrator_is_an_error() -> str:
-    """Nobody answers path queries, nor anything else."""
+    """Path queries and all other requests get no answer."""
     silent = Path(f"/sys/kernel/debug/rlo/{B.device}/silent")
     silent.write_text("1")
     try:
@@ -191,7 +191,7 @@ def _send_error(stream: Stream) -> int:
 
 @infiniband_scenario
 def frames_that_get_lost_end_a_connection() -> str:
-    """What is sent is copied as long as the last answer holds, and reaches nobody afterwards."""
+    """Bytes are copied while the last answer is valid, and are lost afterwards."""
     (pair,) = traffic.connect(1)
     begin = time.monotonic()
     with network.silent(A), network.silent(B):

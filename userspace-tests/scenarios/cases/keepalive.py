@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SO_KEEPALIVE: silent peers are noticed, healthy ones are left alone."""
+"""SO_KEEPALIVE: silent peers are detected, healthy ones are not affected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stream import Stream
 from twohosts.failure import check
 
 IDLE, INTERVAL, COUNT = 1, 1, 2
-# What the transport itself takes for its retries at most.
+# The maximum time of the transport's own retries.
 RETRIES = 12
 
 
@@ -30,7 +30,7 @@ def _watchful(stream: Stream) -> None:
 #= test: KEEPALIVE-2
 @packet_scenario
 def keepalive_notices_a_silent_peer() -> str:
-    """Nothing arrives from one host any more; idle connections that ask learn it in time."""
+    """Nothing arrives from one host any more; idle connections with keepalive learn it in time."""
     watched = traffic.connect(3, configure=_watchful) + traffic.connect(
         1, version=6, configure=_watchful
     )
@@ -60,11 +60,11 @@ def keepalive_notices_a_silent_peer() -> str:
 
 @scenario
 def keepalive_spares_an_idle_connection() -> str:
-    """Answered probes end nothing, whatever their number."""
+    """Any number of answered probes does not end a connection."""
     pairs = traffic.connect(2, configure=_watchful)
     before = {host: leftovers.stats(host)["keepalive_probes"] for host in leftovers.HOSTS}
     for host, count in before.items():
-        # More in a row than a peer may leave unanswered.
+        # More in a row than the allowed number of unanswered ones.
         wanted = count + len(pairs) * (COUNT + 2)
         limits.until(
             "probes",

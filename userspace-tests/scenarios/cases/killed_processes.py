@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Processes are killed in the middle of what they do."""
+"""Processes are killed during system calls."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _exchange_as_server(line: Line) -> None:
 
 @scenario
 def both_ends_killed_in_mid_transfer() -> str:
-    """Nothing of the connections is left, without anybody to close them."""
+    """Nothing of the connections is left, although no process closes them."""
     count = limits.amount(4, 2)
     servers = [Actor("b", _exchange_as_server) for _ in range(count)]
     actors = list(servers)
@@ -115,7 +115,7 @@ def _killed_in(call: str, work: Callable[..., None], *, accepted: bool, backlog:
         listener = Listener(B.address(4), backlog=backlog)
     peers = []
     if not backlog:
-        # Whoever comes next is told to try again.
+        # Further connects are told to try again.
         with namespace("a"):
             first = Connecting(listener.address, listener.port)
         first.outcome(limits.seconds(20))
@@ -142,37 +142,37 @@ def killed_while_it_receives() -> None:
 
 @scenario
 def killed_while_it_sends() -> None:
-    """The peer gets what was sent, and an end."""
+    """The peer gets the sent bytes, and an end."""
     _killed_in("sendto", _send, accepted=True)
 
 
 @scenario
 def killed_while_its_close_lingers() -> None:
-    """Although ten minutes of lingering are asked for."""
+    """Although SO_LINGER has ten minutes."""
     _killed_in("close", _close_lingering, accepted=True)
 
 
 @scenario
 def killed_while_it_accepts() -> None:
-    """Nobody came."""
+    """No connection arrived."""
     _killed_in("accept", _accept, accepted=False)
 
 
 @scenario
 def killed_while_it_connects() -> None:
-    """To a listener that has no room."""
+    """To a listener without room in its backlog."""
     _killed_in("connect", _connect, accepted=False, backlog=0)
 
 
 @scenario
 def killed_while_it_resolves() -> None:
-    """An address that nobody has."""
+    """To an address that no host has."""
     _killed_in("connect", _resolve, accepted=False)
 
 
 @scenario
 def listener_killed_with_connections_waiting() -> None:
-    """Those that nobody has accepted are reset."""
+    """Unaccepted connections are reset."""
 
     def listen(line: Line) -> None:
         listener = native.listen("sdp", B.address(4))

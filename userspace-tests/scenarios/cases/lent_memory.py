@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Devices and processes go away while pages of programs are lent to the other side."""
+"""Devices are removed and processes killed while pages of programs are advertised."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from twohosts import native
 from twohosts.failure import check
 from uncopied import FOR_EVER, MIB, lending, received, stats
 
-# The transport's retries, and then some.
+# The transport's retries and a margin.
 RETRIES = 15
 
 
 def _pins() -> int:
-    """Pages that are pinned now."""
+    """The number of pinned pages."""
     Path("/proc/sys/vm/stat_refresh").read_bytes()
     found = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     return int(found["nr_foll_pin_acquired"]) - int(found["nr_foll_pin_released"])
 
 
 def _kept() -> int:
-    """Stretches of memory that were found registered."""
+    """The number of hits in the registration cache."""
     return sum(stats(host)["kept_hits"] for host in ("a", "b"))
 
 
@@ -97,11 +97,11 @@ class Flows:
             )
 
     def all(self) -> tuple[Actor, ...]:
-        """Everybody."""
+        """All actors."""
         return self.reader_b, self.writer_a, self.writer_b, self.reader_a
 
     def end(self) -> None:
-        """Nobody is left."""
+        """All actors have ended."""
         for actor in self.all():
             actor.end()
 
@@ -126,7 +126,7 @@ def _device_removal(keep_ms: int) -> None:
                     number in (errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE),
                     f"its peer: {traffic.name(number)}",
                 )
-                # Who only waits may wait for ever, but can be killed.
+                # An actor that only waits may wait for ever, but can be killed.
                 flows.reader_b.kill()
                 flows.reader_b.reap(limits.seconds(RETRIES))
         finally:
@@ -136,13 +136,13 @@ def _device_removal(keep_ms: int) -> None:
 
 @scenario
 def device_removal_amid_reads_and_writes() -> None:
-    """Those on the device get an error at once, their peers when they next need them."""
+    """Connections on the device get an error at once, their peers at the next request."""
     _device_removal(0)
 
 
 @scenario
 def device_removal_with_memory_kept() -> None:
-    """What is kept does not hold the device, nor the device it."""
+    """The registration cache does not hold the device, nor the device the cache."""
     before = _kept()
     _device_removal(FOR_EVER)
     check(_kept() > before, "nothing was kept")
@@ -150,7 +150,7 @@ def device_removal_with_memory_kept() -> None:
 
 @scenario
 def processes_are_killed_with_memory_kept() -> None:
-    """Each in turn, and the memory of both ends goes with the connection."""
+    """Each in turn, and the memory of both ends is released with the connection."""
     before = _kept()
     _kills(FOR_EVER)
     check(_kept() > before, "nothing was kept")
@@ -158,7 +158,7 @@ def processes_are_killed_with_memory_kept() -> None:
 
 @scenario
 def processes_are_killed_amid_reads_and_writes() -> None:
-    """Each in turn: its peer goes on or ends, and no page stays pinned."""
+    """Each in turn: its peer continues or ends, and no page stays pinned."""
     _kills(0)
 
 
@@ -177,7 +177,7 @@ def _kills(keep_ms: int) -> None:
 
 @packet_scenario
 def link_is_cut_amid_reads_and_writes() -> None:
-    """The transport gives up, and everybody who had something to send is told."""
+    """The transport gives up, and every sender gets an error."""
     with lending():
         flows = Flows()
         try:

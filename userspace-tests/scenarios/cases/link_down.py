@@ -21,7 +21,7 @@ RETRIES = 12
 
 @packet_scenario
 def unplugged_link_ends_transfers_on_both_sides() -> str:
-    """After the transport's retries; with the link back, connections are made again."""
+    """After the transport's retries; when the link is back, new connections work."""
     pairs = traffic.connect(limits.amount(4, 3)) + traffic.connect(1, version=6)
     ends = traffic.ends_of(pairs)
     for pair in pairs:
@@ -58,7 +58,7 @@ def unplugged_link_ends_transfers_on_both_sides() -> str:
 
 @packet_scenario
 def short_outage_is_survived() -> None:
-    """A link that is back before the retries are used up costs time, not bytes."""
+    """A link that is back before the end of the retries costs time, but no bytes."""
     pairs = traffic.connect(2)
     ends = traffic.ends_of(pairs)
     for pair in pairs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A datagram of the connection manager gets lost."""
+"""A datagram of the connection manager is lost."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from network import B, End
 from register import scenario
 from twohosts.failure import check
 
-# The connection manager says it again after a second.
+# The connection manager repeats it after a second.
 AGAIN = 5
 
 
 def _lost(end: End) -> int:
-    """Packets of the host that got lost."""
+    """The number of lost packets of the host."""
     shown = json.loads(network.command("tc", "-n", end.host, "-s", "-j", "qdisc", "show"))
     return sum(one["drops"] for one in shown if one.get("dev") == end.link)
 
 
 def _abort(pair: traffic.Pair) -> None:
-    """close(2) of b's end, by force."""
+    """close(2) of b's end, with a reset."""
     at_once = struct.pack("ii", 1, 0)
     pair.server.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
     pair.server.close()
@@ -47,7 +47,7 @@ def _await_resets(pairs: list[traffic.Pair], what: str) -> float:
 
 @scenario
 def abort_is_learnt_although_its_first_word_is_lost() -> str:
-    """Who only reads has nothing that would fail: the peer has to say it again."""
+    """A side that only reads has no request that could fail; the peer must repeat its message."""
     pairs = traffic.connect(2) + traffic.connect(1, version=6)
     before = _lost(B)
     with network.silent(B):
@@ -62,7 +62,7 @@ def abort_is_learnt_although_its_first_word_is_lost() -> str:
 
 @scenario
 def abort_that_nobody_hears_is_given_up() -> str:
-    """What is left of it goes with the time that a closed connection has."""
+    """The remaining state ends with the time limit of a closed connection."""
     pairs = traffic.connect(1)
     with network.silent(B):
         _abort(pairs[0])
@@ -77,7 +77,7 @@ def abort_that_nobody_hears_is_given_up() -> str:
 
 @scenario
 def removal_does_not_wait_for_an_abort_to_be_heard() -> str:
-    """The peer is told what can be told in the meantime."""
+    """The peer learns of it in another way meanwhile."""
     pairs = traffic.connect(2)
     with network.silent(B):
         for pair in pairs:
@@ -93,7 +93,7 @@ def removal_does_not_wait_for_an_abort_to_be_heard() -> str:
 
 @scenario
 def aborts_in_a_row_leave_nothing() -> None:
-    """One socket that connects and aborts time and again."""
+    """One socket that connects and aborts many times."""
     for _ in range(limits.amount(40, 12)):
         pair = traffic.connect(1)[0]
         _abort(pair)

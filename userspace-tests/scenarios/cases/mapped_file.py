@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The mapping of a file as the place that bytes go to."""
+"""The mapping of a file as the destination of bytes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _receive_into(file: Path) -> None:
 
 @scenario
 def peers_do_not_write_to_pages_of_files() -> str:
-    """They could go on after the file system has written a page back: the bytes are copied there."""
+    """RDMA could go on after the file system has written a page back, so the bytes are copied."""
     if not shutil.which("mkfs.ext4") or not DISK.exists():
         raise Skip("no mkfs.ext4, or no disk of memory")
     with tempfile.TemporaryDirectory() as where:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Memory of the stream belongs to the cgroup of who wrote it, and is bounded by it."""
+"""Memory of the stream is charged to the writer's cgroup, and limited by it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _fill(line: Line, group: str, port: int, size: int) -> None:
 
 @scenario
 def written_bytes_are_charged_to_the_writer() -> str:
-    """A full send buffer shows in memory.current, and its end as well."""
+    """memory.current shows a full send buffer, and its release."""
     size = 8 * MIB
     with namespace("b"):
         listener = Listener(B.address(4))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What connections cost in memory: figures, of both ends, as both are on this machine."""
+"""The memory of connections: figures of both ends, because both are on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twohosts.failure import check
 KNOBS = Path("/proc/sys/net/sdp")
 UNACCEPTED = limits.amount(1024, 128)
 ORPHANS = limits.amount(1000, 100)
-# As many as the guest takes.
+# As many as the guest has memory for.
 IDLE = int(os.environ.get("SDP_IDLE") or limits.amount(10_000, 500))
 BATCH = 250
 
@@ -65,7 +65,7 @@ def _connect(listener: Listener, count: int) -> list[Stream]:
 
 @long_scenario
 def memory_of_connections_that_nobody_accepts() -> str:
-    """Their peers begin with the largest buffers and send all that is taken."""
+    """Their peers begin with the largest buffers and send until no more is accepted."""
     _files(UNACCEPTED + 200)
     with namespace("b"):
         listener = Listener(B.address(4), backlog=UNACCEPTED)
@@ -74,7 +74,7 @@ def memory_of_connections_that_nobody_accepts() -> str:
         streams = _connect(listener, UNACCEPTED)
         taken = 0
         for stream in streams:
-            # What does not arrive is to stay with the program.
+            # Bytes that do not arrive shall stay in the program.
             stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         for _ in range(5):
             taken += sum(stream.fill() for stream in streams)
@@ -88,7 +88,7 @@ def memory_of_connections_that_nobody_accepts() -> str:
 
 @long_scenario
 def memory_of_orphans() -> str:
-    """Full of bytes that nobody reads."""
+    """Full of unread bytes."""
     _files(ORPHANS + 200)
     with namespace("b"):
         listener = Listener(B.address(4), backlog=ORPHANS)
@@ -107,7 +107,7 @@ def memory_of_orphans() -> str:
 
 @long_scenario
 def memory_of_idle_connections() -> str:
-    """Those that have exchanged a byte, and then nothing."""
+    """Connections that have exchanged one byte."""
     _files(2 * IDLE + 200)
     before = leftovers.memory()
     held = []

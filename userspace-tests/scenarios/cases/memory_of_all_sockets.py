@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The memory that all sockets of the protocol hold together: net.sdp.mem."""
+"""The total memory of all SDP sockets: net.sdp.mem."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from twohosts.failure import check
 
 LIMITS = Path("/proc/sys/net/sdp/mem")
 PAGE = mmap.PAGESIZE
-# Every processor counts a mebibyte on its own before all know of it.
+# Every processor counts up to a mebibyte locally before it updates the total.
 UNSEEN = (os.cpu_count() or 1) * 256
-# Pages: no pressure any more, pressure, no more.
+# Pages: the end of pressure, pressure, the limit.
 FEW = (UNSEEN + 512, UNSEEN + 768, UNSEEN + 1024)
 PAIRS = 12
-# What each of the writers would put into its socket.
+# The amount that each writer would put into its socket.
 SNDBUF = 4 << 20
 
 
@@ -46,7 +46,7 @@ def _pages() -> int:
 
 
 def _no_more(pairs: list[traffic.Pair]) -> int:
-    """Write until nothing is taken any more; the bytes that were."""
+    """Writes until no more is accepted; returns the number of bytes."""
     for pair in pairs:
         pair.client.stream.sock.setsockopt(1, traffic.SO_SNDBUFFORCE, SNDBUF // 2)
     taken = -1
@@ -65,9 +65,9 @@ def _no_more(pairs: list[traffic.Pair]) -> int:
 
 @scenario
 def an_orphan_is_reset_when_memory_is_out() -> None:
-    """One that has much to send; the others end in order."""
+    """Orphans with much to send are reset; the others end normally."""
     full, empty, *others = traffic.connect(PAIRS)
-    # More than the processors count on their own.
+    # More than the processors count locally.
     for pair in (full, *others):
         traffic.fill(pair.client.stream.sock)
     before = leftovers.stats("a")
@@ -91,7 +91,7 @@ def an_orphan_is_reset_when_memory_is_out() -> None:
 
 @scenario
 def all_sockets_share_a_limit() -> str:
-    """Writers wait, windows stay as they are, nobody new comes; all that is there goes on."""
+    """Writers wait, windows keep their size, new connections fail; existing ones continue."""
     pairs = traffic.connect(PAIRS)
     small = traffic.connect(1)[0]
     with namespace("b"):
@@ -104,7 +104,7 @@ def all_sockets_share_a_limit() -> str:
         check(leftovers.stats("a")["memory_waits"] > waits, "nobody had to wait for memory")
         check(_pages() > FEW[2] - UNSEEN, f"{_pages()} pages with a limit of {FEW[2]}")
     with _memory((1, 2, 3)):
-        # One that holds nothing goes on, a page at a time.
+        # A connection without memory continues, a page at a time.
         small.exchange(20_000)
         traffic.run(
             small.ends,
@@ -118,7 +118,7 @@ def all_sockets_share_a_limit() -> str:
                 native.connect(sock, B.address(4), listener.port)
                 check(False, "a connection was made with memory that there is not")
             except OSError as error:
-                # TCP's, where it has no memory for a SYN; or the peer had none.
+                # From TCP, if it has no memory for a SYN; or from the peer.
                 check(
                     error.errno in (errno.ENOBUFS, errno.ETIMEDOUT),
                     f"connect(): {traffic.name(error.errno)}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rmmod and insmod at every moment."""
+"""rmmod and insmod in every state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CYCLES = 5
 
 
 def _removed(limit: float) -> int:
-    """Remove it as soon as it goes; how often it refused."""
+    """Removes it as soon as possible; returns the number of refusals."""
     refused = 0
 
     def gone() -> bool:
@@ -44,7 +44,7 @@ def _and_back(work: Callable[[], str]) -> str:
 
 @scenario
 def module_stays_while_sockets_live() -> str:
-    """A new one, a bound one, a listening one, a connected one: each keeps it."""
+    """A new, a bound, a listening and a connected socket: each holds it."""
 
     def work() -> str:
         with namespace("a"):
@@ -70,7 +70,7 @@ def module_stays_while_sockets_live() -> str:
 
 @scenario
 def module_goes_after_load_and_comes_back() -> str:
-    """Transfers, closes, rmmod, insmod, again and again."""
+    """Transfers, closes, rmmod, insmod, many times."""
 
     def work() -> str:
         refused = []
@@ -91,7 +91,7 @@ def module_goes_after_load_and_comes_back() -> str:
 
 @scenario
 def module_goes_when_the_last_close_has_lingered() -> str:
-    """It stays while one side has closed and the other has not, and for no longer."""
+    """It stays only as long as one side has closed and the other has not."""
 
     def work() -> str:
         pairs = traffic.connect(limits.amount(20, 8))
@@ -117,7 +117,7 @@ def module_goes_when_the_last_close_has_lingered() -> str:
 
 @scenario
 def module_goes_after_peers_were_given_up() -> str:
-    """Orphans whose peer never closes end by the close timeout, and keep nothing."""
+    """Orphans whose peer never closes end by the close timeout, and then hold nothing."""
 
     def work() -> str:
         pairs = traffic.connect(4)
@@ -137,7 +137,7 @@ def module_goes_after_peers_were_given_up() -> str:
 
 @scenario
 def module_is_found_by_its_family() -> str:
-    """The names by which socket(2) of a family or protocol that nobody has asks for a module."""
+    """The names by which socket(2) requests the module of an unknown family or protocol."""
     read = Path(module.file()).read_bytes().split(b"\0")
     names = {field.removeprefix(b"alias=") for field in read if field.startswith(b"alias=")}
     check(names == {b"net-pf-27"}, f"its aliases are {sorted(names)}")

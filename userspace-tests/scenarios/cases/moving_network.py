@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The network below connections changes: addresses go and come back, ports go down, bonds fail over.
+"""The network changes: addresses are removed and added, ports go down, bonds fail over.
 
-A connection goes on or ends with an error, and no call hangs; new ones can be made afterwards.
+A connection continues or ends with an error, and no call hangs; afterwards new ones can be made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from traffic import ENDLESS
 from twohosts.device import sends_packets
 from twohosts.failure import check
 
-# The transport's retries at most.
+# The maximum time of the transport's retries.
 RETRIES = 12
 MORE = 100_000
 LOST = {errno.ETIMEDOUT, errno.ECONNRESET}
@@ -37,7 +37,7 @@ def _moving(pairs: Sequence[traffic.Pair]) -> None:
 
 
 def _decided(pairs: Sequence[traffic.Pair]) -> str:
-    """Each connection gets further or is lost, on both ends; which it is."""
+    """Each connection continues or ends, on both ends; returns which."""
     ends = traffic.ends_of(pairs)
     before = [end.received for end in ends]
 
@@ -56,7 +56,7 @@ def _decided(pairs: Sequence[traffic.Pair]) -> str:
 
 
 def _fails(host: str, address: str, port: int) -> None:
-    """connect() has an error, and soon."""
+    """connect() fails quickly."""
     with namespace(host):
         try:
             connecting = Connecting(address, port)
@@ -84,7 +84,7 @@ def _without_address(end: End, version: int) -> Iterator[None]:
 
 @scenario
 def address_that_goes_takes_no_call_with_it() -> str:
-    """The GID of connections goes, while they are busy."""
+    """The GID of busy connections is removed."""
     said = []
     for version in (4, 6):
         pairs = traffic.connect(2, version=version)
@@ -104,7 +104,7 @@ def address_that_goes_takes_no_call_with_it() -> str:
 
 @scenario
 def address_that_comes_back_finds_its_connections() -> str:
-    """The GID of connections goes and comes, while they are idle; they are as they were, or over."""
+    """The GID of idle connections is removed and added; they continue, or have ended."""
     pairs = traffic.connect(2)
     for pair in pairs:
         pair.exchange(10_000)
@@ -152,7 +152,7 @@ def _set(host: str, *words: str) -> None:
 
 @contextlib.contextmanager
 def _bonds() -> Iterator[None]:
-    """Two hosts, joined by a bond of two links, one of which carries all."""
+    """Two hosts, joined by a bond of two links, of which one carries all packets."""
     links = [
         f"link add ba{number} netns a type veth peer name bb{number} netns b" for number in (0, 1)
     ]
@@ -193,14 +193,14 @@ def _bond_works(version: int) -> traffic.Pair:
 
 @scenario
 def bond_that_loses_its_links_takes_no_call_with_it() -> str:
-    """First one of them, then both; then one is back."""
+    """First one link is lost, then both; then one is back."""
     with _bonds():
         pairs = [_bond_works(4), _bond_works(6)]
         _moving(pairs)
         ends = traffic.ends_of(pairs)
         _set("a", "ba0", "down")
         said = _decided(pairs)
-        # Queue pairs of rxe do not survive it: they end at once, and say so.
+        # Queue pairs of rxe do not survive it: they fail at once.
         if not sends_packets():
             check(all(end.end is None for end in ends), f"lost: {said}")
         _set("a", "ba1", "down")

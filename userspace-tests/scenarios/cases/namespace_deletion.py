@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A network namespace is deleted with everything in it."""
+"""A network namespace is deleted with its sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ C = End("c", "vc", f"{KIND}c", 1, 7)
 D = End("d", "vd", f"{KIND}d", 2, 7)
 
 
-# Two, so that the names come again; each takes a debug kernel most of a minute.
+# Two, so that the names are reused; each takes a debug kernel most of a minute.
 LIVES = limits.amount(2, 2 if limits.SOAK else 1)
 
 
@@ -75,7 +75,7 @@ def _life_and_death() -> float:
         client.kill()
         client.reap(limits.seconds(10))
         network.command("ip", "netns", "del", "c")
-        # The link's other end goes when the namespace really ends.
+        # The link's other end disappears when the namespace really ends.
         took = limits.until(
             "the end of namespace c", limits.seconds(20), lambda: "vd:" not in _links("d")
         )
@@ -99,7 +99,7 @@ def _life_and_death() -> float:
 
 @scenario
 def namespaces_are_deleted_with_connections_in_them() -> str:
-    """Their processes are killed; namespaces of the same names work then."""
+    """Their processes are killed; then namespaces of the same names work."""
     times = [_life_and_death() for _ in range(LIVES)]
     traffic.works()
     return f"gone after {', '.join(f'{took:.1f} s' for took in times)}"
@@ -107,14 +107,14 @@ def namespaces_are_deleted_with_connections_in_them() -> str:
 
 @scenario
 def namespace_without_devices_is_deleted_under_listeners() -> None:
-    """A listener of the initial hosts has nothing to do with it."""
+    """It does not affect a listener of the initial hosts."""
     network.command("ip", "netns", "add", "c")
     try:
         with namespace("c"):
             listener = Listener("0.0.0.0")
             sock = native.make("sdp", "10.0.0.1")
         network.command("ip", "netns", "del", "c")
-        # The sockets are what keeps it.
+        # Only the sockets hold the namespace.
         check(listener.is_idle(), "somebody came")
         listener.close()
         sock.close()

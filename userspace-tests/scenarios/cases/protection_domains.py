@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Protection domains: the keys of one user are worth nothing on the queue pairs of another."""
+"""Protection domains: the keys of one user are invalid on the queue pairs of another."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _connect(line: Line, user: int, port: int) -> None:
 
 @scenario
 def users_have_protection_domains_of_their_own() -> str:
-    """One for each user, however many connections he has, and none when they are gone."""
+    """One for each user, for any number of connections, and none after the last one."""
     before = _domains()
     with contextlib.ExitStack() as after:
         with namespace("b"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A device that has no memory region left: bytes are copied, and nobody is told of an error."""
+"""A device without free memory regions: bytes are copied, and no call fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _moved(host: str, before: counters.Counters, *names: str) -> int:
 
 @scenario
 def bytes_are_copied_without_regions() -> None:
-    """With new devices, which have none, and then with as many as there usually are."""
+    """With new devices without regions, and then with the usual number."""
     for end in (A, B):
         with network.device_gone(end):
             pass

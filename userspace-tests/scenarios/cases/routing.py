@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rules of the routing tables: marks, users, gateways, VRFs. Each is asked of TCP and of SDP."""
+"""Rules of the routing tables: marks, users, gateways, VRFs. Each is tested with TCP and SDP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NETWORK = {4: "10.0.0.0/24", 6: "fd00::/64"}
 
 @dataclass(frozen=True)
 class Terms:
-    """What is set on a socket before it is used, and who makes it."""
+    """The options of a socket, and the user that makes it."""
 
     mark: int = 0
     user: int = 0
@@ -39,7 +39,7 @@ class Terms:
     on_link: bool = False
 
     def make(self, family: str, address: str) -> socket.socket:
-        """A socket for addresses like that one, in the caller's namespace."""
+        """A socket for the family of that address, in the caller's namespace."""
         os.seteuid(self.user)
         try:
             sock = native.make(family, address)
@@ -72,7 +72,7 @@ def _listen(family: str, host: str, address: str, terms: Terms = PLAIN) -> socke
 def _connect(family: str, host: str, to: tuple[str, int], terms: Terms = PLAIN) -> socket.socket:
     with namespace(host):
         sock = terms.make(family, to[0])
-    # In the kernel's own time; whoever hangs is ended from outside.
+    # Within the kernel's own time limit; a hanging one is ended from outside.
     try:
         native.connect(sock, *to)
     except OSError:
@@ -82,7 +82,7 @@ def _connect(family: str, host: str, to: tuple[str, int], terms: Terms = PLAIN) 
 
 
 def _outcome(what: Callable[[], object]) -> object:
-    """What it gives, or the name of its error."""
+    """Its result, or the name of its error."""
     try:
         return what()
     except OSError as error:
@@ -90,7 +90,7 @@ def _outcome(what: Callable[[], object]) -> object:
 
 
 def _source(family: str, host: str, to: tuple[str, int], terms: Terms = PLAIN) -> object:
-    """The address by which that is reached, or the name of an error."""
+    """The local address for that destination, or the name of an error."""
 
     def find() -> str:
         with _connect(family, host, to, terms) as sock:
@@ -100,7 +100,7 @@ def _source(family: str, host: str, to: tuple[str, int], terms: Terms = PLAIN) -
 
 
 def _same(what: str, expected: object, ask: Callable[[str], object]) -> None:
-    """TCP and SDP answer alike, and as they should."""
+    """TCP and SDP give the same, expected answer."""
     for family in FAMILIES:
         answer = ask(family)
         check(answer == expected, f"{what}, {family}: {answer} and not {expected}")
@@ -108,7 +108,7 @@ def _same(what: str, expected: object, ask: Callable[[str], object]) -> None:
 
 @contextlib.contextmanager
 def _rules() -> Iterator[None]:
-    """Marked packets of host a, and those of a user, have a table of their own."""
+    """Marked packets of host a, and those of a user, have their own routing table."""
     lines = []
     for version, flag in ((4, ""), (6, "-6 ")):
         lines += [
@@ -117,7 +117,7 @@ def _rules() -> Iterator[None]:
             f"{flag}rule add fwmark {FORBIDDEN} prohibit",
         ]
         length = 24 if version == 4 else 64
-        # One that is used by who asks for it.
+        # An address that is used only on request.
         settings = " nodad preferred_lft 0" if version == 6 else ""
         lines.append(f"{flag}addr add {OTHER[version]}/{length} dev {A.link}{settings}")
     with network.configured(A.host, *lines):
@@ -128,7 +128,7 @@ def _rules() -> Iterator[None]:
 
 @scenario
 def marks_and_users_decide_about_the_way() -> None:
-    """Rules of `ip rule` that look at SO_MARK and at who has made the socket."""
+    """Rules of `ip rule` about SO_MARK and the socket's user."""
     with _rules():
         for version, flag in ((4, ""), (6, "-6 ")):
             route = f"{flag}route add {NETWORK[version]} dev {A.link} src {OTHER[version]}"
@@ -153,7 +153,7 @@ def marks_and_users_decide_about_the_way() -> None:
 
 @scenario
 def the_gateway_of_a_marked_connection_is_asked() -> None:
-    """A peer to which no other table leads, by a next hop that no other table knows."""
+    """A peer that only one table can reach, by a next hop that only this table has."""
     if sends_packets():
         raise Skip("rxe finds a way for each packet by itself, without the socket's mark")
     far = {4: "10.9.0.2", 6: "fd09::2"}
@@ -211,7 +211,7 @@ def _vrf() -> Iterator[None]:
     ):
         network.command("ip", "-n", "a", "link", "set", VRF, "up")
         network.command("ip", "-n", "a", "link", "set", RA.link, "master", VRF)
-        # What an interface forgets on that occasion.
+        # Settings that an interface loses on that occasion.
         network.bring_up(RA, RB)
         yield
         network.command("ip", "-n", "a", "link", "set", RA.link, "nomaster")
@@ -231,7 +231,7 @@ IN_VRF, IN_MEMBER = Terms(device=VRF), Terms(device=RA.link)
 
 @scenario
 def a_vrf_is_connected_from() -> None:
-    """By sockets that are bound to it or to an interface of it, and by no others."""
+    """Only by sockets that are bound to it or to an interface of it."""
     with _vrf():
         for version in (4, 6):
             for family in FAMILIES:
@@ -260,7 +260,7 @@ def _accept_vrfs(value: int) -> None:
 
 @scenario
 def a_vrf_is_listened_in() -> None:
-    """A listener has its own VRF's connections; one outside has them on request alone."""
+    """A listener gets connections of its own VRF; one outside gets them only on request."""
     with _vrf():
         for version in (4, 6):
             name = f"IPv{version}"
@@ -283,7 +283,7 @@ def a_vrf_is_listened_in() -> None:
                     to = address, native.own_name(listener)[1]
                     answer = _source(family, "b", to)
                     check(answer == "ECONNREFUSED", f"{name}, {family}, not on request: {answer}")
-                    # A port in the VRF is another one than the same outside.
+                    # A port within the VRF differs from the same port outside.
                     with namespace("a"):
                         twin = IN_VRF.make(family, anywhere)
                     with twin:

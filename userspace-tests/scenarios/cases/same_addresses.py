@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program connects again from the port of a connection that it has closed just now."""
+"""A program connects again from the port of a connection that it has just closed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _connect(port: int, listener: Listener) -> Stream:
 
 @scenario
 def the_same_addresses_are_used_again_at_once() -> str:
-    """Whatever is on its way of the connection before, whose other end nobody closes."""
+    """Despite pending messages of the earlier connection, whose other end stays open."""
     with namespace("b"):
         listener = Listener(B.address(4), backlog=ROUNDS)
     port = 0
@@ -40,14 +40,14 @@ def the_same_addresses_are_used_again_at_once() -> str:
         if number % 4:
             client.send(bytes(number))
         if number % 4 == 2:
-            # Nothing is on its way, not even what ends the stream.
+            # No message is in flight, not even the end of the stream.
             check(len(server.receive(number)) == number, "bytes")
         client.close()
         if number % 4 == 3:
             check(server.end() == (0, bytes(number)), "another end")
     waiting = leftovers.stats("a")["orphans"]
     for number, server in enumerate(kept):
-        # What was written has arrived, whoever came next.
+        # Written bytes have arrived, despite the new connection.
         _how, data = server.end()
         expected = 0 if number % 4 in (0, 2, 3) else number
         check(len(data) == expected, f"{len(data)} bytes of {expected} in round {number}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an administrator sees: sdp_ss, the netlink interface behind it, trace events."""
+"""Tools for administrators: sdp_ss, its netlink interface, trace events."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ Row = dict[str, Any]
 
 
 def rows(host: str, *words: str) -> list[Row]:
-    """The sockets of a host by sdp_ss."""
+    """The sockets of a host in sdp_ss."""
     return json.loads(command("sdp_ss", "-N", host, "-J", *words))
 
 
 def only(host: str, *words: str) -> Row:
-    """The one socket that these words choose."""
+    """The one socket that the filter selects."""
     found = rows(host, *words)
     check(len(found) == 1, f"{' '.join(words)} on {host}: {found}")
     return found[0]
 
 
 def cookie(sock: socket.socket) -> int:
-    """What the kernel knows the socket by."""
+    """The socket's cookie."""
     return struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8))[0]
 
 
@@ -63,7 +63,7 @@ def either(host: str) -> socket.socket:
 
 @contextlib.contextmanager
 def fallen_back(port: int) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A connection of a to a server on b that knows TCP alone, and its end there."""
+    """A connection of a to a TCP server on b, and its end there."""
     with namespace("b"):
         server = socket.create_server((B.address(4), port))
     client = either("a")
@@ -76,7 +76,7 @@ def fallen_back(port: int) -> Iterator[tuple[socket.socket, socket.socket]]:
 
 @scenario
 def sdp_ss_tells_sdp_from_tcp() -> None:
-    """A listener, a connection, one that has become TCP, one that may be both: each by its own."""
+    """A listener, a connection, one that fell back to TCP, one undecided: each is found."""
     with namespace("b"):
         listener = Listener(B.address(4))
     both = either("b")
@@ -132,7 +132,7 @@ def sdp_ss_tells_sdp_from_tcp() -> None:
 
 @scenario
 def sdp_ss_chooses_sockets() -> None:
-    """By address, port, state and family; what makes no sense is refused."""
+    """By address, port, state and family; invalid filters are refused."""
     pairs = [traffic.connect(1)[0], traffic.connect(1, version=6)[0]]
     port = pairs[0].client.stream.names()[1][1]
     for words, count in (
@@ -156,7 +156,7 @@ def sdp_ss_chooses_sockets() -> None:
             check("sdp_ss: " in str(failure), str(failure))
         else:
             raise Failure(f"sdp_ss {words} ended in order")
-    # A reader that has seen enough.
+    # A reader that stops early.
     command("bash", "-c", "set -o pipefail; sdp_ss -a | true", host="a")
     for pair in pairs:
         pair.close()
@@ -164,9 +164,9 @@ def sdp_ss_chooses_sockets() -> None:
 
 @scenario
 def sdp_ss_shows_what_is_counted() -> None:
-    """Counters of a namespace, and what a second adds to them."""
+    """Counters of a namespace, and their increase in a second."""
     before = json.loads(command("sdp_ss", "-sJ", host="a"))
-    # Pages are of the whole machine, and given back when somebody gets to it.
+    # The page count covers the whole machine, and pages are released with a delay.
     steady = {name: n for name, n in leftovers.stats("a").items() if name != "memory_pages"}
     check(steady.items() <= before.items(), f"{before}, then {steady}")
     stop = threading.Event()
@@ -218,7 +218,7 @@ REQUEST, DUMP = 1, 0x300
 def ask(
     host: str, payload: bytes, flags: int = REQUEST | DUMP, kind: int = BY_FAMILY
 ) -> socket.socket:
-    """Asks the kernel; nothing is read yet."""
+    """Sends a request to the kernel; nothing is read yet."""
     with namespace(host):
         sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG)
     sock.settimeout(limits.seconds(20))
@@ -227,7 +227,7 @@ def ask(
 
 
 def refused(host: str, payload: bytes, flags: int = REQUEST | DUMP, kind: int = BY_FAMILY) -> int:
-    """The errno of a request's answer."""
+    """The errno in the answer to a request."""
     with ask(host, payload, flags, kind) as sock:
         _, answer, _, _, _, error = struct.unpack_from("=IHHIIi", sock.recv(65536))
     return -error if answer in (2, 3) else 0
@@ -235,19 +235,19 @@ def refused(host: str, payload: bytes, flags: int = REQUEST | DUMP, kind: int = 
 
 @scenario
 def requests_that_make_no_sense_are_refused() -> None:
-    """By their lengths, attributes and flags; readers that go away leave nothing."""
+    """By their lengths, attributes and flags; readers that close early leave nothing."""
     head = bytes([27, 0, 0, 0])
     for payload, wanted in (
         (head[:2], errno.EINVAL),
         (head[:3], errno.EINVAL),
         (bytes([27, 6, 0, 0]), errno.EINVAL),
         (bytes([27, 0, 0, 1]), errno.EINVAL),
-        # A length of nothing, one too long, one too short for a number.
+        # A length of zero, one too long, one too short for a number.
         (head + struct.pack("=HH", 0, 2), errno.EINVAL),
         (head + struct.pack("=HHI", 400, 2, 1), errno.EINVAL),
         (head + struct.pack("=HHH", 6, 2, 1) + bytes(2), errno.EINVAL),
         (head + struct.pack("=HHQ", 12, 3, 1), errno.EINVAL),
-        # What there is no such attribute, bit or use of.
+        # An unknown attribute, bit or use.
         (head + struct.pack("=HHI", 8, 999, 1), errno.EINVAL),
         (head + struct.pack("=HHI", 8, 4, 1), errno.EINVAL),
         (head + struct.pack("=HHI", 8, 3, 0x80), errno.EINVAL),
@@ -264,13 +264,13 @@ def requests_that_make_no_sense_are_refused() -> None:
 
 
 def seen(host: str) -> collections.Counter[int]:
-    """How often a dump shows each socket, by cookie."""
+    """The number of times that a dump shows each socket, by cookie."""
     return collections.Counter(row["cookie"] for row in rows(host, "-a"))
 
 
 @scenario
 def a_dump_goes_on_while_sockets_come_and_go() -> str:
-    """What is there all the time is shown once, whatever else happens to the table."""
+    """A socket that exists all the time is shown once, despite changes of the table."""
     pairs = traffic.connect(40)
     kept = {cookie(pair.client.stream.sock) for pair in pairs}
     stop = threading.Event()
@@ -310,7 +310,7 @@ TRACING = Path("/sys/kernel/tracing")
 
 @contextlib.contextmanager
 def traced() -> Iterator[Path]:
-    """All events of the module, in a buffer of their own."""
+    """All events of the module, in a separate trace instance."""
     if not (TRACING / "events").exists():
         command("mount", "-t", "tracefs", "tracefs", str(TRACING))
     instance = TRACING / "instances" / "sdp"
@@ -324,7 +324,7 @@ def traced() -> Iterator[Path]:
 
 
 def events(instance: Path) -> dict[str, list[dict[str, str]]]:
-    """Fields of the events so far, by name."""
+    """The fields of all events so far, by event."""
     found: dict[str, list[dict[str, str]]] = collections.defaultdict(list)
     for line in (instance / "trace").read_text().splitlines():
         if ": sdp_" in line:
@@ -336,14 +336,14 @@ def events(instance: Path) -> dict[str, list[dict[str, str]]]:
 
 
 def has(found: list[dict[str, str]], **fields: str) -> None:
-    """One of them is like that."""
+    """At least one event has these fields."""
     wanted = fields.items()
     check(any(wanted <= one.items() for one in found), f"no {fields} in {found[:20]}")
 
 
 @scenario
 def trace_events_tell_what_happens() -> str:
-    """States, ways of bytes, stalls, advertisements, fallbacks and ends, each with its fields."""
+    """States, paths, stalls, advertisements, fallbacks and ends, each with its fields."""
     with traced() as instance:
         pair = traffic.connect(1)[0]
         own = f"{cookie(pair.client.stream.sock):x}"
@@ -352,7 +352,7 @@ def trace_events_tell_what_happens() -> str:
             f"{host}{name[1]}"
             for host, name in zip((client, server), pair.client.stream.names(), strict=True)
         )
-        # Until the peer, which does not read, has no credit left.
+        # Until the peer, which does not read, has granted all its credits.
         traffic.fill(pair.client.stream.sock)
         pair.close()
         with fallen_back(7012):
@@ -380,12 +380,12 @@ def trace_events_tell_what_happens() -> str:
 
 
 def events_are_on() -> bool:
-    """Whether any event of the module is switched on, for whomever."""
+    """Whether any event of the module is enabled, in any instance."""
     return (TRACING / "events/sdp/enable").read_text().strip() != "0"
 
 
 def memory_of(*words: str) -> str:
-    """The most memory that a command has had when nobody reads what it prints."""
+    """The maximum memory of a command whose output nobody reads."""
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         out = process.stdout.fileno()

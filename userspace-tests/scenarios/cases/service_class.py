@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The class of service that a program asks for is that of its packets.
+"""Packets have the class of service that the program asks for.
 
-Seen on the wire, which devices that send packets have: each packet of a reliable connection that
-passes the link has its class in the header of IP.
+The test captures packets, so it needs a device that sends packets: each packet of a reliable
+connection on the link has the class in its IP header.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OPTION = {4: (socket.IPPROTO_IP, socket.IP_TOS), 6: (socket.IPPROTO_IPV6, socke
 
 @dataclass(frozen=True)
 class Packet:
-    """What is looked at."""
+    """The relevant fields of a packet."""
 
     source: str
     service_class: int
@@ -59,7 +59,7 @@ def _parse(frame: bytes) -> Packet | None:
 
 @contextlib.contextmanager
 def _seen(host: str, link: str) -> Iterator[list[Packet]]:
-    """The packets of reliable connections; they are there when the body has ended."""
+    """The packets of reliable connections; the list is complete when the body has ended."""
     packets: list[Packet] = []
     with namespace(host):
         tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
@@ -75,7 +75,7 @@ def _seen(host: str, link: str) -> Iterator[list[Packet]]:
 
 
 def _classes(version: int, client: int, server: int) -> tuple[set[int], set[int]]:
-    """Those of the packets of client and server, which have asked for these."""
+    """The classes of the packets of client and server, which have set these options."""
     option = _OPTION[version]
     with namespace("b"):
         listener = Listener(B.address(version))
@@ -86,7 +86,7 @@ def _classes(version: int, client: int, server: int) -> tuple[set[int], set[int]
     with namespace("a"):
         sock = native.make("sdp", A.address(version))
     if version == 6:
-        # It is an IPv6 socket from then on.
+        # From now on it is an IPv6 socket.
         native.bind(sock, A.address(6), 0)
     sock.setsockopt(*option, client)
     with _seen("a", A.link) as packets:
@@ -106,14 +106,14 @@ def _classes(version: int, client: int, server: int) -> tuple[set[int], set[int]
 
 @packet_scenario
 def packets_are_of_the_class_that_programs_ask_for() -> str:
-    """That of the client, on its side; on the other side the listener's, or that of the path."""
+    """The client's class, on its side; on the other side the listener's, or that of the path."""
     said = []
     for version in (4, 6):
         for client, server, expected in (
             (0, 0, (0, 0)),
             (0x28, 0, (0x28, 0x28)),
             (0x28, 0xB8, (0x28, 0xB8)),
-            # The lowest bits are for the network to tell of congestion.
+            # The lowest bits are for congestion notification.
             (0, 0x4B, (0, 0x48)),
         ):
             found = _classes(version, client, server)

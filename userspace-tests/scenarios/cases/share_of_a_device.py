@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The queue pairs of a device, of which no user gets all: net.sdp.user_share."""
+"""The queue pairs of a device, which no single user can exhaust: net.sdp.user_share."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _take(user: int, listener: Listener, held: list) -> tuple[int, int, Actor]:
 
 @scenario
 def a_user_has_a_share_of_a_device() -> str:
-    """One that connects and connects leaves queue pairs to others."""
+    """A user that makes many connections leaves queue pairs to others."""
     if KIND != "rlo":
         raise Skip("a device with few queue pairs is needed")
     pairs, share = PAIRS.read_text(), SHARE.read_text()

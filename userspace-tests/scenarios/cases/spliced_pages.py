@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pages that a program gives away by splice(), with a single byte in each."""
+"""Pages with a single byte each that a program passes by splice()."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twohosts.failure import check
 
 PAGE = mmap.PAGESIZE
 PAGES = 512
-# SO_SNDBUF of the namespaces and what a peer takes who does not read, in pages.
+# In pages: SO_SNDBUF of the namespaces, and the bytes that a peer accepts without reading.
 MOST = 400
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -36,7 +36,7 @@ def _give(into: int, memory: mmap.mmap, first: int, count: int) -> int:
 
 @scenario
 def single_bytes_of_pages_fill_a_socket() -> str:
-    """What counts is what is held, or a program hides its memory behind a socket."""
+    """The whole pages are charged, or a program could hide memory behind a socket."""
     pair = traffic.connect(1)[0]
     sock = pair.client.stream.sock
     out, into = os.pipe()
@@ -52,7 +52,7 @@ def single_bytes_of_pages_fill_a_socket() -> str:
                     taken += moved
         check(taken <= MOST, f"{taken} pages of one byte each were taken")
         check(taken > 16, f"only {taken} were")
-        # All of it arrives, and then there is room again.
+        # All bytes arrive, and then there is room again.
         data = pair.server.stream.receive(taken, limits.seconds(20))
         check(data == bytes(taken), "the bytes")
         pair.client.stream.send(b"room", limits.seconds(20))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""As many connections at once as a server meets that has just been started again."""
+"""As many simultaneous connects as a server gets after a restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = 1500
 
 @long_scenario
 def all_of_a_storm_come_about() -> str:
-    """The last of them waits while the connection manager deals with the others, and gets its turn."""
+    """The last one waits while the connection manager handles the others, and succeeds."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (2 * COUNT + 100, max(most, 2 * COUNT + 100)))
     failed = leftovers.stats("a")["failed_opens"]
@@ -36,7 +36,7 @@ def all_of_a_storm_come_about() -> str:
             limits.seconds(20),
             "a connection of the storm",
         )
-    # A line for each of them and for the listener, however often the reader comes back for more.
+    # A line for each of them and for the listener, for any number of reads.
     for host in leftovers.HOSTS:
         lines = leftovers.table(host)
         check(len(lines) == COUNT, f"{len(lines)} lines of {COUNT} in the table of {host}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SDP has refused, and TCP is about to take its place when the program does something else."""
+"""SDP has been refused, and the program makes other calls while the fallback to TCP begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from register import scenario
 from twohosts.failure import check
 from twohosts.native import IPPROTO_SDP
 
-# Longer than a refusal takes; a program of that patience sees TCP's connection.
+# Longer than a refusal takes; a program that waits so long sees TCP's connection.
 SPAN = 0.05
 
 
@@ -26,14 +26,14 @@ def _shut(sock: socket.socket) -> None:
 
 
 def _read(sock: socket.socket) -> None:
-    """Sleeps in the call until there is a connection, and its end or that of the socket."""
+    """Sleeps in the call until there is a connection, and until it or the socket ends."""
     with contextlib.suppress(OSError):
         sock.recv(1)
 
 
 @scenario
 def sockets_are_closed_while_tcp_takes_over() -> str:
-    """At every moment between connect(2) and TCP's connection, by close, shutdown or a reader."""
+    """At every time between connect(2) and TCP's connection, by close, shutdown or a reader."""
     chance = random.Random(1)
     begun = 0
     with namespace("b"):

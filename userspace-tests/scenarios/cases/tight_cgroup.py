@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A cgroup that has no memory left: streams are slowed down, and nobody is killed for them."""
+"""A cgroup without free memory: streams become slower, and no process is killed for them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from twohosts import native
 from twohosts.failure import check
 
 MCL_CURRENT = 1
-# mallopt(3): freed memory stays with the process.
+# mallopt(3): the process keeps freed memory.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-# Far more than the cgroup will give.
+# Much more than the cgroup's limit.
 SNDBUF = 16 * MIB
 
 
 def _join(group: str) -> None:
-    """Be in the cgroup, with all memory of one's own there already."""
+    """Enters the cgroup, with all own memory allocated before."""
     (Path(group) / "cgroup.procs").write_text(str(os.getpid()))
     gc.disable()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -59,15 +59,15 @@ def _write(line: Line, group: str, port: int, board: mmap.mmap) -> int:
     sock = native.make("sdp", B.address(4))
     native.connect(sock, B.address(4), port)
     end = End(Stream(sock), 1, 2)
-    # Once with the buffer as the limit, so that the second time is no new way for the process.
+    # The first run has the buffer as the limit, so that the second one allocates nothing new.
     _send_until_stopped(end)
     line.say(end.sent)
     line.hear()
     sock.setsockopt(socket.SOL_SOCKET, traffic.SO_SNDBUFFORCE, SNDBUF // 2)
     _send_until_stopped(end)
-    # Not a word: words take memory of the cgroup as well.
+    # No message, because messages need memory of the cgroup as well.
     struct.pack_into("q", board, 0, end.sent)
-    # And now one that waits.
+    # Now a blocking one.
     sock.setblocking(True)
     more = 4 * MIB
     while more > 0:
@@ -80,7 +80,7 @@ def _write(line: Line, group: str, port: int, board: mmap.mmap) -> int:
 
 @scenario
 def full_cgroup_holds_its_writers_up() -> str:
-    """A full cgroup is like a full send buffer: EAGAIN, or waiting until bytes have gone."""
+    """A full cgroup is like a full send buffer: EAGAIN, or waiting until bytes were sent."""
     with namespace("b"):
         listener = Listener(B.address(4))
     with cgroup() as group:
@@ -98,7 +98,7 @@ def full_cgroup_holds_its_writers_up() -> str:
                 "a full cgroup", limits.seconds(30), lambda: struct.unpack_from("q", board)[0]
             )
             taken = struct.unpack_from("q", board)[0] - first
-            # The reader has room of its own; the rest is in the cgroup.
+            # The reader's memory is limited separately; the rest is in the cgroup.
             check(taken < SNDBUF // 2, f"{taken} bytes were taken with {room} in the cgroup")
             traffic.run([reader], lambda: reader.end is not None, limits.seconds(60), "the rest")
             word = actor.word(limits.seconds(20))
@@ -133,7 +133,7 @@ def _hold(line: Line, group: str, port: int) -> None:
 
 @scenario
 def full_cgroup_holds_its_readers_up() -> str:
-    """Without memory for more receive buffers a connection goes on with those it has."""
+    """Without memory for more receive buffers a connection continues with those it has."""
     with namespace("b"):
         listener = Listener(B.address(4))
     with cgroup() as group:
@@ -180,7 +180,7 @@ def _open(line: Line, group: str, port: int) -> int:
 
 @scenario
 def full_cgroup_makes_no_more_sockets() -> str:
-    """With an error, or as the kernel does it for sockets of any family: it kills the process."""
+    """With an error, or as for sockets of any family: the kernel kills the process."""
     with namespace("b"):
         listener = Listener(B.address(4), backlog=512)
     with cgroup() as group:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `listen` and `accept`: the queue, its limits, and connections that ended before they were taken.
+//! `listen` and `accept`: the queue, its limits, and connections that end before they are accepted.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -18,7 +18,7 @@ use crate::role::{Role, ENOUGH, LIMIT, SIOCOUTQ};
 use crate::signal;
 use crate::sock::Sock;
 
-/// A listener that has told its port; accepting is up to the case.
+/// A listener that has told its port; the case itself accepts.
 fn told_listener(t: &Role, backlog: i32) -> Sock {
     let listener = t.listener(backlog);
     t.tell("port", t.port_of(&listener));
@@ -35,7 +35,7 @@ pub const CASES: &[Case] = &[
         |t| {
             let listener = told_listener(t, 8);
             t.wait("all connected");
-            // The client's side of a connection is ready before the server's.
+            // The client's end of a connection is ready before the server's.
             t.holds("all wait", t.until(|| listener.queue() == Ok((5, 8))));
             for number in 0..5_u8 {
                 let sock = listener.accept().expect("accept");
@@ -57,7 +57,7 @@ pub const CASES: &[Case] = &[
     )
     .both_versions(),
     Case::alone("accept_of_a_listener_that_was_not_bound", |t| {
-        // The number of SDP's family stands for both versions of IP.
+        // SDP's address family number is valid for both IP versions.
         let listener = t.plain_socket();
         t.ok("listen", listener.listen(1));
         let client = t.plain_socket();
@@ -112,7 +112,7 @@ pub const CASES: &[Case] = &[
             const THREADS: usize = 3;
             let listener = told_listener(t, 8);
             let (tell, told) = mpsc::channel::<(i32, Option<Sock>)>();
-            // Who waits ends with the last connection, so nothing may fail before that.
+            // The waiting thread ends with the last connection, so nothing may fail before that.
             let disturbed = std::thread::scope(|scope| {
                 for _ in 0..THREADS {
                     let (tell, listener) = (tell.clone(), &listener);
@@ -291,7 +291,7 @@ pub const CASES: &[Case] = &[
             let port = t.hear("port");
             let socks: Vec<Sock> = (0..4).map(|_| t.connected(port)).collect();
             t.send_all(&socks[3], b"last");
-            // The first three were taken off the queue and closed when their call failed.
+            // The first three were removed from the queue and closed when their call failed.
             for sock in &socks[..3] {
                 t.eq("end", t.recv_to_end(sock).len(), 0);
             }
@@ -366,7 +366,7 @@ pub const CASES: &[Case] = &[
         |t| {
             let sock = t.connect_told();
             t.send_all(&sock, b"last words");
-            // A reset may overtake what is under way.
+            // A reset may overtake bytes in flight.
             t.holds("delivered", t.until(|| sock.ioctl(SIOCOUTQ) == Ok(0)));
             sock.set_linger(true, 0).expect("SO_LINGER");
             sock.close().expect("close");
@@ -433,7 +433,7 @@ pub const CASES: &[Case] = &[
     Case::two(
         "listener_shut_down_for_reading_stops_listening",
         |t| {
-            // Only a port that was asked for by number outlives the listening state.
+            // Only a port that was bound by number outlives the listening state.
             let listener = t.socket();
             listener.bind(&t.here(t.free_port())).expect("bind");
             listener.listen(4).expect("listen");
@@ -553,7 +553,8 @@ pub const CASES: &[Case] = &[
         },
         |t| {
             let port: u16 = t.hear("port");
-            // Enough attempts to fill any reading of the limit; each is given a moment.
+            // Enough attempts to exceed every interpretation of the limit, with a short wait for
+            // each.
             let attempts: Vec<Sock> = (0..10)
                 .map(|_| {
                     let sock = t.socket_with(libc::SOCK_NONBLOCK);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! A connection of the same four addresses as one before, which is closed or is not.
+//! A connection with the four addresses of an earlier one, which is closed or still open.
 
 use libc::{EADDRINUSE, EADDRNOTAVAIL, EPIPE, MSG_NOSIGNAL, POLLHUP, SOL_SOCKET, SO_REUSEADDR};
 
@@ -9,7 +9,7 @@ use crate::sock::Sock;
 
 const ROUNDS: u32 = 8;
 
-/// A socket at this port of the host, or at a free one, that shares it with closed ones.
+/// A socket at this port of the host, or at a free one; it may share the port with closed sockets.
 #[track_caller]
 fn at(t: &Role, port: u16) -> Sock {
     let sock = t.socket();
@@ -18,7 +18,7 @@ fn at(t: &Role, port: u16) -> Sock {
     sock
 }
 
-/// Whether a socket that is closed still waits for the peer's host to learn of it.
+/// Whether a closed socket still waits until the peer's host has learnt of it.
 fn is_telling(port: u16) -> bool {
     const FIN_WAIT1: &str = "04";
     let own = format!(":{port:04X}");
@@ -32,8 +32,8 @@ fn is_telling(port: u16) -> bool {
     })
 }
 
-/// Closes a connection. TCP keeps its addresses to itself until the end is acknowledged, which
-/// takes its peer a moment although the program has seen it.
+/// Closes a connection. TCP keeps the addresses until the end is acknowledged. That may take a
+/// moment after the program has seen the end.
 #[track_caller]
 fn close(t: &Role, sock: Sock, end: &str) {
     let port = t.port_of(&sock);
@@ -54,7 +54,7 @@ pub const CASES: &[Case] = &[
             let (new, second) = listener.accept_named().expect("accept");
             t.holds("the same names", first.port() == second.port());
             t.eq("bytes of the new one", t.recv_exactly(&new, 6), b"second".to_vec());
-            // It has ended as the other began.
+            // It ended when the other one began.
             t.await_events(&old, POLLHUP);
             t.err("send by the old one", old.send(b"x", MSG_NOSIGNAL), EPIPE);
             t.send_all(&new, b"answer");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `bind`: addresses, ports and who may share them.
+//! `bind`: addresses, ports and their sharing.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -164,7 +164,7 @@ pub const CASES: &[Case] = &[
             let port = t.port_of(&listener);
             t.tell("port", port);
             let sock = listener.accept().expect("accept");
-            // The side that closes first is the one whose address lingers.
+            // The address of the side that closes first stays in use.
             sock.close().expect("close");
             listener.close().expect("close");
             t.wait("closed");
@@ -349,7 +349,7 @@ pub const CASES: &[Case] = &[
     })
     .only_v6(),
     Case::alone("bind_takes_an_ipv6_address_with_the_family_of_socket", |t| {
-        // As generic programs do: the number given to socket(), in an address of 28 bytes.
+        // Like generic programs: the number given to socket(), in an address of 28 bytes.
         let listener = t.plain_socket();
         t.ok("bind", listener.bind(&t.here(0).with_family(t.domain())));
         t.ok("listen", listener.listen(1));

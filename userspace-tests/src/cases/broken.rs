@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Cases that are wrong on purpose: the proof that the runner notices.
+//! Cases that fail on purpose, for tests of the runner.
 
 use crate::case::{Case, Difference};
 use crate::world::Family;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Sockets and the cgroup whose BPF programs see what is asked of them.
+//! Sockets and the BPF programs of their cgroup.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use crate::case::Case;
 use crate::child;
 use crate::role::Role;
 
-// linux/bpf.h: commands, a type of programs, and where it is attached.
+// linux/bpf.h: commands, a program type, and its attach point.
 const PROG_LOAD: c_int = 5;
 const PROG_ATTACH: c_int = 8;
 const CGROUP_SOCKOPT: u32 = 25;
 const CGROUP_SETSOCKOPT: u32 = 22;
 
-/// `r0 = 0; exit`: no option may be set.
+/// `r0 = 0; exit`: setting any option fails.
 const REFUSE: [u64; 2] = [0xb7, 0x95];
 
 #[repr(C)]
@@ -52,7 +52,7 @@ fn bpf<T>(command: c_int, attributes: &T) -> c_int {
     c_int::try_from(done).expect("a descriptor")
 }
 
-/// A cgroup (version 2); it is empty when this goes.
+/// A cgroup (version 2); it is empty when it is dropped.
 struct Group(PathBuf);
 
 impl Group {
@@ -62,12 +62,12 @@ impl Group {
         Group(at)
     }
 
-    /// The calling process is of it from now on.
+    /// Moves the calling process into it.
     fn enter(&self) {
         fs::write(self.0.join("cgroup.procs"), pid().to_string()).expect("to enter a cgroup");
     }
 
-    /// No option of a socket of this group can be set from now on.
+    /// From now on, setting an option of a socket of this group fails.
     fn refuse_options(&self) {
         let load = Load {
             program_type: CGROUP_SOCKOPT,

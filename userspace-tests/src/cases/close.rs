@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The end of a connection: half close, close, reset, linger, and what each side still gets.
+//! The end of a connection: half close, close, reset, linger, and the data that each side still
+//! gets.
 
 use libc::{
     ECONNRESET, EINVAL, ENOTCONN, EPIPE, MSG_NOSIGNAL, POLLERR, POLLHUP, POLLIN, POLLRDHUP,
@@ -20,7 +21,7 @@ fn reset(s: &Sock) {
 
 fn nothing(_: &Role, _: &Sock) {}
 
-/// Sends, shuts down and reads to the end, as both sides may do at the same time.
+/// Sends, shuts down and reads to the end; both sides may do this concurrently.
 fn send_and_drain(t: &Role, s: &Sock) {
     t.send_all(s, &bytes(1, 30_000));
     t.meet("sent");
@@ -31,7 +32,7 @@ fn send_and_drain(t: &Role, s: &Sock) {
     t.ok("close", s.close());
 }
 
-/// Sends until an error comes; returns it.
+/// Sends until an error; returns it.
 fn send_until_error(t: &Role, s: &Sock) -> Errno {
     let block = [1; 4096];
     loop {
@@ -392,7 +393,7 @@ pub const CASES: &[Case] = &[
                 end.send(b"goodbye", 0).expect("send");
                 std::mem::forget(end);
             });
-            // Only the child's descriptor is left, and nobody closes it.
+            // Only the child's descriptor is left, and it is not closed.
             s.close().expect("close");
             copy.close().expect("close");
             child.join();

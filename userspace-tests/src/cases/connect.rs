@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `connect`: every way to succeed and every way to fail.
+//! `connect`: all ways to succeed and to fail.
 
 use std::net::Ipv4Addr;
 
@@ -29,14 +29,14 @@ fn impatient(t: &Role) -> Vec<Sysctl> {
     })
 }
 
-/// A non-blocking socket on its way to an address that no host answers for.
+/// A non-blocking socket that connects to an address which no host has.
 fn connecting(t: &Role) -> Sock {
     let sock = t.socket_with(libc::SOCK_NONBLOCK);
     t.err("connect", sock.connect(&t.nobody(NEVER_ANSWERED)), EINPROGRESS);
     sock
 }
 
-/// Serves `count` connections one after the other and keeps them until the client is done.
+/// Serves `count` connections one after the other and keeps them until the client has finished.
 fn serve(t: &Role, count: usize) {
     let listener = t.listener(16);
     t.tell("port", t.port_of(&listener));
@@ -488,7 +488,7 @@ pub const CASES: &[Case] = &[
             t.see("once", sock.error());
             t.ok("connect anew", sock.connect(&t.there(port)));
             t.leave(&sock);
-            // Nobody has asked for the error.
+            // The error was not read.
             t.ok("and again", sock.connect(&t.there(port)));
             t.eq("no error", sock.error(), Ok(None));
             t.eq("send", sock.send(b"x", libc::MSG_NOSIGNAL), Ok(1));
@@ -600,7 +600,7 @@ pub const CASES: &[Case] = &[
             held[1].set_linger(true, 0).expect("SO_LINGER");
             held[1].close().expect("close");
             t.ok("after one close", sock.connect(&t.there(port)));
-            // A reset leaves no connection behind that would hold the port for later.
+            // A reset leaves no connection that would hold the port.
             sock.set_linger(true, 0).expect("SO_LINGER");
             t.meet("done");
         },
@@ -626,7 +626,7 @@ pub const CASES: &[Case] = &[
             let connect = |port: &u16| {
                 let sock = t.socket();
                 t.ok("connect", sock.connect(&t.there(*port)));
-                // No connection is left behind that would hold the port for later.
+                // No connection is left that would hold the port.
                 sock.set_linger(true, 0).expect("SO_LINGER");
                 sock
             };
@@ -639,7 +639,7 @@ pub const CASES: &[Case] = &[
             t.err("a third one to a peer", sock.connect(&t.there(ports[0])), EADDRNOTAVAIL);
             t.err("bind to such a port", sock.bind(&t.here(20060)), EADDRINUSE);
             t.err("bind to any port", sock.bind(&t.here(0)), EADDRINUSE);
-            // The other side asks them in another order.
+            // The other side checks them in another order.
             for sock in &held {
                 t.send_all(sock, b"?");
             }
@@ -705,7 +705,7 @@ pub const CASES: &[Case] = &[
                     t.recv_to_end(&sock)
                 })
                 .collect();
-            // The order of those that are just being established is not promised.
+            // Connections that are established concurrently have no defined order.
             came.sort();
             t.eq("data", came, (0..30_u8).map(|number| vec![number]).collect::<Vec<_>>());
         },
@@ -723,7 +723,7 @@ pub const CASES: &[Case] = &[
             let listener = t.listener(16);
             t.tell("port", t.port_of(&listener));
             t.meet("closed");
-            // Whatever became of the abandoned ones, a new one must get through.
+            // Whatever happened to the abandoned connections, a new one must succeed.
             let through = (0..9).any(|_| {
                 let sock = listener.accept().expect("accept");
                 let mut room = [0; 8];

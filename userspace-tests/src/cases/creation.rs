@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `socket` itself, and calls on a socket that nothing has been done with.
+//! `socket` itself, and calls on a new socket.
 
 use libc::{EINVAL, EPROTONOSUPPORT, ESOCKTNOSUPPORT, SOCK_STREAM};
 

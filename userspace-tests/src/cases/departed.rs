@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Memory and programs that go away while their bytes are under way: unmapped, protected, forked,
-//! replaced by another program. What a call says it has moved is exact, and the stream goes on.
+//! Memory and programs that disappear while their bytes are in flight: unmapped, protected, forked,
+//! replaced by exec. The results of calls are exact, and the stream continues.
 
 use libc::{
     c_int, SYS_recvfrom, SYS_sendto, EFAULT, MSG_NOSIGNAL, MSG_WAITALL, PROT_NONE, PROT_READ,
@@ -20,7 +20,7 @@ use crate::payload::bytes;
 use crate::role::Role;
 use crate::world::Family;
 
-/// As long as nobody reads it does not leave as a whole, on TCP either.
+/// Without a reader it is never sent completely, on TCP either.
 const LONG: usize = 16 * MIB;
 
 fn unmap(at: usize, len: usize) {
@@ -34,8 +34,7 @@ fn protect(at: usize, len: usize, access: c_int) {
     assert_eq!(done, 0, "mprotect");
 }
 
-/// A reader whose memory is gone from `hole` on has what came before it, and the rest by another
-/// call.
+/// A reader whose memory ends at `hole` gets the bytes before it, and the rest by another call.
 fn cut_off(t: &Role, hole: usize, change: impl FnOnce(usize) + Send) {
     let s = server(t);
     let memory = Cliff::new(MIB / PAGE);
@@ -46,19 +45,19 @@ fn cut_off(t: &Role, hole: usize, change: impl FnOnce(usize) + Send) {
         assert_eq!(errno, Errno(EFAULT));
         0
     });
-    // TCP takes a packet as a whole or not at all.
+    // TCP delivers a packet completely or not at all.
     assert!(got == hole || got < hole && t.family != Family::Sdp, "{got} bytes");
     let want = bytes(6, MIB);
     // SAFETY: what is before the hole is there.
     let came = unsafe { std::slice::from_raw_parts(at as *const u8, got) };
     t.holds("what came before it", came == &want[..got]);
-    // Where it was something else may be by now.
+    // Other memory may be mapped there by now.
     std::mem::forget(memory);
     t.holds("what is left", t.recv_exactly(&s, MIB - got) == want[got..]);
     t.meet("end");
 }
 
-/// Sends much from memory that is `changed` while nobody reads; reading begins afterwards.
+/// Sends much data from memory that is `changed` before anything is read.
 fn send_departing(t: &Role, change: impl FnOnce(usize) + Send) {
     let s = client(t);
     let mut memory = Cliff::new(LONG / PAGE);
@@ -86,7 +85,7 @@ fn read_afterwards(t: &Role) {
     t.meet("end");
 }
 
-/// A process of which one thread is in `call` when another makes it another program, after `then`.
+/// A process with one thread in `call`; another thread calls exec after `then`.
 fn replaced(t: &Role, calls: &[libc::c_long], then: impl FnOnce(), call: impl FnOnce() + Send) {
     let child = child::spawn(|| {
         std::thread::scope(|scope| {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Memory that stays registered after its use (`zcopy_keep_ms`): found again only where it is the
-//! same pages, and given up on time and whenever it is in the way. On TCP the same scripts say what
-//! has to arrive.
+//! The registration cache (`zcopy_keep_ms`): an entry is found only for the same pages, and is
+//! released in time and when it is in the way. On TCP the same scripts define the expected data.
 
 use libc::{MSG_NOSIGNAL, MSG_WAITALL, MSG_ZEROCOPY, SHUT_WR, SOL_SOCKET};
 
@@ -23,7 +22,7 @@ const FOR_EVER: &str = "600000";
 /// More small rooms than a device has regions by default.
 const MANY: usize = 100;
 
-/// As long as this lives, memory of this host is kept for so many milliseconds.
+/// While this exists, this host keeps registrations for so many milliseconds.
 fn keeping(t: &Role, millis: &str) -> Option<Sysctl> {
     (t.family == Family::Sdp).then(|| Sysctl::set("sdp/zcopy_keep_ms", millis))
 }
@@ -34,8 +33,8 @@ fn send(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     t.send_all(s, room.bytes());
 }
 
-/// Does `turn` with the seeds from 0 on until enough was kept, as memory is not where its
-/// registration completes late; returns how often.
+/// Runs `turn` with the seeds from 0 on until enough registrations were kept, because memory whose
+/// registration completes late is not kept; returns the number of turns.
 fn until_kept(t: &Role, enough: impl Fn(&Counters) -> bool, mut turn: impl FnMut(u64)) -> u64 {
     let before = Counters::now(t);
     for seed in 0..20 {
@@ -47,20 +46,20 @@ fn until_kept(t: &Role, enough: impl Fn(&Counters) -> bool, mut turn: impl FnMut
     panic!("little or nothing is ever kept");
 }
 
-/// Sends until memory was certainly kept.
+/// Sends until registrations were certainly kept.
 fn send_until_kept(t: &Role, s: &Sock, room: &mut Room) -> u64 {
-    // What was found again is kept again.
+    // A found registration is kept again.
     let kept =
         |before: &Counters| before.since(t, "kept_hits") + before.since(t, "kept_expirations") > 0;
     until_kept(t, kept, |seed| send(t, s, room, seed))
 }
 
-/// Whether memory was found again time after time.
+/// Whether kept registrations were found repeatedly.
 fn hit_often(t: &Role) -> impl Fn(&Counters) -> bool + '_ {
     |before| before.since(t, "kept_hits") >= 4
 }
 
-/// Reads what that sends.
+/// Reads the bytes that `send_until_kept` sends.
 fn read_until_kept(t: &Role) {
     let s = server(t);
     let all = t.recv_to_end(&s);
@@ -98,7 +97,7 @@ fn read_rooms_to_end(t: &Role, len: usize) {
     t.meet("end");
 }
 
-/// Receives into `room` what the other side sends when it is told, and has offered already.
+/// Receives the other side's bytes into `room`, which is advertised before they are sent.
 fn recv_offered(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     let before = Counters::now(t);
     t.tell("more", true);
@@ -128,8 +127,8 @@ fn send_when_told(t: &Role) {
     t.meet("end");
 }
 
-/// What was not kept was registered with a region of the pool, and nothing was copied for want of
-/// one.
+/// Every registration that was not kept used a region of the pool, and no bytes were copied for
+/// lack of one.
 fn adds_up(of: &dyn Fn(&str) -> i64) {
     assert_eq!(of("region_hits") + of("region_misses"), of("kept_misses"));
     assert_eq!(of("pin_failures") + of("region_shortages"), 0);
@@ -325,7 +324,7 @@ pub const CASES: &[Case] = &[
             let _knob = keeping(t, FOR_EVER);
             let s = client(t);
             s.set(SOL_SOCKET, libc::SO_ZEROCOPY, &1).expect("SO_ZEROCOPY");
-            // Two rooms, at two pages more each.
+            // Two rooms, with two more pages each.
             limit_locked_memory(80 * PAGE as u64).expect("the limit");
             let mut rooms: Vec<_> = (0..4).map(|_| Room::new(0, 32 * PAGE)).collect();
             let data = bytes(8, 32 * PAGE);
@@ -335,7 +334,7 @@ pub const CASES: &[Case] = &[
                     for seed in 0..8 {
                         send(t, &s, &mut rooms[seed % 4], seed as u64);
                     }
-                    // What is lent is charged by the core.
+                    // Lent memory is charged by the core.
                     let lent = s.send(&data, MSG_ZEROCOPY | MSG_NOSIGNAL).expect("lent");
                     t.send_all(&s, &data[lent..]);
                 },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Memory that is lent: `MSG_ZEROCOPY` sends it and returns, and tells by the error queue when it is
-//! the program's own again. On SDP that is zero copy without waiting for the peer.
+//! `MSG_ZEROCOPY`: it sends from the program's memory and returns, and the error queue reports when
+//! the program may reuse the memory. On SDP this is zero copy without waiting for the peer.
 
 use std::collections::HashSet;
 use std::fs;
@@ -31,7 +31,7 @@ const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 const LEND: c_int = MSG_ZEROCOPY | MSG_NOSIGNAL;
 
-/// One message of the error queue: calls from `first` to `last` are over.
+/// One message of the error queue: calls from `first` to `last` are complete.
 #[derive(Clone, Copy)]
 pub(super) struct Notice {
     first: u32,
@@ -39,7 +39,7 @@ pub(super) struct Notice {
     copied: bool,
 }
 
-/// What `recvmsg` puts into the control buffer.
+/// The control buffer that `recvmsg` fills.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Told {
@@ -53,7 +53,7 @@ struct Told {
     pad: u8,
     info: u32,
     data: u32,
-    /// Nobody has offended: all zeroes.
+    /// No offender: all zeroes.
     offender: [u32; 8],
 }
 
@@ -75,12 +75,12 @@ fn notice(t: &Role, s: &Sock) -> Res<Notice> {
     Ok(Notice { first: told.info, last: told.data, copied: told.code != 0 })
 }
 
-/// Waits until all of the first `calls` calls are over, and each has been told once.
+/// Waits until the first `calls` calls are complete; each must be reported once.
 fn told(t: &Role, s: &Sock, calls: u32) -> Vec<Notice> {
     told_since(t, s, 0..calls)
 }
 
-/// The same of some calls, those before them having been told.
+/// The same for later calls; the earlier ones were reported before.
 pub(super) fn told_since(t: &Role, s: &Sock, calls: Range<u32>) -> Vec<Notice> {
     let last = calls.end;
     let mut open: HashSet<u32> = calls.collect();
@@ -98,7 +98,7 @@ pub(super) fn told_since(t: &Role, s: &Sock, calls: Range<u32>) -> Vec<Notice> {
     notices
 }
 
-/// The same, and on SDP in turn and saying honestly whether there was a copy.
+/// The same. On SDP the reports must be in order, and correct about copies.
 fn told_of(t: &Role, s: &Sock, calls: u32, copied: bool) {
     let notices = told(t, s, calls);
     if t.family == Family::Sdp {
@@ -120,7 +120,7 @@ fn filled(seed: u64, len: usize) -> Room {
     room
 }
 
-/// Lends all of `data`, waiting for room; returns with how many calls.
+/// Sends all of `data` with MSG_ZEROCOPY, waiting for room; returns the number of calls.
 pub(super) fn lend(s: &Sock, mut data: &[u8]) -> u32 {
     let mut calls = 0;
     while !data.is_empty() {
@@ -131,7 +131,7 @@ pub(super) fn lend(s: &Sock, mut data: &[u8]) -> u32 {
     calls
 }
 
-/// Lends what is taken without waiting; returns how much that is, and with how many calls.
+/// Sends as much as possible without waiting; returns the number of bytes, and of calls.
 fn lend_at_once(s: &Sock, data: &[u8]) -> (usize, u32) {
     let (mut sent, mut calls) = (0, 0);
     while sent < data.len() {
@@ -148,7 +148,7 @@ fn lend_at_once(s: &Sock, data: &[u8]) -> (usize, u32) {
     (sent, calls)
 }
 
-/// Reads to the end what the other side says it has sent.
+/// Reads to the end; the other side tells the sent length.
 fn read_all(t: &Role, seed: u64) {
     let s = server(t);
     let want: usize = t.hear("sent");
@@ -157,7 +157,7 @@ fn read_all(t: &Role, seed: u64) {
     t.holds("all came", true);
 }
 
-/// The knob for memory of control messages and notices; put back at the end.
+/// The knob for memory of control messages and notices; restored when dropped.
 struct Optmem(String);
 
 impl Optmem {
@@ -205,7 +205,7 @@ pub const CASES: &[Case] = &[
                     assert_eq!(of("pin_failures") + of("region_shortages"), 0);
                 },
             );
-            // The reader has pinned pages of its own.
+            // The reader has pinned pages, too.
             t.meet("end");
             given_back(t, before);
         },
@@ -317,7 +317,7 @@ pub const CASES: &[Case] = &[
             {
                 let _none = Optmem::of("1");
                 t.err("send", s.send(&data, LEND), ENOBUFS);
-                // Without the flag there is nothing to tell.
+                // Without the flag there is no notice.
                 t.send_all(&s, &data[..65_536 / 2]);
             }
             t.send_all(&s, &data[65_536 / 2..]);
@@ -343,7 +343,8 @@ pub const CASES: &[Case] = &[
             let _one = Optmem::of("1100");
             t.eq("the first", s.send(first, LEND), Ok(first.len()));
             if t.family == Family::Sdp {
-                // Nobody has read. TCP may have an acknowledgement and have told by now.
+                // Nothing was read. On TCP an acknowledgement may have completed the first call by
+                // now.
                 assert_eq!(s.send(second, LEND), Err(Errno(ENOBUFS)), "while it is lent");
             }
             t.say("lent");
@@ -365,7 +366,8 @@ pub const CASES: &[Case] = &[
             let mut room = filled(7, 2 * MIB);
             let (mut rest, mut calls) = (&*room.bytes(), 0);
             t.tell("sent", rest.len());
-            // Long ones are offered, short ones copied, and with every second the program waits.
+            // Long ones are advertised, short ones copied; after every second one the program
+            // waits.
             for (turn, len) in
                 [70_000, 10, 8192, 300_000, 5, 4096, 100_000, 3].iter().cycle().enumerate()
             {
@@ -463,7 +465,7 @@ pub const CASES: &[Case] = &[
             let data = bytes(11, 16 * MIB);
             let (_sent, calls) = lend_at_once(&s, &data);
             t.say("lent");
-            // The error comes first; the notices do not go with it.
+            // The error comes first, and does not remove the notices.
             let ended = t.until(|| s.error().expect("SO_ERROR").is_some());
             t.holds("it ended", ended);
             told(t, &s, calls);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Memory of every kind as the place that bytes come from: without a copy where a device can read
-//! it, and copied where it cannot. And the one kind that no bytes can go to.
+//! Memory of every kind as the source of bytes: zero copy if a device can read it, otherwise a
+//! copy. One kind cannot be a destination of bytes.
 
 use std::ptr;
 
@@ -15,7 +15,7 @@ use crate::payload::bytes;
 use crate::role::Role;
 use crate::sock::Sock;
 
-/// A mebibyte of a file, mapped for reading alone.
+/// A mebibyte of a file, mapped read-only.
 struct ReadOnly(*mut u8);
 
 impl ReadOnly {
@@ -39,8 +39,8 @@ impl Drop for ReadOnly {
     }
 }
 
-/// The buffer of an event that never happens, mapped as memory of a device is: no program's, nor
-/// a file's. Its first page says how large it is, all others are zero.
+/// The buffer of a perf event that never occurs. It is mapped like device memory, not like a
+/// program's or a file's pages. Its first page has its size, all others are zero.
 struct DeviceMemory {
     at: *mut u8,
     event: c_int,
@@ -79,7 +79,7 @@ impl DeviceMemory {
         DeviceMemory { at: at.cast(), event }
     }
 
-    /// All pages but the first, which the kernel writes to.
+    /// All pages except the first, to which the kernel writes.
     fn zeroes(&self) -> &[u8] {
         // SAFETY: inside of the mapping, and nobody writes there.
         unsafe { std::slice::from_raw_parts(self.at.add(PAGE), Self::LEN - PAGE) }
@@ -106,13 +106,13 @@ fn receive(t: &Role, count: usize) {
     t.meet("end");
 }
 
-/// All of `total` bytes were sent, and none of them was copied.
+/// All of `total` bytes were sent without a copy.
 fn uncopied(of: &dyn Fn(&str) -> i64, total: usize) {
     assert_eq!(sent_uncopied(of) + of("gathered_bytes_sent"), total as i64);
     assert_eq!(of("pin_failures") + of("bcopy_bytes_sent") + of("copied_bytes_written"), 0);
 }
 
-/// Sends a file of a mebibyte by a shared mapping, and another by a private one.
+/// Sends a file of a mebibyte from a shared mapping, and another from a private one.
 fn send_files(t: &Role, send: impl Fn(&Sock, &MemoryFile, c_int, &[u8])) {
     let s = client(t);
     counted(
@@ -176,11 +176,11 @@ pub const CASES: &[Case] = &[
                 t,
                 || {
                     t.send_all(&s, memory.zeroes());
-                    // Bytes that were copied are counted when they leave.
+                    // Copied bytes are counted when they are sent.
                     t.meet("end");
                 },
                 |of| {
-                    // No device can be told to read there.
+                    // No device can read there.
                     assert!(of("pin_failures") > 0, "it was pinned");
                     let copied = of("bcopy_bytes_sent") + of("copied_bytes_written");
                     assert_eq!(copied, 16 * PAGE as i64);

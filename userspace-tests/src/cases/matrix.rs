@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Every way to send against every way to receive, in both directions of one connection and in
-//! sizes around every border. The bytes of each stream are compared as a whole; on SDP the counters
-//! say which way they came.
+//! Every way to send with every way to receive, in both directions of one connection, in sizes
+//! around every limit. The bytes of each stream are compared completely; on SDP the counters show
+//! their path.
 
 use libc::{EAGAIN, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_WAITALL, POLLIN, POLLOUT, SOL_SOCKET};
 
@@ -18,8 +18,8 @@ use crate::role::Role;
 use crate::sock::Sock;
 use crate::world::Family;
 
-/// Sizes around a page (which is the threshold, too), the payload of a message in small and in
-/// large receive buffers, with the header of an offer and without it, and one region.
+/// Sizes around a page (which is the threshold, too), the payload of a message with small and with
+/// large receive buffers, with and without the header of a SrcAvail, and one region.
 const SIZES: &[usize] = &[
     1,
     2,
@@ -45,10 +45,10 @@ const SIZES: &[usize] = &[
     MIB + 1,
 ];
 
-/// As much as may be offered at a time, and a little less or more.
+/// Around the maximum length of one SrcAvail.
 const MOST: &[usize] = &[4 * MIB - 1, 4 * MIB, 4 * MIB + 1];
 
-/// Pieces of a message, and rooms of who takes what there is.
+/// Pieces of a message, and buffer sizes of a reader that takes whatever is available.
 const PIECES: &[usize] = &[8192, 3, 70_000, 0, 4096, 1, 300_000];
 const ROOMS: &[usize] = &[3, 5000, 9000, 100_000, 300_000];
 
@@ -63,11 +63,11 @@ enum Writer {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Reader {
-    /// For as much as was sent in one go.
+    /// For the length of one send.
     Waits,
-    /// For that, in pieces of memory.
+    /// For the same length, in pieces of memory.
     Scatters,
-    /// For less, or for more.
+    /// For a smaller or larger length.
     Otherwise,
     Polls,
     Rings,
@@ -81,10 +81,10 @@ struct End<'a> {
     t: &'a Role,
     s: Sock,
     sizes: &'a [usize],
-    /// Calls that have lent memory.
+    /// Number of calls with MSG_ZEROCOPY.
     lent: u32,
     streams: usize,
-    /// Kept to the end: the kernel wakes who waits in a call when a ring of theirs goes away.
+    /// Kept to the end, because closing a ring wakes threads that wait in a call.
     ring: Option<Ring>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> End<'a> {
         End { t, s, sizes, lent: 0, streams: 0, ring: None }
     }
 
-    /// A stream from here to there, or from there to here.
+    /// A stream from this end to the other one, or back.
     fn stream(&mut self, writer: Writer, reader: Reader, from_here: bool) {
         let t = self.t;
         let total: usize = self.sizes.iter().sum();
@@ -187,7 +187,7 @@ impl<'a> End<'a> {
     }
 }
 
-/// Without waiting in the call.
+/// Sends without blocking.
 fn push(t: &Role, s: &Sock, mut data: &[u8]) {
     while !data.is_empty() {
         match s.send(data, MSG_NOSIGNAL | MSG_DONTWAIT) {
@@ -238,7 +238,7 @@ fn rooms(mut room: &mut [u8]) -> Vec<&mut [u8]> {
     parts
 }
 
-/// All bytes are counted, each once, and none has gone a way that is not the writer's.
+/// Each byte is counted once, on the writer's path only.
 fn way_of_the_writer(
     t: &Role,
     writer: Writer,
@@ -255,7 +255,7 @@ fn way_of_the_writer(
         Writer::Waits | Writer::Gathers => {
             assert!(from_its_pages > total / 2, "{from_its_pages} of {total} bytes from its pages");
         }
-        // What is more than may be lent at a time is copied.
+        // Bytes beyond the limit for one SrcAvail are copied.
         Writer::Lends | Writer::Rings => assert!(from_its_pages > 0, "some from its pages"),
     }
     if writer == Writer::Waits && reader == Reader::Waits {

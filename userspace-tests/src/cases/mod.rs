@@ -82,7 +82,7 @@ pub fn all() -> Vec<Test> {
     tests(TABLES)
 }
 
-/// Cases that must fail, for the runner's own tests.
+/// Cases that fail on purpose, for the runner's own tests.
 pub fn broken() -> Vec<Test> {
     tests(&[broken::CASES])
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `getsockname` and `getpeername` in every state, and where they write.
+//! `getsockname` and `getpeername` in every state, and the bytes that they write.
 
 use std::net::Ipv6Addr;
 use std::ptr;

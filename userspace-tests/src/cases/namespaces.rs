@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Network namespaces: what a socket sees belongs to the namespace it was made in.
+//! Network namespaces: a socket sees the namespace in which it was made.
 
 use libc::{
     EADDRINUSE, EADDRNOTAVAIL, EAGAIN, ECONNREFUSED, ENETUNREACH, SOL_SOCKET, SO_REUSEADDR,
@@ -8,7 +8,7 @@ use libc::{
 use crate::case::Case;
 use crate::netns::{enter_fresh, Netns, Sysctl};
 
-/// Outside the usual range of ephemeral ports and those that other cases set: nobody has it.
+/// Outside the default ephemeral range and the ranges of other cases, so it is free.
 const QUIET_PORT: u16 = 20_040;
 
 pub const CASES: &[Case] = &[
@@ -29,7 +29,7 @@ pub const CASES: &[Case] = &[
         "namespace_has_ports_of_its_own",
         |t| {
             let sock = t.socket();
-            // The other variants of this case have left it not long ago.
+            // Other variants of this case have used the port recently.
             sock.set(SOL_SOCKET, SO_REUSEADDR, &1).expect("SO_REUSEADDR");
             sock.bind(&t.any(QUIET_PORT)).expect("bind");
             t.err("twice here", t.socket().bind(&t.any(QUIET_PORT)), EADDRINUSE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Urgent data: one byte out of band, its mark in the stream, and the ways to hear of it.
+//! Urgent data: one byte out of band, its mark in the stream, and its notifications.
 
 use libc::{
     EAGAIN, EINTR, EINVAL, MSG_DONTWAIT, MSG_OOB, MSG_PEEK, POLLIN, POLLOUT, POLLPRI, SHUT_WR,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Every number that an option may have, at every level that TCP programs use: whatever is not
-//! declared here is to SDP what it is to TCP.
+//! Every option number at every level that TCP programs use: options that are not declared here
+//! must behave on SDP as on TCP.
 
 use std::ptr;
 
@@ -15,8 +15,7 @@ use crate::world::Family;
 
 const NUMBERS: std::ops::RangeInclusive<c_int> = 0..=127;
 
-/// Options whose value is not the same from socket to socket, from machine to machine, or in both
-/// versions of IP.
+/// Options whose values differ between sockets, machines, or IP versions.
 const VARYING: &[(c_int, c_int)] = &[
     (SOL_SOCKET, libc::SO_SNDBUF),
     (SOL_SOCKET, libc::SO_RCVBUF),
@@ -28,11 +27,11 @@ const VARYING: &[(c_int, c_int)] = &[
 
 const IP_MULTICAST_ALL: c_int = 49;
 
-/// Those that only SDP has are the subject of other cases.
+/// Options that only SDP has; other cases test them.
 const OWN: std::ops::RangeInclusive<c_int> = uapi::SDP_ZCOPY_THRESH..=uapi::SDP_TRAFFIC;
 
-/// What a socket makes of an option: of asking, of being given the same value again (a zero where
-/// asking gave nothing), a single byte, and nothing at all, and of asking once more.
+/// The answers of a socket about an option: get it, set the same value (zero if get failed), set a
+/// single byte, set nothing, and get it again.
 fn attempt(t: &Role, level: c_int, option: c_int) -> String {
     let sock = t.socket();
     let varies = VARYING.contains(&(level, option));
@@ -69,20 +68,20 @@ fn sweep(t: &Role, name: &str, level: c_int) {
     }
 }
 
-/// What TCP makes of a number of its level that it has not.
+/// TCP's answer for an unknown number of its level.
 const UNKNOWN_TO_TCP: &str =
     "get ENOPROTOOPT, set ENOPROTOOPT, byte EINVAL, nothing EINVAL, then ENOPROTOOPT";
 
-/// What TCP makes of an option that is set to something larger than an int, and not asked for.
+/// TCP's answer for an option that is set to a larger struct than an int, and cannot be read.
 const SET_OF_ANOTHER_FORM: &str =
     "get ENOPROTOOPT, set EINVAL, byte EINVAL, nothing EINVAL, then ENOPROTOOPT";
 
-/// An option of TCP that SDP has not.
+/// An option of TCP that SDP lacks.
 const fn no_tcp(label: &'static str, tcp: &'static str, reason: &'static str) -> Difference {
     Difference { label, tcp, sdp: UNKNOWN_TO_TCP, reason }
 }
 
-/// An option of IP that SDP has not.
+/// An option of IP that SDP lacks.
 const fn no_ip(label: &'static str, tcp: &'static str, reason: &'static str) -> Difference {
     Difference { label, tcp, sdp: "ENOPROTOOPT", reason }
 }
@@ -416,8 +415,8 @@ const IPV6: &[Difference] = &[
     no_ip("SOL_IPV6 77", "get 0, set ok, byte ok, nothing ok, then 0", CONTROL),
 ];
 
-/// The needed options (rust/kmod/sock/needed.rs) that TCP takes a zero for: with it a socket that
-/// may become TCP does so.
+/// Needed options (rust/kmod/sock/needed.rs) for which TCP accepts zero: a socket that may use both
+/// falls back to TCP.
 const fn turn(label: &'static str) -> Turn {
     Turn { label, seen: "get ENOPROTOOPT, set ok, byte EINVAL, nothing EINVAL, then 0" }
 }

@@ -202,7 +202,7 @@ pub const CASES: &[Case] = &[
         let sent = sock.send_to(b"x", libc::MSG_FASTOPEN, &there);
         t.see("send", sent);
         if sent.is_err() {
-            // The socket is as it was.
+            // The socket has not changed.
             sock.connect(&there).expect("connect");
             t.send_all(&sock, b"x");
         }
@@ -223,7 +223,7 @@ pub const CASES: &[Case] = &[
                 let number = s.get(SOL_SOCKET, libc::SO_INCOMING_CPU).expect("SO_INCOMING_CPU");
                 (0..processors()).contains(&number)
             };
-            // To a socket that passes its calls on to TCP it is told with the first bytes.
+            // A socket that passes its calls on to TCP learns it with the first bytes.
             assert!(t.family == Family::Companion || is_one(), "connected");
             t.recv_exactly(s, 1);
             t.holds("received", is_one());
@@ -293,7 +293,7 @@ pub const CASES: &[Case] = &[
     .both_versions(),
     Case::alone("option_of_spreading_programs_is_checked", |t| {
         let sock = t.socket();
-        // One that returns 0, for listeners that it then spreads nothing over.
+        // A program that returns 0, for listeners that are alone in their group.
         let code = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
         let program = libc::sock_fprog { len: 1, filter: code.as_ptr().cast_mut() };
         let attach = |len: usize| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `TCP_USER_TIMEOUT` and `TCP_DEFER_ACCEPT`: how long a peer is waited for.
+//! `TCP_USER_TIMEOUT` and `TCP_DEFER_ACCEPT`: time limits for a silent peer.
 
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ pub const CASES: &[Case] = &[
         "patience_ends_with_a_peer_that_does_not_read",
         |t, _s| t.wait("over"),
         |t, s| {
-            // Filling takes a few glances; the time must not be up before.
+            // Filling takes several waits; the limit must be longer.
             let limit = 500 + 8 * t.glance();
             s.set(SOL_TCP, TCP_USER_TIMEOUT, &limit).expect("TCP_USER_TIMEOUT");
             let start = Instant::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `SO_PEEK_OFF` and `TCP_INQ`: where a peek begins, and what a read leaves.
+//! `SO_PEEK_OFF` and `TCP_INQ`: the start of a peek, and the bytes left after a read.
 
 use libc::{c_int, EINVAL, MSG_PEEK, SHUT_WR, SOL_SOCKET, SOL_TCP, SO_PEEK_OFF};
 
@@ -29,7 +29,7 @@ fn await_bytes(t: &Role, sock: &Sock, count: c_int) {
     assert!(t.until(|| sock.ioctl(SIOCINQ) == Ok(count)), "{count} bytes");
 }
 
-/// One `recvmsg` into `len` bytes: how many came, and the number in its control message.
+/// One `recvmsg` into `len` bytes: the number of bytes, and the number in its control message.
 fn take_with_inq(sock: &Sock, len: usize) -> (usize, Option<c_int>) {
     let mut room = vec![0; len];
     let mut rooms = [&mut room[..]];

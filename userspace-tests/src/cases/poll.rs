@@ -93,7 +93,7 @@ pub const CASES: &[Case] = &[
         |_, s| reset(s),
         |t, s| {
             t.see("reset", t.await_events(s, POLLERR | POLLHUP));
-            // TCP is closed a moment before it is shut down, on another processor.
+            // TCP reports the closed state just before the shutdown, on another processor.
             t.await_events(s, POLLRDHUP);
             now(t, "all of it", s);
             t.ok("SO_ERROR", s.error());
@@ -263,7 +263,7 @@ pub const CASES: &[Case] = &[
             let epoll = watch(s, EPOLLOUT | EPOLLET);
             t.see("empty", epoll.wait_one(0));
             let sent = t.fill(s);
-            // Room that came and went while filling may have left an edge behind.
+            // Room that appeared temporarily while filling may have left an edge.
             let _ = epoll.wait_one(0);
             nothing(t, "full", &epoll);
             t.tell("sent", sent);

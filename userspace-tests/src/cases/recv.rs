@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Receiving: what a call gives, when it waits, what it leaves for the next one.
+//! Receiving: the result of a call, when it blocks, and the bytes left for the next one.
 
 use libc::{
     EAGAIN, EFAULT, EINVAL, MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN, POLLRDHUP,
@@ -14,7 +14,7 @@ use crate::poller::Epoll;
 use crate::role::{Role, ENOUGH, LIMIT, SIOCINQ};
 use crate::sock::Sock;
 
-/// Waits until this many bytes lie unread.
+/// Waits until so many bytes are unread.
 #[track_caller]
 fn await_unread(t: &Role, s: &Sock, count: i32) {
     let came = t.until(|| s.ioctl(SIOCINQ) == Ok(count));
@@ -250,7 +250,8 @@ pub const CASES: &[Case] = &[
         |t, s| {
             t.hear_asleep("receiving", &[libc::SYS_recvfrom]);
             t.send_all(s, &bytes(1, 700));
-            // The peer must have taken the bytes before the reset may throw them away.
+            // The peer's host must have received the bytes before the reset, which may discard
+            // them.
             assert!(t.until(|| s.ioctl(crate::role::SIOCOUTQ) == Ok(0)), "not sent");
             s.set_linger(true, 0).expect("SO_LINGER");
             s.close().expect("close");
@@ -418,7 +419,7 @@ pub const CASES: &[Case] = &[
             t.wait("send less");
             t.send_all(s, &[1; 300]);
             t.hear_asleep("receiving", &[libc::SYS_recvfrom]);
-            // TCP wakes the reader only when what is new reaches the mark by itself.
+            // TCP wakes the reader only if the new bytes alone reach the mark.
             t.send_all(s, &[1; 500]);
         },
     ),

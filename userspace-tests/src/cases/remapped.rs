@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Memory of every kind that changes while bytes are on their way to it: they have to be in what is
-//! there at the end. On SDP the pages are pinned by then, and the counters say what had to be copied.
+//! Mappings that change while bytes are in flight to them: at the end the bytes must be in the
+//! current pages. On SDP the old pages are pinned by then, and the counters show which bytes were
+//! copied.
 
 use std::fs;
 use std::ops::Range;
@@ -30,7 +31,7 @@ impl Mapping {
         Mapping { at: map(ptr::null_mut(), len, flags, fd), len }
     }
 
-    /// The same place, mapped anew.
+    /// Maps the same addresses anew.
     fn again(at: usize, flags: c_int) {
         let place = at as *mut c_void;
         assert!(map(place, Self::HUGE, flags | MAP_FIXED, -1) as usize == at, "mmap");
@@ -86,7 +87,7 @@ impl MemoryFile {
         data
     }
 
-    /// The pages of the file are gone; what is read there is zero.
+    /// Removes pages of the file; reading them gives zero.
     fn punch(&self, range: &Range<usize>) {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: integers only.
@@ -104,7 +105,7 @@ impl Drop for MemoryFile {
     }
 }
 
-/// Huge pages, for as long as this lives.
+/// Huge pages, while this exists.
 pub(super) struct HugePages(String);
 
 impl HugePages {
@@ -112,7 +113,7 @@ impl HugePages {
 
     pub(super) fn new(t: &Role, count: usize) -> Self {
         let before = HugePages(fs::read_to_string(Self::PATH).expect("nr_hugepages"));
-        // The kernel makes room for them, and may need more than one try.
+        // The kernel has to free memory for them, and may need several tries.
         let there = t.until(|| {
             fs::write(Self::PATH, count.to_string()).expect("nr_hugepages");
             fs::read_to_string(Self::PATH).expect("nr_hugepages").trim() == count.to_string()
@@ -128,7 +129,7 @@ impl Drop for HugePages {
     }
 }
 
-/// Merging of equal pages, as eager as it gets, for as long as this lives.
+/// Merging of equal pages at the maximum rate, while this exists.
 struct Merging;
 
 impl Merging {
@@ -151,7 +152,7 @@ impl Merging {
 
 impl Drop for Merging {
     fn drop(&mut self) {
-        // Stopped, and what was merged taken apart.
+        // Stops merging and separates the merged pages.
         Self::set("run", "2");
         Self::set("run", "0");
         Self::set("pages_to_scan", "100");
@@ -159,7 +160,7 @@ impl Drop for Merging {
     }
 }
 
-/// Has the kernel move pages together, those of this memory as well if it may.
+/// Has the kernel move pages; pages of this memory as well if they are movable.
 fn compact() {
     let scanned = || {
         let text = fs::read_to_string("/proc/vmstat").expect("vmstat");
@@ -171,7 +172,7 @@ fn compact() {
     assert!(scanned() > before, "nothing was looked at");
 }
 
-/// Moves mapped pages to `to`, whatever is there.
+/// Moves mapped pages to `to`, replacing the mapping there.
 fn relocate(from: usize, len: usize, to: usize) {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: both are mappings of ours.
@@ -224,7 +225,7 @@ const REGISTER_MODE_MISSING: u64 = 1;
 const EVENT_PAGEFAULT: u8 = 0x12;
 
 impl Faults {
-    /// Faults of pages that are missing in `len` bytes at `at` come here.
+    /// Handles faults of missing pages in `len` bytes at `at`.
     fn of(at: usize, len: usize) -> Self {
         // SAFETY: a system call with an integer.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
@@ -243,7 +244,7 @@ impl Faults {
         assert!(done == 0, "userfaultfd: {}", std::io::Error::last_os_error());
     }
 
-    /// Waits for a fault and puts a page of ones there.
+    /// Waits for a fault and fills the page with ones.
     fn serve(&self) {
         let mut message = Message::default();
         let len = size_of::<Message>();
@@ -264,7 +265,7 @@ impl Drop for Faults {
     }
 }
 
-/// Receives while `change` is done to the memory; `changed` bytes of it are other pages then.
+/// Receives while `change` changes the memory; `changed` bytes of it are in other pages afterwards.
 fn recv_changed(t: &Role, room: &mut [u8], changed: usize, change: impl FnOnce() + Send) {
     let s = server(t);
     room.fill(1);
@@ -354,7 +355,7 @@ pub const CASES: &[Case] = &[
             let mut memory = Mapping::new(MAP_PRIVATE | MAP_ANONYMOUS, -1);
             let elsewhere = Mapping::new(MAP_PRIVATE | MAP_ANONYMOUS, -1);
             let (at, aside) = (memory.place(), elsewhere.place());
-            // What is copied to the first half would go over what has come for the second.
+            // Bytes copied to the first half would otherwise overwrite those of the second.
             let half = MIB / 2;
             recv_changed(t, memory.room(), MIB, || {
                 relocate(at, half, aside);
@@ -372,7 +373,7 @@ pub const CASES: &[Case] = &[
             let at = memory.place() + 30 * PAGE;
             let faults = Faults::of(at, 4 * PAGE);
             let served = std::thread::scope(|scope| {
-                // Those of `fill`, and those of what is given back.
+                // The faults of `fill`, and those of the returned pages.
                 let handler = scope.spawn(|| (0..8).map(|_| faults.serve()).count());
                 recv_changed(t, memory.room(), 4 * PAGE, || forget(at, 4 * PAGE));
                 handler.join().expect("the handler")

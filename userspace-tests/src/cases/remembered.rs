@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Options that change nothing on SDP, and are kept all the same as TCP keeps them.
+//! Options without an effect on SDP, which are stored as in TCP.
 
 use libc::{c_int, SOL_SOCKET, SOL_TCP};
 
@@ -31,7 +31,7 @@ fn congestion(sock: &Sock) -> Res<String> {
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-/// What a listener has, so that a connection of it may have it.
+/// The options of a listener that its connections inherit.
 fn furnish(listener: &Sock) {
     for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
         listener.set_timeout(option, 77_500).expect("a limit");
@@ -95,7 +95,7 @@ const SEGMENTS: usize = 136;
 const BYTES_SENT: usize = 200;
 const BYTES_SENT_AGAIN: usize = 208;
 
-/// Whether `TCP_INFO` tells of round trips that can be.
+/// Whether `TCP_INFO` reports plausible round trips.
 fn measured(sock: &Sock) -> bool {
     let most = 60_000_000;
     let (smoothed, shortest) = (info_u32(sock, RTT), info_u32(sock, RTT_SHORTEST));
@@ -104,7 +104,7 @@ fn measured(sock: &Sock) -> bool {
         && info_u32(sock, RTT_VARIATION) < most
 }
 
-/// Bytes of the stream that were sent, which TCP counts each time it sends them.
+/// Sent bytes of the stream; TCP counts retransmitted bytes again.
 fn sent_once(sock: &Sock) -> Option<u64> {
     Some(info_u64(sock, BYTES_SENT)? - info_u64(sock, BYTES_SENT_AGAIN)?)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Sending: what a call takes, when it waits, what it says when it cannot.
+//! Sending: how much a call accepts, when it blocks, and its errors.
 
 use libc::{
     EAGAIN, ECONNRESET, EFAULT, EPIPE, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, POLLERR, POLLHUP,
@@ -14,13 +14,13 @@ use crate::role::{Role, ENOUGH, LIMIT};
 use crate::signal;
 use crate::sock::Sock;
 
-/// Reads to the end and says what came.
+/// Reads to the end and reports the bytes.
 fn read_all(t: &Role, s: &Sock) {
     let data = t.recv_to_end(s);
     t.see("all data", Digest::of(&data));
 }
 
-/// Sends small pieces with these flags, then shuts down: the receiver must get all of it.
+/// Sends small pieces with these flags, then shuts down; the receiver must get all of them.
 fn send_pieces(t: &Role, s: &Sock, flags: i32) {
     let data = bytes(3, 5000);
     for piece in data.chunks(100) {
@@ -30,7 +30,7 @@ fn send_pieces(t: &Role, s: &Sock, flags: i32) {
     s.shutdown(SHUT_WR).expect("shutdown");
 }
 
-/// Sends `data` in pieces of 100 that must not leave on their own, then does what releases them.
+/// Sends `data` in pieces of 100 that must not be sent alone, then does the releasing action.
 fn hold_back(t: &Role, s: &Sock, release: impl Fn()) {
     for piece in bytes(4, 300).chunks(100) {
         assert_eq!(s.send(piece, MSG_NOSIGNAL), Ok(100));
@@ -45,7 +45,7 @@ fn await_held_back(t: &Role, s: &Sock) {
     t.say("arrived");
 }
 
-/// Makes both directions small, so that a connection is full after little data.
+/// Makes the buffers of both directions small, so that little data fills a connection.
 fn shrink(s: &Sock) {
     s.set(SOL_SOCKET, libc::SO_SNDBUF, &16_384).expect("SO_SNDBUF");
 }
@@ -381,7 +381,7 @@ pub const CASES: &[Case] = &[
         .both_versions(),
 ];
 
-/// Sends and receives 400 kB at the same time without ever waiting in a call.
+/// Sends and receives 400 kB concurrently without blocking calls.
 fn both_ways(t: &Role, s: &Sock) {
     let data = bytes(9, 400_000);
     let mut came = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `SO_REUSEPORT` and `SO_BINDTODEVICE`: several sockets on one port, and who of them is meant.
+//! `SO_REUSEPORT` and `SO_BINDTODEVICE`: several sockets on one port, and the choice among them.
 
 use libc::{
     c_int, EADDRINUSE, ECONNREFUSED, EINVAL, POLLIN, SOL_SOCKET, SO_BINDTODEVICE, SO_REUSEADDR,
@@ -17,7 +17,7 @@ fn sharing(t: &Role) -> Sock {
     sock
 }
 
-/// Two that share a port and listen.
+/// Two listeners that share a port.
 #[track_caller]
 fn two_listeners(t: &Role, backlog: c_int) -> ([Sock; 2], u16) {
     let first = sharing(t);
@@ -40,7 +40,7 @@ fn on_device(t: &Role, name: &str) -> Sock {
     sock
 }
 
-/// The interface of this host that leads to the other one.
+/// The interface of this host towards the other one.
 fn device() -> &'static str {
     let own = std::path::Path::new("/proc/sys/net/ipv4/conf");
     let found = ["va", "vb", "x0"].into_iter().find(|name| own.join(name).exists());

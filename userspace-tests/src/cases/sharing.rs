@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! One socket behind several descriptors and in several processes.
+//! One socket with several descriptors, in several processes.
 
 use std::os::fd::AsRawFd;
 
@@ -218,7 +218,7 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// Becomes a shell that says by its status whether the descriptor is open.
+/// Executes a shell whose status tells whether the descriptor is open.
 fn exec_test_of(fd: i32) {
     use std::os::unix::process::CommandExt;
     let script = format!("test -e /proc/self/fd/{fd}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Signals that arrive while a call waits, and signals that the socket itself sends.
+//! Signals that arrive during a blocking call, and signals sent by the socket.
 
 use libc::{
     SYS_epoll_wait, SYS_poll, SYS_recvfrom, SYS_recvmsg, SYS_sendto, EAGAIN, EINTR, F_GETFL,
@@ -13,13 +13,13 @@ use crate::role::{Role, SIOCINQ};
 use crate::signal;
 use crate::sock::Sock;
 
-/// Makes the call; once it sleeps, the thread gets a signal that is caught.
+/// Makes the call; once it sleeps, the thread gets a handled signal.
 fn interrupted<T>(t: &Role, calls: &[libc::c_long], call: impl FnOnce() -> T) -> T {
     let poke = |thread| kill_thread(thread, SIGUSR1).expect("tgkill");
     t.while_asleep(calls, poke, call)
 }
 
-/// The same, and the other side hears "sleeps again" when the call went back to sleep.
+/// The same; the other side is told "sleeps again" when the call went back to sleep.
 fn restarted<T>(t: &Role, calls: &[libc::c_long], call: impl FnOnce() -> T) -> T {
     let poke = |thread| {
         kill_thread(thread, SIGUSR1).expect("tgkill");
@@ -262,7 +262,7 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// Runs the work on this thread while another one signals it without pause.
+/// Runs the work on this thread while another thread signals it continuously.
 fn storm<T>(work: impl FnOnce() -> T) -> T {
     let target = crate::blocked::tid();
     let done = std::sync::atomic::AtomicBool::new(false);

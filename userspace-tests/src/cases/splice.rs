@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! sendfile, splice and tee: bytes that never visit the program.
+//! sendfile, splice and tee: bytes that do not pass through the program's memory.
 
 use std::os::fd::AsRawFd;
 
@@ -28,7 +28,7 @@ fn splice_to_end(s: &Sock) -> Vec<u8> {
     }
 }
 
-/// Splices so many bytes into the pipe, which has room for them.
+/// Splices so many bytes into the pipe, which has enough room.
 #[track_caller]
 fn fill(s: &Sock, pipe: &Pipe, len: usize) {
     let mut left = len;
@@ -66,7 +66,7 @@ pub const CASES: &[Case] = &[
         "sendfile_holds_nothing_back_at_the_end_of_the_file",
         |t, s| {
             let file = file_with(&[7; 1000]);
-            // With the first part the kernel says that there is more.
+            // The kernel marks the first part with MSG_MORE.
             t.eq("sendfile", sendfile(s.fd(), &file, &mut 0, 1 << 20), Ok(1000));
             t.eq("unsent", s.ioctl(SIOCOUTQNSD), Ok(0));
             t.wait("read");
@@ -154,7 +154,7 @@ pub const CASES: &[Case] = &[
             let mut offset = 0;
             t.eq("sendfile", sendfile(s.fd(), &file, &mut offset, 8192), Ok(8192));
             t.wait("read");
-            // Only now, when the bytes are read, may the file change.
+            // The file may change only now, after the bytes were read.
             file.set_len(0).expect("truncate");
         },
         |t, s| {
@@ -278,7 +278,7 @@ pub const CASES: &[Case] = &[
                 left -= splice(s.fd(), pipe.into.as_raw_fd(), left, 0).expect("splice");
             }
             t.say("more");
-            // The pipe holds the buffers while the socket goes on receiving.
+            // The pipe holds the buffers while the socket continues to receive.
             t.holds("more", t.recv_exactly(s, 60_000) == bytes(2, 60_000));
             t.holds("spliced", pipe.take(5000) == bytes(1, 5000));
         },
@@ -293,7 +293,7 @@ pub const CASES: &[Case] = &[
         |t, s| {
             let pipe = Pipe::new();
             assert!(t.until(|| s.ioctl(SIOCINQ) == Ok(40_000)), "data");
-            // Of some messages only a part may be wanted, or little.
+            // Small parts of messages may be spliced.
             let most = |of: &dyn Fn(&str) -> i64| {
                 let given = of("given_bytes");
                 assert!((32_000..=40_000).contains(&given), "{given} bytes of 40000 were given");
@@ -309,7 +309,7 @@ pub const CASES: &[Case] = &[
             let pipe = Pipe::new();
             assert!(t.until(|| s.ioctl(SIOCINQ) == Ok(4000)), "data");
             if t.family == Family::Sdp {
-                // A page of a pipe, of which there are 16, is not for one message.
+                // A message must not use a whole page of the pipe, which has 16.
                 let count = splice(s.fd(), pipe.into.as_raw_fd(), 65_536, 0);
                 assert_eq!(count, Ok(4000));
                 assert!(pipe.take(4000) == bytes(1, 4000), "other bytes");
@@ -364,7 +364,7 @@ pub const CASES: &[Case] = &[
                 }
             };
             t.eq("full", last, Err(Errno(EAGAIN)));
-            // The connection goes on with buffers of its own.
+            // The connection continues with new buffers.
             let rest = t.recv_exactly(s, (2 << 20) - held);
             let spliced = pipe.take(held);
             t.holds("data", [spliced, rest].concat() == bytes(8, 2 << 20));

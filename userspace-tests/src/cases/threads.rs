@@ -27,7 +27,7 @@ fn exchange(t: &Role, s: &Sock, own: u64, other: u64) {
     t.eq("data", Digest::of(&came), Digest::of(&bytes(other, 500_000)));
 }
 
-/// How often each byte value occurs.
+/// The number of occurrences of each byte value.
 fn census(data: &[u8]) -> Vec<usize> {
     let mut counts = vec![0; 256];
     for &byte in data {

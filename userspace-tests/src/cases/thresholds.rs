@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Who wants to go without copies, and who may: thresholds of one side, locked memory that is
-//! limited, two writers without a reader. On SDP the counters say what came of it.
+//! When zero copy is used: thresholds of one side, limited locked memory, two writers without a
+//! reader. On SDP the counters show the result.
 
 use libc::{c_int, MSG_NOSIGNAL, MSG_WAITALL, RLIMIT_MEMLOCK, SOL_TCP};
 
@@ -15,7 +15,7 @@ use crate::sock::Sock;
 use crate::uapi;
 use crate::world::Family;
 
-/// What each side does in turn, whose turn it is being the same for both.
+/// Number of turns; both sides use the same.
 const TURNS: u64 = 3;
 
 fn set(t: &Role, s: &Sock, option: c_int) {
@@ -38,7 +38,7 @@ fn reader(t: &Role, option: Option<c_int>, check: impl FnOnce(&dyn Fn(&str) -> i
         t,
         || {
             t.meet("counted");
-            // Looked at when all are there: a reader who is away for long is sent messages.
+            // Checked at the end, because a slow reader would get messages instead.
             let mut rooms = vec![vec![0; MIB]; TURNS as usize];
             for room in &mut rooms {
                 t.eq("recv", s.recv(room, MSG_WAITALL), Ok(MIB));
@@ -75,7 +75,7 @@ fn writer(t: &Role, option: Option<c_int>, check: impl FnOnce(&dyn Fn(&str) -> i
     );
 }
 
-/// Without the right to lock memory, as a user without any others.
+/// Without the privilege to lock memory, like an ordinary user.
 fn unprivileged(work: impl FnOnce()) {
     let child = child::spawn(|| {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -91,7 +91,7 @@ fn unprivileged(work: impl FnOnce()) {
     child.join();
 }
 
-/// Both send and then read; as much as the buffers of a connection hold.
+/// Both send and then read; the amount fits into the buffers of a connection.
 fn send_first(t: &Role, s: &Sock, own: u64, other: u64) {
     const LEN: usize = 100_000;
     let before = Counters::now(t);
@@ -100,7 +100,7 @@ fn send_first(t: &Role, s: &Sock, own: u64, other: u64) {
     let came = t.recv_exactly(s, LEN);
     t.holds("the bytes", came == bytes(other, LEN));
     if t.family == Family::Sdp {
-        // One of the two at least has had its bytes taken into buffers.
+        // At least one of the two had its bytes copied into buffers.
         let given_way = before.since(t, "adverts_declined") + before.since(t, "adverts_recalled");
         t.tell("given way", given_way);
         assert!(t.hear::<i64>("given way") + given_way > 0, "somebody gives way");
@@ -109,7 +109,7 @@ fn send_first(t: &Role, s: &Sock, own: u64, other: u64) {
     t.meet("end");
 }
 
-/// What a socket counts.
+/// Number of a socket's counters.
 const COUNTS: usize = size_of::<uapi::sdp_traffic>() / size_of::<u64>();
 
 /// The names of these counts, in their order.
@@ -121,7 +121,7 @@ fn traffic_names() -> impl Iterator<Item = &'static str> {
         .filter_map(|line| line.trim().strip_prefix("__u64 ")?.strip_suffix(';'))
 }
 
-/// What the socket says of itself, as the host's counters do.
+/// The socket's counters agree with those of the host.
 fn agrees(t: &Role, s: &Sock, before: &Counters) {
     if t.family != Family::Sdp {
         return;
@@ -132,7 +132,7 @@ fn agrees(t: &Role, s: &Sock, before: &Counters) {
     };
     let hosts = || traffic_names().map(|name| before.since(t, name)).collect::<Vec<_>>();
     assert!(t.until(|| own()[..] == hosts()), "{:?} and {:?}", own(), hosts());
-    // By whatever way they came.
+    // On any path.
     assert!(own()[..9].iter().sum::<i64>() >= TURNS as i64 * MIB as i64, "{:?}", own());
 }
 

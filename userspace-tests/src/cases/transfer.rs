@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Streams of many sizes, cut in many ways, alone and side by side.
+//! Streams of many sizes, divided in many ways, single and concurrent.
 
 use libc::{MSG_NOSIGNAL, POLLIN, POLLOUT, SHUT_WR};
 
@@ -8,13 +8,13 @@ use crate::payload::{bytes, Digest, Pattern};
 use crate::role::Role;
 use crate::sock::Sock;
 
-/// Sizes around the borders of buffers, pages and messages.
+/// Sizes around the limits of buffers, pages and messages.
 const SIZES: &[usize] = &[
     1, 2, 63, 64, 65, 4095, 4096, 4097, 8175, 8176, 8177, 8191, 8192, 8193, 16_383, 16_384, 16_385,
     32_767, 32_768, 32_769, 65_535, 65_536, 65_537, 131_072, 131_073,
 ];
 
-/// Sends `total` bytes of a pattern in pieces of the given sizes, in turn, without keeping them.
+/// Sends `total` bytes of a pattern in pieces of the given sizes, in turn, without storing them.
 fn send_stream(s: &Sock, seed: u64, total: usize, sizes: &[usize]) -> String {
     let mut pattern = Pattern::new(seed);
     let mut digest = Digest::default();
@@ -36,7 +36,7 @@ fn send_stream(s: &Sock, seed: u64, total: usize, sizes: &[usize]) -> String {
     digest.text()
 }
 
-/// Receives to the end with rooms of the given sizes, in turn.
+/// Receives to the end into buffers of the given sizes, in turn.
 fn recv_stream(s: &Sock, sizes: &[usize]) -> String {
     let mut digest = Digest::default();
     let mut room = vec![0; sizes.iter().copied().max().unwrap_or(1)];
@@ -256,7 +256,7 @@ pub const CASES: &[Case] = &[
             s.shutdown(SHUT_WR).expect("shutdown");
         },
         |t, s| {
-            // Lets the sender run into a full connection between any two reads.
+            // Lets the connection become full between two reads.
             let mut digest = Digest::default();
             let mut room = vec![0; 40_000];
             loop {

@@ -20,7 +20,7 @@ use crate::world::Family;
 const SOCKET_URING_OP_SIOCINQ: u32 = 0;
 const SOCKET_URING_OP_SIOCOUTQ: u32 = 1;
 
-/// A ring whose entries are named by the case.
+/// A ring; the case names its entries.
 pub(super) struct Ring(IoUring);
 
 impl Ring {
@@ -50,7 +50,7 @@ impl Ring {
         (name, if result < 0 { Err(Errno(-result)) } else { Ok(result) }, flags)
     }
 
-    /// The same as it comes: the result of a notice is no errno.
+    /// The same, unconverted: the result of a notice is not an errno.
     #[track_caller]
     pub(super) fn next_raw(&mut self) -> (u64, i32, u32) {
         loop {
@@ -67,7 +67,7 @@ impl Ring {
         self.next().1
     }
 
-    /// Nothing has completed so far.
+    /// No entry has completed so far.
     fn is_quiet(&mut self) -> bool {
         self.0.completion().is_empty()
     }
@@ -93,7 +93,7 @@ fn accept(s: &Sock) -> opcode::Accept {
     opcode::Accept::new(fd(s), std::ptr::null_mut(), std::ptr::null_mut())
 }
 
-/// `IORING_SEND_ZC_REPORT_USAGE`, and what it reports.
+/// `IORING_SEND_ZC_REPORT_USAGE`, and the reported value.
 const REPORT_USAGE: u16 = 8;
 const USAGE_COPIED: i32 = i32::MIN;
 
@@ -103,7 +103,7 @@ fn zc_part(len: usize) -> Vec<u8> {
     bytes(len as u64, len)
 }
 
-/// A listener that speaks TCP and not SDP, where a socket of this family may turn to TCP.
+/// A TCP listener without SDP, if a socket of this family may fall back to TCP.
 fn told_listener_of_tcp(t: &Role) -> Sock {
     if t.family == Family::Sdp {
         return told_listener(t);
@@ -360,7 +360,7 @@ pub const CASES: &[Case] = &[
     Case::two(
         "uring_connect_turns_to_tcp_unseen",
         |t| {
-            // So that TCP's answer does not come while it is asked.
+            // So that TCP's answer comes later than the query.
             let _late = Delay::start();
             let listener = told_listener_of_tcp(t);
             for _ in 0..2 {
@@ -580,7 +580,7 @@ pub const CASES: &[Case] = &[
     .both_versions(),
 ];
 
-/// Sends and receives 300 kB with one send and one recv under way at any time.
+/// Sends and receives 300 kB, always with one send and one recv in progress.
 fn uring_exchange(t: &Role, s: &Sock, own: u64, other: u64) {
     let mut ring = Ring::new();
     let data = bytes(own, 300_000);

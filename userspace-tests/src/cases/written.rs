@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Readers who come before the bytes: their memory is offered, and the peer writes to it. On TCP the
-//! same scripts say what has to arrive; on SDP the counters say which way it came.
+//! Readers that come before the bytes: they advertise their memory, and the peer writes to it. On
+//! TCP the same scripts define the expected data; on SDP the counters show the path.
 
 use std::mem::offset_of;
 
@@ -21,8 +21,8 @@ use crate::sock::Sock;
 use crate::uapi;
 use crate::world::Family;
 
-/// A writer and an early reader come to know each other: after this both are in Pipelined mode,
-/// and a reader who waits offers its memory.
+/// Prepares a writer and an early reader: afterwards both are in Pipelined mode, and a waiting
+/// reader advertises its memory.
 pub(super) fn read_early(t: &Role, s: &Sock) {
     for turn in 0..2 {
         let mut room = Room::new(0, MIB);
@@ -40,7 +40,7 @@ fn write_late(t: &Role, s: &Sock) {
     }
 }
 
-/// The offer that is made after `before` is out.
+/// Waits for an advertisement after `before`.
 pub(super) fn await_offer(t: &Role, before: &Counters) {
     if t.family == Family::Sdp {
         let out = t.until(|| before.since(t, "sinks_sent") > 0);
@@ -48,7 +48,7 @@ pub(super) fn await_offer(t: &Role, before: &Counters) {
     }
 }
 
-/// Receives into `room` while it is offered, with `then` done once it is.
+/// Receives into `room` while it is advertised; calls `then` once it is.
 fn recv_offered(
     t: &Role,
     s: &Sock,
@@ -64,7 +64,7 @@ fn recv_offered(
     t.while_asleep(&[SYS_recvfrom], when_out, || s.recv(room, flags))
 }
 
-/// The rest of a case: `count` bytes come to a reader as if nothing had been.
+/// The end of a case: `count` bytes arrive at a reader normally.
 pub(super) fn goes_on(t: &Role, s: &Sock, seed: u64, count: usize) {
     let came = t.recv_exactly(s, count);
     t.holds("it goes on", came == bytes(seed, count));
@@ -76,7 +76,7 @@ fn send_on(t: &Role, s: &Sock, seed: u64, count: usize) {
     t.meet("end");
 }
 
-/// A writer who comes when the memory that the reader has offered is another.
+/// A writer that comes after the mapping of the advertised memory has changed.
 fn write_to_changed(t: &Role, seed: u64) {
     let s = client(t);
     write_late(t, &s);
@@ -84,7 +84,7 @@ fn write_to_changed(t: &Role, seed: u64) {
     send_on(t, &s, seed, MIB / 2);
 }
 
-/// A writer who comes when the reader's offer is over.
+/// A writer that comes after the reader's advertisement has ended.
 pub(super) fn write_afterwards(t: &Role, seed: u64) {
     let s = client(t);
     write_late(t, &s);
@@ -92,7 +92,8 @@ pub(super) fn write_afterwards(t: &Role, seed: u64) {
     send_on(t, &s, seed, MIB);
 }
 
-/// Has `recv` offer its room and take the offer back, for the reason that `cause` counts.
+/// Has `recv` advertise its room and withdraw the advertisement, for the reason that `cause`
+/// counts.
 fn taken_back(t: &Role, cause: &str, recv: impl FnOnce(&mut [u8])) {
     let mut room = Room::new(0, MIB);
     counted(
@@ -105,12 +106,12 @@ fn taken_back(t: &Role, cause: &str, recv: impl FnOnce(&mut [u8])) {
     );
 }
 
-/// What getsockopt tells of a socket must be what the host's counters have grown by.
+/// The socket's counter, which must equal the increase of the host's counter.
 fn traffic(s: &Sock, at: usize) -> u64 {
     s.get_as(SOL_TCP, uapi::SDP_TRAFFIC, [0u64; 8]).expect("SDP_TRAFFIC")[at]
 }
 
-/// Places in `struct sdp_traffic`.
+/// Offsets in `struct sdp_traffic`.
 const WRITTEN_BYTES_SENT: usize = offset_of!(uapi::sdp_traffic, written_bytes_sent) / 8;
 const WRITTEN_BYTES_RECEIVED: usize = offset_of!(uapi::sdp_traffic, written_bytes_received) / 8;
 
@@ -181,7 +182,7 @@ pub const CASES: &[Case] = &[
             write_late(t, &s);
             t.wait("offered");
             let data = bytes(8, 3 * MIB + 12345);
-            // Little, much, little: by messages, by Writes, by whatever comes next.
+            // Few bytes, many, few: by messages, by Writes, and by any path.
             for part in [&data[..100], &data[100..MIB], &data[MIB..MIB + 5000], &data[MIB + 5000..]]
             {
                 t.send_all(&s, part);
@@ -215,7 +216,7 @@ pub const CASES: &[Case] = &[
             write_late(t, &s);
             t.wait("offered");
             t.send_all(&s, &bytes(9, 100));
-            // A reader who wakes late would get what is behind them, too, as on TCP.
+            // A reader that wakes late would also get the following bytes, as on TCP.
             t.wait("received");
             send_on(t, &s, 10, 2 * MIB);
         },
@@ -389,7 +390,7 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// Both sides have a reader who waits all the time, and write much, as little and as one.
+/// Both sides have a reader that always waits, and write large and small amounts and single bytes.
 fn both_ways(t: &Role, s: &Sock, own: u64, other: u64) {
     for size in [MIB, 5000, 3 * MIB, 65_536, MIB + 1] {
         let came = std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Streams that go from memory to memory without a copy, and whatever may come in between. On TCP
-//! the same scripts say what has to arrive; on SDP the counters say which way it came.
+//! Zero copy streams, and interruptions of them. On TCP the same scripts define the expected data;
+//! on SDP the counters show the path.
 
 use std::collections::HashMap;
 use std::fs;
@@ -49,14 +49,14 @@ pub(super) const SIZES: &[usize] = &[
 const LONG_SIZES: &[usize] =
     &[4 * MIB - 1, 4 * MIB, 4 * MIB + 1, 5 * MIB + 4095, 16 * MIB + 4097, 64 * MIB];
 
-/// Pieces of memory of one message; and of another message, which holds as much.
+/// The pieces of memory of one message; and of another message of the same length.
 const PIECES: &[usize] = &[100, 8192, 3, 70_000, 4096, 0, 1, 300_000, 4095, 4097, 65_536];
 const OTHER_PIECES: &[usize] = &[65_536, 1, 0, 200_000, 4096, 12_000, 8192, 166_295];
 
-/// Where in a page the bytes begin, at the sender and at the receiver.
+/// The offsets in a page of the first byte, at the sender and at the receiver.
 pub(super) const PLACES: &[(usize, usize)] = &[(0, 0), (1, 0), (0, 1), (4095, 2048)];
 
-/// A socket of which everything from a page on goes without a copy, where it can.
+/// A socket that uses zero copy from a page on, if possible.
 pub(super) fn socket(t: &Role) -> Sock {
     let sock = t.socket();
     if t.family == Family::Sdp {
@@ -100,14 +100,14 @@ impl Counters {
         Counters(text.lines().filter_map(words).collect())
     }
 
-    /// What has been counted since.
+    /// The increase since then.
     pub(super) fn since(&self, t: &Role, name: &str) -> i64 {
         let now = Counters::now(t);
         now.0[name] - self.0[name]
     }
 }
 
-/// Runs the script and, on SDP, holds its counters against the facts.
+/// Runs the script and, on SDP, checks the counters.
 pub(super) fn counted(t: &Role, script: impl FnOnce(), check: impl FnOnce(&dyn Fn(&str) -> i64)) {
     let before = Counters::now(t);
     script();
@@ -116,7 +116,7 @@ pub(super) fn counted(t: &Role, script: impl FnOnce(), check: impl FnOnce(&dyn F
     }
 }
 
-/// Pages pinned and given back, of the whole machine.
+/// The numbers of pinned and released pages, of the whole machine.
 pub(super) fn pins() -> (i64, i64) {
     fs::read_to_string("/proc/sys/vm/stat_refresh").expect("stat_refresh");
     let text = fs::read_to_string("/proc/vmstat").expect("vmstat");
@@ -127,7 +127,7 @@ pub(super) fn pins() -> (i64, i64) {
     (of("nr_foll_pin_acquired"), of("nr_foll_pin_released"))
 }
 
-/// All pages that were pinned since `before`, by [`pins`], have been given back.
+/// All pages that were pinned since `before` (from [`pins`]) have been released.
 pub(super) fn given_back(t: &Role, before: (i64, i64)) {
     let back = || {
         let (acquired, released) = pins();
@@ -136,7 +136,7 @@ pub(super) fn given_back(t: &Role, before: (i64, i64)) {
     assert!(t.until(back), "pinned and given back: {before:?}, {:?}", pins());
 }
 
-/// The other host is in the list of those with whom everything is copied, as long as this lives.
+/// While this exists, the other host is on the list of peers with which everything is copied.
 struct Excepted(bool);
 
 impl Excepted {
@@ -167,7 +167,7 @@ impl Drop for Excepted {
     }
 }
 
-/// Memory whose first byte lies at `place` of a page.
+/// Memory whose first byte is at the offset `place` of a page.
 pub(super) struct Room {
     pub(super) pages: Cliff,
     place: usize,
@@ -200,7 +200,7 @@ pub(super) fn recv_sizes(sizes: &[usize], s: &Sock) {
     }
 }
 
-/// What [`send_sizes`] sends in one turn.
+/// Receives the bytes of one turn of [`send_sizes`].
 fn recv_turn(turn: usize, sizes: &[usize], s: &Sock) -> Vec<Room> {
     let (_, place) = PLACES[turn];
     let recv = |&size| {
@@ -224,7 +224,7 @@ fn all_sizes() -> i64 {
     (SIZES.iter().sum::<usize>() * PLACES.len()) as i64
 }
 
-/// Received bytes that nobody has copied, as the counters have them.
+/// Bytes received without a copy, according to the counters.
 pub(super) fn received_uncopied(of: &dyn Fn(&str) -> i64) -> i64 {
     of("zcopy_bytes_received") + of("written_bytes_received")
 }
@@ -243,14 +243,14 @@ pub(super) fn sent(of: &dyn Fn(&str) -> i64) -> i64 {
     sent_uncopied(of) + of("gathered_bytes_sent") + copied
 }
 
-/// Sends for ever while the other side reads nothing; once it sleeps, `poke` is done to it. Returns
-/// what `send()` did.
+/// Sends while the other side does not read; once the call sleeps, `poke` is applied. Returns the
+/// result of `send()`.
 fn stuck(t: &Role, s: &Sock, len: usize, poke: impl FnOnce(i32) + Send) -> Result<usize, Errno> {
     let data = bytes(3, len);
     t.while_asleep(&[SYS_sendto], poke, || s.send(&data, MSG_NOSIGNAL))
 }
 
-/// Reads to the end; what came must be the front of the pattern.
+/// Reads to the end; the bytes must be a prefix of the pattern.
 pub(super) fn drain(t: &Role, s: &Sock, seed: u64, len: usize) {
     let got = t.recv_to_end(s);
     assert!(got.len() <= len, "{} of {len} bytes came", got.len());
@@ -258,8 +258,8 @@ pub(super) fn drain(t: &Role, s: &Sock, seed: u64, len: usize) {
     t.tell("came", got.len());
 }
 
-/// Has `recv` receive what [`send_to_changing`] sends while `change` is done to the memory it goes
-/// to, after the pages have been pinned and before the bytes have come.
+/// Has `recv` receive the bytes of [`send_to_changing`], while `change` changes the destination
+/// memory after its pages were pinned and before the bytes arrive.
 pub(super) fn recv_amid(
     t: &Role,
     recv: impl FnOnce() -> Res<usize>,
@@ -281,7 +281,7 @@ pub(super) fn recv_amid(
     got
 }
 
-/// Receives a mebibyte so. The bytes have to be in the memory that is there then.
+/// Receives a mebibyte like this. The bytes must be in the memory that is mapped afterwards.
 pub(super) fn recv_into_changing(
     t: &Role,
     s: &Sock,
@@ -298,14 +298,14 @@ pub(super) fn send_to_changing(t: &Role) {
     if t.family != Family::Sdp {
         t.wait("changed");
     }
-    // Pages from end to end: one offer holds them all.
+    // Page aligned, so that one advertisement covers all.
     let mut room = Room::new(0, MIB);
     room.bytes().copy_from_slice(&bytes(6, MIB));
     t.send_all(&s, room.bytes());
     t.meet("end");
 }
 
-/// What is done to memory.
+/// Changes of memory.
 pub(super) fn anonymous(at: usize, len: usize) {
     // SAFETY: replaces pages of a mapping of ours by fresh ones.
     let new = unsafe {
@@ -331,7 +331,7 @@ pub const CASES: &[Case] = &[
                 t,
                 || {
                     t.meet("counted");
-                    // Looked at when all are there: a reader who is away for long is sent messages.
+                    // Checked at the end, because a slow reader would get messages instead.
                     let turns = 0..PLACES.len();
                     let rooms: Vec<_> = turns.map(|turn| recv_turn(turn, SIZES, &s)).collect();
                     for (turn, rooms) in rooms.into_iter().enumerate() {
@@ -725,7 +725,7 @@ pub const CASES: &[Case] = &[
             while got < want {
                 // SAFETY: the kernel checks; behind the room there is nothing.
                 let at = unsafe { room.as_mut_ptr().add(got) };
-                // TCP takes a packet as a whole or not at all.
+                // TCP delivers a packet completely or not at all.
                 got += match s.recv_raw(at, MIB, 0) {
                     Err(Errno(libc::EFAULT)) => s.recv_raw(at, want - got, 0).expect("recv"),
                     result => result.expect("recv"),
@@ -771,7 +771,7 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// Both sides send first and read then, which must come to an end all the same.
+/// Both sides send first and then read, which must not deadlock.
 fn both_ways(t: &Role, s: &Sock, own: u64, other: u64) {
     for _ in 0..4 {
         let came = std::thread::scope(|scope| {

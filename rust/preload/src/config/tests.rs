@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! What libsdp.conf may look like, and what is said about what it may not.
+//! Valid and invalid texts of libsdp.conf, and the errors reported.
 
 #![allow(
     clippy::expect_used,
@@ -271,12 +271,12 @@ fn the_last_line_may_lack_its_end() {
     assert_eq!(rules("use sdp client * *:*").len(), 1);
 }
 
-/// A sign with what may stand around it.
+/// A separator with blanks and tabs around it.
 fn sign(sign: char) -> impl Strategy<Value = String> {
     ("[ \t]{0,2}", "[ \t]{0,2}").prop_map(move |(before, behind)| format!("{before}{sign}{behind}"))
 }
 
-/// A rule, and one of the ways to write it.
+/// A rule, and one of its possible spellings.
 fn written_rule() -> impl Strategy<Value = (Rule, String)> {
     let transport = prop::sample::select(vec![
         (Transport::Sdp, "sdp"),
@@ -374,7 +374,7 @@ proptest! {
         above in 0_usize..5,
     ) {
         let text = format!("{}{text} and more", "# nothing\n".repeat(above));
-        // A comment at the end of the rule takes the rest with it.
+        // A comment after the rule extends to the end of the line.
         if let Err(error) = parse(text.as_bytes()) {
             prop_assert_eq!(error.line, above + 1);
         } else {

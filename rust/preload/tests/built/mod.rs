@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 
-//! What cargo has built of this crate, and what it says.
+//! The products that cargo has built of this crate, and their messages.
 
 use std::path::{Path, PathBuf};
 
 pub(crate) const SDP_RUN: &str = env!("CARGO_BIN_EXE_sdp_run");
 
-/// Where cargo has put one of the crate's other products: the newest, because
-/// `cargo test` leaves what an earlier `cargo build` has made.
+/// The path of one of the crate's other products: the newest, because `cargo test` does not remove
+/// those of an earlier `cargo build`.
 pub(crate) fn built(name: &str) -> PathBuf {
     let directory = Path::new(SDP_RUN)
         .parent()
@@ -23,8 +23,8 @@ pub(crate) fn built(name: &str) -> PathBuf {
     .map_or_else(|| panic!("{name} is not built"), |(_, file)| file)
 }
 
-/// The messages of the library, without what stands before each: the process, whose number is
-/// not known, and the program.
+/// The messages of the library without their prefixes: the program's name and the process ID, which
+/// the tests do not know.
 pub(crate) fn messages(said: &[u8], program: &str) -> String {
     let said = String::from_utf8_lossy(said);
     let message = |line: &str| -> Option<String> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs histories by the million, one again, or every one of a small scene.
+//! Runs random histories, replays one, or explores all histories of a small scene.
 
 use anyhow::{bail, Result};
 use clap::{Parser, Subcommand};
@@ -22,24 +22,24 @@ struct Arguments {
 enum Task {
     /// Plays the histories of many seeds.
     Run {
-        /// How many.
+        /// Number of seeds
         #[arg(long, default_value_t = 100_000)]
         seeds: u64,
         /// The first one.
         #[arg(long, default_value_t = 0)]
         from: u64,
-        /// At the same time.
+        /// Number of threads
         #[arg(long, default_value_t = 1)]
         threads: u64,
     },
     /// Plays the history of one seed again, and shows what crosses.
     Replay {
-        /// As a failing run has printed it.
+        /// The seed that a failing run has printed
         seed: u64,
     },
     /// Visits every state of the small scenes.
     Explore {
-        /// States of one scene, at most.
+        /// Maximum number of states of one scene
         #[arg(long, default_value_t = 300_000)]
         limit: usize,
         /// Only scenes with this in their name.
@@ -67,7 +67,7 @@ struct Total {
     failed: Option<u64>,
 }
 
-/// Two engines, and one engine with each stranger, of the same seed.
+/// Two engines, and one engine with each stranger, all from the same seed.
 fn all(seed: u64) -> Option<Shown> {
     let mut shown = History::of_seed(seed).play().ok()?;
     for who in Stranger::ALL {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a model counts: messages, buffers and credits.
+//! The counts of a model: messages, buffers and credits.
 
 use crate::{
     fault::{ensure, Checked},
@@ -18,23 +18,23 @@ pub(super) const BUFFERS: u16 = 6;
 /// Size of each.
 pub(super) const RCV_SIZE: u16 = 80;
 
-/// Size of those that it posts when it is asked for larger ones.
+/// Size of the buffers that it posts when it is asked for larger ones.
 pub(super) const LARGE_SIZE: u16 = 280;
 
 #[derive(Clone, Debug)]
 pub(super) struct Books {
-    /// Number of our last message, and of the engine's.
+    /// Numbers of our last message and of the engine's.
     pub(super) mseq: u32,
     pub(super) received: u32,
-    /// MSeqAck, while it waits for a Read of ours.
+    /// MSeqAck, while it is delayed by a Read of ours.
     pub(super) held_ack: Option<u32>,
     pub(super) credits: i64,
-    /// Receive buffers, and the most credits that the engine can have.
+    /// Receive buffers, and the maximum credits of the engine.
     pub(super) posted: i64,
     told: i64,
     /// Size of each buffer that is posted, the oldest first.
     sizes: VecDeque<u16>,
-    /// Size of those that come.
+    /// Size of new buffers.
     size: u16,
 }
 
@@ -52,7 +52,7 @@ impl Books {
         }
     }
 
-    /// Those that are posted stay as they are.
+    /// Posted buffers keep their size.
     pub(super) fn resize(&mut self, size: u16) {
         self.post();
         self.size = size;
@@ -65,7 +65,7 @@ impl Books {
         }
     }
 
-    /// A message of the engine.
+    /// Handles a message of the engine.
     pub(super) fn receive(&mut self, frame: &Frame, repr: &Repr) -> Checked {
         ensure!(self.posted > 0, "no buffer for {repr}");
         self.post();
@@ -81,7 +81,7 @@ impl Books {
         Ok(())
     }
 
-    /// OFED's rule: half as many again, or anything when there are few.
+    /// OFED's rule: an update if credits grew by half, or by any number if there are few.
     pub(super) fn wants_update(&self) -> bool {
         let left = self.told.max(0);
         let bufs = self.posted - i64::from(self.received - self.ack());

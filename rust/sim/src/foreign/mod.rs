@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One engine, and a peer that behaves as another implementation is known to.
+//! One engine, and a peer that behaves like another implementation.
 //!
-//! The models are written from what is known of these implementations on the
-//! wire: what they send when, what they ignore, and what they get wrong. What
-//! is checked is what an application would notice: every byte arrives, in both
-//! directions, and the connection ends well.
+//! The models follow the known behaviour of these implementations on the wire: when they send what,
+//! which input they ignore, and their faults. The checks are those of an application: every byte
+//! arrives, in both directions, and the connection ends correctly.
 
 mod books;
 mod sink;
@@ -39,22 +38,22 @@ use std::collections::VecDeque;
 /// Which implementation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Mellanox OFED: Combined for ever, one SrcAvail, many partial completions,
-    /// no credit updates once the peer has sent its DisConn; says that its buffers
-    /// are larger when it begins to post such.
+    /// Mellanox OFED: stays in Combined mode, one SrcAvail, many partial completions, no credit
+    /// updates once the peer has sent its DisConn. It announces larger buffers when it begins to
+    /// post them.
     Ofed,
-    /// OpenIB gen2: Pipelined mode with many SrcAvails, one SendSm for all and
-    /// sometimes a second one, SinkAvails that win over SrcAvails and are counted
-    /// against payload, and an acknowledgement that waits for a Read.
+    /// OpenIB gen2: Pipelined mode with many SrcAvails, one SendSm for all and sometimes a second
+    /// one, SinkAvails that take precedence over SrcAvails and are counted against payload, and an
+    /// acknowledgement that waits for a Read.
     Gen2,
 }
 
 const IP: Ip = Ip::V4([10, 0, 0, 1]);
-/// Payload that one message to the model can have.
+/// Maximum payload of a message to the model.
 const PAYLOAD_MAX: u32 = 64;
 const ROUNDS_MAX: usize = 20_000;
 
-/// On its way to the engine.
+/// A message in flight to the engine.
 #[derive(Clone, Debug)]
 enum Going {
     Send(Frame),
@@ -71,9 +70,9 @@ pub(crate) struct Meeting {
     sink: Sink,
     /// Control messages that wait for credits.
     answers: VecDeque<Body>,
-    /// A SinkAvail of so much room is wanted.
+    /// The program wants to send a SinkAvail for so many bytes.
     offer: Option<u32>,
-    /// A cancel is answered by SendSm even if there was one before.
+    /// A cancel is answered by SendSm even after an earlier SendSm.
     again: bool,
     shut: bool,
     disconn_sent: bool,
@@ -85,7 +84,7 @@ pub(crate) struct Meeting {
 impl Meeting {
     pub(crate) fn new(kind: Kind, watch: Watch, dice: &mut impl Dice) -> Checked<Self> {
         let drawn = limits(dice);
-        // The message in which a SrcAvail goes has to fit.
+        // The message with a SrcAvail must fit.
         let long = kind == Kind::Ofed && dice.once_in(2);
         let cfg = Config {
             max_send_payload: if long {
@@ -169,7 +168,7 @@ impl Meeting {
         self.watch.trace.see(|| Sight::Note(side, text()));
     }
 
-    /// What the engine's program does.
+    /// The engine's program acts.
     fn program(&mut self, dice: &mut impl Dice) -> Checked {
         let (shell, watch) = (&mut self.shell, &mut self.watch);
         let size = |dice: &mut _, most| u16::try_from(Dice::between(dice, 1, most)).unwrap_or(1);
@@ -198,7 +197,7 @@ impl Meeting {
         Ok(())
     }
 
-    /// What its shell would rather have.
+    /// The engine's shell changes its settings.
     fn wish(&mut self, dice: &mut impl Dice) {
         let on = dice.once_in(2);
         match dice.below(8) {
@@ -225,7 +224,7 @@ impl Meeting {
         }
     }
 
-    /// What the model's program does, and what the model would rather have.
+    /// The model's program acts, or the model changes its settings.
     fn model_program(&mut self, dice: &mut impl Dice) -> Checked {
         match dice.below(14) {
             0..=3 => {
@@ -254,7 +253,7 @@ impl Meeting {
         Ok(())
     }
 
-    /// Something of the engine reaches the model.
+    /// Delivers the engine's next request to the model.
     fn carry_in(&mut self) -> Checked<bool> {
         let Some(work) = self.shell.port.out.pop_front() else {
             return Ok(false);
@@ -326,7 +325,7 @@ impl Meeting {
             Body::SinkAvailCancel => self.source.on_sink_cancel(&mut self.answers),
             Body::SinkCancelAck => self.sink.on_cancel_ack()?,
             Body::RdmaWrCompl(len) => self.sink.on_written(len)?,
-            // Without a thought for the buffers that are posted.
+            // Regardless of the posted buffers.
             Body::ChRcvBuf(_) if self.kind == Kind::Ofed => {
                 self.books.resize(LARGE_SIZE);
                 let payload = u32::from(LARGE_SIZE) - 16;
@@ -342,7 +341,7 @@ impl Meeting {
         self.books.posted += i64::from(free);
     }
 
-    /// The model's Read completes, if there is one.
+    /// Completes the model's Read, if there is one.
     fn complete_read(&mut self) -> Checked<bool> {
         let Some(read) = self.sink.reading() else {
             return Ok(false);
@@ -363,8 +362,8 @@ impl Meeting {
         Ok(())
     }
 
-    /// Everything that can happen happens, with programs that read. When
-    /// nothing else is left, timers run.
+    /// Executes all possible steps, with programs that read. If no other step is possible, timers
+    /// expire.
     fn run_out(&mut self) -> Checked {
         self.source.pace = u32::MAX;
         for _ in 0..ROUNDS_MAX {
@@ -418,7 +417,7 @@ impl Meeting {
             "no end of the streams: {:?}",
             self.shell.conn
         );
-        // Who was first disconnects, and the other one is told.
+        // The side that closed first disconnects, and the other one is told.
         if let (true, Some(conn)) = (self.first || self.dreq, self.shell.conn.as_mut()) {
             conn.handle_disconnect_requested();
         }
@@ -435,7 +434,7 @@ mod tests {
     use crate::{dice::Seeded, fault::Checked, shell::Watch};
     use std::collections::BTreeSet;
 
-    /// What is rare and happens all the same, in meetings with a peer of a kind.
+    /// Rare events that occur in meetings with a peer of this kind.
     fn seen(kind: Kind) -> Checked<BTreeSet<&'static str>> {
         let mut seen = BTreeSet::new();
         for seed in 0..4_000 {

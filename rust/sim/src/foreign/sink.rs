@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The direction in which a model receives.
+//! The receiving direction of a model.
 
 use super::Kind;
 use crate::{
@@ -30,7 +30,7 @@ struct Offer {
     written: u32,
 }
 
-/// A Read that has not completed.
+/// A Read in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) key: u32,
@@ -43,23 +43,23 @@ pub(super) struct Sink {
     kind: Kind,
     mode: Mode,
     pub(super) delivered: u64,
-    /// Receive buffers that the program has not read.
+    /// Receive buffers with unread bytes.
     unread: u32,
     held: VecDeque<Held>,
     reading: Option<Read>,
-    /// A SrcAvailCancel waits for the Read.
+    /// A SrcAvailCancel waits for the end of the Read.
     cancelled: bool,
-    /// A SendSm waits to be sent.
+    /// A SendSm is to be sent.
     asked: bool,
     /// Number of our last SendSm; 0 for none.
     declined: u32,
     offers: VecDeque<Offer>,
-    /// Our SinkAvailCancel is not resolved.
+    /// Our SinkAvailCancel has no answer yet.
     cancelling: bool,
-    /// Messages with payload that have used up no SinkAvail.
+    /// Messages with payload that did not use up a SinkAvail.
     non_discards: u32,
     next_key: u32,
-    /// What has happened that is rare.
+    /// Rare events that have occurred.
     pub(super) seen: BTreeSet<&'static str>,
 }
 
@@ -103,8 +103,8 @@ impl Sink {
         Ok(())
     }
 
-    /// Payload in a receive buffer. True: the buffer is free again, as the bytes
-    /// went on into the oldest SinkAvail, which that uses up.
+    /// Payload in a receive buffer. Returns true if the buffer is free again, because the bytes
+    /// were copied to the oldest SinkAvail, which is used up by that.
     pub(super) fn on_payload(&mut self, span: Span) -> Checked<bool> {
         self.deliver(span)?;
         let Some(offer) = self.offers.pop_front() else {
@@ -177,7 +177,7 @@ impl Sink {
             self.mode,
             self.held.len()
         );
-        // It crosses a SinkAvail, which wins, or our SendSm.
+        // It crosses a SinkAvail, which takes precedence, or our SendSm.
         let early = self.mode == Mode::Pipelined && repr.mseq_ack.get() < self.declined;
         if early {
             self.seen.insert("a SrcAvail that crosses SendSm");
@@ -193,8 +193,8 @@ impl Sink {
         Ok(())
     }
 
-    /// SrcAvailCancel. `again`: SendSm, even if all was asked for before. True: the
-    /// acknowledgement waits for the Read.
+    /// Handles a SrcAvailCancel. `again`: send SendSm even after an earlier one. Returns true if
+    /// the acknowledgement waits for the Read.
     pub(super) fn on_cancel(&mut self, again: bool, answers: &mut VecDeque<Body>) -> bool {
         if self.reading.is_some() {
             self.cancelled = true;
@@ -210,7 +210,7 @@ impl Sink {
         false
     }
 
-    /// What is held is wanted as Data.
+    /// Requests the advertised bytes as Data.
     pub(super) fn decline(&mut self, answers: &mut VecDeque<Body>) {
         if self.reading.is_none() && !self.held.is_empty() && !self.asked {
             self.ask_for_data(answers);
@@ -223,8 +223,8 @@ impl Sink {
         answers.push_back(Body::SendSm);
     }
 
-    /// SendSm goes out with this number, and what has come since is dropped with
-    /// the rest.
+    /// SendSm is sent with this number. SrcAvails that have arrived since are dropped with the
+    /// rest.
     pub(super) fn on_send_sm_sent(&mut self, mseq: u32) {
         self.held.clear();
         self.asked = false;
@@ -247,12 +247,12 @@ impl Sink {
         if !self.offers.is_empty() {
             self.seen.insert("SinkAvails void by a mode");
         }
-        // SinkAvails that are on their way or outstanding mean nothing any more.
+        // SinkAvails that are in flight or outstanding are void now.
         self.cancelling = false;
         self.drop_offers()
     }
 
-    /// Out of Buffered mode again.
+    /// Leaves Buffered mode.
     pub(super) fn wants_combined(&mut self) -> Option<Body> {
         if self.mode != Mode::Buffered {
             return None;
@@ -264,7 +264,7 @@ impl Sink {
         }))
     }
 
-    /// A SinkAvail with so much room.
+    /// A SinkAvail for so many bytes.
     pub(super) fn offer(&mut self, len: u32) -> Option<SinkAvail> {
         let may = self.mode == Mode::Pipelined && self.held.is_empty() && !self.cancelling;
         if !may {
@@ -304,8 +304,8 @@ impl Sink {
         self.drop_offers()
     }
 
-    /// The program reads: a receive buffer, or by RDMA what is held. True: a buffer
-    /// is free again.
+    /// The program reads a receive buffer, or advertised bytes by RDMA Read. Returns true if a
+    /// buffer is free again.
     pub(super) fn read(&mut self, most: u32) -> bool {
         if self.unread > 0 {
             self.unread -= 1;
@@ -322,12 +322,12 @@ impl Sink {
         false
     }
 
-    /// The Read that is in flight.
+    /// The Read in flight.
     pub(super) fn reading(&self) -> Option<Read> {
         self.reading
     }
 
-    /// It has brought these bytes. True: a cancel has waited for it.
+    /// Completes it with these bytes. Returns true if a cancel has waited for it.
     pub(super) fn on_read(&mut self, span: Span, answers: &mut VecDeque<Body>) -> Checked<bool> {
         self.deliver(span)?;
         self.reading = None;

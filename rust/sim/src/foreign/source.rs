@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The direction in which a model sends.
+//! The sending direction of a model.
 
 use super::Kind;
 use crate::{
@@ -14,7 +14,7 @@ use sdp_engine::engine::wire::{
 };
 use std::collections::{BTreeSet, VecDeque};
 
-/// Bytes of one RDMA Write of a model, at most.
+/// Maximum length of one RDMA Write of a model.
 const WRITE_MAX: u32 = 100;
 
 /// A SrcAvail of the model.
@@ -25,7 +25,7 @@ struct Advert {
     inline: u32,
     /// Place of the first byte that is not inline.
     start: u64,
-    /// Bytes that are not inline, and of these completed.
+    /// Bytes that are not inline, and completed bytes among them.
     len: u32,
     done: u32,
 }
@@ -39,15 +39,15 @@ struct Target {
     written: u32,
 }
 
-/// What the model's program has written: one call each.
+/// One write of the model's program.
 #[derive(Clone, Debug)]
 struct Call {
     left: u32,
-    /// Large enough to go without copies.
+    /// Large enough for zero copy.
     large: bool,
 }
 
-/// What a source would send.
+/// The next message of a source.
 #[derive(Clone, Debug)]
 pub(super) enum Saying {
     Message(Body, Span),
@@ -57,24 +57,24 @@ pub(super) enum Saying {
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     kind: Kind,
-    /// What the engine announced: its MaxAdverts, and its receive buffers' room.
+    /// The engine's announcements: MaxAdverts, and the size of its receive buffers.
     adverts_max: usize,
     payload_max: u32,
     pub(super) written: u64,
-    /// What was sent, or is advertised.
+    /// Bytes that were sent or are advertised.
     sent: u64,
     calls: VecDeque<Call>,
     adverts: VecDeque<Advert>,
-    /// A cancel is not answered.
+    /// A cancel has no answer yet.
     cancel: bool,
     pub(super) wants_cancel: bool,
     pub(super) pipelined: bool,
     targets: VecDeque<Target>,
-    /// RDMA Writes that may be posted.
+    /// Number of RDMA Writes that may be posted.
     pub(super) pace: u32,
-    /// Messages with payload that were sent with no SinkAvail held.
+    /// Messages with payload that were sent without a SinkAvail.
     non_discards: u32,
-    /// What has happened that is rare.
+    /// Rare events that have occurred.
     pub(super) seen: BTreeSet<&'static str>,
 }
 
@@ -114,7 +114,7 @@ impl Source {
         self.calls.is_empty() && self.adverts.is_empty()
     }
 
-    /// Where a Read of the engine finds its bytes.
+    /// The bytes that the engine reads by RDMA.
     pub(super) fn on_read(&self, key: u32, va: u64, len: u32) -> Checked<Span> {
         let Some(advert) = self.adverts.iter().find(|advert| advert.key == key) else {
             return Err(fault("a Read of what is not advertised"));
@@ -129,7 +129,7 @@ impl Source {
         Ok(Span { start, len })
     }
 
-    /// RdmaRdCompl; one for an advert that is over already counts for nothing.
+    /// Handles RdmaRdCompl; one for an ended advertisement is ignored.
     pub(super) fn on_completion(&mut self, ack: u32, len: u32) -> Checked {
         let Some(advert) = self.adverts.front_mut().filter(|a| a.mseq <= ack) else {
             return Ok(());
@@ -147,14 +147,15 @@ impl Source {
         Ok(())
     }
 
-    /// SendSm: the rest of all adverts goes as Data, unless it is an older one.
+    /// Handles SendSm: the rest of all advertisements is sent as Data, unless the SendSm is an
+    /// older one.
     pub(super) fn on_send_sm(&mut self, ack: u32) {
         if self.adverts.front().is_some_and(|a| a.mseq <= ack) {
             self.take_back(false);
         }
     }
 
-    /// Everything that is advertised is void, and waits to be sent again.
+    /// Withdraws everything that is advertised; it must be sent again.
     fn take_back(&mut self, large: bool) {
         let Some(front) = self.adverts.front() else {
             return;
@@ -169,8 +170,7 @@ impl Source {
         }
     }
 
-    /// A SinkAvail counts unless it has crossed payload of ours; then it wins over
-    /// SrcAvails.
+    /// A SinkAvail is void if it crossed our payload; otherwise it takes precedence over SrcAvails.
     pub(super) fn on_sink_avail(&mut self, advert: SinkAvail) -> Checked {
         ensure!(
             self.pipelined,
@@ -199,7 +199,7 @@ impl Source {
         Ok(())
     }
 
-    /// SinkAvailCancel: a part is completed, the rest dropped and confirmed.
+    /// Handles SinkAvailCancel: the used part is completed, the rest is dropped and confirmed.
     pub(super) fn on_sink_cancel(&mut self, answers: &mut VecDeque<Body>) {
         let written = self.targets.front().map_or(0, |target| target.written);
         if written > 0 {
@@ -214,7 +214,7 @@ impl Source {
         }
     }
 
-    /// The next bytes, as a message with at most so many.
+    /// The next bytes, for a message of at most this length.
     fn payload(&mut self, most: u32) -> Span {
         let start = self.sent;
         let Some(call) = self.calls.front_mut() else {
@@ -229,7 +229,7 @@ impl Source {
         Span { start, len }
     }
 
-    /// A message with payload, and what that means for SinkAvails.
+    /// Counts a message with payload, and its effect on SinkAvails.
     fn count(&mut self, payload: Span) {
         if payload.len == 0 {
             return;
@@ -245,7 +245,7 @@ impl Source {
         self.calls.front().is_some_and(|c| c.large && c.left >= 2)
     }
 
-    /// What goes with 2 credits: the completion of what was written into.
+    /// A message that needs 2 credits: the completion of a written SinkAvail.
     pub(super) fn completion(&mut self) -> Option<Saying> {
         let target = self.targets.front().filter(|target| target.written > 0)?;
         if target.written < target.len && self.front_is_large() {
@@ -257,8 +257,8 @@ impl Source {
         Some(Saying::Message(Body::RdmaWrCompl(written), none))
     }
 
-    /// What goes with 3 credits. Numbers of adverts are those of their messages.
-    /// `own`: adverts of the model for the other direction.
+    /// A message that needs 3 credits. An advertisement's number is that of its message. `own`: the
+    /// model's advertisements for the other direction.
     pub(super) fn say(&mut self, mseq: u32, own: usize) -> Option<Saying> {
         let here = self.payload(0);
         if core::mem::take(&mut self.wants_cancel) && !self.cancel && !self.adverts.is_empty() {
@@ -294,7 +294,7 @@ impl Source {
         Some(Saying::Message(Body::Data, payload))
     }
 
-    /// Bytes of this direction that go along in a SinkAvail.
+    /// Bytes of this direction that are sent within a SinkAvail.
     pub(super) fn along(&mut self) -> Span {
         let written = self.targets.front().is_some_and(|t| t.written > 0);
         if written || self.front_is_large() || !self.adverts.is_empty() {

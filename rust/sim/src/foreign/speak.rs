@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a model says, when its credits allow it.
+//! The messages of a model, as far as its credits allow.
 
 use super::{source::Saying, Going, Kind, Meeting};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 use sdp_engine::engine::wire::{Body, Flags};
 
 impl Meeting {
-    /// Everything that the model may send now.
+    /// Sends all messages that are allowed now.
     pub(super) fn speak(&mut self) {
         while self.speak_once() {}
     }
@@ -19,7 +19,7 @@ impl Meeting {
     fn speak_once(&mut self) -> bool {
         if self.books.credits >= 2 {
             if let Some(body) = self.answers.pop_front() {
-                // A cancel of what was used up meanwhile is not sent.
+                // The cancel of a SinkAvail that was used up meanwhile is not sent.
                 if body != Body::SinkAvailCancel || self.sink.is_cancelling() {
                     self.send(body, Span::default());
                 }
@@ -49,7 +49,7 @@ impl Meeting {
             self.send(Body::DisConn, Span::default());
             return true;
         }
-        // OFED is silent once the peer has sent DisConn.
+        // OFED sends nothing once the peer has sent DisConn.
         let closed = self.disconn_received && (self.kind == Kind::Ofed || self.disconn_sent);
         if !closed && self.books.wants_update() {
             self.send(Body::Data, Span::default());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether sdp(7) has every knob and every counter of the module, and no other.
+//! Whether sdp(7) lists exactly the knobs and counters of the module.
 
 mod module;
 mod page;
@@ -10,19 +10,19 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 const PAGE: &str = "docs/man/sdp.7";
 
-/// The name of a knob or counter, and what is known about its values.
+/// The names of knobs or counters, with the known properties of their values.
 type Names = BTreeMap<String, Values>;
 
-/// The values of a knob; nothing is known about those of a counter.
+/// The values of a knob; empty for a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Values {
     /// `LOW to HIGH`, or `LOW or more`.
     range: Option<String>,
-    /// `default VALUE`; a default that is computed has no text in the module.
+    /// `default VALUE`; the module has no text for a computed default.
     default: Option<String>,
 }
 
-/// What the manual page and the module do not agree about, one sentence each.
+/// The differences between the manual page and the module, one sentence each.
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
     let read = |name: &str| {
         let path = root.join(name);

@@ -6,8 +6,8 @@ use super::{Names, Values};
 use anyhow::{ensure, Context, Result};
 use std::collections::BTreeMap;
 
-/// The knobs: their table in C, the defaults of a namespace in Rust, and the header whose
-/// constants may be defaults.
+/// The knobs, from their table in C, the defaults of a namespace in Rust, and the header with
+/// constants that are used as defaults.
 pub(super) fn knobs(table: &str, defaults: &str, header: &str) -> Result<Names> {
     let numbers = variables(table);
     let mut found = Names::new();
@@ -24,7 +24,7 @@ pub(super) fn knobs(table: &str, defaults: &str, header: &str) -> Result<Names> 
         };
         add(&mut found, name, Some(range(low, high, &numbers)?), None)?;
     }
-    // Entries that are written out: `{ .procname = "NAME", ... },`.
+    // Entries without a macro: `{ .procname = "NAME", ... },`.
     for entry in table.split(".procname = \"").skip(1) {
         let name = entry.split('"').next().unwrap_or_default();
         let entry = entry.split("\n\t},").next().unwrap_or_default();
@@ -58,7 +58,7 @@ pub(super) fn knobs(table: &str, defaults: &str, header: &str) -> Result<Names> 
     Ok(found)
 }
 
-/// The counters: those of the tables, and those that are made when they are read.
+/// The counters: those in the tables, and those computed when they are read.
 pub(super) fn counters(tables: &str, made: &str) -> Result<Names> {
     let mut found = Names::new();
     for kind in ["\ncounters! {\n", "\nreported! {\n"] {
@@ -130,7 +130,7 @@ fn range(low: &str, high: &str, numbers: &BTreeMap<&str, i64>) -> Result<String>
     })
 }
 
-/// The default as the manual page has it.
+/// The default in the form of the manual page.
 fn default(value: &str, header: &str) -> Result<String> {
     if value.starts_with("[0; ") {
         return Ok("empty".to_owned());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The sheet, the exceptions and the citations beside each other.
+//! Compares the sheet, the exceptions and the citations.
 
 use super::{
     citation::{Citation, Kind},
@@ -9,13 +9,13 @@ use super::{
 };
 use std::fmt::Write as _;
 
-/// What was found.
+/// The result.
 pub(crate) struct Audit {
     rows: Vec<Row>,
     faults: Vec<String>,
 }
 
-/// One rule and where it lives.
+/// A rule and its citations.
 struct Row {
     rule: Rule,
     code: Vec<String>,

@@ -10,7 +10,7 @@ use std::{
 };
 use walkdir::{DirEntry, WalkDir};
 
-/// What the citing code does about the rule.
+/// The role of the citing code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Code,
@@ -23,7 +23,7 @@ pub(crate) struct Citation {
     pub(crate) rule: String,
     pub(crate) kind: Kind,
     pub(crate) place: Place,
-    /// What is wrong with where it stands.
+    /// The fault of the citation's place, if there is one.
     pub(crate) fault: Option<&'static str>,
 }
 
@@ -40,11 +40,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// Below them is the code that obeys; everything else tests.
+/// Code below these implements rules; all other citations are tests.
 const CODE: [&str; 3] = ["rust/engine/src", "rust/kmod", "rust/preload/src"];
 const SUFFIXES: [&str; 5] = ["rs", "c", "h", "py", "sh"];
 
-/// Where code and tests are.
+/// The directories with code and tests.
 const ROOTS: [&str; 3] = ["rust", "userspace-tests", "qemu"];
 
 /// All citations below `root`.
@@ -68,14 +68,13 @@ pub(crate) fn find(root: &Path) -> Result<Vec<Citation>> {
     Ok(all)
 }
 
-/// What is built, what is hidden, and the checker itself, which shows what
-/// citations look like.
+/// Excluded: build output, hidden files, and this checker, which has examples of citations.
 fn is_left_out(entry: &DirEntry) -> bool {
     let name = entry.file_name().to_string_lossy();
     entry.file_type().is_dir() && (name == "target" || name == "xtask" || name.starts_with('.'))
 }
 
-/// Scripts without a suffix are only in these two.
+/// Only these two directories have scripts without a suffix.
 fn is_source(name: &Path) -> bool {
     match name.extension().and_then(|suffix| suffix.to_str()) {
         Some(suffix) => SUFFIXES.contains(&suffix),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What need not be cited, and why.
+//! Rules that need no citation, and the reasons.
 
 use anyhow::{bail, Result};
 use serde::Deserialize;
 
-/// What is missing.
+/// The missing citation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Lacks {
@@ -14,7 +14,7 @@ pub(crate) enum Lacks {
     Both,
 }
 
-/// Some rules that lack something for one reason.
+/// Rules that lack a citation for the same reason.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Exception {

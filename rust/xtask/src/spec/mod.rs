@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether every rule of spec/sdp.md is obeyed and tested somewhere.
+//! Whether every rule of spec/sdp.md is implemented and tested.
 
 mod audit;
 mod citation;
@@ -12,7 +12,7 @@ pub(crate) use audit::Audit;
 use anyhow::{Context, Result};
 use std::{fs, path::Path};
 
-/// Reads everything below `root` that matters and compares.
+/// Reads sheet, exceptions and citations below `root`, and compares them.
 pub(crate) fn audit(root: &Path) -> Result<Audit> {
     let read = |name: &str| {
         let path = root.join(name);

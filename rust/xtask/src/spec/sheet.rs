@@ -63,7 +63,7 @@ fn split_id(id: &str) -> Option<(&str, u32)> {
     named.then_some((topic, number.parse().ok()?))
 }
 
-/// A source that stands on its own certainty has no other word for it.
+/// A rule with the source `own` has no separate certainty.
 fn level(id: &str, head: &str) -> Result<Level> {
     let parts: Vec<&str> = head.split(';').map(str::trim).collect();
     let (level, sources, certainty) = match parts.as_slice() {

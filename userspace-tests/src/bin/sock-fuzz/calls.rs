@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The calls that make, join and end sockets, and ask what they are.
+//! Calls that make, connect, close and query sockets.
 
 use std::mem::zeroed;
 use std::ptr::{from_ref, null_mut};
@@ -10,11 +10,11 @@ use sdp_uapi::{AF_INET_SDP, IPPROTO_SDP, SDP_SOCK_FAMILY, SDP_TRANSPORT};
 use crate::fuzzer::Fuzzer;
 use crate::names;
 
-/// What a socket is, for the sum at the end.
+/// The kinds of sockets, for the summary.
 const KINDS: [&str; 3] =
     ["socket of the family", "socket of the protocol", "socket with TCP's half"];
 
-/// How often a couple looks whether it is one; 20 milliseconds each.
+/// The number of checks whether a pair is connected; every 20 milliseconds.
 const ROUNDS: u32 = 50;
 
 fn set(fd: c_int, option: c_int, value: c_int) -> c_int {
@@ -30,7 +30,7 @@ impl Fuzzer {
             1 => (family, IPPROTO_SDP),
             _ => (AF_INET_SDP, self.chance.of(&[0, libc::IPPROTO_TCP])),
         };
-        // Who waits is woken by the timer: some do.
+        // The timer interrupts blocking calls, so some sockets may block.
         let flags = if self.chance.one_in(8) { 0 } else { libc::SOCK_NONBLOCK };
         let (domain, protocol, flags) = if self.chance.one_in(60) {
             (domain, self.chance.number(), self.chance.number())
@@ -53,12 +53,12 @@ impl Fuzzer {
         self.pool.put(&mut self.chance, fd);
     }
 
-    /// A connection between two of any kind: chance alone seldom joins any.
+    /// A connection between two sockets of any kind, because random calls seldom connect any.
     pub fn couple(&mut self) {
         let host = self.chance.of(self.host);
         let name = names::whole(host, 0);
         let kinds = [self.chance.below(KINDS.len()), self.chance.below(KINDS.len())];
-        // Or nobody's accept() would ever find somebody.
+        // Without this, accept() would never find a connection.
         let left_to_chance = self.chance.one_in(3);
         let [listener, client] = kinds.map(|kind| self.make(kind, host.is_ipv6()));
         // SAFETY: the name is whole; the answers go to this call's memory.
@@ -70,7 +70,7 @@ impl Fuzzer {
             libc::listen(listener, 4);
             libc::getsockname(listener, (&raw mut bound).cast(), &raw mut len);
             libc::connect(client, (&raw const bound).cast(), len.min(28));
-            // Every one of them is ended by the signal that ends all calls here.
+            // The signal that ends all blocking calls interrupts each of these.
             let mut rounds = 0..ROUNDS;
             while rounds.next().is_some() && libc::poll(&raw mut asked, 1, 100) < 1 {}
             if left_to_chance {
@@ -89,7 +89,7 @@ impl Fuzzer {
         }
     }
 
-    /// A socket that does not wait.
+    /// A non-blocking socket.
     fn make(&mut self, kind: usize, is_ipv6: bool) -> c_int {
         let family = if is_ipv6 { libc::AF_INET6 } else { libc::AF_INET };
         let (domain, protocol) =
@@ -230,7 +230,7 @@ impl Fuzzer {
         self.tally.count("poll", result.into());
     }
 
-    /// Waits and edges by way of epoll, as event loops do.
+    /// Waits and edge-triggered events through epoll, as in event loops.
     pub fn epoll(&mut self) {
         // SAFETY: takes a number.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! Random numbers that a seed repeats.
+//! Random numbers from a seed.
 
 /// xorshift64*: good enough to choose calls by.
 pub struct Chance(u64);
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
-        // Neighbouring seeds shall not begin alike, and the state is never zero.
+        // Similar seeds must not begin with similar numbers, and the state is never zero.
         let mut chance = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {
             chance.word();
@@ -46,7 +46,7 @@ impl Chance {
         flags
     }
 
-    /// A number as calls are given it: at the borders of what may be meant, or any.
+    /// A number as an argument of calls: at the limits of valid ranges, or any.
     pub fn number(&mut self) -> i32 {
         match self.below(8) {
             0 => 0,

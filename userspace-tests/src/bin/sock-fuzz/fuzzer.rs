@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! One thread's part: call after call, chosen by chance.
+//! One thread: a sequence of random calls.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub struct Fuzzer {
 
 type Call = fn(&mut Fuzzer);
 
-/// How often, and what.
+/// The weight of each call.
 const CALLS: [(usize, Call); 20] = [
     (6, Fuzzer::couple),
     (4, Fuzzer::socket),
@@ -55,7 +55,7 @@ impl Fuzzer {
         }
     }
 
-    /// Until then.
+    /// Runs until `end`.
     pub fn run(mut self, end: Instant) -> Tally {
         let weight: usize = CALLS.iter().map(|(weight, _)| weight).sum();
         while Instant::now() < end {
@@ -87,7 +87,7 @@ impl Fuzzer {
         }
     }
 
-    /// The length that the kernel has left at `size`.
+    /// The length that the kernel has written to `size`.
     pub fn said(&mut self, size: Place) -> usize {
         let mut bytes = [0; 4];
         if size.is_good() {
@@ -96,7 +96,7 @@ impl Fuzzer {
         usize::try_from(i32::from_ne_bytes(bytes)).unwrap_or(0)
     }
 
-    /// That nothing but the first bytes of these places was written.
+    /// Checks that only the first bytes of these places were written.
     pub fn check(&mut self, written: &[(Place, usize)], call: impl FnOnce() -> String) {
         if let Err(wrong) = self.memory.check(written) {
             let call = call();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-//! Random system calls on SDP sockets of every kind, by somebody without rights. Emits KTAP.
+//! Random system calls on SDP sockets of every kind, by an unprivileged user. Emits KTAP.
 //!
-//! Run as root where the network namespaces a and b are the two hosts: half of the threads are on
-//! each, all use the same descriptors, and none has a right. What the kernel writes is held against
-//! what it says that it has written; what else may go wrong is in the kernel's log, which the
-//! harness reads.
+//! Run as root in a guest with the network namespaces a and b: half of the threads are on each
+//! host, all use the same descriptors, and none has privileges. The bytes that the kernel writes
+//! are compared with its results; other faults are in the kernel's log, which the harness checks.
 
 mod calls;
 mod chance;
@@ -29,25 +28,25 @@ use tally::Tally;
 /// All descriptors.
 static POOL: Pool = Pool::new();
 
-/// How long a thread may be over its time: the longest wait that nothing interrupts is that for a
-/// peer who has memory of ours, five seconds.
+/// The time that a thread may exceed its limit: the longest uninterruptible wait is that for a peer
+/// that uses advertised memory, five seconds.
 const GRACE: Duration = Duration::from_secs(300);
 
 /// Random system calls on SDP sockets
 #[derive(Parser)]
 struct Arguments {
-    /// For how long
+    /// Duration in seconds
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     #[arg(long, default_value_t = 8)]
     threads: u64,
-    /// Repeats the calls of an earlier run, though not how threads interleave
+    /// Repeats the calls of an earlier run, but not the interleaving of threads
     #[arg(long)]
     seed: Option<u64>,
 }
 
-/// What a run that says nothing about the module lacks. Which of the calls that carry bytes do so is
-/// chance, on a slow machine.
+/// The missing results of a run that prove nothing about the module. On a slow machine it is chance
+/// which of the calls that transfer bytes succeed.
 fn missing(tally: &Tally) -> Vec<String> {
     let calls = [
         "socket of the family",
@@ -85,7 +84,7 @@ fn run(arguments: &Arguments, seed: u64) -> Tally {
             thread::enter(["a", "b"][host]);
             let _waker = thread::Waker::new();
             let tally = Fuzzer::new(&POOL, &names::HOSTS[host], seed.wrapping_add(number)).run(end);
-            // Nobody waits any more only after a failure.
+            // The receiver has ended only after a failure.
             let _ = done.send(tally);
         });
     }
@@ -109,7 +108,7 @@ fn main() -> ExitCode {
     println!("KTAP version 1\n1..1\n# seed {seed}");
     let mut tally = run(&arguments, seed);
     {
-        // SO_LINGER may have one wait for long.
+        // SO_LINGER may cause a long wait.
         let _waker = thread::Waker::new();
         POOL.close_all();
     }

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT
-//! Memory for calls to read and write, good and bad, and the proof that no byte was written which
-//! the call has not said it wrote.
+//! Valid and invalid memory for calls to read and write, and the check that a call wrote only the
+//! bytes that it reported.
 
 use std::ptr::null_mut;
 
 use crate::chance::Chance;
 
 const PAGE: usize = 4096;
-/// What a thread's calls may write to: more than the longest of them is given.
+/// The memory to which a thread's calls may write: more than the longest one needs.
 pub const ROOM: usize = 16 * PAGE;
-/// What is compared at once.
+/// The size of one comparison.
 const STRETCH: usize = 512;
-/// What nothing of ours is filled with.
+/// The fill value, which no call writes on purpose.
 const POISON: u8 = 0xa5;
 
-/// Pages with nothing around them, so that a byte too many is a fault, and others to be refused.
+/// Pages between unmapped ones, so that an access beyond them faults, and pages with less access.
 pub struct Memory {
-    /// Writable, between pages that are not there.
+    /// Writable, between unmapped pages.
     start: *mut u8,
-    /// May be read only.
+    /// Read-only.
     constant: *mut u8,
-    /// The last outputs lie below.
+    /// The last outputs are below this offset.
     used: usize,
 }
 
 // SAFETY: the mapping is this value's alone.
 unsafe impl Send for Memory {}
 
-/// Where a call is told to put something.
+/// The address that a call is given.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub address: *mut u8,
-    /// How long it is; nothing of a bad place.
+    /// Its length; 0 for an invalid place.
     pub len: usize,
-    /// How much of it may be written, of a bad place that begins well too.
+    /// The number of bytes that may be written, also for a place that is valid at its beginning
+    /// only.
     pub here: usize,
 }
 
@@ -64,7 +65,7 @@ impl Memory {
         memory
     }
 
-    /// Nothing lies there any more.
+    /// Removes all contents.
     pub fn poison(&mut self) {
         self.used = 0;
         self.bytes().fill(POISON);
@@ -75,8 +76,8 @@ impl Memory {
         unsafe { std::slice::from_raw_parts_mut(self.start, ROOM) }
     }
 
-    /// A place of `len` bytes, behind those given out since `poison()`; now and then at the very
-    /// end, or a bad one.
+    /// A place of `len` bytes, after those given out since `poison()`; sometimes at the very end,
+    /// or an invalid one.
     pub fn place(&mut self, chance: &mut Chance, len: usize) -> Place {
         let bad = |address| Place { address, len: 0, here: 0 };
         let left = ROOM - self.used;
@@ -85,7 +86,7 @@ impl Memory {
             1 => bad(std::ptr::without_provenance_mut(chance.word() as usize)),
             2 => bad(self.start.wrapping_sub(1 + chance.below(PAGE))),
             3 => bad(self.constant),
-            // The first bytes are there, and the rest is not.
+            // The first bytes are mapped, the rest is not.
             4 if len > 1 && left > len => {
                 let here = 1 + chance.below(len - 1);
                 self.used = ROOM;
@@ -100,14 +101,14 @@ impl Memory {
             }
             _ => {
                 let place = Place { address: self.start.wrapping_add(self.used), len, here: len };
-                // Not side by side: what is written behind one is nobody's.
+                // With gaps, so that bytes written beyond one place are detected.
                 self.used = (self.used + len + 64 + chance.below(64)).min(ROOM);
                 place
             }
         }
     }
 
-    /// A good place with these bytes; none if there is no room left.
+    /// A valid place with these bytes; none if there is no room left.
     pub fn put(&mut self, bytes: &[u8]) -> Option<Place> {
         if bytes.len() > ROOM - self.used {
             return None;
@@ -119,16 +120,17 @@ impl Memory {
         Some(Place { address, len, here: len })
     }
 
-    /// The bytes at a good place.
+    /// The bytes at a valid place.
     pub fn at(&mut self, place: Place) -> &mut [u8] {
         let from = place.address.addr() - self.start.addr();
         &mut self.bytes()[from..from + place.len]
     }
 
-    /// That all is as it was, but for these places' first bytes. The error is where it is not.
+    /// Checks that only the first bytes of these places have changed. The error names a changed
+    /// byte.
     pub fn check(&mut self, written: &[(Place, usize)]) -> Result<(), String> {
         let start = self.start.addr();
-        // Most calls write little: whole stretches are compared first.
+        // Most calls write little, so whole stretches are compared first.
 
         let touched: Vec<usize> = self
             .bytes()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Everything that sends and receives.
+//! Calls that send and receive.
 
 use std::mem::zeroed;
 use std::ptr::null_mut;
@@ -47,7 +47,7 @@ impl Fuzzer {
 
     fn flags(&mut self, these: &[c_int]) -> c_int {
         let rest = if self.chance.one_in(40) { self.chance.number() } else { 0 };
-        // A write to nobody is no reason to end.
+        // A write without a reader must not end the program.
         self.chance.flags(these) | rest | libc::MSG_NOSIGNAL
     }
 
@@ -78,7 +78,7 @@ impl Fuzzer {
         let control_len = self.chance.of(&[0, 0, 0, 16, 20, 24, 64, 1000]);
         let control = self.memory.place(&mut self.chance, control_len);
         if control.is_good() {
-            // A header that may be believed, and anything behind it.
+            // A plausible header, followed by random bytes.
             let level = self.chance.of(&[libc::SOL_SOCKET, libc::IPPROTO_TCP, 282, 0]);
             let kind = self.chance.below(64) as i32;
             let len = self.chance.of(&[16_usize, 20, 24, 64, 1000, usize::MAX]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Addresses: mostly some that sockets of this program have, so that they find each other.
+//! Addresses: mostly those of this program's sockets, so that they connect to each other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,11 +7,11 @@ use sdp_uapi::{AF_INET6_SDP, AF_INET_SDP};
 
 use crate::chance::Chance;
 
-/// Few ports, so that they are used again while something of their last use is left.
+/// Few ports, so that they are reused while state of their last use is left.
 const PORTS: u16 = 6;
 const FIRST_PORT: u16 = 7700;
 
-/// Both hosts', everybody's, nobody's.
+/// Those of both hosts, the wildcards, and unused ones.
 const ADDRESSES: [IpAddr; 8] = [
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
@@ -23,7 +23,7 @@ const ADDRESSES: [IpAddr; 8] = [
     IpAddr::V6(Ipv6Addr::UNSPECIFIED),
 ];
 
-/// Of each host, what a listener there can be reached at.
+/// The addresses at which a listener of each host can be reached.
 pub const HOSTS: [[IpAddr; 2]; 2] = [[ADDRESSES[0], ADDRESSES[4]], [ADDRESSES[1], ADDRESSES[5]]];
 
 /// The name of an address and a port.
@@ -39,11 +39,11 @@ pub fn whole(address: IpAddr, port: u16) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of a name, and the length that the call is told.
+/// The bytes of an address, and its length argument.
 pub fn name(chance: &mut Chance) -> (Vec<u8>, u32) {
     let mut address = chance.of(&ADDRESSES);
     if chance.one_in(16) {
-        // An IPv4 address in IPv6.
+        // A mapped IPv4 address.
         address = IpAddr::V6(Ipv4Addr::new(10, 0, 0, 1 + chance.below(2) as u8).to_ipv6_mapped());
     }
     let port = if chance.one_in(12) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! setsockopt(2), getsockopt(2) and ioctl(2), with what belongs there and with anything.
+//! setsockopt(2), getsockopt(2) and ioctl(2), with valid and random arguments.
 
 use libc::{c_int, c_void};
 use sdp_uapi as uapi;
@@ -7,7 +7,7 @@ use sdp_uapi as uapi;
 use crate::chance::Chance;
 use crate::fuzzer::Fuzzer;
 
-/// As the kernel numbers them; some are unknown to the C library.
+/// The kernel's numbers; the C library lacks some.
 const LEVELS: [c_int; 8] = [
     libc::SOL_SOCKET,
     libc::IPPROTO_TCP,
@@ -49,7 +49,7 @@ const REQUESTS: [u64; 16] = [
     0x890b,
 ];
 
-/// The longest value that is asked for.
+/// The maximum length of a value.
 const LONGEST: usize = 6000;
 
 fn option(chance: &mut Chance) -> (c_int, c_int) {
@@ -63,7 +63,7 @@ fn option(chance: &mut Chance) -> (c_int, c_int) {
     (level, option)
 }
 
-/// How long the value is said to be.
+/// The length argument.
 fn length(chance: &mut Chance) -> i32 {
     match chance.below(8) {
         0 => chance.number(),
@@ -118,7 +118,7 @@ impl Fuzzer {
         self.tally.count("getsockopt", result.into());
         let said = self.said(size);
         let room = usize::try_from(len).unwrap_or(0);
-        // A call that fails may have begun; it has not said how far it got.
+        // A failed call may have written a part without reporting it.
         let written = if result == 0 { said.min(room) } else { room };
         self.check(&[(value, written), (size, 4)], || {
             format!("getsockopt({level}, {option}) of {len}: {result}, length {said}")
@@ -138,7 +138,7 @@ impl Fuzzer {
             let number = chance.number();
             self.memory.at(place)[..4].copy_from_slice(&number.to_ne_bytes());
             if matches!(request, 0x8901 | 0x8902) {
-                // Whose signals: not those of a stranger.
+                // The process for signals must not be a foreign one.
                 // SAFETY: no conditions.
                 let own = unsafe { libc::getpid() };
                 self.memory.at(place)[..4].copy_from_slice(&own.to_ne_bytes());

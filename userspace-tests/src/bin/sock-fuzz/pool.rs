@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The descriptors, which all threads use at once and any of them closes.
+//! The descriptors, which all threads use concurrently and any thread may close.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -15,7 +15,7 @@ impl Pool {
         Self([const { AtomicI32::new(EMPTY) }; SLOTS])
     }
 
-    /// Puts a descriptor in; what it takes the place of is closed.
+    /// Inserts a descriptor; the one that it replaces is closed.
     pub fn put(&self, chance: &mut Chance, fd: i32) {
         let slot = (0..4)
             .map(|_| chance.below(SLOTS))
@@ -24,7 +24,7 @@ impl Pool {
         close(self.0[slot].swap(fd, Ordering::Relaxed));
     }
 
-    /// One of them, which somebody else may be about to close.
+    /// A descriptor, which another thread may be about to close.
     pub fn any(&self, chance: &mut Chance) -> i32 {
         for _ in 0..16 {
             let fd = self.0[chance.below(SLOTS)].load(Ordering::Relaxed);
@@ -35,7 +35,7 @@ impl Pool {
         chance.number().saturating_add(1 << 20)
     }
 
-    /// Takes one out.
+    /// Removes and returns one.
     pub fn take(&self, chance: &mut Chance) -> i32 {
         self.0[chance.below(SLOTS)].swap(EMPTY, Ordering::Relaxed)
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-//! What came of the calls, and what was wrong.
+//! The results of the calls, and the faults.
 
 use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Tally {
-    /// By call: how often it succeeded, and how often it failed with which errno.
+    /// By call: the number of successes, and the number of failures by errno.
     calls: BTreeMap<&'static str, (u64, BTreeMap<i32, u64>)>,
-    /// Bytes that went.
+    /// Bytes sent.
     pub sent: u64,
     pub received: u64,
     pub faults: Vec<String>,
@@ -24,7 +24,7 @@ impl Tally {
     }
 
     pub fn fault(&mut self, what: String) {
-        // The first ones tell; a call that writes too much does so every time.
+        // The first ones suffice, because a faulty call usually repeats its fault.
         if self.faults.len() < 5 {
             self.faults.push(what);
         }
@@ -56,7 +56,7 @@ impl Tally {
     }
 }
 
-/// Of the last call.
+/// The errno of the last call.
 pub fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

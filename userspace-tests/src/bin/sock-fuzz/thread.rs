@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! What a thread is before it begins: on one of the two hosts, nobody, and woken all the time.
+//! The preparation of a thread: on one of the two hosts, without privileges, with a periodic
+//! signal.
 
 use std::fs::File;
 use std::io::Error;
@@ -8,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
 
 const NOBODY: libc::c_long = 65534;
-/// How long a call may wait, at most.
+/// The maximum wait of a call.
 const PATIENCE_NS: libc::c_long = 20_000_000;
 
 fn checked(result: i64, what: &str) {
@@ -17,7 +18,7 @@ fn checked(result: i64, what: &str) {
 
 extern "C" fn woken(_signal: i32) {}
 
-/// For the whole program: signals end calls, and nothing else.
+/// For the whole program: signals interrupt calls and have no other effect.
 pub fn prepare() {
     // SAFETY: the handler does nothing; all zeros are an action.
     unsafe {
@@ -29,7 +30,7 @@ pub fn prepare() {
     }
 }
 
-/// This thread goes to the network namespace and gives its rights up for ever.
+/// Moves this thread to the network namespace and drops its privileges.
 pub fn enter(host: &str) {
     let host = File::open(format!("/run/netns/{host}")).expect("the network namespace");
     // SAFETY: numbers only; by the system call itself, since each thread is somewhere else.
@@ -41,7 +42,7 @@ pub fn enter(host: &str) {
     }
 }
 
-/// A signal again and again, so that this thread waits for ever in no call.
+/// A periodic signal, so that this thread never blocks for ever.
 pub struct Waker(libc::timer_t);
 
 impl Waker {

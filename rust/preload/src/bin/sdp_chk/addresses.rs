@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! Which addresses of this host SDP can use: found out by binding to each.
+//! The addresses of this host that SDP can use. The check binds to each of them.
 
 use crate::report::Report;
 use nix::ifaddrs::getifaddrs;
@@ -8,7 +8,7 @@ use sdp_socket::{last_bind_error, socket, Transport};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// The addresses of this network namespace, without those of loopback.
+/// The addresses of this network namespace, except those of loopback.
 fn local() -> Vec<(String, SocketAddr)> {
     let address = |name: nix::sys::socket::SockaddrStorage| {
         let v4 = name.as_sockaddr_in().map(|v4| SocketAddrV4::from(*v4));
@@ -23,8 +23,8 @@ fn local() -> Vec<(String, SocketAddr)> {
         .collect()
 }
 
-/// What bind() makes of an address: nothing wrong, or the error, and whether it is that no RDMA
-/// device has the address.
+/// The result of bind(): success, or the error and whether its cause is that no RDMA device has the
+/// address.
 fn bind(address: SocketAddr) -> Result<(), (io::Error, bool)> {
     let socket = socket(address, Transport::Sdp).map_err(|error| (error, false))?;
     socket.bind(&address.into()).map_err(|error| {
@@ -34,7 +34,7 @@ fn bind(address: SocketAddr) -> Result<(), (io::Error, bool)> {
     })
 }
 
-/// Says which can be used; returns those.
+/// Reports which addresses SDP can use, and returns them.
 pub(crate) fn check(report: &mut Report) -> Vec<SocketAddr> {
     let mut usable = Vec::new();
     for (interface, address) in local() {
@@ -55,7 +55,7 @@ pub(crate) fn check(report: &mut Report) -> Vec<SocketAddr> {
     usable
 }
 
-/// What to do where none can be used, although there are so many ports of devices.
+/// Advice if no address can be used, although the devices have this number of ports.
 pub(crate) const fn advice(ports: usize) -> &'static str {
     if ports == 0 {
         "SDP needs an RDMA device; see above"

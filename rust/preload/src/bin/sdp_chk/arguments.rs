@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     pub(crate) server: Option<String>,
 }
 
-/// What may be one: names of services are looked up later.
+/// Accepts a port or a name; names of services are looked up later.
 fn port(text: &str) -> Result<String, &'static str> {
     if text.is_empty() || text.contains(char::is_whitespace) {
         Err("it is neither a number nor the name of a service")

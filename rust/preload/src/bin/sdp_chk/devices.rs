@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! The RDMA devices in /sys: are there any, are their ports up, and which
-//! network interfaces are behind them?
+//! The RDMA devices in /sys: do any exist, are their ports up, and which network interfaces belong
+//! to them?
 
 use crate::report::Report;
 use std::fs;
@@ -11,12 +11,12 @@ use std::path::Path;
 #[derive(Debug, PartialEq, Eq)]
 struct Port {
     name: String,
-    /// Of its device: `1: CA`, or `4: RNIC` for iWARP.
+    /// The device's type: `1: CA`, or `4: RNIC` for iWARP.
     node_type: String,
-    /// `4: ACTIVE`
+    /// For example `4: ACTIVE`.
     state: String,
     link_layer: String,
-    /// Interfaces behind its GIDs.
+    /// The interfaces of its GIDs.
     interfaces: Vec<String>,
 }
 
@@ -66,8 +66,8 @@ fn ports(class: &Path) -> Vec<Port> {
     found
 }
 
-/// Says what there is below `sys`; returns the number of devices' ports. What is wrong
-/// with one is no trouble where another can be used.
+/// Reports the devices below `sys` and returns the number of their ports. A fault of one device is
+/// only a note if another device can be used.
 pub(crate) fn check(report: &mut Report, sys: &Path) -> usize {
     let class = &sys.join("class");
     let ports = ports(class);
@@ -86,13 +86,13 @@ pub(crate) fn check(report: &mut Report, sys: &Path) -> usize {
     ports.len()
 }
 
-/// What to do where no device is in sight.
+/// Advice if there is no device.
 fn absence(sys: &Path) -> String {
     let mut advice = String::from(
         "load the driver of the adapter, or make one in software: modprobe rdma_rxe; \
          rdma link add rxe0 type rxe netdev INTERFACE",
     );
-    // N: each device is in one network namespace; Y: all are in all of them.
+    // N: each device is in one network namespace; Y: all devices are in all namespaces.
     if line(&sys.join("module/ib_core/parameters/netns_mode")) == "N" {
         advice.push_str(
             ". Or it is in another network namespace (rdma system says netns exclusive); from \
@@ -102,7 +102,7 @@ fn absence(sys: &Path) -> String {
     advice
 }
 
-/// What to do about the interface of a port that is not active.
+/// Advice about the interface of a port that is not active.
 fn awakening(interface: &str, class: &Path) -> String {
     const IFF_UP: u32 = 1;
 
@@ -112,7 +112,7 @@ fn awakening(interface: &str, class: &Path) -> String {
             "bring interface {interface} up where it is, which is not in this network namespace"
         );
     }
-    // As `0x1003`; whether there is a carrier can be read while it is up.
+    // For example `0x1003`. The carrier can only be read while the interface is up.
     let flags = line(&net.join("flags"));
     let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).unwrap_or(0);
     if flags & IFF_UP == 0 {
@@ -124,7 +124,7 @@ fn awakening(interface: &str, class: &Path) -> String {
     }
 }
 
-/// What a port is like, and what to do if it cannot be used.
+/// The description of a port, and advice if it cannot be used.
 fn describe(port: &Port, class: &Path) -> (Option<String>, String) {
     let state = port
         .state

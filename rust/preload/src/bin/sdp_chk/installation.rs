@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 
-//! Do the parts of the installation belong together: tools, library, loaded module?
+//! Do the parts of the installation match: tools, library, loaded module?
 
 use crate::report::Report;
 use std::fs;
 use std::path::Path;
 
-/// The version of the tools, which the library and the module have as well.
+/// The version of the tools. The library and the module have the same.
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
 /// Compares the module in the file systems below `root` with these tools; `has_sdp` is
@@ -26,7 +26,7 @@ pub(crate) fn check(report: &mut Report, root: &Path, has_sdp: bool) {
         }
         return;
     }
-    // A module from before it had a version has no such file.
+    // A module older than its version number has no such file.
     let version = fs::read_to_string(module.join("version")).unwrap_or_default();
     match difference(version.trim()) {
         None => report.good("the loaded module and the tools are of one version"),
@@ -38,7 +38,7 @@ pub(crate) fn check(report: &mut Report, root: &Path, has_sdp: bool) {
     }
 }
 
-/// The release of the running kernel, where modprobe finds no sdp for it.
+/// The release of the running kernel, if modprobe finds no sdp for it.
 fn without_module(root: &Path) -> Option<String> {
     let release = fs::read_to_string(root.join("proc/sys/kernel/osrelease")).ok()?;
     let release = release.trim();
@@ -52,7 +52,7 @@ fn without_module(root: &Path) -> Option<String> {
     (!has_module).then(|| release.to_owned())
 }
 
-/// What is wrong with a module of this version, if anything is.
+/// The fault of a module of this version, if there is one.
 fn difference(version: &str) -> Option<String> {
     match version {
         OWN => None,
@@ -69,7 +69,7 @@ fn difference(version: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A directory like / of a machine whose running kernel has these modules.
+    /// A directory like / of a machine that has these modules for its running kernel.
     fn machine(name: &str, modules: &str) -> std::io::Result<std::path::PathBuf> {
         let root = std::env::temp_dir().join(format!("sdp_chk-{}-{name}", std::process::id()));
         fs::create_dir_all(root.join("proc/sys/kernel"))?;

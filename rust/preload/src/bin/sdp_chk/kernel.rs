@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! Is there SDP in this kernel, and is it of this version?
+//! Does this kernel have SDP, and in this version?
 
 use crate::report::Report;
 use nix::sys::resource::{getrlimit, Resource, RLIM_INFINITY};
@@ -50,7 +50,7 @@ pub(crate) fn check(report: &mut Report) -> bool {
     true
 }
 
-/// What the errno of socket() means.
+/// The meaning of socket()'s errno.
 pub(crate) fn refusal(error: &Error) -> (String, &'static str) {
     match error.raw_os_error() {
         Some(libc::EAFNOSUPPORT) => (
@@ -90,7 +90,7 @@ fn companion(knob: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// The text of a knob; empty where there is none.
+/// The text of a knob; empty if it does not exist.
 fn knob(name: &str) -> String {
     let text = fs::read_to_string(format!("/proc/sys/net/sdp/{name}")).unwrap_or_default();
     text.trim().into()
@@ -107,7 +107,7 @@ fn limits(report: &mut Report) {
     }
 }
 
-/// What comes of the threshold and of the memory that a process may lock.
+/// The effect of the threshold and of the memory that a process may lock.
 fn zero_copy(threshold: u32, locked: u64) -> String {
     if threshold == 0 {
         return "everything is copied; to send long messages without a copy: \

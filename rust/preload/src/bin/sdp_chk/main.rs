@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-//! `sdp_chk [HOST [PORT]]`: says in plain words whether SDP can work here, or
-//! between here and HOST, and what to do where it cannot. `sdp_chk --server` is the
-//! other end.
+//! `sdp_chk [HOST [PORT]]`: says in plain words whether SDP can work here, or between this host and
+//! HOST, and what to do if it cannot. `sdp_chk --server` is the other end.
 //!
-//! It asks the kernel by doing what programs do, and looks around in /sys only
-//! for the reasons.
+//! It makes the same calls as programs do. It reads /sys only for the reasons.
 
 mod addresses;
 mod arguments;
@@ -20,8 +18,8 @@ mod view;
 
 #[path = "../../command_line.rs"]
 mod command_line;
-// What the library itself reads the rules with. The library itself must not be linked in: its
-// functions would stand in the place of the C library's.
+// The library's own parser of rules. The library itself must not be linked in, because its
+// functions would replace those of the C library.
 #[path = "../../config.rs"]
 mod config;
 #[path = "../../source.rs"]
@@ -31,7 +29,7 @@ use arguments::Arguments;
 use report::{Report, Style};
 use std::process::ExitCode;
 
-/// SDP cannot work, or not as asked for.
+/// SDP cannot work, or not in the requested way.
 const UNUSABLE: u8 = 1;
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! Connections for trial: to oneself, and to another host.
+//! Test connections: to this host itself, and to another host.
 
 use crate::arguments::PORT;
 use crate::report::{Report, Trial};
@@ -13,8 +13,9 @@ use std::time::Duration;
 
 const MESSAGE: &[u8] = b"sdp_chk";
 
-/// How long a server may take to say that it is `sdp_chk --server`: on the port where others are
-/// not expected, and on the rest, where most say nothing first.
+/// Time limits for a server's first message, by which it is known as `sdp_chk --server`. The first
+/// is for its own port, where other servers are unlikely. The second is for other ports, where most
+/// servers wait for the client to speak first.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(2)];
 const TCP_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -45,8 +46,7 @@ fn talk_to_oneself(address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// The addresses of a host, or those to listen on, with a port that is a number or the name of
-/// a service.
+/// The addresses of a host, or those to listen on. The port is a number or the name of a service.
 pub(crate) fn resolve(host: Option<&str>, port: &str) -> Result<Vec<SocketAddr>, String> {
     let hints = AddrInfoHints {
         socktype: SockType::Stream.into(),
@@ -61,12 +61,12 @@ pub(crate) fn resolve(host: Option<&str>, port: &str) -> Result<Vec<SocketAddr>,
         })
 }
 
-/// What came of one address.
+/// The results for one address.
 struct Attempt {
     address: SocketAddr,
-    /// What the server says of itself, where that is an `sdp_chk`.
+    /// The server's report, if the server is an `sdp_chk`.
     sdp: io::Result<Option<View>>,
-    /// Where SDP did not lead there.
+    /// Set if SDP failed.
     tcp: Option<io::Result<Option<View>>>,
 }
 
@@ -85,7 +85,7 @@ impl Attempt {
         self.sdp.as_ref().ok().or(tcp).and_then(Option::as_ref)
     }
 
-    /// Whether that is good, what it means, and what to do.
+    /// Whether the result is good, its meaning, and advice.
     fn meaning(&self) -> (bool, String, &'static str) {
         let Err(error) = &self.sdp else {
             let there = match self.server() {
@@ -96,7 +96,7 @@ impl Attempt {
         };
         let (is_good, text, advice) = meaning(error);
         match (&self.tcp, self.server()) {
-            // Somebody listens there, and it is not for want of a server that SDP is refused.
+            // A server listens there, so the refusal over SDP has another cause.
             (_, Some(view)) => {
                 let why = match &view.reason {
                     Some(reason) => format!("sdp_chk there says: {reason}"),
@@ -129,7 +129,7 @@ impl Attempt {
     }
 }
 
-/// Connects, and exchanges views with a server that is an `sdp_chk`.
+/// Connects, and exchanges reports with the server if it is an `sdp_chk`.
 fn talk(
     address: SocketAddr,
     transport: Transport,
@@ -143,13 +143,14 @@ fn talk(
     let is_own = PORT.parse() == Ok(address.port());
     let view = View::receive(&stream, if is_own { own } else { others }).ok();
     if view.is_some() {
-        // It prints what we see; if it is gone meanwhile, nobody is there to know.
+        // The server prints our report; its absence is no error here.
         let _ = View::of(transport, reason).send(&stream);
     }
     Ok(view)
 }
 
-/// Whether a host can be reached; where the kernel has no SDP, what its addresses are.
+/// Whether a host can be reached. If this kernel has no SDP, only the host's addresses are
+/// reported.
 pub(crate) fn check(report: &mut Report, host: &str, port: &str, has_sdp: bool) {
     let addresses = match resolve(Some(host), port) {
         Ok(addresses) => addresses,
@@ -179,8 +180,8 @@ fn untried(host: &str, addresses: &[SocketAddr]) -> String {
     }
 }
 
-/// What came of the addresses of a host. One way to it is enough: what is wrong with the
-/// others is no trouble then.
+/// Reports the results for the addresses of a host. One working address is enough: faults of the
+/// others are notes then.
 fn say(report: &mut Report, attempts: &[Attempt]) {
     let is_reached = attempts.iter().any(|attempt| attempt.meaning().0);
     for attempt in attempts {
@@ -195,10 +196,11 @@ fn say(report: &mut Report, attempts: &[Attempt]) {
     }
 }
 
-/// What an error of connect() over SDP means: whether the way is there, in words, and what to do.
+/// The meaning of an error of connect() over SDP: whether the host was reached, in words, and
+/// advice.
 fn meaning(error: &io::Error) -> (bool, String, &'static str) {
     match error.raw_os_error() {
-        // An answer of the connection manager: the way is there.
+        // The connection manager answered: the host was reached.
         Some(libc::ECONNREFUSED) => (
             true,
             "the host answers over RDMA, but nobody listens with SDP on that port, or the host \
@@ -238,7 +240,7 @@ mod tests {
         io::Error::from_raw_os_error(errno)
     }
 
-    /// An attempt that ended with this over SDP, and over TCP so.
+    /// An attempt with this errno over SDP and this result over TCP.
     fn attempt(errno: i32, tcp: io::Result<Option<View>>) -> Attempt {
         let sdp = match errno {
             0 => Ok(None),

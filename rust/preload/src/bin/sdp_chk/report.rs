@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT
 
-//! What was found: one line each, with what to do behind what is wrong; or one JSON object.
+//! The findings: one line each, with advice after a bad one; or one JSON object.
 
 use crate::view::View;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
-/// How it is said.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Text,
-    /// Only what is wrong.
+    /// Bad findings only.
     Quiet,
     Json,
 }
 
-/// What came of a connection for trial.
+/// The result of a test connection.
 #[derive(Debug, Serialize)]
 pub(crate) struct Trial {
     pub(crate) address: SocketAddr,
-    /// `SDP` or `TCP`; null where neither leads there.
+    /// `SDP` or `TCP`; null if neither reached the address.
     pub(crate) transport: Option<&'static str>,
-    /// Of the connect() over SDP, if it failed.
+    /// The errno of connect() over SDP, if it failed.
     pub(crate) errno: Option<i32>,
-    /// What `sdp_chk --server` there has said.
+    /// The report of `sdp_chk --server` there.
     pub(crate) server: Option<View>,
 }
 
-/// One of what was found.
+/// One finding.
 #[derive(Debug, Serialize)]
 struct Finding {
     about: &'static str,
@@ -41,13 +41,13 @@ struct Finding {
     trial: Option<Trial>,
 }
 
-/// All of it, as `--json` prints it.
+/// All findings, as `--json` prints them.
 #[derive(Serialize)]
 struct Whole<'a> {
     version: &'static str,
     /// Whether SDP works on this host.
     works: bool,
-    /// Whether nothing is bad: the exit status.
+    /// Whether no finding is bad: the exit status.
     good: bool,
     summary: &'a str,
     findings: &'a [Finding],
@@ -71,9 +71,9 @@ pub(crate) struct Report {
     style: Style,
     about: &'static str,
     findings: Vec<Finding>,
-    /// What keeps SDP from working here.
+    /// The number of faults that keep SDP from working here.
     wrong: usize,
-    /// What is wrong, although SDP works here.
+    /// The number of faults that do not keep SDP from working here.
     apart: usize,
 }
 
@@ -88,34 +88,34 @@ impl Report {
         }
     }
 
-    /// What the next findings are about.
+    /// Sets the subject of the next findings.
     pub(crate) fn about(&mut self, what: &'static str) {
         self.about = what;
     }
 
-    /// As it should be.
+    /// A good finding.
     pub(crate) fn good(&mut self, what: &str) {
         self.add("ok", what, None, None);
     }
 
-    /// Neither here nor there.
+    /// A finding that is neither good nor bad.
     pub(crate) fn note(&mut self, what: &str) {
         self.add("note", what, None, None);
     }
 
-    /// SDP cannot work like this.
+    /// A fault that keeps SDP from working.
     pub(crate) fn bad(&mut self, what: &str, advice: &str) {
         self.wrong = self.wrong.saturating_add(1);
         self.add("bad", what, Some(advice), None);
     }
 
-    /// To be put right, but SDP works here without it.
+    /// A fault to be corrected, although SDP works here.
     pub(crate) fn bad_apart(&mut self, what: &str, advice: &str) {
         self.apart = self.apart.saturating_add(1);
         self.add("bad", what, Some(advice), None);
     }
 
-    /// A connection for trial: good, or bad with what to do, or neither.
+    /// A test connection: good, bad with advice, or a note.
     pub(crate) fn trial(
         &mut self,
         verdict: &'static str,
@@ -154,7 +154,7 @@ impl Report {
         }
     }
 
-    /// Says what a server sees, at once.
+    /// Prints a server's observation at once.
     pub(crate) fn event(
         &self,
         verdict: &'static str,
@@ -173,7 +173,7 @@ impl Report {
         });
     }
 
-    /// Says what a server has found before it serves.
+    /// Prints a server's findings before it serves.
     pub(crate) fn flush(&self) {
         for finding in &self.findings {
             print_json(finding);
@@ -184,7 +184,7 @@ impl Report {
         self.wrong == 0 && self.apart == 0
     }
 
-    /// The sum; `has_sdp` is whether the kernel makes SDP sockets.
+    /// The summary; `has_sdp` is whether the kernel makes SDP sockets.
     pub(crate) fn end(&mut self, has_sdp: bool) {
         let summary = self.sum(has_sdp);
         if self.style != Style::Json {
@@ -212,7 +212,7 @@ impl Report {
     }
 }
 
-/// As wide as each other.
+/// All labels have the same width.
 fn label(verdict: &str) -> &'static str {
     match verdict {
         "ok" => "ok    ",
@@ -221,13 +221,13 @@ fn label(verdict: &str) -> &'static str {
     }
 }
 
-/// Where nobody reads the lines, as behind `head -1`, the exit status still tells.
+/// If nobody reads the lines, as with `| head -1`, the exit status still has the result.
 fn say(before: &str, what: &str) {
     let _ = writeln!(io::stdout(), "{before}{what}");
 }
 
 fn print_json(value: &impl Serialize) {
-    // These are structs of text and numbers: there is a JSON of each.
+    // These structs have text and numbers only, so they can always be converted to JSON.
     if let Ok(text) = serde_json::to_string(value) {
         say("", &text);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! The file of rules: is it there, and does it parse?
+//! The file of rules: does it exist, and does it parse?
 
 use crate::config::{self, Statement};
 use crate::report::Report;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const CONFIG_FILE: &str = "/etc/libsdp.conf";
 
-/// Says what programs under `sdp_run` will go by.
+/// Reports the rules that programs under `sdp_run` will use.
 pub(crate) fn check(report: &mut Report, named: Option<&Path>) {
     for name in ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"] {
         if env::var_os(name).is_some() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! The other end: a listener on SDP and one on TCP, on the same port. By which of them a
-//! connection comes is what it is.
+//! The other end: a listener on SDP and one on TCP, on the same port. The listener that accepts a
+//! connection tells its transport.
 
 use crate::kernel;
 use crate::peer::resolve;
@@ -15,10 +15,10 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
-/// A client speaks at once; only one that is no sdp_chk lets us wait.
+/// An sdp_chk client speaks at once; only other clients let the server wait.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Listens until a signal ends it. It returns where it cannot listen at all.
+/// Listens until a signal ends the process. Returns if it cannot listen at all.
 pub(crate) fn run(report: &mut Report, port: &str) {
     report.about("server");
     let port = match resolve(None, port) {
@@ -33,7 +33,7 @@ pub(crate) fn run(report: &mut Report, port: &str) {
     };
     let sdp = listen(port, Transport::Sdp);
     let port = sdp.as_ref().map_or(port, |(_, address)| address.port());
-    // What a client over TCP is told of SDP here.
+    // The reason that a client over TCP is told why it is not SDP.
     let mut reason = None;
     let mut listeners = Vec::new();
     for (transport, listener) in [
@@ -70,7 +70,7 @@ pub(crate) fn run(report: &mut Report, port: &str) {
                         }
                         Err(error) => {
                             report.event("note", &format!("no connection accepted: {error}"), None);
-                            // As for want of descriptors: they are there again some time.
+                            // For example, no descriptor is free; there may be one later.
                             thread::sleep(Duration::from_secs(1));
                         }
                     }
@@ -80,7 +80,7 @@ pub(crate) fn run(report: &mut Report, port: &str) {
     });
 }
 
-/// On all addresses of both families, or of IPv4 where there is no IPv6.
+/// Listens on all addresses of both families, or of IPv4 if there is no IPv6.
 fn listen(port: u16, transport: Transport) -> io::Result<(SdpListener, SocketAddr)> {
     let on = |ip: IpAddr| -> io::Result<(SdpListener, SocketAddr)> {
         let address = SocketAddr::new(ip, port);
@@ -101,7 +101,7 @@ fn listen(port: u16, transport: Transport) -> io::Result<(SdpListener, SocketAdd
     })
 }
 
-/// One connection.
+/// Serves one connection.
 fn serve(report: &Report, stream: &SdpStream, peer: SocketAddr, view: &View) {
     let told = view.send(stream);
     let theirs = told.and_then(|()| View::receive(stream, PATIENCE));

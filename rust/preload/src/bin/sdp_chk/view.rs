@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! What an end sees of a connection between two of `sdp_chk`, told to the other end: a line of
+//! The report that each end of a connection between two `sdp_chk` sends to the other: one line of
 //! JSON each way, the server's first.
 
 use sdp_socket::{SdpStream, Transport};
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Longer than any such line.
+/// The maximum length of such a line.
 const LONGEST: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct View {
-    /// By this name it is known to be one of these, and no other server's words.
+    /// This name identifies the message as that of an `sdp_chk`.
     #[serde(rename = "sdp_chk")]
     pub(crate) version: String,
     /// `SDP` or `TCP`.
     pub(crate) transport: String,
-    /// Why it is not SDP, if that is known there.
+    /// The reason why it is not SDP, if this end knows it.
     pub(crate) reason: Option<String>,
 }
 
 impl View {
-    /// What this end sees of a connection.
+    /// This end's report of a connection.
     pub(crate) fn of(transport: Transport, reason: Option<String>) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -32,15 +32,14 @@ impl View {
         }
     }
 
-    /// Tells the other end.
+    /// Sends it to the other end.
     pub(crate) fn send(&self, mut stream: &SdpStream) -> io::Result<()> {
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
         stream.write_all(&line)
     }
 
-    /// What the other end tells within this time; an error also if these are another program's
-    /// words.
+    /// Receives the other end's report within this time. A message of another program is an error.
     pub(crate) fn receive(mut stream: &SdpStream, patience: Duration) -> io::Result<Self> {
         let begin = Instant::now();
         let mut line = Vec::new();
@@ -61,7 +60,7 @@ impl View {
 
     fn parse(line: &[u8]) -> io::Result<Self> {
         let mut view: Self = serde_json::from_slice(line)?;
-        // It goes to a terminal, and whoever connects has written it.
+        // The text goes to a terminal, and any peer may have written it.
         for text in [&mut view.version, &mut view.transport] {
             *text = plain(text);
         }
@@ -70,7 +69,7 @@ impl View {
     }
 }
 
-/// As it is called.
+/// The printed name.
 pub(crate) const fn name(transport: Transport) -> &'static str {
     match transport {
         Transport::Sdp => "SDP",

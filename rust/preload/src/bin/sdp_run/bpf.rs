@@ -17,23 +17,23 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Called for each socket(2), so that programs may change the protocol.
 const FUNCTION: &str = "update_socket_protocol";
 
-/// The kernel's description of its types.
+/// The kernel's description of its types (BTF).
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 const LICENSE: &[u8] = b"Dual MIT/GPL\0";
 
-/// As the kernel says that it cannot do this at all; no program knows it.
+/// The kernel's errno if it does not support this at all. User space has no name for it.
 const ENOTSUPP: c_int = 524;
 
-/// What the program is attached to: the number of the function among the
-/// kernel's types; and where a task says that a sandbox may hold it, if that is asked.
+/// The target of the program: the number of the function among the kernel's types, and, if
+/// sandboxed tasks are to be left out, the offset of the flags in a task.
 pub(crate) struct Target {
     function: u32,
     confined: Option<FlagsAt>,
 }
 
 impl Target {
-    /// The error is what is missing.
+    /// The error names what is missing.
     pub(crate) fn find(spare_the_confined: bool) -> Result<Self, String> {
         let types = fs::read(TYPES).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -56,8 +56,8 @@ impl Target {
         Ok(Self { function, confined })
     }
 
-    /// From now on until the descriptor is closed the sockets of the processes in
-    /// `cgroup` and below it are SDP's. The error is what is missing.
+    /// Until the descriptor is closed, sockets of the processes in `cgroup` and below it are SDP
+    /// sockets. The error names what is missing.
     pub(crate) fn attach(&self, cgroup: &File) -> Result<OwnedFd, String> {
         let map = cgroup_map(cgroup).map_err(|error| refusal(&error))?;
         let program = load(&map, self).map_err(|error| refusal(&error))?;
@@ -65,7 +65,7 @@ impl Target {
     }
 }
 
-/// What an error of bpf(2) means here.
+/// The meaning of an error of bpf(2) here.
 fn refusal(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
@@ -86,7 +86,7 @@ fn refusal(error: &io::Error) -> String {
 
 fn cgroup_map(cgroup: &File) -> io::Result<OwnedFd> {
     let mut attributes = nothing();
-    // SAFETY: Of a union of plain numbers every part may be written.
+    // SAFETY: Every member of a union of plain numbers may be written.
     let create = unsafe { &mut attributes.__bindgen_anon_1 };
     create.map_type = bpf_map_type::BPF_MAP_TYPE_CGROUP_ARRAY as u32;
     create.key_size = 4;
@@ -96,7 +96,7 @@ fn cgroup_map(cgroup: &File) -> io::Result<OwnedFd> {
 
     let (key, value) = (0u32, cgroup.as_raw_fd());
     let mut attributes = nothing();
-    // SAFETY: As before.
+    // SAFETY: Every member of a union of plain numbers may be written.
     let element = unsafe { &mut attributes.__bindgen_anon_2 };
     element.map_fd = number(&map);
     element.key = address(&raw const key);
@@ -110,7 +110,7 @@ fn cgroup_map(cgroup: &File) -> io::Result<OwnedFd> {
 fn load(map: &OwnedFd, target: &Target) -> io::Result<OwnedFd> {
     let instructions = program::instructions(map.as_raw_fd(), target.confined);
     let mut attributes = nothing();
-    // SAFETY: As before.
+    // SAFETY: Every member of a union of plain numbers may be written.
     let load = unsafe { &mut attributes.__bindgen_anon_3 };
     load.prog_type = bpf_prog_type::BPF_PROG_TYPE_TRACING as u32;
     load.expected_attach_type = bpf_attach_type::BPF_MODIFY_RETURN as u32;
@@ -126,7 +126,7 @@ fn load(map: &OwnedFd, target: &Target) -> io::Result<OwnedFd> {
 
 fn link(program: &OwnedFd) -> io::Result<OwnedFd> {
     let mut attributes = nothing();
-    // SAFETY: As before.
+    // SAFETY: Every member of a union of plain numbers may be written.
     let create = unsafe { &mut attributes.link_create };
     create.__bindgen_anon_1.prog_fd = number(program);
     create.attach_type = bpf_attach_type::BPF_MODIFY_RETURN as u32;
@@ -146,16 +146,16 @@ fn number(of: &OwnedFd) -> u32 {
     u32::from_ne_bytes(of.as_raw_fd().to_ne_bytes())
 }
 
-/// A command whose answer is a new descriptor, closed on exec.
+/// A command that returns a new descriptor, which is closed on exec.
 fn descriptor(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<OwnedFd> {
     let answer = call(command, attributes);
-    // SAFETY: The command's answer is a new descriptor.
+    // SAFETY: The command returns a new descriptor.
     unsafe { given(answer) }
 }
 
 fn call(command: bpf_cmd, attributes: &mut bpf_attr) -> c_long {
-    // SAFETY: The attributes are those of the command; what they point at
-    // outlives the call and is as long as the command takes it for.
+    // SAFETY: The attributes are those of the command. The memory that they point at outlives the
+    // call and has the length that the command expects.
     unsafe {
         libc::syscall(
             libc::SYS_bpf,

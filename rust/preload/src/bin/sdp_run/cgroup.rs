@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! The cgroup whose processes are switched: one named by the user, or one of our
-//! own below that in which we are.
+//! The cgroup whose processes are switched: one named by the user, or a new one below this
+//! process's cgroup.
 
 use crate::descriptor::given;
 use std::ffi::CStr;
@@ -11,20 +11,20 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// The file of a cgroup that names its processes, and takes new ones.
+/// The file of a cgroup that lists its processes. A process moves by writing to it.
 const PROCESSES: &str = "cgroup.procs";
 
 /// A cgroup of version 2.
 pub(crate) struct Cgroup {
     directory: PathBuf,
-    /// Made by us, and to be removed by us.
+    /// Made by this process, which must remove it.
     own: bool,
-    /// What keeps the directory's path right, where it is on a mount of ours.
+    /// Keeps the directory's path valid if it is on a mount made by this process.
     mount: Option<OwnedFd>,
 }
 
 impl Cgroup {
-    /// The one whose directory the user names.
+    /// The cgroup whose directory the user names.
     pub(crate) fn named(directory: &Path) -> Result<Self, String> {
         let cgroup = directory
             .canonicalize()
@@ -41,13 +41,13 @@ impl Cgroup {
         }
     }
 
-    /// A new one below our own.
+    /// A new cgroup below that of this process.
     pub(crate) fn new() -> Result<Self, String> {
         let said = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let here = path_in(&said).ok_or("this process is in no cgroup of version 2")?;
         let (top, mount) = match mounted().map(|top| top.join(here)) {
             Some(directory) if directory.join(PROCESSES).exists() => (directory, None),
-            // Not in sight, as after `ip netns exec`, which mounts another /sys.
+            // Not visible, for example after `ip netns exec`, which mounts another /sys.
             _ => {
                 let mount =
                     mount().map_err(|error| format!("no cgroup file system in sight: {error}"))?;
@@ -75,23 +75,23 @@ impl Cgroup {
             .map_err(|error| format!("cannot enter {}: {error}", self.directory.display()))
     }
 
-    /// The file that says whether processes are left in it.
+    /// The file that says whether the cgroup has processes.
     pub(crate) fn events(&self) -> io::Result<File> {
         File::open(self.directory.join("cgroup.events"))
     }
 
-    /// Descriptors that must stay open for the rest to work.
+    /// The descriptor that must stay open for the path to stay valid.
     pub(crate) fn descriptor(&self) -> Option<&OwnedFd> {
         self.mount.as_ref()
     }
 
-    /// It is ours, and goes when nobody is left in it.
+    /// It was made here, and is removed when it is empty.
     pub(crate) fn is_own(&self) -> bool {
         self.own
     }
 
-    /// Moves this process out of the cgroup that the user has named, if it is in it or
-    /// below it, up to where no other begins. Whether it is out.
+    /// Moves this process out of the cgroup that the user has named, if it is in it or below it, to
+    /// the topmost cgroup without controllers for children. Returns whether it is out.
     pub(crate) fn leave(&self) -> bool {
         if self.own || !self.has(|pid| pid == process::id()) {
             return true;
@@ -112,7 +112,7 @@ impl Cgroup {
         let mut directories = vec![self.directory.clone()];
         while let Some(directory) = directories.pop() {
             let processes = fs::read_to_string(directory.join(PROCESSES)).unwrap_or_default();
-            // Those of another PID namespace are 0.
+            // Processes of another PID namespace are listed as 0.
             if processes.lines().flat_map(str::parse).any(&what) {
                 return true;
             }
@@ -126,17 +126,17 @@ impl Cgroup {
         false
     }
 
-    /// Nobody is left in it.
+    /// Removes it; it has no processes.
     pub(crate) fn remove(&self) {
         if self.own {
-            // A cgroup that the program made in it and left keeps it.
+            // A cgroup that the program made in it, and left behind, prevents the removal.
             let _ = fs::remove_dir(&self.directory);
         }
     }
 }
 
-/// A new directory of that name, or with a number behind it: a process of another PID
-/// namespace may have the same number as this one.
+/// A new directory of that name, or of that name and a number, because a process of another PID
+/// namespace may have the same process ID as this one.
 fn new_in(top: &Path, name: &str) -> io::Result<PathBuf> {
     const TRIES: u32 = 1000;
 
@@ -157,7 +157,7 @@ fn path_in(said: &str) -> Option<&str> {
     said.lines().find_map(|line| line.strip_prefix("0::/"))
 }
 
-/// Where cgroups of version 2 are mounted, from their root on.
+/// The mount point of the root of cgroup version 2.
 fn mounted() -> Option<PathBuf> {
     mounted_in(&fs::read_to_string("/proc/self/mountinfo").ok()?)
 }
@@ -171,14 +171,14 @@ fn mounted_in(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// Mounts them where only this process sees them.
+/// Mounts cgroup version 2 where only this process sees it.
 fn mount() -> io::Result<OwnedFd> {
     const FSOPEN_CLOEXEC: u32 = 1;
     const FSCONFIG_CMD_CREATE: u32 = 6;
     const FSMOUNT_CLOEXEC: u32 = 1;
     const NAME: &CStr = c"cgroup2";
 
-    // SAFETY: The name is a string of C; the answer is a new descriptor.
+    // SAFETY: The name is a C string; the call returns a new descriptor.
     let context = unsafe {
         given(libc::syscall(
             libc::SYS_fsopen,
@@ -200,7 +200,7 @@ fn mount() -> io::Result<OwnedFd> {
     if created != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: Three numbers; the answer is a new descriptor.
+    // SAFETY: Three numbers; the call returns a new descriptor.
     unsafe {
         given(libc::syscall(
             libc::SYS_fsmount,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! What this process was given, for the program to be given the same: Rust's
-//! runtime ignores SIGPIPE and opens /dev/null where 0, 1 or 2 is closed, before
-//! main() runs.
+//! The state inherited by this process, which the program shall inherit unchanged. Rust's runtime
+//! ignores SIGPIPE, and opens /dev/null if descriptor 0, 1 or 2 is closed, before main() runs.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use libc::c_int;
@@ -10,15 +9,15 @@ use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-/// Runs before the runtime does anything.
+/// Runs before Rust's runtime.
 #[used]
 #[link_section = ".init_array"]
 static NOTE: extern "C" fn() = note;
 
-/// What SIGPIPE leads to.
+/// The inherited handler of SIGPIPE.
 static SIGPIPE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 
-/// A bit for each of the first three descriptors that is closed.
+/// A bit for each of the first three descriptors that was closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
 const STANDARD: [c_int; 3] = [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO];
@@ -39,8 +38,8 @@ extern "C" fn note() {
     }
 }
 
-/// Becomes the program: with this process's environment, signal mask and descriptors,
-/// none of which std's own way leaves alone. Returns only if it could not.
+/// Executes the program with the inherited environment, signal mask and descriptors; `std` changes
+/// each of these. Returns only after a failure.
 pub(crate) fn become_program(program: &OsStr, rest: &[OsString]) -> io::Error {
     let words: Result<Vec<_>, _> = std::iter::once(program)
         .chain(rest.iter().map(OsString::as_os_str))
@@ -57,19 +56,19 @@ pub(crate) fn become_program(program: &OsStr, rest: &[OsString]) -> io::Error {
     arguments.push(core::ptr::null());
     for fd in STANDARD {
         if CLOSED.load(Ordering::Relaxed) & (1 << fd) != 0 {
-            // Closed by exec(), so that it can still be said that this failed.
-            // SAFETY: It takes integers.
+            // SAFETY: It takes integers. exec() closes the descriptor, so that a failure of exec()
+            // can still be reported.
             unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
     }
-    // SAFETY: What was in force before may be in force again. Strings of C, and a null
-    // behind the last of them.
+    // SAFETY: The handler restored was in force before. The arguments are C strings with a null
+    // pointer after the last of them.
     unsafe {
         libc::signal(libc::SIGPIPE, SIGPIPE.load(Ordering::Relaxed));
         libc::execvp(name, arguments.as_ptr());
     }
     let error = io::Error::last_os_error();
-    // SAFETY: This process goes on as it was.
+    // SAFETY: The process continues with the runtime's own setting.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     error
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-//! A process that stays behind for as long as there are others in the cgroup:
-//! the switch lasts as long as a descriptor, and the program is none to be given
-//! one that it does not know.
+//! A process that runs for as long as there are others in the cgroup. The switch lasts as long as a
+//! descriptor is open, and the program must not inherit a descriptor that it does not know.
 //!
-//! The program keeps the number, the parent and the terminal that `sdp_run` had;
-//! it is the keeper that goes aside.
+//! The program keeps the process ID, the parent and the terminal of `sdp_run`, so the keeper is the
+//! forked process.
 
 use crate::cgroup::Cgroup;
 use libc::c_int;
@@ -16,21 +15,21 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 
-/// The keeper, as long as this process has not become the program. Dropping it takes the
-/// switch away, and returns when that is done.
+/// The keeper, until this process has become the program. Dropping it removes the switch, and
+/// returns when that is done.
 pub(crate) struct Keeper(UnixStream);
 
-/// Makes the keeper of `held`. It begins to look into the cgroup when the
-/// connection to it is closed, as exec() does.
+/// Makes the keeper of `held`. It starts to watch the cgroup when its connection to this process is
+/// closed, as exec() does.
 pub(crate) fn leave(cgroup: &Cgroup, held: Vec<OwnedFd>) -> io::Result<Keeper> {
     let (mut keeper, here) = UnixStream::pair()?;
-    // SAFETY: There is but one thread.
+    // SAFETY: The process has one thread.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(here);
-            // SAFETY: As before; the first child ends at once, so that the keeper
-            // is no child of the program.
+            // SAFETY: The process has one thread. The first child ends at once, so that the keeper
+            // is not a child of the program.
             unsafe {
                 libc::setsid();
                 match libc::fork() {
@@ -46,7 +45,7 @@ pub(crate) fn leave(cgroup: &Cgroup, held: Vec<OwnedFd>) -> io::Result<Keeper> {
         }
         child => {
             drop(keeper);
-            // SAFETY: The status is not asked for: where SIGCHLD is ignored there is none.
+            // SAFETY: No status is requested: if SIGCHLD is ignored, there is none.
             unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
             has_begun(&here)?;
             Ok(Keeper(here))
@@ -54,8 +53,8 @@ pub(crate) fn leave(cgroup: &Cgroup, held: Vec<OwnedFd>) -> io::Result<Keeper> {
     }
 }
 
-/// Whether there is a keeper, once its parent has ended: it says nothing and has the other
-/// end. An errno is why it could not be made.
+/// Whether the keeper runs; called once its parent has ended. A running keeper sends nothing and has
+/// the other end. Otherwise the error is the reason why it could not be made.
 fn has_begun(mut keeper: &UnixStream) -> io::Result<()> {
     let mut reason = [0; 4];
     keeper.set_nonblocking(true)?;
@@ -84,7 +83,7 @@ fn keep(cgroup: &Cgroup, held: Vec<OwnedFd>, mut program: UnixStream) {
     kept.extend(cgroup.descriptor().map(AsRawFd::as_raw_fd));
     close_all_but(kept);
     let is_out = cgroup.leave();
-    // A byte, or the end where it is closed everywhere.
+    // One byte means that it was dropped; end of file means that all ends are closed by exec().
     let is_running = !matches!(program.read(&mut [0]), Ok(1));
     if !is_running {
         drop(held);
@@ -99,8 +98,8 @@ fn keep(cgroup: &Cgroup, held: Vec<OwnedFd>, mut program: UnixStream) {
     cgroup.remove();
 }
 
-/// Until no process is in the cgroup, or in `around` no other than this one: then nobody
-/// tells, so that it is looked for.
+/// Waits until no process is in the cgroup, or none but this one in `around`. There is no event for
+/// the second condition, so it is polled.
 fn wait_until_empty(events: &File, around: Option<&Cgroup>) {
     const LOOK_AGAIN_MS: c_int = 1000;
 
@@ -119,12 +118,12 @@ fn wait_until_empty(events: &File, around: Option<&Cgroup>) {
             revents: 0,
         };
         let patience = if around.is_some() { LOOK_AGAIN_MS } else { -1 };
-        // SAFETY: One valid element; an interruption makes the loop look again.
+        // SAFETY: One valid element; after an interruption the loop checks again.
         unsafe { libc::poll(&raw mut change, 1, patience) };
     }
 }
 
-/// Whoever reads from a pipe that the program writes to must see its end.
+/// A reader of the program's pipes must see end of file when the program ends.
 fn close_all_but(mut kept: Vec<RawFd>) {
     kept.sort_unstable();
     let mut first = 0;
@@ -141,7 +140,7 @@ fn close_range(first: c_int, last: c_int) {
     let (Ok(first), Ok(last)) = (c_uint::try_from(first), c_uint::try_from(last)) else {
         return;
     };
-    // SAFETY: Nothing in this process uses these.
+    // SAFETY: No code in this process uses these descriptors.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 

@@ -2,9 +2,9 @@
 
 //! `sdp_run PROGRAM ARGUMENTS...`: runs a program with its TCP sockets over SDP.
 //!
-//! It only puts `libsdp.so` on the program's preload list and becomes the
-//! program, so that nobody has to write `LD_PRELOAD` by hand. With `--bpf` it has
-//! the kernel do it instead, for programs that no library reaches.
+//! It only puts `libsdp.so` on the program's preload list and executes the program, so that users
+//! need not write `LD_PRELOAD`. With `--bpf` the kernel makes the SDP sockets instead, also for
+//! programs that no library reaches.
 
 mod arguments;
 mod bpf;
@@ -20,8 +20,8 @@ mod switch;
 
 #[path = "../../command_line.rs"]
 mod command_line;
-// What the library itself reads the rules with. The library itself must not be linked in: its
-// functions would stand in the place of the C library's.
+// The library's own parser of rules. The library itself must not be linked in, because its
+// functions would replace those of the C library.
 #[path = "../../config.rs"]
 #[expect(
     dead_code,
@@ -41,14 +41,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit statuses of programs that run another one, as env(1) and nice(1) have them.
+/// The exit statuses of env(1), nice(1) and others that run a program.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 const LIBRARY: &str = "libsdp.so";
 
-/// Where the library may stand, seen from the directory of `sdp_run`. The last is where Debian
-/// has libraries of this architecture.
+/// Possible directories of the library, relative to that of `sdp_run`. The last is Debian's
+/// directory for this architecture.
 fn places() -> [String; 4] {
     let own = format!("../lib/{}-linux-gnu", env::consts::ARCH);
     ["".into(), "../lib".into(), "../lib64".into(), own]
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     become_program(program, rest)
 }
 
-/// Sets the environment by which the library is loaded and told what is wanted of it.
+/// Sets the environment that loads the library and has its settings.
 fn preload(arguments: &Arguments) -> Result<(), String> {
     let library = library(arguments.library.as_deref())?;
     env::set_var("LD_PRELOAD", preload_list(&library)?);
@@ -108,7 +108,7 @@ fn preload(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns only if it could not.
+/// Returns only after a failure.
 fn become_program(program: &OsStr, rest: &[OsString]) -> ExitCode {
     let error = inherited::become_program(program, rest);
     let status = if error.kind() == io::ErrorKind::NotFound {
@@ -122,7 +122,7 @@ fn become_program(program: &OsStr, rest: &[OsString]) -> ExitCode {
     )
 }
 
-/// What can not be said to anybody is no reason for the program not to run.
+/// If the message cannot be printed, the program runs nevertheless.
 fn say(message: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "sdp_run: {message}");
 }
@@ -154,7 +154,7 @@ fn failure(status: u8, message: &str) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// The library to load: the one named, or the first one found near this program.
+/// The library to load: the named one, or the first one found near this program.
 fn library(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(file) = named {
         return absolute(file);
@@ -172,16 +172,15 @@ fn library(named: Option<&Path>) -> Result<PathBuf, String> {
         })
 }
 
-/// The file under a name that stays right when the program changes its directory.
+/// The absolute path of a file, which stays valid when the program changes its directory.
 fn absolute(file: &Path) -> Result<PathBuf, String> {
     file.canonicalize()
         .map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// The preload list with `library` behind what is already on it, so that the
-/// libraries the user has chosen still come first.
+/// The preload list with `library` appended, so that libraries chosen by the user come first.
 fn preload_list(library: &Path) -> Result<OsString, String> {
-    // The dynamic linker takes both as separators and knows no quoting.
+    // The dynamic linker takes both as separators and has no quoting.
     if library
         .as_os_str()
         .as_bytes()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-//! Where a member of a struct of the kernel is, by the kernel's own description of its types
-//! (BTF): the few words of that format that the question needs.
+//! The offset of a member of a kernel struct, from the kernel's own description of its types (BTF).
+//! Only those parts of the format are parsed that this needs.
 
-/// A description that cannot be read, or that lacks what is asked for.
+/// `None`: the description cannot be read, or lacks the member.
 pub(crate) type Found<T> = Option<T>;
 
 /// The sections of a description.
@@ -12,15 +12,15 @@ struct Sections<'a> {
     strings: &'a [u8],
 }
 
-/// Kinds of types with more than the common words behind them, and how much.
+/// The number of bytes after the common words of a type, for each kind of type.
 fn words_behind(kind: u32, count: usize) -> Found<usize> {
     Some(match kind {
-        // Of an integer its encoding, of a variable its linkage, of a tag what it is about.
+        // The encoding of an integer, the linkage of a variable, the component index of a tag.
         1 | 14 | 17 => 4,
-        // An array's elements, and a struct's, a union's or a section's members.
+        // The description of an array; the members of a struct, a union or a section.
         3 => 12,
         4 | 5 | 15 | 19 => 12_usize.checked_mul(count)?,
-        // An enumeration's values, a function's parameters.
+        // The values of an enumeration, the parameters of a function.
         6 | 13 => 8_usize.checked_mul(count)?,
         2 | 7..=12 | 16 | 18 => 0,
         _ => return None,
@@ -59,7 +59,7 @@ impl Sections<'_> {
             .is_some_and(|rest| rest.first() == Some(&0))
     }
 
-    /// The bytes from the struct's beginning to the member's.
+    /// The offset of the member in the struct, in bytes.
     fn offset(&self, structure: &str, member: &str) -> Found<u32> {
         let mut rest = self.types;
         loop {
@@ -72,7 +72,7 @@ impl Sections<'_> {
                 let found = members.find(|bytes| {
                     word(bytes, 0).is_some_and(|name| self.is_called(name, member))
                 })?;
-                // With a bit field among them the upper byte is a member's width.
+                // If the struct has bit fields, the upper byte is the member's width.
                 let bits = word(found, 8)? & if info >> 31 == 1 { 0xff_ffff } else { u32::MAX };
                 return (bits % 8 == 0).then_some(bits / 8);
             }
@@ -81,7 +81,7 @@ impl Sections<'_> {
     }
 }
 
-/// The bytes from the struct's beginning to the member's, as `btf` describes them.
+/// The offset of the member in the struct, in bytes, from the description `btf`.
 pub(crate) fn offset(btf: &[u8], structure: &str, member: &str) -> Found<u32> {
     sections(btf)?.offset(structure, member)
 }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn this_kernel_says_where_a_task_has_its_flags() {
-        // Not every kernel that tests run on describes itself.
+        // Some kernels on which the tests run have no BTF.
         if let Ok(btf) = std::fs::read("/sys/kernel/btf/vmlinux") {
             assert!(offset(&btf, "task_struct", "atomic_flags").is_some());
         }

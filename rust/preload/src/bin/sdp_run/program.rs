@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 
-//! The BPF program: what socket(2) is asked for, and what becomes of it.
+//! The BPF program: it checks the arguments of socket(2) and changes the protocol.
 //!
-//! It is so short that it stands here instruction by instruction: no compiler for
-//! BPF is needed to build `sdp_run`.
+//! It is short, so it is written here instruction by instruction, and `sdp_run` can be built
+//! without a BPF compiler.
 
 use libc::{c_int, AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM};
 use sdp_uapi::IPPROTO_SDP;
 
-/// The flags that come with the type of a socket are above these bits.
+/// The bits of the type; the flags that come with a socket's type are above them.
 const SOCK_TYPE_MASK: c_int = 0xf;
 
 /// `bpf_current_task_under_cgroup()`.
 const TASK_UNDER_CGROUP: c_int = 37;
 
-/// In place of a source register: the number is that of a map's descriptor.
+/// As a source register: the constant is the descriptor of a map.
 const PSEUDO_MAP_FD: u8 = 1;
 
 /// One instruction as the kernel reads it.
@@ -26,14 +26,13 @@ const CURRENT_TASK: c_int = 158;
 /// The bit of `task_struct.atomic_flags` that `prctl(PR_SET_NO_NEW_PRIVS)` sets.
 const NO_NEW_PRIVS: c_int = 1;
 
-/// Where in `task_struct` the word is in which a task says that it has no_new_privs.
+/// The offset of the word in `task_struct` that has the flag no_new_privs.
 #[derive(Clone, Copy)]
 pub(crate) struct FlagsAt(pub(crate) i16);
 
-/// `socket` calls of processes in the cgroup that is in the map `map` get
-/// `IPPROTO_SDP` if they ask for a stream of TCP; zero leaves a call as it is. So it is
-/// with those of processes that a sandbox may hold, where `confined` is given: the kernel
-/// would refuse them the socket.
+/// Calls of `socket` by processes in the cgroup of the map `map` get `IPPROTO_SDP` if they ask for
+/// a TCP stream. The value zero leaves a call unchanged. If `confined` is given, calls of processes
+/// with no_new_privs are unchanged as well, because the kernel would refuse them the socket.
 pub(crate) fn instructions(map: c_int, confined: Option<FlagsAt>) -> Vec<Instruction> {
     /// Argument `n` of the function, eight bytes each.
     const fn argument(n: i16) -> i16 {
@@ -48,7 +47,7 @@ pub(crate) fn instructions(map: c_int, confined: Option<FlagsAt>) -> Vec<Instruc
         ],
         None => &[],
     };
-    // Where it ends and leaves the call as it is.
+    // The instruction that leaves the call unchanged and ends the program.
     let leave = if confined.is_some() { 20 } else { 16 };
     let from = |place: i16| leave - place - 1;
     let mut code = vec![
@@ -61,7 +60,7 @@ pub(crate) fn instructions(map: c_int, confined: Option<FlagsAt>) -> Vec<Instruc
         load(2, 1, argument(2)),
         jump_if_equal(2, 0, 1),
         jump_if_not_equal(2, IPPROTO_TCP, from(8)),
-        // Two instructions long.
+        // This instruction has the length of two.
         instruction(0x18, 1, PSEUDO_MAP_FD, 0, map),
         instruction(0, 0, 0, 0, 0),
         set(2, 0),
@@ -88,7 +87,7 @@ fn load(destination: u8, source: u8, offset: i16) -> Instruction {
     instruction(0x79, destination, source, offset, 0)
 }
 
-/// Of 32 bits, as all three below: what is above them in an argument is nothing.
+/// 32 bits wide, like the three below: the upper half of an argument is undefined.
 fn and(register: u8, number: c_int) -> Instruction {
     instruction(0x54, register, 0, 0, number)
 }
@@ -123,7 +122,7 @@ mod tests {
     const MAP: c_int = 12;
     const IPPROTO_MPTCP: c_int = 262;
 
-    /// What the process is.
+    /// The state of the process.
     #[derive(Clone, Copy)]
     struct Process {
         in_cgroup: bool,
@@ -135,7 +134,7 @@ mod tests {
         confined: false,
     };
 
-    /// The address that stands for the task, and where its flags are.
+    /// The address of the task, and the offset of its flags.
     const TASK: u64 = 0x1234_0000;
     const AT: i16 = 1096;
 
@@ -148,13 +147,13 @@ mod tests {
         looking
     }
 
-    /// What a run gives for these arguments.
+    /// The result of a run with these arguments.
     fn outcome(code: &[Instruction], arguments: [c_int; 3], process: Process) -> u64 {
-        // The upper half of an argument's register is whatever was there.
+        // The upper half of an argument's register has an arbitrary value.
         let context = arguments.map(|argument| low(argument) | (0x5a5a << 32));
         let mut registers = [0_u64; 11];
         let mut at = 0;
-        // There is no way back, so that each is run once at most.
+        // There are no backward jumps, so each instruction runs at most once.
         for _ in code {
             let [operation, names, o0, o1, n0, n1, n2, n3] = code[at];
             let offset = isize::from(i16::from_ne_bytes([o0, o1]));

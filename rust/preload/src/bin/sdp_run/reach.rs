@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! Whether the library reaches a program: the dynamic linker has to load it, and the
-//! program has to make its calls through the C library.
+//! Whether the library reaches a program. The dynamic linker must load it, and the program must
+//! make its calls through the C library.
 
 use object::elf::{FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Why the library is not there, or is not called.
+/// The reason why the library is not loaded, or not called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unreached {
     Static,
@@ -35,11 +35,11 @@ impl fmt::Display for Unreached {
     }
 }
 
-/// Scripts whose interpreter is a script, at most: as the kernel.
+/// The kernel's limit for scripts whose interpreter is a script.
 const SCRIPTS: usize = 5;
 
-/// What keeps the library from `program`, as execvp() would find it. Nothing for what can not
-/// be looked at: whoever runs it will tell.
+/// The reason why the library does not reach `program`, looked up as execvp() would. There is none
+/// if the file cannot be read: running it will report the error.
 pub(crate) fn unreached(program: &OsStr) -> Option<Unreached> {
     let mut path = find(program)?;
     for _ in 0..SCRIPTS {
@@ -57,7 +57,7 @@ pub(crate) fn unreached(program: &OsStr) -> Option<Unreached> {
     None
 }
 
-/// The file behind a name: a path, or the first in the directories of PATH that may be run.
+/// The file of a name: a path, or the first executable in the directories of PATH.
 fn find(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(program.into());
@@ -77,9 +77,9 @@ fn with_c_string(path: &Path, ask: impl FnOnce(*const libc::c_char) -> bool) -> 
     CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| ask(path.as_ptr()))
 }
 
-/// What the first line of a script names.
+/// The interpreter in the first line of a script.
 fn interpreter(path: &Path) -> Option<PathBuf> {
-    // What the kernel looks at.
+    // The length that the kernel reads.
     let mut start = Vec::new();
     File::open(path)
         .ok()?
@@ -94,8 +94,8 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
     Some(OsStr::from_bytes(name).into())
 }
 
-/// Whether the dynamic linker will run in its secure mode, in which it loads nothing that the
-/// user names by a path.
+/// Whether the dynamic linker will run in secure mode, in which it ignores libraries that the user
+/// names by path.
 fn is_privileged(path: &Path) -> Option<bool> {
     let metadata = path.metadata().ok()?;
     // SAFETY: They have no conditions.
@@ -117,7 +117,7 @@ fn has_capabilities(path: &Path) -> bool {
 }
 
 fn of_file(path: &Path) -> Option<Unreached> {
-    // Only what is asked for is read of it.
+    // Only the needed parts of the file are read.
     of_elf(&ReadCache::new(File::open(path).ok()?))
 }
 
@@ -154,7 +154,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// This program, a dynamic one.
+    /// This test program, which is dynamically linked.
     fn own() -> Vec<u8> {
         fs::read("/proc/self/exe").expect("it runs")
     }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn the_note_of_the_go_linker_tells_a_go_program() {
         let mut go = own();
-        // A note: the sizes of its name and of what it describes, its kind, its name.
+        // A note: the sizes of its name and its description, its type, its name.
         let at = go
             .windows(8)
             .position(|bytes| bytes == b"\x03\0\0\0GNU\0" || bytes == b"\x01\0\0\0GNU\0")
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(next(), Some("/usr/bin/env".into()));
         write("exit\n");
         assert_eq!(next(), None);
-        // One that is its own interpreter ends, too.
+        // A script that is its own interpreter must not cause a loop.
         write(&format!("#!{}\n", script.display()));
         assert_eq!(unreached(script.as_os_str()), None);
         assert!(!may_run(&script));
@@ -242,7 +242,7 @@ mod tests {
         fs::write(&directory, "").expect("a file");
         for mode in [0o755, 0o4755, 0o2755] {
             fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).expect("ours");
-            // The user's own bit gives nothing.
+            // On a file of the caller's own these bits give no further privileges.
             assert_eq!(is_privileged(&directory), Some(false));
         }
         fs::remove_file(&directory).expect("it is ours");

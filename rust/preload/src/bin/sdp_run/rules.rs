@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! The file of rules that the program will go by.
+//! The file of rules that the program will use.
 
 use crate::config::{self, Statement};
 use crate::source;
@@ -15,8 +15,8 @@ fn fault(file: &Path, error: impl Display) -> String {
     format!("rules: {}: {error}", file.display())
 }
 
-/// The file under a name that stays right when the program changes its directory, if it can be
-/// read and parsed.
+/// The absolute path of the file, which stays valid when the program changes its directory. An
+/// error if the file cannot be read or parsed.
 pub(crate) fn checked(file: &Path) -> Result<PathBuf, String> {
     let text = source::read(file).map_err(|error| fault(file, error))?;
     config::parse(&text).map_err(|error| fault(file, error))?;
@@ -24,7 +24,7 @@ pub(crate) fn checked(file: &Path) -> Result<PathBuf, String> {
     file.canonicalize().map_err(|error| fault(file, error))
 }
 
-/// In words, what the library will find.
+/// A description of the rules that the library will find.
 pub(crate) fn in_force() -> String {
     let is_set = |name: &&&str| env::var_os(name).is_some();
     if let Some(name) = ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"].iter().find(is_set) {

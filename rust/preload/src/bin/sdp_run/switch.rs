@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! `sdp_run --bpf`: the kernel makes SDP sockets for all processes of a cgroup,
-//! whatever they are made of.
+//! `sdp_run --bpf`: the kernel makes SDP sockets for all processes of a cgroup, for every kind of
+//! program.
 
 use crate::bpf::Target;
 use crate::cgroup::Cgroup;
@@ -13,9 +13,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::{fs, io};
 
-/// Switches this process, what it becomes, and its children. Without a cgroup
-/// that the user names they are in one of their own. The error is what is
-/// missing; then nothing has changed. Dropped, it is taken away; exec() leaves it.
+/// Switches this process, the program that it executes, and its children. They are in a new cgroup
+/// unless the user names one. The error names what is missing; then nothing has changed. Dropping
+/// the keeper removes the switch; exec() keeps it.
 pub(crate) fn this_process(named: Option<&Path>) -> Result<Keeper, String> {
     let (sdp, target) = (sdp()?, target()?);
     let cgroup = match named {
@@ -33,29 +33,29 @@ fn entered(cgroup: &Cgroup, target: &Target, sdp: OwnedFd) -> Result<Keeper, Str
     Ok(keeper)
 }
 
-/// What lasts until it is dropped.
+/// The switch; dropping it removes it.
 pub(crate) struct Switch {
     _held: [OwnedFd; 2],
 }
 
-/// Switches the processes of a cgroup, for as long as this one lasts.
+/// Switches the processes of a cgroup until the result is dropped.
 pub(crate) fn others(named: &Path) -> Result<Switch, String> {
     let (sdp, target) = (sdp()?, target()?);
     let link = target.attach(&Cgroup::named(named)?.open()?)?;
     Ok(Switch { _held: [link, sdp] })
 }
 
-/// Processes that a sandbox may hold are left with TCP, unless the kernel gives them sockets
-/// for both: to be refused the socket would be worse.
+/// Processes with no_new_privs keep TCP, unless the kernel allows them sockets for both transports.
+/// If they were switched, the kernel would refuse them the socket.
 fn target() -> Result<Target, String> {
     let companion = fs::read_to_string("/proc/sys/net/sdp/companion").unwrap_or_default();
     Target::find(companion.trim() != "2")
 }
 
-/// A socket of SDP. Where there is none the processes would get no socket at
-/// all; while there is one the module stays.
+/// An SDP socket. If none can be made, switched processes would get no socket at all. While it is
+/// open, the module cannot be removed.
 fn sdp() -> Result<OwnedFd, String> {
-    // By its family, not by the protocol, the module is loaded that is not there yet.
+    // The call by family loads the module if it is not loaded; a call by protocol does not.
     let _family = socket(AF_INET_SDP, 0);
     socket(libc::AF_INET, IPPROTO_SDP).map_err(|error| match error.raw_os_error() {
         Some(libc::EPERM) => {
@@ -69,6 +69,6 @@ fn sdp() -> Result<OwnedFd, String> {
 
 fn socket(family: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-    // SAFETY: Three numbers; the answer is a new descriptor.
+    // SAFETY: Three numbers; the call returns a new descriptor.
     unsafe { given(libc::socket(family, kind, protocol).into()) }
 }
