@@ -8,7 +8,7 @@ use super::{Connection, Output};
 use crate::engine::{
     error::{PeerError, Refused},
     flow::credit::Need,
-    policy::chunk,
+    policy::message,
     types::Mseq,
     wire::{Body, Mid, BSDH_LEN},
 };
@@ -207,7 +207,7 @@ impl Connection {
     pub(super) fn check_resized(&self, size: u32) -> Result<(), PeerError> {
         self.resize.check_answer()?;
         //= spec: RESIZE-6
-        let least = chunk::least_payload(self.cfg.max_send_payload);
+        let least = message::least_payload(self.cfg.max_send_payload);
         if size < self.max_payload.into() && payload(size) < least {
             return Err(PeerError::ResizeTooSmall);
         }
@@ -265,7 +265,7 @@ impl Connection {
     /// waiting. It is asked once, whatever it answers.
     fn grow(&mut self) {
         let most = self.cfg.max_send_payload;
-        let wants = chunk::wants_larger(self.stream.unsent(), self.max_payload, most);
+        let wants = message::wants_larger(self.stream.unsent(), self.max_payload, most);
         if wants && !self.resize.grown {
             self.resize.grown = true;
             // If the shell has just asked, that is enough.

@@ -7,7 +7,7 @@
 use super::{Connection, Mode, Output, RemoteSink};
 use crate::engine::{
     flow::credit::Need,
-    policy::{chunk, pipeline},
+    policy::{message, pipeline},
     wire::{
         avail::{SrcAvail, SRC_AVAIL_LEN},
         Body, Flags,
@@ -65,7 +65,7 @@ impl Connection {
             .urgent()
             .distance()
             .is_some_and(|mark| mark <= len);
-        !urgent && chunk::is_write(len, self.max_payload)
+        !urgent && message::is_write(len, self.max_payload)
     }
 
     /// An RDMA Write, recorded so that it can be completed later.
