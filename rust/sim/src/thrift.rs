@@ -141,7 +141,7 @@ impl Thrift {
     /// than fill a message wait for another such message.
     pub(crate) fn check(&self, shell: &Shell, conn: &Connection) -> Checked {
         // What is lent has reasons of its own to wait.
-        let open = conn.is_established() && !conn.send_closed();
+        let open = conn.state().is_connected() && !conn.send_closed();
         if !open || shell.cfg.zcopy != Zcopy::OFF || self.corked || self.promised {
             return Ok(());
         }
