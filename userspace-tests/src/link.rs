@@ -47,7 +47,7 @@ fn receive_in_order(name: &str) -> io::Result<()> {
 pub struct Delay(Vec<String>);
 
 impl Delay {
-    /// A Read and its completion message are both delayed; after a second the SrcAvail is recalled.
+    /// A Read and its completion message are both delayed; after a second the `SrcAvail` is recalled.
     const TIME: &str = "450ms";
 
     #[track_caller]

@@ -120,7 +120,7 @@ fn filled(seed: u64, len: usize) -> Room {
     room
 }
 
-/// Sends all of `data` with MSG_ZEROCOPY, waiting for room; returns the number of calls.
+/// Sends all of `data` with `MSG_ZEROCOPY`, waiting for room; returns the number of calls.
 pub(super) fn lend(s: &Sock, mut data: &[u8]) -> u32 {
     let mut calls = 0;
     while !data.is_empty() {

@@ -19,7 +19,7 @@ use crate::sock::Sock;
 use crate::world::Family;
 
 /// Sizes around a page (which is the threshold, too), the payload of a message with small and with
-/// large receive buffers, with and without the header of a SrcAvail, and one region.
+/// large receive buffers, with and without the header of a `SrcAvail`, and one region.
 const SIZES: &[usize] = &[
     1,
     2,
@@ -45,7 +45,7 @@ const SIZES: &[usize] = &[
     MIB + 1,
 ];
 
-/// Around the maximum length of one SrcAvail.
+/// Around the maximum length of one `SrcAvail`.
 const MOST: &[usize] = &[4 * MIB - 1, 4 * MIB, 4 * MIB + 1];
 
 /// Pieces of a message, and buffer sizes of a reader that takes whatever is available.
@@ -81,7 +81,7 @@ struct End<'a> {
     t: &'a Role,
     s: Sock,
     sizes: &'a [usize],
-    /// Number of calls with MSG_ZEROCOPY.
+    /// Number of calls with `MSG_ZEROCOPY`.
     lent: u32,
     streams: usize,
     /// Kept to the end, because closing a ring wakes threads that wait in a call.
