@@ -28,6 +28,7 @@ from network import A, B, command
 from peer import namespace
 from register import long_scenario, scenario
 from stream import Listener
+from twohosts.counters import GAUGES
 from twohosts.failure import Failure, check
 
 IPPROTO_SDP = 257
@@ -203,7 +204,7 @@ def metrics_are_what_is_counted() -> None:
     found = dict(line.split() for line in lines if not line.startswith("#"))
     for host in leftovers.HOSTS:
         for name, value in leftovers.stats(host).items():
-            gauge = name in ("established", "orphans", "memory_pages")
+            gauge = name in GAUGES
             metric = f'sdp_{name}{"" if gauge else "_total"}{{netns="{host}"}}'
             check(gauge or found.get(metric) == str(value), f"{metric}: {found.get(metric)}")
             check(metric in found, metric)
