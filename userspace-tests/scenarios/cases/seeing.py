@@ -6,14 +6,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import socket
 import struct
 import subprocess
 import tempfile
-import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ import traffic
 import uncopied
 from network import A, B, command
 from peer import namespace
-from register import long_scenario, scenario
+from register import scenario
 from stream import Listener
 from twohosts.counters import GAUGES
 from twohosts.failure import Failure, check
@@ -383,39 +381,3 @@ def trace_events_tell_what_happens() -> str:
 def events_are_on() -> bool:
     """Whether any event of the module is enabled, in any instance."""
     return (TRACING / "events/sdp/enable").read_text().strip() != "0"
-
-
-def memory_of(*words: str) -> str:
-    """The maximum memory of a command whose output nobody reads."""
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        out = process.stdout.fileno()
-
-        def full() -> bool:
-            waiting = bytearray(4)
-            fcntl.ioctl(out, termios.FIONREAD, waiting)
-            return int.from_bytes(waiting, "little") > 60_000
-
-        limits.until("a full pipe", limits.seconds(20), full)
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        process.stdout.read()
-    return " ".join(next(line for line in status.splitlines() if "VmHWM" in line).split())
-
-
-@long_scenario
-def sdp_ss_lists_many_connections() -> str:
-    """Time and memory, for docs/seeing.md."""
-    pairs = []
-    for _ in range(40):
-        pairs += traffic.connect(25)
-    figures = []
-    for words in (["-a"], ["-ap"], ["-aJ"]):
-        begin = time.monotonic()
-        lines = command("sdp_ss", *words, host="a").count("\n")
-        took = time.monotonic() - begin
-        check(lines >= len(pairs), f"{lines} lines")
-        figures.append(f"{' '.join(words)} {took:.2f} s")
-    peak = memory_of("sdp_ss", "-N", "a", "-a")
-    for pair in pairs:
-        pair.close()
-    return f"{len(pairs)} connections: {', '.join(figures)}; {peak}"
