@@ -6,7 +6,7 @@
 
 use crate::{
     ffi,
-    sock::Sock, //
+    sk::Sk, //
 };
 use kernel::{
     error::to_result,
@@ -57,13 +57,13 @@ impl Charge {
         })
     }
 
-    /// Charges the pages that `bytes` for `sock` need in addition; ENOBUFS beyond the
+    /// Charges the pages that `bytes` for `sk` need in addition; ENOBUFS beyond the
     /// limit.
-    pub(crate) fn reach(&mut self, sock: &Sock, bytes: u32, need: Need) -> Result {
+    pub(crate) fn reach(&mut self, sk: &Sk, bytes: u32, need: Need) -> Result {
         let more = pages_of(bytes).saturating_sub(self.pages);
         if more > 0 {
             // SAFETY: A socket of ours.
-            let mut further = unsafe { Self::new(sock.sk(), more, need) }?;
+            let mut further = unsafe { Self::new(sk.sk(), more, need) }?;
             // INVARIANT: `further` gives nothing back any more.
             self.pages = self
                 .pages
@@ -92,7 +92,7 @@ impl Drop for Charge {
     }
 }
 
-impl Sock {
+impl Sk {
     /// Whether the window must not grow, because all sockets together hold too much.
     pub(crate) fn is_memory_tight(&self) -> bool {
         // SAFETY: A socket of ours.

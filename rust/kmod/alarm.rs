@@ -7,7 +7,7 @@
 
 use crate::{
     ffi,
-    sock::{
+    object::{
         self,
         Sock,
         SockRef, //
@@ -142,7 +142,7 @@ impl Sock {
 /// to run.
 unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
     let offset =
-        sock::alarms_offset() + field + core::mem::offset_of!(ffi::core::delayed_work, work);
+        object::alarms_offset() + field + core::mem::offset_of!(ffi::core::delayed_work, work);
     // SAFETY: The item is inside of a socket at this offset, by the caller's promise.
     let sock = unsafe { work.byte_sub(offset) }.cast::<Sock>();
     // SAFETY: Never null; `set_alarm` left a reference for us.

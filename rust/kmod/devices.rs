@@ -11,10 +11,12 @@
 //! management can look a device up.
 
 use crate::{
-    cm,
-    ffi,
-    sock::SockRef,
-    verbs::device::Device, //
+    cm, ffi,
+    object::SockRef,
+    verbs::{
+        device::Device,
+        lease, //
+    },
 };
 use core::{
     cell::UnsafeCell,
@@ -33,6 +35,12 @@ use kernel::{
 const LEAST_SGES: u32 = 3;
 /// The engine's least depth in both directions, and room to drain.
 const LEAST_WORK_REQUESTS: u32 = 8;
+
+/// A device that sockets use.
+pub(crate) type Leasing = lease::Leasing<SockRef>;
+
+/// The right of a socket to use a device.
+pub(crate) type Lease = lease::Lease<SockRef>;
 
 /// A listening CM identifier.
 struct Listen {
@@ -68,7 +76,7 @@ impl Drop for Listen {
 }
 
 struct Entry {
-    device: Arc<Device>,
+    device: Arc<Leasing>,
     listens: KVec<Listen>,
 }
 
@@ -89,7 +97,7 @@ global_lock! {
 global_lock! {
     // SAFETY: Initialised in the module's init, before the first use.
     /// Every device between `add_cb` and `remove_cb`.
-    pub(crate) unsafe(uninit) static KNOWN: Mutex<KVec<Arc<Device>>> = KVec::new();
+    pub(crate) unsafe(uninit) static KNOWN: Mutex<KVec<Arc<Leasing>>> = KVec::new();
 }
 
 /// A listening port. Listening ends when the last one of the port is dropped. Dropping
@@ -187,13 +195,13 @@ pub(crate) unsafe fn local_address(
 /// An identifier of rdma_cm can outlive our removal of its device, because rdma_cm
 /// hears of it after us. ib_core's client data must not be read then: it would point at
 /// freed memory.
-pub(crate) fn find(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
+pub(crate) fn find(ib: *mut ffi::ib_device) -> Option<Arc<Leasing>> {
     let known = KNOWN.lock();
     known.iter().find(|device| device.as_ptr() == ib).cloned()
 }
 
 /// Takes the device off the list, so that nobody finds it any more.
-fn forget(ib: *mut ffi::ib_device) -> Option<Arc<Device>> {
+fn forget(ib: *mut ffi::ib_device) -> Option<Arc<Leasing>> {
     let mut known = KNOWN.lock();
     let at = known.iter().position(|device| device.as_ptr() == ib)?;
     known.remove(at).ok()
@@ -216,6 +224,7 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         }
         // SAFETY: `ib_client.add` is called with it.
         let device = unsafe { Device::new(NonNull::new(ib).ok_or(EINVAL)?) }?;
+        let device = Leasing::new(device)?;
         let mut listens = KVec::new();
         let mut registry = REGISTRY.lock();
         // First: requests come as soon as there are listening identifiers.

@@ -67,6 +67,24 @@ pub(crate) fn tcp_state(state: State) -> u32 {
     }
 }
 
+/// Whether a connection that failed with `error` may still succeed over TCP.
+pub(crate) fn is_worth_tcp(error: Error) -> bool {
+    [
+        ECONNREFUSED,
+        ECONNRESET,
+        ETIMEDOUT,
+        EHOSTUNREACH,
+        ENETUNREACH,
+        ENETDOWN,
+        ENODEV,
+        ENOMEM,
+        ENOBUFS,
+        EPROTO,
+        EIO,
+    ]
+    .contains(&error)
+}
+
 #[kunit_tests(sdp_errno)]
 mod tests {
     use super::*;

@@ -17,7 +17,7 @@ use crate::{
         Phase, //
     },
     ffi,
-    sock::Sock, //
+    object::Sock, //
 };
 
 const MSEC_PER_SEC: u32 = 1000;

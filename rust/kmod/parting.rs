@@ -13,20 +13,14 @@
 
 use crate::{
     alarm::Alarm,
+    cm::identifier::CmId,
+    devices::Lease,
     endpoint::Inner,
-    link::{
-        CmId,
-        Origin, //
-    },
-    sock::Sock,
-    verbs::device::{
-        Device,
-        Lease, //
-    },
+    link::Origin,
+    object::Sock, //
 };
 use kernel::{
     prelude::*,
-    sync::Arc,
     time::{
         Delta,
         Instant,
@@ -43,26 +37,24 @@ pub(crate) const MOST: usize = 4;
 /// Field order is destruction order.
 pub(crate) struct Parting {
     cm: CmId,
-    _lease: Lease,
+    lease: Lease,
     _origin: KBox<Origin>,
-    device: Arc<Device>,
     until: Option<Instant<Monotonic>>,
 }
 
 impl Parting {
-    pub(crate) fn new(cm: CmId, lease: Lease, origin: KBox<Origin>, device: Arc<Device>) -> Self {
+    pub(crate) fn new(cm: CmId, lease: Lease, origin: KBox<Origin>) -> Self {
         Self {
             cm,
-            _lease: lease,
+            lease,
             _origin: origin,
-            device,
             until: None,
         }
     }
 
     /// Milliseconds that it may still last.
     fn left(&self) -> u32 {
-        if self.cm.is_parted() || self.device.is_leaving() {
+        if self.cm.is_parted() || self.lease.is_leaving() {
             return 0;
         }
         let left = self

@@ -12,7 +12,7 @@ use crate::{
         Inner,
         Phase, //
     },
-    sock::Sock, //
+    object::Sock, //
 };
 use kernel::time::{
     Instant,

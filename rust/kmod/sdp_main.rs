@@ -17,18 +17,29 @@ mod addr;
 mod alarm;
 mod cm;
 mod devices;
+mod diag;
 mod endpoint;
 mod errno;
 mod ffi;
 mod fifo;
 mod keepalive;
 mod link;
+mod namespace;
 mod net;
+mod object;
+mod options;
 mod parting;
 mod patience;
+mod proc;
+mod proto;
+mod queue;
+mod remembered;
+mod shell;
+mod sk;
 mod sock;
 mod trace;
 mod verbs;
+mod wake;
 mod zcopy;
 
 use kernel::prelude::*;
@@ -50,12 +61,12 @@ struct Sdp {
     _protocol: sock::protocol::Registration,
     _family: sock::family::Registration,
     _shells: sock::protocol::Shells,
-    _diag: net::diag::Registration,
+    _diag: diag::Registration,
     _devices: devices::Registration,
     _kept: verbs::kept::List,
-    _net: net::Registration,
+    _net: namespace::Registration,
     _queue: alarm::Workqueue,
-    _proto: sock::family::ProtoRegistration,
+    _proto: proto::Registration,
 }
 
 impl kernel::Module for Sdp {
@@ -68,12 +79,12 @@ impl kernel::Module for Sdp {
         }
         // SAFETY: Called once, before any socket.
         let kept = unsafe { verbs::kept::List::new() };
-        let proto = sock::family::ProtoRegistration::new()?;
+        let proto = proto::Registration::new()?;
         let queue = alarm::Workqueue::new()?;
-        let net = net::Registration::new()?;
+        let net = namespace::Registration::new()?;
         let devices = devices::Registration::new()?;
         let shells = sock::protocol::Shells::new()?;
-        let diag = net::diag::Registration::new()?;
+        let diag = diag::Registration::new()?;
         // The two doors for programs come last. Another module may have the number of the
         // first one; the second one always opens. So nothing is undone under a socket.
         let family = sock::family::Registration::new()?;

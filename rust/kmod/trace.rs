@@ -16,7 +16,7 @@ use crate::{
         types::Ip, //
     },
     ffi,
-    sock::Sock, //
+    sk::Sk, //
 };
 use kernel::prelude::*;
 
@@ -70,11 +70,7 @@ impl From<Why> for Life {
 
 /// Whose event it is: a socket and its names.
 #[derive(Clone, Copy)]
-pub(crate) struct Of<'a>(
-    pub(crate) &'a Sock,
-    pub(crate) &'a Addr,
-    pub(crate) &'a Addr,
-);
+pub(crate) struct Of<'a>(pub(crate) &'a Sk, pub(crate) &'a Addr, pub(crate) &'a Addr);
 
 /// As IPv6 has it.
 fn mapped(ip: Ip) -> [u8; 16] {
@@ -86,9 +82,9 @@ fn mapped(ip: Ip) -> [u8; 16] {
 
 impl Of<'_> {
     fn ends(self) -> ffi::sdp_trace_ends {
-        let Self(sock, local, peer) = self;
+        let Self(sk, local, peer) = self;
         ffi::sdp_trace_ends {
-            sk: sock.sk(),
+            sk: sk.sk(),
             local: mapped(local.ip),
             peer: mapped(peer.ip),
             local_port: local.port,

@@ -7,6 +7,7 @@ use crate::{
     cm::{
         config,
         connection_cb,
+        identifier::CmId,
         random_psn,
         shape,
         ticket::Ticket,
@@ -15,6 +16,7 @@ use crate::{
     },
     devices,
     endpoint::{
+        Engine,
         Inner,
         Phase, //
     },
@@ -22,14 +24,13 @@ use crate::{
         conn::Connection,
         wire::hello::HELLO_LEN, //
     },
+    errno::is_worth_tcp,
     ffi,
     link::{
-        CmId,
         Link,
         Origin, //
     },
-    sock::{
-        companion::is_worth_tcp,
+    object::{
         Sock,
         SockRef, //
     },
@@ -95,13 +96,13 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
             // SAFETY: The route is resolved, by the caller's promise, and outlives the call.
             unsafe { send_request(&link, id, inner.peer.port, &hello) }
         });
-        let sent = if link.qp().device().is_leaving() {
+        let sent = if link.is_device_leaving() {
             Err(ENODEV)
         } else {
             sent
         };
         inner.link = Some(link);
-        inner.engine = Some(engine);
+        inner.engine = Some(Engine::new(engine));
         if sent.is_err() {
             inner.retire_link(sock);
             inner.engine = None;
@@ -187,7 +188,7 @@ impl Inner {
         }
         let reads = link.reads().meet(begins, answers);
         engine.limit_reads(link.reads_to_begin(reads.begun), reads.answered > 0);
-        self.options.tell(engine);
+        engine.apply(&self.options);
         let sent = link.cm.as_ref().map(|cm| {
             // SAFETY: The identifier is ours.
             to_result(unsafe { ffi::ib_send_cm_rtu(cm.as_ptr(), core::ptr::null(), 0) })

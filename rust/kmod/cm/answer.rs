@@ -19,13 +19,19 @@ use crate::{
     cm::{
         config,
         connection_cb,
+        identifier::CmId,
         random_psn,
         shape,
         ticket::Ticket,
         RNR_RETRY_COUNT,
         RX_INITIAL, //
     },
+    devices::{
+        Lease,
+        Leasing, //
+    },
     endpoint::{
+        Engine,
         Listener,
         Phase, //
     },
@@ -39,21 +45,14 @@ use crate::{
     },
     ffi,
     link::{
-        CmId,
         Link,
         Origin, //
     },
-    sock::{
+    object::{
         Sock,
         SockRef, //
     },
-    verbs::{
-        device::{
-            Device,
-            Lease, //
-        },
-        qp::Reply, //
-    },
+    verbs::qp::Reply, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -87,7 +86,7 @@ pub(crate) struct Request {
     /// Dropping it rejects the peer. The link owns it while a link is being made.
     cm: Option<CmId>,
     lease: Option<Lease>,
-    device: Arc<Device>,
+    device: Arc<Leasing>,
     listener: SockRef,
     arrival: u64,
     hello: Hello,
@@ -114,7 +113,7 @@ impl Request {
     /// long as this succeeds.
     pub(super) unsafe fn take(
         id: *mut ffi::ib_cm_id,
-        device: Arc<Device>,
+        device: Arc<Leasing>,
         listener: &SockRef,
         hello: Hello,
         (port, device_index, vrf): (u16, c_int, c_int),
@@ -235,7 +234,7 @@ impl Request {
                 .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, Some(&reply)))
                 .and_then(|()| engine.hello_ack().map_err(|_| ENOMEM));
             let answered = answered.and_then(|ack| {
-                if link.qp().device().is_leaving() {
+                if link.is_device_leaving() {
                     return Err(ENODEV);
                 }
                 send_reply(&link, &ack, &reply)
@@ -248,7 +247,7 @@ impl Request {
                     inner.arrival = self.arrival;
                     sock.set_alarm(Alarm::Keepalive, EMBRYO_MS);
                     inner.link = Some(link);
-                    inner.engine = Some(engine);
+                    inner.engine = Some(Engine::new(engine));
                 }
                 Err(_) => failed = Some(link),
             }

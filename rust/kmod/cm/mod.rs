@@ -14,6 +14,7 @@
 
 mod active;
 pub(crate) mod answer;
+pub(crate) mod identifier;
 mod passive;
 pub(crate) mod resolve;
 pub(crate) mod ticket;
@@ -44,7 +45,7 @@ use crate::{
         WRITE_DEPTH, //
     },
     net::Knobs,
-    sock::{
+    object::{
         Sock,
         SockRef, //
     },

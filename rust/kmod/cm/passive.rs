@@ -33,6 +33,7 @@ use crate::{
         ports::Arrival,
         NetState, //
     },
+    object::SockRef, //
 };
 use core::ptr::NonNull;
 use kernel::prelude::*;
@@ -146,7 +147,8 @@ unsafe fn incoming(
         unsafe { addresses_are_honest(id, event, &hello, port, state, (device_index, &arrival)) };
     let listener = honest
         .then(|| state.find_listener((hello.dst, port), &arrival, (hello.src, hello.local_port)))
-        .flatten();
+        .flatten()
+        .map(SockRef::from);
     let Some(listener) = listener else {
         state.stats.hellos_refused.inc();
         return Err(Refusal::Refuse);
@@ -231,7 +233,9 @@ unsafe fn addresses_are_honest(
         // Both GIDs are part of the message, which any host on the fabric can forge. So
         // a request is from this host only if a socket here has sent it.
         let own = (hello.src, hello.local_port);
-        let connecting = state.find_connection(own, (hello.dst, port), arrival.space());
+        let connecting = state
+            .find_connection(own, (hello.dst, port), arrival.space())
+            .map(SockRef::from);
         return connecting.is_some_and(|sock| sock.look(|inner| inner.asks_from(number)));
     }
     // On RoCE a GID is an address. InfiniBand GIDs say nothing about it.

@@ -18,7 +18,7 @@ use crate::{
     engine::types::Ip,
     ffi,
     link::Origin,
-    sock::{
+    object::{
         Sock,
         SockRef, //
     },

@@ -11,7 +11,7 @@
 
 use crate::{
     ffi,
-    sock::SockRef, //
+    object::SockRef, //
 };
 use kernel::{
     prelude::*,

@@ -14,7 +14,7 @@ use crate::{
     cm::sockaddr,
     engine::types::Ip,
     ffi,
-    sock::Sock, //
+    object::Sock, //
 };
 use kernel::{
     error::to_result,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The sockets of a namespace by NETLINK_SOCK_DIAG: requests, attributes, and where a dump
- * goes on. What is said of a socket is gathered in Rust (net/diag.rs).
+ * goes on. What is said of a socket is gathered in Rust (diag.rs).
  *
  * A dump holds no lock between two sockets, and none of the table while it looks at one.
  * It goes by the order of the table, in which a socket keeps its place: each that is there

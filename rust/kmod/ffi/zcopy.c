@@ -2,7 +2,7 @@
 /*
  * Memory of programs: the position of a message's iterator, pages pinned and
  * mapped for a device, the account of pinned memory, and notices about lent
- * memory. Wrappers as in helpers.c.
+ * memory. Wrappers as in helpers.h.
  */
 #include <linux/cred.h>
 #include <linux/dma-mapping.h>

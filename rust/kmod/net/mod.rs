@@ -4,10 +4,8 @@
 //!
 //! Contexts: may sleep. Locks: `ports`, `sockets`: innermost, never together.
 
-pub(crate) mod diag;
-mod peers;
+pub(crate) mod peers;
 pub(crate) mod ports;
-pub(crate) mod proc;
 pub(crate) mod stats;
 
 use crate::{
@@ -20,9 +18,9 @@ use crate::{
             Traffic, //
         },
     },
-    sock::{
-        Sock,
-        SockRef, //
+    sk::{
+        Sk,
+        SkRef, //
     },
 };
 use core::{
@@ -30,7 +28,6 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
-    error::to_result,
     new_mutex,
     prelude::*,
     rbtree::RBTree,
@@ -47,8 +44,8 @@ pub(crate) struct NetState {
     sockets: Mutex<RBTree<usize, ()>>,
     pub(crate) stats: Stats,
     pub(crate) traffic: Traffic,
-    knobs: UnsafeCell<ffi::sdp_knobs>,
-    sysctl: UnsafeCell<*mut ffi::ctl_table_header>,
+    pub(crate) knobs: UnsafeCell<ffi::sdp_knobs>,
+    pub(crate) sysctl: UnsafeCell<*mut ffi::ctl_table_header>,
 }
 
 // SAFETY: `net` is only passed to C, the numbers of `knobs` are read and written as single
@@ -127,7 +124,7 @@ unsafe fn knob<T: TryFrom<c_int> + Default>(value: *const c_int) -> T {
 }
 
 impl NetState {
-    fn new(net: NonNull<ffi::net>) -> impl PinInit<Self> {
+    pub(crate) fn new(net: NonNull<ffi::net>) -> impl PinInit<Self> {
         pin_init!(Self {
             net,
             ports <- new_mutex!(PortTable::new(), "sdp_ports"),
@@ -190,7 +187,7 @@ impl NetState {
     }
 
     /// Enters a socket into the list that `/proc/net/sdp` and netlink show.
-    pub(crate) fn enlist(&self, sock: &Sock) -> Result {
+    pub(crate) fn enlist(&self, sock: &Sk) -> Result {
         self.sockets.lock().try_create_and_insert(
             core::ptr::from_ref(sock).expose_provenance(),
             (),
@@ -202,7 +199,7 @@ impl NetState {
     }
 
     /// Ends what `enlist` began, if it did.
-    pub(crate) fn delist(&self, sock: &Sock) {
+    pub(crate) fn delist(&self, sock: &Sk) {
         let key = core::ptr::from_ref(sock).addr();
         if self.sockets.lock().remove(&key).is_some() {
             // SAFETY: A socket of ours, which `enlist` has counted.
@@ -211,126 +208,32 @@ impl NetState {
     }
 
     /// The lowest address above `after` that a listed socket has.
-    fn next_socket(&self, after: usize) -> Option<usize> {
+    pub(crate) fn next_socket(&self, after: usize) -> Option<usize> {
         let sockets = self.sockets.lock();
         let found = sockets.cursor_lower_bound(&after.wrapping_add(1))?;
         Some(*found.current().0)
     }
 
     /// The listed socket with that address, kept alive.
-    fn socket_at(&self, address: usize) -> Option<SockRef> {
+    pub(crate) fn socket_at(&self, address: usize) -> Option<SkRef> {
         let sockets = self.sockets.lock();
         sockets.get(&address)?;
         // SAFETY: A listed socket's memory is there until `delist`, which needs the
         // lock held here.
-        unsafe { SockRef::try_get(core::ptr::with_exposed_provenance(address)) }
+        unsafe { SkRef::try_get(core::ptr::with_exposed_provenance(address)) }
     }
 }
 
 /// Index of our slot in every namespace; written by the registration alone.
-struct Id(UnsafeCell<c_uint>);
+pub(crate) struct Id(pub(crate) UnsafeCell<c_uint>);
 // SAFETY: Written before any namespace calls `init_cb`, read afterwards.
 unsafe impl Sync for Id {}
-static ID: Id = Id(UnsafeCell::new(0));
+pub(crate) static ID: Id = Id(UnsafeCell::new(0));
 
 /// # Safety
 ///
 /// `net` is alive and the pernet operations are registered.
-unsafe fn slot(net: *mut ffi::net) -> *mut *mut NetState {
+pub(crate) unsafe fn slot(net: *mut ffi::net) -> *mut *mut NetState {
     // SAFETY: The id was assigned at registration.
     unsafe { ffi::sdp_net_generic(net, *ID.0.get()) }.cast()
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
-    let net: *mut ffi::net = net.cast();
-    kernel::error::from_result(|| {
-        let net = NonNull::new(net).ok_or(EINVAL)?;
-        let state = KBox::pin_init(NetState::new(net), GFP_KERNEL)?;
-        // SAFETY: `knobs` stays in place inside the pinned box until exit.
-        let header = unsafe {
-            ffi::sdp_sysctl_register(net.as_ptr(), state.knobs.get(), Some(peers::check_cb))
-        };
-        if header.is_null() {
-            return Err(ENOMEM);
-        }
-        // SAFETY: Nobody else knows the state yet.
-        unsafe { *state.sysctl.get() = header };
-        // SAFETY: The slot is ours; filled before the files can be opened.
-        unsafe {
-            *slot(net.as_ptr()) = KBox::into_raw(Pin::into_inner_unchecked(state));
-        }
-        // SAFETY: `net` is alive, the callbacks have the signature asked for.
-        let created = to_result(unsafe {
-            ffi::sdp_proc_create(
-                net.as_ptr(),
-                Some(proc::socket_after_cb),
-                Some(proc::socket_cb),
-                Some(proc::stats_cb),
-            )
-        });
-        if let Err(e) = created {
-            // SAFETY: Undoes the lines above, in reverse.
-            unsafe { release(net.as_ptr()) };
-            return Err(e);
-        }
-        Ok(0)
-    })
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn exit_cb(net: *mut ffi::core::net) {
-    let net: *mut ffi::net = net.cast();
-    // SAFETY: `init_cb` succeeded for this namespace, and its last socket is
-    // gone, because sockets hold their namespace.
-    unsafe {
-        ffi::sdp_proc_remove(net);
-        release(net);
-    }
-}
-
-/// # Safety
-///
-/// The slot of `net` is filled and nobody uses the state any more.
-unsafe fn release(net: *mut ffi::net) {
-    // SAFETY: The slot has what `init_cb` allocated, and nobody uses it, by the caller's
-    // promise. Sysctl writes to the knobs no more when the table is gone.
-    unsafe {
-        let state = KBox::from_raw(*slot(net));
-        ffi::sdp_sysctl_unregister(*state.sysctl.get());
-        drop(state);
-    }
-}
-
-struct Operations(UnsafeCell<ffi::core::pernet_operations>);
-// SAFETY: Handed to C, which serialises its use.
-unsafe impl Sync for Operations {}
-static OPERATIONS: Operations = Operations(UnsafeCell::new(ffi::core::pernet_operations {
-    init: Some(init_cb),
-    exit: Some(exit_cb),
-    id: ID.0.get(),
-    size: core::mem::size_of::<*mut NetState>(),
-    ..pin_init::zeroed()
-}));
-
-/// The registration of the per-namespace state.
-pub(crate) struct Registration(());
-
-impl Registration {
-    pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The operations are static.
-        to_result(unsafe { ffi::core::register_pernet_subsys(OPERATIONS.0.get()) })?;
-        Ok(Self(()))
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // SAFETY: Registered by `new`.
-        unsafe { ffi::core::unregister_pernet_subsys(OPERATIONS.0.get()) };
-    }
 }

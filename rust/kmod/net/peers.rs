@@ -72,7 +72,7 @@ pub(super) fn has(text: &[u8], ip: Ip) -> bool {
 /// # Safety
 ///
 /// `text` ends with a zero.
-pub(super) unsafe extern "C" fn check_cb(text: *const c_char) -> bool {
+pub(crate) unsafe extern "C" fn check_cb(text: *const c_char) -> bool {
     // SAFETY: It ends with a zero, by the caller's promise, and is the caller's alone: the
     // text that is written, before it gets to the knobs.
     let text = unsafe { CStr::from_char_ptr(text) };

@@ -13,9 +13,9 @@ use crate::{
     engine::types::Ip,
     ffi,
     net::NetState,
-    sock::{
-        Sock,
-        SockRef, //
+    sk::{
+        Sk,
+        SkRef, //
     },
 };
 use core::ptr::NonNull;
@@ -35,7 +35,7 @@ struct Place {
 
 /// One bound socket.
 struct Binding {
-    sock: NonNull<Sock>,
+    sock: NonNull<Sk>,
     /// Takes connections to IPv4 and IPv6 addresses alike.
     dual: bool,
     listening: bool,
@@ -220,7 +220,7 @@ struct Terms {
 }
 
 impl Terms {
-    fn of(sock: &Sock) -> Self {
+    fn of(sock: &Sk) -> Self {
         // SAFETY: The socket is valid as long as it is borrowed.
         unsafe { Self::of_sk(sock.sk()) }
     }
@@ -406,7 +406,7 @@ impl NetState {
     /// The lease is dropped before the memory of `sock` goes: the endpoint keeps it.
     pub(crate) unsafe fn bind_port(
         &self,
-        sock: &Sock,
+        sock: &Sk,
         port: u16,
         claim: &Claim,
     ) -> Result<PortLease> {
@@ -437,7 +437,7 @@ impl NetState {
     /// The lease is dropped before the memory of `sock` goes: the endpoint keeps it.
     pub(crate) unsafe fn connect_port(
         &self,
-        sock: &Sock,
+        sock: &Sk,
         ip: Ip,
         peer: (Ip, u16),
     ) -> Result<PortLease> {
@@ -463,7 +463,7 @@ impl NetState {
     /// The lease is dropped before the memory of `sock` goes: the endpoint keeps it.
     pub(crate) unsafe fn share_port(
         &self,
-        sock: &Sock,
+        sock: &Sk,
         port: u16,
         ip: Ip,
         peer: (Ip, u16),
@@ -486,7 +486,7 @@ impl NetState {
         (ip, port): (Ip, u16),
         arrival: &Arrival,
         peer: (Ip, u16),
-    ) -> Option<SockRef> {
+    ) -> Option<SkRef> {
         let table = self.ports.lock();
         let fits = || {
             let bound = table.ports.get(&port)?.unconnected();
@@ -499,7 +499,7 @@ impl NetState {
         let (_, sock) = group()?.nth(turn)?;
         // SAFETY: A bound socket leaves the table before its memory goes, and that needs the
         // lock held here.
-        unsafe { SockRef::try_get(sock.as_ptr()) }
+        unsafe { SkRef::try_get(sock.as_ptr()) }
     }
 }
 
@@ -511,23 +511,12 @@ impl NetState {
         (ip, port): (Ip, u16),
         peer: (Ip, u16),
         vrf: i32,
-    ) -> Option<SockRef> {
+    ) -> Option<SkRef> {
         let table = self.ports.lock();
         let (_, found) = table.ports.get(&port)?.connection(ip, peer, vrf)?;
         // SAFETY: A bound socket leaves the table before its memory goes, and that needs the
         // lock held here.
-        unsafe { SockRef::try_get(found.sock.as_ptr()) }
-    }
-
-    /// Has a closed connection between `own` and `peer` stand aside for a new one of
-    /// `sock`, if it can. Without the locks of endpoints.
-    pub(crate) fn make_way(&self, sock: &Sock, own: (Ip, u16), peer: (Ip, u16)) {
-        let vrf = Terms::of(sock).vrf;
-        while let Some(holder) = self.find_connection(own, peer, vrf) {
-            if !holder.drive(|inner| inner.stand_aside()) {
-                return;
-            }
-        }
+        unsafe { SkRef::try_get(found.sock.as_ptr()) }
     }
 }
 

@@ -9,10 +9,8 @@ use crate::{
         Phase, //
     },
     ffi,
-    sock::{
-        family,
-        Sock, //
-    },
+    object::Sock,
+    sock::family, //
 };
 use kernel::prelude::*;
 

@@ -5,10 +5,8 @@
 use crate::{
     endpoint::Phase,
     ffi,
-    sock::{
-        wait::FOREVER,
-        Sock, //
-    },
+    object::Sock,
+    sock::wait::FOREVER, //
 };
 use kernel::prelude::*;
 

@@ -21,7 +21,7 @@ use crate::{
     },
     endpoint::Phase,
     ffi,
-    sock::Sock,
+    object::Sock,
     trace, //
 };
 use core::marker::PhantomData;
@@ -178,24 +178,6 @@ impl<'a> Tcp<'a> {
         // SAFETY: `new` is fresh, and the companion that of `sock`, by the caller's promise.
         to_result(unsafe { ffi::sdp_companion_accept(sock.sk(), new.cast(), arg) })
     }
-}
-
-/// Whether a connection that failed with `error` may still succeed over TCP.
-pub(crate) fn is_worth_tcp(error: Error) -> bool {
-    [
-        ECONNREFUSED,
-        ECONNRESET,
-        ETIMEDOUT,
-        EHOSTUNREACH,
-        ENETUNREACH,
-        ENETDOWN,
-        ENODEV,
-        ENOMEM,
-        ENOBUFS,
-        EPROTO,
-        EIO,
-    ]
-    .contains(&error)
 }
 
 /// Whether connect() returned while the attempt goes on.

@@ -16,11 +16,12 @@ use crate::{
     engine::types::Ip,
     ffi,
     net::ports::PortLease,
-    sock::{
-        companion::MOVED,
+    object::{
         CallGuard,
-        Sock, //
+        Sock,
+        SockRef, //
     },
+    sock::companion::MOVED, //
 };
 use kernel::prelude::*;
 
@@ -155,8 +156,7 @@ impl Sock {
         let source = Way::find(self, &peer, &from)?.source;
         let port = self.look(|inner| inner.port.as_ref().map(PortLease::port));
         if let Some(port) = port {
-            self.net()
-                .make_way(self, (source, port), (peer.ip, peer.port));
+            self.make_way((source, port), (peer.ip, peer.port));
         }
         self.look(|inner| {
             if let Some(lease) = inner.port.as_mut() {
@@ -299,5 +299,18 @@ impl Sock {
             }
             None
         })?
+    }
+}
+
+impl Sock {
+    /// Has a closed connection between `own` and `peer` stand aside for a new one of
+    /// this socket, if it can. Without the locks of endpoints.
+    fn make_way(&self, own: (Ip, u16), peer: (Ip, u16)) {
+        let vrf = self.vrf();
+        while let Some(holder) = self.net().find_connection(own, peer, vrf) {
+            if !SockRef::from(holder).drive(|inner| inner.stand_aside()) {
+                return;
+            }
+        }
     }
 }

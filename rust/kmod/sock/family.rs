@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The socket family: `net_proto_family`, `proto`, `proto_ops`.
+//! The socket family: `net_proto_family` and `proto_ops`.
 //!
 //! The callbacks only convert and call a method of [`Sock`], or pass the call on
 //! to the TCP companion where that is in use. Contexts: process
-//! context, may sleep, no lock held, but for `keepalive`, which comes with
-//! `lock_sock` held.
+//! context, may sleep, no lock held.
 
 use crate::{
     addr::Family,
     ffi,
-    sock::{
-        companion::MOVED,
-        Sock, //
-    },
+    object::Sock,
+    sock::companion::MOVED, //
 };
 use core::cell::UnsafeCell;
 use kernel::{
@@ -24,34 +21,6 @@ use kernel::{
     module::this_module, //
     prelude::*,
 };
-
-struct Proto(UnsafeCell<ffi::proto>);
-// SAFETY: Handed to C, which writes to it when it is registered and unregistered, and
-// otherwise with locks of its own; Rust never looks at it.
-unsafe impl Sync for Proto {}
-
-const fn name(text: &[u8]) -> [c_char; 32] {
-    let mut name = [0 as c_char; 32];
-    let mut i = 0;
-    while i < text.len() && i < 31 {
-        name[i] = text[i] as c_char;
-        i += 1;
-    }
-    name
-}
-
-static PROTO: Proto = Proto(UnsafeCell::new(ffi::proto {
-    name: name(b"SDP"),
-    owner: this_module::<crate::LocalModule>().as_ptr().cast(),
-    obj_size: core::mem::size_of::<Sock>() as c_uint,
-    keepalive: Some(keepalive_cb),
-    ioctl: Some(ioctl_cb),
-    ..pin_init::zeroed()
-}));
-
-pub(crate) fn proto() -> *mut ffi::proto {
-    PROTO.0.get()
-}
 
 struct Operations(ffi::core::proto_ops);
 // SAFETY: Never written.
@@ -110,30 +79,6 @@ macro_rules! delegate {
             return result;
         }
     };
-}
-
-/// The registration of the protocol: its slab, its line in /proc/net/protocols.
-pub(crate) struct ProtoRegistration(());
-
-impl ProtoRegistration {
-    pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The struct is static, and nobody has it yet.
-        unsafe { ffi::sdp_memory_init(proto()) };
-        // SAFETY: The struct is static.
-        to_result(unsafe { ffi::proto_register(proto(), 1) })?;
-        Ok(Self(()))
-    }
-}
-
-impl Drop for ProtoRegistration {
-    fn drop(&mut self) {
-        // SAFETY: Registered by `new`, and no socket is left: each holds the
-        // module, and while that is loaded nothing fails once sockets can be made.
-        unsafe {
-            ffi::proto_unregister(proto());
-            ffi::sdp_memory_exit();
-        }
-    }
 }
 
 /// The registration of the family: from here on socket(27, ...) works.
@@ -226,7 +171,7 @@ unsafe extern "C" fn release_cb(socket: *mut ffi::core::socket) -> c_int {
         if sk.is_null() {
             return 0;
         }
-        let sock = crate::sock::SockRef::from_owned(core::ptr::NonNull::new_unchecked(sk.cast()));
+        let sock = crate::object::SockRef::from_owned(core::ptr::NonNull::new_unchecked(sk.cast()));
         let companion = {
             // A worker may be about to fall back to it.
             let _call = sock.lock();
@@ -375,23 +320,6 @@ unsafe extern "C" fn sock_ioctl_cb(
 
 /// `proto.ioctl`: the same questions from io_uring.
 ///
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn ioctl_cb(sk: *mut ffi::sock, command: c_int, result: *mut c_int) -> c_int {
-    from_result(|| {
-        // SAFETY: A live socket of ours and a place for the answer.
-        unsafe {
-            let sock = Sock::from_sk(sk);
-            if sock.tcp_after_connect().is_some() {
-                return Ok(ffi::sdp_companion_ioctl(sk, command, result));
-            }
-            *result = sock.ioctl(command as u32)?;
-        }
-        Ok(0)
-    })
-}
-
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
@@ -550,12 +478,4 @@ unsafe extern "C" fn sock_no_mmap_cb(
     _vma: *mut ffi::core::vm_area_struct,
 ) -> c_int {
     ENODEV.to_errno()
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn keepalive_cb(sk: *mut ffi::sock, _on: c_int) {
-    // SAFETY: Called by `sock_setsockopt` for a socket of ours.
-    unsafe { Sock::from_sk(sk) }.keepalive_switched();
 }

@@ -14,17 +14,17 @@ use crate::{
         Parsed, //
     },
     endpoint::Phase,
+    errno::is_worth_tcp,
     ffi,
+    object::Sock,
     sock::{
         companion::{
             is_under_way,
-            is_worth_tcp,
             Tcp,
             MOVED,
             NAME_LEN, //
         },
-        needed::is_needed,
-        Sock, //
+        needed::is_needed, //
     },
 };
 use kernel::{

@@ -15,7 +15,7 @@ use crate::{
     engine::types::Ip,
     ffi,
     net::ports::Claim,
-    sock::Sock, //
+    object::Sock, //
 };
 use core::ptr::NonNull;
 use kernel::{

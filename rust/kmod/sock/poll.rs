@@ -5,12 +5,9 @@
 use crate::{
     addr::Family,
     endpoint::Inner,
-    engine::conn::Connection,
     ffi,
-    sock::{
-        queue::Urgent,
-        Sock, //
-    },
+    object::Sock,
+    queue::Urgent, //
 };
 use kernel::prelude::*;
 
@@ -157,8 +154,9 @@ impl Inner {
 
     /// Whether the receive buffers are full until somebody reads.
     pub(super) fn is_full(&self) -> bool {
-        let shut = |engine: &Connection| engine.is_receive_shut();
-        self.engine.as_ref().is_some_and(shut)
+        self.engine
+            .as_ref()
+            .is_some_and(|engine| engine.is_receive_shut())
     }
 
     /// Bytes that SIOCINQ counts.

@@ -10,11 +10,12 @@
 use crate::{
     addr::Family,
     ffi,
-    sock::{
-        family,
+    object::{
         Sock,
         SockRef, //
     },
+    shell::Shell,
+    sock::family, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -24,23 +25,6 @@ use kernel::{
     },
     prelude::*, //
 };
-
-/// The `struct sock` that the Internet families made first.
-///
-/// # Invariants
-///
-/// It is valid, and this is its one reference.
-pub(crate) struct Shell(NonNull<ffi::sock>);
-
-// SAFETY: The only operation on it is its release, which any thread may do.
-unsafe impl Send for Shell {}
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        // SAFETY: It is valid, and its one reference ours, by the invariant.
-        unsafe { ffi::sdp_shell_free(self.0.as_ptr()) };
-    }
-}
 
 /// The registration of what shells are made of.
 pub(crate) struct Shells(());
@@ -115,8 +99,9 @@ unsafe extern "C" fn make_cb(
             unsafe { ffi::sdp_sock_orphan(sock.sk()) };
             return Err(e);
         }
-        // INVARIANT: The shell's reference goes over to the socket.
-        sock.look(|inner| inner.shell = Some(Shell(shell)));
+        // SAFETY: The shell's reference goes over to the socket.
+        let shell = unsafe { Shell::new(shell) };
+        sock.look(|inner| inner.shell = Some(shell));
         let _ = sock.into_owned();
         // SAFETY: `socket` is being created, by the caller's promise.
         unsafe { family::adopt(socket.cast()) };

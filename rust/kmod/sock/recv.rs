@@ -9,12 +9,14 @@ use crate::{
     addr::Family,
     endpoint::Inner,
     ffi,
-    sock::{
-        companion::MOVED,
-        queue::Urgent,
-        wait::interruption,
+    object::{
         CallGuard,
         Sock, //
+    },
+    queue::Urgent,
+    sock::{
+        companion::MOVED,
+        wait::interruption, //
     },
     verbs::buffer::Page,
     zcopy::recv::{

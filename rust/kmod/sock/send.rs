@@ -11,13 +11,13 @@ use crate::{
     endpoint::Inner,
     engine::conn::Queue,
     ffi,
-    sock::{
-        wait::FOREVER,
+    object::{
         CallGuard,
         Sock, //
     },
+    sock::wait::FOREVER,
     verbs::buffer::Page,
-    zcopy::notice::Notice,
+    zcopy::notice::Notice, //
 };
 use core::ptr::NonNull;
 use kernel::{

@@ -13,13 +13,11 @@
 use crate::{
     endpoint::Inner,
     ffi,
-    sock::{
-        queue::Frag,
-        recv::Next,
-        Sock, //
-    },
+    object::Sock,
+    queue::Frag,
+    sock::recv::Next,
     verbs::buffer::Page,
-    zcopy::recv::Presence,
+    zcopy::recv::Presence, //
 };
 use kernel::{
     page::PAGE_SIZE,

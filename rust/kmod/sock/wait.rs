@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting on a socket, and waking the waiters.
+//! Waiting on a socket.
 
 use crate::{
     ffi,
-    sock::{
+    object::{
         CallGuard,
-        Sock,
-        SockRef, //
+        Sock, //
     },
-    zcopy::notice::Notices,
+    wake::Settled, //
 };
 use core::marker::PhantomPinned;
 use kernel::{
@@ -24,81 +23,6 @@ use kernel::{
 /// Jiffies that never pass.
 pub(crate) const FOREVER: isize = isize::MAX;
 
-/// The wake-ups that a change of the endpoint needs; delivered after the lock is
-/// released.
-#[derive(Default)]
-pub(crate) struct Wake {
-    pub(crate) readable: bool,
-    pub(crate) writable: bool,
-    pub(crate) connected: bool,
-    pub(crate) hangup: bool,
-    pub(crate) state: bool,
-    /// Tasks that sleep in a call, and no pollers.
-    pub(crate) sleepers: bool,
-    pub(crate) error: bool,
-    /// A writer or reader with pinned memory must look again.
-    pub(crate) settled: bool,
-    /// Completion notices for writers that have not waited.
-    pub(crate) notices: Notices,
-    /// The listener of a connection that will not be established.
-    pub(crate) bereaved: Option<SockRef>,
-}
-
-impl Wake {
-    /// Delivers the wake-ups. Without the endpoint's lock.
-    pub(crate) fn deliver(self, sock: &Sock) {
-        let sk = sock.sk();
-        if self.settled {
-            sock.settled().wake();
-        }
-        // SAFETY: `sk` is valid; the callees take care of a socket that nobody
-        // has open.
-        unsafe {
-            if self.connected {
-                ffi::sdp_wake_connected(sk);
-            }
-            if self.error {
-                ffi::sdp_wake_error(sk);
-            }
-            if self.hangup {
-                ffi::sdp_wake_hangup(sk);
-            } else if self.state {
-                ffi::sdp_wake_state(sk);
-            }
-            if self.sleepers {
-                ffi::sdp_wake_sleepers(sk);
-            }
-            if self.readable && !self.hangup {
-                ffi::sdp_wake_readable(sk);
-            }
-            if self.writable {
-                ffi::sdp_wake_writable(sk);
-            }
-        }
-        drop(self.notices);
-        if let Some(listener) = self.bereaved {
-            listener.look(|inner| {
-                if let Some(l) = inner.listener.as_mut() {
-                    l.pending = l.pending.saturating_sub(1);
-                }
-            });
-        }
-    }
-}
-
-/// The wait queue of callers with pinned memory: they may have to wait although a
-/// signal is pending.
-#[pin_data]
-pub(crate) struct Settled {
-    #[pin]
-    queue: Opaque<ffi::core::wait_queue_head>,
-}
-
-// SAFETY: A wait queue belongs to no thread.
-unsafe impl Send for Settled {}
-// SAFETY: C changes a wait queue with the lock that is in it.
-unsafe impl Sync for Settled {}
-
 /// The events that end a wait early.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitMode {
@@ -108,20 +32,6 @@ pub(crate) enum WaitMode {
     Kill,
     /// Nothing.
     Endless,
-}
-
-impl Settled {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            // SAFETY: The place is initialised by the C call and never moves.
-            queue <- Opaque::ffi_init(|slot| unsafe { ffi::sdp_waitqueue_init(slot) }),
-        })
-    }
-
-    fn wake(&self) {
-        // SAFETY: Initialised by `new`.
-        unsafe { ffi::sdp_waitqueue_wake(self.queue.get()) };
-    }
 }
 
 /// An entry in the queue of [`Settled`].
@@ -137,7 +47,7 @@ struct Sleeper<'a> {
 impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
         // SAFETY: Queued by the invariant.
-        unsafe { ffi::sdp_waitqueue_end(self.queue.queue.get(), self.entry.get()) };
+        unsafe { ffi::sdp_waitqueue_end(self.queue.queue(), self.entry.get()) };
     }
 }
 
@@ -274,7 +184,7 @@ impl Sock {
         let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
         // SAFETY: The queue lives as long as the socket; the entry is taken off
         // before it goes out of scope, as `sleeper` is dropped first.
-        unsafe { ffi::sdp_waitqueue_begin(self.settled().queue.get(), entry.get()) };
+        unsafe { ffi::sdp_waitqueue_begin(self.settled().queue(), entry.get()) };
         // INVARIANT: queued just above.
         let sleeper = Sleeper {
             queue: self.settled(),

@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA devices as they come and go.
+//! An RDMA device and its limits.
 //!
 //! One [`Device`] stands for one `ib_device` that speaks the IB connection manager.
-//! Removal waits for every [`Lease`], so the holder of a lease may use the device.
+//! `lease` has the right to use it.
 //!
-//! Contexts: everything here may sleep. Locks: `Device::leases`, innermost.
+//! Contexts: everything here may sleep. No locks.
 
 use crate::{
     ffi,
-    sock::SockRef,
     verbs::{
-        domain::{
-            Domains,
-            Tenant,
-            User, //
-        },
+        domain::Domains,
         mr::Pool, //
-    }, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
     new_mutex,
     prelude::*,
-    rbtree::RBTree,
     sync::{
         Arc,
-        Completion,
         Mutex, //
     },
 };
@@ -44,10 +37,6 @@ pub(crate) struct Device {
     limits: Limits,
     #[pin]
     domains: Mutex<Domains>,
-    #[pin]
-    leases: Mutex<Leases>,
-    #[pin]
-    idle: Completion,
     #[pin]
     regions: Pool,
 }
@@ -95,37 +84,6 @@ impl Limits {
     }
 }
 
-struct Leases {
-    removing: bool,
-    next: u64,
-    holders: RBTree<u64, SockRef>,
-    /// Number of leases of each user in each namespace.
-    of_users: RBTree<User, u32>,
-}
-
-impl Leases {
-    fn count(&mut self, user: User, most: u32) -> Result {
-        match self.of_users.get_mut(&user) {
-            Some(count) if *count >= most => return Err(ENOBUFS),
-            Some(count) => *count = count.saturating_add(1),
-            None => {
-                self.of_users.try_create_and_insert(user, 1, GFP_KERNEL)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn discount(&mut self, user: User) {
-        let last = self.of_users.get_mut(&user).is_some_and(|count| {
-            *count = count.saturating_sub(1);
-            *count == 0
-        });
-        if last {
-            self.of_users.remove(&user);
-        }
-    }
-}
-
 // SAFETY: ib_core objects may be used from any thread; the rest is in a mutex, or does
 // not change.
 unsafe impl Send for Device {}
@@ -143,13 +101,11 @@ impl Device {
         let limits = unsafe { Limits::of(ib) };
         Arc::pin_init(
             // INVARIANT: ib_core keeps `ib` until `ib_client.remove` has returned, which
-            // waits in `retire` for leases and regions.
+            // waits in `Leasing::retire` for leases and regions.
             pin_init!(Self {
                 ib,
                 limits,
                 domains <- new_mutex!(Domains::new(), "sdp_domains"),
-                leases <- new_mutex!(Leases { removing: false, next: 0, holders: RBTree::new(), of_users: RBTree::new() }, "sdp_leases"),
-                idle <- Completion::new(),
                 regions <- Pool::new(),
             }),
             GFP_KERNEL,
@@ -182,97 +138,5 @@ impl Device {
     pub(crate) fn cuts_reads_short(&self) -> bool {
         // SAFETY: `ib` is valid by the invariant; its driver stays the same.
         unsafe { ffi::sdp_ib_is_rxe(self.ib.as_ptr()) }
-    }
-
-    /// Leases the device to `holder`; ENODEV if it is being removed, ENOBUFS if the
-    /// user of `holder` has used `share` percent of its queue pairs in this namespace.
-    ///
-    /// rdmacg cannot be used: it charges the cgroup of the running task, which is a
-    /// worker here, on both sides of a connection.
-    pub(crate) fn lease(self: &Arc<Self>, holder: SockRef, share: u32) -> Result<Lease> {
-        let most = u64::from(self.limits().queue_pairs) * u64::from(share) / 100;
-        let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
-        let user = holder.user();
-        let mut leases = self.leases.lock();
-        if leases.removing {
-            return Err(ENODEV);
-        }
-        leases.count(user, most)?;
-        let id = leases.next;
-        leases.next = id.wrapping_add(1);
-        let entered = leases.holders.try_create_and_insert(id, holder, GFP_KERNEL);
-        if let Err(e) = entered {
-            leases.discount(user);
-            return Err(e);
-        }
-        Ok(Lease {
-            device: self.clone(),
-            id,
-            user,
-        })
-    }
-
-    /// The removal of the device: tells every holder, waits for the last lease
-    /// and the last region.
-    pub(crate) fn retire(&self, mut tell: impl FnMut(&SockRef)) {
-        let mut told: Option<u64> = None;
-        self.leases.lock().removing = true;
-        loop {
-            // One at a time, because a holder's lock comes before ours.
-            let next = {
-                let leases = self.leases.lock();
-                let from = told.map_or(0, |t| t.wrapping_add(1));
-                let next = leases
-                    .holders
-                    .cursor_lower_bound(&from)
-                    .map(|cursor| (*cursor.current().0, cursor.current().1.clone()));
-                next
-            };
-            let Some((id, holder)) = next else { break };
-            told = Some(id);
-            tell(&holder);
-        }
-        if !self.leases.lock().holders.is_empty() {
-            self.idle.wait_for_completion();
-        }
-        // A system call without a lease may still use regions.
-        self.regions.close();
-    }
-}
-
-impl Device {
-    /// Whether the device is being removed. A holder that has used a lease to make an
-    /// object must check this when `retire` can find it, because `retire` may have told
-    /// the holders before.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.leases.lock().removing
-    }
-}
-
-impl Lease {
-    /// The user whose queue pairs and regions share a protection domain.
-    pub(crate) fn tenant(&self) -> Tenant {
-        Tenant::new(&self.device, self.user)
-    }
-}
-
-/// The right to use a device; the device's removal waits for its drop.
-pub(crate) struct Lease {
-    device: Arc<Device>,
-    id: u64,
-    /// The user that it was counted for; the socket may have another owner by now.
-    user: User,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        // Bound before the guard: the holder may be freed by this.
-        let _holder;
-        let mut leases = self.device.leases.lock();
-        _holder = leases.holders.remove(&self.id);
-        leases.discount(self.user);
-        if leases.removing && leases.holders.is_empty() {
-            self.device.idle.complete_all();
-        }
     }
 }

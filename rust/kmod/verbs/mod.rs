@@ -9,6 +9,7 @@ pub(crate) mod buffer;
 pub(crate) mod device;
 pub(crate) mod domain;
 pub(crate) mod kept;
+pub(crate) mod lease;
 pub(crate) mod mr;
 pub(crate) mod pages;
 pub(crate) mod qp;

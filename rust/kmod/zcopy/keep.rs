@@ -10,7 +10,7 @@
 use crate::{
     alarm::Alarm,
     link::Link,
-    sock::Sock,
+    object::Sock,
     verbs::{
         kept::{
             self,

@@ -30,7 +30,7 @@ use crate::{
     },
     ffi,
     net::stats::Traffic,
-    sock::Sock, //
+    object::Sock, //
 };
 use kernel::prelude::*;
 

@@ -10,7 +10,7 @@
 
 use crate::{
     ffi,
-    sock::Sock, //
+    object::Sock, //
 };
 use core::ptr::NonNull;
 use kernel::prelude::*;

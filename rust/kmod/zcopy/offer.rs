@@ -21,13 +21,13 @@ use crate::{
         policy::threshold, //
     },
     ffi,
-    sock::{
-        wait::{
-            WaitMode,
-            FOREVER, //
-        },
+    object::{
         CallGuard,
         Sock, //
+    },
+    sock::wait::{
+        WaitMode,
+        FOREVER, //
     },
     trace::{
         self,

@@ -13,14 +13,14 @@ use crate::{
     account::Need,
     endpoint::Inner,
     ffi,
-    sock::{
-        queue::Segment,
-        wait::{
-            WaitMode,
-            FOREVER, //
-        },
+    object::{
         CallGuard,
         Sock, //
+    },
+    queue::Segment,
+    sock::wait::{
+        WaitMode,
+        FOREVER, //
     },
     trace::{
         self,
@@ -33,7 +33,7 @@ use crate::{
         qp::Access,
         region::Region, //
     },
-    zcopy::sink::Target,
+    zcopy::sink::Target, //
 };
 use kernel::{
     prelude::*,

@@ -9,10 +9,8 @@ use crate::{
     account::Need,
     endpoint::Inner,
     ffi,
-    sock::{
-        queue::Segment,
-        Sock, //
-    },
+    object::Sock,
+    queue::Segment,
     verbs::{
         buffer::RxBuffer,
         domain::Tenant,

@@ -20,13 +20,13 @@ use crate::{
         },
     },
     ffi,
-    sock::{
-        wait::{
-            WaitMode,
-            FOREVER, //
-        },
+    object::{
         CallGuard,
         Sock, //
+    },
+    sock::wait::{
+        WaitMode,
+        FOREVER, //
     },
     verbs::{
         domain::Tenant,

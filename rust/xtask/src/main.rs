@@ -11,6 +11,7 @@
 )]
 
 mod completions;
+mod floors;
 mod manual;
 mod spec;
 mod uapi;
@@ -39,6 +40,8 @@ enum Task {
         #[arg(long)]
         report: bool,
     },
+    /// Compares the imports of the module with the floors in ARCHITECTURE.md.
+    Floors,
     /// Compares the knobs and counters of sdp(7) with the module.
     Manual,
     /// Writes shell completions for the tools.
@@ -54,7 +57,8 @@ fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     match arguments.task {
         Task::Spec { report } => run_spec(&arguments.root, report),
-        Task::Manual => run_manual(&arguments.root),
+        Task::Floors => Ok(report(&floors::faults(&arguments.root)?)),
+        Task::Manual => Ok(report(&manual::faults(&arguments.root)?)),
         Task::Completions { directory } => {
             completions::write(&directory).map(|()| ExitCode::SUCCESS)
         }
@@ -62,16 +66,15 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-fn run_manual(root: &Path) -> Result<ExitCode> {
-    let faults = manual::faults(root)?;
-    for fault in &faults {
+fn report(faults: &[String]) -> ExitCode {
+    for fault in faults {
         eprintln!("{fault}");
     }
-    Ok(if faults.is_empty() {
+    if faults.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }
 
 fn run_spec(root: &Path, report: bool) -> Result<ExitCode> {

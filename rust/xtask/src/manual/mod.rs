@@ -33,7 +33,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
     let defaults = read("rust/kmod/net/mod.rs")?;
     let header = read("include/uapi/linux/sdp.h")?;
     let stats = read("rust/kmod/net/stats.rs")?;
-    let proc = read("rust/kmod/net/proc.rs")?;
+    let proc = read("rust/kmod/proc.rs")?;
     let mut faults = compare(
         "knob",
         &page::entries(&page, "KNOBS")?,

@@ -17,10 +17,9 @@ use crate::{
     },
     errno,
     ffi,
-    net::{
-        proc,
-        NetState, //
-    }, //
+    net::NetState,
+    object::SockRef,
+    proc, //
 };
 use kernel::{
     error::to_result,
@@ -108,7 +107,7 @@ unsafe extern "C" fn look_cb(
 ) -> *mut ffi::sock {
     // SAFETY: The netlink socket that asks keeps its namespace alive.
     let net = unsafe { NetState::of(net) };
-    let Some(sock) = net.socket_at(socket) else {
+    let Some(sock) = net.socket_at(socket).map(SockRef::from) else {
         return core::ptr::null_mut();
     };
     // SAFETY: The caller's, for this call.

@@ -12,7 +12,7 @@ use crate::{
         Need, //
     },
     fifo::Fifo,
-    sock::Sock,
+    sk::Sk,
     verbs::{
         buffer::{
             Page,
@@ -104,10 +104,10 @@ impl SendQueue {
     /// Charges memory for up to `bytes` more, or for fewer; ENOBUFS if some has to be
     /// returned first. A socket that holds none gets a page, because its connection
     /// could not go on otherwise.
-    pub(crate) fn provide(&mut self, sock: &Sock, bytes: u32) -> Result<u32> {
+    pub(crate) fn provide(&mut self, sk: &Sk, bytes: u32) -> Result<u32> {
         let owned = self.owned();
         let reach = owned.saturating_add(bytes);
-        let Err(e) = self.charge.reach(sock, reach, Need::Growth) else {
+        let Err(e) = self.charge.reach(sk, reach, Need::Growth) else {
             return Ok(bytes);
         };
         if owned > 0 {
@@ -115,7 +115,7 @@ impl SendQueue {
             return Err(e);
         }
         let page = PAGE_SIZE as u32;
-        self.charge.reach(sock, page, Need::Least)?;
+        self.charge.reach(sk, page, Need::Least)?;
         Ok(bytes.min(page))
     }
 

@@ -8,7 +8,8 @@
 
 use crate::{
     ffi,
-    net::NetState, //
+    net::NetState,
+    object::SockRef, //
 };
 use kernel::{
     prelude::*,
@@ -56,7 +57,7 @@ pub(crate) unsafe extern "C" fn socket_cb(
     // SAFETY: Called by seq_file; an open file of a namespace keeps it alive.
     let (m, net) = unsafe { (SeqFile::from_raw(m.cast()), NetState::of(net)) };
     // It may be gone.
-    let Some(sock) = net.socket_at(socket) else {
+    let Some(sock) = net.socket_at(socket).map(SockRef::from) else {
         return;
     };
     let (local, peer, tx, rx) =

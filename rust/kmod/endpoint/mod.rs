@@ -5,6 +5,10 @@
 //! The run loop gives the engine its time, takes its outputs and carries them out.
 //! Everything here runs under [`Sock::drive`] or [`Sock::look`], in process context.
 
+mod engine;
+
+pub(crate) use engine::Engine;
+
 use crate::{
     addr::{
         Addr,
@@ -17,7 +21,6 @@ use crate::{
     },
     engine::{
         conn::{
-            Connection,
             Ended,
             Output,
             Why, //
@@ -36,18 +39,17 @@ use crate::{
         Sent, //
     },
     net::ports::PortLease,
-    parting::Parting,
-    patience::Patience,
-    sock::{
-        options::Options,
-        queue::{
-            RecvQueue,
-            Segment,
-            SendQueue, //
-        },
-        wait::Wake,
+    object::{
         Sock,
         SockRef, //
+    },
+    options::Options,
+    parting::Parting,
+    patience::Patience,
+    queue::{
+        RecvQueue,
+        Segment,
+        SendQueue, //
     },
     trace::{
         self,
@@ -56,6 +58,7 @@ use crate::{
         Path, //
     },
     verbs::qp::Done,
+    wake::Wake,
     zcopy::Turns, //
 };
 use kernel::{
@@ -157,7 +160,7 @@ pub(crate) struct Inner {
     pub(crate) bound_port: bool,
     pub(crate) last_bind_err: i32,
     /// The socket that `inet_create` made for IPPROTO_SDP.
-    pub(crate) shell: Option<crate::sock::protocol::Shell>,
+    pub(crate) shell: Option<crate::shell::Shell>,
     pub(crate) options: Options,
     pub(crate) listener: Option<Listener>,
     /// The listener that an unaccepted connection came from.
@@ -169,7 +172,7 @@ pub(crate) struct Inner {
     pub(crate) resolver: Option<Resolver>,
     /// The request that created the socket, until it is answered.
     pub(crate) request: Option<KBox<Request>>,
-    pub(crate) engine: Option<Connection>,
+    pub(crate) engine: Option<Engine>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
     pub(crate) partings: Fifo<Parting>,
@@ -306,7 +309,7 @@ impl Inner {
         if let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) {
             let size = engine.rcv_size();
             engine.hold_rcv_size(false);
-            link.grow(engine, size);
+            link.grow(engine.whole(), size);
         }
     }
 
@@ -377,7 +380,7 @@ impl Inner {
                 trace::advert(of, true, Life::Received, 0);
             }
         }
-        link.grow(engine, size);
+        link.grow(engine.whole(), size);
         if (delivery.urgent_pending || delivery.urgent_byte)
             && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
         {
@@ -710,7 +713,7 @@ impl Inner {
 
     /// Handles the end of a connection, once.
     fn settle_end(&mut self, sock: &Sock, peer_had_closed: bool) {
-        let Some(ended) = self.engine.as_ref().and_then(Connection::ended) else {
+        let Some(ended) = self.engine.as_ref().and_then(|engine| engine.ended()) else {
             return;
         };
         if self.phase == Phase::Over {
@@ -852,7 +855,7 @@ impl Inner {
     /// been sent. Messages in flight still arrive, because packets find their queue
     /// pair without addresses.
     pub(crate) fn stand_aside(&mut self) -> bool {
-        let unsent = self.engine.as_ref().map_or(0, Connection::unsent);
+        let unsent = self.engine.as_ref().map_or(0, |engine| engine.unsent());
         if !self.orphan || self.phase != Phase::Connected || unsent > 0 {
             return false;
         }

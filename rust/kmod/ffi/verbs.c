@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Wrappers of ib_core: devices, queue pairs, DMA.
+ * helpers.h has the declarations.
+ */
+#include <rdma/ib_cache.h>
+#include <rdma/ib_verbs.h>
+
+#include "helpers.h"
+
+bool sdp_ib_is_rxe(const struct ib_device *device)
+{
+	return device->ops.driver_id == RDMA_DRIVER_RXE;
+}
+
+struct ib_pd *sdp_ib_alloc_pd(struct ib_device *device)
+{
+	return ib_alloc_pd(device, 0);
+}
+
+void sdp_ib_dealloc_pd(struct ib_pd *pd)
+{
+	ib_dealloc_pd(pd);
+}
+
+struct ib_cq *sdp_ib_alloc_cq(struct ib_device *device, void *private,
+			      int entries, int comp_vector)
+{
+	return ib_alloc_cq(device, private, entries, comp_vector,
+			   IB_POLL_WORKQUEUE);
+}
+
+struct ib_qp *sdp_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr)
+{
+	return ib_create_qp(pd, attr);
+}
+
+void sdp_ib_destroy_qp(struct ib_qp *qp)
+{
+	ib_destroy_qp(qp);
+}
+
+int sdp_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr)
+{
+	return ib_post_send(qp, wr, NULL);
+}
+
+int sdp_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr)
+{
+	return ib_post_recv(qp, wr, NULL);
+}
+
+u64 sdp_ib_dma_map_page(struct ib_device *device, struct page *page,
+			unsigned long offset, size_t size, int direction)
+{
+	return ib_dma_map_page(device, page, offset, size, direction);
+}
+
+u64 sdp_ib_dma_map_single(struct ib_device *device, void *memory, size_t size,
+			  int direction)
+{
+	return ib_dma_map_single(device, memory, size, direction);
+}
+
+int sdp_ib_dma_mapping_error(struct ib_device *device, u64 addr)
+{
+	return ib_dma_mapping_error(device, addr);
+}
+
+void sdp_ib_dma_unmap_page(struct ib_device *device, u64 addr, size_t size,
+			   int direction)
+{
+	ib_dma_unmap_page(device, addr, size, direction);
+}
+
+void sdp_ib_dma_sync_for_cpu(struct ib_device *device, u64 addr, size_t size,
+			     int direction)
+{
+	ib_dma_sync_single_for_cpu(device, addr, size, direction);
+}
+
+void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
+				int direction)
+{
+	ib_dma_sync_single_for_device(device, addr, size, direction);
+}
+
+/* @name has room for IB_DEVICE_NAME_MAX. Of a device that is renamed now it may be both. */
+void sdp_ib_device_name(const struct ib_device *device, char *name)
+{
+	strscpy(name, device->name, IB_DEVICE_NAME_MAX);
+}
+
+bool sdp_ib_device_speaks_ib_cm(struct ib_device *device)
+{
+	u32 port;
+
+	rdma_for_each_port(device, port)
+		if (rdma_cap_ib_cm(device, port))
+			return true;
+	return false;
+}

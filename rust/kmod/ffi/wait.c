@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Waiting, wake-ups under C locks, and delayed work.
+ * helpers.h has the declarations.
+ */
+#include <linux/net.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+
+#include "helpers.h"
+
+void sdp_sock_poll_wait(struct file *file, struct socket *sock,
+			struct poll_table_struct *wait)
+{
+	sock_poll_wait(file, sock, wait);
+}
+
+void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait,
+		    bool exclusive)
+{
+	init_waitqueue_func_entry(wait, woken_wake_function);
+	wait->private = current;
+	INIT_LIST_HEAD(&wait->entry);
+	wait->flags = 0;
+	if (exclusive)
+		add_wait_queue_exclusive(sk_sleep(sk), wait);
+	else
+		add_wait_queue(sk_sleep(sk), wait);
+}
+
+long sdp_wait_woken(struct wait_queue_entry *wait, long timeo)
+{
+	return wait_woken(wait, TASK_INTERRUPTIBLE, timeo);
+}
+
+void sdp_wait_end(struct sock *sk, struct wait_queue_entry *wait)
+{
+	remove_wait_queue(sk_sleep(sk), wait);
+}
+
+int sdp_sock_intr_errno(long timeo)
+{
+	return sock_intr_errno(timeo);
+}
+
+bool sdp_signal_pending(void)
+{
+	return signal_pending(current);
+}
+
+bool sdp_exiting(void)
+{
+	return current->flags & PF_EXITING;
+}
+
+void sdp_wake_readable(struct sock *sk)
+{
+	sk->sk_data_ready(sk);
+}
+
+void sdp_wake_writable(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	/* The lock keeps sk_socket while close() would orphan it. */
+	read_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_socket &&
+	    test_and_clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags)) {
+		rcu_read_lock();
+		wq = rcu_dereference(sk->sk_wq);
+		if (skwq_has_sleeper(wq))
+			wake_up_interruptible_poll(&wq->wait, EPOLLOUT |
+						   EPOLLWRNORM | EPOLLWRBAND);
+		if (wq && wq->fasync_list &&
+		    !(READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN))
+			sock_wake_async(wq, SOCK_WAKE_SPACE, POLL_OUT);
+		rcu_read_unlock();
+	}
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+void sdp_wake_state(struct sock *sk)
+{
+	sk->sk_state_change(sk);
+}
+
+/*
+ * Wakes tasks that sleep in a call, and no pollers: io_uring repeats a
+ * connect() whenever it is woken, and takes EALREADY for its result. No poller
+ * waits for this event.
+ */
+void sdp_wake_sleepers(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	if (skwq_has_sleeper(wq))
+		__wake_up(&wq->wait, TASK_INTERRUPTIBLE, 0,
+			  poll_to_key(EPOLLMSG));
+	rcu_read_unlock();
+}
+
+void sdp_wake_connected(struct sock *sk)
+{
+	sk->sk_state_change(sk);
+	sk_wake_async(sk, SOCK_WAKE_IO, POLL_OUT);
+}
+
+void sdp_wake_hangup(struct sock *sk)
+{
+	sk->sk_state_change(sk);
+	if (READ_ONCE(sk->sk_shutdown) == SHUTDOWN_MASK ||
+	    READ_ONCE(sk->sk_state) == TCP_CLOSE)
+		sk_wake_async(sk, SOCK_WAKE_WAITD, POLL_HUP);
+	else
+		sk_wake_async(sk, SOCK_WAKE_WAITD, POLL_IN);
+}
+
+void sdp_wake_error(struct sock *sk)
+{
+	sk_error_report(sk);
+}
+
+void sdp_wake_urgent(struct sock *sk)
+{
+	/* The lock keeps the file whose owner gets SIGURG. */
+	read_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_socket && sk->sk_socket->file)
+		sk_send_sigurg(sk);
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+struct workqueue_struct *sdp_alloc_workqueue(const char *name)
+{
+	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
+}
+
+void sdp_init_delayed_work(struct delayed_work *work, work_func_t func)
+{
+	INIT_DELAYED_WORK(work, func);
+}
+
+bool sdp_mod_delayed_work(struct workqueue_struct *wq,
+			  struct delayed_work *work, unsigned long msecs)
+{
+	return mod_delayed_work(wq, work, msecs_to_jiffies(msecs));
+}
+
+bool sdp_cancel_delayed_work(struct delayed_work *work)
+{
+	return cancel_delayed_work(work);
+}

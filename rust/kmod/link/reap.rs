@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The end of a link.
+//!
+//! A retired link is destroyed without the endpoint's lock, because destroying sleeps until
+//! callbacks have returned, and these take that lock.
+
+use crate::{
+    cm::identifier::CmId,
+    devices::Lease,
+    ffi,
+    link::Link,
+    object::Sock,
+    parting::Parting,
+    verbs::kept, //
+};
+use kernel::prelude::*;
+
+impl Link {
+    /// Frees a link that has sent nothing; returns its identifier and lease. Sleeps;
+    /// without the endpoint's lock.
+    pub(crate) fn undo(mut self: KBox<Self>) -> (Option<CmId>, Lease) {
+        let cm = self.cm.take();
+        // SAFETY: The queue pair is dropped after this.
+        unsafe { self.qp.drain().run() };
+        let Self { lease, .. } = KBox::into_inner(self);
+        (cm, lease)
+    }
+
+    /// Ends all transfers and frees everything except the identifier that still has to
+    /// tell the peer. Sleeps; without the endpoint's lock.
+    pub(crate) fn destroy(mut self: KBox<Self>) -> Option<Parting> {
+        // CM callbacks find the link through its endpoint, which no longer has it. But
+        // one that found it earlier may still be running: destroying the identifier
+        // waits for it, if the peer needs no further message.
+        let parting = self.disconnecting && self.cm.as_ref().is_some_and(|cm| !cm.is_parted());
+        if !parting {
+            self.cm = None;
+        }
+        // SAFETY: The queue pair is dropped after this.
+        unsafe { self.qp.drain().run() };
+        let Self {
+            cm, lease, origin, ..
+        } = KBox::into_inner(self);
+        // The other parts are dropped by now.
+        Some(Parting::new(cm?, lease, origin))
+    }
+}
+
+impl Sock {
+    /// The alarm behind [`Alarm::Notify`]: tells the CM that the connection is
+    /// established although no RTU came, or hands it to its listener.
+    pub(crate) fn alarm_notify(&self) {
+        match self.look(|inner| inner.deferred.then(|| inner.is_deferrable(self))) {
+            // It was a control message; the listener still waits for payload.
+            Some(true) => return,
+            Some(false) => return crate::cm::hand_over_deferred(self),
+            None => {}
+        }
+        self.look(|inner| {
+            if let Some(cm) = inner.link.as_ref().and_then(|l| l.cm.as_ref()) {
+                // A failure only means that the CM already knows.
+                // SAFETY: The identifier is valid while the link has it.
+                unsafe { ffi::ib_cm_notify(cm.as_ptr(), ffi::ib_event_type_IB_EVENT_COMM_EST) };
+            }
+        });
+    }
+
+    /// The alarm behind [`Alarm::Refill`]: posts the receive buffers that the engine
+    /// wants, as after every event, and wakes writers to try again.
+    pub(crate) fn alarm_refill(&self) {
+        self.drive(|inner| inner.wake().writable = true);
+    }
+
+    /// The alarm behind [`Alarm::Reap`]: ends a connection that the peer has
+    /// disconnected, and destroys what connections left behind. A work item
+    /// never runs twice at a time, so no link is destroyed while it is drained.
+    pub(crate) fn alarm_reap(&self) {
+        let drain = self.look(|inner| {
+            let link = inner.link.as_ref()?;
+            link.draining.then(|| (link.generation(), link.qp.drain()))
+        });
+        if let Some((generation, drain)) = drain {
+            // SAFETY: Only the code below destroys a link that an endpoint has had, and
+            // this function does not run twice at a time.
+            unsafe { drain.run() };
+            self.drive(|inner| {
+                if inner.is_current(generation) {
+                    if let Some(engine) = inner.engine.as_mut() {
+                        engine.handle_disconnect_requested();
+                    }
+                }
+            });
+        }
+        let mut retired = self.look(|inner| inner.take_retired());
+        while let Some(mut link) = retired {
+            retired = link.older.take();
+            let (source, sink) = link.pins();
+            self.count(|t| &t.kept_expirations, kept::clear(link.keeper.owner()));
+            let parting = link.destroy();
+            let rest = parting.and_then(|parting| self.look(|inner| inner.part(self, parting)));
+            drop(rest);
+            if source > 0 || sink > 0 {
+                self.drive(|inner| inner.on_unpinned(source, sink));
+            }
+        }
+    }
+}
