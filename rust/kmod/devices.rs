@@ -11,12 +11,13 @@
 //! management can look a device up.
 
 use crate::{
-    cm, ffi,
+    cm,
+    ffi,
     object::SockRef,
     verbs::{
         device::Device,
         lease, //
-    },
+    }, //
 };
 use core::{
     cell::UnsafeCell,

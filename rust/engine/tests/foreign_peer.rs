@@ -16,7 +16,10 @@
 mod script;
 
 use script::{Did, Script};
-use sdp_engine::engine::{conn::Ended, wire::Body};
+use sdp_engine::engine::{
+    conn::{Ended, State},
+    wire::Body,
+};
 
 #[derive(Clone, Copy, Debug)]
 enum Policy {
@@ -131,7 +134,7 @@ fn both_directions_flow_and_come_to_rest() {
             }
             foreign.wants_disconn = true;
             run(&mut script, &mut foreign);
-            assert!(script.conn.peer_closed(), "{policy:?} {ring}");
+            assert_eq!(script.conn.state(), State::PeerClosed, "{policy:?} {ring}");
             script.queue(2000);
             script.conn.shutdown_send();
             run(&mut script, &mut foreign);

@@ -47,7 +47,7 @@ enum Op {
     Reading(bool),
     Offer(u32),
     CancelSinks,
-    Mode(Mode),
+    Pipelined,
     Write(u32),
     Timeout,
     Consume,
@@ -119,7 +119,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(Op::Reading),
         4 => (100u32..600).prop_map(Op::Offer),
         1 => Just(Op::CancelSinks),
-        2 => mode().prop_map(Op::Mode),
+        2 => Just(Op::Pipelined),
         3 => (1u32..600).prop_map(Op::Write),
         1 => Just(Op::Timeout),
         4 => Just(Op::Consume),
@@ -230,8 +230,8 @@ impl Game {
                 }
             }
             Op::CancelSinks => s.conn.cancel_sinks(),
-            Op::Mode(mode) => {
-                let _ = s.conn.request_mode(mode);
+            Op::Pipelined => {
+                let _ = s.conn.request_pipelined();
             }
             Op::Write(len) => {
                 if s.conn.queue(len, Default::default()).is_ok() {

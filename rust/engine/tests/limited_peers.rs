@@ -15,7 +15,7 @@ mod script;
 
 use script::{zcopy, Did, Script};
 use sdp_engine::engine::{
-    conn::{Config, Mode, Run, Sink, Why},
+    conn::{Config, Run, Sink, Why},
     error::Refused,
     wire::{avail::SrcAvail, Body, Mid},
 };
@@ -42,9 +42,7 @@ fn a_peer_with_one_advert_meets_combined_mode_only_whatever_is_asked() {
     let mut s = Script::zcopy(1);
     assert!(!s.conn.peer().pipelined);
     s.conn.set_req_pipe(true);
-    for mode in [Mode::Pipelined, Mode::Buffered] {
-        assert_eq!(s.conn.request_mode(mode), Err(Refused::NotNow));
-    }
+    assert_eq!(s.conn.request_pipelined(), Err(Refused::NotNow));
     let sink = Sink {
         len: 1000,
         r_key: 1,
@@ -81,7 +79,7 @@ fn a_peer_with_one_advert_meets_combined_mode_only_whatever_is_asked() {
     };
     let mut s = Script::with(cfg, 20, 255);
     assert!(!s.conn.peer().pipelined);
-    assert_eq!(s.conn.request_mode(Mode::Pipelined), Err(Refused::NotNow));
+    assert_eq!(s.conn.request_pipelined(), Err(Refused::NotNow));
 }
 
 /// It completes each step of its reader, and answers a cancel which it meets
@@ -112,7 +110,7 @@ fn its_sink_reports_in_steps_and_may_say_send_sm_twice() {
             _ => 0,
         })
         .sum();
-    assert_eq!(s.conn.run_left(id), Some(RUN.len - 50 - read - sent));
+    assert_eq!(s.conn.unsent(), RUN.len - 50 - read - sent);
 }
 
 /// It puts as many bytes inline as fit, waits for a second, cancels, and sends

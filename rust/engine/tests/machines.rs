@@ -17,7 +17,7 @@
 
 mod snapshot;
 
-use sdp_engine::engine::conn::{
+use sdp_engine::engine::conn::machines::{
     Ask, Cancel, DisConn, HalfMode, Hold, OfferState, RunState, State, TargetState,
 };
 use snapshot::assert_reviewed;

@@ -34,7 +34,7 @@ fn combined() -> Script {
 /// A source in Pipelined mode.
 fn pipelined() -> Script {
     let mut s = Script::zcopy(4);
-    s.conn.request_mode(Mode::Pipelined).unwrap();
+    s.conn.request_pipelined().unwrap();
     assert_eq!(
         s.sent(),
         [Body::ModeChange(ModeChange {
@@ -77,7 +77,7 @@ fn a_run_is_advertised_read_in_parts_and_returned() {
     let id = run(&mut s);
     assert_eq!(s.conn.unsent(), 1000);
     assert_eq!(bodies(&s.news()), [(advert(1000, 0x10_0000), 1)]);
-    assert_eq!(s.conn.run_left(id), Some(999));
+    assert_eq!(s.conn.unsent(), 999);
     s.send(Body::RdmaRdCompl(400), 0).unwrap();
     assert_eq!(notices(&s.news()), [Did::Taken(id, 400)]);
     s.send(Body::RdmaRdCompl(599), 0).unwrap();
@@ -85,7 +85,7 @@ fn a_run_is_advertised_read_in_parts_and_returned() {
         notices(&s.news()),
         [Did::Taken(id, 599), Did::Returned(id, Why::Through)]
     );
-    assert_eq!((s.conn.unsent(), s.conn.run_left(id)), (0, None));
+    assert_eq!(s.conn.unsent(), 0);
     assert_eq!(s.conn.stats().read_bytes_sent, 999);
     assert_eq!(s.conn.timers().next(), None);
 }
@@ -99,8 +99,7 @@ fn towards_one_advert_the_next_waits_for_the_first_and_the_mode_stays() {
     s.queue(10);
     assert_eq!(bodies(&s.news()).len(), 1);
     assert_eq!(s.conn.send_mode(), Mode::Combined);
-    assert_eq!(s.conn.request_mode(Mode::Pipelined), Err(Refused::NotNow));
-    assert_eq!(s.conn.request_mode(Mode::Buffered), Err(Refused::NotNow));
+    assert_eq!(s.conn.request_pipelined(), Err(Refused::NotNow));
     s.send(Body::RdmaRdCompl(999), 0).unwrap();
     let did = s.news();
     assert_eq!(did[0], Did::Taken(first, 999));
@@ -152,7 +151,7 @@ fn send_sm_gives_the_registration_back_and_the_rest_goes_as_data() {
     );
     assert_eq!(did[1], Did::Returned(id, Why::SendSm));
     assert_eq!(bodies(&did), [(Body::Data, 100), (Body::Data, 100)]);
-    assert_eq!(s.conn.run_left(id), None);
+    assert_eq!(s.conn.unsent(), 0);
 }
 
 //= test: SENDSM-3, READ-4
@@ -177,13 +176,13 @@ fn stale_answers_are_ignored_and_counted() {
     run(&mut s);
     s.drain();
     s.send(Body::Data, 0).unwrap();
-    let second = run(&mut s);
+    run(&mut s);
     let sent = std::iter::from_fn(|| s.step()).collect::<Vec<_>>();
     assert!(matches!(sent.last(), Some(Did::Sent(repr)) if repr.body.mid() == Mid::SrcAvail));
     s.send(Body::SendSm, 0).unwrap();
     s.send(Body::RdmaRdCompl(5), 0).unwrap();
     assert_eq!(s.conn.stats().stale_answers, 4);
-    assert_eq!(s.conn.run_left(second), Some(999));
+    assert_eq!(s.conn.unsent(), 999);
 }
 
 //= test: SENDSM-6, READ-3
@@ -239,7 +238,7 @@ fn pipelined_adverts_go_up_to_the_peers_limit_and_the_windows() {
     assert_eq!(bodies(&did).len(), 2);
     // A peer with a smaller limit.
     let mut s = Script::zcopy(2);
-    s.conn.request_mode(Mode::Pipelined).unwrap();
+    s.conn.request_pipelined().unwrap();
     for _ in 0..4 {
         run(&mut s);
     }
@@ -409,7 +408,7 @@ fn what_is_withdrawn_never_goes_and_its_count_is_exact() {
     let third = run(&mut s);
     s.news();
     s.send(Body::SendSm, 0).unwrap();
-    while s.conn.run_left(third).is_some_and(|left| left > 799) {
+    while s.conn.unsent() > 799 {
         s.step();
     }
     s.conn.withdraw(third).unwrap();
@@ -514,7 +513,7 @@ fn a_src_avail_needs_three_credits_with_payload_or_without() {
     for max_adverts in [1, 4] {
         let mut s = Script::with(zcopy(), 4, max_adverts);
         if max_adverts > 1 {
-            s.conn.request_mode(Mode::Pipelined).unwrap();
+            s.conn.request_pipelined().unwrap();
             s.news();
             s.bufs = 3;
             s.send(Body::Data, 0).unwrap();
@@ -550,14 +549,12 @@ fn a_run_that_cannot_be_offered_goes_as_data() {
     // Switched off.
     let mut s = combined();
     let id = run(&mut s);
-    s.conn.set_advertise(false);
+    s.conn.limit_reads(3, false);
     assert_eq!(s.conn.run_room(), 0);
     assert_eq!(s.conn.queue_run(RUN), Err(Refused::NotNow));
     let did = s.news();
     assert_eq!(did[0], Did::Returned(id, Why::NotOffered));
     assert!(bodies(&did).iter().all(|(body, _)| *body == Body::Data));
-    s.conn.set_advertise(true);
-    assert!(s.conn.run_room() > 0);
 }
 
 //= test: ADVERT-4
@@ -572,8 +569,6 @@ fn without_leave_nothing_is_advertised() {
     };
     let mut s = Script::with(cfg, 20, 4);
     assert_eq!(s.conn.queue_run(RUN), Err(Refused::NotNow));
-    s.conn.set_advertise(true);
-    assert_eq!(s.conn.queue_run(RUN), Err(Refused::NotNow));
 }
 
 //= test: ADVERT-4
@@ -583,7 +578,7 @@ fn switched_off_the_next_is_not_offered_behind_one_that_is_being_read() {
     let first = run(&mut s);
     s.news();
     let second = run(&mut s);
-    s.conn.set_advertise(false);
+    s.conn.limit_reads(3, false);
     assert_eq!(s.news(), []);
     s.send(Body::RdmaRdCompl(1000), 0).unwrap();
     let did = s.news();
@@ -760,7 +755,6 @@ fn whatever_ends_the_connection_gives_every_run_back_once() {
                     .filter(|did| matches!(did, Did::Returned(id, _) if id == run))
                     .count();
                 assert_eq!(count, 1, "{run:?}: {all:?}");
-                assert_eq!(s.conn.run_left(*run), None);
             }
             assert!(all.contains(&Did::Taken(runs[0], 1000)));
             s.conn.recall();
@@ -770,35 +764,32 @@ fn whatever_ends_the_connection_gives_every_run_back_once() {
     }
 }
 
-//= test: MODE-3, MODE-7, MODE-9
+//= test: MODE-2, MODE-7, MODE-9
 #[test]
-fn a_mode_is_left_when_nothing_stands_against_it() {
-    let mut s = pipelined();
+fn pipelined_mode_is_entered_when_nothing_stands_against_it_and_never_left() {
+    // Behind a SrcAvail of Combined mode.
+    let mut s = Script::zcopy(4);
     run(&mut s);
     s.news();
-    s.conn.request_mode(Mode::Combined).unwrap();
+    s.conn.request_pipelined().unwrap();
     assert_eq!(s.news(), []);
-    s.send(Body::RdmaRdCompl(1000), 0).unwrap();
-    let to = |mode| {
-        Body::ModeChange(ModeChange {
-            half: Half::Receive,
-            mode,
-        })
+    s.send(Body::RdmaRdCompl(999), 0).unwrap();
+    let to = ModeChange {
+        half: Half::Receive,
+        mode: Mode::Pipelined,
     };
-    assert_eq!(bodies(&s.news()), [(to(Mode::Combined), 0)]);
-    s.conn.request_mode(Mode::Buffered).unwrap();
-    assert_eq!(bodies(&s.news()), [(to(Mode::Buffered), 0)]);
-    assert_eq!(s.conn.queue_run(RUN), Err(Refused::NotNow));
-    assert_eq!(s.conn.request_mode(Mode::Combined), Err(Refused::NotNow));
-    // Only the sink can end that.
+    assert_eq!(bodies(&s.news()), [(Body::ModeChange(to), 0)]);
+    assert_eq!(s.conn.send_mode(), Mode::Pipelined);
+    // Once.
+    s.conn.request_pipelined().unwrap();
+    assert_eq!(s.news(), []);
+    // Nobody takes it out of that again.
     let change = ModeChange {
         half: Half::Send,
         mode: Mode::Combined,
     };
-    s.send(Body::ModeChange(change), 0).unwrap();
-    assert_eq!(s.conn.send_mode(), Mode::Combined);
-    run(&mut s);
-    assert_eq!(bodies(&s.news()), [(advert(1000, 0x10_0000), 1)]);
+    let error = s.send(Body::ModeChange(change), 0).err();
+    assert_eq!(error, Some(PeerError::ModeTransition));
     // And it needs two credits.
     let mut s = Script::with(zcopy(), 3, 4);
     s.queue(1);
@@ -814,7 +805,7 @@ fn a_mode_is_left_when_nothing_stands_against_it() {
         .unwrap();
     s.news();
     assert_eq!(s.conn.credits(), 1);
-    s.conn.request_mode(Mode::Pipelined).unwrap();
+    s.conn.request_pipelined().unwrap();
     assert_eq!(s.news(), []);
 }
 
@@ -834,12 +825,7 @@ fn policy_asks_for_pipelined_mode_when_two_wait_or_the_peer_would() {
     repr.flags.req_pipe = true;
     s.send_repr(&repr).unwrap();
     assert_eq!(s.sent(), [to]);
-    // Not when it is switched off, and not towards a peer with one.
-    let mut s = Script::zcopy(4);
-    s.conn.set_auto_mode(false);
-    run(&mut s);
-    run(&mut s);
-    assert!(!s.sent().contains(&to));
+    // Not towards a peer with one.
     let mut s = Script::zcopy(1);
     let mut repr = s.next(Body::Data, 0);
     repr.flags.req_pipe = true;
@@ -868,7 +854,7 @@ fn policy_asks_for_pipelined_mode_when_two_wait_or_the_peer_would() {
 #[test]
 fn a_partly_read_run_is_offered_again_from_where_it_is() {
     let mut s = pipelined();
-    let id = run(&mut s);
+    run(&mut s);
     s.news();
     s.send(Body::RdmaRdCompl(300), 0).unwrap();
     s.news();
@@ -898,7 +884,7 @@ fn a_partly_read_run_is_offered_again_from_where_it_is() {
             (advert(600, 0x10_0000 + 400), 0)
         ]
     );
-    assert_eq!(s.conn.run_left(id), Some(600));
+    assert_eq!(s.conn.unsent(), 600);
 }
 
 /// A run is queued for a peer that asks for Data. Returns whether it was offered.

@@ -18,9 +18,7 @@ use script::{
     zcopy, Did, Script,
 };
 use sdp_engine::engine::{
-    conn::{
-        Config, Ended, Mode, Queue, RemoteSink, RunId, Sink, SinkEnd, SinkId, SinkWhy, Why, Zcopy,
-    },
+    conn::{Config, Ended, Mode, Queue, RemoteSink, Sink, SinkEnd, SinkId, SinkWhy, Why, Zcopy},
     error::{PeerError, Refused},
     timer::Timer,
     wire::{
@@ -46,7 +44,7 @@ fn to(va: u64) -> RemoteSink {
 /// A source in Pipelined mode.
 fn source() -> Script {
     let mut s = Script::zcopy(4);
-    s.conn.request_mode(Mode::Pipelined).unwrap();
+    s.conn.request_pipelined().unwrap();
     s.news();
     s
 }
@@ -141,7 +139,7 @@ fn one_completion_tells_of_all_runs_also_when_writes_are_waited_for() {
 #[test]
 fn a_run_behind_a_completion_that_waits_for_credits_does_not_wait_itself() {
     let mut s = Script::with(zcopy(), 4, 4);
-    s.conn.request_mode(Mode::Pipelined).unwrap();
+    s.conn.request_pipelined().unwrap();
     s.news();
     s.bufs = 2;
     s.send(offer(1000, 0), 0).unwrap();
@@ -176,31 +174,18 @@ fn a_few_bytes_behind_a_write_do_not_wait_for_it() {
 
 //= test: SRC-2, SRC-3
 #[test]
-fn the_last_byte_of_a_run_is_offered_in_pipelined_mode_alone() {
-    let written = || {
-        let mut s = source();
-        s.send(offer(999, 0), 0).unwrap();
-        let id = s.conn.queue_run(RUN).unwrap();
-        assert_eq!(s.step(), Some(Did::Wrote(to(0x20_0000), 999)));
-        (s, id)
-    };
+fn the_last_byte_of_a_run_is_offered_in_pipelined_mode() {
+    let mut s = source();
+    s.send(offer(999, 0), 0).unwrap();
+    s.conn.queue_run(RUN).unwrap();
+    assert_eq!(s.step(), Some(Did::Wrote(to(0x20_0000), 999)));
     let last = SrcAvail {
         len: 1,
         va: SRC_AVAIL.va + 999,
         ..SRC_AVAIL
     };
-    let (mut s, _) = written();
     let sent = bodies(&s.news());
     assert_eq!(sent, [Body::RdmaWrCompl(999), Body::SrcAvail(last)]);
-    let (mut s, id) = written();
-    s.conn.request_mode(Mode::Combined).unwrap();
-    let did = s.news();
-    assert!(did.contains(&Did::Returned(id, Why::NotOffered)));
-    let combined = change(Half::Receive, Mode::Combined);
-    s.conn.handle_write_completed();
-    let sent = [bodies(&did), bodies(&s.news())].concat();
-    assert_eq!(sent, [Body::RdmaWrCompl(999), combined, Body::Data]);
-    assert_eq!(s.conn.unsent(), 0);
 }
 
 //= test: DISCARD-3, URGENT-4
@@ -309,7 +294,7 @@ fn a_cancel_completes_what_was_written_drops_the_rest_and_is_answered_once() {
 fn a_second_cancel_before_the_answer_is_a_violation() {
     // Without credits for an answer.
     let mut s = Script::with(zcopy(), 4, 4);
-    s.conn.request_mode(Mode::Pipelined).unwrap();
+    s.conn.request_pipelined().unwrap();
     s.news();
     s.bufs = 0;
     s.send(offer(500, 0), 0).unwrap();
@@ -354,62 +339,6 @@ fn sink_avails_that_cannot_be_are_violations() {
         s.send(offer(500, 0), 0).err(),
         Some(PeerError::TooManyAdverts(Mid::SinkAvail))
     );
-}
-
-//= test: MODE-5
-#[test]
-fn what_crosses_our_way_out_of_pipelined_mode_means_nothing() {
-    let mut s = source();
-    let early = s.next(offer(500, 0), 0);
-    s.conn.request_mode(Mode::Combined).unwrap();
-    assert_eq!(s.sent(), [change(Half::Receive, Mode::Combined)]);
-    let mut late = s.next(offer(500, 0), 0);
-    late.mseq_ack = early.mseq_ack;
-    s.send_repr(&late).unwrap();
-    let mut late = s.next(Body::SinkAvailCancel, 0);
-    late.mseq_ack = early.mseq_ack;
-    s.send_repr(&late).unwrap();
-    s.queue(1000);
-    assert!(s
-        .drain()
-        .iter()
-        .all(|did| matches!(did, Did::Sent(repr) if repr.body == Body::Data)));
-    assert!(s.send(offer(500, 0), 0).is_err());
-    // One that is held goes with the mode.
-    let mut s = source();
-    s.send(offer(500, 0), 0).unwrap();
-    s.conn.request_mode(Mode::Combined).unwrap();
-    s.news();
-    let id = s.conn.queue_run(RUN).unwrap();
-    let sent = bodies(&s.news());
-    assert_eq!(sent, [Body::SrcAvail(SRC_AVAIL)]);
-    assert_eq!(s.conn.run_left(id), Some(999));
-}
-
-//= test: DISCARD-5
-#[test]
-fn a_void_sink_avail_that_data_has_used_up_is_counted() {
-    let mut s = source();
-    let early = s.next(offer(500, 0), 0);
-    s.queue(10);
-    assert_eq!(s.sent(), [Body::Data]);
-    s.conn.request_mode(Mode::Combined).unwrap();
-    assert_eq!(s.sent(), [change(Half::Receive, Mode::Combined)]);
-    let mut late = s.next(offer(500, 0), 0);
-    late.mseq_ack = early.mseq_ack;
-    s.send_repr(&late).unwrap();
-    let stats = *s.conn.stats();
-    assert_eq!(
-        (stats.sink_avails_received, stats.sink_avails_stale),
-        (1, 1)
-    );
-    // Both sides count alike in Pipelined mode again.
-    s.send(Body::Data, 0).unwrap();
-    s.conn.request_mode(Mode::Pipelined).unwrap();
-    assert_eq!(s.sent(), [change(Half::Receive, Mode::Pipelined)]);
-    s.send(offer(500, 0), 0).unwrap();
-    s.conn.queue_run(RUN).unwrap();
-    assert_eq!(s.news()[0], Did::Wrote(to(0x20_0000), 500));
 }
 
 //= test: DATA-2, CLOSE-3
@@ -499,7 +428,7 @@ fn a_source_that_does_not_write_lets_buffers_go() {
         ..zcopy()
     };
     let mut s = Script::with(cfg, 20, 4);
-    s.conn.request_mode(Mode::Pipelined).unwrap();
+    s.conn.request_pipelined().unwrap();
     s.news();
     s.send(offer(500, 0), 0).unwrap();
     let id = s.conn.queue_run(RUN).unwrap();
@@ -713,9 +642,9 @@ fn an_offer_has_room_for_a_message_and_one_place_is_left_for_the_source() {
         offered(&mut s);
     }
     assert_eq!(s.conn.offer_sink(SINK), Err(Refused::Busy));
-    let run: RunId = s.conn.queue_run(RUN).unwrap();
+    s.conn.queue_run(RUN).unwrap();
     assert_eq!(s.sent()[0].mid(), Mid::SrcAvail);
-    assert_eq!(s.conn.run_left(run), Some(999));
+    assert_eq!(s.conn.unsent(), 999);
 }
 
 //= test: ADVERT-1
@@ -819,25 +748,6 @@ fn req_pipe_rides_on_what_is_sent_to_a_peer_that_can() {
     s.conn.set_req_pipe(true);
     s.queue(1);
     assert!(matches!(s.news()[0], Did::Sent(repr) if !repr.flags.req_pipe));
-}
-
-//= test: MODE-2
-#[test]
-fn a_sink_asks_for_combined_mode_when_it_is_buffered() {
-    let mut s = Script::zcopy(4);
-    assert_eq!(s.conn.ask_combined(), Err(Refused::NotNow));
-    s.send(change(Half::Receive, Mode::Buffered), 0).unwrap();
-    s.conn.ask_combined().unwrap();
-    assert!(s.sent().contains(&change(Half::Send, Mode::Combined)));
-    assert_eq!(s.conn.receive_mode(), Mode::Combined);
-    // Once for each time that it is asked.
-    s.send(change(Half::Receive, Mode::Buffered), 0).unwrap();
-    assert_eq!(s.news(), []);
-    assert_eq!(s.conn.receive_mode(), Mode::Buffered);
-    s.conn.ask_combined().unwrap();
-    s.news();
-    s.conn.set_reading(true);
-    assert_eq!(s.send(Body::SrcAvail(SRC_AVAIL), 1).unwrap().remote, 999);
 }
 
 #[test]

@@ -29,8 +29,7 @@ use crate::{
         types::{
             RunId,
             SinkId, //
-        },
-        wire::mode::Mode, //
+        }, //
     },
     options::Options, //
 };
@@ -84,7 +83,7 @@ inputs! {
     // Zero copy.
     queue_run(run: Run) -> Result<RunId, Refused>;
     withdraw(run: RunId) -> Result<(), Refused>;
-    request_mode(mode: Mode) -> Result<(), Refused>;
+    request_pipelined() -> Result<(), Refused>;
     set_req_pipe(on: bool);
     set_reading(on: bool);
     start_read(max: u32) -> Result<Remote, Refused>;

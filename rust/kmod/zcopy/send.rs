@@ -315,8 +315,8 @@ impl Inner {
         };
         if engine.peer().pipelined && engine.send_mode() == Mode::Combined {
             // In Pipelined mode no bytes are inline, and several runs are offered at a
-            // time. A refusal means that the change is in progress.
-            let _ = engine.request_mode(Mode::Pipelined);
+            // time. Refused, the run is offered in Combined mode.
+            let _ = engine.request_pipelined();
         }
         let Ok(id) = engine.queue_run(run) else {
             *region = Some(given);

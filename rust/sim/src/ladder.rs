@@ -49,7 +49,7 @@ const fn run(len: u16) -> Op {
 }
 
 const CONNECTED: &[Act] = &[Rest];
-const PIPELINED: &[Act] = &[Rest, Do(A, Op::Mode(2)), Rest];
+const PIPELINED: &[Act] = &[Rest, Do(A, Op::Pipelined), Rest];
 
 const EXCHANGES: &[Exchange] = &[
     Exchange {
@@ -165,7 +165,7 @@ const EXCHANGES: &[Exchange] = &[
         adverts: 4,
         before: CONNECTED,
         acts: &[
-            Do(A, Op::Mode(2)),
+            Do(A, Op::Pipelined),
             Do(A, run(700)),
             Do(A, run(600)),
             Do(A, run(500)),

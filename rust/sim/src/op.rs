@@ -29,8 +29,6 @@ pub enum Op {
     Withdraw,
     /// Advertised bytes are recalled.
     Recall,
-    /// Whether runs are advertised.
-    Advertise(bool),
     /// The application reads so many pieces.
     Read(u8),
     /// It reads so many bytes from the peer's memory.
@@ -43,10 +41,8 @@ pub enum Op {
     Offer(u8),
     /// It cancels its offered buffers.
     CancelSinks,
-    /// It sets the mode of its direction: Buffered, Combined, Pipelined.
-    Mode(u8),
-    /// It asks the peer to leave Buffered mode.
-    AskCombined,
+    /// It switches its direction to Pipelined mode.
+    Pipelined,
     /// Whether it wants Pipelined mode.
     ReqPipe(bool),
     /// It asks for another size of the peer's receive buffers.
@@ -196,13 +192,9 @@ impl Op {
             17 => Op::Decline,
             18 | 19 => Op::Reading(dice.once_in(2)),
             20 => Op::CancelSinks,
-            21 => Op::Mode(small(dice, 3)),
-            22 => match dice.below(4) {
-                0 => Op::AskCombined,
-                1 => Op::ReqPipe(dice.once_in(2)),
-                2 => Op::AskRcvSize(small(dice, 200)),
-                _ => Op::Advertise(!dice.once_in(3)),
-            },
+            21 => Op::Pipelined,
+            22 if dice.once_in(2) => Op::ReqPipe(dice.once_in(2)),
+            22 => Op::AskRcvSize(small(dice, 200)),
             _ => Op::ReadRemote(u16::MAX),
         }
     }
@@ -244,10 +236,8 @@ impl Op {
             Op::Wait(ms) | Op::Stall(ms) => format!("{ms} ms pass"),
             Op::Break => "its device goes".to_owned(),
             Op::GiveUp => "its transport gives up".to_owned(),
-            Op::Advertise(_)
-            | Op::Reading(_)
-            | Op::Mode(_)
-            | Op::AskCombined
+            Op::Reading(_)
+            | Op::Pipelined
             | Op::ReqPipe(_)
             | Op::AskRcvSize(_)
             | Op::Nodelay(_)

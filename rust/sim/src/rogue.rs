@@ -21,7 +21,7 @@ use crate::{
 };
 use sdp_engine::engine::{
     conn::{Connection, Ended, Queue, State},
-    error::WireAction,
+    error::PeerError,
     timer::Timer,
     types::{Ip, Mseq},
     wire::{
@@ -413,7 +413,7 @@ impl Rogue {
                 ensure!(*conn.stats() == before, "a violation is counted: {error}");
                 ensure!(conn.held() == held, "a violation is held: {error}");
                 ensure!(!error.requirement().is_empty(), "{error} names no rule");
-                let rejected = error.action() == WireAction::Reject;
+                let rejected = matches!(error, PeerError::BeforeEstablished(_));
                 let early = conn.state() == State::Ended;
                 ensure!(
                     rejected == early,

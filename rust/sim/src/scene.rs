@@ -66,7 +66,7 @@ fn pipelined() -> Checked<World> {
     let mut world = World::established(lending(3), lending(3))?;
     world.apply(Step {
         side: Side::A,
-        op: Op::Mode(2),
+        op: Op::Pipelined,
     })?;
     world.rest()?;
     Ok(world)
@@ -153,10 +153,10 @@ fn offering() -> Checked<Vec<Scene>> {
             timers: false,
         },
         Scene {
-            name: "the mode changes under a SinkAvail",
-            start: pipelined()?,
+            name: "Pipelined mode against writes and a SinkAvail",
+            start: World::established(lending(3), lending(3))?,
             scripts: [
-                vec![write(21), Op::Mode(1), write(10), Op::Mode(2)],
+                vec![write(21), Op::Pipelined, write(10)],
                 vec![Op::Offer(0), Op::Offer(0)],
             ],
             faults: false,

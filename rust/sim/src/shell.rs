@@ -17,9 +17,7 @@ use crate::{
     trace::{Sight, Trace},
 };
 use sdp_engine::engine::{
-    conn::{
-        Config, Connection, Ended, Mode, Output, Queue, Run, Sink, SinkEnd, SinkWhy, State, Why,
-    },
+    conn::{Config, Connection, Ended, Output, Queue, Run, Sink, SinkEnd, SinkWhy, State, Why},
     timer::{Deadlines, Timer},
 };
 
@@ -410,16 +408,10 @@ impl Shell {
         true
     }
 
-    pub(crate) fn request_mode(&mut self, mode: u8) -> bool {
-        let mode = match mode {
-            0 => Mode::Buffered,
-            1 => Mode::Combined,
-            _ => Mode::Pipelined,
-        };
-        let Some(conn) = self.conn.as_mut() else {
-            return false;
-        };
-        conn.request_mode(mode).is_ok()
+    pub(crate) fn request_pipelined(&mut self) -> bool {
+        self.conn
+            .as_mut()
+            .is_some_and(|conn| conn.request_pipelined().is_ok())
     }
 
     /// Handles a Read of the peer.

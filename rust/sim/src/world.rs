@@ -157,16 +157,12 @@ impl World {
             Op::WriteRun { len, inline } => shell.write_run(len, inline, watch),
             Op::Withdraw => shell.withdraw(),
             Op::Recall => told(shell.conn.as_mut(), Connection::recall),
-            Op::Advertise(on) => told(shell.conn.as_mut(), |conn| conn.set_advertise(on)),
             Op::ReadRemote(max) => shell.read_remote(max.into(), watch)?,
             Op::Reading(on) => shell.set_reading(on),
             Op::Decline => told(shell.conn.as_mut(), Connection::decline),
             Op::Offer(more) => shell.offer(more),
             Op::CancelSinks => told(shell.conn.as_mut(), Connection::cancel_sinks),
-            Op::Mode(mode) => shell.request_mode(mode),
-            Op::AskCombined => told(shell.conn.as_mut(), |conn| {
-                let _ = conn.ask_combined();
-            }),
+            Op::Pipelined => shell.request_pipelined(),
             Op::ReqPipe(on) => told(shell.conn.as_mut(), |conn| conn.set_req_pipe(on)),
             Op::AskRcvSize(len) => told(shell.conn.as_mut(), |conn| {
                 let _ = conn.ask_rcv_size(len.into());
@@ -475,7 +471,7 @@ impl World {
             let (Some(conn), Some(_)) = (&from.conn, &to.conn) else {
                 continue;
             };
-            if !conn.is_established() || from.port.dead || to.port.dead {
+            if !conn.state().is_connected() || from.port.dead || to.port.dead {
                 continue;
             }
             let (may, coming) = (usize::from(conn.credits()), from.port.sends_out());

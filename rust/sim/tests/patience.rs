@@ -67,7 +67,7 @@ fn cancels_that_cross_shut_windows_are_answered() {
     let both = |op| [(A, op), (B, op)];
     let steps = [
         both(NOW),
-        both(Op::Mode(2)),
+        both(Op::Pipelined),
         both(NOW),
         // Readers that are there but do not get to read.
         both(Op::Reading(true)),
@@ -94,7 +94,7 @@ fn bytes_that_are_corked_do_not_keep_a_src_avail() {
 fn bytes_that_are_corked_do_not_keep_who_waits_for_the_answer_to_a_cancel() {
     let start = [
         (A, NOW),
-        (B, Op::Mode(2)),
+        (B, Op::Pipelined),
         (A, NOW),
         (A, Op::Offer(50)),
         (A, NOW),

@@ -142,39 +142,3 @@ fn a_message_that_a_frozen_acknowledgement_crosses_had_its_credit() {
         ],
     );
 }
-
-//= test: DISCARD-5
-#[test]
-fn a_buffer_offered_into_a_mode_that_is_left_does_not_upset_the_counts() {
-    play(
-        config(37, [9, 5], 6, 4),
-        config(51, [8, 5], 6, 3),
-        Mood::Peaceful,
-        &[
-            (B, Op::Mad(1)),
-            (A, run(359, 29)),
-            (B, write(106, false)),
-            (B, write(112, true)),
-            (A, Op::Mad(1)),
-            (B, run(132, 17)),
-            (A, Op::Carry(1)),
-            (B, Op::Handle(3)),
-            (B, Op::Carry(3)),
-            (B, run(99, 19)),
-            (B, Op::Complete(1)),
-            (A, Op::Handle(3)),
-            (B, Op::Complete(2)),
-            (B, Op::Carry(3)),
-            (B, Op::Complete(1)),
-            (B, Op::Mode(1)),
-            (A, Op::Handle(3)),
-            (A, Op::Carry(2)),
-            (A, Op::Offer(42)),
-            (B, Op::Handle(1)),
-            (A, Op::Starve(5)),
-            (B, Op::Carry(3)),
-            (A, Op::Handle(3)),
-            (A, Op::Offer(19)),
-        ],
-    );
-}

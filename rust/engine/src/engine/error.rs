@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Errors, sorted by who is at fault, and what follows on the wire.
+//! Errors, sorted by who is at fault.
 
 use crate::engine::wire::Mid;
 use core::fmt;
@@ -88,61 +88,7 @@ pub enum PeerError {
     ChRcvBufOutstanding,
 }
 
-/// What the shell does about a [`PeerError`], beside the outputs it drains.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WireAction {
-    /// Answer the connection request or reply by a CM REJ, reason 28 (consumer
-    /// defined), without private data. There is no output.
-    Reject,
-    /// Nothing: the engine's outputs reset the connection.
-    Abort,
-}
-
 impl PeerError {
-    /// The one table from violation to wire action.
-    //= spec: ROBUST-1
-    pub const fn action(self) -> WireAction {
-        match self {
-            PeerError::HelloTruncated
-            | PeerError::HelloMid
-            | PeerError::HelloLen
-            | PeerError::HelloSequence
-            | PeerError::HelloVersion
-            | PeerError::HelloAddressKind
-            | PeerError::HelloMaxAdverts
-            | PeerError::HelloRcvSize
-            | PeerError::BeforeEstablished(_) => WireAction::Reject,
-            PeerError::Truncated
-            | PeerError::LenMismatch
-            | PeerError::TooLong
-            | PeerError::ReservedBits(_)
-            | PeerError::PayloadNotAllowed(_)
-            | PeerError::MseqGap
-            | PeerError::AckBeyondSent
-            | PeerError::WithoutCredit
-            | PeerError::PayloadWithoutCredit
-            | PeerError::OobPlacement(_)
-            | PeerError::HandshakeRepeated(_)
-            | PeerError::AfterDisConn(_)
-            | PeerError::AbortWithoutDisConn
-            | PeerError::SrcAvailInline
-            | PeerError::SrcAvailPayload
-            | PeerError::SrcAvailOutstanding(_)
-            | PeerError::ModeForbids(_)
-            | PeerError::ModeTransition
-            | PeerError::PartlyRead
-            | PeerError::NotAnnounced(_)
-            | PeerError::TooManyAdverts(_)
-            | PeerError::AdvertRange(_)
-            | PeerError::SinkAvailLen
-            | PeerError::CompletionLen(_)
-            | PeerError::CancelOutstanding(_)
-            | PeerError::Unsolicited(_)
-            | PeerError::ResizeTooSmall
-            | PeerError::ChRcvBufOutstanding => WireAction::Abort,
-        }
-    }
-
     /// The rule of `spec/sdp.md` that was violated.
     pub const fn requirement(self) -> &'static str {
         match self {

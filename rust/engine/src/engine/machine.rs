@@ -6,6 +6,17 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IllegalMove;
 
+/// What a refused move means to its caller.
+pub(crate) trait Moved {
+    /// Nothing: the state decides whether there is anything to do. A move that has
+    /// to be legal goes through `Connection::must` instead.
+    fn if_legal(self);
+}
+
+impl Moved for Result<(), IllegalMove> {
+    fn if_legal(self) {}
+}
+
 /// Declares a state enum and its legal moves.
 ///
 /// Each line `on_event: From | From => To, From => To;` becomes a method that
@@ -57,7 +68,7 @@ macro_rules! machine {
 #[cfg(test)]
 mod tests {
     use super::IllegalMove;
-    use crate::engine::conn::{
+    use crate::engine::conn::machines::{
         Ask, Cancel, DisConn, HalfMode, Hold, OfferState, RunState, State, TargetState,
     };
     use std::vec::Vec;

@@ -234,34 +234,14 @@ impl Sink {
     pub(super) fn on_mode_change(&mut self, change: ModeChange) -> Checked {
         ensure!(self.kind == Kind::Gen2, "{change:?} for {:?}", self.kind);
         ensure!(change.half == Half::Receive, "{change:?} of our own half");
-        let legal = matches!(
-            (self.mode, change.mode),
-            (Mode::Combined, Mode::Buffered | Mode::Pipelined) | (Mode::Pipelined, Mode::Combined)
-        );
+        let legal = (self.mode, change.mode) == (Mode::Combined, Mode::Pipelined);
         ensure!(legal, "{change:?} in {:?}", self.mode);
         ensure!(
             self.held.is_empty() && self.reading.is_none(),
             "{change:?} while SrcAvails are outstanding"
         );
         self.mode = change.mode;
-        if !self.offers.is_empty() {
-            self.seen.insert("SinkAvails void by a mode");
-        }
-        // SinkAvails that are in flight or outstanding are void now.
-        self.cancelling = false;
-        self.drop_offers()
-    }
-
-    /// Leaves Buffered mode.
-    pub(super) fn wants_combined(&mut self) -> Option<Body> {
-        if self.mode != Mode::Buffered {
-            return None;
-        }
-        self.mode = Mode::Combined;
-        Some(Body::ModeChange(ModeChange {
-            half: Half::Send,
-            mode: Mode::Combined,
-        }))
+        Ok(())
     }
 
     /// A SinkAvail for so many bytes.

@@ -68,7 +68,12 @@ pub(super) struct Source {
     /// A cancel has no answer yet.
     cancel: bool,
     pub(super) wants_cancel: bool,
-    pub(super) pipelined: bool,
+    pub(super) mode: Mode,
+    /// A mode that it would go to.
+    pub(super) wants_mode: Option<Mode>,
+    /// Its way out of Pipelined mode, which the engine has not acknowledged: number
+    /// of the message, and the count of messages then.
+    left: Option<(u32, u32)>,
     targets: VecDeque<Target>,
     /// Number of RDMA Writes that may be posted.
     pub(super) pace: u32,
@@ -90,7 +95,9 @@ impl Source {
             adverts: VecDeque::new(),
             cancel: false,
             wants_cancel: false,
-            pipelined: false,
+            mode: Mode::Combined,
+            wants_mode: None,
+            left: None,
             targets: VecDeque::new(),
             pace: 0,
             non_discards: 0,
@@ -170,10 +177,25 @@ impl Source {
         }
     }
 
+    /// Called with the number of the last message that the engine has acknowledged.
+    pub(super) fn on_acked(&mut self, ack: u32) {
+        if self.left.is_some_and(|(at, _)| at <= ack) {
+            self.left = None;
+        }
+    }
+
     /// A SinkAvail is void if it crossed our payload; otherwise it takes precedence over SrcAvails.
-    pub(super) fn on_sink_avail(&mut self, advert: SinkAvail) -> Checked {
+    pub(super) fn on_sink_avail(&mut self, advert: SinkAvail, ack: u32) -> Checked {
+        if let Some((_, count)) = self.left.as_mut().filter(|(at, _)| ack < *at) {
+            self.seen.insert("a SinkAvail void by a mode");
+            if advert.non_discards != *count {
+                *count = count.wrapping_sub(1);
+                self.non_discards = self.non_discards.wrapping_sub(1);
+            }
+            return Ok(());
+        }
         ensure!(
-            self.pipelined,
+            self.mode == Mode::Pipelined,
             "a SinkAvail for {:?} outside of Pipelined mode",
             self.kind
         );
@@ -242,7 +264,7 @@ impl Source {
     }
 
     fn front_is_large(&self) -> bool {
-        self.calls.front().is_some_and(|c| c.large && c.left >= 2)
+        self.mode != Mode::Buffered && self.calls.front().is_some_and(|c| c.large && c.left >= 2)
     }
 
     /// A message that needs 2 credits: the completion of a written SinkAvail.
@@ -265,11 +287,15 @@ impl Source {
             self.cancel = true;
             return Some(Saying::Message(Body::SrcAvailCancel, here));
         }
-        if self.wants_pipelined() {
-            self.pipelined = true;
+        if let Some(mode) = self.next_mode() {
+            if self.mode == Mode::Pipelined {
+                self.left = Some((mseq + 1, self.non_discards));
+                self.targets.clear();
+            }
+            self.mode = mode;
             let change = ModeChange {
                 half: Half::Receive,
-                mode: Mode::Pipelined,
+                mode,
             };
             return Some(Saying::Message(Body::ModeChange(change), here));
         }
@@ -277,10 +303,10 @@ impl Source {
             if !self.targets.is_empty() {
                 return self.write_into();
             }
-            let room = if self.pipelined {
-                (self.adverts_max - own).min(3)
-            } else {
-                1
+            let room = match self.mode {
+                Mode::Buffered => 0,
+                Mode::Combined => 1,
+                Mode::Pipelined => (self.adverts_max - own).min(3),
             };
             if !self.cancel && self.adverts.len() < room {
                 return Some(self.advertise(mseq + 1));
@@ -308,9 +334,22 @@ impl Source {
         payload
     }
 
-    fn wants_pipelined(&self) -> bool {
+    /// The mode to announce, with nothing outstanding: Pipelined when several calls
+    /// wait.
+    fn next_mode(&mut self) -> Option<Mode> {
+        let written = self.targets.front().is_some_and(|t| t.written > 0);
         let able = self.kind == Kind::Gen2 && self.adverts_max > 1;
-        able && !self.pipelined && self.calls.len() >= 2 && self.adverts.is_empty()
+        if !able || written || !self.adverts.is_empty() {
+            return None;
+        }
+        match (self.mode, self.wants_mode.take()) {
+            (Mode::Pipelined, Some(_)) => Some(Mode::Combined),
+            (Mode::Combined, Some(Mode::Buffered)) => Some(Mode::Buffered),
+            (Mode::Combined, _) if self.calls.len() >= 2 && self.left.is_none() => {
+                Some(Mode::Pipelined)
+            }
+            _ => None,
+        }
     }
 
     fn write_into(&mut self) -> Option<Saying> {
@@ -327,7 +366,7 @@ impl Source {
     }
 
     fn advertise(&mut self, mseq: u32) -> Saying {
-        let inline = u32::from(!self.pipelined);
+        let inline = u32::from(self.mode == Mode::Combined);
         let whole = self.calls.front().map_or(0, |call| call.left);
         let payload = self.payload(inline);
         self.count(payload);

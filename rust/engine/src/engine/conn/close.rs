@@ -5,7 +5,7 @@
 //! rules: CLOSE, ABORT
 
 use super::{Connection, Ended, Output, SinkWhy, State};
-use crate::engine::{error::Refused, flow::credit::Need, types::Mseq, wire::Body};
+use crate::engine::{error::Refused, flow::credit::Need, machine::Moved, types::Mseq, wire::Body};
 
 machine! {
     /// Our DisConn.
@@ -95,9 +95,7 @@ impl Connection {
         if self.close.disconn.on_shutdown().is_ok() {
             self.stream.push();
             self.close.progress = false;
-            // Fails before the connection is established; then the move is
-            // made there.
-            let _ = self.state.on_shutdown();
+            self.resume_shutdown();
         }
     }
 
@@ -182,11 +180,6 @@ impl Connection {
         }
     }
 
-    /// The peer's DisConn was received.
-    pub fn peer_closed(&self) -> bool {
-        self.received.is_finished()
-    }
-
     /// No more can be queued.
     pub fn send_closed(&self) -> bool {
         !self.close.is_send_open() || self.close.has_failed() || self.is_over()
@@ -221,9 +214,11 @@ impl Connection {
         }
         self.close.cause = Some(cause);
         self.end_adverts();
+        //= spec: ROBUST-1
         if !self.state.is_connected() {
             // The shell rejects, or drops the connection manager's state.
-            let _ = self.state.on_end();
+            let ended = self.state.on_end();
+            self.must(ended);
             return;
         }
         // AbortConn belongs to a side that has sent DisConn; a DREQ alone
@@ -244,11 +239,12 @@ impl Connection {
         }
     }
 
-    /// A connection that has come to be established may have been shut down
-    /// before.
+    /// The state follows the shutdown of a connection that is established: at
+    /// once, or when it comes to be.
     pub(super) fn resume_shutdown(&mut self) {
-        if self.close.disconn == DisConn::Queued {
-            let _ = self.state.on_shutdown();
+        if self.close.disconn == DisConn::Queued && self.state.is_connected() {
+            let shut = self.state.on_shutdown();
+            self.must(shut);
         }
     }
 
@@ -265,8 +261,8 @@ impl Connection {
         self.window.on_finished();
         self.close.first = self.close.is_disconn_sent();
         self.close.progress = false;
-        // The caller has checked that it is the first one.
-        let _ = self.state.on_peer_disconn();
+        let closed = self.state.on_peer_disconn();
+        self.must(closed);
     }
 
     /// A message has completed, with `payload` or without: neither what a peer makes
@@ -276,8 +272,10 @@ impl Connection {
         self.close.progress |= payload;
         let mseq = self.close.disconn_mseq;
         if self.close.disconn == DisConn::Sent && self.slots.has_completed(mseq) {
-            let _ = self.close.disconn.on_completed();
-            let _ = self.state.on_disconn_completed();
+            let completed = self.close.disconn.on_completed();
+            self.must(completed);
+            // After the end it is no news.
+            self.state.on_disconn_completed().if_legal();
         }
     }
 

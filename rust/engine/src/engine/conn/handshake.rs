@@ -8,7 +8,7 @@ use super::{Config, Connection, Ended, State};
 use crate::engine::{
     error::{PeerError, ShellError},
     flow::credit::Credits,
-    policy::chunk,
+    policy::message,
     types::Ip,
     wire::{
         hello::{Hello, HelloAck, HELLO_ACK_LEN, HELLO_LEN, MINOR},
@@ -26,7 +26,7 @@ impl Connection {
     /// connection. The shell asks before [`accepting`](Self::accepting).
     pub fn check_rcv_size(rcv_size: u32, max_send_payload: u16) -> Result<(), PeerError> {
         //= spec: HELLO-13
-        if room(rcv_size) < chunk::least_payload(max_send_payload) {
+        if room(rcv_size) < message::least_payload(max_send_payload) {
             return Err(PeerError::HelloRcvSize);
         }
         Ok(())

@@ -4,9 +4,8 @@
 
 use crate::engine::{
     error::{PeerError, ShellError},
-    flow::slots,
     types::{RunId, SinkId},
-    wire::{hello::RCV_SIZE_MIN, Header, Mid},
+    wire::{hello::RCV_SIZE_MIN, Header},
     zcopy::{
         held::READS_MAX,
         offers::{SinkEnd, SinkWhy},
@@ -50,7 +49,7 @@ pub struct Zcopy {
     /// Offer buffers by SinkAvail, and write into those of the peer. Otherwise
     /// those of the peer are left unused.
     pub write: bool,
-    /// RDMA Reads in flight, at least 1 to read and at most [`READS_MAX`].
+    /// RDMA Reads in flight, at least 1 to read and at most 8.
     pub read_depth: u8,
     /// RDMA Writes in flight, at least 1 to write.
     pub write_depth: u8,
@@ -78,9 +77,6 @@ impl Zcopy {
 }
 
 impl Config {
-    /// The most messages that are ever in flight.
-    pub const TX_DEPTH_MAX: u16 = slots::CAPACITY;
-
     pub(super) fn check(&self) -> Result<(), ShellError> {
         let good = u32::from(self.rcv_size) >= RCV_SIZE_MIN
             && self.rx_initial >= 3
@@ -210,10 +206,8 @@ pub enum Output {
 }
 
 /// The meaning of a received message for the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delivery {
-    /// Its kind.
-    pub mid: Mid,
     /// Where the stream bytes begin.
     pub payload_offset: u16,
     /// How many there are. With 0 the buffer is free.
@@ -229,8 +223,6 @@ pub struct Delivery {
     pub remote: u32,
     /// An offered buffer has ended here, in the order of the stream.
     pub sink: Option<SinkEnd>,
-    /// The peer has answered about the size of its receive buffers.
-    pub resized: bool,
 }
 
 /// Why a connection has ended.

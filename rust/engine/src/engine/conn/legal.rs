@@ -62,12 +62,10 @@ impl Connection {
             Body::SuspCommAck => return Err(PeerError::Unsolicited(mid)),
             Body::SendSm => return self.check_answer(repr),
             Body::RdmaRdCompl(len) => return self.check_read_by_peer(repr, len),
-            Body::SinkAvail(advert) => return self.check_sink_avail(repr, advert),
+            Body::SinkAvail(advert) => self.check_sink_avail(repr, advert)?,
             Body::SinkAvailCancel => {
                 self.check_announced(mid)?;
-                if !self.modes.check_sink_adverts(mid, repr.mseq_ack)? {
-                    return Ok(Meaning::Void);
-                }
+                self.modes.check_sink_adverts(mid)?;
                 //= spec: SINKCANCEL-7
                 if self.targets.is_cancelling() {
                     return Err(PeerError::CancelOutstanding(mid));
@@ -136,10 +134,10 @@ impl Connection {
         Ok(Meaning::Plain)
     }
 
-    fn check_sink_avail(&self, repr: &Repr, advert: SinkAvail) -> Result<Meaning, PeerError> {
+    fn check_sink_avail(&self, repr: &Repr, advert: SinkAvail) -> Result<(), PeerError> {
         let mid = Mid::SinkAvail;
         self.check_announced(mid)?;
-        let meant = self.modes.check_sink_adverts(mid, repr.mseq_ack)?;
+        self.modes.check_sink_adverts(mid)?;
         held::check_range(mid, advert.va, advert.len)?;
         //= spec: SINK-2
         if advert.len < self.max_payload.into() {
@@ -150,11 +148,7 @@ impl Connection {
             self.received.check_open(mid)?;
             self.held.check_none(mid)?;
         }
-        if !meant {
-            return Ok(Meaning::Void);
-        }
-        self.check_advert_room(mid)?;
-        Ok(Meaning::Plain)
+        self.check_advert_room(mid)
     }
 
     /// rules: READ, SENDSM (stale answers)

@@ -4,6 +4,7 @@
 
 mod close;
 mod handshake;
+mod inspect;
 mod io;
 mod legal;
 mod receive;
@@ -15,21 +16,18 @@ mod stream;
 mod transmit;
 
 pub use crate::engine::{
-    flow::mode::HalfMode,
     types::{RunId, SinkId},
     wire::mode::Mode,
     zcopy::{
-        cancel::Cancel,
-        held::{Hold, Remote, READS_MAX},
-        offers::{OfferState, SinkEnd, SinkWhy},
-        run::{RunState, Why},
-        targets::TargetState,
+        held::Remote,
+        offers::{SinkEnd, SinkWhy},
+        run::Why,
         ADVERTS_MAX,
     },
 };
-pub use close::DisConn;
+#[allow(unused_imports, reason = "for tests and simulations")]
+pub use inspect::machines;
 pub use io::{Config, Delivery, Ended, Output, PeerTraits, Queue, RemoteSink, Run, Sink, Zcopy};
-pub use resize::Ask;
 pub use state::State;
 
 use crate::engine::{
@@ -40,7 +38,7 @@ use crate::engine::{
     policy::{offering::Habit, patience, pipeline},
     stats::Stats,
     timer::Timer,
-    zcopy::{held::Held, offers::Offers, runs::Runs, targets::Targets},
+    zcopy::{cancel::Cancel, held::Held, offers::Offers, runs::Runs, targets::Targets},
 };
 
 /// One SDP connection, from its Hello to its end.
@@ -54,9 +52,9 @@ use crate::engine::{
 ///   queues or a timer. They can be called in any state; an event that no longer
 ///   makes sense has no effect.
 /// - `queue`, `push`, `shutdown_send`, `close_receive`, `abort`, `set_*`: what
-///   the application wants; and without copies `queue_run`, `withdraw`,
-///   `recall`, `start_read`, `decline`, `offer_sink`, `cancel_sinks`,
-///   `request_mode`, `ask_*`.
+///   the application wants; and without copies, as a source `queue_run`,
+///   `withdraw`, `request_pipelined`, and as a sink `start_read`, `decline`,
+///   `offer_sink`, `cancel_sinks`.
 /// - `on_*`: the shell has done an action that the engine counts.
 /// - [`receives_wanted`](Self::receives_wanted),
 ///   [`poll_output`](Self::poll_output), [`wants`](Self::wants): what the
@@ -137,8 +135,6 @@ pub struct Connection {
     peer_adverts: u8,
     /// SrcAvails that policy would have outstanding.
     advert_window: u8,
-    /// Runs are offered.
-    advertises: bool,
     /// How seldom, to a peer that does not read them.
     lending: Habit,
     /// A reader is waiting that could take the peer's offers.
@@ -148,6 +144,9 @@ pub struct Connection {
     duplex: bool,
     /// How often nothing was heard about a cancel.
     unanswered: u8,
+    /// A move was refused that earlier checks had made legal: a fault of the engine,
+    /// which [`is_sound`](Self::is_sound) shows to tests and simulations.
+    refused: bool,
 }
 
 impl Connection {
@@ -177,12 +176,17 @@ impl Connection {
             stalled: false,
             peer_adverts: 1,
             advert_window: pipeline::WINDOW_INITIAL,
-            advertises: cfg.zcopy.advertise,
             lending: Habit::new(),
             reading: false,
             duplex: false,
             unanswered: 0,
+            refused: false,
         }
+    }
+
+    /// Earlier checks have made this move legal.
+    fn must<E>(&mut self, moved: Result<(), E>) {
+        self.refused |= moved.is_err();
     }
 
     /// `len` more bytes of the send stream. Before the connection is
@@ -257,13 +261,6 @@ impl Connection {
         }
     }
 
-    /// All timers that are wanted.
-    pub fn timers(&self) -> impl Iterator<Item = Timer> + '_ {
-        Timer::ALL
-            .into_iter()
-            .filter(|timer| self.wants(*timer).is_some())
-    }
-
     /// The time of a timer has run. One that is not wanted does nothing.
     pub fn handle_timeout(&mut self, timer: Timer) {
         if self.wants(timer).is_none() {
@@ -291,11 +288,6 @@ impl Connection {
         self.state
     }
 
-    /// Whether messages may be exchanged, in one direction at least.
-    pub fn is_established(&self) -> bool {
-        self.state.is_connected()
-    }
-
     /// Bytes queued that no message carries yet.
     pub fn unsent(&self) -> u32 {
         self.stream.unsent()
@@ -321,30 +313,9 @@ impl Connection {
         self.window.posted()
     }
 
-    /// Receive buffers with payload that the application has not read.
-    pub fn held(&self) -> u16 {
-        self.window.held()
-    }
-
-    /// The most credits that the peer can have.
-    pub fn granted(&self) -> u16 {
-        self.window.granted()
-    }
-
     /// Counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
-    }
-
-    /// The invariants between any two calls, for tests and simulations.
-    pub fn is_sound(&self) -> bool {
-        self.window.is_sound()
-            && self.slots.is_sound()
-            && self.stream.is_sound()
-            && self.runs.is_sound(self.stream.unsent())
-            && self.held.is_sound()
-            && self.offers.is_sound()
-            && self.window.is_frozen() == (self.held.is_cancelled() && self.held.reads() > 0)
     }
 }
 

@@ -18,23 +18,6 @@ use crate::engine::{
     },
 };
 
-impl Delivery {
-    /// Nothing for the application.
-    fn empty(mid: Mid) -> Self {
-        Self {
-            mid,
-            payload_offset: 0,
-            payload_len: 0,
-            urgent_pending: false,
-            urgent_byte: false,
-            peer_closed: false,
-            remote: 0,
-            sink: None,
-            resized: false,
-        }
-    }
-}
-
 impl Connection {
     /// A posted receive buffer was filled with a message of `wire_len` bytes;
     /// `head` is its first `HEADER_MAX` bytes, or all of it when it is shorter.
@@ -52,7 +35,7 @@ impl Connection {
         //= spec: ROBUST-2
         if self.close.has_failed() || self.is_over() {
             self.window.on_dropped();
-            return Ok(Delivery::empty(mid));
+            return Ok(Delivery::default());
         }
         self.take(mid, head, wire_len).inspect_err(|error| {
             self.window.on_dropped();
@@ -86,11 +69,12 @@ impl Connection {
         let arrival = arrival(&repr, urgency);
         self.window.on_received(arrival);
         self.held.on_acked(repr.mseq_ack);
-        self.modes.on_acked(repr.mseq_ack);
         self.modes.on_flags(mid, repr.flags);
         self.count_received(&repr, arrival);
-        let mut delivery = Delivery::empty(mid);
-        delivery.urgent_pending = urgency.announced;
+        let mut delivery = Delivery {
+            urgent_pending: urgency.announced,
+            ..Delivery::default()
+        };
         match meaning {
             Meaning::Plain => self.obey(&repr, payload_len, &mut delivery),
             Meaning::Void => self.on_void_message(&repr),
@@ -113,7 +97,7 @@ impl Connection {
             Body::SrcAvailCancel => self.on_src_avail_cancel(),
             Body::SendSm => self.on_send_sm(),
             Body::RdmaRdCompl(len) => self.on_read_by_peer(len),
-            Body::SinkAvail(advert) => self.on_sink_avail(advert, true),
+            Body::SinkAvail(advert) => self.on_sink_avail(advert),
             Body::SinkAvailCancel => {
                 self.stats.cancels_received = self.stats.cancels_received.wrapping_add(1);
                 self.targets.on_cancel();
@@ -130,7 +114,6 @@ impl Connection {
             }
             Body::ChRcvBufAck(size) => {
                 self.on_resized(size, repr.mseq_ack, repr.bufs);
-                delivery.resized = true;
             }
             Body::SuspComm(_) => self.on_suspend(),
             //= spec: HDR-7
@@ -144,7 +127,6 @@ impl Connection {
     /// Counts what a void message still changes.
     fn on_void_message(&mut self, repr: &Repr) {
         match repr.body {
-            Body::SinkAvail(advert) => self.on_sink_avail(advert, false),
             Body::SendSm | Body::RdmaRdCompl(_) => {
                 self.stats.stale_answers = self.stats.stale_answers.wrapping_add(1);
             }

@@ -6,9 +6,10 @@
 
 use super::{Connection, Output};
 use crate::engine::{
-    error::{PeerError, Refused},
+    error::PeerError,
     flow::credit::Need,
-    policy::chunk,
+    machine::{IllegalMove, Moved},
+    policy::message,
     types::Mseq,
     wire::{Body, Mid, BSDH_LEN},
 };
@@ -24,7 +25,7 @@ machine! {
         Sent,
     }
 
-    /// The application asks.
+    /// There is reason to ask.
     on_wanted: No | Wanted => Wanted;
     /// ChRcvBuf was posted.
     on_sent: Wanted => Sent;
@@ -123,6 +124,13 @@ impl Resize {
         self.smaller = posted;
     }
 
+    /// Asks the peer for buffers with room for `payload` bytes behind the header.
+    pub(super) fn want(&mut self, payload: u32) -> Result<(), IllegalMove> {
+        self.ask.on_wanted()?;
+        self.wanted = payload;
+        Ok(())
+    }
+
     /// Nothing grows: no buffer of the larger size was posted yet.
     fn keep(&mut self) {
         self.posting = self.announced;
@@ -145,18 +153,6 @@ impl Resize {
 }
 
 impl Connection {
-    /// Asks the peer for receive buffers with room for `payload` bytes behind
-    /// the header. [`Delivery::resized`](super::Delivery::resized) tells of the
-    /// answer, which may be that nothing changes.
-    pub fn ask_rcv_size(&mut self, payload: u32) -> Result<(), Refused> {
-        if self.close.has_failed() || self.is_over() {
-            return Err(Refused::Ended);
-        }
-        self.resize.ask.on_wanted().map_err(|_| Refused::Busy)?;
-        self.resize.wanted = payload;
-        Ok(())
-    }
-
     /// The size of the receive buffers to post from now on.
     pub fn rcv_size(&self) -> u16 {
         self.resize.posting
@@ -207,7 +203,7 @@ impl Connection {
     pub(super) fn check_resized(&self, size: u32) -> Result<(), PeerError> {
         self.resize.check_answer()?;
         //= spec: RESIZE-6
-        let least = chunk::least_payload(self.cfg.max_send_payload);
+        let least = message::least_payload(self.cfg.max_send_payload);
         if size < self.max_payload.into() && payload(size) < least {
             return Err(PeerError::ResizeTooSmall);
         }
@@ -219,7 +215,8 @@ impl Connection {
     /// message fits whichever is meant, and an answer which changes nothing takes
     /// nothing away.
     pub(super) fn on_resized(&mut self, size: u32, acked: Mseq, bufs: u16) {
-        let _ = self.resize.ask.on_answer();
+        let answered = self.resize.ask.on_answer();
+        self.must(answered);
         //= spec: RESIZE-5
         let payload = payload(size);
         let known = u32::from(self.max_payload);
@@ -265,11 +262,11 @@ impl Connection {
     /// waiting. It is asked once, whatever it answers.
     fn grow(&mut self) {
         let most = self.cfg.max_send_payload;
-        let wants = chunk::wants_larger(self.stream.unsent(), self.max_payload, most);
+        let wants = message::wants_larger(self.stream.unsent(), self.max_payload, most);
         if wants && !self.resize.grown {
             self.resize.grown = true;
-            // If the shell has just asked, that is enough.
-            let _ = self.ask_rcv_size(most.into());
+            // An earlier question that waits for its answer is enough.
+            self.resize.want(most.into()).if_legal();
         }
     }
 }

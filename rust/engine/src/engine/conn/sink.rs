@@ -28,7 +28,6 @@ impl Connection {
         zcopy.read_depth = zcopy.read_depth.min(depth);
         zcopy.read &= zcopy.read_depth > 0;
         zcopy.advertise &= peer_reads;
-        self.advertises &= peer_reads;
     }
 
     /// The result that [`start_read`](Self::start_read) would have, without a
@@ -77,11 +76,6 @@ impl Connection {
         self.decline_if_stuck();
     }
 
-    /// The peer has taken its offers back and waits for our Reads.
-    pub fn is_cancelled(&self) -> bool {
-        self.held.is_cancelled()
-    }
-
     //= spec: SRC-7
     pub(super) fn decline_if_stuck(&mut self) {
         let own = self.runs.outstanding() > 0;
@@ -110,7 +104,9 @@ impl Connection {
     pub(super) fn on_src_avail(&mut self, advert: SrcAvail, inline: u16, delivery: &mut Delivery) {
         // Bytes that come behind those of the SrcAvail have no place any more.
         self.offers.end_unsent(u32::MAX);
-        if !self.held.on_src_avail(advert, inline) {
+        let held = self.held.on_src_avail(advert, inline);
+        self.must(held);
+        if held.is_err() {
             return;
         }
         if !self.cfg.zcopy.read {
@@ -131,7 +127,8 @@ impl Connection {
     /// SrcAvailCancel, checked.
     pub(super) fn on_src_avail_cancel(&mut self) {
         self.stats.cancels_received = self.stats.cancels_received.wrapping_add(1);
-        self.held.on_cancel();
+        let cancelled = self.held.on_cancel();
+        self.must(cancelled);
         //= spec: SEQ-5
         if self.held.is_cancelled() && self.held.reads() > 0 {
             self.window.freeze();
@@ -195,7 +192,8 @@ impl Connection {
         //= spec: READ-5
         if let Some(len) = self.held.report(pipeline::REPORT_LEAST) {
             let output = self.send_control(Body::RdmaRdCompl(len));
-            self.held.on_reported();
+            let reported = self.held.on_reported();
+            self.must(reported);
             return Some(output);
         }
         //= spec: SENDSM-2
@@ -248,7 +246,8 @@ impl Connection {
         if !possible {
             return None;
         }
-        self.offers.on_sent();
+        let sent = self.offers.on_sent();
+        self.must(sent);
         self.stats.sink_avails_sent = self.stats.sink_avails_sent.wrapping_add(1);
         Some(self.send(Body::SinkAvail(advert), Flags::default(), 0))
     }

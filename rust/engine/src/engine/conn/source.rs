@@ -8,12 +8,13 @@ use super::{Connection, Ended, Mode, Output, PeerTraits, Run, RunId};
 use crate::engine::{
     bcopy::tx::SendStream,
     error::Refused,
-    flow::{
-        credit::Need,
-        mode::{Modes, Wish},
-    },
+    flow::credit::Need,
     policy::{patience, pipeline},
-    wire::{avail::SinkAvail, Body},
+    wire::{
+        avail::SinkAvail,
+        mode::{Half, ModeChange},
+        Body,
+    },
     zcopy::{cancel::Cancel, run::Notice},
 };
 
@@ -21,7 +22,7 @@ impl Connection {
     /// Puts registered bytes behind everything that was queued.
     pub fn queue_run(&mut self, run: Run) -> Result<RunId, Refused> {
         self.check_send_open()?;
-        if !self.advertises || self.modes.send() == Mode::Buffered {
+        if !self.cfg.zcopy.advertise {
             return Err(Refused::NotNow);
         }
         // One byte inline and one that is not.
@@ -41,22 +42,10 @@ impl Connection {
 
     /// How many runs [`queue_run`](Self::queue_run) would take now.
     pub fn run_room(&self) -> u8 {
-        if !self.advertises || self.modes.send() == Mode::Buffered || self.send_closed() {
+        if !self.cfg.zcopy.advertise || self.send_closed() {
             return 0;
         }
         self.runs.room()
-    }
-
-    /// Bytes of a run that are in the stream; None when it is forgotten.
-    pub fn run_left(&self, run: RunId) -> Option<u32> {
-        self.runs.left(run)
-    }
-
-    /// Whether runs are taken and offered. Those that are there and were not
-    /// offered go as Data when this is switched off.
-    pub fn set_advertise(&mut self, on: bool) {
-        //= spec: ADVERT-4
-        self.advertises = on && self.cfg.zcopy.advertise;
     }
 
     /// Takes all offers back. The rest of every run goes as Data.
@@ -91,30 +80,22 @@ impl Connection {
         self.modes.receive()
     }
 
-    /// Asks for a mode of our direction. It is announced when nothing that is
+    /// Asks for Pipelined mode of our direction, in which no bytes are inline and
+    /// several runs are offered at a time. It is announced when nothing that is
     /// outstanding stands against it.
-    pub fn request_mode(&mut self, mode: Mode) -> Result<(), Refused> {
+    pub fn request_pipelined(&mut self) -> Result<(), Refused> {
         //= spec: ADVERT-3
-        if self.peer_adverts <= 1 || mode == Mode::Pipelined && !self.peer().pipelined {
+        if !self.peer().pipelined {
             return Err(Refused::NotNow);
         }
         self.check_send_open()?;
-        self.modes.request(mode)
-    }
-
-    /// Asks for Combined mode of the peer's direction, when it is Buffered.
-    pub fn ask_combined(&mut self) -> Result<(), Refused> {
-        self.modes.ask_combined()
+        self.modes.want_pipelined();
+        Ok(())
     }
 
     /// Whether we ask the peer's source for Pipelined mode.
     pub fn set_req_pipe(&mut self, on: bool) {
         self.modes.req_pipe = on;
-    }
-
-    /// Whether our source goes to Pipelined mode by itself when that is of use.
-    pub fn set_auto_mode(&mut self, on: bool) {
-        self.modes.auto = on;
     }
 
     /// Known properties of the peer.
@@ -149,21 +130,21 @@ impl Connection {
     /// stream has crossed, means nothing.
     ///
     /// rules: DISCARD, CROSS
-    pub(super) fn on_sink_avail(&mut self, advert: SinkAvail, meant: bool) {
+    pub(super) fn on_sink_avail(&mut self, advert: SinkAvail) {
         self.stats.sink_avails_received = self.stats.sink_avails_received.wrapping_add(1);
         //= spec: DISCARD-4
-        if self.targets.take_stale(advert, !meant) {
+        if self.targets.take_stale(advert) {
             self.stats.sink_avails_stale = self.stats.sink_avails_stale.wrapping_add(1);
             return;
         }
-        if !meant || self.close.is_disconn_sent() {
+        if self.close.is_disconn_sent() {
             return;
         }
         //= spec: CROSS-2
         //= spec: SRCCANCEL-7
         self.runs.on_void(lost(&mut self.stream));
-        // Room was checked.
-        let _ = self.targets.on_sink_avail(advert);
+        let held = self.targets.on_sink_avail(advert);
+        self.must(held);
     }
 
     /// News for the shell about runs and offers. It comes before all outputs that
@@ -180,48 +161,29 @@ impl Connection {
         Some(Output::SinkReturned { sink, why })
     }
 
-    /// A ModeChange that was asked for, or that policy asks for.
+    /// The ModeChange to Pipelined mode, which was asked for or is of use.
     ///
     /// rules: MODE
     pub(super) fn poll_mode(&mut self) -> Option<Output> {
-        let wish = self.modes.wish().or_else(|| self.policy_wish())?;
+        let wanted = self.modes.wants_pipelined() || self.is_pipelining_useful();
+        let possible = self.runs.outstanding() == 0 && !self.close.is_disconn_sent();
         //= spec: MODE-9
-        if !self.may_change(wish) || !self.may_send(Need::Control) {
+        if !wanted || !possible || !self.may_send(Need::Control) {
             return None;
         }
-        let change = Modes::change(wish);
-        let output = self.send_control(Body::ModeChange(change));
-        self.modes.on_sent(wish, self.credits.last_sent());
-        if wish == Wish::Source(Mode::Combined) {
-            self.targets.on_mode_left();
-        }
-        Some(output)
+        self.modes.on_pipelined().ok()?;
+        Some(self.send_control(Body::ModeChange(ModeChange {
+            half: Half::Receive,
+            mode: Mode::Pipelined,
+        })))
     }
 
-    fn policy_wish(&self) -> Option<Wish> {
+    fn is_pipelining_useful(&self) -> bool {
         let zcopy = self.cfg.zcopy;
-        let useful = self.modes.auto
-            && !self.modes.is_leaving()
-            && self.modes.send() == Mode::Combined
+        self.modes.send() == Mode::Combined
             && self.peer().pipelined
-            && (self.advertises || zcopy.write)
-            && pipeline::wants_pipelined(self.runs.queued(), self.modes.peer_req_pipe);
-        useful.then_some(Wish::Source(Mode::Pipelined))
-    }
-
-    /// Whether nothing that is outstanding stands against a change of mode.
-    fn may_change(&self, wish: Wish) -> bool {
-        match wish {
-            Wish::SinkCombined => !self.received.is_finished(),
-            //= spec: MODE-3
-            //= spec: MODE-7
-            Wish::Source(_) => {
-                self.runs.outstanding() == 0
-                    && self.targets.written().is_none()
-                    && !self.targets.is_cancelling()
-                    && !self.close.is_disconn_sent()
-            }
-        }
+            && (zcopy.advertise || zcopy.write)
+            && pipeline::wants_pipelined(self.runs.queued(), self.modes.peer_req_pipe)
     }
 
     /// Whether the peer owes an answer to a cancel.

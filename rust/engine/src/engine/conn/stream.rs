@@ -7,7 +7,7 @@
 use super::{Connection, Mode, Output, RemoteSink};
 use crate::engine::{
     flow::credit::Need,
-    policy::{chunk, pipeline},
+    policy::{message, pipeline},
     wire::{
         avail::{SrcAvail, SRC_AVAIL_LEN},
         Body, Flags,
@@ -65,7 +65,7 @@ impl Connection {
             .urgent()
             .distance()
             .is_some_and(|mark| mark <= len);
-        !urgent && chunk::is_write(len, self.max_payload)
+        !urgent && message::is_write(len, self.max_payload)
     }
 
     /// An RDMA Write, recorded so that it can be completed later.
@@ -110,10 +110,7 @@ impl Connection {
     fn poll_run(&mut self) -> Option<Output> {
         // A buffer that is not written into goes with the next message.
         let unused = self.place().is_none() && self.targets.is_unused();
-        let possible = self.advertises
-            && !unused
-            && self.modes.send() != Mode::Buffered
-            && self.runs.candidate().is_some_and(|run| self.can_offer(run));
+        let possible = !unused && self.runs.candidate().is_some_and(|run| self.can_offer(run));
         // A peer that does not read is spared the round trip, and so are we.
         if possible && self.lending.wants() {
             return self.poll_src_avail();
@@ -124,11 +121,13 @@ impl Connection {
 
     /// In Combined mode one byte is inline and one is not.
     fn can_offer(&self, run: Candidate) -> bool {
-        match self.modes.send() {
-            Mode::Buffered => false,
-            Mode::Combined => run.left >= 2 && self.inline_room() > 0,
-            Mode::Pipelined => true,
-        }
+        //= spec: ADVERT-4
+        self.cfg.zcopy.advertise
+            && match self.modes.send() {
+                Mode::Buffered => false,
+                Mode::Combined => run.left >= 2 && self.inline_room() > 0,
+                Mode::Pipelined => true,
+            }
     }
 
     /// The most inline bytes: the header is longer than that of Data.
@@ -164,7 +163,7 @@ impl Connection {
     /// The SrcAvail behind those that are outstanding.
     fn poll_src_avail(&mut self) -> Option<Output> {
         let run = self.runs.candidate()?;
-        if !self.advertises || !self.can_offer(run) || !self.has_advert_room() {
+        if !self.can_offer(run) || !self.has_advert_room() {
             return None;
         }
         //= spec: CREDIT-3

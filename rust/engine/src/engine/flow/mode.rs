@@ -5,8 +5,8 @@
 //! rules: MODE
 
 use crate::engine::{
-    error::{PeerError, Refused},
-    types::Mseq,
+    error::PeerError,
+    machine::IllegalMove,
     wire::{
         mode::{Half, Mode, ModeChange},
         Flags, Mid,
@@ -61,33 +61,17 @@ impl HalfMode {
     }
 }
 
-/// A message about modes that must be sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wish {
-    /// As the source of our direction.
-    Source(Mode),
-    /// As the sink of the peer's.
-    SinkCombined,
-}
-
 /// Both directions of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Modes {
     send: HalfMode,
     receive: HalfMode,
-    /// The mode that was asked for and not announced.
-    wanted: Option<Mode>,
-    /// The sink of the peer's direction would leave Buffered mode.
-    combine: bool,
-    /// Whether policy may ask for Pipelined mode.
-    pub(crate) auto: bool,
+    /// Our source goes to Pipelined mode when it can.
+    wanted: bool,
     /// As a sink we would like Pipelined mode.
     pub(crate) req_pipe: bool,
     /// As a sink the peer would.
     pub(crate) peer_req_pipe: bool,
-    /// Our change from Pipelined to Combined, until the peer has acknowledged
-    /// it. What it has advertised before it knew is void.
-    left_at: Option<Mseq>,
 }
 
 impl Modes {
@@ -95,12 +79,9 @@ impl Modes {
         Self {
             send: HalfMode::Combined,
             receive: HalfMode::Combined,
-            wanted: None,
-            combine: false,
-            auto: true,
+            wanted: false,
             req_pipe: false,
             peer_req_pipe: false,
-            left_at: None,
         }
     }
 
@@ -128,22 +109,11 @@ impl Modes {
         }
     }
 
-    /// Whether SinkAvail or its cancel may come. Ok(false): it was sent before
-    /// the peer knew of our change and means nothing.
-    pub(crate) fn check_sink_adverts(&self, mid: Mid, mseq_ack: Mseq) -> Result<bool, PeerError> {
-        if self.left_at.is_some_and(|at| at.is_after(mseq_ack)) {
-            return Ok(false);
-        }
+    /// Whether SinkAvail or its cancel may come.
+    pub(crate) fn check_sink_adverts(&self, mid: Mid) -> Result<(), PeerError> {
         match self.send {
-            HalfMode::Pipelined => Ok(true),
+            HalfMode::Pipelined => Ok(()),
             HalfMode::Combined | HalfMode::Buffered => Err(PeerError::ModeForbids(mid)),
-        }
-    }
-
-    /// What the peer has acknowledged.
-    pub(crate) fn on_acked(&mut self, mseq_ack: Mseq) {
-        if self.left_at.is_some_and(|at| !at.is_after(mseq_ack)) {
-            self.left_at = None;
         }
     }
 
@@ -181,81 +151,29 @@ impl Modes {
         }
     }
 
-    /// The application asks for a mode of our direction.
-    pub(crate) fn request(&mut self, mode: Mode) -> Result<(), Refused> {
-        if mode == self.send() {
-            self.wanted = None;
-            return Ok(());
-        }
-        let mut after = self.send;
-        after.on_source(mode).map_err(|_| Refused::NotNow)?;
-        self.wanted = Some(mode);
-        Ok(())
+    /// The application asks for Pipelined mode of our direction.
+    pub(crate) fn want_pipelined(&mut self) {
+        self.wanted = self.send == HalfMode::Combined;
     }
 
-    /// As a sink, asks for Combined mode of the peer's direction.
-    pub(crate) fn ask_combined(&mut self) -> Result<(), Refused> {
-        if self.receive != HalfMode::Buffered {
-            return Err(Refused::NotNow);
-        }
-        self.combine = true;
-        Ok(())
+    /// Whether Pipelined mode was asked for and not announced.
+    pub(crate) fn wants_pipelined(&self) -> bool {
+        self.wanted
     }
 
-    /// The message that waits to be sent.
-    pub(crate) fn wish(&self) -> Option<Wish> {
-        if self.combine && self.receive == HalfMode::Buffered {
-            return Some(Wish::SinkCombined);
-        }
-        //= spec: DISCARD-5
-        // What the peer has offered for the last time must have come first.
-        let early = self.wanted == Some(Mode::Pipelined) && self.is_leaving();
-        self.wanted.filter(|_| !early).map(Wish::Source)
-    }
-
-    /// Whether the peer may not know that we have left Pipelined mode.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.left_at.is_some()
-    }
-
-    /// What the wish looks like on the wire: the half is the receiver's.
-    pub(crate) fn change(wish: Wish) -> ModeChange {
-        match wish {
-            Wish::Source(mode) => ModeChange {
-                half: Half::Receive,
-                mode,
-            },
-            Wish::SinkCombined => ModeChange {
-                half: Half::Send,
-                mode: Mode::Combined,
-            },
-        }
-    }
-
-    /// The wish was sent with this number.
-    pub(crate) fn on_sent(&mut self, wish: Wish, mseq: Mseq) {
-        match wish {
-            Wish::SinkCombined => {
-                self.combine = false;
-                let _ = self.receive.on_sink_combines();
-            }
-            Wish::Source(mode) => {
-                self.wanted = None;
-                if self.send == HalfMode::Pipelined {
-                    self.left_at = Some(mseq);
-                }
-                let _ = self.send.on_source(mode);
-            }
-        }
+    /// Our source is about to announce Pipelined mode, which it never leaves.
+    pub(crate) fn on_pipelined(&mut self) -> Result<(), IllegalMove> {
+        self.wanted = false;
+        //= spec: MODE-7
+        self.send.on_source_pipelines()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HalfMode, Modes, Wish};
+    use super::{HalfMode, IllegalMove, Modes};
     use crate::engine::{
-        error::{PeerError, Refused},
-        types::Mseq,
+        error::PeerError,
         wire::{
             mode::{Half, Mode, ModeChange},
             Flags, Mid,
@@ -343,52 +261,34 @@ mod tests {
         assert_eq!(state.receive(), Mode::Combined);
     }
 
+    //= test: MODE-7
     #[test]
-    fn requests_are_what_the_table_allows() {
-        for start in MODES {
-            for mode in MODES {
-                let mut state = modes(start, Mode::Combined);
-                let legal = matches!(
-                    (start, mode),
-                    (Mode::Combined, _) | (Mode::Pipelined, Mode::Combined)
-                ) || start == mode;
-                assert_eq!(state.request(mode).is_ok(), legal, "{start:?} {mode:?}");
-                let wish = (legal && start != mode).then_some(Wish::Source(mode));
-                assert_eq!(state.wish(), wish);
-                if let Some(wish) = wish {
-                    state.on_sent(wish, Mseq::new(5));
-                    assert_eq!((state.send(), state.wish()), (mode, None));
-                }
-            }
-        }
+    fn our_source_enters_pipelined_mode_once() {
         let mut state = Modes::new();
-        assert_eq!(state.ask_combined(), Err(Refused::NotNow));
-        state = modes(Mode::Combined, Mode::Buffered);
-        state.ask_combined().unwrap();
-        assert_eq!(state.wish(), Some(Wish::SinkCombined));
-        state.on_sent(Wish::SinkCombined, Mseq::new(5));
-        assert_eq!((state.receive(), state.wish()), (Mode::Combined, None));
+        assert!(!state.wants_pipelined());
+        state.want_pipelined();
+        assert!(state.wants_pipelined());
+        state.on_pipelined().unwrap();
+        assert_eq!(
+            (state.send(), state.wants_pipelined()),
+            (Mode::Pipelined, false)
+        );
+        state.want_pipelined();
+        assert!(!state.wants_pipelined());
+        assert_eq!(state.on_pipelined(), Err(IllegalMove));
+        assert_eq!(state.send(), Mode::Pipelined);
     }
 
     //= test: MODE-5
     #[test]
-    fn what_crosses_our_change_means_nothing_and_later_ones_are_refused() {
-        let mut state = modes(Mode::Pipelined, Mode::Combined);
-        let mid = Mid::SinkAvail;
-        assert_eq!(state.check_sink_adverts(mid, Mseq::new(4)), Ok(true));
-        state.request(Mode::Combined).unwrap();
-        state.on_sent(Wish::Source(Mode::Combined), Mseq::new(5));
-        state.on_acked(Mseq::new(4));
-        assert_eq!(state.check_sink_adverts(mid, Mseq::new(4)), Ok(false));
-        // And Pipelined mode is not entered again before the peer knows.
-        state.request(Mode::Pipelined).unwrap();
-        assert_eq!(state.wish(), None);
-        state.on_acked(Mseq::new(5));
-        assert_eq!(state.wish(), Some(Wish::Source(Mode::Pipelined)));
-        assert_eq!(
-            state.check_sink_adverts(mid, Mseq::new(5)),
-            Err(PeerError::ModeForbids(mid))
-        );
+    fn sink_adverts_belong_to_pipelined_mode() {
+        for mode in MODES {
+            let legal = mode == Mode::Pipelined;
+            for mid in [Mid::SinkAvail, Mid::SinkAvailCancel] {
+                let state = modes(mode, Mode::Combined);
+                assert_eq!(state.check_sink_adverts(mid).is_ok(), legal);
+            }
+        }
     }
 
     //= test: MODE-8

@@ -22,17 +22,9 @@ pub fn next_run(left: u64, most: u32, least: u32) -> u32 {
     u32::try_from(half).unwrap_or(most).min(most)
 }
 
-/// Bytes in front of the first page boundary, to go inline or as Data so that
-/// the rest begins on a page. \[AZ06, 4.4\]: the unaligned ends of a buffer travel
-/// as BCopy, the pages between them without a copy.
-pub const fn head(address: u64, page: u64) -> u64 {
-    let mask = page.wrapping_sub(1);
-    page.wrapping_sub(address & mask) & mask
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{head, next_run};
+    use super::next_run;
     use std::vec::Vec;
 
     fn runs(mut left: u64, most: u32, least: u32) -> Vec<u32> {
@@ -63,13 +55,5 @@ mod tests {
     #[test]
     fn more_than_can_be_counted_is_cut_at_the_limit() {
         assert_eq!(next_run(u64::MAX, 1 << 20, 1 << 16), 1 << 20);
-    }
-
-    #[test]
-    fn the_head_ends_on_a_page() {
-        assert_eq!(head(0, 4096), 0);
-        assert_eq!(head(1, 4096), 4095);
-        assert_eq!(head(4095, 4096), 1);
-        assert_eq!(head(8192, 4096), 0);
     }
 }

@@ -49,6 +49,7 @@ pub enum Mid {
 
 impl Mid {
     /// Every known kind, in the order of the ids.
+    #[allow(dead_code, reason = "for tests and simulations")]
     pub const KNOWN: [Mid; 18] = [
         Mid::Hello,
         Mid::HelloAck,

@@ -2,6 +2,10 @@
 
 //! A short queue that lives in place.
 
+/// There is no room, and nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Full;
+
 /// Up to `N` items, oldest first, without gaps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fifo<T, const N: usize> {
@@ -64,14 +68,14 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
         self.iter_mut().next()
     }
 
-    /// Puts an item last. False: there is no room, and nothing has changed.
-    pub(crate) fn push(&mut self, item: T) -> bool {
+    /// Puts an item last.
+    pub(crate) fn push(&mut self, item: T) -> Result<(), Full> {
         match self.items.iter_mut().find(|slot| slot.is_none()) {
             Some(slot) => {
                 *slot = Some(item);
-                true
+                Ok(())
             }
-            None => false,
+            None => Err(Full),
         }
     }
 
@@ -107,7 +111,7 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
 
 #[cfg(test)]
 mod tests {
-    use super::Fifo;
+    use super::{Fifo, Full};
     use std::{vec, vec::Vec};
 
     fn items(fifo: &Fifo<u8, 3>) -> Vec<u8> {
@@ -121,12 +125,12 @@ mod tests {
         assert_eq!(fifo.pop(), None);
         for n in 1..=3 {
             assert_eq!(fifo.room(), 4 - n);
-            assert!(fifo.push(n));
+            fifo.push(n).unwrap();
         }
-        assert!(!fifo.push(4));
+        assert_eq!(fifo.push(4), Err(Full));
         assert_eq!(items(&fifo), [1, 2, 3]);
         assert_eq!(fifo.pop(), Some(1));
-        assert!(fifo.push(4));
+        fifo.push(4).unwrap();
         assert_eq!(items(&fifo), [2, 3, 4]);
         *fifo.first_mut().unwrap() = 9;
         assert_eq!(fifo.first(), Some(&9));

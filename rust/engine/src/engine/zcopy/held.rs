@@ -7,13 +7,14 @@
 use super::{fifo::Fifo, ADVERTS_MAX};
 use crate::engine::{
     error::{PeerError, Refused},
+    machine::{IllegalMove, Moved},
     types::Mseq,
     wire::{avail::SrcAvail, mode::Mode, Mid},
 };
 use core::num::NonZeroU32;
 
 /// The most RDMA Reads that are ever in flight.
-pub const READS_MAX: usize = 8;
+pub(crate) const READS_MAX: usize = 8;
 
 machine! {
     /// What the sink does about all SrcAvails that it holds.
@@ -176,8 +177,12 @@ impl Held {
         check_range(Mid::SrcAvail, advert.va, advert.len)
     }
 
-    /// A SrcAvail that was checked. False: there is no room.
-    pub(crate) fn on_src_avail(&mut self, advert: SrcAvail, inline: u16) -> bool {
+    /// A SrcAvail that was checked, for which there is room.
+    pub(crate) fn on_src_avail(
+        &mut self,
+        advert: SrcAvail,
+        inline: u16,
+    ) -> Result<(), IllegalMove> {
         let pushed = self.fifo.push(Advert {
             va: advert.va.wrapping_add(inline.into()),
             r_key: advert.r_key,
@@ -187,11 +192,9 @@ impl Held {
             inline,
             begun: false,
         });
-        if pushed {
-            self.progress = true;
-            let _ = self.state.on_src_avail();
-        }
-        pushed
+        pushed.map_err(|_| IllegalMove)?;
+        self.progress = true;
+        self.state.on_src_avail()
     }
 
     /// Bytes that Reads may still be begun for.
@@ -221,7 +224,7 @@ impl Held {
         let remote = self.next_remote().ok_or(Refused::Nothing)?;
         let len = NonZeroU32::new(remote.len.min(max)).ok_or(Refused::BadRange)?;
         //= spec: MR-4
-        if self.reads.len() >= depth || !self.reads.push(len) {
+        if self.reads.len() >= depth || self.reads.push(len).is_err() {
             return Err(Refused::Busy);
         }
         let len = len.get();
@@ -248,13 +251,13 @@ impl Held {
     }
 
     pub(crate) fn decline(&mut self) {
-        let _ = self.state.on_decline();
+        self.state.on_decline().if_legal();
     }
 
     /// SrcAvailCancel, while no other one is being dealt with.
-    pub(crate) fn on_cancel(&mut self) {
+    pub(crate) fn on_cancel(&mut self) -> Result<(), IllegalMove> {
         //= spec: SRCCANCEL-2
-        let _ = self.state.on_cancel();
+        self.state.on_cancel()
     }
 
     /// The next RdmaRdCompl that is due: for the whole of the oldest, or for a
@@ -274,16 +277,17 @@ impl Held {
     }
 
     /// RdmaRdCompl was sent for the result of [`report`](Self::report).
-    pub(crate) fn on_reported(&mut self) {
+    pub(crate) fn on_reported(&mut self) -> Result<(), IllegalMove> {
         if let Some(advert) = self.fifo.first_mut() {
             advert.fetched = 0;
             if advert.is_read() {
-                let _ = self.fifo.pop();
+                self.fifo.pop();
             }
         }
         if self.fifo.is_empty() {
-            let _ = self.state.on_all_read();
+            self.state.on_all_read()?;
         }
+        Ok(())
     }
 
     /// Whether SendSm is due now: all bytes read were reported, and some bytes are
@@ -361,7 +365,7 @@ mod tests {
                 r_key: key.into(),
                 va: 0,
             };
-            assert!(held.on_src_avail(advert, 0));
+            held.on_src_avail(advert, 0).unwrap();
         }
         held
     }

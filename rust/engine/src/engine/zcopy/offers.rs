@@ -7,6 +7,7 @@
 use super::{cancel::Cancel, fifo::Fifo, ADVERTS_MAX};
 use crate::engine::{
     error::{PeerError, Refused},
+    machine::{IllegalMove, Moved},
     types::SinkId,
     wire::{avail::SinkAvail, Mid},
 };
@@ -122,9 +123,7 @@ impl Offers {
             state: OfferState::Offered,
             why: SinkWhy::Cancelled,
         });
-        if !pushed {
-            return Err(Refused::Busy);
-        }
+        pushed.map_err(|_| Refused::Busy)?;
         self.next_id = self.next_id.wrapping_add(1);
         Ok(id)
     }
@@ -143,14 +142,13 @@ impl Offers {
         })
     }
 
-    pub(crate) fn on_sent(&mut self) {
-        let next = self
-            .fifo
+    /// The [`next`](Self::next) one was sent.
+    pub(crate) fn on_sent(&mut self) -> Result<(), IllegalMove> {
+        self.fifo
             .iter_mut()
-            .find(|offer| offer.state == OfferState::Offered);
-        if let Some(offer) = next {
-            let _ = offer.state.on_sent();
-        }
+            .map(|offer| offer.state.on_sent())
+            .find(Result::is_ok)
+            .unwrap_or(Err(IllegalMove))
     }
 
     /// Whether the source can have written so much into the oldest.
@@ -194,11 +192,11 @@ impl Offers {
     /// Takes all of them back.
     pub(crate) fn cancel(&mut self) {
         for offer in self.fifo.iter_mut() {
-            let _ = offer.state.on_cancel();
+            offer.state.on_cancel().if_legal();
         }
         //= spec: SINKCANCEL-1
         if self.outstanding() > 0 {
-            let _ = self.cancel.on_wanted();
+            self.cancel.on_wanted().if_legal();
         }
     }
 
@@ -234,7 +232,7 @@ impl Offers {
     fn resolve(&mut self) {
         //= spec: SINKCANCEL-5
         if self.outstanding() == 0 {
-            let _ = self.cancel.on_resolved();
+            self.cancel.on_resolved().if_legal();
         }
     }
 
@@ -267,7 +265,7 @@ mod tests {
             offers.offer(0, 0, *len).unwrap();
         }
         for _ in 0..sent {
-            offers.on_sent();
+            offers.on_sent().unwrap();
         }
         offers
     }

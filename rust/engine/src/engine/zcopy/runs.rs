@@ -12,6 +12,7 @@ use super::{
 };
 use crate::engine::{
     error::{PeerError, Refused},
+    machine::Moved,
     types::{Mseq, RunId},
     wire::Mid,
 };
@@ -83,9 +84,7 @@ impl Runs {
         let id = RunId(self.next_id);
         let mut entry = Entry::new(id, va, r_key, len, inline);
         entry.ahead = unsent.saturating_sub(self.covered());
-        if !self.fifo.push(entry) {
-            return Err(Refused::Busy);
-        }
+        self.fifo.push(entry).map_err(|_| Refused::Busy)?;
         self.next_id = self.next_id.wrapping_add(1);
         Ok(id)
     }
@@ -300,21 +299,13 @@ impl Runs {
     fn resolve(&mut self) {
         //= spec: SRCCANCEL-6
         if self.outstanding() == 0 {
-            let _ = self.cancel.on_resolved();
+            self.cancel.on_resolved().if_legal();
         }
     }
 
     /// Whether there was progress since the last call.
     pub(crate) fn take_progress(&mut self) -> bool {
         core::mem::take(&mut self.progress)
-    }
-
-    /// Bytes of a run that are in the stream.
-    pub(crate) fn left(&self, id: RunId) -> Option<u32> {
-        self.fifo
-            .iter()
-            .find(|entry| entry.id == id)
-            .map(Entry::left)
     }
 
     /// The connection has ended: returns all runs.

@@ -4,8 +4,11 @@
 //!
 //! rules: SINK, DISCARD, SINKCANCEL
 
-use super::{fifo::Fifo, ADVERTS_MAX};
-use crate::engine::wire::avail::SinkAvail;
+use super::{
+    fifo::{Fifo, Full},
+    ADVERTS_MAX,
+};
+use crate::engine::{machine::Moved, wire::avail::SinkAvail};
 
 machine! {
     /// Life of one SinkAvail, as its source sees it.
@@ -25,7 +28,7 @@ machine! {
     /// SinkAvailCancel has come.
     on_cancel: Held => Gone, Writing => Finishing;
     /// A message with payload was sent although it was there, or the end of the
-    /// stream, or the mode has changed.
+    /// stream.
     on_drop: Held => Gone;
     /// RdmaWrCompl was sent.
     on_completed: Writing | Finishing => Gone;
@@ -56,8 +59,6 @@ pub(crate) struct Targets {
     /// Messages with payload that were sent while none was held, less those
     /// that a stale one was discarded for, modulo 2^32.
     non_discards: u32,
-    /// That number when Pipelined mode was left last.
-    left_with: u32,
     /// RDMA Writes in flight.
     writes: u8,
     /// SinkCancelAck is owed.
@@ -69,7 +70,6 @@ impl Targets {
         Self {
             fifo: Fifo::new(),
             non_discards: 0,
-            left_with: 0,
             writes: 0,
             ack_owed: false,
         }
@@ -86,33 +86,17 @@ impl Targets {
     /// Whether it was sent by a sink that did not know of a message that used it
     /// up. Called once for each SinkAvail.
     ///
-    /// `left`: it was sent before its sink knew that Pipelined mode was left.
-    /// Messages sent after that have used up nothing.
-    ///
     /// rules: DISCARD
-    pub(crate) fn take_stale(&mut self, advert: SinkAvail, left: bool) -> bool {
-        let known = if left {
-            self.left_with
-        } else {
-            self.non_discards
-        };
-        let stale = advert.non_discards != known;
+    pub(crate) fn take_stale(&mut self, advert: SinkAvail) -> bool {
+        let stale = advert.non_discards != self.non_discards;
         if stale {
             self.non_discards = self.non_discards.wrapping_sub(1);
-            self.left_with = self.left_with.wrapping_sub(1);
         }
         stale
     }
 
-    /// Pipelined mode has been left: drops all offers.
-    pub(crate) fn on_mode_left(&mut self) {
-        //= spec: DISCARD-5
-        self.left_with = self.non_discards;
-        self.drop_all();
-    }
-
-    /// A SinkAvail that is valid. False: there is no room.
-    pub(crate) fn on_sink_avail(&mut self, advert: SinkAvail) -> bool {
+    /// A SinkAvail that is valid, for which there is room.
+    pub(crate) fn on_sink_avail(&mut self, advert: SinkAvail) -> Result<(), Full> {
         self.fifo.push(Target {
             va: advert.va,
             r_key: advert.r_key,
@@ -177,7 +161,7 @@ impl Targets {
     pub(crate) fn on_completed(&mut self) {
         if let Some(target) = self.fifo.first_mut() {
             if target.state.on_completed().is_ok() {
-                let _ = self.fifo.pop();
+                self.fifo.pop();
             }
         }
     }
@@ -189,7 +173,7 @@ impl Targets {
         match self.fifo.first_mut() {
             Some(target) => {
                 if target.state.on_drop().is_ok() {
-                    let _ = self.fifo.pop();
+                    self.fifo.pop();
                 }
             }
             //= spec: DISCARD-3
@@ -203,7 +187,7 @@ impl Targets {
         let before = self.fifo.len();
         for target in self.fifo.iter_mut() {
             //= spec: SINKCANCEL-2, SINKCANCEL-3
-            let _ = target.state.on_cancel();
+            target.state.on_cancel().if_legal();
         }
         self.fifo.retain(|target| target.state != TargetState::Gone);
         if self.fifo.len() < before {

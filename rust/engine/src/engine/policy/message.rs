@@ -1,27 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many bytes a writer copies before it hands them over, so that copying
-//! overlaps with sending.
-
-/// The first chunk of a write, and the least.
-pub const FIRST: u32 = 8 << 10;
-
-/// Length of the chunk behind one of `last` bytes (0 for the first), of a write
-/// with `left` bytes; at most `most`.
-///
-/// \[SP11, 4\]: chunks grow by the ratio of copy to network bandwidth, so that
-/// each copy is just done when the transfer of the chunk before is, and the
-/// number of chunks is logarithmic. A copy is about twice as fast as the links of
-/// today, so they double.
-pub fn next(last: u32, left: u64, most: u32) -> u32 {
-    let chunk = if last == 0 {
-        FIRST
-    } else {
-        last.saturating_mul(2)
-    };
-    let chunk = chunk.min(most);
-    u32::try_from(left).unwrap_or(u32::MAX).min(chunk)
-}
+//! How much one message carries, and from how many bytes on a Write is better.
 
 /// From how many plain bytes on they are written into a buffer that the sink
 /// offers, rather than sent as Data: when one message would not take them. An
@@ -54,24 +33,7 @@ pub const fn least_payload(most: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_write, least_payload, next, wants_larger, FIRST};
-    use std::vec::Vec;
-
-    #[test]
-    fn chunks_double_up_to_the_limit_and_end_with_the_write() {
-        let mut left = 100u64 << 10;
-        let mut last = 0;
-        let mut all = Vec::new();
-        while left > 0 {
-            last = next(last, left, 32 << 10);
-            left -= u64::from(last);
-            all.push(last >> 10);
-        }
-        assert_eq!(all, [8, 16, 32, 32, 12]);
-        assert_eq!(next(0, 10, 1 << 20), 10);
-        assert_eq!(next(0, u64::MAX, u32::MAX), FIRST);
-        assert_eq!(next(u32::MAX, u64::MAX, u32::MAX), u32::MAX);
-    }
+    use super::{is_write, least_payload, wants_larger};
 
     #[test]
     fn larger_buffers_are_for_streams() {
