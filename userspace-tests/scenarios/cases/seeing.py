@@ -161,6 +161,35 @@ def sdp_ss_chooses_sockets() -> None:
         pair.close()
 
 
+# A family for which the harness kernels have no handler, so the kernel answers as it does if sdp.ko
+# is too old to have one.
+AF_KCM = 41
+
+
+@scenario
+def sdp_ss_reads_proc_of_a_module_without_netlink() -> None:
+    """The connection is found in /proc/net/sdp, with a remark; transport and device are not known."""
+    pair = traffic.connect(1)[0]
+    request = struct.pack("=IHHIIB", 36, BY_FAMILY, REQUEST | DUMP, 0, 0, AF_KCM)
+    inject = f"inject=sendto:poke_enter=@arg2={request.hex()}"
+    done = subprocess.run(
+        ["strace", "-o", "/dev/null", "-e", inject, "sdp_ss", "-N", "a", "-J"],
+        capture_output=True,
+        text=True,
+        timeout=limits.seconds(30),
+        check=False,
+    )
+    check(done.returncode == 0 and "no netlink interface" in done.stderr, f"{done}")
+    (row,) = json.loads(done.stdout)
+    sock = pair.client.stream.sock
+    check(row["transport"] == "unknown" and "device" not in row, f"{row}")
+    check((row["state"], row["inode"]) == ("ESTAB", os.fstat(sock.fileno()).st_ino), f"{row}")
+    (address, port), (peer, peer_port) = pair.client.stream.names()
+    check(row["local"] == {"address": address, "port": port}, f"{row}")
+    check(row["peer"] == {"address": peer, "port": peer_port}, f"{row}")
+    pair.close()
+
+
 @scenario
 def sdp_ss_shows_what_is_counted() -> None:
     """Counters of a namespace, and their increase in a second."""
