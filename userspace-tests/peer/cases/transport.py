@@ -184,13 +184,14 @@ def endless_rtu(scene: Scene) -> None:
 
 @case("transport: a peer that wants an hour for its DREP")
 def endless_drep(scene: Scene) -> None:
-    """A closed socket does not wait for it."""
-    victim = scene.establish(remote_cm_timeout=31, cm_retries=15)
-    victim.talk.send(Mid.SEND_SM)
-    victim.peer.expect("dreq")
-    scene.ends_with(victim, errno.ECONNRESET)
-    victim.stream.close()
-    scene.unharmed()
+    """A closed socket waits for it no longer than its knob says."""
+    with scene.knob("close_timeout_ms", 2000):
+        victim = scene.establish(remote_cm_timeout=31, cm_retries=15)
+        victim.talk.send(Mid.SEND_SM)
+        victim.peer.expect("dreq")
+        scene.ends_with(victim, errno.ECONNRESET)
+        victim.stream.close()
+        scene.unharmed()
 
 
 @case("transport: a reply of a queue pair that is not there")

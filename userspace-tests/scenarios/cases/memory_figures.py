@@ -7,6 +7,7 @@ import contextlib
 import os
 import resource
 import socket
+import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ ORPHANS = limits.amount(1000, 100)
 # As many as the guest has memory for.
 IDLE = int(os.environ.get("SDP_IDLE") or limits.amount(10_000, 500))
 BATCH = 250
+ROUNDS = 200
 
 
 def _files(count: int) -> None:
@@ -105,14 +107,29 @@ def memory_of_orphans() -> str:
     return found
 
 
+def _round_trip(pair: traffic.Pair) -> float:
+    """Microseconds of one byte there and one back: the median of many."""
+    taken = []
+    for _ in range(ROUNDS):
+        begin = time.monotonic()
+        pair.client.stream.send(b"?")
+        check(pair.server.stream.receive(1, limits.seconds(20)) == b"?", "the byte")
+        pair.server.stream.send(b"!")
+        check(pair.client.stream.receive(1, limits.seconds(20)) == b"!", "the byte back")
+        taken.append(time.monotonic() - begin)
+    return statistics.median(taken) * 1e6
+
+
 @long_scenario
 def memory_of_idle_connections() -> str:
     """Connections that have exchanged one byte."""
     _files(2 * IDLE + 200)
-    before = leftovers.memory()
-    held = []
     with namespace("b"):
         listener = Listener(B.address(4), backlog=BATCH)
+    one = traffic.connect(1, listener=listener)[0]
+    alone = _round_trip(one)
+    before = leftovers.memory()
+    held = []
     took = []
     while len(held) < IDLE:
         begin = time.monotonic()
@@ -124,8 +141,10 @@ def memory_of_idle_connections() -> str:
         took.append(time.monotonic() - begin)
     found = _figures(IDLE, before, "idle connections")
     found += f"; the first {BATCH} in {took[0]:.1f} s, the last in {took[-1]:.1f}"
-    for pair in held:
+    found += f"; a round trip alone {alone:.0f} us, among them {_round_trip(one):.0f}"
+    begin = time.monotonic()
+    for pair in [*held, one]:
         pair.close()
     listener.close()
     leftovers.await_empty_tables(limits.seconds(200))
-    return found
+    return f"{found}; closed in {time.monotonic() - begin:.1f} s"
