@@ -11,7 +11,7 @@ NEEDS      separated by commas, or a dash:
            module:DIR   modules that are built from a directory of userspace-tests
            built:FILE   programs that a script there builds from a source package
            append:WORD  a word of the kernel's command line
-           kernel:stock the distribution's own kernel
+           kernel:stock the distribution's own kernel; kernel:stock-7.2.12 its release of that number
 COMMAND    runs in a shell in the guest, in userspace-tests/ of the checkout, and prints KTAP
 
 Each COMMAND accepts --list, and patterns of test names: `make test-vm T=NAME A='PATTERN...'`.

@@ -11,7 +11,7 @@ import accelerator
 
 # The host allocates memory when the guest uses it. But a leak scan reads every page, so more memory
 # is not better.
-MEMORY = {"base": "2048", "debug": "2048", "stock": "2048"}
+MEMORY = "2048"
 
 # The distribution's kernel finds virtio devices only by ACPI.
 MACHINE = {False: "microvm,acpi=off,rtc=on", True: "microvm,acpi=on,rtc=on"}
@@ -81,9 +81,9 @@ class Machine:
         s = self.settings
         accel = s.accel
         args = [
-            "qemu-system-x86_64", "-name", f"sdp-{self.name}", "-M", MACHINE[s.kernel == "stock"],
+            "qemu-system-x86_64", "-name", f"sdp-{self.name}", "-M", MACHINE[s.stock],
             "-accel", accelerator.ACCEL[accel], "-cpu", accelerator.CPU[accel],
-            "-smp", str(s.cpus), "-m", s.memory or MEMORY[s.kernel],
+            "-smp", str(s.cpus), "-m", s.memory or MEMORY,
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             # Modern virtio; the old register layout is microvm's default.
             "-global", "virtio-mmio.force-legacy=false",

@@ -4,7 +4,7 @@
 # each struct and the offset of each field. The C compiler has flags that libclang lacks, so it
 # checks these numbers; rustc checks the tests themselves.
 #
-# Types without a tag in C end in `_t`. A field whose name Rust reserves ends in `_`.
+# Types without a tag in C end in `_t` or `_tracker`. A field whose name Rust reserves ends in `_`.
 
 BEGIN { RS = ";" }
 
@@ -16,7 +16,7 @@ match($0, /(size|offset)_of(!\(|::<) *[A-Za-z0-9_]+(, *[A-Za-z0-9_]+)?,?[ )>(]* 
 	test = substr($0, RSTART, RLENGTH)
 	gsub(/[^A-Za-z0-9_]+/, " ", test)
 	words = split(test, word, " ")
-	if (test ~ /__bindgen/ || word[2] ~ /_t$/)
+	if (test ~ /__bindgen/ || word[2] ~ /_(t|tracker)$/)
 		next
 	type = (word[2] in kind ? kind[word[2]] : "struct") " " word[2]
 	number = word[words]

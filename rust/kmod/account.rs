@@ -6,12 +6,12 @@
 
 use crate::{
     ffi,
+    prelude::*,
     sk::Sk, //
 };
 use kernel::{
     error::to_result,
-    page::PAGE_SIZE,
-    prelude::*, //
+    page::PAGE_SIZE, //
 };
 
 /// The need for memory.

@@ -7,10 +7,10 @@
 
 use crate::{
     engine::types::Ip,
-    ffi, //
+    ffi,
+    prelude::*, //
 };
 use core::cmp::Ordering;
-use kernel::prelude::*;
 
 /// Smallest `sockaddr_in6`: the one of RFC 2133, without a scope id.
 const SIN6_LEN_RFC2133: usize = 24;

@@ -12,15 +12,13 @@ use crate::{
         Sock,
         SockRef, //
     },
+    prelude::*, //
 };
 use core::{
     cell::UnsafeCell,
     ptr::NonNull, //
 };
-use kernel::{
-    prelude::*,
-    types::Opaque, //
-};
+use kernel::types::Opaque;
 
 /// The purpose of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq)]

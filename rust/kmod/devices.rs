@@ -14,6 +14,7 @@ use crate::{
     cm,
     ffi,
     object::SockRef,
+    prelude::*,
     verbs::{
         device::Device,
         lease, //
@@ -25,7 +26,6 @@ use core::{
 };
 use kernel::{
     error::to_result,
-    prelude::*,
     sync::{
         global_lock,
         Arc, //
@@ -219,7 +219,7 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         }
         // SAFETY: ib_core passes a registered device, whose attributes do not change.
         let (sges, requests) = unsafe { ((*ib).attrs.max_send_sge, (*ib).attrs.max_qp_wr) };
-        if sges < LEAST_SGES || requests < LEAST_WORK_REQUESTS {
+        if from_attribute(sges) < LEAST_SGES || from_attribute(requests) < LEAST_WORK_REQUESTS {
             pr_warn!("a device can gather or queue too little and is not used\n");
             return Err(EOPNOTSUPP);
         }

@@ -19,12 +19,10 @@ use crate::{
     ffi,
     net::NetState,
     object::SockRef,
+    prelude::*,
     proc, //
 };
-use kernel::{
-    error::to_result,
-    prelude::*, //
-};
+use kernel::error::to_result;
 
 /// The bytes of an address, and how many of them there are.
 fn bytes_of(ip: Ip) -> ([u8; 16], u8) {

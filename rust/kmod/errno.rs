@@ -8,9 +8,9 @@ use crate::{
         State, //
     },
     ffi,
+    prelude::*,
     trace::RULE_LEN, //
 };
-use kernel::prelude::*;
 
 /// The error that a reader or writer sees when a connection has ended.
 ///

@@ -5,10 +5,8 @@
 //! The kernel crate has no ring buffer. Contexts: as the allocation flags
 //! given to [`Fifo::push`] say; everything else never allocates.
 
-use kernel::{
-    alloc::Flags,
-    prelude::*, //
-};
+use crate::prelude::*;
+use kernel::alloc::Flags;
 
 /// A queue of `T`.
 ///

@@ -12,16 +12,14 @@ use crate::{
         NetState,
         ID, //
     },
+    prelude::*,
     proc, //
 };
 use core::{
     cell::UnsafeCell,
     ptr::NonNull, //
 };
-use kernel::{
-    error::to_result,
-    prelude::*, //
-};
+use kernel::error::to_result;
 
 /// # Safety
 ///
@@ -88,10 +86,10 @@ unsafe fn release(net: *mut ffi::net) {
     }
 }
 
-struct Operations(UnsafeCell<ffi::core::pernet_operations>);
+struct Operations(UnsafeCell<ffi::pernet_operations>);
 // SAFETY: Handed to C, which serialises its use.
 unsafe impl Sync for Operations {}
-static OPERATIONS: Operations = Operations(UnsafeCell::new(ffi::core::pernet_operations {
+static OPERATIONS: Operations = Operations(UnsafeCell::new(ffi::pernet_operations {
     init: Some(init_cb),
     exit: Some(exit_cb),
     id: ID.0.get(),
@@ -105,7 +103,7 @@ pub(crate) struct Registration(());
 impl Registration {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: The operations are static.
-        to_result(unsafe { ffi::core::register_pernet_subsys(OPERATIONS.0.get()) })?;
+        to_result(unsafe { ffi::register_pernet_subsys(OPERATIONS.0.get()) })?;
         Ok(Self(()))
     }
 }
@@ -113,6 +111,6 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         // SAFETY: Registered by `new`.
-        unsafe { ffi::core::unregister_pernet_subsys(OPERATIONS.0.get()) };
+        unsafe { ffi::unregister_pernet_subsys(OPERATIONS.0.get()) };
     }
 }

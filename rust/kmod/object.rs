@@ -21,6 +21,7 @@ use crate::{
         },
         NetState, //
     },
+    prelude::*,
     proto,
     sk::{
         Sk,
@@ -35,14 +36,13 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{
     new_mutex,
-    prelude::*,
     sync::{
         aref::{
             ARef,
             AlwaysRefCounted, //
         },
         Mutex, //
-    }, //
+    },
 };
 
 /// One socket.
@@ -174,8 +174,7 @@ impl Sock {
         let sock: NonNull<Sock> = NonNull::new(sk.cast()).ok_or(ENOBUFS)?;
         // SAFETY: `sk_alloc` used our object size, so the body's place is ours
         // to initialise, and nothing moves it.
-        let ready =
-            unsafe { pin_init::raw_try_init(&raw mut (*sock.as_ptr()).body, Body::new(family)) };
+        let ready = unsafe { raw_try_init(&raw mut (*sock.as_ptr()).body, Body::new(family)) };
         if let Err(e) = ready {
             // SAFETY: Allocated above; `sk_destruct` is not set yet.
             unsafe { ffi::sk_free(sk) };

@@ -17,15 +17,13 @@ use crate::{
     devices::Lease,
     endpoint::Inner,
     link::Origin,
-    object::Sock, //
+    object::Sock,
+    prelude::*, //
 };
-use kernel::{
-    prelude::*,
-    time::{
-        Delta,
-        Instant,
-        Monotonic, //
-    }, //
+use kernel::time::{
+    Delta,
+    Instant,
+    Monotonic, //
 };
 
 /// Maximum number for one socket. Beyond it the oldest is dropped, whose DREQ was

@@ -9,10 +9,10 @@
 use crate::{
     ffi,
     net::NetState,
-    object::SockRef, //
+    object::SockRef,
+    prelude::*, //
 };
 use kernel::{
-    prelude::*,
     seq_file::SeqFile,
     seq_print, //
 };

@@ -8,16 +8,13 @@
 
 use crate::{
     ffi,
-    object::Sock, //
+    object::Sock,
+    prelude::*, //
 };
 use core::cell::UnsafeCell;
-use kernel::{
-    error::{
-        from_result,
-        to_result, //
-    },
-    module::this_module,
-    prelude::*, //
+use kernel::error::{
+    from_result,
+    to_result, //
 };
 
 struct Proto(UnsafeCell<ffi::proto>);
@@ -37,7 +34,7 @@ const fn name(text: &[u8]) -> [c_char; 32] {
 
 static PROTO: Proto = Proto(UnsafeCell::new(ffi::proto {
     name: name(b"SDP"),
-    owner: this_module::<crate::LocalModule>().as_ptr().cast(),
+    owner: this_module().cast(),
     obj_size: core::mem::size_of::<Sock>() as c_uint,
     keepalive: Some(keepalive_cb),
     ioctl: Some(ioctl_cb),

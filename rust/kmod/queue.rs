@@ -12,6 +12,7 @@ use crate::{
         Need, //
     },
     fifo::Fifo,
+    prelude::*,
     sk::Sk,
     verbs::{
         buffer::{
@@ -23,7 +24,6 @@ use crate::{
 };
 use kernel::{
     page::PAGE_SIZE,
-    prelude::*,
     sync::Arc, //
 };
 

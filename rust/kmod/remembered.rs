@@ -8,8 +8,10 @@
 //! An option whose promise would not be kept (control messages, TCP_ULP) is not in the
 //! table, and gives ENOPROTOOPT.
 
-use crate::ffi;
-use kernel::prelude::*;
+use crate::{
+    ffi,
+    prelude::*, //
+};
 
 /// One option.
 struct Entry {

@@ -31,6 +31,7 @@ mod object;
 mod options;
 mod parting;
 mod patience;
+mod prelude;
 mod proc;
 mod proto;
 mod queue;
@@ -43,7 +44,7 @@ mod verbs;
 mod wake;
 mod zcopy;
 
-use kernel::prelude::*;
+use crate::prelude::*;
 
 module! {
     type: Sdp,

@@ -5,11 +5,13 @@
 //! Contexts: any, unless a method says otherwise. Locks: each method says which one its
 //! word needs.
 
-use crate::ffi;
+use crate::{
+    ffi,
+    prelude::*, //
+};
 use core::ptr::NonNull;
 use kernel::{
     error::to_result,
-    prelude::*,
     sync::aref::{
         ARef,
         AlwaysRefCounted, //

@@ -16,9 +16,9 @@ use crate::{
         types::Ip, //
     },
     ffi,
+    prelude::*,
     sk::Sk, //
 };
-use kernel::prelude::*;
 
 /// How bytes of the stream go from end to end.
 #[derive(Clone, Copy)]

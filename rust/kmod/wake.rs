@@ -11,12 +11,10 @@ use crate::{
         Sock,
         SockRef, //
     },
+    prelude::*,
     zcopy::notice::Notices, //
 };
-use kernel::{
-    prelude::*,
-    types::Opaque, //
-};
+use kernel::types::Opaque;
 
 /// The wake-ups that a change of the endpoint needs; delivered after the lock is
 /// released.

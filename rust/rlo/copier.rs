@@ -11,11 +11,9 @@ use crate::{
         Fault,
         Piece, //
     },
-};
-use kernel::{
-    error::to_result,
     prelude::*, //
 };
+use kernel::error::to_result;
 
 /// Maximum number of memory runs that are copied concurrently.
 const RUNS: usize = ffi::RLO_RUNS as usize;

@@ -8,10 +8,15 @@
 
 use crate::{
     ffi,
+    irq_lock::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     names::{
         event,
         status, //
     },
+    prelude::*,
     task::{
         Run,
         Task, //
@@ -19,13 +24,8 @@ use crate::{
 };
 use core::mem::offset_of;
 use kernel::{
-    new_spinlock_irq,
-    prelude::*,
-    sync::{
-        Arc,
-        SpinLockIrq, //
-    },
-    types::Opaque,
+    sync::Arc,
+    types::Opaque, //
 };
 
 /// The completions that the consumer wants to be notified of.

@@ -28,6 +28,7 @@ use crate::{
         state,
         status, //
     },
+    prelude::*,
     qp::Qp,
     send::{
         Request,
@@ -35,10 +36,7 @@ use crate::{
     },
     subnet, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 /// The bytes before the payload in a receive.
 const GRH: u64 = 40;

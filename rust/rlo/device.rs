@@ -12,11 +12,16 @@ use crate::{
     },
     ffi,
     group::Groups,
+    irq_lock::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     joint::{
         self,
         Joint, //
     },
     mr::Mr,
+    prelude::*,
     qp::Qp,
     receive::MAX_PIECES,
     subnet::Administrator,
@@ -30,16 +35,13 @@ use kernel::{
         from_err_ptr,
         to_result, //
     },
-    new_spinlock_irq,
-    prelude::*,
     sync::{
         atomic::{
             Atomic,
             Relaxed, //
         },
         Arc,
-        ArcBorrow,
-        SpinLockIrq, //
+        ArcBorrow, //
     },
 };
 

@@ -4,13 +4,13 @@
 //!
 //! Contexts: reading works in any; making and removing the files sleep.
 
-use crate::ffi;
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
+use crate::{
+    ffi,
+    prelude::*, //
+};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
 };
 
 macro_rules! faults {

@@ -4,10 +4,12 @@
 //!
 //! Contexts: any.
 
-use kernel::{
-    new_spinlock_irq,
-    prelude::*,
-    sync::SpinLockIrq, //
+use crate::{
+    irq_lock::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
+    prelude::*, //
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,11 @@
 use crate::{
     device::Device,
     ffi,
+    irq_lock::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
+    prelude::*,
     task::{
         self,
         Run,
@@ -22,14 +27,7 @@ use crate::{
     },
 };
 use core::mem::offset_of;
-use kernel::{
-    new_spinlock_irq,
-    prelude::*,
-    sync::{
-        Arc,
-        SpinLockIrq, //
-    },
-};
+use kernel::sync::Arc;
 
 /// A path: source and destination. Holds the entry of the GID table.
 ///

@@ -11,12 +11,10 @@ use crate::{
         Mr,
         Use, //
     },
+    prelude::*, //
 };
 use core::marker::PhantomData;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 /// The key of all memory, for local use. Index 1 of the table of regions is reserved for it.
 pub(crate) const DMA_LKEY: u32 = 0x0100;

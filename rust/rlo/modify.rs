@@ -11,13 +11,13 @@ use crate::{
         Joint, //
     },
     names::state,
+    prelude::*,
     qp::{
         Origin,
         Qp,
         Route, //
     },
 };
-use kernel::prelude::*;
 
 const fn bit(mask: ffi::ib_qp_attr_mask) -> u32 {
     mask

@@ -7,25 +7,25 @@
 
 use crate::{
     device::Device,
+    irq_lock::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     memory::{
         Piece,
         Refused, //
     },
-    task,
-};
-use kernel::{
-    new_spinlock_irq,
     prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        Arc,
-        SpinLockIrq, //
+    task, //
+};
+use kernel::sync::{
+    atomic::{
+        Acquire,
+        Atomic,
+        Relaxed,
+        Release, //
     },
+    Arc, //
 };
 
 /// The smallest page size of a region, as a power of two.

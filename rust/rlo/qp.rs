@@ -15,12 +15,17 @@ use crate::{
     cq::Cq,
     device::Device,
     ffi,
+    irq_lock::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     joint::Joint,
     names::{
         event,
         state,
         status, //
     },
+    prelude::*,
     receive::{
         Receive,
         Receives,
@@ -44,19 +49,14 @@ use core::{
     cell::UnsafeCell,
     mem::offset_of, //
 };
-use kernel::{
-    new_spinlock_irq,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        Arc,
-        SpinLockIrq, //
+use kernel::sync::{
+    atomic::{
+        Acquire,
+        Atomic,
+        Relaxed,
+        Release, //
     },
+    Arc, //
 };
 
 /// The owner of the turn, which executes the sends.

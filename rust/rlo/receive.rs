@@ -6,21 +6,19 @@
 
 use crate::{
     ffi,
+    irq_lock::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     names::event,
+    prelude::*,
     task::{
         Run,
         Task, //
     },
 };
 use core::mem::offset_of;
-use kernel::{
-    new_spinlock_irq,
-    prelude::*,
-    sync::{
-        Arc,
-        SpinLockIrq, //
-    },
-};
+use kernel::sync::Arc;
 
 /// Maximum number of pieces of a work request, for sends and receives.
 pub(crate) const MAX_PIECES: usize = 16;

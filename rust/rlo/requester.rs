@@ -24,6 +24,7 @@ use crate::{
         opcode,
         status, //
     },
+    prelude::*,
     qp::{
         Qp,
         Route, //
@@ -36,12 +37,9 @@ use crate::{
     },
     task, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
+use kernel::sync::{
+    atomic::Relaxed,
+    Arc, //
 };
 
 /// Bytes that are copied between two checks whether to continue.

@@ -15,11 +15,14 @@ mod device;
 mod faults;
 mod ffi;
 mod group;
+mod irq_lock;
 mod joint;
 mod memory;
 mod modify;
 mod mr;
 mod names;
+#[path = "../kmod/prelude.rs"]
+mod prelude;
 mod qp;
 mod receive;
 mod requester;
@@ -34,9 +37,9 @@ mod task;
 )]
 mod verbs;
 
+use crate::prelude::*;
 use kernel::{
     error::to_result,
-    prelude::*,
     sync::SetOnce, //
 };
 

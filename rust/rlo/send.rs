@@ -16,12 +16,10 @@ use crate::{
         opcode,
         status, //
     },
-    receive::MAX_PIECES,
-};
-use kernel::{
     prelude::*,
-    sync::Arc, //
+    receive::MAX_PIECES, //
 };
+use kernel::sync::Arc;
 
 /// Maximum number of bytes of inline data.
 pub(crate) const MAX_INLINE: usize = 256;

@@ -15,10 +15,15 @@ use crate::{
         GSI, //
     },
     ffi,
+    irq_lock::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     joint::{
         Av,
         Joint, //
     },
+    prelude::*,
     task::{
         self,
         Run,
@@ -26,14 +31,7 @@ use crate::{
     },
 };
 use core::mem::offset_of;
-use kernel::{
-    new_spinlock_irq,
-    prelude::*,
-    sync::{
-        Arc,
-        SpinLockIrq, //
-    },
-};
+use kernel::sync::Arc;
 
 const LEN: usize = 256;
 

@@ -4,14 +4,14 @@
 //!
 //! Contexts: lookups work in any context; insertion and removal sleep.
 
-use kernel::{
-    new_spinlock_irq,
-    prelude::*,
-    sync::{
-        Arc,
+use crate::{
+    irq_lock::{
+        new_spinlock_irq,
         SpinLockIrq, //
     },
+    prelude::*, //
 };
+use kernel::sync::Arc;
 
 enum Slot<T> {
     Free,

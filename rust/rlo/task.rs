@@ -2,12 +2,12 @@
 
 //! Deferred work in process context: a work item and a timer that queues it.
 
-use crate::ffi;
-use core::marker::PhantomData;
-use kernel::{
-    prelude::*,
-    types::Opaque, //
+use crate::{
+    ffi,
+    prelude::*, //
 };
+use core::marker::PhantomData;
+use kernel::types::Opaque;
 
 /// The function of a task. The task is a field of the object that it works on, at `TASK_OFFSET`.
 ///

@@ -28,6 +28,7 @@ use crate::{
         Registration, //
     },
     names::opcode,
+    prelude::*,
     qp::{
         Qp,
         Shape, //
@@ -42,13 +43,10 @@ use core::mem::{
     size_of,
     MaybeUninit, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc,
-        ArcBorrow, //
-    },
+use kernel::sync::{
+    atomic::Relaxed,
+    Arc,
+    ArcBorrow, //
 };
 
 /// An object of ib_core, followed by the pointer to ours.
@@ -200,8 +198,8 @@ unsafe extern "C" fn query_device(
     attr.max_mr_size = u64::from(limits.max_mr_pages) << kernel::page::PAGE_SHIFT;
     // 4 KiB and all larger powers of two.
     attr.page_size_cap = !0xfff;
-    attr.max_qp = limits.max_qp;
-    attr.max_qp_wr = limits.max_qp_wr;
+    attr.max_qp = to_attribute(limits.max_qp);
+    attr.max_qp_wr = to_attribute(limits.max_qp_wr);
     attr.device_cap_flags = if limits.mem_mgt {
         ffi::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64
     } else {
@@ -213,24 +211,24 @@ unsafe extern "C" fn query_device(
     if limits.dma_lkey {
         attr.kernel_cap_flags |= u64::from(ffi::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY);
     }
-    attr.max_send_sge = limits.max_sge;
-    attr.max_recv_sge = limits.max_sge;
-    attr.max_sge_rd = limits.max_sge_rd;
+    attr.max_send_sge = to_attribute(limits.max_sge);
+    attr.max_recv_sge = to_attribute(limits.max_sge);
+    attr.max_sge_rd = to_attribute(limits.max_sge_rd);
     attr.max_cq = 1 << 20;
-    attr.max_cqe = limits.max_cqe;
-    attr.max_mr = MAX_REGIONS;
+    attr.max_cqe = to_attribute(limits.max_cqe);
+    attr.max_mr = to_attribute(MAX_REGIONS);
     attr.max_pd = 1 << 20;
-    attr.max_qp_rd_atom = limits.max_rd_atomic;
-    attr.max_res_rd_atom = limits.max_rd_atomic.saturating_mul(limits.max_qp);
-    attr.max_qp_init_rd_atom = limits.max_rd_atomic;
+    attr.max_qp_rd_atom = to_attribute(limits.max_rd_atomic);
+    attr.max_res_rd_atom = to_attribute(limits.max_rd_atomic.saturating_mul(limits.max_qp));
+    attr.max_qp_init_rd_atom = to_attribute(limits.max_rd_atomic);
     attr.max_ah = 1 << 20;
     attr.max_mcast_grp = 1 << 14;
-    attr.max_mcast_qp_attach = c_int::MAX as u32;
-    attr.max_total_mcast_qp_attach = c_int::MAX as u32;
+    attr.max_mcast_qp_attach = to_attribute(c_int::MAX as u32);
+    attr.max_total_mcast_qp_attach = to_attribute(c_int::MAX as u32);
     if limits.srq {
         attr.max_srq = 1 << 20;
-        attr.max_srq_wr = limits.max_srq_wr;
-        attr.max_srq_sge = limits.max_sge;
+        attr.max_srq_wr = to_attribute(limits.max_srq_wr);
+        attr.max_srq_sge = to_attribute(limits.max_sge);
     }
     attr.max_fast_reg_page_list_len = if limits.mem_mgt {
         limits.max_mr_pages

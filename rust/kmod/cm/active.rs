@@ -34,12 +34,10 @@ use crate::{
         Sock,
         SockRef, //
     },
-};
-use core::ptr::NonNull;
-use kernel::{
-    error::to_result,
     prelude::*, //
 };
+use core::ptr::NonNull;
+use kernel::error::to_result;
 
 /// Time of one try of the CM: 4.096 us << 18, about one second.
 const CM_RESPONSE_TIMEOUT: u8 = 18;

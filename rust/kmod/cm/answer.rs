@@ -52,17 +52,17 @@ use crate::{
         Sock,
         SockRef, //
     },
+    prelude::*,
     verbs::qp::Reply, //
 };
 use core::ptr::NonNull;
 use kernel::{
     error::to_result,
-    prelude::*,
     sync::Arc,
     time::{
         Instant,
         Monotonic, //
-    }, //
+    },
 };
 
 /// Maximum wait for an RTU, whatever patience the peer's request announces: as TCP in

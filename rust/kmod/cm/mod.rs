@@ -49,8 +49,8 @@ use crate::{
         Sock,
         SockRef, //
     },
+    prelude::*, //
 };
-use kernel::prelude::*;
 
 /// Transport retries. Retries for receiver-not-ready only cover races, because a sender
 /// has credits.

@@ -33,10 +33,10 @@ use crate::{
         ports::Arrival,
         NetState, //
     },
-    object::SockRef, //
+    object::SockRef,
+    prelude::*, //
 };
 use core::ptr::NonNull;
-use kernel::prelude::*;
 
 /// The index of the loopback interface, in every namespace.
 const LOOPBACK_INDEX: c_int = 1;

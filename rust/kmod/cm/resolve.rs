@@ -22,12 +22,10 @@ use crate::{
         Sock,
         SockRef, //
     },
-};
-use core::ptr::NonNull;
-use kernel::{
-    error::to_result,
     prelude::*, //
 };
+use core::ptr::NonNull;
+use kernel::error::to_result;
 
 /// One try to resolve an address. The first packet to a cold neighbour may
 /// cost a whole try, so tries are short and many; together they last as long

@@ -11,10 +11,10 @@
 
 use crate::{
     ffi,
-    object::SockRef, //
+    object::SockRef,
+    prelude::*, //
 };
 use kernel::{
-    prelude::*,
     rbtree::RBTree,
     sync::global_lock, //
 };

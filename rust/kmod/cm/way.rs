@@ -14,12 +14,10 @@ use crate::{
     cm::sockaddr,
     engine::types::Ip,
     ffi,
-    object::Sock, //
-};
-use kernel::{
-    error::to_result,
+    object::Sock,
     prelude::*, //
 };
+use kernel::error::to_result;
 
 /// See the module.
 pub(crate) struct Way {

@@ -46,6 +46,7 @@ use crate::{
     options::Options,
     parting::Parting,
     patience::Patience,
+    prelude::*,
     queue::{
         RecvQueue,
         Segment,
@@ -63,7 +64,6 @@ use crate::{
 };
 use kernel::{
     page::PAGE_SIZE,
-    prelude::*,
     time::{
         Instant,
         Monotonic, //

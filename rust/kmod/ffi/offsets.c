@@ -44,11 +44,6 @@ void sdp_offsets(void)
 	AT(page_frag, page);
 	AT(page_frag, offset);
 	AT(page_frag, size);
-	SIZE(pernet_operations, struct pernet_operations);
-	AT(pernet_operations, init);
-	AT(pernet_operations, exit);
-	AT(pernet_operations, id);
-	AT(pernet_operations, size);
 	SIZE(proto_ops, struct proto_ops);
 	AT(proto_ops, family);
 	AT(proto_ops, owner);

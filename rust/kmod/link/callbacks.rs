@@ -8,12 +8,12 @@ use crate::{
     alarm::Alarm,
     ffi,
     link::Origin,
+    prelude::*,
     verbs::qp::{
         Completions,
         Done, //
     },
 };
-use kernel::prelude::*;
 
 /// Completions of a link, on their way to the endpoint.
 pub(crate) struct Callbacks;

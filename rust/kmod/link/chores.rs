@@ -12,6 +12,7 @@ use crate::{
         Link,
         Slot, //
     },
+    prelude::*,
     verbs::{
         buffer::RxBuffer,
         region::Region, //
@@ -21,7 +22,6 @@ use crate::{
         Target, //
     },
 };
-use kernel::prelude::*;
 
 impl Link {
     /// Whether the connection supports zero copy.

@@ -27,6 +27,7 @@ use crate::{
     fifo::Fifo,
     net,
     object::SockRef,
+    prelude::*,
     queue::Frag,
     verbs::{
         buffer::{
@@ -50,7 +51,6 @@ use crate::{
     },
 };
 use kernel::{
-    prelude::*,
     sync::Arc,
     time::{
         Instant,

@@ -12,9 +12,9 @@ use crate::{
     link::Link,
     object::Sock,
     parting::Parting,
+    prelude::*,
     verbs::kept, //
 };
-use kernel::prelude::*;
 
 impl Link {
     /// Frees a link that has sent nothing; returns its identifier and lease. Sleeps;

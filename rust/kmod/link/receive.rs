@@ -16,14 +16,12 @@ use crate::{
         Callbacks,
         Link, //
     },
+    prelude::*,
     verbs::buffer::RxBuffer, //
 };
-use kernel::{
-    prelude::*,
-    time::{
-        Delta,
-        Instant, //
-    },
+use kernel::time::{
+    Delta,
+    Instant, //
 };
 
 /// Time until a cgroup that had no room is asked again.

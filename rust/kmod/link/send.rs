@@ -20,16 +20,14 @@ use crate::{
         Timed,
         SEND_SGES, //
     },
+    prelude::*,
     queue::SendQueue,
     verbs::buffer::{
         Direction,
         Mapping, //
     },
 };
-use kernel::{
-    prelude::*,
-    time::Instant, //
-};
+use kernel::time::Instant;
 
 /// The pieces that one request gathers.
 struct Pieces {

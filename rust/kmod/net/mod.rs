@@ -18,6 +18,7 @@ use crate::{
             Traffic, //
         },
     },
+    prelude::*,
     sk::{
         Sk,
         SkRef, //
@@ -29,7 +30,6 @@ use core::{
 };
 use kernel::{
     new_mutex,
-    prelude::*,
     rbtree::RBTree,
     sync::Mutex, //
 };

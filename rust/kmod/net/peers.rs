@@ -5,15 +5,15 @@
 //!
 //! Contexts: any. No locks: a text is looked at by who has it.
 
-use crate::engine::types::Ip;
+use crate::{
+    engine::types::Ip,
+    prelude::*, //
+};
 use core::{
     ffi::CStr,
     net::IpAddr, //
 };
-use kernel::{
-    prelude::*,
-    str::CStrExt, //
-};
+use kernel::str::CStrExt;
 
 /// Addresses that begin alike.
 struct Network {

@@ -13,16 +13,14 @@ use crate::{
     engine::types::Ip,
     ffi,
     net::NetState,
+    prelude::*,
     sk::{
         Sk,
         SkRef, //
     },
 };
 use core::ptr::NonNull;
-use kernel::{
-    prelude::*,
-    rbtree::RBTree, //
-};
+use kernel::rbtree::RBTree;
 
 /// Where a binding is among those of its port. Those without a peer come first: they
 /// are few, however many connections there are.

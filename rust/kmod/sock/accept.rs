@@ -10,9 +10,9 @@ use crate::{
     },
     ffi,
     object::Sock,
+    prelude::*,
     sock::family, //
 };
-use kernel::prelude::*;
 
 impl Sock {
     /// listen(2).

@@ -6,9 +6,9 @@ use crate::{
     endpoint::Phase,
     ffi,
     object::Sock,
+    prelude::*,
     sock::wait::FOREVER, //
 };
-use kernel::prelude::*;
 
 const SS_UNCONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_UNCONNECTED;
 

@@ -22,13 +22,11 @@ use crate::{
     endpoint::Phase,
     ffi,
     object::Sock,
+    prelude::*,
     trace, //
 };
 use core::marker::PhantomData;
-use kernel::{
-    error::to_result,
-    prelude::*, //
-};
+use kernel::error::to_result;
 
 /// Ends a wait on the SDP half when TCP has taken over: the call is repeated on the TCP
 /// half. No program sees this error.

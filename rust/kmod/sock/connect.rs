@@ -21,9 +21,9 @@ use crate::{
         Sock,
         SockRef, //
     },
+    prelude::*,
     sock::companion::MOVED, //
 };
-use kernel::prelude::*;
 
 const SS_UNCONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_UNCONNECTED;
 const SS_CONNECTING: ffi::core::socket_state = ffi::core::socket_state_SS_CONNECTING;

@@ -10,16 +10,13 @@ use crate::{
     addr::Family,
     ffi,
     object::Sock,
+    prelude::*,
     sock::companion::MOVED, //
 };
 use core::cell::UnsafeCell;
-use kernel::{
-    error::{
-        from_result,
-        to_result, //
-    },
-    module::this_module, //
-    prelude::*,
+use kernel::error::{
+    from_result,
+    to_result, //
 };
 
 struct Operations(ffi::core::proto_ops);
@@ -28,7 +25,7 @@ unsafe impl Sync for Operations {}
 
 static OPS: Operations = Operations(ffi::core::proto_ops {
     family: ffi::AF_INET_SDP as c_int,
-    owner: this_module::<crate::LocalModule>().as_ptr(),
+    owner: this_module(),
     release: Some(release_cb),
     bind: Some(bind_cb),
     connect: Some(connect_cb),
@@ -59,7 +56,7 @@ unsafe impl Sync for FamilyOps {}
 static FAMILY: FamilyOps = FamilyOps(UnsafeCell::new(ffi::core::net_proto_family {
     family: ffi::AF_INET_SDP as c_int,
     create: Some(create_cb),
-    owner: this_module::<crate::LocalModule>().as_ptr(),
+    owner: this_module(),
 }));
 
 /// Ends a callback of `$sock` with the answer of the TCP companion, where that

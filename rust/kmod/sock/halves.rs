@@ -17,6 +17,7 @@ use crate::{
     errno::is_worth_tcp,
     ffi,
     object::Sock,
+    prelude::*,
     sock::{
         companion::{
             is_under_way,
@@ -27,14 +28,7 @@ use crate::{
         needed::is_needed, //
     },
 };
-use kernel::{
-    error::to_result,
-    prelude::*,
-    sync::barrier::{
-        smp_mb,
-        Read, //
-    },
-};
+use kernel::error::to_result;
 
 /// Whether the option is SDP's own.
 fn is_own(level: c_int, option: c_int) -> bool {
@@ -400,7 +394,7 @@ impl Sock {
             None => self.poll(),
         };
         // The events seen may be those of a fallback to TCP.
-        smp_mb(Read);
+        smp_rmb();
         if self.tcp().is_some() {
             // SAFETY: There is a companion, which calls go to; `file` is the one that is asked,
             // by the caller's promise.

@@ -15,13 +15,11 @@ use crate::{
     engine::types::Ip,
     ffi,
     net::ports::Claim,
-    object::Sock, //
-};
-use core::ptr::NonNull;
-use kernel::{
-    error::to_result,
+    object::Sock,
     prelude::*, //
 };
+use core::ptr::NonNull;
+use kernel::error::to_result;
 
 impl Sock {
     /// bind(2).

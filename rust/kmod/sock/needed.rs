@@ -8,8 +8,10 @@
 //! not among them. Nor is TCP_FASTOPEN: a program that sets it gets a connection
 //! without it, too.
 
-use crate::ffi;
-use kernel::prelude::*;
+use crate::{
+    ffi,
+    prelude::*, //
+};
 
 const FAST_OPENING: [u32; 4] = [
     ffi::TCP_FASTOPEN,

@@ -15,12 +15,10 @@ use crate::{
     ffi,
     object::Sock,
     options::CONGESTION_LEN,
+    prelude::*,
     remembered::Remembered, //
 };
-use kernel::{
-    error::to_result,
-    prelude::*, //
-};
+use kernel::error::to_result;
 
 /// The largest SDP_ZCOPY_THRESH, as in the OFED module.
 const ZCOPY_THRESH_MAX: u32 = 1 << 20;

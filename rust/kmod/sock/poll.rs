@@ -7,9 +7,9 @@ use crate::{
     endpoint::Inner,
     ffi,
     object::Sock,
+    prelude::*,
     queue::Urgent, //
 };
-use kernel::prelude::*;
 
 const IN: u32 = 0x0001;
 const PRI: u32 = 0x0002;

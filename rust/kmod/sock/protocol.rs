@@ -14,16 +14,14 @@ use crate::{
         Sock,
         SockRef, //
     },
+    prelude::*,
     shell::Shell,
     sock::family, //
 };
 use core::ptr::NonNull;
-use kernel::{
-    error::{
-        from_result,
-        to_result, //
-    },
-    prelude::*, //
+use kernel::error::{
+    from_result,
+    to_result, //
 };
 
 /// The registration of what shells are made of.

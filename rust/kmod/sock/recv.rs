@@ -13,6 +13,7 @@ use crate::{
         CallGuard,
         Sock, //
     },
+    prelude::*,
     queue::Urgent,
     sock::{
         companion::MOVED,
@@ -24,10 +25,7 @@ use crate::{
         Wish, //
     },
 };
-use kernel::{
-    error::to_result,
-    prelude::*, //
-};
+use kernel::error::to_result;
 
 /// The bytes at the reader's position.
 pub(super) enum Next {

@@ -15,6 +15,7 @@ use crate::{
         CallGuard,
         Sock, //
     },
+    prelude::*,
     sock::wait::FOREVER,
     verbs::buffer::Page,
     zcopy::notice::Notice, //
@@ -23,7 +24,6 @@ use core::ptr::NonNull;
 use kernel::{
     error::to_result,
     page::PAGE_SIZE,
-    prelude::*,
     time::msecs_to_jiffies, //
 };
 

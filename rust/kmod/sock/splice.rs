@@ -14,15 +14,13 @@ use crate::{
     endpoint::Inner,
     ffi,
     object::Sock,
+    prelude::*,
     queue::Frag,
     sock::recv::Next,
     verbs::buffer::Page,
     zcopy::recv::Presence, //
 };
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use kernel::page::PAGE_SIZE;
 
 /// Shorter ranges are copied: a page of copies holds as much, from several messages,
 /// while a receive buffer takes 8 or 32 KiB.

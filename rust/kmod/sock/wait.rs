@@ -8,11 +8,11 @@ use crate::{
         CallGuard,
         Sock, //
     },
+    prelude::*,
     wake::Settled, //
 };
 use core::marker::PhantomPinned;
 use kernel::{
-    prelude::*,
     time::{
         Instant,
         Monotonic, //

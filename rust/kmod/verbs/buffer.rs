@@ -8,13 +8,11 @@ use crate::{
         Need, //
     },
     ffi,
+    prelude::*,
     verbs::device::Device, //
 };
 use core::ptr::NonNull;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 /// One counted reference to a (possibly compound) page of the kernel's linear
 /// mapping.

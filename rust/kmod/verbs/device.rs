@@ -9,6 +9,7 @@
 
 use crate::{
     ffi,
+    prelude::*,
     verbs::{
         domain::Domains,
         mr::Pool, //
@@ -17,7 +18,6 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{
     new_mutex,
-    prelude::*,
     sync::{
         Arc,
         Mutex, //
@@ -75,10 +75,10 @@ impl Limits {
         };
         Self {
             work_requests: u16::try_from(work_requests).unwrap_or(u16::MAX),
-            send_sges,
+            send_sges: from_attribute(send_sges),
             // As target and as initiator; drivers do not agree which is which.
             reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
-            queue_pairs: pairs.min(queues),
+            queue_pairs: from_attribute(pairs.min(queues)),
             region_pages: if registers { pages } else { 0 },
         }
     }

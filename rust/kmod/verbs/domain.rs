@@ -11,11 +11,11 @@
 
 use crate::{
     ffi,
+    prelude::*,
     verbs::device::Device, //
 };
 use core::ptr::NonNull;
 use kernel::{
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //

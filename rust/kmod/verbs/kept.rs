@@ -13,6 +13,7 @@
 
 use crate::{
     ffi,
+    prelude::*,
     verbs::{
         device::Device,
         pages::UserPages,
@@ -21,7 +22,6 @@ use crate::{
     },
 };
 use kernel::{
-    prelude::*,
     sync::{
         atomic::{
             Atomic,

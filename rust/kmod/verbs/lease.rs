@@ -7,17 +7,19 @@
 //!
 //! Contexts: everything here may sleep. Locks: `Leasing::leases`, innermost.
 
-use crate::verbs::{
-    device::Device,
-    domain::{
-        Tenant,
-        User, //
+use crate::{
+    prelude::*,
+    verbs::{
+        device::Device,
+        domain::{
+            Tenant,
+            User, //
+        },
     },
 };
 use core::ops::Deref;
 use kernel::{
     new_mutex,
-    prelude::*,
     rbtree::RBTree,
     sync::{
         Arc,

@@ -9,19 +9,19 @@
 
 use crate::{
     ffi,
+    prelude::*,
     verbs::{
         device::Device,
         domain::{
             Domain,
             Tenant, //
-        }, //
-    }, //
+        },
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
     new_mutex,
     page::PAGE_SIZE,
-    prelude::*,
     sync::{
         Arc,
         Completion,

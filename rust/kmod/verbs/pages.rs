@@ -7,12 +7,12 @@
 
 use crate::{
     ffi,
+    prelude::*,
     verbs::buffer::Page, //
 };
 use core::ptr::NonNull;
 use kernel::{
     page::PAGE_SIZE,
-    prelude::*,
     sync::Arc, //
 };
 

@@ -7,6 +7,7 @@
 
 use crate::{
     ffi,
+    prelude::*,
     verbs::{
         device::Device,
         domain::Domain,
@@ -22,7 +23,6 @@ use core::{
 };
 use kernel::{
     error::to_result,
-    prelude::*,
     sync::Arc, //
 };
 

@@ -8,6 +8,7 @@
 
 use crate::{
     ffi,
+    prelude::*,
     verbs::{
         buffer::Direction,
         device::Device,
@@ -22,7 +23,6 @@ use crate::{
 };
 use kernel::{
     page::PAGE_SIZE,
-    prelude::*,
     sync::Arc, //
 };
 

@@ -11,6 +11,7 @@ use crate::{
     alarm::Alarm,
     link::Link,
     object::Sock,
+    prelude::*,
     verbs::{
         kept::{
             self,
@@ -25,10 +26,7 @@ use crate::{
         region::Region, //
     },
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 impl Sock {
     /// Whether the registration cache is on.

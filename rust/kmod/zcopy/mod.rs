@@ -30,9 +30,9 @@ use crate::{
     },
     ffi,
     net::stats::Traffic,
-    object::Sock, //
+    object::Sock,
+    prelude::*, //
 };
-use kernel::prelude::*;
 
 /// State that the system calls and the link share.
 #[derive(Default)]

@@ -10,10 +10,10 @@
 
 use crate::{
     ffi,
-    object::Sock, //
+    object::Sock,
+    prelude::*, //
 };
 use core::ptr::NonNull;
-use kernel::prelude::*;
 
 /// A reference to one notification.
 ///

@@ -25,6 +25,7 @@ use crate::{
         CallGuard,
         Sock, //
     },
+    prelude::*,
     sock::wait::{
         WaitMode,
         FOREVER, //
@@ -41,7 +42,6 @@ use crate::{
         region::Region, //
     },
 };
-use kernel::prelude::*;
 
 impl Sock {
     /// Offers the reader's memory, if there is nothing else to read, and waits. Returns

@@ -17,6 +17,7 @@ use crate::{
         CallGuard,
         Sock, //
     },
+    prelude::*,
     queue::Segment,
     sock::wait::{
         WaitMode,
@@ -35,10 +36,7 @@ use crate::{
     },
     zcopy::sink::Target, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 /// Shorter reads are not worth pinning pages.
 const LEAST: usize = 8 << 10;

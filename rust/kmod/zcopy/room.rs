@@ -10,6 +10,7 @@ use crate::{
     endpoint::Inner,
     ffi,
     object::Sock,
+    prelude::*,
     queue::Segment,
     verbs::{
         buffer::RxBuffer,
@@ -26,10 +27,7 @@ use crate::{
         },
     },
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 impl Sock {
     /// Pins the memory from `addr` on, as far as one region reaches, and maps it for

@@ -24,6 +24,7 @@ use crate::{
         CallGuard,
         Sock, //
     },
+    prelude::*,
     sock::wait::{
         WaitMode,
         FOREVER, //
@@ -50,10 +51,7 @@ use crate::{
         source::Useless, //
     },
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 /// The address of a message's bytes in the program's memory, and the number of bytes
 /// there; 0 if they are not in a program's memory.

@@ -10,12 +10,12 @@
 use crate::{
     engine::types::SinkId,
     fifo::Fifo,
+    prelude::*,
     verbs::{
         buffer::RxBuffer,
         region::Region, //
     },
 };
-use kernel::prelude::*;
 
 /// The target of a Read.
 pub(crate) enum Target {

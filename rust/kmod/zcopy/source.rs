@@ -14,6 +14,7 @@
 use crate::{
     engine::types::RunId,
     fifo::Fifo,
+    prelude::*,
     verbs::{
         pages::UserPages,
         region::Region, //
@@ -23,10 +24,7 @@ use crate::{
         Notices, //
     },
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 /// One run.
 struct Run {

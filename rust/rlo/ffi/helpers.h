@@ -60,6 +60,11 @@ u64 rlo_random(void);
  */
 void *rlo_address(struct device *dev, u64 address, size_t len);
 
+/* For irq_lock.rs before Linux 7.3; lock is a spinlock_t. */
+unsigned long rlo_spin_lock_irqsave(void *lock);
+void rlo_spin_unlock_irqrestore(void *lock, unsigned long flags);
+bool rlo_spin_trylock_irqsave(void *lock, unsigned long *flags);
+
 struct rlo_device_object;
 
 /*

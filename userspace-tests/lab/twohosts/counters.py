@@ -17,6 +17,9 @@ from twohosts.hosts import Host
 STATS = "/proc/net/sdpstats"
 SOCKETS = "/proc/net/sdp"
 
+# Gauges: current values, which are not sums.
+GAUGES = {"established", "orphans", "memory_pages"}
+
 Counters = dict[str, int]
 
 
@@ -52,11 +55,11 @@ def rather_by_tcp(accepted: int, changes: Iterable[Counters]) -> str:
 
 
 def difference(before: Counters, after: Counters) -> Counters:
-    """The counters that changed, and the differences."""
+    """The counters that changed, and the differences. Gauges are no counters."""
     return {
         name: value - before.get(name, 0)
         for name, value in after.items()
-        if value != before.get(name, 0)
+        if value != before.get(name, 0) and name not in GAUGES
     }
 
 
