@@ -49,6 +49,9 @@ pub(super) const SIZES: &[usize] = &[
 const LONG_SIZES: &[usize] =
     &[4 * MIB - 1, 4 * MIB, 4 * MIB + 1, 5 * MIB + 4095, 16 * MIB + 4097, 64 * MIB];
 
+/// Sends of all pieces in `zcopy_of_pieces_into_pieces`.
+const TURNS: u64 = 8;
+
 /// The pieces of memory of one message; and of another message of the same length.
 const PIECES: &[usize] = &[100, 8192, 3, 70_000, 4096, 0, 1, 300_000, 4095, 4097, 65_536];
 const OTHER_PIECES: &[usize] = &[65_536, 1, 0, 200_000, 4096, 12_000, 8192, 166_295];
@@ -422,7 +425,7 @@ pub const CASES: &[Case] = &[
         |t| {
             let s = server(t);
             let total = PIECES.iter().sum();
-            for turn in 0..3 {
+            for turn in 0..TURNS {
                 let mut rooms: Vec<_> = OTHER_PIECES.iter().map(|&len| vec![0; len]).collect();
                 let mut parts: Vec<_> = rooms.iter_mut().map(Vec::as_mut_slice).collect();
                 let got = s.recvmsg(&mut parts, MSG_WAITALL).expect("recvmsg");
@@ -438,7 +441,7 @@ pub const CASES: &[Case] = &[
             counted(
                 t,
                 || {
-                    for turn in 0..3 {
+                    for turn in 0..TURNS {
                         let data = bytes(turn, total);
                         let (mut parts, mut rest) = (Vec::new(), &data[..]);
                         for &len in PIECES {
@@ -449,6 +452,7 @@ pub const CASES: &[Case] = &[
                         t.eq("sendmsg", s.sendmsg(&parts, MSG_NOSIGNAL), Ok(total));
                     }
                 },
+                // A reader that comes late, on a loaded machine, costs a turn or two.
                 |of| assert!(sent_uncopied(of) > total as i64, "not by copies"),
             );
             t.meet("end");
