@@ -105,10 +105,17 @@ kernel: host
 programs: host
 	@qemu/cargo --programs
 
+# The demonstration runs on Debian's kernel, which need not be built. The guest's packages, the
+# programs and the module do not need each other, so they are made at the same time.
+DEMO_PACKAGES = $(shell sed -n 's/^# packages: //p' userspace-tests/apps/demo)
+
 .PHONY: demo
-demo: programs
-	@qemu/vm -k base -d both $(shell sed -n 's/^# packages: /-p /p' userspace-tests/apps/demo 2>/dev/null) \
-		-T 1800 -- /mnt/sdp/userspace-tests/apps/demo
+demo: host
+	@qemu/root builder >/dev/null
+	@qemu/root guest $(DEMO_PACKAGES) >/dev/null & root=$$!; qemu/cargo --programs & programs=$$!; \
+		qemu/module -k stock >/dev/null; module=$$?; \
+		wait $$root && wait $$programs && exit $$module
+	@qemu/vm -k stock -d both $(addprefix -p ,$(DEMO_PACKAGES)) -T 1800 -- /mnt/sdp/userspace-tests/apps/demo
 
 .PHONY: bench
 bench: programs

@@ -16,7 +16,7 @@ def stream(lab: Lab, *options: str) -> Measured:
     ) as server:
         done = lab.a.run(
             lab.wrapped("iperf3", "--client", lab.b.ipv4, "--json")
-            + ["--time", str(lab.amount(10, 2)), *options],
+            + ["--time", str(lab.amount(5, 2)), *options],
             may_fail=True,
         )
         try:

@@ -38,7 +38,7 @@ def measure(lab: Lab, test: str, *options: str, seconds: int) -> dict[str, int]:
 
 
 def _bandwidth(lab: Lab) -> Measured:
-    found = measure(lab, f"{lab.family}_bw", "-m", "64K", seconds=lab.amount(10, 2))
+    found = measure(lab, f"{lab.family}_bw", "-m", "64K", seconds=lab.amount(5, 2))
     return Measured(rate(found["bw"], 1), found["received"])
 
 
