@@ -23,8 +23,12 @@ use kernel::types::Opaque;
 /// The purpose of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alarm {
+    /// A thread that was woken may not have taken the completions.
+    Attend,
     /// A timer of the engine, the next try to resolve the peer, or the fallback to TCP.
     Engine,
+    /// The connection may have been idle for a while.
+    Idle,
     /// The next keepalive probe.
     Keepalive,
     /// A region in the registration cache expires.
@@ -33,21 +37,27 @@ pub(crate) enum Alarm {
     Notify,
     /// A DREQ may have been answered by now.
     Parting,
-    /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
-    Patience,
     /// Retired links must be destroyed.
     Reap,
     /// There was no memory for receive buffers or for bytes to send.
     Refill,
+    /// Sends may have completed without an event.
+    Sweep,
     /// SO_KEEPALIVE has been set.
     Switched,
+    /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
+    UserTimeout,
 }
 
 /// The alarms of one socket.
 #[pin_data]
 pub(crate) struct Alarms {
     #[pin]
+    attend: Opaque<ffi::core::delayed_work>,
+    #[pin]
     engine: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    idle: Opaque<ffi::core::delayed_work>,
     #[pin]
     keepalive: Opaque<ffi::core::delayed_work>,
     #[pin]
@@ -57,13 +67,15 @@ pub(crate) struct Alarms {
     #[pin]
     parting: Opaque<ffi::core::delayed_work>,
     #[pin]
-    patience: Opaque<ffi::core::delayed_work>,
-    #[pin]
     reap: Opaque<ffi::core::delayed_work>,
     #[pin]
     refill: Opaque<ffi::core::delayed_work>,
     #[pin]
+    sweep: Opaque<ffi::core::delayed_work>,
+    #[pin]
     switched: Opaque<ffi::core::delayed_work>,
+    #[pin]
+    user_timeout: Opaque<ffi::core::delayed_work>,
 }
 
 // SAFETY: A work item belongs to no thread.
@@ -79,29 +91,35 @@ fn work(func: ffi::core::work_func_t) -> impl PinInit<Opaque<ffi::core::delayed_
 impl Alarms {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
+            attend <- work(Some(attend_cb)),
             engine <- work(Some(engine_cb)),
+            idle <- work(Some(idle_cb)),
             keepalive <- work(Some(keepalive_cb)),
             kept <- work(Some(kept_cb)),
             notify <- work(Some(notify_cb)),
             parting <- work(Some(parting_cb)),
-            patience <- work(Some(patience_cb)),
             reap <- work(Some(reap_cb)),
             refill <- work(Some(refill_cb)),
+            sweep <- work(Some(sweep_cb)),
             switched <- work(Some(switched_cb)),
+            user_timeout <- work(Some(user_timeout_cb)),
         })
     }
 
     fn work(&self, alarm: Alarm) -> *mut ffi::core::delayed_work {
         match alarm {
+            Alarm::Attend => self.attend.get(),
             Alarm::Engine => self.engine.get(),
+            Alarm::Idle => self.idle.get(),
             Alarm::Keepalive => self.keepalive.get(),
             Alarm::Kept => self.kept.get(),
             Alarm::Notify => self.notify.get(),
             Alarm::Parting => self.parting.get(),
-            Alarm::Patience => self.patience.get(),
             Alarm::Reap => self.reap.get(),
             Alarm::Refill => self.refill.get(),
+            Alarm::Sweep => self.sweep.get(),
             Alarm::Switched => self.switched.get(),
+            Alarm::UserTimeout => self.user_timeout.get(),
         }
     }
 }
@@ -116,6 +134,24 @@ impl Sock {
             ffi::sdp_mod_delayed_work(queue(), self.alarms().work(alarm), msecs as usize)
         };
         if was_pending {
+            // SAFETY: Taken above; the pending work already has one.
+            drop(unsafe { SockRef::from_owned(holder) });
+        }
+    }
+
+    /// Sets `alarm` to go off after `msecs`, unless it is set: a handler that runs
+    /// later than this call sees what the caller has done before.
+    pub(crate) fn set_alarm_once(&self, alarm: Alarm, msecs: u32) {
+        let work = self.alarms().work(alarm);
+        // SAFETY: The work is initialised. While its bit is set, its function has not
+        // begun; the caller's changes have a full barrier behind them.
+        if unsafe { ffi::sdp_is_delayed_work_pending(work) } {
+            return;
+        }
+        let holder = SockRef::of(self).into_owned();
+        // SAFETY: As in `set_alarm`.
+        let queued = unsafe { ffi::sdp_queue_delayed_work(queue(), work, msecs as usize) };
+        if !queued {
             // SAFETY: Taken above; the pending work already has one.
             drop(unsafe { SockRef::from_owned(holder) });
         }
@@ -150,9 +186,25 @@ unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn attend_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, attend)) }.alarm_attend();
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
 unsafe extern "C" fn engine_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, engine)) }.alarm_engine();
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn idle_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, idle)) }.alarm_idle();
 }
 
 /// # Safety
@@ -190,9 +242,9 @@ unsafe extern "C" fn parting_cb(work: *mut ffi::core::work_struct) {
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn patience_cb(work: *mut ffi::core::work_struct) {
+unsafe extern "C" fn user_timeout_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, patience)) }.alarm_patience();
+    unsafe { owner(work, core::mem::offset_of!(Alarms, user_timeout)) }.alarm_user_timeout();
 }
 
 /// # Safety
@@ -209,6 +261,14 @@ unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {
 unsafe extern "C" fn refill_cb(work: *mut ffi::core::work_struct) {
     // SAFETY: `Alarms::new` has set the work at this offset to call this.
     unsafe { owner(work, core::mem::offset_of!(Alarms, refill)) }.alarm_refill();
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn sweep_cb(work: *mut ffi::core::work_struct) {
+    // SAFETY: `Alarms::new` has set the work at this offset to call this.
+    unsafe { owner(work, core::mem::offset_of!(Alarms, sweep)) }.alarm_sweep();
 }
 
 /// # Safety

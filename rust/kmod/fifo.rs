@@ -54,7 +54,7 @@ impl<T> Fifo<T> {
         if self.len < self.slots.len() {
             return Ok(());
         }
-        let cap = self.slots.len().saturating_mul(2).max(8);
+        let cap = self.slots.len().saturating_mul(2).max(4);
         let mut grown = KVVec::with_capacity(cap, flags)?;
         for i in 0..self.len {
             let at = self.at(i);
@@ -68,6 +68,13 @@ impl<T> Fifo<T> {
         self.slots = grown;
         self.head = 0;
         Ok(())
+    }
+
+    /// Returns the memory of an empty queue.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_empty() {
+            *self = Self::new();
+        }
     }
 
     /// Appends `value`; gives it back in the error case by dropping it.
@@ -189,6 +196,18 @@ mod tests {
             assert!(rest(&mut fifo)?.iter().copied().eq(0..count));
             assert!(fifo.is_empty());
         }
+        Ok(())
+    }
+
+    #[test]
+    fn only_an_empty_queue_returns_its_memory() -> Result {
+        let mut fifo = turned(0..3)?;
+        fifo.shrink();
+        assert!(rest(&mut fifo)?.iter().copied().eq(0..3));
+        fifo.shrink();
+        assert!(fifo.slots.capacity() == 0 && fifo.pop().is_none());
+        fifo.push(7, GFP_KERNEL)?;
+        assert_eq!(fifo.pop(), Some(7));
         Ok(())
     }
 

@@ -249,6 +249,9 @@ impl Sock {
 
     /// Adds `n` to a counter of the socket and of the namespace.
     pub(crate) fn count(&self, which: impl Fn(&Traffic) -> &Counter, n: u32) {
+        if n == 0 {
+            return;
+        }
         which(&self.body.traffic).add(n);
         which(&self.net().traffic).add(n);
     }
@@ -261,10 +264,20 @@ impl Sock {
     /// Changes the endpoint, carries out the engine's outputs, and delivers the
     /// wake-ups. May sleep.
     pub(crate) fn drive<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
+        self.visit(|inner| {
+            inner.begin_attending();
+            let result = f(inner);
+            inner.settle(self);
+            inner.end_attending(self);
+            result
+        })
+    }
+
+    /// As `drive`, if `f` calls [`Inner::settle`] after each change.
+    pub(crate) fn visit<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         let (result, wake) = {
             let mut inner = self.body.inner.lock();
             let result = f(&mut inner);
-            inner.settle(self);
             (result, inner.take_wake())
         };
         wake.deliver(self);

@@ -2,7 +2,7 @@
 
 //! The options of a socket below SOL_SOCKET: what a program has set.
 //!
-//! `sock/options.rs` has the calls that set them. Locks: under the endpoint's lock.
+//! `sock/setsockopt.rs` has the calls that set them. Locks: under the endpoint's lock.
 
 use crate::{
     engine::{

@@ -16,7 +16,7 @@ use crate::{
     cm::identifier::CmId,
     devices::Lease,
     endpoint::Inner,
-    link::Origin,
+    link::Context,
     object::Sock,
     prelude::*, //
 };
@@ -36,12 +36,12 @@ pub(crate) const MOST: usize = 4;
 pub(crate) struct Parting {
     cm: CmId,
     lease: Lease,
-    _origin: KBox<Origin>,
+    _origin: KBox<Context>,
     until: Option<Instant<Monotonic>>,
 }
 
 impl Parting {
-    pub(crate) fn new(cm: CmId, lease: Lease, origin: KBox<Origin>) -> Self {
+    pub(crate) fn new(cm: CmId, lease: Lease, origin: KBox<Context>) -> Self {
         Self {
             cm,
             lease,

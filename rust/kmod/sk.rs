@@ -134,6 +134,13 @@ impl Sk {
         u32::try_from(unsafe { ffi::sdp_get_sndbuf(self.sk()) }).unwrap_or(0)
     }
 
+    /// Makes the send buffer larger, unless the program has set its size.
+    pub(crate) fn grow_sndbuf(&self, bytes: u32) {
+        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_grow_sndbuf(self.sk(), bytes) };
+    }
+
     /// Whether the program has set SO_RCVBUF.
     pub(crate) fn has_own_rcvbuf(&self) -> bool {
         // SAFETY: A single word of a valid socket is read.

@@ -19,7 +19,7 @@ mod script;
 use proptest::prelude::*;
 use script::{Did, Script};
 use sdp_engine::engine::{
-    conn::{Mode, Run, RunId, Sink, SinkId},
+    conn::{Mode, Run, RunId, SinkBuffer, SinkId},
     types::Mseq,
     wire::{
         avail::{SinkAvail, SrcAvail},
@@ -220,7 +220,7 @@ impl Game {
             Op::Decline => s.conn.decline(),
             Op::Reading(on) => s.conn.set_reading(on),
             Op::Offer(len) => {
-                let sink = Sink {
+                let sink = SinkBuffer {
                     len,
                     r_key: 2,
                     va: 0,
@@ -330,5 +330,19 @@ proptest! {
         game.s.conn.handle_disconnected();
         game.drain();
         prop_assert!(game.s.conn.ended().is_some());
+    }
+}
+
+/// A peer that sends nothing but credit updates, and uses up what each answer grants.
+#[test]
+fn updates_without_end_make_no_large_window() {
+    let mut script = Script::established();
+    for _ in 0..1000 {
+        while script.conn.granted() > 0 {
+            let update = script.next(Body::Data, 0);
+            script.send_repr(&update).unwrap();
+        }
+        while script.step().is_some() {}
+        assert!(script.conn.posted() <= 6, "{} posted", script.conn.posted());
     }
 }

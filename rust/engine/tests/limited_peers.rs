@@ -15,7 +15,7 @@ mod script;
 
 use script::{zcopy, Did, Script};
 use sdp_engine::engine::{
-    conn::{Config, Run, Sink, Why},
+    conn::{Config, Run, SinkBuffer, Why},
     error::Refused,
     wire::{avail::SrcAvail, Body, Mid},
 };
@@ -43,7 +43,7 @@ fn a_peer_with_one_advert_meets_combined_mode_only_whatever_is_asked() {
     assert!(!s.conn.peer().pipelined);
     s.conn.set_req_pipe(true);
     assert_eq!(s.conn.request_pipelined(), Err(Refused::NotNow));
-    let sink = Sink {
+    let sink = SinkBuffer {
         len: 1000,
         r_key: 1,
         va: 0,

@@ -79,19 +79,153 @@ fn a_question_that_is_held_back_is_answered_later() {
     assert_eq!(s.send(Body::Data, 150).unwrap().payload_len, 150);
 }
 
+//= test: RESIZE-10
 #[test]
-fn buffers_grow_to_a_limit_and_never_shrink() {
+fn buffers_grow_to_a_limit_and_shrink_to_their_first_size() {
     let mut s = growing();
-    for (desired, size) in [(u32::MAX, 200), (100, 200), (0, 200)] {
+    for (desired, size) in [
+        (u32::MAX, 200),
+        (150, 166),
+        (184, 200),
+        (100, 116),
+        (0, 116),
+    ] {
         s.send(Body::ChRcvBuf(desired), 0).unwrap();
-        assert_eq!(s.conn.rcv_size(), size);
-        for _ in 0..4 {
+        for _ in 0..8 {
+            s.drain();
+            s.send(Body::Data, 0).unwrap();
+        }
+        s.drain();
+        assert_eq!(s.conn.rcv_size(), size, "{desired}");
+    }
+    assert_eq!(s.send(Body::Data, 101).err(), Some(PeerError::TooLong));
+    // With zero copy they never shrink.
+    let cfg = Config {
+        rcv_size_max: 200,
+        ..script::zcopy()
+    };
+    let mut s = Script::with(cfg, 20, 1);
+    for desired in [u32::MAX, 0] {
+        s.send(Body::ChRcvBuf(desired), 0).unwrap();
+        assert_eq!(s.conn.rcv_size(), 200);
+        for _ in 0..8 {
             s.drain();
             s.send(Body::Data, 0).unwrap();
         }
         s.drain();
     }
-    assert_eq!(s.send(Body::Data, 184).unwrap().payload_len, 184);
+}
+
+//= test: RESIZE-10
+#[test]
+fn larger_buffers_that_are_posted_are_filled_before_messages_shrink() {
+    let mut s = growing();
+    s.send(Body::ChRcvBuf(150), 0).unwrap();
+    for _ in 0..8 {
+        s.drain();
+        s.send(Body::Data, 0).unwrap();
+    }
+    s.drain();
+    s.send(Body::ChRcvBuf(100), 0).unwrap();
+    // Not before the answer, which says how many are posted.
+    assert_eq!(s.conn.rcv_size(), 166);
+    let posted = s.conn.posted();
+    assert_eq!(s.sent(), [Body::ChRcvBufAck(100)]);
+    assert_eq!(s.conn.rcv_size(), 116);
+    for _ in 0..posted {
+        assert_eq!(s.send(Body::Data, 150).unwrap().payload_len, 150);
+        s.conn.on_buffer_consumed();
+        s.drain();
+    }
+    assert_eq!(s.send(Body::Data, 100).unwrap().payload_len, 100);
+    s.conn.on_buffer_consumed();
+    s.drain();
+    assert_eq!(s.send(Body::Data, 101).err(), Some(PeerError::TooLong));
+}
+
+/// The peer has made its buffers larger for a stream, and nothing is under way any more.
+fn streamed_once() -> Script {
+    let mut s = Script::asking(1000);
+    s.queue(2000);
+    s.drain();
+    s.send(Body::ChRcvBufAck(1016), 0).unwrap();
+    s.bufs = 8;
+    for _ in 0..30 {
+        s.drain();
+        s.send(Body::Data, 0).unwrap();
+    }
+    s.queue(1000);
+    s.drain();
+    s.send(Body::Data, 0).unwrap();
+    s.drain();
+    assert_eq!(s.conn.max_payload(), 1000);
+    s
+}
+
+//= test: RESIZE-9, RESIZE-11
+#[test]
+fn an_idle_side_gives_larger_buffers_back() {
+    let mut s = streamed_once();
+    s.conn.on_idle();
+    assert_eq!(s.sent(), [Body::ChRcvBuf(100)]);
+    // What follows the question fits the answer.
+    assert_eq!(s.conn.max_payload(), 100);
+    s.send(Body::ChRcvBufAck(100), 0).unwrap();
+    assert_eq!(s.conn.max_payload(), 100);
+    let mut spent = 0;
+    for _ in 0..20 {
+        let sent = s.sent();
+        assert!(sent.iter().all(|body| *body == Body::Data));
+        spent += sent.len();
+        s.send(Body::Data, 0).unwrap();
+    }
+    assert!((8..24).contains(&spent), "{spent} messages");
+    assert!(s.conn.is_sound());
+    // A later stream asks again.
+    s.drain();
+    s.conn.on_idle();
+    assert_eq!(s.sent(), []);
+    s.queue(2000);
+    assert_eq!(s.sent().first(), Some(&Body::ChRcvBuf(1016)));
+}
+
+//= test: RESIZE-11
+#[test]
+fn buffers_are_not_used_up_while_there_are_bytes_to_send() {
+    let mut s = streamed_once();
+    s.conn.on_idle();
+    assert_eq!(s.sent(), [Body::ChRcvBuf(100)]);
+    s.queue(10);
+    s.drain();
+    s.send(Body::ChRcvBufAck(100), 0).unwrap();
+    s.queue(10);
+    let lens: Vec<u32> = s
+        .drain()
+        .iter()
+        .filter_map(|did| match did {
+            Did::Sent(repr) => Some(repr.payload_len),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lens, [10]);
+}
+
+//= test: RESIZE-9
+#[test]
+fn a_peer_that_keeps_its_size_is_asked_once() {
+    let mut s = streamed_once();
+    s.conn.on_idle();
+    assert_eq!(s.sent(), [Body::ChRcvBuf(100)]);
+    s.bufs = 20;
+    s.send(Body::ChRcvBufAck(1016), 0).unwrap();
+    for _ in 0..30 {
+        s.send(Body::Data, 0).unwrap();
+        s.queue(10);
+        s.drain();
+    }
+    assert_eq!(s.conn.max_payload(), 1000);
+    s.conn.on_idle();
+    assert_eq!(s.sent(), []);
 }
 
 //= test: RESIZE-3
@@ -218,21 +352,21 @@ fn streamed(s: &mut Script) -> u16 {
 }
 
 #[test]
-fn of_buffers_that_have_grown_fewer_are_posted() {
+fn the_window_of_a_stream_is_as_deep_when_its_buffers_have_grown() {
     let cfg = Config {
         rx_depth: 40,
         rcv_size_max: 1160,
         ..config()
     };
-    let mut s = Script::with(cfg, 20, 1);
-    assert_eq!(streamed(&mut s), 40);
-    s.send(Body::ChRcvBuf(1000), 0).unwrap();
-    assert_eq!(streamed(&mut s), 8);
-    // No memory for such buffers: as many as before.
-    let mut s = Script::with(cfg, 20, 1);
-    s.send(Body::ChRcvBuf(1000), 0).unwrap();
-    s.conn.keep_rcv_size();
-    assert_eq!(streamed(&mut s), 40);
+    for grow in [true, false] {
+        let mut s = Script::with(cfg, 20, 1);
+        assert_eq!(streamed(&mut s), 40);
+        s.send(Body::ChRcvBuf(1000), 0).unwrap();
+        if !grow {
+            s.conn.keep_rcv_size();
+        }
+        assert_eq!(streamed(&mut s), 40);
+    }
 }
 
 #[test]

@@ -58,6 +58,38 @@ fn bytes_cross_with_every_mix_of_small_grants() {
     }
 }
 
+/// The first messages may cost updates, until there are enough buffers to do without.
+#[test]
+fn questions_and_answers_carry_all_credits() {
+    for initial in 3..=5 {
+        for depth in 8..=12 {
+            let cfg = config(depth, initial, 14, 40);
+            let mut world = World::established(cfg, cfg);
+            let turns = |world: &mut World, count: usize| {
+                let sent =
+                    |world: &World| world.peer(A).messages_sent + world.peer(B).messages_sent;
+                let before = sent(world);
+                for _ in 0..count {
+                    for side in [A, B] {
+                        world.write(side, 10, PLAIN);
+                        world.run_out();
+                    }
+                }
+                sent(world) - before
+            };
+            turns(&mut world, 8);
+            assert_eq!(turns(&mut world, 50), 100, "{cfg:?}");
+            // Two questions at a time cost updates, and then it is as before.
+            for _ in 0..4 {
+                world.write(A, 80, PLAIN);
+                world.run_out();
+            }
+            turns(&mut world, 8);
+            assert_eq!(turns(&mut world, 50), 100, "{cfg:?}");
+        }
+    }
+}
+
 //= test: UPDATE-4
 #[test]
 fn an_idle_pair_is_silent() {

@@ -18,7 +18,9 @@ use script::{
     zcopy, Did, Script,
 };
 use sdp_engine::engine::{
-    conn::{Config, Ended, Mode, Queue, RemoteSink, Sink, SinkEnd, SinkId, SinkWhy, Why, Zcopy},
+    conn::{
+        Config, Ended, Mode, Queue, RemoteSink, SinkBuffer, SinkEnd, SinkId, SinkWhy, Why, Zcopy,
+    },
     error::{PeerError, Refused},
     timer::Timer,
     wire::{
@@ -627,15 +629,15 @@ fn an_offer_has_room_for_a_message_and_one_place_is_left_for_the_source() {
     let mut s = sink();
     assert_eq!(s.conn.sink_len_min(), 100);
     for bad in [
-        Sink { len: 99, ..SINK },
-        Sink {
+        SinkBuffer { len: 99, ..SINK },
+        SinkBuffer {
             va: u64::MAX,
             ..SINK
         },
     ] {
         assert_eq!(s.conn.offer_sink(bad), Err(Refused::BadRange));
     }
-    let least = Sink { len: 100, ..SINK };
+    let least = SinkBuffer { len: 100, ..SINK };
     s.conn.offer_sink(least).unwrap();
     assert_eq!(s.sent()[0], offer(100, 0));
     for _ in 0..2 {

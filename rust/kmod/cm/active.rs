@@ -187,18 +187,22 @@ impl Inner {
         let reads = link.reads().meet(begins, answers);
         engine.limit_reads(link.reads_to_begin(reads.begun), reads.answered > 0);
         engine.apply(&self.options);
-        let sent = link.cm.as_ref().map(|cm| {
-            // SAFETY: The identifier is ours.
-            to_result(unsafe { ffi::ib_send_cm_rtu(cm.as_ptr(), core::ptr::null(), 0) })
-        });
-        match sent {
-            Some(Ok(())) => {
-                self.phase = Phase::Connected;
-                self.came_about = true;
-                sock.net().stats.active_opens.inc();
-                self.start_keepalive(sock);
-            }
-            _ => self.fail_connect(sock, ECONNREFUSED),
+        link.unconfirmed = true;
+        self.phase = Phase::Connected;
+        self.came_about = true;
+        sock.net().stats.active_opens.inc();
+        self.start_keepalive(sock);
+    }
+
+    /// Sends the RTU. A call of its own, after [`Self::on_reply`] has woken the program: as with
+    /// TCP, a program that has both ends finds the connecting one ready no later than the
+    /// accepted one.
+    pub(super) fn confirm(&mut self) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if link.confirm().is_err() {
+            engine.handle_disconnected();
         }
     }
 
@@ -245,5 +249,18 @@ impl Inner {
         sock.add_shutdown(ffi::SHUTDOWN_MASK);
         self.wake().hangup = true;
         self.wake().error = true;
+    }
+}
+
+impl Link {
+    /// Sends the RTU, unless the peer has it already.
+    pub(crate) fn confirm(&mut self) -> Result {
+        match self.cm.as_ref() {
+            Some(cm) if core::mem::take(&mut self.unconfirmed) => {
+                // SAFETY: The identifier is ours.
+                to_result(unsafe { ffi::ib_send_cm_rtu(cm.as_ptr(), core::ptr::null(), 0) })
+            }
+            _ => Ok(()),
+        }
     }
 }

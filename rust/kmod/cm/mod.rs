@@ -36,7 +36,10 @@ use crate::{
             ADVERTS_MAX, //
         },
         types::Ip,
-        wire::hello::HELLO_ACK_LEN, //
+        wire::{
+            hello::HELLO_ACK_LEN,
+            BSDH_LEN, //
+        },
     },
     ffi,
     link::{
@@ -73,8 +76,14 @@ pub(crate) const RX_INITIAL: u16 = 3;
 /// Minimum number of receive buffers of a used connection.
 pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 
+/// The header of a message, which the sizes that peers are told include.
+const HEADER: u16 = BSDH_LEN as u16;
+
 /// As in TCP, a receive buffer size that the program has set is a limit; the default is
 /// the size where growth begins.
+///
+/// Grown buffers have room for another header behind the payload: a peer counts it twice in
+/// our answer to its question for larger buffers, and fills the pages nevertheless.
 fn shape(knobs: &Knobs, sock: &Sock, peer: Ip) -> Shape {
     let limit = if sock.has_own_rcvbuf() {
         sock.rcvbuf()
@@ -83,12 +92,12 @@ fn shape(knobs: &Knobs, sock: &Sock, peer: Ip) -> Shape {
     };
     let least = u32::from(knobs.rcv_size_initial.min(knobs.rcv_size));
     let part = limit / u32::from(RX_LEAST);
-    let rcv_size_max = u32::from(knobs.rcv_size).min(part).max(least);
-    let rcv_size_max = u16::try_from(rcv_size_max).unwrap_or(u16::MAX);
-    let by_buffer = limit / u32::from(rcv_size_max.max(1));
+    let largest = u32::from(knobs.rcv_size).min(part).max(least);
+    let by_buffer = limit / largest.max(1);
+    let size = |payload: u32| u16::try_from(payload).unwrap_or(u16::MAX);
     Shape {
-        rcv_size: u16::try_from(least).unwrap_or(u16::MAX),
-        rcv_size_max,
+        rcv_size: size(least).saturating_add(HEADER),
+        rcv_size_max: size(largest).saturating_add(HEADER).saturating_add(HEADER),
         rx_depth: u16::try_from(by_buffer)
             .unwrap_or(u16::MAX)
             .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),
@@ -165,6 +174,12 @@ pub(crate) unsafe extern "C" fn connection_cb(
                     inner.on_reply(sock, data, reads);
                 }
             });
+            // Behind the wake-up of the connecting program, which the first call delivers.
+            sock.drive(|inner| {
+                if inner.is_current(generation) {
+                    inner.confirm();
+                }
+            });
         }
         ffi::ib_cm_event_type_IB_CM_RTU_RECEIVED | ffi::ib_cm_event_type_IB_CM_USER_ESTABLISHED => {
             established(sock, generation, true)
@@ -238,7 +253,10 @@ const LAST_ACK_MS: u32 = 100;
 /// complete: not every driver survives the destruction of a queue pair while packets
 /// for it arrive (rxe warns of a use after the last reference).
 fn peer_disconnects(sock: &SockRef, generation: u64) {
-    sock.look(|inner| {
+    // Sends that have completed need no moment.
+    sock.reap();
+    // Events tell of the others from here on.
+    sock.drive(|inner| {
         if let Some(link) = inner.link.as_mut() {
             if link.generation() == generation {
                 //= spec: CLOSE-7

@@ -19,7 +19,7 @@ use crate::{
             Queue,
             Remote,
             Run,
-            Sink, //
+            SinkBuffer, //
         },
         error::{
             PeerError,
@@ -79,6 +79,7 @@ inputs! {
     shutdown_send();
     close_receive();
     abort();
+    on_idle();
 
     // Zero copy.
     queue_run(run: Run) -> Result<RunId, Refused>;
@@ -89,7 +90,7 @@ inputs! {
     start_read(max: u32) -> Result<Remote, Refused>;
     handle_read_completed();
     decline();
-    offer_sink(sink: Sink) -> Result<SinkId, Refused>;
+    offer_sink(sink: SinkBuffer) -> Result<SinkId, Refused>;
     cancel_sinks();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The sockets of a namespace by NETLINK_SOCK_DIAG: requests, attributes, and where a dump
- * goes on. What is said of a socket is gathered in Rust (diag.rs).
+ * goes on. What is said of a socket is gathered in Rust (diag.rs), and of a TCP half here.
  *
  * A dump holds no lock between two sockets, and none of the table while it looks at one.
  * It goes by the order of the table, in which a socket keeps its place: each that is there
@@ -14,8 +14,10 @@
 #include <linux/sock_diag.h>
 #include <net/netlink.h>
 #include <net/sock.h>
+#include <net/tcp.h>
 #include <net/tcp_states.h>
 
+#include "companion.h"
 #include "helpers.h"
 
 /* In the callback of a dump. */
@@ -118,6 +120,83 @@ static int put_answer(struct sk_buff *skb, struct netlink_callback *cb,
 	}
 	nlmsg_end(skb, answer);
 	return 0;
+}
+
+/*
+ * The companion's struct sock with a reference, or NULL where its socket is being
+ * released. With rcu_read_lock(), under which the memory stays that of a TCP socket,
+ * though it may become another one.
+ */
+static struct sock *hold_tcp(const struct sdp_companion *c)
+{
+	struct sock *tcp = READ_ONCE(c->tcp->sk);
+
+	if (!tcp || !refcount_inc_not_zero(&tcp->sk_refcnt))
+		return NULL;
+	if (READ_ONCE(c->tcp->sk) == tcp)
+		return tcp;
+	sock_put(tcp);
+	return NULL;
+}
+
+static void view_tcp(const struct sock *tcp, struct sdp_view *view)
+{
+	const struct inet_sock *inet = inet_sk(tcp);
+	const struct tcp_sock *tp = tcp_sk(tcp);
+
+	view->state = inet_sk_state_load(tcp);
+	view->local_port = ntohs(READ_ONCE(inet->inet_sport));
+	view->peer_port = ntohs(READ_ONCE(inet->inet_dport));
+#if IS_ENABLED(CONFIG_IPV6)
+	if (tcp->sk_family == AF_INET6) {
+		view->local_len = sizeof(struct in6_addr);
+		view->peer_len = sizeof(struct in6_addr);
+		memcpy(view->local, &tcp->sk_v6_rcv_saddr, view->local_len);
+		memcpy(view->peer, &tcp->sk_v6_daddr, view->peer_len);
+	} else
+#endif
+	{
+		view->local_len = sizeof(__be32);
+		view->peer_len = sizeof(__be32);
+		memcpy(view->local, &inet->inet_rcv_saddr, view->local_len);
+		memcpy(view->peer, &inet->inet_daddr, view->peer_len);
+	}
+	if (view->state == TCP_LISTEN) {
+		view->rx_queue = READ_ONCE(tcp->sk_ack_backlog);
+		view->tx_queue = READ_ONCE(tcp->sk_max_ack_backlog);
+	} else {
+		view->rx_queue = max_t(int, READ_ONCE(tp->rcv_nxt) -
+					    READ_ONCE(tp->copied_seq), 0);
+		view->tx_queue = READ_ONCE(tp->write_seq) - READ_ONCE(tp->snd_una);
+	}
+}
+
+/*
+ * What of a socket somebody is shown who has not got its file: which transport it
+ * uses, and of one that is TCP's what TCP's half says. Of a socket that is closed
+ * meanwhile it may be what it was.
+ */
+void sdp_companion_view(struct sock *sk, struct sdp_view *view)
+{
+	struct sock *tcp = NULL;
+	struct sdp_companion *c;
+
+	view->transport = SDP_TRANSPORT_SDP;
+	rcu_read_lock();
+	c = companion(sk);
+	if (c && smp_load_acquire(&c->in_use)) {
+		view->transport = SDP_TRANSPORT_TCP;
+		view->reason = c->reason;
+		tcp = hold_tcp(c);
+	} else if (c && !READ_ONCE(c->idle) &&
+		   (view->open || READ_ONCE(c->attempt))) {
+		view->transport = SDP_TRANSPORT_BOTH;
+	}
+	rcu_read_unlock();
+	if (!tcp)
+		return;
+	view_tcp(tcp, view);
+	sock_put(tcp);
 }
 
 static int dump_sockets(struct sk_buff *skb, struct netlink_callback *cb)

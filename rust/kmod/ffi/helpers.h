@@ -65,6 +65,9 @@ void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait,
 		    bool exclusive);
 long sdp_wait_woken(struct wait_queue_entry *wait, long timeo);
 void sdp_wait_end(struct sock *sk, struct wait_queue_entry *wait);
+unsigned int sdp_busy_poll_us(const struct sock *sk);
+bool sdp_must_yield(void);
+void sdp_cpu_relax(void);
 int sdp_sock_intr_errno(long timeo);
 bool sdp_signal_pending(void);
 
@@ -78,11 +81,22 @@ int sdp_sockopt_int(sockptr_t value, unsigned int len, int *number);
 unsigned long sdp_copy_to_user(void __user *to, const void *from, size_t n);
 unsigned long sdp_copy_from_user(void *to, const void __user *from, size_t n);
 
+/* linux/percpu.h */
+void *sdp_percpu_alloc(size_t size, size_t align);
+void sdp_percpu_free(void *memory);
+/* The copy of this processor, which may change at any time. */
+void *sdp_percpu_here(void *memory);
+/* The copy of the next processor after *cpu, or null. */
+void *sdp_percpu_next(void *memory, int *cpu);
+
 /* linux/workqueue.h */
 struct workqueue_struct *sdp_alloc_workqueue(const char *name);
 void sdp_init_delayed_work(struct delayed_work *work, work_func_t func);
 bool sdp_mod_delayed_work(struct workqueue_struct *wq,
 			  struct delayed_work *work, unsigned long msecs);
+bool sdp_queue_delayed_work(struct workqueue_struct *wq,
+			    struct delayed_work *work, unsigned long msecs);
+bool sdp_is_delayed_work_pending(const struct delayed_work *work);
 bool sdp_cancel_delayed_work(struct delayed_work *work);
 
 /* net/sock.h */
@@ -126,6 +140,7 @@ bool sdp_exiting(void);
 int sdp_get_state(const struct sock *sk);
 void sdp_set_state(struct sock *sk, int state);
 int sdp_get_sndbuf(const struct sock *sk);
+void sdp_grow_sndbuf(struct sock *sk, int bytes);
 int sdp_get_rcvbuf(const struct sock *sk);
 bool sdp_has_own_rcvbuf(const struct sock *sk);
 void sdp_set_wmem_queued(struct sock *sk, int bytes);
@@ -143,6 +158,7 @@ void sdp_wake_urgent(struct sock *sk);
 void sdp_wake_error(struct sock *sk);
 bool sdp_is_bpf(void);
 bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag, bool small);
+bool sdp_drop_fragment(struct sock *sk);
 void sdp_note_no_space(struct sock *sk);
 unsigned long sdp_sock_inode(struct sock *sk);
 unsigned int sdp_sock_uid(struct sock *sk);
@@ -192,6 +208,7 @@ struct sdp_knobs {
 	int zcopy_thresh;
 	int zcopy_regions;
 	int zcopy_keep_ms;
+	int busy_poll;
 	/* Under the lock of sdp_knob_peers(). */
 	char zcopy_except[SDP_PEERS_LEN];
 };
@@ -312,13 +329,12 @@ bool sdp_memory_is_tight(const struct sock *sk);
 bool sdp_memory_is_out(const struct sock *sk);
 long sdp_memory_pages(void);
 
-/* The TCP socket beside an SDP one: see companion.c */
+/* The TCP socket beside an SDP one: see companion.c, companion_calls.c, option.c */
 struct sdp_companion;
 int sdp_companion_make(struct sock *sk, int family);
 void sdp_companion_init(struct sock *sk);
 struct sdp_companion *sdp_companion_detach(struct sock *sk);
 void sdp_companion_free(struct sdp_companion *c);
-struct socket *sdp_companion_in_use(struct sock *sk);
 struct socket *sdp_companion_ready(struct sock *sk);
 struct socket *sdp_companion_enter(struct sock *sk);
 void sdp_companion_set_idle(struct sock *sk, bool idle);
@@ -366,6 +382,13 @@ struct ib_pd *sdp_ib_alloc_pd(struct ib_device *device);
 void sdp_ib_dealloc_pd(struct ib_pd *pd);
 struct ib_cq *sdp_ib_alloc_cq(struct ib_device *device, void *private,
 			      int entries, int comp_vector);
+void sdp_ib_cq_take(struct ib_cq *cq, ib_comp_handler event, work_func_t work);
+struct ib_cq *sdp_ib_cq_of_work(struct work_struct *work);
+void sdp_ib_cq_start_work(struct ib_cq *cq);
+int sdp_ib_poll_cq(struct ib_cq *cq, int entries, struct ib_wc *wc);
+/* Whether there are completions of which no event tells. */
+bool sdp_ib_cq_arm(struct ib_cq *cq);
+void sdp_ib_free_cq(struct ib_cq *cq);
 struct ib_qp *sdp_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr);
 void sdp_ib_destroy_qp(struct ib_qp *qp);
 int sdp_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);

@@ -31,7 +31,7 @@ long sdp_mem[3];
 
 /*
  * As tcp_init_mem(), and twice as much: a connection that does nothing holds receive
- * buffers of 32 KiB, where TCP's holds nothing.
+ * buffers of 16 KiB, where TCP's holds nothing.
  */
 void sdp_memory_init(struct proto *prot)
 {

@@ -4,8 +4,10 @@
  * /proc/net/sdp, /proc/net/sdpstats. Tables of C structs with C callbacks;
  * what they show is made in Rust.
  */
+#include <linux/cpumask.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/percpu.h>
 #include <linux/proc_fs.h>
 #include <linux/sdp.h>
 #include <linux/slab.h>
@@ -17,7 +19,7 @@
 
 MODULE_VERSION(SDP_VERSION);
 
-static int rcv_size_min = 2048;		/* a Hello's worth and some data */
+static int rcv_size_min = 2048;		/* messages of less cost too much */
 static int rcv_size_max = 32768;	/* one compound page, 16 bits on the wire */
 static int depth_min = 4;		/* three credits let payload through */
 static int depth_max = 1024;
@@ -26,6 +28,7 @@ static int seconds_max = 32767;		/* as TCP's MAX_TCP_KEEPIDLE */
 static int probes_max = 127;		/* as TCP's MAX_TCP_KEEPCNT */
 static int thresh_max = 1024 * 1024;	/* as OFED's SDP_ZCOPY_THRESH */
 static int regions_max = 65536;
+static int polls_max = 10000;	/* a process that polls for longer can sleep */
 static int msec_min = 1000;
 static int msec_max = 600 * 1000;
 
@@ -85,6 +88,7 @@ static const struct ctl_table knob_table[] = {
 	KNOB(zcopy_thresh, SYSCTL_ZERO, &thresh_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
 	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),
+	KNOB(busy_poll, SYSCTL_ZERO, &polls_max),
 	{
 		.procname = "zcopy_except",
 		.data = (void *)offsetof(struct sdp_knobs, zcopy_except),
@@ -234,4 +238,35 @@ void sdp_proc_remove(struct net *net)
 {
 	remove_proc_entry(SDP_PROC_STATS, net->proc_net);
 	remove_proc_entry(SDP_PROC_SOCKETS, net->proc_net);
+}
+
+/* Rust knows no address space but one: these pointers are only handed back. */
+static void __percpu *percpu(void *memory)
+{
+	return (void __percpu *)(__force unsigned long)memory;
+}
+
+void *sdp_percpu_alloc(size_t size, size_t align)
+{
+	return (void *)(__force unsigned long)__alloc_percpu(size, align);
+}
+
+void sdp_percpu_free(void *memory)
+{
+	free_percpu(percpu(memory));
+}
+
+void *sdp_percpu_here(void *memory)
+{
+	return raw_cpu_ptr(percpu(memory));
+}
+
+void *sdp_percpu_next(void *memory, int *cpu)
+{
+	unsigned int next = cpumask_next(*cpu, cpu_possible_mask);
+
+	if (next >= nr_cpu_ids)
+		return NULL;
+	*cpu = next;
+	return per_cpu_ptr(percpu(memory), next);
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Options: their values, as programs give them, and those that the core keeps.
+ * Options: their values, as programs give them, those that the core keeps, and those
+ * of a TCP half.
  * helpers.h has the declarations.
  */
 #include <linux/errno.h>
+#include <linux/filter.h>
 #include <linux/net.h>
 #include <linux/tcp.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
+#include "companion.h"
 #include "helpers.h"
+#include "zcopy.h"
 
 int sdp_copy_from_sockptr(void *dst, sockptr_t src, size_t size)
 {
@@ -142,4 +146,99 @@ void sdp_tell_inq(struct msghdr *msg, int left, bool as_message)
 bool sdp_wants_inq(const struct msghdr *msg)
 {
 	return msg->msg_get_inq;
+}
+
+/*
+ * The answer to a program that wants to choose how connections are spread over
+ * listeners: SDP cannot. The core would make a group here that nobody frees.
+ */
+static int refuse_spreading(struct sock *sk, int option, sockptr_t value,
+			    unsigned int len)
+{
+	struct sock_fprog fprog;
+	int number, err;
+
+	err = sdp_sockopt_int(value, len, &number);
+	if (err)
+		return err;
+	switch (option) {
+	case SO_DETACH_REUSEPORT_BPF:
+		return sk->sk_reuseport ? -ENOENT : -EINVAL;
+	case SO_ATTACH_REUSEPORT_CBPF:
+		err = copy_bpf_fprog_from_user(&fprog, value, len);
+		return err ?: -EOPNOTSUPP;
+	default:
+		return len == sizeof(u32) ? -EOPNOTSUPP : -EINVAL;
+	}
+}
+
+/*
+ * SOL_SOCKET of the owner: as the core, except options that it reserves to
+ * others.
+ */
+static int set_general(struct sock *sk, int option, sockptr_t value,
+		       unsigned int len)
+{
+	int err;
+
+	switch (option) {
+	case SO_REUSEPORT:
+		return sdp_set_reuseport(sk, value, len);
+	case SO_ZEROCOPY:
+		return sdp_set_zerocopy(sk, value, len);
+	case SO_ATTACH_REUSEPORT_CBPF:
+	case SO_ATTACH_REUSEPORT_EBPF:
+	case SO_DETACH_REUSEPORT_BPF:
+		return refuse_spreading(sk, option, value, len);
+	case SO_ATTACH_FILTER:
+	case SO_ATTACH_BPF:
+		/* Received bytes are no packet that a filter could look at. */
+		err = sock_setsockopt(sk->sk_socket, SOL_SOCKET, option, value,
+				      len);
+		if (err)
+			return err;
+		lock_sock(sk);
+		sk_detach_filter(sk);
+		release_sock(sk);
+		return -EOPNOTSUPP;
+	default:
+		return sock_setsockopt(sk->sk_socket, SOL_SOCKET, option, value,
+				       len);
+	}
+}
+
+/*
+ * Sets an option on both halves, if there are both. The result is that of the
+ * one in use, and of the owner while that is undecided.
+ */
+int sdp_companion_setsockopt(struct sock *sk, int level, int option,
+			     sockptr_t value, unsigned int len, int own)
+{
+	struct sdp_companion *c = companion(sk);
+	int tcp;
+
+	if (level == SOL_SOCKET)
+		own = set_general(sk, option, value, len);
+	/* An option that is refused must not be set on the other half. */
+	if (!c || (own && !c->in_use))
+		return own;
+	tcp = do_sock_setsockopt(c->tcp, false, level, option, value, len);
+	if (c->in_use)
+		return tcp;
+	return own;
+}
+
+/* Sets an option on the companion alone. */
+int sdp_companion_set_tcp(struct sock *sk, int level, int option,
+			  sockptr_t value, unsigned int len)
+{
+	return do_sock_setsockopt(companion(sk)->tcp, false, level, option,
+				  value, len);
+}
+
+int sdp_companion_getsockopt(struct socket *tcp, int level, int option,
+			     char __user *value, int __user *len)
+{
+	return do_sock_getsockopt(tcp, false, level, option,
+				  USER_SOCKPTR(value), USER_SOCKPTR(len));
 }

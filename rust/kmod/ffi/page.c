@@ -154,3 +154,24 @@ bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag, bool small)
 	}
 	return skb_page_frag_refill(32, frag, sk->sk_allocation);
 }
+
+/*
+ * Frees the socket's reference to its fragment, which bytes in flight may still
+ * use. Returns false if a system call owns the socket, and with it the fragment.
+ */
+bool sdp_drop_fragment(struct sock *sk)
+{
+	struct page *page = NULL;
+	bool owned;
+
+	spin_lock_bh(&sk->sk_lock.slock);
+	owned = sock_owned_by_user(sk);
+	if (!owned) {
+		page = sk->sk_frag.page;
+		sk->sk_frag.page = NULL;
+	}
+	spin_unlock_bh(&sk->sk_lock.slock);
+	if (page)
+		put_page(page);
+	return !owned;
+}

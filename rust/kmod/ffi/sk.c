@@ -252,6 +252,20 @@ int sdp_get_sndbuf(const struct sock *sk)
 	return READ_ONCE(sk->sk_sndbuf);
 }
 
+/*
+ * As tcp_sndbuf_expand(): a size that the program has set stays. Without the
+ * socket lock, which setsockopt() has, hence the comparison.
+ */
+void sdp_grow_sndbuf(struct sock *sk, int bytes)
+{
+	int before = READ_ONCE(sk->sk_sndbuf);
+
+	/* setsockopt() sets the flag before the size. */
+	smp_rmb();
+	if (bytes > before && !(sk->sk_userlocks & SOCK_SNDBUF_LOCK))
+		cmpxchg(&sk->sk_sndbuf, before, bytes);
+}
+
 int sdp_get_rcvbuf(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_rcvbuf);

@@ -30,6 +30,45 @@ struct ib_cq *sdp_ib_alloc_cq(struct ib_device *device, void *private,
 			   IB_POLL_WORKQUEUE);
 }
 
+/*
+ * Gives the events of a new queue to @event, and its work to @work. The rest of
+ * ib_core goes on as with a queue that it polls in its workqueue: a drain waits
+ * for its markers.
+ */
+void sdp_ib_cq_take(struct ib_cq *cq, ib_comp_handler event, work_func_t work)
+{
+	INIT_WORK(&cq->work, work);
+	cq->comp_handler = event;
+}
+
+struct ib_cq *sdp_ib_cq_of_work(struct work_struct *work)
+{
+	return container_of(work, struct ib_cq, work);
+}
+
+void sdp_ib_cq_start_work(struct ib_cq *cq)
+{
+	queue_work(cq->comp_wq, &cq->work);
+}
+
+int sdp_ib_poll_cq(struct ib_cq *cq, int entries, struct ib_wc *wc)
+{
+	return ib_poll_cq(cq, entries, wc);
+}
+
+bool sdp_ib_cq_arm(struct ib_cq *cq)
+{
+	return ib_req_notify_cq(cq, IB_CQ_NEXT_COMP |
+				    IB_CQ_REPORT_MISSED_EVENTS) > 0;
+}
+
+/* An event that comes this late starts no work. */
+void sdp_ib_free_cq(struct ib_cq *cq)
+{
+	disable_work_sync(&cq->work);
+	ib_free_cq(cq);
+}
+
 struct ib_qp *sdp_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr)
 {
 	return ib_create_qp(pd, attr);

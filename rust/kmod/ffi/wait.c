@@ -38,6 +38,27 @@ void sdp_wait_end(struct sock *sk, struct wait_queue_entry *wait)
 	remove_wait_queue(sk_sleep(sk), wait);
 }
 
+/* SO_BUSY_POLL */
+unsigned int sdp_busy_poll_us(const struct sock *sk)
+{
+#ifdef CONFIG_NET_RX_BUSY_POLL
+	return READ_ONCE(sk->sk_ll_usec);
+#else
+	return 0;
+#endif
+}
+
+/* Whether a task that polls should stop. */
+bool sdp_must_yield(void)
+{
+	return need_resched() || signal_pending(current);
+}
+
+void sdp_cpu_relax(void)
+{
+	cpu_relax();
+}
+
 int sdp_sock_intr_errno(long timeo)
 {
 	return sock_intr_errno(timeo);
@@ -145,6 +166,17 @@ bool sdp_mod_delayed_work(struct workqueue_struct *wq,
 			  struct delayed_work *work, unsigned long msecs)
 {
 	return mod_delayed_work(wq, work, msecs_to_jiffies(msecs));
+}
+
+bool sdp_queue_delayed_work(struct workqueue_struct *wq,
+			    struct delayed_work *work, unsigned long msecs)
+{
+	return queue_delayed_work(wq, work, msecs_to_jiffies(msecs));
+}
+
+bool sdp_is_delayed_work_pending(const struct delayed_work *work)
+{
+	return delayed_work_pending(work);
 }
 
 bool sdp_cancel_delayed_work(struct delayed_work *work)

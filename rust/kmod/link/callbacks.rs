@@ -1,51 +1,314 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions of a queue pair, handed to the endpoint.
+//! Events of a queue pair, and its completions, handed to the endpoint.
 //!
-//! Contexts: a worker of the completion queue, without locks.
+//! Contexts: an event comes in the context that the driver chooses, up to hardirq. The
+//! worker, the alarm and the threads that attend may sleep, and hold no lock that is taken
+//! after the endpoint's.
 
 use crate::{
     alarm::Alarm,
-    ffi,
-    link::Origin,
-    prelude::*,
-    verbs::qp::{
-        Completions,
-        Done, //
+    endpoint::{
+        Inner,
+        Phase, //
     },
+    errno,
+    ffi,
+    link::{
+        attendance::Duty,
+        Context, //
+    },
+    object::Sock,
+    prelude::*,
+    verbs::cq::{
+        Borrowed,
+        Completion,
+        Completions,
+        Side, //
+    }, //
 };
+
+/// Time that a thread has to take completions after it was woken.
+const ATTEND_MS: u32 = 200;
+
+/// Time after which sends that nobody needs are looked for.
+const SWEEP_MS: u32 = 20;
+
+/// Batches that a thread handles at a time; the worker goes on with the others, so that a
+/// peer cannot keep a system call busy.
+const BATCHES: usize = 4;
 
 /// Completions of a link, on their way to the endpoint.
 pub(crate) struct Callbacks;
 
 impl Completions for Callbacks {
-    unsafe fn received(context: *mut c_void, done: Done) {
-        let _noio = NoIo::new();
-        // SAFETY: The context is the origin of a link that still exists.
-        let origin: &Origin = unsafe { &*context.cast() };
-        origin.sock.drive(|inner| {
-            if inner.is_current(origin.generation) {
-                inner.on_received(&origin.sock, done);
+    unsafe fn announced(context: *mut c_void, side: Side) -> bool {
+        // SAFETY: The context is that of a link that still exists.
+        let context: &Context = unsafe { &*context.cast() };
+        match context.attendance.on_event(side) {
+            Duty::Worker => true,
+            Duty::Attendants => {
+                context.sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
+                // SAFETY: `sk` is valid as long as the context.
+                unsafe { ffi::sdp_wake_sleepers(context.sock.sk()) };
+                false
             }
-        });
+        }
     }
 
-    unsafe fn sent(context: *mut c_void, done: Done) {
+    unsafe fn work(context: *mut c_void, queue: Borrowed) {
         let _noio = NoIo::new();
-        // SAFETY: The context is the origin of a link that still exists.
-        let origin: &Origin = unsafe { &*context.cast() };
-        origin.sock.drive(|inner| {
-            if inner.is_current(origin.generation) {
-                inner.on_sent(&origin.sock, done);
+        // SAFETY: The context is that of a link that still exists.
+        let context: &Context = unsafe { &*context.cast() };
+        let mut queue = Some(queue);
+        while context.sock.visit(|inner| {
+            let owned = |q: &Borrowed| inner.link.as_ref().is_some_and(|l| l.qp().owns(q));
+            if queue.as_ref().is_some_and(owned) {
+                return inner.on_completions(&context.sock);
             }
-        });
+            if let Some(queue) = queue.take() {
+                // SAFETY: Other threads take completions under this lock, and those of the
+                // endpoint's link.
+                unsafe { queue.discard() };
+            }
+            false
+        }) {}
     }
 
     unsafe fn communicated(context: *mut c_void) {
-        // SAFETY: The context is the origin of a link that still exists.
-        let origin: &Origin = unsafe { &*context.cast() };
+        // SAFETY: The context is that of a link that still exists.
+        let context: &Context = unsafe { &*context.cast() };
         // A driver may call this with its locks held.
-        origin.sock.set_alarm(Alarm::Notify, 0);
+        context.sock.set_alarm(Alarm::Notify, 0);
+    }
+}
+
+/// The oldest completions have been handled.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Taken {
+    Nothing,
+    Some,
+    /// There may be more.
+    Full,
+    /// The connection has ended, so other completions have no effect.
+    Over,
+}
+
+impl Inner {
+    /// Handles the oldest completions of the link, one after the other, as if each had come
+    /// alone. Returns false if there are no more of them; then the next one leads to an
+    /// event, or to [`Alarm::Sweep`] if nobody needs it.
+    pub(crate) fn on_completions(&mut self, sock: &Sock) -> bool {
+        match self.on_batch(sock) {
+            Taken::Over => false,
+            Taken::Full => true,
+            Taken::Nothing | Taken::Some => !self.arm(sock),
+        }
+    }
+
+    /// As `on_completions`, for a thread that goes on looking for completions and calls
+    /// that at its end: there may be no event until then.
+    pub(crate) fn on_batch(&mut self, sock: &Sock) -> Taken {
+        let Some(generation) = self.link.as_ref().map(|link| link.generation()) else {
+            return Taken::Over;
+        };
+        let Some((mut taken, mut failed)) = self.on_side(sock, generation, Side::Sends) else {
+            return Taken::Over;
+        };
+        // A failed send ends the connection. What came before it is handled first: all of the
+        // receives that were successful.
+        loop {
+            let Some((received, failure)) = self.on_side(sock, generation, Side::Receives) else {
+                return Taken::Over;
+            };
+            taken = taken.max(received);
+            if failed.is_none() && failure.is_some() {
+                // A send that failed first knows the reason.
+                let Some((_, earlier)) = self.on_side(sock, generation, Side::Sends) else {
+                    return Taken::Over;
+                };
+                failed = earlier.or(failure);
+            }
+            if failed.is_none() || failure.is_some() || received != Taken::Full {
+                break;
+            }
+        }
+        if let Some(failed) = failed {
+            match failed {
+                Completion::Received(done) => self.on_received(sock, done),
+                Completion::Sent(done) => self.on_sent(sock, done),
+            }
+            self.settle(sock);
+            if !self.is_current(generation) {
+                return Taken::Over;
+            }
+        }
+        taken
+    }
+
+    /// Handles a batch of one side up to the first failure, which it returns. None if the
+    /// connection has ended.
+    fn on_side(
+        &mut self,
+        sock: &Sock,
+        generation: u64,
+        side: Side,
+    ) -> Option<(Taken, Option<Completion>)> {
+        let batch = self.link.as_mut()?.take_completions(side);
+        let taken = if batch.full {
+            Taken::Full
+        } else if batch.is_empty() {
+            Taken::Nothing
+        } else {
+            Taken::Some
+        };
+        for completion in batch.completions() {
+            match completion {
+                Completion::Received(done) if done.ok => self.on_received(sock, done),
+                Completion::Sent(done) if done.ok => self.on_sent(sock, done),
+                failed => return Some((taken, Some(failed))),
+            }
+            self.settle(sock);
+            if !self.is_current(generation) {
+                return None;
+            }
+        }
+        Some((taken, None))
+    }
+
+    /// Has events tell of the next completions: of receives always, of sends if somebody
+    /// needs it. Returns false if there are completions to be taken first.
+    fn arm(&mut self, sock: &Sock) -> bool {
+        let sends = self.needs_sends(sock);
+        let Some(link) = self.link.as_mut() else {
+            return true;
+        };
+        if !link.arm(sends) {
+            return false;
+        }
+        if link.is_send_unannounced() && !link.is_send_idle() {
+            sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+        }
+        true
+    }
+
+    /// Handles what has completed; leaves the rest to the worker if it is too much.
+    fn on_all(&mut self, sock: &Sock) {
+        for _ in 0..BATCHES {
+            if !self.on_completions(sock) {
+                return;
+            }
+        }
+        if let Some(link) = self.link.as_ref() {
+            link.qp().start_work();
+        }
+    }
+}
+
+impl Inner {
+    /// The calling thread attends while it has the endpoint's lock.
+    pub(crate) fn begin_attending(&mut self) {
+        if let Some(link) = self.link.as_mut() {
+            link.begin_attending();
+        }
+    }
+
+    /// The end of that. Handles what has completed meanwhile, and has an event tell of
+    /// sends if somebody needs it. Otherwise the alarm looks for them later.
+    pub(crate) fn end_attending(&mut self, sock: &Sock) {
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
+        let event = link.end_attending();
+        let unannounced = link.is_send_unannounced();
+        let worthwhile = unannounced && link.is_reap_worthwhile();
+        let lazy = unannounced && !link.is_send_idle();
+        if event || worthwhile || unannounced && self.needs_sends(sock) {
+            self.on_all(sock);
+        } else if lazy {
+            sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+        }
+    }
+
+    /// Whether the completion of a send matters to anybody now. In the plainest state of a
+    /// connection it frees memory and no more; then threads that pass take it, or the alarm
+    /// behind [`Alarm::Sweep`].
+    pub(crate) fn needs_sends(&mut self, sock: &Sock) -> bool {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_ref()) else {
+            return true;
+        };
+        if link.draining {
+            // The marker of the drain comes behind them.
+            return true;
+        }
+        if link.is_send_idle() {
+            link.set_sweeping(false);
+            return false;
+        }
+        let plain = self.phase == Phase::Connected
+            && !self.orphan
+            && errno::tcp_state(engine.state()) == ffi::TCP_ESTABLISHED
+            && engine.unsent() == 0
+            && self.options.user_timeout == 0
+            && !self.turns.sending
+            && !self.send.is_starved()
+            && self.send.charged() <= sock.sndbuf() / 2
+            && link.may_reap_lazily();
+        !plain
+    }
+
+    /// Takes what has completed, and has events tell of the sends that have not.
+    fn sweep(&mut self, sock: &Sock) {
+        if let Some(link) = self.link.as_mut() {
+            link.set_sweeping(true);
+        }
+        self.on_all(sock);
+    }
+}
+
+impl Sock {
+    /// Handles the completions of the link of `generation`, if it is not retired. May sleep.
+    pub(crate) fn take_completions(&self, generation: u64) {
+        let _noio = NoIo::new();
+        for _ in 0..BATCHES {
+            if !self.visit(|inner| inner.is_current(generation) && inner.on_completions(self)) {
+                return;
+            }
+        }
+        self.look(|inner| {
+            if let Some(link) = inner.link.as_ref() {
+                link.qp().start_work();
+            }
+        });
+    }
+
+    /// The alarm behind [`Alarm::Sweep`]: sends may have completed that nobody needed.
+    pub(crate) fn alarm_sweep(&self) {
+        self.visit(|inner| inner.sweep(self));
+    }
+
+    /// Takes the completions that nobody was told of, for a caller that counts what is in
+    /// flight.
+    pub(crate) fn reap(&self) {
+        self.visit(|inner| {
+            let link = inner.link.as_ref();
+            if link.is_some_and(|link| link.is_send_unannounced()) {
+                inner.on_all(self);
+            }
+        });
+    }
+
+    /// The alarm behind [`Alarm::Attend`]: an event woke a thread, which may have got no
+    /// processor since.
+    pub(crate) fn alarm_attend(&self) {
+        let waiting = self.look(|inner| {
+            let link = inner.link.as_ref()?;
+            let waiting = link.origin.attendance.has_event();
+            waiting.then(|| link.generation())
+        });
+        if let Some(generation) = waiting {
+            self.take_completions(generation);
+        }
     }
 }
 
@@ -72,7 +335,7 @@ impl NoIo {
 impl Drop for NoIo {
     fn drop(&mut self) {
         // SAFETY: In the task of `new`, and the last of these first: they are only
-        // made on the stack of a callback.
+        // made on the stack of a function here.
         unsafe { ffi::sdp_noio_end(self.before) };
     }
 }

@@ -8,7 +8,6 @@ use crate::{
     engine::conn::Remote,
     ffi,
     link::{
-        Callbacks,
         Link,
         Slot, //
     },
@@ -60,7 +59,7 @@ impl Link {
         }
         if let Some(key) = stale {
             self.slots.reserve(GFP_KERNEL)?;
-            self.qp.post_invalidate::<Callbacks>(key)?;
+            self.qp.post_invalidate(key)?;
             self.note_chore(Slot::Register);
         }
         self.slots.reserve(GFP_KERNEL)?;
@@ -68,10 +67,7 @@ impl Link {
         // was posted for it, with its memory region, before it gives them up. The caller
         // keeps it in `source` or `sink` until its requests have completed, also where this
         // fails; these are dropped behind the queue pair.
-        unsafe {
-            self.qp
-                .post_register::<Callbacks>(pooled.mr().ok_or(EINVAL)?, access)
-        }?;
+        unsafe { self.qp.post_register(pooled.mr().ok_or(EINVAL)?, access) }?;
         self.note_chore(Slot::Register);
         region.set_registered(self.chores_begun);
         Ok(())
@@ -80,7 +76,7 @@ impl Link {
     /// Ends the registration of `key`.
     pub(crate) fn revoke(&mut self, key: u32) -> Result {
         self.slots.reserve(GFP_KERNEL)?;
-        self.qp.post_invalidate::<Callbacks>(key)?;
+        self.qp.post_invalidate(key)?;
         self.note_chore(Slot::Revoke(key));
         Ok(())
     }
@@ -143,7 +139,7 @@ impl Link {
         // completed, too: `sink` loses the target with the second completion.
         unsafe {
             self.qp
-                .post_read::<Callbacks>(into, remote.r_key, remote.va.wrapping_add(before))
+                .post_read(into, remote.r_key, remote.va.wrapping_add(before))
         }?;
         self.slots.push(Slot::Read, GFP_KERNEL)
     }
@@ -157,10 +153,7 @@ impl Link {
         self.sink.reserve()?;
         // SAFETY: The memory stays as the caller promises: `sink` has room for the target, and
         // is dropped behind the queue pair.
-        unsafe {
-            self.qp
-                .post_read::<Callbacks>(into, remote.r_key, remote.va)
-        }?;
+        unsafe { self.qp.post_read(into, remote.r_key, remote.va) }?;
         let prove = self.qp.device().cuts_reads_short();
         let slot = if prove {
             Slot::UnprovenRead

@@ -8,13 +8,20 @@
 //!
 //! Contexts: under the endpoint's lock; [`Link::destroy`] without it.
 
+pub(crate) mod attendance;
 mod callbacks;
 mod chores;
 mod reap;
 mod receive;
 mod send;
 
+use attendance::Attendance;
 use callbacks::Callbacks;
+pub(crate) use callbacks::Taken;
+use receive::{
+    RECEIVE_SGES,
+    RECEIVE_SLOT, //
+};
 
 use crate::{
     cm::identifier::CmId,
@@ -32,8 +39,11 @@ use crate::{
     verbs::{
         buffer::{
             Mapping,
-            RxBuffer,
-            SlotRing, //
+            RxBuffer, //
+        },
+        cq::{
+            Batch,
+            Side, //
         },
         device::Device,
         domain::Domain,
@@ -43,6 +53,10 @@ use crate::{
             Qp,
             ReadDepths,
             Reply, //
+        },
+        slots::{
+            ReceiveSlots,
+            SlotRing, //
         },
     },
     zcopy::{
@@ -63,8 +77,8 @@ use kernel::{
 /// would double an element of rxe's send queue (256 bytes).
 const SEND_SGES: u32 = 3;
 
-/// Maximum payload of one SEND: a fragment. A peer with this module has room for a
-/// header less; OFED and FreeBSD have room for all of it.
+/// Maximum payload of one SEND: a fragment. A grown buffer of this module, and each of OFED and
+/// FreeBSD, has room for all of it.
 pub(crate) const MAX_PAYLOAD: u16 = 32768;
 
 /// Room of one header; the longest has 36 bytes.
@@ -77,6 +91,20 @@ const HEADER_SLOT: usize = 64;
 pub(crate) struct Origin {
     pub(crate) sock: SockRef,
     pub(crate) generation: u64,
+}
+
+/// The context of a queue pair's callbacks.
+pub(crate) struct Context {
+    origin: Origin,
+    pub(crate) attendance: Arc<Attendance>,
+}
+
+impl core::ops::Deref for Context {
+    type Target = Origin;
+
+    fn deref(&self) -> &Origin {
+        &self.origin
+    }
 }
 
 /// Payload of one request.
@@ -106,9 +134,27 @@ enum Slot {
 }
 
 /// A fragment in flight.
+///
+/// # Invariants
+///
+/// The page of a fragment is mapped by this or by a later element of the same page.
+/// Requests complete in order, so the last of them is there as long as any.
 struct Flying {
-    _mapping: Mapping,
+    mapping: Option<Mapping>,
+    /// Where in the page the mapping begins.
+    start: usize,
     frag: Frag,
+}
+
+impl Flying {
+    /// The mapping, if it covers `frag` as well.
+    fn share(&mut self, frag: &Frag) -> Option<Mapping> {
+        let offset = (frag.offset as usize).checked_sub(self.start)?;
+        let covered = self.frag.page.as_ptr() == frag.page.as_ptr()
+            && self.mapping.as_ref()?.covers(offset, frag.len as usize);
+        // INVARIANT: the caller's element of the page is the next one.
+        covered.then(|| self.mapping.take())?
+    }
 }
 
 /// The message whose acknowledgement is timed. One at a time is timed, because reading
@@ -155,12 +201,15 @@ pub(crate) struct Link {
     /// Until then only indispensable memory is requested.
     tight_until: Option<Instant<Monotonic>>,
     headers: SlotRing<HEADER_SLOT>,
+    receive_slots: ReceiveSlots<RECEIVE_SLOT>,
     send_depth: usize,
     send_pieces: usize,
     /// Dropped after the queue pair, which may still access this memory.
     pub(crate) source: Source,
     pub(crate) sink: Sink,
     pub(crate) keeper: Keeper,
+    /// The peer has accepted, and has no RTU yet.
+    pub(crate) unconfirmed: bool,
     /// A DREQ of ours awaits its answer, see [`Parting`].
     pub(crate) disconnecting: bool,
     /// Dropped after every object that the device knows.
@@ -168,7 +217,18 @@ pub(crate) struct Link {
     /// The peer has disconnected: the queue pair still delivers its completions and
     /// then flushes. Flushed requests are no failure.
     pub(crate) draining: bool,
-    pub(crate) origin: KBox<Origin>,
+    pub(crate) origin: KBox<Context>,
+    /// An event of receives has come, and their queue has not been armed since. The thread
+    /// that takes completions arms it when there are none left.
+    disarmed: bool,
+    /// The queue of sends has been armed, and no event has come since.
+    sends_armed: bool,
+    /// Sends that have completed are to be taken soon, because they have been there for long.
+    sweeping: bool,
+    /// Messages until the next one whose acknowledgement is timed.
+    untimed: u32,
+    /// The thread that has the endpoint's lock attends.
+    attended: bool,
     /// The next older link to reap.
     pub(crate) older: Option<KBox<Link>>,
 }
@@ -184,6 +244,12 @@ pub(crate) struct Shape {
     /// Zero copy is possible. It needs work requests.
     pub(crate) zcopy: bool,
 }
+
+/// Number of sends from which their completions are looked for without an event.
+const REAP_FROM: usize = 4;
+
+/// One of so many messages is timed.
+const TIMED_ONE_IN: u32 = 16;
 
 /// RDMA Reads in flight.
 pub(crate) const READ_DEPTH: u8 = 4;
@@ -230,7 +296,8 @@ impl Link {
         shape: &Shape,
         lease: &mut Option<Lease>,
     ) -> Result<KBox<Self>> {
-        let origin = KBox::new(origin, GFP_KERNEL)?;
+        let attendance = Arc::new(Attendance::new(), GFP_KERNEL)?;
+        let origin = KBox::new(Context { origin, attendance }, GFP_KERNEL)?;
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let capacity = Capacity {
             sends: u32::from(shape.send_depth).saturating_add(if shape.zcopy {
@@ -241,6 +308,8 @@ impl Link {
             send_sges: send_sges(device),
             // Two more than the engine's depth: see `Connection::receives_wanted`.
             receives: u32::from(shape.rx_depth).saturating_add(2),
+            // A device that supports fewer refuses the queue pair.
+            receive_sges: RECEIVE_SGES as u32,
         };
         let context = core::ptr::from_ref(&*origin).cast_mut().cast();
         let tenant = lease.as_ref().ok_or(EINVAL)?.tenant();
@@ -248,10 +317,11 @@ impl Link {
         // SAFETY: The lease is the caller's until the link has it, behind the queue pair and
         // the slots; so is `origin`, which `Callbacks` expects. Links alone post, and
         // `undo` and `destroy`, by which a link that has posted ends, drain the queue pair.
-        let (qp, headers) = unsafe {
+        let (qp, headers, receive_slots) = unsafe {
             let qp = Qp::new::<Callbacks>(Domain::of(tenant)?, &capacity, context)?;
             let headers = SlotRing::new(qp.device(), send_depth)?;
-            (qp, headers)
+            let receive_slots = ReceiveSlots::new(qp.device(), capacity.receives as usize)?;
+            (qp, headers, receive_slots)
         };
         let lease = lease.take().ok_or(EINVAL)?;
         Ok(KBox::write(
@@ -271,15 +341,23 @@ impl Link {
                 spare: Fifo::new(),
                 tight_until: None,
                 headers,
+                receive_slots,
                 send_depth,
                 send_pieces: send_sges(device).saturating_sub(1) as usize,
                 source: Source::new(),
                 sink: Sink::new(),
                 keeper: Keeper::new(),
+                unconfirmed: false,
                 disconnecting: false,
                 lease,
                 draining: false,
                 origin,
+                disarmed: false,
+                // As all new completion queues.
+                sends_armed: true,
+                sweeping: false,
+                untimed: 0,
+                attended: false,
                 older: None,
             },
         ))
@@ -310,6 +388,73 @@ impl Link {
     /// Fragments of payload that one SEND can carry.
     pub(crate) fn send_pieces(&self) -> usize {
         self.send_pieces
+    }
+
+    /// The oldest completions of a side; under the endpoint's lock, as everything that takes
+    /// them.
+    pub(crate) fn take_completions(&mut self, side: Side) -> Batch {
+        let event = self.origin.attendance.take_event(side);
+        match side {
+            Side::Receives => self.disarmed |= event,
+            Side::Sends => self.sends_armed &= !event,
+        }
+        self.qp.poll(side)
+    }
+
+    /// Requests an event for the next receive, if none is due, and for the next send, if
+    /// `sends`. Returns false if there are completions to be taken first.
+    pub(crate) fn arm(&mut self, sends: bool) -> bool {
+        if core::mem::take(&mut self.disarmed) && !self.qp.arm(Side::Receives) {
+            return false;
+        }
+        if sends && !self.sends_armed {
+            self.sends_armed = true;
+            return self.qp.arm(Side::Sends);
+        }
+        true
+    }
+
+    /// Whether no event would tell of the next send.
+    pub(crate) fn is_send_unannounced(&self) -> bool {
+        !self.sends_armed
+    }
+
+    /// Whether all sends are messages that nobody is in a hurry for: few, none of them timed,
+    /// and not there for long. Their completion frees memory, and no more.
+    pub(crate) fn may_reap_lazily(&self) -> bool {
+        !self.sweeping
+            && !self.draining
+            && !self.is_zcopy()
+            && self.timed.is_none()
+            && self.slots.len() == self.messages
+            && self.messages <= self.send_depth / 2
+    }
+
+    /// Whether there are so many sends that it is worth a look at their queue.
+    pub(crate) fn is_reap_worthwhile(&self) -> bool {
+        self.slots.len() >= REAP_FROM
+    }
+
+    pub(crate) fn set_sweeping(&mut self, on: bool) {
+        self.sweeping = on;
+    }
+
+    /// Has the thread that holds the endpoint's lock attend until it has called
+    /// `end_attending`: what completes while it posts needs no other thread.
+    pub(crate) fn begin_attending(&mut self) {
+        self.attended = true;
+        self.origin.attendance.begin();
+    }
+
+    /// Returns whether the thread has to take completions.
+    pub(crate) fn end_attending(&mut self) -> bool {
+        core::mem::take(&mut self.attended) && self.origin.attendance.end()
+    }
+
+    /// Leaves the completions to the worker, because the endpoint gives the link up.
+    pub(crate) fn leave_to_worker(&self) {
+        self.origin.attendance.retire();
+        self.qp.start_work();
     }
 
     /// Moves the queue pair as the connection manager wants it.

@@ -2,6 +2,11 @@
 
 //! The buffers of a link: made, posted, filled.
 //!
+//! A receive has up to three pieces. The base header goes to a slot, so that the payload
+//! begins at a page and fills pages whole. A few bytes more than whole pages go to the rest
+//! of the slot: an announced size has them for a peer that counts its header twice
+//! (RESIZE-5), and hardly any message has so many.
+//!
 //! Contexts: under the endpoint's lock.
 
 use crate::{
@@ -10,22 +15,132 @@ use crate::{
         RX_INITIAL,
         RX_LEAST, //
     },
-    engine::conn::Connection,
+    engine::{
+        conn::{
+            Connection,
+            Delivery, //
+        },
+        wire::{
+            BSDH_LEN,
+            HEADER_MAX, //
+        },
+    },
     ffi,
     link::{
-        Callbacks,
         Link, //
     },
     prelude::*,
+    queue::Segment,
     verbs::buffer::RxBuffer, //
 };
-use kernel::time::{
-    Delta,
-    Instant, //
+use kernel::{
+    page::PAGE_SIZE,
+    time::{
+        Delta,
+        Instant, //
+    }, //
 };
 
 /// Time until a cgroup that had no room is asked again.
 const TIGHT_MS: i64 = 100;
+
+/// Bytes of a message that go to the end of its slot, at most.
+const TAIL_MAX: usize = BSDH_LEN;
+
+/// Beginning and end of a message.
+pub(super) const RECEIVE_SLOT: usize = BSDH_LEN + TAIL_MAX;
+
+/// Pieces of one receive: slot, buffer, and the rest of the slot.
+pub(super) const RECEIVE_SGES: usize = 3;
+
+/// The pieces of messages of up to so many bytes.
+#[derive(Clone, Copy)]
+struct Layout {
+    /// Bytes behind the base header that go to a buffer.
+    buffer: usize,
+    /// Bytes behind those.
+    tail: usize,
+}
+
+impl Layout {
+    fn new(size: u16) -> Self {
+        let payload = usize::from(size).saturating_sub(BSDH_LEN);
+        let over = payload % PAGE_SIZE;
+        let tail = if payload > PAGE_SIZE && over <= TAIL_MAX {
+            over
+        } else {
+            0
+        };
+        Self {
+            buffer: payload.wrapping_sub(tail),
+            tail,
+        }
+    }
+}
+
+/// A message that has arrived.
+pub(crate) struct Received {
+    slot: [u8; RECEIVE_SLOT],
+    buffer: RxBuffer,
+}
+
+impl Received {
+    /// The first bytes of the message, which has `len`. Those that it does not have are
+    /// arbitrary.
+    pub(crate) fn head(&self, len: usize) -> [u8; HEADER_MAX] {
+        let mut head = [0; HEADER_MAX];
+        let more: [u8; HEADER_MAX - BSDH_LEN] = self.buffer.head(len.saturating_sub(BSDH_LEN));
+        let (first, second) = head.split_at_mut(BSDH_LEN);
+        for (to, from) in first.iter_mut().zip(&self.slot) {
+            *to = *from;
+        }
+        second.copy_from_slice(&more);
+        head
+    }
+
+    /// The buffer, of a message without payload.
+    pub(crate) fn into_buffer(self) -> RxBuffer {
+        self.buffer
+    }
+
+    /// The payload of the message: what lies in the buffer, and a copy of what lies behind.
+    /// May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is a valid socket.
+    pub(crate) unsafe fn into_payload(
+        self,
+        sk: *mut ffi::sock,
+        delivery: &Delivery,
+    ) -> Result<(Segment, Option<Segment>)> {
+        let offset = usize::from(delivery.payload_offset)
+            .checked_sub(BSDH_LEN)
+            .ok_or(EINVAL)?;
+        let len = usize::from(delivery.payload_len);
+        let there = self.buffer.size().saturating_sub(offset).min(len);
+        let tail = len.wrapping_sub(there);
+        let tail = match self.slot.get(BSDH_LEN..BSDH_LEN.wrapping_add(tail)) {
+            Some([]) => None,
+            // SAFETY: `sk` is a valid socket, by the caller's promise.
+            Some(bytes) => Some(unsafe { RxBuffer::copy_of(sk, bytes, Need::Least) }?),
+            None => return Err(EINVAL),
+        };
+        let segment = Segment {
+            buffer: self.buffer,
+            offset: offset as u32,
+            len: there as u32,
+            message: true,
+        };
+        let tail = tail.map(|buffer| Segment {
+            buffer,
+            offset: 0,
+            len: len.wrapping_sub(there) as u32,
+            message: false,
+        });
+        Ok((segment, tail))
+    }
+}
 
 impl Link {
     /// A buffer of `size` bytes: a spare one, if it is of that size.
@@ -44,7 +159,7 @@ impl Link {
         unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size, need) }
     }
 
-    /// Makes spare buffers of `size` bytes: as many as keep a connection going
+    /// Makes spare buffers for messages of `size` bytes: as many as keep a connection going
     /// when there is no memory for more, because they come back after use.
     /// Returns whether there was memory for them. May sleep.
     pub(crate) fn stock(&mut self, size: u16, count: u16) -> bool {
@@ -52,7 +167,7 @@ impl Link {
             return false;
         }
         let made = (0..count).all(|_| {
-            let buffer = self.new_buffer(size.into(), Need::Growth);
+            let buffer = self.new_buffer(Layout::new(size).buffer, Need::Growth);
             buffer.is_ok_and(|buffer| self.spare.push(buffer, GFP_KERNEL).is_ok())
         });
         if !made {
@@ -70,13 +185,14 @@ impl Link {
         }
     }
 
-    /// A replacement of `size` bytes for a buffer that does not come back. None if that
-    /// would take the last memory of the socket's cgroup or of all sockets. May sleep.
+    /// A replacement, for messages of `size` bytes, for a buffer that does not come back.
+    /// None if that would take the last memory of the socket's cgroup or of all sockets.
+    /// May sleep.
     pub(crate) fn fresh_buffer(&mut self, size: u16) -> Option<RxBuffer> {
         if !self.leaves_room() {
             return None;
         }
-        self.new_buffer(size.into(), Need::Growth).ok()
+        self.new_buffer(Layout::new(size).buffer, Need::Growth).ok()
     }
 
     /// Whether `count` receive buffers can be allocated without taking the last memory
@@ -120,10 +236,12 @@ impl Link {
         Ok(())
     }
 
-    /// Posts up to `count` receive buffers of `size` bytes; the connection needs
-    /// `least` of them to go on. Returns the number posted. Less than `count` means
+    /// Posts up to `count` receives for messages of up to `size` bytes; the connection
+    /// needs `least` of them to go on. Returns the number posted. Less than `count` means
     /// that memory ran out, or that the queue pair is broken.
     pub(crate) fn post_receives(&mut self, count: u16, least: u16, size: u16) -> u16 {
+        let layout = Layout::new(size);
+        let lkey = self.qp.domain().local_dma_lkey();
         let mut done = 0u16;
         while done < count {
             // Reserve the slot first, so that no buffer is lost if that fails.
@@ -133,24 +251,36 @@ impl Link {
             } else {
                 Need::Growth
             };
-            let buffer = room.and_then(|()| self.rx_buffer(size.into(), need));
+            let buffer = room.and_then(|()| self.rx_buffer(layout.buffer, need));
             let Ok(buffer) = buffer else {
                 self.origin.sock.net().stats.rx_alloc_failures.inc();
                 break;
             };
-            let Some(mapping) = buffer.mapping() else {
+            let (Some(mapping), Some(slot)) = (buffer.mapping(), self.receive_slots.next()) else {
                 break;
             };
-            mapping.sync_for_device(0, size.into());
-            let addr = mapping.addr();
-            // SAFETY: `size` bytes are mapped there. The buffer goes into `posted`, which
-            // has room and gives it back when the receive has completed, and is dropped
-            // behind the queue pair.
-            let posted = unsafe { self.qp.post_receive::<Callbacks>(addr, size.into()) };
+            mapping.sync_for_device(0, layout.buffer);
+            let piece = |addr, length: usize| ffi::ib_sge {
+                addr,
+                length: length as u32,
+                lkey,
+            };
+            let mut pieces: [ffi::ib_sge; RECEIVE_SGES] = [
+                piece(slot, BSDH_LEN),
+                piece(mapping.addr(), layout.buffer),
+                piece(slot.wrapping_add(BSDH_LEN as u64), layout.tail),
+            ];
+            let used = if layout.tail > 0 { 3 } else { 2 };
+            let pieces = pieces.get_mut(..used).unwrap_or(&mut []);
+            // SAFETY: So many bytes are mapped in the buffer and in the slot. The buffer goes
+            // into `posted`, which has room and gives it back when the receive has completed;
+            // the slot is not used again before that. Both are dropped behind the queue pair.
+            let posted = unsafe { self.qp.post_receive(pieces) };
             if posted.is_err() {
                 self.recycle(buffer);
                 break;
             }
+            self.receive_slots.on_posted();
             // Room was reserved, so every posted buffer has its slot.
             let _ = self.posted.push(buffer, GFP_KERNEL);
             done = done.saturating_add(1);
@@ -158,13 +288,26 @@ impl Link {
         done
     }
 
-    /// The buffer of the receive that just completed with `len` bytes.
-    pub(crate) fn take_received(&mut self, len: u32) -> Option<RxBuffer> {
+    /// The message of the receive that just completed with `len` bytes.
+    pub(crate) fn take_received(&mut self, len: usize) -> Option<Received> {
         let buffer = self.posted.pop()?;
+        let slot = self.receive_slots.take()?;
         if let Some(mapping) = buffer.mapping() {
-            mapping.sync_for_cpu(usize::try_from(len).unwrap_or(0));
+            mapping.sync_for_cpu(0, len.saturating_sub(BSDH_LEN));
         }
-        Some(buffer)
+        Some(Received { slot, buffer })
+    }
+
+    /// Frees what only further messages would need. Buffers for messages of `size` bytes
+    /// that replace smaller ones stay, because the peer has been promised them.
+    pub(crate) fn shrink(&mut self, size: u16) {
+        let size = Layout::new(size).buffer;
+        let first = self.posted.get(0);
+        let grown = first.is_none_or(|first| first.size() >= size);
+        while grown && self.spare.pop().is_some() {}
+        self.spare.shrink();
+        self.slots.shrink();
+        self.flying.shrink();
     }
 
     /// Makes a buffer a spare.

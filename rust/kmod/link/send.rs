@@ -11,23 +11,33 @@ use crate::{
     },
     ffi,
     link::{
-        Callbacks,
         Flying,
         Link,
         Load,
         Sent,
         Slot,
         Timed,
-        SEND_SGES, //
+        SEND_SGES,
+        TIMED_ONE_IN, //
     },
     prelude::*,
-    queue::SendQueue,
+    queue::{
+        Frag,
+        SendQueue, //
+    },
     verbs::buffer::{
         Direction,
         Mapping, //
     },
 };
-use kernel::time::Instant;
+use kernel::{
+    page::PAGE_SIZE,
+    time::Instant, //
+};
+
+/// Largest page that is mapped whole: a fragment of the socket. Pages that splice() gave may
+/// be far larger.
+const SHARED_MAX: usize = PAGE_SIZE << 3;
 
 /// The pieces that one request gathers.
 struct Pieces {
@@ -79,7 +89,9 @@ impl Link {
         let mut pieces = Pieces::new();
         pieces.push(addr, bytes.len() as u32, lkey)?;
         let pinned = self.gather(queue, payload_len, &mut pieces)?;
-        if self.timed.is_none() {
+        self.untimed = self.untimed.saturating_sub(1);
+        if self.timed.is_none() && self.untimed == 0 {
+            self.untimed = TIMED_ONE_IN;
             self.timed = Some(Timed {
                 before: self.slots.len(),
                 since: Instant::now(),
@@ -87,7 +99,7 @@ impl Link {
         }
         // SAFETY: The header lies in `headers`, in a slot that is not written to before this
         // has completed, and the payload where `gather` says.
-        unsafe { self.qp.post_send::<Callbacks>(pieces.as_mut(), solicited) }?;
+        unsafe { self.qp.post_send(pieces.as_mut(), solicited) }?;
         // Room was reserved.
         self.slots.push(
             Slot::Message(Load {
@@ -108,10 +120,7 @@ impl Link {
         let mut pieces = Pieces::new();
         let pinned = self.gather(queue, len, &mut pieces)?;
         // SAFETY: The payload stays where `gather` says until this has completed.
-        unsafe {
-            self.qp
-                .post_write::<Callbacks>(pieces.as_mut(), to.r_key, to.va)
-        }?;
+        unsafe { self.qp.post_write(pieces.as_mut(), to.r_key, to.va) }?;
         // Room was reserved.
         self.slots.push(
             Slot::Write(Load {
@@ -143,28 +152,59 @@ impl Link {
         while left > 0 {
             let frag = queue.take(left).ok_or(EINVAL)?;
             left = left.saturating_sub(frag.len);
-            // SAFETY: The page is kept with the mapping and behind it; the link has the
-            // lease, and drops it behind `flying`.
-            let mapping = unsafe {
-                Mapping::new(
-                    self.qp.device(),
-                    &frag.page,
-                    frag.offset as usize,
-                    frag.len as usize,
-                    Direction::ToDevice,
-                )
-            }?;
-            pieces.push(mapping.addr(), frag.len, lkey)?;
+            let len = frag.len;
+            let addr = self.fly(frag)?;
+            pieces.push(addr, len, lkey)?;
             pieces.frags = pieces.frags.saturating_add(1);
-            self.flying.push(
-                Flying {
-                    _mapping: mapping,
-                    frag,
-                },
-                GFP_KERNEL,
-            )?;
         }
         Ok(false)
+    }
+
+    /// Enters `frag` into `flying`, mapped. Returns its address.
+    ///
+    /// A page of the socket is mapped whole, for all messages that gather from it while one
+    /// of them is in flight.
+    fn fly(&mut self, frag: Frag) -> Result<u64> {
+        self.flying.reserve(GFP_KERNEL)?;
+        let (offset, len) = (frag.offset as usize, frag.len as usize);
+        let shared = self
+            .flying
+            .back_mut()
+            .and_then(|last| Some((last.start, last.share(&frag)?)));
+        let (start, mapping) = match shared {
+            Some((start, mapping)) => {
+                // Bytes that were written since it was mapped.
+                mapping.sync_for_device(offset.wrapping_sub(start), len);
+                (start, mapping)
+            }
+            None => {
+                let size = frag.page.size();
+                let (start, mapped) = if size <= SHARED_MAX {
+                    (0, size)
+                } else {
+                    (offset, len)
+                };
+                let (device, way) = (self.qp.device(), Direction::ToDevice);
+                // SAFETY: The page is kept with the mapping and behind it; the link has the
+                // lease, and drops it behind `flying`.
+                let mapping = unsafe { Mapping::new(device, &frag.page, start, mapped, way) }?;
+                (start, mapping)
+            }
+        };
+        let addr = mapping
+            .addr()
+            .wrapping_add(offset.wrapping_sub(start) as u64);
+        // INVARIANT: it is behind the element that had the mapping. Room was reserved, so
+        // that it is not dropped here.
+        self.flying.push(
+            Flying {
+                mapping: Some(mapping),
+                start,
+                frag,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(addr)
     }
 
     /// Posts a keepalive probe, unless a request in flight will tell the same.
@@ -173,7 +213,7 @@ impl Link {
             return Ok(false);
         }
         self.slots.reserve(GFP_KERNEL)?;
-        self.qp.post_probe::<Callbacks>()?;
+        self.qp.post_probe()?;
         self.slots.push(Slot::Probe, GFP_KERNEL)?;
         self.messages = self.messages.saturating_add(1);
         Ok(true)

@@ -14,6 +14,7 @@ use crate::{
     net::{
         ports::PortTable,
         stats::{
+            PerCpu,
             Stats,
             Traffic, //
         },
@@ -42,8 +43,8 @@ pub(crate) struct NetState {
     pub(crate) ports: Mutex<PortTable>,
     #[pin]
     sockets: Mutex<RBTree<usize, ()>>,
-    pub(crate) stats: Stats,
-    pub(crate) traffic: Traffic,
+    pub(crate) stats: PerCpu<Stats>,
+    pub(crate) traffic: PerCpu<Traffic>,
     pub(crate) knobs: UnsafeCell<ffi::sdp_knobs>,
     pub(crate) sysctl: UnsafeCell<*mut ffi::ctl_table_header>,
 }
@@ -73,10 +74,11 @@ pub(crate) struct Knobs {
 }
 
 const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
+    // Without the header: pages of payload, so that writes of a power of two fill them.
     // Messages of this size double the rate of a stream.
     rcv_size: 32768,
-    // What an idle connection pays for: two packets of 4096-byte RDMA MTU.
-    rcv_size_initial: 8192,
+    // What an idle connection pays for: a page for each of four buffers.
+    rcv_size_initial: 4096,
     // Most receive buffers of one connection; SO_RCVBUF may ask for fewer. With
     // two more, the drain marker and the free slot this fills a 32-entry ring.
     rcv_depth: 28,
@@ -87,7 +89,7 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     keepalive_intvl: 75,
     keepalive_probes: 9,
     close_timeout_ms: 60_000,
-    // Some 70 KiB each while nothing flows.
+    // Some 50 KiB each while nothing flows.
     max_orphans: 4096,
     // Not for whom a sandbox may hold.
     companion: ffi::SDP_COMPANION_UNCONFINED as c_int,
@@ -97,6 +99,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     zcopy_regions: 64,
     // Keys are invalidated when their use is over.
     zcopy_keep_ms: 0,
+    // A processor that polls does nothing else.
+    busy_poll: 0,
     // Nobody.
     zcopy_except: [0; PEERS_LEN],
 };
@@ -124,13 +128,13 @@ unsafe fn knob<T: TryFrom<c_int> + Default>(value: *const c_int) -> T {
 }
 
 impl NetState {
-    pub(crate) fn new(net: NonNull<ffi::net>) -> impl PinInit<Self> {
-        pin_init!(Self {
+    pub(crate) fn new(net: NonNull<ffi::net>) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             net,
             ports <- new_mutex!(PortTable::new(), "sdp_ports"),
             sockets <- new_mutex!(RBTree::new(), "sdp_sockets"),
-            stats: Stats::new(),
-            traffic: Traffic::new(),
+            stats: PerCpu::new()?,
+            traffic: PerCpu::new()?,
             knobs: UnsafeCell::new(DEFAULT_KNOBS),
             sysctl: UnsafeCell::new(core::ptr::null_mut()),
         })
@@ -170,6 +174,13 @@ impl NetState {
                 zcopy_keep_ms: knob(&raw const (*k).zcopy_keep_ms),
             }
         }
+    }
+
+    /// Microseconds for which a call looks for completions before it sleeps, without
+    /// SO_BUSY_POLL.
+    pub(crate) fn busy_poll_us(&self) -> u32 {
+        // SAFETY: A field of `self`, which lives as long as its namespace.
+        unsafe { knob(&raw const (*self.knobs.get()).busy_poll) }
     }
 
     /// Who may use TCP beside SDP: one of `SDP_COMPANION_*`.

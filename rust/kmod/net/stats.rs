@@ -3,16 +3,82 @@
 //! Counters of a namespace, shown in `/proc/net/sdpstats`; those of its traffic
 //! are kept for each socket as well ([`Traffic`]).
 //!
-//! Relaxed atomics: any context, no lock.
+//! Relaxed atomics: any context, no lock. Those of a namespace have a copy for each
+//! processor, because all of its connections change them.
 
 use crate::{
     engine::conn::Why,
     ffi, //
 };
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use core::ptr::NonNull;
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
 };
+
+/// Kinds of which a value of zeros is one of counters that are 0.
+///
+/// # Safety
+///
+/// It has counters and nothing else.
+pub(crate) unsafe trait Counters: Send + Sync {}
+
+/// Counters with a copy for each processor. A reference to them is one to the copy of the
+/// processor that was the caller's a moment ago, so it is for changes only.
+///
+/// # Invariants
+///
+/// It points to memory of the per-processor allocator for `T`, which was zero at first.
+pub(crate) struct PerCpu<T: Counters>(NonNull<T>);
+
+// SAFETY: Counters belong to no thread, and the memory to nobody else.
+unsafe impl<T: Counters> Send for PerCpu<T> {}
+// SAFETY: The reason is that of `Send`.
+unsafe impl<T: Counters> Sync for PerCpu<T> {}
+
+impl<T: Counters> PerCpu<T> {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: Plain allocation.
+        let base = unsafe { ffi::sdp_percpu_alloc(size_of::<T>(), align_of::<T>()) };
+        // INVARIANT: just allocated, zeroed.
+        Ok(Self(NonNull::new(base.cast()).ok_or(ENOMEM)?))
+    }
+
+    /// The value of a counter; changes of other processors may be missing.
+    pub(crate) fn sum(&self, which: impl Fn(&T) -> &Counter) -> i64 {
+        let mut sum = 0i64;
+        let mut cpu = -1;
+        loop {
+            // SAFETY: The memory is that of the allocator, by the invariant.
+            let copy = unsafe { ffi::sdp_percpu_next(self.0.as_ptr().cast(), &mut cpu) };
+            let Some(copy) = NonNull::new(copy.cast::<T>()) else {
+                return sum;
+            };
+            // SAFETY: A copy of counters, which live as long as `self`.
+            sum = sum.wrapping_add(which(unsafe { copy.as_ref() }).get());
+        }
+    }
+}
+
+impl<T: Counters> core::ops::Deref for PerCpu<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: The memory is that of the allocator, by the invariant, and each copy lives
+        // as long as `self`. Atomics may be changed from another processor.
+        unsafe { &*ffi::sdp_percpu_here(self.0.as_ptr().cast()).cast() }
+    }
+}
+
+impl<T: Counters> Drop for PerCpu<T> {
+    fn drop(&mut self) {
+        // SAFETY: Allocated by `new`.
+        unsafe { ffi::sdp_percpu_free(self.0.as_ptr().cast()) };
+    }
+}
 
 macro_rules! counters {
     (
@@ -28,14 +94,13 @@ macro_rules! counters {
             $($(#[$doc])* pub(crate) $name: Counter,)*
         }
 
-        impl $kind {
-            pub(crate) const fn new() -> Self {
-                Self { $($name: Counter::new(),)* }
-            }
+        // SAFETY: As the macro has it.
+        unsafe impl Counters for $kind {}
 
+        impl PerCpu<$kind> {
             /// Calls `show` with every counter's name and value.
             pub(crate) fn each(&self, mut show: impl FnMut(&'static str, i64)) {
-                $(show(stringify!($name), self.$name.get());)*
+                $(show(stringify!($name), self.sum(|counters| &counters.$name));)*
             }
         }
     };
@@ -57,6 +122,10 @@ macro_rules! reported {
         }
 
         impl $kind {
+            pub(crate) const fn new() -> Self {
+                Self { $($name: Counter::new(),)* }
+            }
+
             /// For getsockopt(2).
             pub(crate) fn report(&self) -> $report {
                 use $report as Report;
@@ -117,6 +186,8 @@ counters! {
         send_waits,
         /// Times a receiver had to wait for data.
         receive_waits,
+        /// Times a call that would have slept found completions by polling.
+        polled_waits,
         /// Keepalive probes sent.
         keepalive_probes,
         /// Receive buffers that could not be allocated.

@@ -11,7 +11,7 @@ use crate::{
     ffi,
     object::Sock,
     prelude::*,
-    sock::family, //
+    sock::operations, //
 };
 
 impl Sock {
@@ -110,7 +110,7 @@ impl Sock {
         unsafe {
             let _call = child.lock();
             ffi::sdp_sock_graft(child.sk(), new);
-            family::adopt(new);
+            operations::adopt(new);
             (*new).state = ffi::core::socket_state_SS_CONNECTED;
         }
         child.drive(|inner| {

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which of its two halves an SDP socket with a TCP companion uses.
+//! The TCP companion of an SDP socket: the calls that SDP makes on it, and the ways to it.
 //!
-//! `SDP_TRANSPORT` gives a socket a TCP socket of its own. Until the decision both
-//! halves are bound and get the options; connect() tries SDP and then TCP; listen()
-//! listens on both, and accept() takes from both. After a fallback every call goes to
-//! the companion. The decision is final and the companion lives as long as the file, so
-//! a call that raced with it is the same as an earlier call.
-//!
-//! The calls of such a socket are in `halves`.
+//! [`decision`](crate::sock::decision) says when it is used.
 //!
 //! Contexts: process context, may sleep. `lock_sock` of the SDP socket may be
 //! held while the companion's is taken, never the other way.
@@ -16,14 +10,11 @@
 use crate::{
     addr::{
         Addr,
-        Family,
         Parsed, //
     },
-    endpoint::Phase,
     ffi,
     object::Sock,
-    prelude::*,
-    trace, //
+    prelude::*, //
 };
 use core::marker::PhantomData;
 use kernel::error::to_result;
@@ -178,11 +169,6 @@ impl<'a> Tcp<'a> {
     }
 }
 
-/// Whether connect() returned while the attempt goes on.
-pub(super) fn is_under_way(result: Result) -> bool {
-    result.is_err_and(|e| e == EINPROGRESS || e == EALREADY || e == EINTR || e == ERESTARTSYS)
-}
-
 impl Sock {
     /// The companion, if calls go there.
     pub(crate) fn tcp(&self) -> Option<Tcp<'_>> {
@@ -222,207 +208,5 @@ impl Sock {
             Some(_) => None,
             None => self.companion(),
         }
-    }
-
-    /// Whether `net.sdp.companion` lets the caller use the TCP half. Counts refusals.
-    pub(super) fn may_use_tcp(&self) -> bool {
-        let may = match self.net().companion() {
-            ffi::SDP_COMPANION_NEVER => false,
-            // SAFETY: Looks at the caller.
-            ffi::SDP_COMPANION_UNCONFINED => !unsafe { ffi::sdp_is_confined() },
-            _ => true,
-        };
-        if !may {
-            self.net().stats.tcp_refused.inc();
-        }
-        may
-    }
-
-    /// Called before the TCP half binds, connects or listens; returns whether it may.
-    /// If the caller may not use the TCP half, a socket that uses TCP refuses the call,
-    /// and an undecided socket uses SDP alone from now on. Attempts of other tasks go
-    /// on.
-    pub(super) fn permit_tcp(&self) -> Result<bool> {
-        if self.companion().is_none() {
-            return Ok(false);
-        }
-        if self.may_use_tcp() {
-            return Ok(true);
-        }
-        self.leave_tcp_out(EPERM).map(|()| false)
-    }
-
-    /// Makes the socket use SDP alone, or fails with `otherwise` if it uses TCP.
-    fn leave_tcp_out(&self, otherwise: Error) -> Result {
-        let _call = self.lock();
-        if self.tcp().is_some() {
-            return Err(otherwise);
-        }
-        // SAFETY: `sk` is valid.
-        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
-        if !attempt && self.look(|inner| inner.phase == Phase::Idle) {
-            // SAFETY: `sk` is valid, and `lock_sock` held, so that its companion stays.
-            unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
-        }
-        Ok(())
-    }
-
-    /// As `permit_tcp`, for connect(): asks the security modules, too. Every caller may
-    /// disconnect (AF_UNSPEC).
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes, which TCP would be given.
-    pub(super) unsafe fn permit_connect(
-        &self,
-        tcp: Tcp<'_>,
-        addr: *const u8,
-        len: usize,
-    ) -> Result<bool> {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        if matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Unspec)) {
-            return Ok(true);
-        }
-        if !self.permit_tcp()? {
-            return Ok(false);
-        }
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        match unsafe { tcp.ask_connect(addr, len) } {
-            Ok(()) => Ok(true),
-            // The modules could not be asked for lack of memory; a refusal has another
-            // errno.
-            Err(e) if e == ENOMEM => self.leave_tcp_out(e).map(|()| false),
-            Err(e) => Err(e),
-        }
-    }
-
-    /// sendmsg(2) with MSG_FASTOPEN, which connects if it has an address.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to send `len` bytes with, ours for the call.
-    pub(super) unsafe fn fast_open(&self, msg: *mut ffi::core::msghdr, len: usize) -> Result<i32> {
-        let (Some(tcp), Some(sendmsg)) = (
-            self.tcp_after_connect(),
-            self.tcp().and_then(|tcp| tcp.ops().sendmsg),
-        ) else {
-            return Err(EOPNOTSUPP);
-        };
-        // SAFETY: The message is ours for the call, by the caller's promise.
-        let (name, name_len) = unsafe { ((*msg).msg_name, (*msg).msg_namelen) };
-        if !name.is_null() {
-            let name_len = usize::try_from(name_len).map_err(|_| EINVAL)?;
-            // SAFETY: The core has checked the name's length and copied it.
-            unsafe { self.permit_connect(tcp, name.cast(), name_len) }?;
-        }
-        // SAFETY: The companion is there, by the invariant of `Tcp`; the message is ours for
-        // the call, by the caller's promise.
-        let result = unsafe { sendmsg(tcp.socket(), msg, len) };
-        if result < 0 {
-            self.settle_tcp_error();
-        }
-        to_result(result.min(0)).map(|()| result)
-    }
-
-    /// Gives SDP up for the companion, which is there, and the port with it. With
-    /// `lock_sock`.
-    pub(super) fn fall_back(&self, _there: Tcp<'_>, reason: i32) {
-        let already = self.tcp().is_some();
-        // SAFETY: The socket has a companion, which the caller has seen.
-        unsafe { ffi::sdp_companion_use(self.sk(), reason) };
-        self.look(|inner| {
-            if reason != 0 && !already {
-                trace::fallback(inner.of(self), reason);
-            }
-            if inner.phase == Phase::Idle {
-                inner.port = None;
-            }
-        });
-        if reason != 0 && !already {
-            self.net().stats.tcp_fallbacks.inc();
-        }
-    }
-
-    /// Sets SDP_TRANSPORT. With `lock_sock`.
-    pub(crate) fn set_transport(&self, value: i32) -> Result {
-        let value = u32::try_from(value).map_err(|_| EINVAL)?;
-        if value > ffi::SDP_TRANSPORT_TCP {
-            return Err(EINVAL);
-        }
-        if self.tcp().is_some() {
-            // Setting the current value changes nothing.
-            return if value == ffi::SDP_TRANSPORT_TCP {
-                Ok(())
-            } else {
-                Err(EINVAL)
-            };
-        }
-        let (idle, family) = self.look(|inner| (inner.phase == Phase::Idle, inner.family));
-        if !idle {
-            return Err(EINVAL);
-        }
-        if value == ffi::SDP_TRANSPORT_SDP {
-            // SAFETY: `sk` is valid; a socket without a companion has none to
-            // put aside.
-            unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
-            return Ok(());
-        }
-        if !self.may_use_tcp() {
-            return Err(EPERM);
-        }
-        if self.companion().is_none() {
-            let family = match family {
-                Family::V4 => ffi::AF_INET,
-                Family::V6 => ffi::AF_INET6,
-            };
-            // SAFETY: `lock_sock` is held and the socket has a file.
-            unsafe {
-                to_result(ffi::sdp_companion_make(self.sk(), family as c_int))?;
-                ffi::sdp_companion_set_idle(self.sk(), false);
-            }
-            if let Err(e) = self.bind_companion() {
-                // SAFETY: `sk` is valid, and `lock_sock` held, so that its companion stays.
-                unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
-                return Err(e);
-            }
-        }
-        if value == ffi::SDP_TRANSPORT_TCP {
-            self.fall_back(self.companion().ok_or(EINVAL)?, 0);
-        }
-        Ok(())
-    }
-
-    /// Repeats on the companion a bind() that was made before it existed.
-    fn bind_companion(&self) -> Result {
-        let (bound, local, family) =
-            self.look(|inner| (inner.port.is_some(), inner.local, inner.family));
-        let Some(tcp) = self.companion().filter(|_| bound) else {
-            return Ok(());
-        };
-        if tcp.port()? != 0 {
-            return Ok(());
-        }
-        let mut name = [0u8; NAME_LEN];
-        let len = local.emit(family, &mut name);
-        tcp.bind(&mut name, len)
-    }
-
-    pub(crate) fn transport(&self) -> u32 {
-        if self.tcp().is_some() {
-            return ffi::SDP_TRANSPORT_TCP;
-        }
-        let open = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
-        // SAFETY: `sk` is valid.
-        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
-        if self.companion().is_some() && (open || attempt) {
-            ffi::SDP_TRANSPORT_BOTH
-        } else {
-            ffi::SDP_TRANSPORT_SDP
-        }
-    }
-
-    pub(crate) fn fallback_reason(&self) -> i32 {
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_companion_reason(self.sk()) }
     }
 }

@@ -1,40 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The calls of a socket that may use SDP or TCP.
-//!
-//! A non-blocking connect() that fails over SDP is not reported. A worker starts TCP's
-//! attempt in its place. Neither pollers of any kind nor tasks that wait in send() or
-//! recv() for the connection see the change.
+//! The calls of a socket that may use SDP or TCP, except connect() and those for options.
 //!
 //! Contexts: process context, may sleep, no lock held.
 
 use crate::{
-    addr::{
-        Addr,
-        Parsed, //
-    },
+    addr::Addr,
     endpoint::Phase,
-    errno::is_worth_tcp,
     ffi,
     object::Sock,
     prelude::*,
-    sock::{
-        companion::{
-            is_under_way,
-            Tcp,
-            MOVED,
-            NAME_LEN, //
-        },
-        needed::is_needed, //
+    sock::companion::{
+        Tcp,
+        NAME_LEN, //
     },
 };
 use kernel::error::to_result;
-
-/// Whether the option is SDP's own.
-fn is_own(level: c_int, option: c_int) -> bool {
-    level == ffi::SOL_TCP as c_int
-        && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_TRAFFIC as c_int).contains(&option)
-}
 
 impl Sock {
     /// bind(2) of a socket that may have two halves. The port is chosen by TCP.
@@ -94,153 +75,6 @@ impl Sock {
         unsafe { self.bind(addr, len) }?;
         self.look(|inner| inner.bound_port = false);
         Ok(())
-    }
-
-    /// connect(2) of a socket that may have two halves.
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's, `addr` points to `len` bytes.
-    pub(crate) unsafe fn connect_halves(
-        &self,
-        socket: *mut ffi::core::socket,
-        addr: *mut u8,
-        len: usize,
-        flags: u32,
-    ) -> Result {
-        let Some(tcp) = self.companion() else {
-            // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-            return unsafe { self.connect(socket, addr, len, flags) };
-        };
-        // SAFETY: `addr` has `len` bytes, by the caller's promise, and is this call's to change.
-        let takes_part = unsafe {
-            Addr::name_for_tcp(addr, addr, len);
-            self.permit_connect(tcp, addr, len)?
-        };
-        if !takes_part {
-            // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-            let result = unsafe { self.connect(socket, addr, len, flags) };
-            // Another task has begun the connect(), and the socket uses TCP now.
-            return result.map_err(|e| if e == MOVED { EPERM } else { e });
-        }
-        if self.tcp_after_connect().is_some() {
-            // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
-            return unsafe { tcp.connect(self, addr, len, flags) };
-        }
-        // Before it can fail, because another thread may be polling.
-        // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-        let began = unsafe { self.begin_attempt(socket, addr, len) };
-        // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-        let result = unsafe { self.connect(socket, addr, len, flags) };
-        // SDP may have no free port while TCP has some.
-        let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
-        // A connect() that has succeeded is not repeated, even if the connection ended
-        // before anybody asked. Nor is one that shutdown() has ended.
-        // SAFETY: `sk` is valid.
-        let shut = !unsafe { ffi::sdp_companion_attempt(self.sk()) }
-            || self.look(|inner| inner.came_about);
-        match result {
-            Err(e) if !shut && (is_worth_tcp(e) || portless(e)) => {
-                {
-                    let _call = self.lock();
-                    self.fall_back(tcp, -e.to_errno());
-                }
-                // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
-                unsafe { tcp.connect(self, addr, len, flags) }
-            }
-            Err(e) if e == MOVED => {
-                // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
-                match unsafe { tcp.connect(self, addr, len, flags) } {
-                    // The worker has begun TCP's attempt on behalf of this call.
-                    Err(e) if e == EALREADY && began => Err(EINPROGRESS),
-                    result => result,
-                }
-            }
-            _ => {
-                // SAFETY: `addr` has `len` bytes, by the caller's promise.
-                let parsed = unsafe { Addr::parse(addr, len) };
-                if matches!((parsed, result), (Ok(Parsed::Unspec), Ok(()))) {
-                    // It may have been listening, too.
-                    // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
-                    unsafe { tcp.connect(self, addr, len, flags) }?;
-                }
-                let pending = is_under_way(result) || self.tcp_state() == ffi::TCP_SYN_SENT;
-                if result.is_ok() || !pending {
-                    // SAFETY: `sk` is valid.
-                    unsafe { ffi::sdp_companion_end(self.sk()) };
-                }
-                result
-            }
-        }
-    }
-
-    /// Records the target of connect(), if this call begins one.
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's, `addr` points to `len` bytes.
-    unsafe fn begin_attempt(
-        &self,
-        socket: *const ffi::core::socket,
-        addr: *const u8,
-        len: usize,
-    ) -> bool {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        if !matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Addr(..))) {
-            return false;
-        }
-        let _call = self.lock();
-        // SAFETY: `socket` is ours, by the caller's promise, and `lock_sock` held, with which
-        // alone the state is written.
-        let unconnected = unsafe { (*socket).state } == ffi::core::socket_state_SS_UNCONNECTED;
-        let begins = unconnected && self.tcp_state() == ffi::TCP_CLOSE && self.tcp().is_none();
-        if begins {
-            self.look(|inner| {
-                inner.has_way_out = true;
-                inner.came_about = false;
-            });
-            // SAFETY: `addr` has `len` bytes, by the caller's promise. There is a companion:
-            // connect() has seen it, and it stays as long as the file is open.
-            unsafe { ffi::sdp_companion_begin(self.sk(), addr.cast(), len as c_int) };
-        }
-        begins
-    }
-
-    /// The attempt of an earlier connect() has ended if there is a connection.
-    pub(super) fn look_after_attempt(&self) {
-        let begun = |state| {
-            state == ffi::TCP_CLOSE || state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV
-        };
-        if begun(self.tcp_state()) {
-            return;
-        }
-        let _call = self.lock();
-        if !begun(self.tcp_state()) {
-            // SAFETY: `sk` is valid.
-            unsafe { ffi::sdp_companion_end(self.sk()) };
-        }
-    }
-
-    /// Repeats a failed connect() over TCP; [`Alarm::Engine`](crate::alarm::Alarm)
-    /// calls it.
-    pub(crate) fn give_way(&self) {
-        let _call = self.lock();
-        let Some(error) = self.look(|inner| inner.failure.take()) else {
-            return;
-        };
-        // SAFETY: `sk` is valid.
-        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
-        let Some(tcp) = self.other_half().filter(|_| attempt) else {
-            return self.drive(|inner| inner.tell_failure(self, error));
-        };
-        // In this order, so that whoever looks meanwhile sees a connect() under way.
-        // SAFETY: The companion is there, with `lock_sock`, and the attempt's address was kept.
-        unsafe { ffi::sdp_companion_retry(self.sk()) };
-        self.fall_back(tcp, -error.to_errno());
-        self.leave_peer();
-        self.look(|inner| inner.port = None);
-        // SAFETY: The companion is there, with `lock_sock`.
-        unsafe { ffi::sdp_companion_catch_up(self.sk()) };
     }
 
     /// listen(2) of a socket that may have two halves.
@@ -439,103 +273,5 @@ impl Sock {
             return to_result(unsafe { ffi::sdp_companion_shutdown(self.sk(), how) });
         }
         result
-    }
-
-    /// setsockopt(2) of a socket that may have two halves.
-    ///
-    /// # Safety
-    ///
-    /// `value` is a pointer of the user program, or has `len` bytes of the kernel.
-    pub(crate) unsafe fn set_option_halves(
-        &self,
-        level: c_int,
-        option: c_int,
-        value: ffi::core::sockptr_t,
-        len: c_uint,
-    ) -> Result {
-        let own = is_own(level, option);
-        if own {
-            // SAFETY: `value` is the program's or has `len` bytes, by the caller's promise.
-            return unsafe { self.set_option(level, option, value, len) };
-        }
-        // A companion that has been put aside gets the option, too, because
-        // SDP_TRANSPORT may reactivate it.
-        let general = level == ffi::SOL_SOCKET as c_int;
-        let result = if general || self.tcp().is_some() {
-            Ok(())
-        } else {
-            // SAFETY: `value` is the program's or has `len` bytes, by the caller's promise.
-            unsafe { self.set_option(level, option, value, len) }
-        };
-        let result = result.map_or_else(Error::to_errno, |()| 0);
-        // SAFETY: `sk` is valid; of `value` the callees check a program's pointer, and read no
-        // more than `len` bytes of the kernel's.
-        let result = to_result(unsafe {
-            ffi::sdp_companion_setsockopt(self.sk(), level, option, value, len, result)
-        });
-        match result {
-            // Resetting an option that was never set is no need.
-            Err(refused) if len != 0 && is_needed(level, option) => {
-                // SAFETY: `value` is the program's or has `len` bytes, by the caller's promise.
-                unsafe { self.give_up_for((level, option), value, len, refused) }
-            }
-            result => result,
-        }
-    }
-
-    /// SDP has refused an option that the program needs: a socket that may still become
-    /// TCP does so, if TCP takes the option and the caller may have it.
-    ///
-    /// # Safety
-    ///
-    /// `value` is a pointer of the user program, or has `len` bytes of the kernel.
-    unsafe fn give_up_for(
-        &self,
-        (level, option): (c_int, c_int),
-        value: ffi::core::sockptr_t,
-        len: c_uint,
-        refused: Error,
-    ) -> Result {
-        let open_half = || {
-            // SAFETY: `sk` is valid.
-            let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
-            let idle = !attempt && self.look(|inner| inner.phase == Phase::Idle);
-            self.other_half().filter(|_| idle)
-        };
-        if open_half().is_none() || !self.may_use_tcp() {
-            return Err(refused);
-        }
-        let _call = self.lock();
-        // Another thread may have begun something.
-        let tcp = open_half().ok_or(refused)?;
-        // SAFETY: The companion is there; of `value` the callee checks a program's pointer,
-        // and reads no more than `len` bytes of the kernel's.
-        to_result(unsafe { ffi::sdp_companion_set_tcp(self.sk(), level, option, value, len) })
-            .map_err(|_| refused)?;
-        self.fall_back(tcp, -EOPNOTSUPP.to_errno());
-        Ok(())
-    }
-
-    /// getsockopt(2) of a socket that may have two halves.
-    ///
-    /// # Safety
-    ///
-    /// `value` and `len` are pointers of the user program.
-    pub(crate) unsafe fn get_option_halves(
-        &self,
-        level: c_int,
-        option: c_int,
-        value: *mut u8,
-        len: *mut c_int,
-    ) -> Result {
-        let own = is_own(level, option);
-        match self.tcp() {
-            // SAFETY: The companion is there; the callee checks the pointers.
-            Some(tcp) if !own => to_result(unsafe {
-                ffi::sdp_companion_getsockopt(tcp.socket().cast(), level, option, value.cast(), len)
-            }),
-            // SAFETY: The pointers are the program's, by the caller's promise.
-            _ => unsafe { self.get_option(level, option, value, len) },
-        }
     }
 }

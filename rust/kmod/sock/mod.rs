@@ -6,17 +6,22 @@
 //! Contexts: process context, may sleep. Locks: `lock_sock`, then the endpoint's.
 
 pub(crate) mod accept;
+pub(crate) mod attempt;
 pub(crate) mod close;
 pub(crate) mod companion;
 pub(crate) mod connect;
+pub(crate) mod decision;
 pub(crate) mod family;
+pub(crate) mod getsockopt;
 pub(crate) mod halves;
 pub(crate) mod name;
 pub(crate) mod needed;
-pub(crate) mod options;
+pub(crate) mod operations;
 pub(crate) mod poll;
 pub(crate) mod protocol;
 pub(crate) mod recv;
 pub(crate) mod send;
+pub(crate) mod setsockopt;
+pub(crate) mod shared_options;
 pub(crate) mod splice;
 pub(crate) mod wait;

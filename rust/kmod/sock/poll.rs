@@ -126,6 +126,7 @@ impl Sock {
                 if listening {
                     return Err(EINVAL);
                 }
+                self.reap();
                 self.look(|inner| u64::from(inner.send.held()))
             }
             ffi::SIOCOUTQNSD => {

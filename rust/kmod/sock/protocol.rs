@@ -16,7 +16,7 @@ use crate::{
     },
     prelude::*,
     shell::Shell,
-    sock::family, //
+    sock::operations, //
 };
 use core::ptr::NonNull;
 use kernel::error::{
@@ -51,7 +51,7 @@ impl Registration {
         // SAFETY: The operations are static, the callbacks stay with the
         // module; shells can be made.
         to_result(unsafe {
-            ffi::sdp_protocol_register(family::operations().cast(), Some(make_cb), Some(unmake_cb))
+            ffi::sdp_protocol_register(operations::table().cast(), Some(make_cb), Some(unmake_cb))
         })?;
         Ok(Self(()))
     }
@@ -102,7 +102,7 @@ unsafe extern "C" fn make_cb(
         sock.look(|inner| inner.shell = Some(shell));
         let _ = sock.into_owned();
         // SAFETY: `socket` is being created, by the caller's promise.
-        unsafe { family::adopt(socket.cast()) };
+        unsafe { operations::adopt(socket.cast()) };
         Ok(0)
     })
 }

@@ -130,7 +130,10 @@ impl Sock {
                     return Err(if timeo == 0 { EAGAIN } else { end });
                 }
             }
-            let next = self.look(|inner| inner.next_bytes(ahead, copied > 0, inline));
+            let (next, remote) = self.look(|inner| {
+                let next = inner.next_bytes(ahead, copied > 0, inline);
+                (next, inner.may_read_remote())
+            });
             match next {
                 Next::Bytes(page, offset, avail) => {
                     let n = (avail as usize).min(len.wrapping_sub(copied));
@@ -168,7 +171,7 @@ impl Sock {
                 }
                 Next::Mark => break,
                 Next::Nothing => {
-                    if blocking {
+                    if remote && blocking {
                         presence.begin();
                     }
                     let wish = Wish {
@@ -177,8 +180,13 @@ impl Sock {
                         plain: !peek && !discard,
                         hungry: copied < target || copied == 0,
                     };
-                    // SAFETY: The message is the caller's, and has so much room left.
-                    match unsafe { self.receive_remote(call, msg, &wish, &mut timeo) } {
+                    let read = if remote {
+                        // SAFETY: The message is the caller's, and has so much room left.
+                        unsafe { self.receive_remote(call, msg, &wish, &mut timeo) }
+                    } else {
+                        Ok(0)
+                    };
+                    match read {
                         Ok(0) => {}
                         Ok(n) => {
                             copied = copied.wrapping_add(n);

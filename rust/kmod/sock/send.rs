@@ -46,6 +46,9 @@ impl Inner {
     /// wait.
     fn room_for(&mut self, sock: &Sock, left: u32) -> Option<Wanted> {
         if self.send_room(sock) == 0 {
+            if self.send.charged() >= sock.sndbuf() {
+                self.send.set_full();
+            }
             return None;
         }
         // A page that splice() gives counts as a whole page.

@@ -23,7 +23,7 @@ use crate::{
 use kernel::page::PAGE_SIZE;
 
 /// Shorter ranges are copied: a page of copies holds as much, from several messages,
-/// while a receive buffer takes 8 or 32 KiB.
+/// while a receive buffer takes up to 32 KiB.
 const GIVE_LEAST: usize = PAGE_SIZE;
 
 /// The end of a locked pipe that has readers.

@@ -4,6 +4,10 @@
 
 use crate::{
     ffi,
+    link::{
+        attendance::Attendance,
+        Taken, //
+    },
     object::{
         CallGuard,
         Sock, //
@@ -13,6 +17,7 @@ use crate::{
 };
 use core::marker::PhantomPinned;
 use kernel::{
+    sync::Arc,
     time::{
         Instant,
         Monotonic, //
@@ -83,6 +88,73 @@ impl Drop for Waiter<'_> {
     }
 }
 
+/// A task that takes the completions of the socket's link while it waits. See
+/// [`Attendance`].
+struct Attendant {
+    attendance: Arc<Attendance>,
+    generation: u64,
+}
+
+impl Attendant {
+    fn of(sock: &Sock) -> Option<Self> {
+        sock.look(|inner| {
+            let link = inner.link.as_ref()?;
+            Some(Self {
+                attendance: link.origin.attendance.clone(),
+                generation: link.generation(),
+            })
+        })
+    }
+
+    /// Sleeps by `sleep`, and takes the completions whose event has ended the sleep. If
+    /// the socket polls, it looks for completions before, and does not sleep if there are
+    /// some.
+    fn attend<R>(&self, sock: &Sock, sleep: impl FnOnce() -> R) -> Option<R> {
+        self.attendance.begin();
+        let found = match sock.busy_poll_us() {
+            0 => false,
+            us => {
+                let found = self.poll(sock, us);
+                // After this there is an event for the next completion.
+                sock.take_completions(self.generation);
+                found
+            }
+        };
+        let result = (!found).then(sleep);
+        if self.attendance.end() {
+            sock.take_completions(self.generation);
+        }
+        result
+    }
+
+    /// Looks for completions for `us` microseconds at most. Ends early if somebody else
+    /// needs the processor, or for a signal. Returns whether there were some.
+    fn poll(&self, sock: &Sock, us: u32) -> bool {
+        let begin = Instant::<Monotonic>::now();
+        loop {
+            let taken = sock.visit(|inner| {
+                let current = inner.is_current(self.generation);
+                current.then(|| inner.on_batch(sock))
+            });
+            match taken {
+                // The link is retired.
+                None => return false,
+                Some(Taken::Nothing) => {}
+                Some(Taken::Some | Taken::Full | Taken::Over) => {
+                    sock.net().stats.polled_waits.inc();
+                    return true;
+                }
+            }
+            // SAFETY: Plain question about the current task.
+            if begin.elapsed().as_micros_ceil() >= us.into() || unsafe { ffi::sdp_must_yield() } {
+                return false;
+            }
+            // SAFETY: An instruction without effect.
+            unsafe { ffi::sdp_cpu_relax() };
+        }
+    }
+}
+
 /// The error with which a pending signal ends a call that has `timeo` jiffies left.
 pub(super) fn interruption(timeo: isize) -> Option<Error> {
     // SAFETY: Plain question about the current task, and plain computation.
@@ -134,6 +206,7 @@ impl Sock {
             entry: &entry,
             _pin: PhantomPinned,
         };
+        let mut attendant = None;
         loop {
             if let Some(r) = ready() {
                 return Ok(r);
@@ -144,9 +217,17 @@ impl Sock {
             if let Some(end) = interruption(*timeo) {
                 return Err(end);
             }
+            if attendant.is_none() {
+                attendant = Attendant::of(self);
+            }
             *call = None;
             // SAFETY: The entry is queued, by the invariant of `Waiter`.
-            *timeo = unsafe { ffi::sdp_wait_woken(waiter.entry.get(), *timeo) };
+            let sleep = || unsafe { ffi::sdp_wait_woken(waiter.entry.get(), *timeo) };
+            let slept = match &attendant {
+                Some(attendant) => attendant.attend(self, sleep),
+                None => Some(sleep()),
+            };
+            *timeo = slept.unwrap_or(*timeo);
             *call = Some(self.lock());
         }
     }
@@ -232,6 +313,16 @@ impl Sock {
                 }
             }
             *call = Some(self.lock());
+        }
+    }
+
+    /// Microseconds for which a call looks for completions before it sleeps: SO_BUSY_POLL,
+    /// or the knob.
+    fn busy_poll_us(&self) -> u32 {
+        // SAFETY: A single word of a valid socket.
+        match unsafe { ffi::sdp_busy_poll_us(self.sk()) } {
+            0 => self.net().busy_poll_us(),
+            us => us,
         }
     }
 

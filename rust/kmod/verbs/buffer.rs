@@ -169,7 +169,7 @@ impl Mapping {
     ///
     /// The memory came from `kmalloc`, outlives the mapping and stays where it is. The
     /// device is leased until the mapping is dropped.
-    unsafe fn of_memory(
+    pub(super) unsafe fn of_memory(
         device: &Arc<Device>,
         memory: &mut [u8],
         direction: Direction,
@@ -218,22 +218,30 @@ impl Mapping {
         self.addr
     }
 
-    /// Gives `len` bytes to the CPU after the device wrote them.
-    pub(crate) fn sync_for_cpu(&self, len: usize) {
+    /// Whether `len` bytes at `offset` are mapped.
+    pub(crate) fn covers(&self, offset: usize, len: usize) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.len)
+    }
+
+    /// The address and length of `len` bytes at `offset`, as far as they are mapped.
+    fn range(&self, offset: usize, len: usize) -> (u64, usize) {
+        let offset = offset.min(self.len);
+        let len = len.min(self.len.wrapping_sub(offset));
+        (self.addr.wrapping_add(offset as u64), len)
+    }
+
+    /// Gives `len` bytes at `offset` to the CPU after the device wrote them.
+    pub(crate) fn sync_for_cpu(&self, offset: usize, len: usize) {
         let dir = self.direction.raw();
-        // SAFETY: `addr` is mapped, on a device that waits, by the invariant; `len` is
-        // limited to what is mapped.
-        unsafe {
-            ffi::sdp_ib_dma_sync_for_cpu(self.device.as_ptr(), self.addr, len.min(self.len), dir)
-        };
+        let (addr, len) = self.range(offset, len);
+        // SAFETY: The range is inside of the mapping, whose device waits, by the invariant.
+        unsafe { ffi::sdp_ib_dma_sync_for_cpu(self.device.as_ptr(), addr, len, dir) };
     }
 
     /// Gives `len` bytes at `offset` back to the device.
     pub(crate) fn sync_for_device(&self, offset: usize, len: usize) {
         let dir = self.direction.raw();
-        let offset = offset.min(self.len);
-        let len = len.min(self.len.wrapping_sub(offset));
-        let addr = self.addr.wrapping_add(offset as u64);
+        let (addr, len) = self.range(offset, len);
         // SAFETY: The range is inside of the mapping, whose device waits, by the invariant.
         unsafe { ffi::sdp_ib_dma_sync_for_device(self.device.as_ptr(), addr, len, dir) };
     }
@@ -245,47 +253,6 @@ impl Drop for Mapping {
         // SAFETY: Mapped, on a device that waits, by the invariant; this is the only
         // unmapping.
         unsafe { ffi::sdp_ib_dma_unmap_page(self.device.as_ptr(), self.addr, self.len, dir) };
-    }
-}
-
-/// Slots of `SLOT` bytes that the device reads, used in turn.
-pub(crate) struct SlotRing<const SLOT: usize> {
-    mapping: Mapping,
-    memory: KVec<u8>,
-    next: usize,
-}
-
-impl<const SLOT: usize> SlotRing<SLOT> {
-    /// `count` slots. May sleep.
-    ///
-    /// # Safety
-    ///
-    /// The device is leased until the slots are dropped.
-    pub(crate) unsafe fn new(device: &Arc<Device>, count: usize) -> Result<Self> {
-        let bytes = count.checked_mul(SLOT).ok_or(EINVAL)?;
-        let mut memory = KVec::from_elem(0, bytes, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: A `KVec` is of `kmalloc`. It is kept beside the mapping and behind it,
-        // and never grows. The lease is the caller's promise.
-        let mapping = unsafe { Mapping::of_memory(device, &mut memory, Direction::ToDevice) }?;
-        Ok(Self {
-            mapping,
-            memory,
-            next: 0,
-        })
-    }
-
-    /// Puts `bytes` into the next slot and returns its address for an SGE. The device
-    /// must have finished with the contents of `count` calls ago.
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<u64> {
-        let offset = self.next;
-        let end = offset.wrapping_add(SLOT);
-        let slot = self.memory.get_mut(offset..end).ok_or(EINVAL)?;
-        slot.get_mut(..bytes.len())
-            .ok_or(EMSGSIZE)?
-            .copy_from_slice(bytes);
-        self.mapping.sync_for_device(offset, bytes.len());
-        self.next = if end < self.memory.len() { end } else { 0 };
-        Ok(self.mapping.addr().wrapping_add(offset as u64))
     }
 }
 
@@ -350,6 +317,21 @@ impl RxBuffer {
         let (charge, page) =
             unsafe { (Charge::new(sk, 1 << order, need)?, Page::alloc(sk, order)?) };
         Ok(Self::unmapped(page, charge))
+    }
+
+    /// A copy of `bytes` that no device knows. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is a valid socket.
+    pub(crate) unsafe fn copy_of(sk: *mut ffi::sock, bytes: &[u8], need: Need) -> Result<Self> {
+        // SAFETY: `sk` is a valid socket, by the caller's promise.
+        let buffer = unsafe { Self::without_device(sk, bytes.len(), need) }?;
+        // SAFETY: The page is new, nobody else has it, and it has room for the bytes.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.page.address(), bytes.len())
+        };
+        Ok(buffer)
     }
 
     pub(crate) fn page(&self) -> &Page {

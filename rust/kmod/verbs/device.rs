@@ -47,7 +47,7 @@ pub(crate) struct Limits {
     pub(crate) send_sges: u32,
     /// RDMA Reads in flight, in each direction.
     pub(crate) reads: u8,
-    /// Queue pairs with a completion queue of their own.
+    /// Queue pairs with two completion queues of their own.
     pub(crate) queue_pairs: u32,
     /// Pages of one region; 0 where the device cannot register by work request.
     pub(crate) region_pages: u32,
@@ -78,7 +78,7 @@ impl Limits {
             send_sges: from_attribute(send_sges),
             // As target and as initiator; drivers do not agree which is which.
             reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
-            queue_pairs: from_attribute(pairs.min(queues)),
+            queue_pairs: from_attribute(pairs.min(queues / 2)),
             region_pages: if registers { pages } else { 0 },
         }
     }

@@ -6,6 +6,7 @@
 //! Nothing here knows a rule of SDP.
 
 pub(crate) mod buffer;
+pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod domain;
 pub(crate) mod kept;
@@ -14,3 +15,4 @@ pub(crate) mod mr;
 pub(crate) mod pages;
 pub(crate) mod qp;
 pub(crate) mod region;
+pub(crate) mod slots;

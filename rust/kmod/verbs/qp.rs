@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A reliable-connected queue pair with its completion queue.
+//! A reliable-connected queue pair with its completion queues.
 //!
-//! Contexts: creating and destroying sleep; posting does not. Completions come
-//! from the workqueue of ib_core, so callbacks may sleep.
+//! Contexts: creating and destroying sleep; posting does not. `cq` has those of
+//! completions.
 
 use crate::{
     ffi,
     prelude::*,
     verbs::{
+        cq::{
+            receive_entry,
+            send_entry,
+            Batch,
+            Borrowed,
+            Completions,
+            Cq,
+            Side, //
+        },
         device::Device,
         domain::Domain,
         mr::Mr, //
@@ -16,47 +25,12 @@ use crate::{
 };
 use core::{
     cell::Cell,
-    ptr::{
-        self,
-        NonNull, //
-    },
+    ptr::NonNull, //
 };
 use kernel::{
     error::to_result,
     sync::Arc, //
 };
-
-/// The result of a completion.
-pub(crate) struct Done {
-    pub(crate) ok: bool,
-    /// The peer did not answer any retry.
-    pub(crate) unanswered: bool,
-    pub(crate) byte_len: u32,
-}
-
-/// Receiver of completions. The context pointer is the one that [`Qp::new`] was given.
-pub(crate) trait Completions {
-    /// A posted receive has completed, in order.
-    ///
-    /// # Safety
-    ///
-    /// `context` belongs to a queue pair that still exists.
-    unsafe fn received(context: *mut c_void, done: Done);
-
-    /// A posted send has completed, in order.
-    ///
-    /// # Safety
-    ///
-    /// `context` is that of a queue pair which still exists.
-    unsafe fn sent(context: *mut c_void, done: Done);
-
-    /// A message came before the connection manager's last message (RTU).
-    ///
-    /// # Safety
-    ///
-    /// `context` is that of a queue pair which still exists.
-    unsafe fn communicated(context: *mut c_void);
-}
 
 /// Maximum number of transport retries; 7 would mean endless.
 const RETRY_COUNT_MAX: u8 = 6;
@@ -121,89 +95,42 @@ pub(crate) struct Capacity {
     pub(crate) sends: u32,
     pub(crate) send_sges: u32,
     pub(crate) receives: u32,
+    pub(crate) receive_sges: u32,
 }
 
-/// An RC queue pair and its completion queue.
+/// An RC queue pair and its completion queues.
 ///
 /// # Invariants
 ///
-/// `qp` and `cq` are valid and belong to `domain`, whose device the owner keeps leased:
+/// `qp` and the queues are valid and belong to `domain`, whose device the owner keeps leased:
 /// that is promised to [`Qp::new`].
+///
+/// The order of the fields is that of destruction: a completion queue counts its users.
 pub(crate) struct Qp {
-    qp: NonNull<ffi::ib_qp>,
-    cq: NonNull<ffi::ib_cq>,
+    qp: RawQp,
+    sent: Cq,
+    received: Cq,
     domain: Domain,
     /// The queue pair has left the RESET state, in which it neither needs to be drained
     /// nor can be.
     started: Cell<bool>,
 }
 
+/// A queue pair, destroyed when this is dropped.
+struct RawQp(NonNull<ffi::ib_qp>);
+
 // SAFETY: Verbs objects may be used from any thread, and `started` goes with the value.
 unsafe impl Send for Qp {}
 
-/// The two completion entries, which are all a FIFO of RC work requests needs:
-/// the oldest request of the kind is the one that completed.
-struct Entries<C>(core::marker::PhantomData<C>);
-
-impl<C: Completions> Entries<C> {
-    const RECEIVE: ffi::ib_cqe = ffi::ib_cqe {
-        done: Some(Self::receive_done_cb),
-    };
-    const SEND: ffi::ib_cqe = ffi::ib_cqe {
-        done: Some(Self::send_done_cb),
-    };
-
-    /// # Safety
-    ///
-    /// Called from C, with the arguments that the slot it stands in promises.
-    unsafe extern "C" fn receive_done_cb(_cq: *mut ffi::ib_cq, wc: *mut ffi::ib_wc) {
-        // SAFETY: ib_core passes a valid completion of one of our queue pairs.
-        let (context, done) = unsafe { Self::unpack(wc) };
-        // SAFETY: The queue pair exists while its completions are delivered: it is drained
-        // before it is dropped, as is promised to `Qp::new`.
-        unsafe { C::received(context, done) }
-    }
-
-    /// # Safety
-    ///
-    /// Called from C, with the arguments that the slot it stands in promises.
-    unsafe extern "C" fn send_done_cb(_cq: *mut ffi::ib_cq, wc: *mut ffi::ib_wc) {
-        // SAFETY: ib_core passes a valid completion of one of our queue pairs.
-        let (context, done) = unsafe { Self::unpack(wc) };
-        // SAFETY: The queue pair exists while its completions are delivered: it is drained
-        // before it is dropped, as is promised to `Qp::new`.
-        unsafe { C::sent(context, done) }
-    }
-
-    /// # Safety
-    ///
-    /// Called from C, with the arguments that the slot it stands in promises.
-    unsafe extern "C" fn event_cb(event: *mut ffi::ib_event, context: *mut c_void) {
-        // SAFETY: ib_core passes a valid event.
-        if unsafe { (*event).event } == ffi::ib_event_type_IB_EVENT_COMM_EST {
-            // SAFETY: Drivers tell no event of a queue pair once `ib_destroy_qp()` has
-            // returned, and it exists until then.
-            unsafe { C::communicated(context) }
-        }
-    }
-
-    /// # Safety
-    ///
-    /// `wc` is a valid work completion.
-    unsafe fn unpack(wc: *mut ffi::ib_wc) -> (*mut c_void, Done) {
-        // SAFETY: Valid by the caller's promise. ib_core has polled it into memory that it
-        // does not use before the callback has returned.
-        let wc = unsafe { &*wc };
-        // SAFETY: `qp` is set in every completion, and its context never changes.
-        let context = unsafe { (*wc.qp).qp_context };
-        (
-            context,
-            Done {
-                ok: wc.status == ffi::ib_wc_status_IB_WC_SUCCESS,
-                unanswered: wc.status == ffi::ib_wc_status_IB_WC_RETRY_EXC_ERR,
-                byte_len: wc.byte_len,
-            },
-        )
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn event_cb<C: Completions>(event: *mut ffi::ib_event, context: *mut c_void) {
+    // SAFETY: ib_core passes a valid event.
+    if unsafe { (*event).event } == ffi::ib_event_type_IB_EVENT_COMM_EST {
+        // SAFETY: Drivers tell no event of a queue pair once `ib_destroy_qp()` has
+        // returned, and it exists until then.
+        unsafe { C::communicated(context) }
     }
 }
 
@@ -224,22 +151,25 @@ impl Qp {
         // One more of each than is ever posted: draining posts a marker.
         let sends = capacity.sends.saturating_add(1);
         let receives = capacity.receives.saturating_add(1);
-        let entries = i32::try_from(sends.saturating_add(receives)).map_err(|_| EINVAL)?;
         // Spreads connections over the completion vectors (and so over CPUs).
         // SAFETY: The device is leased, by the caller's promise; the number never changes.
         let vectors = unsafe { (*device).num_comp_vectors }.max(1);
         // SAFETY: Plain random number.
         let pick = (unsafe { ffi::sdp_random_u32() } >> 1) as i32;
         let vector = pick.checked_rem(vectors).unwrap_or(0);
-        // SAFETY: The device is leased, by the caller's promise.
-        let cq = unsafe { ffi::sdp_ib_alloc_cq(device, context, entries, vector) };
-        let cq = NonNull::new(kernel::error::from_err_ptr(cq)?).ok_or(ENOMEM)?;
+        // SAFETY: The device is leased, and the context valid, by the caller's promise.
+        let (sent, received) = unsafe {
+            (
+                Cq::new::<C>(Side::Sends, device, context, sends, vector)?,
+                Cq::new::<C>(Side::Receives, device, context, receives, vector)?,
+            )
+        };
 
         let mut attr = ffi::ib_qp_init_attr {
-            event_handler: Some(Entries::<C>::event_cb),
+            event_handler: Some(event_cb::<C>),
             qp_context: context,
-            send_cq: cq.as_ptr(),
-            recv_cq: cq.as_ptr(),
+            send_cq: sent.as_ptr(),
+            recv_cq: received.as_ptr(),
             sq_sig_type: ffi::ib_sig_type_IB_SIGNAL_ALL_WR,
             qp_type: ffi::ib_qp_type_IB_QPT_RC,
             ..pin_init::zeroed()
@@ -247,24 +177,48 @@ impl Qp {
         attr.cap.max_send_wr = sends;
         attr.cap.max_recv_wr = receives;
         attr.cap.max_send_sge = capacity.send_sges;
-        attr.cap.max_recv_sge = 1;
+        attr.cap.max_recv_sge = capacity.receive_sges;
         // SAFETY: The protection domain is valid by its type's invariant, and the queue is new.
         let qp = unsafe { ffi::sdp_ib_create_qp(domain.as_ptr(), &mut attr) };
-        let qp = kernel::error::from_err_ptr(qp).and_then(|qp| NonNull::new(qp).ok_or(ENOMEM));
-        match qp {
-            // INVARIANT: both were just created on the leased device.
-            Ok(qp) => Ok(Self {
-                qp,
-                cq,
-                domain,
-                started: Cell::new(false),
-            }),
-            Err(e) => {
-                // SAFETY: Created above, used by nobody.
-                unsafe { ffi::ib_free_cq(cq.as_ptr()) };
-                Err(e)
-            }
+        let qp = NonNull::new(kernel::error::from_err_ptr(qp)?).ok_or(ENOMEM)?;
+        // INVARIANT: just created on the leased device.
+        Ok(Self {
+            qp: RawQp(qp),
+            sent,
+            received,
+            domain,
+            started: Cell::new(false),
+        })
+    }
+
+    /// Takes the oldest completions of a side. After an event, call this until a batch is not
+    /// full, and then [`arm`](Self::arm).
+    pub(crate) fn poll(&mut self, side: Side) -> Batch {
+        self.queue(side).poll()
+    }
+
+    /// Requests an event for the next completion of a side. Returns false if there are
+    /// completions that were there before; no event need tell of these.
+    pub(crate) fn arm(&mut self, side: Side) -> bool {
+        self.queue(side).arm()
+    }
+
+    fn queue(&mut self, side: Side) -> &mut Cq {
+        match side {
+            Side::Receives => &mut self.received,
+            Side::Sends => &mut self.sent,
         }
+    }
+
+    /// Whether `queue` is a completion queue of this queue pair.
+    pub(crate) fn owns(&self, queue: &Borrowed) -> bool {
+        queue.is(&self.sent) || queue.is(&self.received)
+    }
+
+    /// Starts the workers, whose part is [`Completions::work`].
+    pub(crate) fn start_work(&self) {
+        self.sent.start_work();
+        self.received.start_work();
     }
 
     pub(crate) fn domain(&self) -> &Domain {
@@ -278,7 +232,7 @@ impl Qp {
     /// The queue pair's number.
     pub(crate) fn number(&self) -> u32 {
         // SAFETY: Valid by the invariant; the number never changes.
-        unsafe { (*self.qp.as_ptr()).qp_num }
+        unsafe { (*self.qp.0.as_ptr()).qp_num }
     }
 
     /// Moves to INIT on `port` with the partition key `pkey` (network order).
@@ -326,7 +280,7 @@ impl Qp {
             | ffi::ib_qp_attr_mask_IB_QP_PORT
             | ffi::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS;
         // SAFETY: The queue pair is valid by the invariant.
-        to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask as c_int) })?;
+        to_result(unsafe { ffi::ib_modify_qp(self.qp.0.as_ptr(), &mut *attr, mask as c_int) })?;
         self.started.set(true);
         Ok(())
     }
@@ -380,7 +334,8 @@ impl Qp {
         attr.max_rd_atomic = attr.max_rd_atomic.min(most.begun);
         attr.max_dest_rd_atomic = attr.max_dest_rd_atomic.min(most.answered);
         // SAFETY: The queue pair is valid by the invariant.
-        let modified = to_result(unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) });
+        let modified = unsafe { ffi::ib_modify_qp(self.qp.0.as_ptr(), &mut *attr, mask) };
+        let modified = to_result(modified);
         if modified.is_err() {
             // The queue pair may be between two states now. rxe, without memory for the
             // Reads that it has to answer, has set the state but never looks at its
@@ -388,31 +343,26 @@ impl Qp {
             attr.qp_state = ffi::ib_qp_state_IB_QPS_RESET;
             let mask = ffi::ib_qp_attr_mask_IB_QP_STATE as c_int;
             // SAFETY: The queue pair is valid by the invariant.
-            let reset = unsafe { ffi::ib_modify_qp(self.qp.as_ptr(), &mut *attr, mask) };
+            let reset = unsafe { ffi::ib_modify_qp(self.qp.0.as_ptr(), &mut *attr, mask) };
             self.started.set(reset != 0);
         }
         modified
     }
 
-    /// Posts one receive of `len` bytes at `addr`.
+    /// Posts one receive into the given pieces.
     ///
     /// # Safety
     ///
-    /// The bytes are mapped for the device to write to, and neither unmapped nor used by
+    /// The pieces are mapped for the device to write to, and neither unmapped nor used by
     /// anybody else until the receive has completed or the queue pair is gone.
-    pub(crate) unsafe fn post_receive<C: Completions>(&self, addr: u64, len: u32) -> Result {
-        let mut sge = ffi::ib_sge {
-            addr,
-            length: len,
-            lkey: self.domain.local_dma_lkey(),
-        };
+    pub(crate) unsafe fn post_receive(&self, sges: &mut [ffi::ib_sge]) -> Result {
         let mut wr: ffi::ib_recv_wr = pin_init::zeroed();
-        wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::RECEIVE }).cast_mut();
-        wr.sg_list = &mut sge;
-        wr.num_sge = 1;
-        // SAFETY: The queue pair is valid by the invariant; the request is read during the
-        // call. What the device does with the memory is the caller's promise.
-        to_result(unsafe { ffi::sdp_ib_post_recv(self.qp.as_ptr(), &wr) })
+        wr.__bindgen_anon_1.wr_cqe = receive_entry();
+        wr.sg_list = sges.as_mut_ptr();
+        wr.num_sge = i32::try_from(sges.len()).map_err(|_| EINVAL)?;
+        // SAFETY: The queue pair is valid by the invariant; the request and its list are read
+        // during the call. What the device does with the memory is the caller's promise.
+        to_result(unsafe { ffi::sdp_ib_post_recv(self.qp.0.as_ptr(), &wr) })
     }
 
     /// Posts one SEND of the given pieces.
@@ -421,13 +371,13 @@ impl Qp {
     ///
     /// The pieces are mapped for the device to read, and neither unmapped nor freed until
     /// the SEND has completed or the queue pair is gone.
-    pub(crate) unsafe fn post_send<C: Completions>(
+    pub(crate) unsafe fn post_send(
         &self,
         sges: &mut [ffi::ib_sge],
         solicited: bool,
     ) -> Result {
         let mut wr: ffi::ib_send_wr = pin_init::zeroed();
-        wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.__bindgen_anon_1.wr_cqe = send_entry();
         wr.num_sge = i32::try_from(sges.len()).map_err(|_| EINVAL)?;
         wr.sg_list = sges.as_mut_ptr();
         wr.opcode = ffi::ib_wr_opcode_IB_WR_SEND;
@@ -437,19 +387,19 @@ impl Qp {
         }
         // SAFETY: The queue pair is valid by the invariant; the request and its list are read
         // during the call. What the device does with the memory is the caller's promise.
-        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr) })
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.0.as_ptr(), &wr) })
     }
 
     /// Posts an RDMA Write of zero bytes: the peer's transport acknowledges it, the
     /// peer's program never sees it.
-    pub(crate) fn post_probe<C: Completions>(&self) -> Result {
+    pub(crate) fn post_probe(&self) -> Result {
         let mut wr: ffi::ib_rdma_wr = pin_init::zeroed();
-        wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.wr.__bindgen_anon_1.wr_cqe = send_entry();
         wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_RDMA_WRITE;
         wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
         // SAFETY: The queue pair is valid by the invariant; the request, which is read during
         // the call, is one of RDMA as its opcode says, and names no memory.
-        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.0.as_ptr(), &wr.wr) })
     }
 
     /// Registers what was put into `mr` under its key of now, for the peer to
@@ -460,9 +410,9 @@ impl Qp {
     /// What was put into `mr` stays mapped, and its pages pinned for such access, until the
     /// registration has ended: by an invalidation that has completed, or with `mr`, or with
     /// the queue pair. `mr` lives as long as the request is under way.
-    pub(crate) unsafe fn post_register<C: Completions>(&self, mr: &Mr, access: Access) -> Result {
+    pub(crate) unsafe fn post_register(&self, mr: &Mr, access: Access) -> Result {
         let mut wr: ffi::ib_reg_wr = pin_init::zeroed();
-        wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.wr.__bindgen_anon_1.wr_cqe = send_entry();
         wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_REG_MR;
         wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
         wr.mr = mr.as_ptr();
@@ -479,20 +429,20 @@ impl Qp {
         // SAFETY: The queue pair is valid by the invariant; the request, which is read during
         // the call, is a registration as its opcode says. What becomes of the memory is the
         // caller's promise.
-        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.0.as_ptr(), &wr.wr) })
     }
 
     /// Ends the registration with this key. With another one the request fails, and the queue
     /// pair with it.
-    pub(crate) fn post_invalidate<C: Completions>(&self, key: u32) -> Result {
+    pub(crate) fn post_invalidate(&self, key: u32) -> Result {
         let mut wr: ffi::ib_send_wr = pin_init::zeroed();
-        wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.__bindgen_anon_1.wr_cqe = send_entry();
         wr.opcode = ffi::ib_wr_opcode_IB_WR_LOCAL_INV;
         wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
         wr.ex.invalidate_rkey = key;
         // SAFETY: The queue pair is valid by the invariant; the request is read during the
         // call, and takes access to memory away, never gives it.
-        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr) })
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.0.as_ptr(), &wr) })
     }
 
     /// Posts one RDMA Read of the peer's memory into the one piece `into`.
@@ -501,14 +451,14 @@ impl Qp {
     ///
     /// `into` is mapped for the device to write to, and neither unmapped nor used by anybody
     /// else until the Read has completed or the queue pair is gone.
-    pub(crate) unsafe fn post_read<C: Completions>(
+    pub(crate) unsafe fn post_read(
         &self,
         mut into: ffi::ib_sge,
         remote_key: u32,
         remote_addr: u64,
     ) -> Result {
         let mut wr: ffi::ib_rdma_wr = pin_init::zeroed();
-        wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.wr.__bindgen_anon_1.wr_cqe = send_entry();
         wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_RDMA_READ;
         wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
         wr.wr.num_sge = 1;
@@ -518,7 +468,7 @@ impl Qp {
         // SAFETY: The queue pair is valid by the invariant; the request, which is read during
         // the call, is one of RDMA as its opcode says. What the device does with the memory
         // is the caller's promise.
-        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.0.as_ptr(), &wr.wr) })
     }
 
     /// Posts one RDMA Write of the given pieces into the peer's memory.
@@ -527,14 +477,14 @@ impl Qp {
     ///
     /// The pieces are mapped for the device to read, and neither unmapped nor freed until
     /// the Write has completed or the queue pair is gone.
-    pub(crate) unsafe fn post_write<C: Completions>(
+    pub(crate) unsafe fn post_write(
         &self,
         from: &mut [ffi::ib_sge],
         remote_key: u32,
         remote_addr: u64,
     ) -> Result {
         let mut wr: ffi::ib_rdma_wr = pin_init::zeroed();
-        wr.wr.__bindgen_anon_1.wr_cqe = ptr::from_ref(const { &Entries::<C>::SEND }).cast_mut();
+        wr.wr.__bindgen_anon_1.wr_cqe = send_entry();
         wr.wr.opcode = ffi::ib_wr_opcode_IB_WR_RDMA_WRITE;
         wr.wr.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
         wr.wr.num_sge = i32::try_from(from.len()).map_err(|_| EINVAL)?;
@@ -544,12 +494,12 @@ impl Qp {
         // SAFETY: The queue pair is valid by the invariant; the request, which is read during
         // the call, is one of RDMA as its opcode says. What the device does with the memory
         // is the caller's promise.
-        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.as_ptr(), &wr.wr) })
+        to_result(unsafe { ffi::sdp_ib_post_send(self.qp.0.as_ptr(), &wr.wr) })
     }
 
     /// The right to drain the queue pair later, without a reference to it.
     pub(crate) fn drain(&self) -> Drain {
-        Drain(self.started.get().then_some(self.qp))
+        Drain(self.started.get().then_some(self.qp.0))
     }
 }
 
@@ -572,13 +522,9 @@ impl Drain {
     }
 }
 
-impl Drop for Qp {
+impl Drop for RawQp {
     fn drop(&mut self) {
-        // SAFETY: Valid by the invariant and never used again. The queue pair
-        // goes first because the completion queue counts its users.
-        unsafe {
-            ffi::sdp_ib_destroy_qp(self.qp.as_ptr());
-            ffi::ib_free_cq(self.cq.as_ptr());
-        }
+        // SAFETY: Valid by the invariant of `Qp` and never used again.
+        unsafe { ffi::sdp_ib_destroy_qp(self.0.as_ptr()) };
     }
 }

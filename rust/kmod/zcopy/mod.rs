@@ -70,6 +70,12 @@ impl Inner {
         }
         self.engine.as_ref().map_or(0, |engine| engine.remote_len())
     }
+
+    /// Whether a reader may get bytes from the peer's memory, or have the peer write to its
+    /// own. Nothing else has to be asked for a connection without zero copy.
+    pub(crate) fn may_read_remote(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.is_zcopy()) || self.remote_len() > 0
+    }
 }
 
 impl Sock {

@@ -13,7 +13,7 @@ use crate::{
     engine::{
         conn::{
             Mode,
-            Sink as Buffer,
+            SinkBuffer,
             SinkEnd,
             SinkId,
             SinkWhy, //
@@ -165,7 +165,7 @@ impl Inner {
             return Err(EAGAIN);
         }
         let stale = given.begin();
-        let buffer = Buffer {
+        let buffer = SinkBuffer {
             len: u32::try_from(given.pages().len()).unwrap_or(u32::MAX),
             r_key: given.key(),
             va: given.start(),

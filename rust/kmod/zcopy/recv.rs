@@ -328,7 +328,7 @@ impl Inner {
                 sock.count(|t| &t.fetched_bytes_received, read.len);
                 trace::receive(of, read.len, Path::Fetched);
                 if let Some(mapping) = buffer.mapping() {
-                    mapping.sync_for_cpu(read.len as usize);
+                    mapping.sync_for_cpu(0, read.len as usize);
                 }
                 let segment = Segment {
                     buffer,

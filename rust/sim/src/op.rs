@@ -47,6 +47,8 @@ pub enum Op {
     ReqPipe(bool),
     /// It asks for another size of the peer's receive buffers.
     AskRcvSize(u8),
+    /// Its shell calls the connection idle.
+    Idle,
     /// TCP_NODELAY.
     Nodelay(bool),
     /// TCP_CORK.
@@ -169,10 +171,11 @@ impl Op {
             27 => Op::Mad(small(dice, 3)),
             28 => Op::Starve(small(dice, 6)),
             29 => Op::Timeout(small(dice, 3)),
-            30 => match dice.below(4) {
+            30 => match dice.below(5) {
                 0 => Op::Nodelay(dice.once_in(2)),
                 1 => Op::Cork(dice.once_in(2)),
                 2 => Op::RepeatMad(small(dice, 3)),
+                3 => Op::Idle,
                 _ => Op::Push,
             },
             _ => Op::draw_advert(dice),
@@ -240,6 +243,7 @@ impl Op {
             | Op::Pipelined
             | Op::ReqPipe(_)
             | Op::AskRcvSize(_)
+            | Op::Idle
             | Op::Nodelay(_)
             | Op::Cork(_)
             | Op::Push

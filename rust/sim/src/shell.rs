@@ -17,7 +17,9 @@ use crate::{
     trace::{Sight, Trace},
 };
 use sdp_engine::engine::{
-    conn::{Config, Connection, Ended, Output, Queue, Run, Sink, SinkEnd, SinkWhy, State, Why},
+    conn::{
+        Config, Connection, Ended, Output, Queue, Run, SinkBuffer, SinkEnd, SinkWhy, State, Why,
+    },
     timer::{Deadlines, Timer},
 };
 
@@ -400,7 +402,7 @@ impl Shell {
         };
         let len = conn.sink_len_min() + u32::from(more);
         let (r_key, va) = self.port.memory.next();
-        let Ok(id) = conn.offer_sink(Sink { len, r_key, va }) else {
+        let Ok(id) = conn.offer_sink(SinkBuffer { len, r_key, va }) else {
             return false;
         };
         let what = Use::Sink(Some(id), Vec::new());

@@ -167,6 +167,7 @@ impl World {
             Op::AskRcvSize(len) => told(shell.conn.as_mut(), |conn| {
                 let _ = conn.ask_rcv_size(len.into());
             }),
+            Op::Idle => told(shell.conn.as_mut(), Connection::on_idle),
             Op::Read(count) => (0..count).take_while(|_| shell.read()).count() > 0,
             Op::Nodelay(on) => told(shell.conn.as_mut(), |conn| conn.set_nodelay(on)),
             Op::Cork(on) => shell.set_cork(on),

@@ -93,10 +93,11 @@ def _round(seen: set[int]) -> int:
     names = {end: end.stream.names() for end in ends if end.end is None and _has_names(end)}
     listener.close()
     traffic.run(ends, all_over, limits.seconds(60), "the end of the streams")
-    by_name = {own: end for end, (own, _peer) in names.items()}
+    # All accepted ends have the listener's name: only both names are an end's own.
+    by_names = {pair: end for end, pair in names.items()}
     good = 0
-    for end, (_own, peer_name) in names.items():
-        peer = by_name.get(peer_name)
+    for end, (own_name, peer_name) in names.items():
+        peer = by_names.get((peer_name, own_name))
         if end.end == 0 and peer is not None:
             check(end.received == peer.sent, f"{end.received} of {peer.sent} bytes, and an end")
             good += end.received == BYTES and end.sent == BYTES

@@ -27,6 +27,11 @@ ORPHANS = limits.amount(1000, 100)
 # As many as the guest has memory for.
 IDLE = int(os.environ.get("SDP_IDLE") or limits.amount(10_000, 500))
 BATCH = 250
+BURSTS = limits.amount(100, 40)
+# Pages of an idle end, with room for those that processors count ahead.
+IDLE_PAGES = 16
+# Connections without messages for two seconds return memory; a figure needs no exact moment.
+IDLE_SECONDS = 4
 ROUNDS = 200
 
 
@@ -139,6 +144,7 @@ def memory_of_idle_connections() -> str:
             check(pair.server.stream.receive(1, limits.seconds(20)) == b"?", "the byte")
         held += pairs
         took.append(time.monotonic() - begin)
+    time.sleep(IDLE_SECONDS)
     found = _figures(IDLE, before, "idle connections")
     found += f"; the first {BATCH} in {took[0]:.1f} s, the last in {took[-1]:.1f}"
     found += f"; a round trip alone {alone:.0f} us, among them {_round_trip(one):.0f}"
@@ -148,3 +154,35 @@ def memory_of_idle_connections() -> str:
     listener.close()
     leftovers.await_empty_tables(limits.seconds(200))
     return f"{found}; closed in {time.monotonic() - begin:.1f} s"
+
+
+@long_scenario
+def memory_after_a_burst() -> str:
+    """An idle connection returns most of its receive buffers, and the last written fragment."""
+    with namespace("b"):
+        listener = Listener(B.address(4), backlog=BURSTS)
+    before = leftovers.memory()
+    pairs = traffic.connect(BURSTS, listener=listener)
+    for pair in pairs:
+        pair.exchange(1 << 20)
+    ends = traffic.ends_of(pairs)
+
+    def arrived() -> bool:
+        return all(end.received == 1 << 20 for end in ends)
+
+    traffic.run(ends, arrived, limits.seconds(60), "the burst")
+    burst = leftovers.stats("b")["memory_pages"]
+
+    def returned() -> bool:
+        return leftovers.stats("b")["memory_pages"] <= IDLE_PAGES * 2 * BURSTS
+
+    took = limits.until("the return of memory", limits.seconds(20), returned)
+    left = leftovers.memory() - before
+    for pair in pairs:
+        pair.close()
+    listener.close()
+    leftovers.await_empty_tables(limits.seconds(60))
+    return (
+        f"{BURSTS} connections: {burst} pages accounted after a burst, {took:.0f} s later"
+        f" {left / BURSTS:.0f} KiB each in use"
+    )

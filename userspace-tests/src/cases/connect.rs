@@ -4,9 +4,9 @@
 use std::net::Ipv4Addr;
 
 use libc::{
-    EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNREFUSED, ECONNRESET, EFAULT,
-    EHOSTUNREACH, EINPROGRESS, EINTR, EINVAL, EISCONN, ENETUNREACH, ENOTCONN, EPIPE, POLLERR,
-    POLLHUP, POLLIN, POLLOUT, SOL_SOCKET, SO_REUSEADDR,
+    c_int, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNREFUSED, ECONNRESET,
+    EFAULT, EHOSTUNREACH, EINPROGRESS, EINTR, EINVAL, EISCONN, ENETUNREACH, ENOTCONN, EPIPE,
+    POLLERR, POLLHUP, POLLIN, POLLOUT, SOL_SOCKET, SO_REUSEADDR,
 };
 
 use crate::addr::Addr;
@@ -14,7 +14,7 @@ use crate::blocked::kill_thread;
 use crate::case::{Case, Difference};
 use crate::errno::Errno;
 use crate::netns::{impatient_neighbours, Sysctl};
-use crate::poller::Epoll;
+use crate::poller::{Epoll, Events};
 use crate::role::Role;
 use crate::signal;
 use crate::sock::Sock;
@@ -175,6 +175,19 @@ pub const CASES: &[Case] = &[
             t.meet("done");
         },
     )
+    .both_versions(),
+    Case::alone("the_connecting_end_is_ready_before_the_accepted_one", |t| {
+        let listener = t.listener(1);
+        let there = t.here(t.port_of(&listener));
+        for _ in 0..20 {
+            let client = t.socket_with(libc::SOCK_NONBLOCK);
+            t.err("connect", client.connect(&there), EINPROGRESS);
+            let server = listener.accept().expect("accept");
+            t.eq("events", client.poll(POLLOUT, 0), Ok(Events(c_int::from(POLLOUT))));
+            t.eq("send", client.send(b"?", 0), Ok(1));
+            t.eq("data", t.recv_exactly(&server, 1), b"?".to_vec());
+        }
+    })
     .both_versions(),
     Case::two(
         "connect_nonblocking_wakes_epoll",

@@ -3,8 +3,10 @@
 
 mod accept;
 mod again;
+mod attending;
 mod bind;
 mod broken;
+mod busy_poll;
 mod cgroups;
 mod close;
 mod connect;
@@ -56,6 +58,7 @@ const TABLES: &[&[Case]] = &[
     patience::CASES,
     send::CASES,
     recv::CASES,
+    busy_poll::CASES,
     iovec::CASES,
     poll::CASES,
     close::CASES,
@@ -63,6 +66,7 @@ const TABLES: &[&[Case]] = &[
     signals::CASES,
     threads::CASES,
     sharing::CASES,
+    attending::CASES,
     splice::CASES,
     uring::CASES,
     namespaces::CASES,

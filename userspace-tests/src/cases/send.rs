@@ -65,6 +65,15 @@ pub const CASES: &[Case] = &[
     )
     .both_versions(),
     Case::connected(
+        "send_buffer_that_was_set_keeps_its_size",
+        |t, s| {
+            s.set(SOL_SOCKET, libc::SO_SNDBUF, &50_000).expect("SO_SNDBUF");
+            t.send_all(s, &bytes(1, 2_000_000));
+            t.eq("SO_SNDBUF", s.get(SOL_SOCKET, libc::SO_SNDBUF), Ok(100_000));
+        },
+        |t, s| t.holds("data", t.recv_exactly(s, 2_000_000) == bytes(1, 2_000_000)),
+    ),
+    Case::connected(
         "send_of_nothing_sends_nothing",
         |t, s| {
             t.eq("send", s.send(b"", 0), Ok(0));

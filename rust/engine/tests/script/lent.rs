@@ -3,7 +3,7 @@
 //! What is lent in the tests of zero copy, by us and by the peer.
 
 use sdp_engine::engine::{
-    conn::{Mode, Run, Sink},
+    conn::{Mode, Run, SinkBuffer},
     wire::{
         avail::SrcAvail,
         mode::{Half, ModeChange},
@@ -18,7 +18,7 @@ pub(crate) const RUN: Run = Run {
     inline: 0,
 };
 
-pub(crate) const SINK: Sink = Sink {
+pub(crate) const SINK: SinkBuffer = SinkBuffer {
     len: 500,
     r_key: 9,
     va: 0x20_0000,

@@ -134,6 +134,7 @@ impl Connection {
         // rules: DATA (a message fits the peer's buffer, headers included)
         //= spec: HDR-3
         self.max_payload = room(rcv_size).min(self.cfg.max_send_payload);
+        self.resize.begin(self.max_payload);
     }
 
     fn check_ready(&self, state: State) -> Result<(), ShellError> {

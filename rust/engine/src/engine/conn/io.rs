@@ -119,7 +119,7 @@ pub struct Run {
 
 /// A buffer that bytes of the receive stream can be written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sink {
+pub struct SinkBuffer {
     /// Its length.
     pub len: u32,
     /// Key for the peer to write it with.

@@ -27,15 +27,22 @@ pub use crate::engine::{
 };
 #[allow(unused_imports, reason = "for tests and simulations")]
 pub use inspect::machines;
-pub use io::{Config, Delivery, Ended, Output, PeerTraits, Queue, RemoteSink, Run, Sink, Zcopy};
+pub use io::{
+    Config, Delivery, Ended, Output, PeerTraits, Queue, RemoteSink, Run, SinkBuffer, Zcopy,
+};
 pub use state::State;
 
 use crate::engine::{
     bcopy::{rx::ReceiveStream, tx::SendStream},
     error::Refused,
-    flow::{credit::Credits, mode::Modes, receive::Window, slots::Slots},
+    flow::{
+        credit::{Credits, Need},
+        mode::Modes,
+        receive::Window,
+        slots::Slots,
+    },
     oob::UrgentNotice,
-    policy::{offering::Habit, patience, pipeline},
+    policy::{offering::Habit, patience, pipeline, send_buffer},
     stats::Stats,
     timer::Timer,
     zcopy::{cancel::Cancel, held::Held, offers::Offers, runs::Runs, targets::Targets},
@@ -193,6 +200,7 @@ impl Connection {
     /// established they wait.
     pub fn queue(&mut self, len: u32, how: Queue) -> Result<(), Refused> {
         self.check_send_open()?;
+        self.resize.on_queued();
         self.stream.queue(len, how.more, how.urgent)
     }
 
@@ -296,6 +304,13 @@ impl Connection {
     /// Payload bytes posted whose sends have not completed.
     pub fn uncompleted(&self) -> u32 {
         self.slots.bytes()
+    }
+
+    /// Bytes that a send buffer had better hold, if more bytes would have been sent now.
+    pub fn send_buffer_wanted(&self) -> Option<u32> {
+        let idle = self.stream.unsent() == 0 && self.may_send(Need::Payload);
+        let messages = self.slots.in_flight().saturating_add(self.credits.count());
+        idle.then(|| send_buffer::worth(messages, self.cfg.tx_depth, self.max_payload))
     }
 
     /// The most payload of one message to the peer.

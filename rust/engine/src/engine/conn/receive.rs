@@ -50,7 +50,7 @@ impl Connection {
         }
         // rules: HDR
         //= spec: HDR-3
-        if wire_len > u32::from(self.resize.announced()) {
+        if wire_len > u32::from(self.resize.longest()) {
             return Err(PeerError::TooLong);
         }
         let mut repr = Repr::parse(&Message::check(head, wire_len)?)?;
@@ -108,9 +108,7 @@ impl Connection {
             Body::ModeChange(change) => self.on_mode_change(change),
             Body::ChRcvBuf(size) => {
                 let payload = u16::try_from(size).unwrap_or(u16::MAX);
-                self.resize
-                    .on_asked(payload, self.cfg.rcv_size_max, self.window.posted());
-                self.on_posting_size();
+                self.on_asked(payload);
             }
             Body::ChRcvBufAck(size) => {
                 self.on_resized(size, repr.mseq_ack, repr.bufs);
@@ -191,6 +189,12 @@ impl Connection {
     /// The application has read a buffer with payload to its end.
     pub fn on_buffer_consumed(&mut self) {
         self.window.on_consumed();
+    }
+
+    /// No message has come or gone for a while. The shell says how long that is.
+    pub fn on_idle(&mut self) {
+        self.window.on_idle();
+        self.ask_first_size();
     }
 
     /// Whether the peer may send no payload until the program reads. A reader that

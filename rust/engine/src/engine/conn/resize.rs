@@ -4,7 +4,7 @@
 //!
 //! rules: RESIZE
 
-use super::{Connection, Output};
+use super::{Connection, Output, Zcopy};
 use crate::engine::{
     error::PeerError,
     flow::credit::Need,
@@ -42,6 +42,11 @@ pub(super) struct Resize {
     posting: u16,
     /// Buffers of the announced size in front of those, while the two differ.
     smaller: u16,
+    /// Buffers in front of those of the announced size that are larger, of this size.
+    larger_posted: u16,
+    largest: u16,
+    /// Size to which our buffers become smaller with the answer.
+    shrink: Option<u16>,
     /// ChRcvBufAck is owed.
     owed: bool,
     /// Growth is suspended, and so is the answer to the peer.
@@ -53,6 +58,14 @@ pub(super) struct Resize {
     grown: bool,
     /// Size that we request, without the header.
     wanted: u32,
+    /// The payload that fits the buffers of the peer's Hello.
+    first: u16,
+    /// Our question is for that size.
+    returning: bool,
+    /// The peer's buffers do not become smaller.
+    kept: bool,
+    /// Messages without payload that use up the peer's larger buffers.
+    spend: u16,
     /// The payload that fits when `posted` has gone; 0 for no other than now.
     larger: u16,
     /// Up to this one a message may land in a buffer that was posted before the
@@ -65,26 +78,52 @@ const HEADER: u16 = {
     u16::from_le_bytes([low, high])
 };
 
+/// The most messages without payload that follow each other to use up buffers, whatever
+/// the peer says of their number.
+const SPEND_MAX: u16 = 64;
+
 impl Resize {
     pub(super) fn new(rcv_size: u16) -> Self {
         Self {
             announced: rcv_size,
             posting: rcv_size,
             smaller: 0,
+            larger_posted: 0,
+            largest: 0,
+            shrink: None,
             owed: false,
             held: false,
             asked: None,
             ask: Ask::No,
             grown: false,
             wanted: 0,
+            first: 0,
+            returning: false,
+            kept: false,
+            spend: 0,
             larger: 0,
             posted: Mseq::HELLO,
         }
     }
 
     /// The longest message that may come.
-    pub(super) fn announced(&self) -> u16 {
-        self.announced
+    pub(super) fn longest(&self) -> u16 {
+        //= spec: RESIZE-10
+        if self.larger_posted > 0 {
+            self.largest.max(self.announced)
+        } else {
+            self.announced
+        }
+    }
+
+    /// The payload that fits the buffers of the peer's Hello.
+    pub(super) fn begin(&mut self, payload: u16) {
+        self.first = payload;
+    }
+
+    /// There are bytes to send.
+    pub(super) fn on_queued(&mut self) {
+        self.spend = 0;
     }
 
     /// The size of buffers posted from now on.
@@ -95,6 +134,7 @@ impl Resize {
     /// A receive buffer was used up, the oldest one.
     pub(super) fn on_used(&mut self) {
         self.smaller = self.smaller.saturating_sub(1);
+        self.larger_posted = self.larger_posted.saturating_sub(1);
     }
 
     pub(super) fn check_asked(&self) -> Result<(), PeerError> {
@@ -112,14 +152,16 @@ impl Resize {
     }
 
     /// ChRcvBuf for buffers with `payload` bytes behind the header. They grow up
-    /// to `most` and never shrink.
-    pub(super) fn on_asked(&mut self, payload: u16, most: u16, posted: u16) {
+    /// to `most`, and become smaller down to `least`.
+    pub(super) fn on_asked(&mut self, payload: u16, (least, most): (u16, u16), posted: u16) {
         self.owed = true;
         if self.held {
             self.asked = Some(payload);
             return;
         }
         let size = payload.saturating_add(HEADER).min(most);
+        //= spec: RESIZE-10
+        self.shrink = Some(size.max(least)).filter(|size| *size < self.posting);
         self.posting = self.posting.max(size);
         self.smaller = posted;
     }
@@ -128,6 +170,7 @@ impl Resize {
     pub(super) fn want(&mut self, payload: u32) -> Result<(), IllegalMove> {
         self.ask.on_wanted()?;
         self.wanted = payload;
+        self.returning = false;
         Ok(())
     }
 
@@ -135,6 +178,7 @@ impl Resize {
     fn keep(&mut self) {
         self.posting = self.announced;
         self.smaller = 0;
+        self.shrink = None;
     }
 
     /// Whether the answer may go: not while a smaller buffer is in front.
@@ -143,9 +187,14 @@ impl Resize {
         self.owed && !waits && (self.posting == self.announced || self.smaller == 0)
     }
 
-    /// The answer, without the header.
-    fn answer(&mut self) -> u32 {
+    /// The answer, without the header; `posted` buffers are.
+    fn answer(&mut self, posted: u16) -> u32 {
         self.owed = false;
+        if let Some(size) = self.shrink.take() {
+            self.largest = self.longest();
+            self.larger_posted = posted;
+            self.posting = size;
+        }
         self.announced = self.posting;
         //= spec: RESIZE-4
         self.announced.saturating_sub(HEADER).into()
@@ -163,7 +212,6 @@ impl Connection {
     /// buffers; called before any was posted.
     pub fn keep_rcv_size(&mut self) {
         self.resize.keep();
-        self.on_posting_size();
     }
 
     /// Delays the growth of our receive buffers that the peer requests, and the
@@ -174,9 +222,33 @@ impl Connection {
             return;
         }
         if let Some(payload) = self.resize.asked.take() {
-            let posted = self.window.posted();
-            self.resize.on_asked(payload, self.cfg.rcv_size_max, posted);
-            self.on_posting_size();
+            self.on_asked(payload);
+        }
+    }
+
+    /// ChRcvBuf, or one that was held back.
+    pub(super) fn on_asked(&mut self, payload: u16) {
+        let most = self.cfg.rcv_size_max;
+        // Offers of memory are as long as a message at least.
+        let least = if self.cfg.zcopy == Zcopy::OFF {
+            self.cfg.rcv_size
+        } else {
+            u16::MAX
+        };
+        let posted = self.window.posted();
+        self.resize.on_asked(payload, (least, most), posted);
+    }
+
+    /// Asks the peer for the buffers that it had first, if it has made them larger for us.
+    ///
+    /// rules: RESIZE
+    pub(super) fn ask_first_size(&mut self) {
+        let grown = self.max_payload > self.resize.first && !self.resize.kept;
+        let quiet = self.stream.unsent() == 0 && self.cfg.zcopy == Zcopy::OFF;
+        if grown && quiet && self.state.is_connected() && self.check_send_open().is_ok() {
+            //= spec: RESIZE-9
+            let first = self.resize.first.into();
+            self.resize.returning = self.resize.want(first).is_ok();
         }
     }
 
@@ -185,19 +257,12 @@ impl Connection {
     pub(super) fn begin_with(&mut self, size: u16) {
         let posting = size.min(self.cfg.rcv_size_max).max(self.cfg.rcv_size);
         self.resize.posting = posting;
-        self.on_posting_size();
     }
 
     /// The size that the HelloAck states.
     pub(super) fn announce_posting(&mut self) -> u16 {
         self.resize.announced = self.resize.posting;
         self.resize.announced
-    }
-
-    /// The size of posted buffers may have changed.
-    pub(super) fn on_posting_size(&mut self) {
-        let size = self.resize.posting;
-        self.window.on_size(self.cfg.rcv_size, size);
     }
 
     pub(super) fn check_resized(&self, size: u32) -> Result<(), PeerError> {
@@ -217,6 +282,15 @@ impl Connection {
     pub(super) fn on_resized(&mut self, size: u32, acked: Mseq, bufs: u16) {
         let answered = self.resize.ask.on_answer();
         self.must(answered);
+        if core::mem::take(&mut self.resize.returning) {
+            self.resize.kept = size != self.resize.first.into();
+            if !self.resize.kept {
+                self.resize.grown = false;
+                //= spec: RESIZE-11
+                let idle = self.stream.unsent() == 0;
+                self.resize.spend = if idle { bufs.min(SPEND_MAX) } else { 0 };
+            }
+        }
         //= spec: RESIZE-5
         let payload = payload(size);
         let known = u32::from(self.max_payload);
@@ -244,7 +318,11 @@ impl Connection {
     pub(super) fn poll_resize(&mut self) -> Option<Output> {
         //= spec: RESIZE-1, RESIZE-2
         if self.resize.is_answer_due() && self.may_send(self.control_need()) {
-            let size = self.resize.answer();
+            let shrinks = self.resize.shrink.is_some();
+            let size = self.resize.answer(self.window.posted());
+            if shrinks {
+                self.window.on_idle();
+            }
             // Offers that wait would come behind the answer.
             self.offers.end_unsent(size);
             return Some(self.send_control(Body::ChRcvBufAck(size)));
@@ -254,8 +332,24 @@ impl Connection {
         }
         self.grow();
         self.resize.ask.on_sent().ok()?;
+        if self.resize.returning {
+            //= spec: RESIZE-9
+            self.resize.larger = 0;
+            self.max_payload = self.resize.first;
+        }
         let wanted = self.resize.wanted;
         Some(self.send_control(Body::ChRcvBuf(wanted)))
+    }
+
+    /// A message without payload that uses up one of the larger buffers which the peer still
+    /// has posted, because it cannot take one back.
+    pub(super) fn poll_spend(&mut self) -> Option<Output> {
+        let spend = self.resize.spend.checked_sub(1)?;
+        if self.check_send_open().is_err() || !self.may_send(Need::Control) {
+            return None;
+        }
+        self.resize.spend = spend;
+        Some(self.send_update())
     }
 
     /// Asks the peer for buffers that take our largest messages, if many bytes are
@@ -265,8 +359,10 @@ impl Connection {
         let wants = message::wants_larger(self.stream.unsent(), self.max_payload, most);
         if wants && !self.resize.grown {
             self.resize.grown = true;
+            //= spec: RESIZE-8
+            let asked = u32::from(most).saturating_add(HEADER.into());
             // An earlier question that waits for its answer is enough.
-            self.resize.want(most.into()).if_legal();
+            self.resize.want(asked).if_legal();
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! rules: SRC, READ, SENDSM, SRCCANCEL, SINK, SINKCANCEL
 
-use super::{Connection, Delivery, Ended, Mode, Output, Remote, Sink, SinkId, SinkWhy};
+use super::{Connection, Delivery, Ended, Mode, Output, Remote, SinkBuffer, SinkId, SinkWhy};
 use crate::engine::{
     bcopy::rx::Payload,
     error::Refused,
@@ -162,7 +162,7 @@ impl Connection {
 
     /// Offers a buffer to be written. Its bytes come behind everything that was
     /// delivered, and behind the buffers offered before.
-    pub fn offer_sink(&mut self, sink: Sink) -> Result<SinkId, Refused> {
+    pub fn offer_sink(&mut self, sink: SinkBuffer) -> Result<SinkId, Refused> {
         if self.close.has_failed() || self.is_over() {
             return Err(Refused::Ended);
         }

@@ -29,6 +29,7 @@ impl Connection {
             .or_else(|| self.poll_sink_avail())
             .or_else(|| self.poll_disconn())
             .or_else(|| self.poll_announcement())
+            .or_else(|| self.poll_spend())
             .or_else(|| self.poll_credit_update())
             .or_else(|| self.poll_disconnect())
     }
@@ -97,8 +98,9 @@ impl Connection {
         self.may_update() && self.window.update_due() == UpdateDue::Later
     }
 
-    fn send_update(&mut self) -> Output {
+    pub(super) fn send_update(&mut self) -> Output {
         let oob_pend = self.take_announcement();
+        self.window.on_update();
         self.stats.credit_updates_sent = self.stats.credit_updates_sent.wrapping_add(1);
         let flags = Flags {
             oob_pend,

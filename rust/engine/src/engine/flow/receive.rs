@@ -8,8 +8,8 @@
 //! little. Each message with payload that follows another one, without a
 //! message of ours between them, wants one more of them, up to `depth`: a peer
 //! that streams doubles its window in a round trip, as in TCP's slow start, and
-//! question and answer stay as small as they began. Buffers that have grown
-//! are as many fewer (see [`Window::on_size`]). What the application has
+//! question and answer stay as small as they began. An idle connection wants
+//! no more than at the start; those that are posted go as messages come. What the application has
 //! not read counts against `depth`. While fewer than [`PAYLOAD_LEAST`]
 //! could be granted the window is *shut*: [`SHUT`] buffers stay posted, which
 //! allow the peer control messages but no payload. An *open* window has at
@@ -33,9 +33,8 @@ const PAYLOAD_LEAST: u16 = Need::Payload.least();
 const SHUT: u16 = Need::Control.least();
 /// The fewest buffers wanted otherwise.
 const OPEN_LEAST: u16 = 4;
-/// The most wanted of buffers that have grown, if that takes more memory than
-/// `depth` buffers of the first size: enough for a credit update at each half.
-const GROWN_LEAST: u16 = 8;
+/// Buffers wanted in addition when updates of the peer have cost credits.
+const UPDATES: u16 = 2;
 
 /// Whether a message is owed to the peer for its grant alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,8 +59,6 @@ pub(crate) enum Arrival {
 pub(crate) struct Window {
     depth: u16,
     initial: u16,
-    /// The most that are posted: fewer than `depth` of buffers that have grown.
-    most: u16,
     /// As many as are worth to be posted.
     target: u16,
     /// Payload has come since our last message.
@@ -95,7 +92,6 @@ impl Window {
         Self {
             depth,
             initial,
-            most: depth,
             target: initial.max(OPEN_LEAST),
             streaming: false,
             finished: false,
@@ -108,15 +104,6 @@ impl Window {
             received: Mseq::HELLO,
             frozen: None,
         }
-    }
-
-    /// Buffers posted from now on are `size` bytes instead of `first`; there are
-    /// fewer, so that they hold the same total.
-    pub(crate) fn on_size(&mut self, first: u16, size: u16) {
-        let bytes = u32::from(self.depth).saturating_mul(first.into());
-        let count = bytes.checked_div(size.into()).unwrap_or(0);
-        let count = u16::try_from(count).unwrap_or(u16::MAX);
-        self.most = count.max(GROWN_LEAST).min(self.depth);
     }
 
     /// Acknowledges nothing from the last message on until
@@ -187,7 +174,7 @@ impl Window {
         } else if self.finished {
             free.min(self.initial).max(OPEN_LEAST)
         } else {
-            free.min(self.target).min(self.most).max(OPEN_LEAST)
+            free.min(self.target).max(OPEN_LEAST)
         };
         target.saturating_sub(self.posted)
     }
@@ -254,6 +241,17 @@ impl Window {
         self.held = self.held.saturating_sub(1);
     }
 
+    /// No message has come or gone for a while.
+    pub(crate) fn on_idle(&mut self) {
+        self.target = self.smallest();
+        self.streaming = false;
+    }
+
+    /// The target of a connection without payload.
+    fn smallest(&self) -> u16 {
+        self.initial.max(OPEN_LEAST)
+    }
+
     /// The peer has ended its byte stream.
     pub(crate) fn on_finished(&mut self) {
         self.finished = true;
@@ -272,6 +270,17 @@ impl Window {
     /// A message goes that is no credit update.
     pub(crate) fn on_busy(&mut self) {
         self.late = 0;
+    }
+
+    /// A credit update goes. Those of the peer may have used up the credits that this one gives
+    /// back. Then two buffers more than at the start are wanted: otherwise the updates of the
+    /// two sides would make each other necessary, and each question and each answer would cost
+    /// one. Not more than that, because a peer can send updates without end.
+    pub(crate) fn on_update(&mut self) {
+        if self.updates_since > 0 {
+            let more = self.smallest().saturating_add(UPDATES).min(self.depth);
+            self.target = self.target.max(more);
+        }
     }
 
     /// Bufs and MSeqAck for a message that is sent now.
@@ -386,32 +395,25 @@ mod tests {
     }
 
     #[test]
-    fn of_larger_buffers_fewer_are_posted() {
-        for (size, most) in [(16, 40), (64, 10), (128, 8), (u16::MAX, 8)] {
-            let mut window = window(40, 4);
-            window.on_size(16, size);
-            for _ in 0..80 {
-                stream(&mut window);
-            }
-            assert_eq!(window.posted(), most, "buffers of {size}");
-            // What the application has not read does not count twice.
-            assert_eq!(window.wanted(), 0);
-            window.on_size(16, 16);
-            for _ in 0..80 {
-                stream(&mut window);
-            }
-            assert_eq!(window.posted(), 40);
-        }
-    }
-
-    #[test]
-    fn a_small_window_of_larger_buffers_stays() {
-        let mut window = window(5, 4);
-        window.on_size(1, 8);
+    fn an_idle_window_is_small_again_when_messages_have_come() {
+        let mut window = window(20, 5);
         for _ in 0..40 {
             stream(&mut window);
         }
+        window.on_idle();
+        assert_eq!((window.posted(), window.wanted()), (20, 0));
+        // Posted buffers cannot be taken back, so the peer keeps its credits.
+        assert_eq!(window.update_due(), UpdateDue::Not);
+        for _ in 0..16 {
+            receive(&mut window, Arrival::Payload);
+            window.on_consumed();
+            window.on_sent();
+        }
         assert_eq!(window.posted(), 5);
+        for _ in 0..40 {
+            stream(&mut window);
+        }
+        assert_eq!(window.posted(), 20);
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl Slots {
         self.depth.saturating_sub(self.in_flight) >= need.least()
     }
 
+    /// Messages in flight.
+    pub(crate) fn in_flight(&self) -> u16 {
+        self.in_flight
+    }
+
     /// Payload bytes in flight.
     pub(crate) fn bytes(&self) -> u32 {
         self.bytes

@@ -12,9 +12,10 @@ pub fn is_write(plain: u32, max_payload: u16) -> bool {
 /// Whether to ask the peer for larger receive buffers. A message costs both sides
 /// about as much as the copy of a few KiB, so a long stream benefits from long
 /// messages, and a short one ends before the answer comes. `plain` bytes wait, a
-/// message carries `max_payload`, and we could fill one of `most`.
+/// message carries `max_payload`, and we could fill one of `most`. Fewer than half of
+/// that are not worth the peer's memory, which it does not get back.
 pub fn wants_larger(plain: u32, max_payload: u16, most: u16) -> bool {
-    let worth = u32::from(max_payload).saturating_mul(2);
+    let worth = u32::from(max_payload.max(most >> 2)).saturating_mul(2);
     most > max_payload.saturating_mul(2) && plain >= worth
 }
 
@@ -37,11 +38,13 @@ mod tests {
 
     #[test]
     fn larger_buffers_are_for_streams() {
-        assert!(!wants_larger(4080, 4080, 32752));
-        assert!(!wants_larger(8159, 4080, 32752));
-        assert!(wants_larger(8160, 4080, 32752));
+        assert!(!wants_larger(20_000, 10_001, 32768));
+        assert!(wants_larger(20_002, 10_001, 32768));
         assert!(!wants_larger(u32::MAX, 4080, 8160));
         assert!(!wants_larger(u32::MAX, u16::MAX, u16::MAX));
+        // An answer of a few small messages is no stream.
+        assert!(!wants_larger(16383, 4096, 32768));
+        assert!(wants_larger(16384, 4096, 32768));
     }
 
     #[test]

@@ -15,5 +15,6 @@ pub mod offering;
 pub mod patience;
 pub mod pipeline;
 pub mod round_trip;
+pub mod send_buffer;
 pub mod split;
 pub mod threshold;

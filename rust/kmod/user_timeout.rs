@@ -21,7 +21,7 @@ use kernel::time::{
 
 /// The wait of one connection.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub(crate) struct UserTimeout {
     /// Time of the last progress, while the alarm is set.
     since: Option<Instant<Monotonic>>,
 }
@@ -29,32 +29,32 @@ pub(crate) struct Patience {
 impl Inner {
     /// Some bytes have left.
     pub(crate) fn on_progress(&mut self) {
-        if self.patience.since.is_some() {
-            self.patience.since = Some(Instant::now());
+        if self.user_timeout.since.is_some() {
+            self.user_timeout.since = Some(Instant::now());
         }
     }
 
     /// The limit has changed: sets the alarm again.
-    pub(crate) fn renew_patience(&mut self) {
-        self.patience.since = None;
+    pub(crate) fn renew_user_timeout(&mut self) {
+        self.user_timeout.since = None;
     }
 
     /// Sets the alarm if bytes wait and there is a limit.
-    pub(crate) fn settle_patience(&mut self, sock: &Sock) {
+    pub(crate) fn settle_user_timeout(&mut self, sock: &Sock) {
         let limit = self.options.user_timeout;
-        if limit == 0 || self.patience.since.is_some() || !self.is_waiting() {
+        if limit == 0 || self.user_timeout.since.is_some() || !self.is_waiting() {
             return;
         }
-        self.patience.since = Some(Instant::now());
-        sock.set_alarm(Alarm::Patience, limit);
+        self.user_timeout.since = Some(Instant::now());
+        sock.set_alarm(Alarm::UserTimeout, limit);
     }
 
     fn is_waiting(&self) -> bool {
         self.phase == Phase::Connected && self.send.held() > 0
     }
 
-    fn on_impatient(&mut self, sock: &Sock) {
-        let Some(since) = self.patience.since.take() else {
+    fn on_user_timeout(&mut self, sock: &Sock) {
+        let Some(since) = self.user_timeout.since.take() else {
             return;
         };
         let limit = self.options.user_timeout;
@@ -64,8 +64,8 @@ impl Inner {
         let passed = since.elapsed().as_millis();
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
         if passed < limit {
-            self.patience.since = Some(since);
-            return sock.set_alarm(Alarm::Patience, limit.wrapping_sub(passed));
+            self.user_timeout.since = Some(since);
+            return sock.set_alarm(Alarm::UserTimeout, limit.wrapping_sub(passed));
         }
         if let Some(engine) = self.engine.as_mut() {
             engine.handle_unanswered();
@@ -74,8 +74,8 @@ impl Inner {
 }
 
 impl Sock {
-    /// The alarm behind [`Alarm::Patience`].
-    pub(crate) fn alarm_patience(&self) {
-        self.drive(|inner| inner.on_impatient(self));
+    /// The alarm behind [`Alarm::UserTimeout`].
+    pub(crate) fn alarm_user_timeout(&self) {
+        self.drive(|inner| inner.on_user_timeout(self));
     }
 }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a completion changes: bytes that have come, and bytes that have left.
+//!
+//! Locks: under [`Sock::drive`], in process context.
+
+use crate::{
+    alarm::Alarm,
+    endpoint::Inner,
+    ffi,
+    link::{
+        Load,
+        Sent, //
+    },
+    object::Sock,
+    trace::{
+        self,
+        Life,
+        Of,
+        Path, //
+    },
+    verbs::cq::Done, //
+};
+
+impl Inner {
+    /// A receive has completed.
+    pub(crate) fn on_received(&mut self, sock: &Sock, done: Done) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if !done.ok {
+            if !link.draining {
+                engine.handle_link_failed();
+            }
+            return;
+        }
+        let len = done.byte_len as usize;
+        let Some(message) = link.take_received(len) else {
+            engine.handle_link_failed();
+            return;
+        };
+        self.heard = self.heard.wrapping_add(1);
+        self.probes = 0;
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_note_processor(sock.sk()) };
+        if self.parent.is_some() {
+            // Payload has overtaken the RTU, so the CM may treat the connection as
+            // established. Not every driver reports that itself.
+            sock.set_alarm(Alarm::Notify, 0);
+        }
+        if self.recv.reserve().is_err() {
+            engine.handle_link_failed();
+            return;
+        }
+        let head = message.head(len);
+        let head_len = head.len().min(len);
+        let stats = &sock.net().stats;
+        let size = engine.rcv_size();
+        let before = link.is_zcopy().then(|| engine.stats().answered());
+        let delivery =
+            match engine.handle_message(head.get(..head_len).unwrap_or(&[]), done.byte_len) {
+                Ok(delivery) => delivery,
+                Err(_) => {
+                    // The engine is failing; settle() sees how.
+                    link.recycle(message.into_buffer());
+                    return;
+                }
+            };
+        if let Some(before) = before {
+            let answered = engine.stats().answered().since(before);
+            sock.count(|t| &t.answers_stale, answered.stale);
+            sock.count(|t| &t.sinks_received, answered.sinks);
+            sock.count(|t| &t.sinks_stale, answered.sinks_stale);
+            let of = Of(sock, &self.local, &self.peer);
+            if answered.sinks_stale > 0 {
+                trace::advert(of, true, Life::Stale, 0);
+            } else if answered.sinks > 0 {
+                trace::advert(of, true, Life::Received, 0);
+            }
+        }
+        link.grow(engine.whole(), size);
+        if (delivery.urgent_pending || delivery.urgent_byte)
+            && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
+        {
+            // A new urgent byte makes an old one part of the stream, unless
+            // the reader stands before it: as `tcp_check_urg`.
+            self.skip_urgent();
+        }
+        if delivery.urgent_pending {
+            // Wake before the byte is queued, because a reader may consume it as soon
+            // as it is there.
+            // SAFETY: `sk` is valid.
+            unsafe { ffi::sdp_wake_urgent(sock.sk()) };
+        }
+        if let Some(end) = delivery.sink {
+            self.on_sink_end(sock, end);
+        }
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
+        if delivery.payload_len == 0 {
+            stats.control_msgs_received.inc();
+            trace::receive(Of(sock, &self.local, &self.peer), 0, Path::Control);
+            link.recycle(message.into_buffer());
+        } else {
+            stats.data_msgs_received.inc();
+            sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len.into());
+            let of = Of(sock, &self.local, &self.peer);
+            trace::receive(of, delivery.payload_len.into(), Path::Copy);
+            // The engine has seen that the message has these bytes.
+            // SAFETY: `sk` is valid.
+            let payload = unsafe { message.into_payload(sock.sk(), &delivery) };
+            let queued = payload.and_then(|(first, tail)| {
+                // Room for one was reserved.
+                let urgent = delivery.urgent_byte;
+                self.recv.push(first, urgent && tail.is_none())?;
+                tail.map_or(Ok(()), |tail| self.recv.push(tail, urgent))
+            });
+            if let (Err(_), Some(engine)) = (queued, self.engine.as_mut()) {
+                // Rather no connection than one that has lost bytes.
+                engine.handle_link_failed();
+            }
+            self.wake.readable = true;
+        }
+        if delivery.remote > 0 {
+            sock.count(|t| &t.adverts_received, 1);
+            trace::advert(self.of(sock), false, Life::Received, delivery.remote);
+            self.wake.readable = true;
+            self.wake.settled = true;
+        }
+        if delivery.urgent_pending {
+            self.recv.announce_urgent();
+        }
+        if delivery.peer_closed {
+            self.peer_done = true;
+            sock.add_shutdown(ffi::RCV_SHUTDOWN);
+            self.wake.hangup = true;
+        }
+    }
+
+    /// A send has completed.
+    pub(crate) fn on_sent(&mut self, sock: &Sock, done: Done) {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return;
+        };
+        if !done.ok {
+            if !link.draining {
+                if done.unanswered {
+                    engine.handle_unanswered();
+                } else {
+                    engine.handle_link_failed();
+                }
+            }
+            return;
+        }
+        let Some(sent) = link.take_sent() else {
+            return;
+        };
+        if link.draining && link.is_send_idle() {
+            // The reaper waits for this.
+            sock.set_alarm(Alarm::Reap, 0);
+        }
+        match sent {
+            // The peer's transport answered.
+            Sent::Probe => self.probes = 0,
+            Sent::Registered => self.wake.settled = true,
+            Sent::Revoked(key) => {
+                link.source.on_revoked(key);
+                link.sink.on_revoked(key);
+                self.wake.settled = true;
+                self.tend_runs(sock);
+            }
+            Sent::UnprovenRead => {}
+            Sent::Read => self.on_read(sock),
+            Sent::Message(load) => {
+                engine.handle_send_completed();
+                if load.bytes > 0 {
+                    self.on_progress();
+                    self.on_left(sock, &load);
+                }
+                self.end_aside();
+            }
+            Sent::Write(load) => {
+                engine.handle_write_completed();
+                self.on_left(sock, &load);
+            }
+        }
+    }
+
+    /// Bytes have left the send queue of the hardware.
+    fn on_left(&mut self, sock: &Sock, load: &Load) {
+        self.wake.writable = true;
+        if load.pinned {
+            self.send.complete_pinned(load.bytes);
+            self.tend_runs(sock);
+        } else {
+            self.send.complete(load.bytes, load.extra);
+        }
+        self.settle_send_buffer(sock);
+    }
+
+    /// Makes the send buffer larger, as TCP's, if a writer had to wait while the peer would
+    /// have taken more.
+    fn settle_send_buffer(&mut self, sock: &Sock) {
+        if !self.send.take_full() || sock.is_memory_tight() {
+            return;
+        }
+        let wanted = self.engine.as_ref().and_then(|e| e.send_buffer_wanted());
+        if let Some(bytes) = wanted {
+            sock.grow_sndbuf(bytes);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The end of a connection, and its life after its program has closed the socket.
+//!
+//! Locks: under [`Sock::drive`], in process context.
+
+use crate::{
+    addr::Addr,
+    alarm::Alarm,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
+    engine::conn::Ended,
+    errno,
+    ffi,
+    link::Link,
+    object::Sock,
+    prelude::*,
+    trace, //
+};
+use kernel::{
+    page::PAGE_SIZE,
+    time::Instant, //
+};
+
+impl Inner {
+    pub(crate) fn take_retired(&mut self) -> Option<KBox<Link>> {
+        self.retired.take()
+    }
+
+    /// Puts the link aside for the reaper.
+    pub(crate) fn retire_link(&mut self, sock: &Sock) {
+        if let Some(mut link) = self.link.take() {
+            self.recv.unmap();
+            link.leave_to_worker();
+            sock.clear_alarm(Alarm::Attend);
+            sock.clear_alarm(Alarm::Sweep);
+            // Bytes that were offered and not read are no longer sent.
+            let left = link.source.awaited_left();
+            self.turns.dropped = self.turns.dropped.saturating_add(left);
+            link.older = self.retired.take();
+            self.retired = Some(link);
+            sock.set_alarm(Alarm::Reap, 0);
+        }
+    }
+
+    /// Handles the end of a connection, once.
+    pub(super) fn settle_end(&mut self, sock: &Sock, peer_had_closed: bool) {
+        let Some(ended) = self.engine.as_ref().and_then(|engine| engine.ended()) else {
+            return;
+        };
+        if self.phase == Phase::Over {
+            return;
+        }
+        if trace::is_end_on() {
+            let rule = errno::rule(ended);
+            trace::end(self.of(sock), errno::end_number(ended), &rule);
+        }
+        let stats = &sock.net().stats;
+        match ended {
+            Ended::Finished => {}
+            Ended::Reset => stats.resets_received.inc(),
+            Ended::Aborted | Ended::TimedOut => stats.resets_sent.inc(),
+            Ended::Violation(_) => {
+                stats.violations.inc();
+                stats.resets_sent.inc();
+            }
+            Ended::LinkFailed | Ended::Unanswered => stats.link_failures.inc(),
+        }
+        if let Some(error) = errno::of_end(ended, peer_had_closed) {
+            // The error is set only here, at the end. A reader that fetched it earlier
+            // would get a second error from the end itself.
+            sock.set_err(error);
+            self.wake.error = true;
+        }
+        self.finish(sock);
+    }
+
+    /// Takes the connection down locally: no more transfers, waiters woken.
+    pub(crate) fn finish(&mut self, sock: &Sock) {
+        self.phase = Phase::Over;
+        self.has_way_out = false;
+        self.failure = None;
+        if self.orphaned.take().is_some() {
+            sock.net().stats.orphans.dec();
+        }
+        if self.counted {
+            self.counted = false;
+            sock.net().stats.established.dec();
+        }
+        self.stop_timers();
+        sock.clear_alarm(Alarm::Engine);
+        sock.clear_alarm(Alarm::Keepalive);
+        sock.clear_alarm(Alarm::Kept);
+        self.stall_watched = false;
+        self.deferred = false;
+        sock.clear_alarm(Alarm::UserTimeout);
+        self.renew_user_timeout();
+        self.stop_idle(sock);
+        self.send.clear();
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), 0) };
+        self.show_state(sock, ffi::TCP_CLOSE);
+        sock.add_shutdown(ffi::SHUTDOWN_MASK);
+        self.retire_link(sock);
+        self.wake.settled = true;
+        self.wake.hangup = true;
+        self.wake.writable = true;
+        self.wake.bereaved = self.parent.take();
+        if self.orphan {
+            self.recv.clear();
+            self.port = None;
+        }
+    }
+
+    /// Back to a fresh socket that can connect again. The port stays when
+    /// bind() chose it.
+    pub(crate) fn forget_connection(&mut self, sock: &Sock) {
+        if self.phase == Phase::Connected {
+            if let Some(engine) = self.engine.as_mut() {
+                engine.abort();
+            }
+            self.drain(sock);
+        }
+        self.finish(sock);
+        self.engine = None;
+        self.phase = Phase::Idle;
+        self.recv.clear();
+        self.next_generation();
+        self.peer = Addr::any(self.family);
+        if !self.bound_ip {
+            let port = self.local.port;
+            self.local = Addr::any(self.family);
+            self.local.port = port;
+        }
+        if !self.bound_port {
+            self.port = None;
+            self.local.port = 0;
+        }
+        let dual = self.is_dual(self.local.ip, self.family);
+        if let Some(lease) = self.port.as_mut() {
+            lease.disconnect(self.local.ip, dual);
+        }
+        self.probes = 0;
+    }
+
+    /// The program has closed the socket and the connection lives on: for a bounded
+    /// time, and only if the number of such connections and the memory in use permit
+    /// it.
+    pub(crate) fn become_orphan(&mut self, sock: &Sock) {
+        let stats = &sock.net().stats;
+        if self.orphaned.is_none() {
+            self.orphaned = Some(Instant::now());
+            stats.orphans.inc();
+        }
+        let many = stats.sum(|stats| &stats.orphans) > sock.net().knobs().max_orphans.into();
+        // As tcp_out_of_memory().
+        let large = self.send.charged() > PAGE_SIZE as u32 && sock.is_memory_out();
+        if many || large {
+            stats.orphans_reset.inc();
+            if let Some(engine) = self.engine.as_mut() {
+                engine.abort();
+            }
+        }
+    }
+
+    /// Another socket wants to connect with the same addresses. As with TCP, this
+    /// connection makes room if its program has closed it and everything written has
+    /// been sent. Messages in flight still arrive, because packets find their queue
+    /// pair without addresses.
+    pub(crate) fn stand_aside(&mut self) -> bool {
+        let unsent = self.engine.as_ref().map_or(0, |engine| engine.unsent());
+        if !self.orphan || self.phase != Phase::Connected || unsent > 0 {
+            return false;
+        }
+        let Some(lease) = self.port.as_ref() else {
+            return false;
+        };
+        lease.stand_aside();
+        self.aside = true;
+        self.end_aside();
+        true
+    }
+
+    /// A connection that has made room ends as soon as the peer knows of its end:
+    /// nobody would use later messages of the peer. TCP's peer gets a reset at this
+    /// point, when the new connection begins.
+    pub(super) fn end_aside(&mut self) {
+        let engine = self.engine.as_mut().filter(|_| self.aside);
+        if let Some(engine) = engine {
+            if errno::tcp_state(engine.state()) == ffi::TCP_FIN_WAIT2 {
+                engine.abort();
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The run loop of the engine: it gives the engine its time, takes its outputs and carries
+//! them out.
+//!
+//! Locks: under [`Sock::drive`], in process context.
+
+use crate::{
+    alarm::Alarm,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
+    engine::{
+        conn::{
+            Output,
+            Why, //
+        },
+        timer::{
+            Deadlines,
+            Timer, //
+        },
+    },
+    errno,
+    ffi,
+    object::Sock,
+    prelude::*,
+    trace::{
+        self,
+        Life,
+        Of,
+        Path, //
+    }, //
+};
+use kernel::time::{
+    Instant,
+    Monotonic, //
+};
+
+/// A connection may outlive its program by at most this many times `close_timeout_ms`,
+/// while the peer takes its bytes.
+const ORPHAN_PERIODS: i64 = 10;
+
+/// Delay before memory is requested again.
+const REFILL_MS: u32 = 100;
+
+impl Inner {
+    /// Carries out the engine's outputs until there are none, and publishes the result.
+    pub(crate) fn settle(&mut self, sock: &Sock) {
+        if self.engine.is_none() {
+            return;
+        }
+        // As TCP in CLOSE_WAIT; publish() forgets it.
+        let peer_had_closed = sock.tcp_state() == ffi::TCP_CLOSE_WAIT;
+        self.drain(sock);
+        self.publish(sock);
+        self.settle_timers(sock);
+        self.settle_stall(sock);
+        self.settle_user_timeout(sock);
+        self.settle_idle(sock);
+        self.settle_end(sock, peer_had_closed);
+    }
+
+    pub(super) fn drain(&mut self, sock: &Sock) {
+        let stats = &sock.net().stats;
+        loop {
+            let of = Of(sock, &self.local, &self.peer);
+            let Some(engine) = self.engine.as_mut() else {
+                return;
+            };
+            if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
+                let needed = engine.receives_needed();
+                let wanted = if !self.unaccepted && link.has_room(wanted) {
+                    wanted
+                } else {
+                    needed.max(link.spares().min(wanted))
+                };
+                let posted = link.post_receives(wanted, needed, engine.rcv_size());
+                if posted > 0 {
+                    engine.on_receives_posted(posted);
+                } else if engine.posted() < 2 && engine.ended().is_none() {
+                    // Not even control messages could come in.
+                    engine.handle_link_failed();
+                }
+                if posted < needed {
+                    // With so few buffers posted the peer may be unable to send, so no
+                    // event would start another try.
+                    sock.set_alarm(Alarm::Refill, REFILL_MS);
+                }
+            }
+            let mut before = None;
+            if let Some(link) = self.link.as_ref() {
+                engine.limit_payload(self.send.gatherable(link.send_pieces()));
+                before = link.is_zcopy().then(|| engine.stats().advertised());
+            }
+            let stalls = trace::is_stall_on().then(|| engine.stats().stalls());
+            let output = engine.poll_output();
+            if stalls.is_some_and(|before| before != engine.stats().stalls()) {
+                let slots = stalls.map(|(_, slots)| slots) != Some(engine.stats().slot_stalls);
+                trace::stall(of, slots, engine.credits(), engine.unsent());
+            }
+            let Some(output) = output else {
+                return;
+            };
+            if let Some(before) = before {
+                let advertised = engine.stats().advertised().since(before);
+                sock.count(|t| &t.adverts_sent, advertised.sources);
+                sock.count(|t| &t.sinks_sent, advertised.sinks);
+                if advertised.sources > 0 {
+                    trace::advert(of, false, Life::Sent, 0);
+                }
+                if advertised.sinks > 0 {
+                    trace::advert(of, true, Life::Sent, 0);
+                }
+            }
+            let Some(link) = self.link.as_mut() else {
+                continue;
+            };
+            match output {
+                Output::Send {
+                    header,
+                    payload_len,
+                    solicited,
+                } => {
+                    if payload_len > 0 {
+                        stats.data_msgs_sent.inc();
+                        if self.send.is_pinned() {
+                            sock.count(|t| &t.gathered_bytes_sent, payload_len);
+                            trace::transmit(of, payload_len, Path::Gathered);
+                        } else {
+                            sock.count(|t| &t.bcopy_bytes_sent, payload_len);
+                            trace::transmit(of, payload_len, Path::Copy);
+                        }
+                    } else {
+                        stats.control_msgs_sent.inc();
+                        trace::transmit(of, 0, Path::Control);
+                    }
+                    if link
+                        .send(&mut self.send, &header, payload_len, solicited)
+                        .is_err()
+                    {
+                        engine.handle_link_failed();
+                    }
+                }
+                Output::Taken { run: _, len } => {
+                    sock.count(|t| &t.zcopy_bytes_sent, len);
+                    trace::transmit(of, len, Path::Read);
+                    self.send.skip(len);
+                    link.source.on_taken(len);
+                    // A writer that has lent memory may wait for room.
+                    self.wake.writable = true;
+                    self.on_progress();
+                }
+                Output::Dropped { run, len } => {
+                    self.turns.dropped = self.turns.dropped.saturating_add(len);
+                    if let Some(pages) = link.source.on_dropped(run) {
+                        self.send.drop_pinned(pages);
+                    }
+                    self.tend_runs(sock);
+                }
+                Output::Returned { run, why } => {
+                    // At the end of the connection the key stays valid until the queue
+                    // pair is destroyed, so the memory stays pinned as long.
+                    link.source.on_returned(run, why == Why::Over);
+                    self.tend_runs(sock);
+                    sock.count_return(why);
+                    trace::advert(self.of(sock), false, why.into(), 0);
+                    self.wake.settled = true;
+                }
+                Output::Write { to, len } => {
+                    if self.send.is_pinned() {
+                        sock.count(|t| &t.written_bytes_sent, len);
+                        trace::transmit(of, len, Path::Written);
+                    } else {
+                        sock.count(|t| &t.copied_bytes_written, len);
+                        trace::transmit(of, len, Path::WrittenCopy);
+                    }
+                    if link.write(&mut self.send, &to, len).is_err() {
+                        engine.handle_link_failed();
+                    }
+                }
+                Output::SinkReturned { sink, why } => self.on_sink_returned(sock, sink, why),
+                Output::Disconnect => {
+                    // Without it the CM refuses the DREQ. An error means that it is past it already.
+                    let _ = link.confirm();
+                    if let Some(cm) = link.cm.as_ref() {
+                        // An error means that the CM is past it already.
+                        // SAFETY: The identifier is ours.
+                        let sent =
+                            unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
+                        link.disconnecting = sent == 0;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Mirrors the engine's state in fields that C code and other threads read.
+    fn publish(&mut self, sock: &Sock) {
+        let Some(engine) = self.engine.as_ref() else {
+            return;
+        };
+        // SAFETY: `sk` is valid.
+        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.charged() as c_int) };
+        let state = errno::tcp_state(engine.state());
+        let before = sock.tcp_state();
+        if state == before || self.phase != Phase::Connected {
+            return;
+        }
+        self.show_state(sock, state);
+        let handshaking = |state| state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV;
+        let over = state == ffi::TCP_CLOSE || state == ffi::TCP_TIME_WAIT;
+        if handshaking(before) && !handshaking(state) && !over && !self.counted {
+            self.counted = true;
+            sock.net().stats.established.inc();
+            self.wake.connected = true;
+            // SAFETY: `sk` is valid.
+            unsafe { ffi::sdp_note_processor(sock.sk()) };
+        } else {
+            // A close() with SO_LINGER waits for this.
+            self.wake.state = true;
+        }
+    }
+
+    fn settle_timers(&mut self, sock: &Sock) {
+        let (engine, born) = (&self.engine, self.born);
+        let wanted = |timer| {
+            let msecs = engine.as_ref()?.wants(timer)?;
+            Some(match timer {
+                Timer::PeerClose => sock.net().knobs().close_timeout_ms,
+                _ => msecs,
+            })
+        };
+        let due = self.deadlines.settle(|| millis_since(born), wanted);
+        if due == self.due {
+            return;
+        }
+        self.due = due;
+        match due {
+            Some(due) => {
+                let left = due.saturating_sub(millis_since(born));
+                sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
+            }
+            None => sock.clear_alarm(Alarm::Engine),
+        }
+    }
+
+    /// The alarm of the engine's timers has gone off. It may be a late one whose
+    /// deadline has been replaced; then it is set again.
+    pub(crate) fn on_timeout(&mut self, sock: &Sock) {
+        self.due = None;
+        let now = millis_since(self.born);
+        let limit = i64::from(sock.net().knobs().close_timeout_ms).saturating_mul(ORPHAN_PERIODS);
+        let age = self.orphaned.map_or(0, |since| since.elapsed().as_millis());
+        let Some(engine) = self.engine.as_mut() else {
+            return;
+        };
+        if age >= limit {
+            // The limit holds even if the peer still takes bytes.
+            engine.abort();
+            return;
+        }
+        while let Some(timer) = self.deadlines.take_due(now) {
+            engine.handle_timeout(timer);
+        }
+    }
+
+    pub(crate) fn stop_timers(&mut self) {
+        self.deadlines = Deadlines::new();
+        self.due = None;
+    }
+
+    /// connect() has failed over SDP; a worker repeats it over TCP, see
+    /// [`Sock::give_way`].
+    pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
+        self.failure = Some(error);
+        self.stop_timers();
+        sock.set_alarm(Alarm::Engine, 0);
+    }
+}
+
+fn millis_since(past: Instant<Monotonic>) -> u64 {
+    u64::try_from(past.elapsed().as_millis()).unwrap_or(0)
+}
+
+impl Sock {
+    /// The alarm behind [`Alarm::Engine`].
+    pub(crate) fn alarm_engine(&self) {
+        let (knocked, failed, resolving) = self.look(|inner| {
+            let resolving = inner.phase == Phase::Connecting && inner.link.is_none();
+            (inner.request.is_some(), inner.failure.is_some(), resolving)
+        });
+        if knocked {
+            self.answer();
+        } else if failed {
+            self.give_way();
+        } else if resolving {
+            crate::cm::resolve::again(self);
+        } else {
+            self.drive(|inner| inner.on_timeout(self));
+        }
+    }
+}

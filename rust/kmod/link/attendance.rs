@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The threads that take the completions of a link while they wait.
+//!
+//! Three kinds of threads take completions, all of them under the endpoint's lock: a thread
+//! that waits in a system call ("attends"), the workers of the queues, and
+//! [`Alarm::Attend`](crate::alarm::Alarm). These rules make sure that no event is lost:
+//!
+//! - A completion queue reports one event after it was armed. Then its `event` is true, and
+//!   somebody has to take completions until there are none. Then the queue is armed again;
+//!   that of sends only if somebody needs an event of it (`Inner::needs_sends`).
+//! - If a thread attends, the event wakes it. Otherwise the event starts the worker.
+//! - A thread that attends no longer looks for an event, and takes the completions if there
+//!   was one. The event sets `event` before it reads `threads`, and the thread
+//!   changes `threads` before it reads `event`, each with a full barrier between. So at
+//!   least one of them sees the other.
+//! - An attending thread may be runnable for a long time without a processor. So the event
+//!   that wakes it sets the alarm as well.
+//! - A retired link belongs to the worker alone, which retiring starts.
+//!
+//! Contexts: any.
+
+use crate::verbs::cq::Side;
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Full,
+        Relaxed, //
+    }, //
+};
+
+/// See the module.
+pub(crate) struct Attendance {
+    /// Number of threads that attend.
+    threads: Atomic<i32>,
+    /// For each queue, 1 after an event, until a thread begins to take completions.
+    events: [Atomic<i32>; 2],
+    /// 1 if the link has been retired.
+    retired: Atomic<i32>,
+}
+
+/// The thread that an event needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Duty {
+    Worker,
+    /// The threads that attend have to be woken.
+    Attendants,
+}
+
+impl Attendance {
+    pub(crate) const fn new() -> Self {
+        Self {
+            threads: Atomic::new(0),
+            events: [const { Atomic::new(0) }; 2],
+            retired: Atomic::new(0),
+        }
+    }
+
+    /// The completion queue of `side` has reported an event.
+    pub(crate) fn on_event(&self, side: Side) -> Duty {
+        self.event(side).xchg(1, Full);
+        if self.retired.load(Relaxed) == 0 && self.threads.load(Relaxed) > 0 {
+            Duty::Attendants
+        } else {
+            Duty::Worker
+        }
+    }
+
+    /// The calling thread attends from here on.
+    pub(crate) fn begin(&self) {
+        self.threads.fetch_add(1, Full);
+    }
+
+    /// The calling thread no longer attends. Returns whether it has to take completions.
+    pub(crate) fn end(&self) -> bool {
+        self.threads.fetch_sub(1, Full);
+        self.has_event()
+    }
+
+    /// Whether completions wait that an event has reported.
+    pub(crate) fn has_event(&self) -> bool {
+        self.events.iter().any(|event| event.load(Relaxed) != 0)
+    }
+
+    /// The caller takes the completions. Returns whether there was an event, after which
+    /// the queue of `side` has to be armed again. Under the endpoint's lock.
+    pub(crate) fn take_event(&self, side: Side) -> bool {
+        self.event(side).xchg(0, Full) != 0
+    }
+
+    fn event(&self, side: Side) -> &Atomic<i32> {
+        let [receives, sends] = &self.events;
+        match side {
+            Side::Receives => receives,
+            Side::Sends => sends,
+        }
+    }
+
+    /// The link is being retired. The caller starts the worker next.
+    pub(crate) fn retire(&self) {
+        self.retired.xchg(1, Full);
+    }
+}
+
+#[kunit_tests(sdp_attendance)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_without_threads_is_the_workers() {
+        let attendance = Attendance::new();
+        assert_eq!(attendance.on_event(Side::Sends), Duty::Worker);
+        attendance.begin();
+        assert!(attendance.end());
+    }
+
+    #[test]
+    fn an_event_wakes_the_threads_that_attend() {
+        let attendance = Attendance::new();
+        attendance.begin();
+        attendance.begin();
+        assert!(!attendance.end());
+        assert_eq!(attendance.on_event(Side::Receives), Duty::Attendants);
+        assert!(!attendance.take_event(Side::Sends));
+        assert!(attendance.take_event(Side::Receives));
+        assert!(!attendance.take_event(Side::Receives));
+        assert!(!attendance.end());
+        assert_eq!(attendance.on_event(Side::Receives), Duty::Worker);
+    }
+
+    #[test]
+    fn the_last_thread_takes_what_it_was_woken_for() {
+        let attendance = Attendance::new();
+        attendance.begin();
+        assert_eq!(attendance.on_event(Side::Sends), Duty::Attendants);
+        assert!(attendance.end());
+    }
+
+    #[test]
+    fn a_retired_link_is_the_workers() {
+        let attendance = Attendance::new();
+        attendance.begin();
+        attendance.retire();
+        assert_eq!(attendance.on_event(Side::Receives), Duty::Worker);
+    }
+}

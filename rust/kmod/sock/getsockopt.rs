@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! getsockopt below SOL_SOCKET, which the core answers itself.
+//!
+//! Contexts: process context, may sleep. Locks: the endpoint's.
+
+use crate::{
+    addr::Family,
+    ffi,
+    object::Sock,
+    prelude::*, //
+};
+
+impl Sock {
+    fn remembered(&self, level: u32, option: u32) -> Result<i32> {
+        self.look(|inner| inner.options.remembered.get(level, option))
+            .ok_or(ENOPROTOOPT)
+    }
+
+    /// getsockopt(2).
+    ///
+    /// # Safety
+    ///
+    /// `value` and `len` are pointers of the user program.
+    pub(crate) unsafe fn get_option(
+        &self,
+        level: c_int,
+        option: c_int,
+        value: *mut u8,
+        len: *mut c_int,
+    ) -> Result {
+        let is_v6 = self.look(|inner| inner.family) == Family::V6;
+        let level = match u32::try_from(level) {
+            Ok(level @ (ffi::SOL_TCP | ffi::SOL_IP)) => level,
+            Ok(level @ ffi::SOL_IPV6) if is_v6 => level,
+            _ if is_v6 => return Err(ENOPROTOOPT),
+            _ => return Err(EOPNOTSUPP),
+        };
+        // SAFETY: The pointer is the program's, by the caller's promise.
+        let room = unsafe { room(level, len) }?;
+        let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
+        match (level, option) {
+            (ffi::SOL_TCP, ffi::TCP_INFO) => {
+                let info = self.tcp_info();
+                // SAFETY: Numbers of this size in all, with no bytes between them.
+                let bytes = unsafe {
+                    core::slice::from_raw_parts(
+                        (&raw const info).cast::<u8>(),
+                        core::mem::size_of::<ffi::tcp_info>(),
+                    )
+                };
+                // SAFETY: The pointers are the program's, by the caller's promise.
+                unsafe { answer(value, len, room, bytes) }
+            }
+            (ffi::SOL_TCP, ffi::SDP_TRAFFIC) => {
+                let report = self.traffic().report();
+                // SAFETY: Numbers of 64 bits, of this size in all.
+                let bytes = unsafe {
+                    core::slice::from_raw_parts(
+                        (&raw const report).cast::<u8>(),
+                        core::mem::size_of::<ffi::sdp_traffic>(),
+                    )
+                };
+                // SAFETY: The pointers are the program's, by the caller's promise.
+                unsafe { answer(value, len, room, bytes) }
+            }
+            (ffi::SOL_TCP, ffi::TCP_CONGESTION) => {
+                let name = self.look(|inner| inner.options.congestion);
+                // SAFETY: The pointers are the program's, by the caller's promise.
+                unsafe { answer(value, len, room, &name) }
+            }
+            // SAFETY: The pointers are the program's, by the caller's promise.
+            _ => unsafe { self.get_number(level, option, value, len, room) },
+        }
+    }
+
+    /// An option whose value is a number.
+    ///
+    /// # Safety
+    ///
+    /// `value` and `len` are pointers of the user program.
+    unsafe fn get_number(
+        &self,
+        level: u32,
+        option: u32,
+        value: *mut u8,
+        len: *mut c_int,
+        room: usize,
+    ) -> Result {
+        let number = match level {
+            ffi::SOL_TCP => self.get_tcp(option)?,
+            ffi::SOL_IPV6 if option == ffi::IPV6_V6ONLY => {
+                self.look(|inner| i32::from(inner.options.v6only))
+            }
+            _ => self.remembered(level, option)?,
+        };
+        // TCP programs may read this as a byte.
+        if let (ffi::SOL_IP, 1..=3, Ok(byte)) = (level, room, u8::try_from(number)) {
+            // SAFETY: The pointers are the program's, by the caller's promise.
+            return unsafe { answer(value, len, 1, &[byte]) };
+        }
+        // SAFETY: The pointers are the program's, by the caller's promise.
+        unsafe { answer(value, len, room, &number.to_ne_bytes()) }
+    }
+
+    fn get_tcp(&self, option: u32) -> Result<i32> {
+        match option {
+            ffi::SDP_TRANSPORT => return i32::try_from(self.transport()).map_err(|_| EINVAL),
+            ffi::SDP_FALLBACK_REASON => return Ok(self.fallback_reason()),
+            _ => {}
+        }
+        let knobs = self.net().knobs();
+        let seconds = |set: Option<u32>, default: u32| i32::try_from(set.unwrap_or(default));
+        let value = self.look(|inner| {
+            let o = &inner.options;
+            Ok(match option {
+                ffi::TCP_NODELAY => Ok(i32::from(o.nodelay)),
+                ffi::TCP_CORK => Ok(i32::from(o.cork)),
+                ffi::TCP_QUICKACK => Ok(i32::from(o.quickack)),
+                ffi::TCP_INQ => Ok(i32::from(o.inq)),
+                ffi::TCP_USER_TIMEOUT => i32::try_from(o.user_timeout),
+                ffi::TCP_KEEPIDLE => seconds(o.keep_idle, knobs.keepalive_time),
+                ffi::TCP_KEEPINTVL => seconds(o.keep_interval, knobs.keepalive_intvl),
+                ffi::TCP_KEEPCNT => seconds(o.keep_count, knobs.keepalive_probes),
+                // The payload of one message corresponds to TCP's segment.
+                ffi::TCP_MAXSEG => Ok(match inner.engine.as_ref() {
+                    Some(engine) => i32::from(engine.max_payload()),
+                    None if o.max_segment != 0 => o.max_segment,
+                    None => 536,
+                }),
+                ffi::SDP_ZCOPY_THRESH | ffi::SDP_ZCOPY_SOURCE_THRESH => {
+                    i32::try_from(o.zcopy_source.unwrap_or(knobs.zcopy_thresh))
+                }
+                ffi::SDP_ZCOPY_SINK_THRESH => {
+                    i32::try_from(o.zcopy_sink.unwrap_or(knobs.zcopy_thresh))
+                }
+                ffi::SDP_LAST_BIND_ERR => Ok(inner.last_bind_err),
+                ffi::SDP_SOCK_FAMILY => Ok(match inner.family {
+                    Family::V4 => ffi::AF_INET as i32,
+                    Family::V6 => ffi::AF_INET6 as i32,
+                }),
+                _ => {
+                    return o
+                        .remembered
+                        .get(ffi::SOL_TCP, option)
+                        .map(Ok)
+                        .ok_or(ENOPROTOOPT)
+                }
+            })
+        })?;
+        value.map_err(|_| EINVAL)
+    }
+
+    /// The fields of TCP_INFO that are known.
+    fn tcp_info(&self) -> ffi::tcp_info {
+        let mut info: ffi::tcp_info = pin_init::zeroed();
+        info.tcpi_state = self.tcp_state() as u8;
+        self.look(|inner| {
+            if let Some(listener) = inner.listener.as_ref() {
+                info.tcpi_unacked = u32::try_from(listener.ready()).unwrap_or(u32::MAX);
+                info.tcpi_sacked = listener.backlog;
+                return;
+            }
+            if let Some(engine) = inner.engine.as_ref() {
+                info.tcpi_snd_mss = engine.max_payload().into();
+                info.tcpi_rcv_mss = engine.max_payload().into();
+                info.tcpi_snd_cwnd = engine.credits().into();
+                info.tcpi_unacked = engine.uncompleted();
+                info.tcpi_notsent_bytes = engine.unsent();
+                let stats = engine.stats();
+                info.tcpi_bytes_sent = stats.bytes_sent();
+                info.tcpi_bytes_acked = stats.bytes_sent();
+                info.tcpi_bytes_received = stats.bytes_received();
+                info.tcpi_segs_out = stats.messages_sent;
+                info.tcpi_segs_in = stats.messages_received;
+                info.tcpi_data_segs_out =
+                    stats.messages_sent.wrapping_sub(stats.credit_updates_sent);
+                info.tcpi_data_segs_in = stats
+                    .messages_received
+                    .wrapping_sub(stats.credit_updates_received);
+            }
+            if let Some(link) = inner.link.as_ref() {
+                let trip = &link.round_trip;
+                info.tcpi_rtt = trip.smoothed_us();
+                info.tcpi_rttvar = trip.variation_us();
+                // As TCP before the first measurement.
+                info.tcpi_min_rtt = trip.shortest_us().unwrap_or(u32::MAX);
+            }
+            info.tcpi_probes = u8::try_from(inner.probes).unwrap_or(u8::MAX);
+            info.tcpi_rcv_space = self.rcvbuf();
+        });
+        info
+    }
+}
+
+/// How many bytes the program has room for.
+///
+/// # Safety
+///
+/// `len` is a pointer of the user program.
+unsafe fn room(level: u32, len: *const c_int) -> Result<usize> {
+    let mut raw = [0u8; 4];
+    // SAFETY: The callee checks the user's pointer.
+    let left = unsafe { ffi::sdp_copy_from_user(raw.as_mut_ptr().cast(), len.cast(), raw.len()) };
+    if left != 0 {
+        return Err(EFAULT);
+    }
+    match usize::try_from(i32::from_ne_bytes(raw)) {
+        Ok(room) => Ok(room),
+        // To IPv6 it is a large number.
+        Err(_) if level == ffi::SOL_IPV6 => Ok(raw.len()),
+        Err(_) => Err(EINVAL),
+    }
+}
+
+/// Copies as much of `bytes` as the program has room for, and the length.
+///
+/// # Safety
+///
+/// `value` and `len` are pointers of the user program.
+unsafe fn answer(value: *mut u8, len: *mut c_int, room: usize, bytes: &[u8]) -> Result {
+    let n = room.min(bytes.len());
+    let size = (n as c_int).to_ne_bytes();
+    // SAFETY: The callees check the user's pointers.
+    let left = unsafe {
+        ffi::sdp_copy_to_user(len.cast(), size.as_ptr().cast(), size.len())
+            | ffi::sdp_copy_to_user(value.cast(), bytes.as_ptr().cast(), n)
+    };
+    if left == 0 {
+        Ok(())
+    } else {
+        Err(EFAULT)
+    }
+}
