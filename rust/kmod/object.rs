@@ -14,6 +14,7 @@ use crate::{
     alarm,
     endpoint::Inner,
     ffi,
+    link::attendance::Attendance,
     net::{
         stats::{
             Counter,
@@ -68,6 +69,7 @@ pub(crate) struct Body {
     settled: wake::Settled,
     #[pin]
     starting: Mutex<()>,
+    attendance: Attendance,
     traffic: Traffic,
 }
 
@@ -242,6 +244,11 @@ impl Sock {
         &self.body.starting
     }
 
+    /// The threads that take the completions of the socket's connection.
+    pub(crate) fn attendance(&self) -> &Attendance {
+        &self.body.attendance
+    }
+
     /// The socket's counters since it was made.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.body.traffic
@@ -265,10 +272,10 @@ impl Sock {
     /// wake-ups. May sleep.
     pub(crate) fn drive<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         self.visit(|inner| {
-            inner.begin_attending();
+            let attends = inner.begin_attending(self);
             let result = f(inner);
             inner.settle(self);
-            inner.end_attending(self);
+            inner.end_attending(self, attends);
             result
         })
     }
@@ -327,6 +334,7 @@ impl Body {
             alarms <- alarm::Alarms::new(),
             settled <- wake::Settled::new(),
             starting <- new_mutex!((), "sdp_starting"),
+            attendance: Attendance::new(),
             traffic: Traffic::new(),
         })
     }

@@ -99,7 +99,8 @@ impl Settled {
         })
     }
 
-    fn wake(&self) {
+    /// Wakes all callers. Any context.
+    pub(crate) fn wake(&self) {
         // SAFETY: Initialised by `new`.
         unsafe { ffi::sdp_waitqueue_wake(self.queue.get()) };
     }

@@ -24,7 +24,10 @@ use crate::{
         answer::Request,
         resolve::Resolver, //
     },
-    engine::timer::Deadlines,
+    engine::{
+        policy::polling::Polling,
+        timer::Deadlines, //
+    },
     fifo::Fifo,
     idle::Idle,
     link::Link,
@@ -142,6 +145,9 @@ pub(crate) struct Inner {
     pub(crate) failure: Option<Error>,
     wake: Wake,
     pub(crate) turns: Turns,
+    /// Threads in a system call that look for completions before they sleep or return.
+    pub(crate) callers: u32,
+    pub(crate) polling: Polling,
 }
 
 impl Inner {
@@ -192,6 +198,8 @@ impl Inner {
             failure: None,
             wake: Wake::default(),
             turns: Turns::default(),
+            callers: 0,
+            polling: Polling::new(),
         }
     }
 

@@ -61,10 +61,16 @@ ssize_t sdp_splice_copies(struct socket *sock, loff_t *position,
 /* linux/poll.h, net/sock.h: waiting */
 void sdp_sock_poll_wait(struct file *file, struct socket *sock,
 			struct poll_table_struct *wait);
-void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait,
-		    bool exclusive);
-long sdp_wait_woken(struct wait_queue_entry *wait, long timeo);
-void sdp_wait_end(struct sock *sk, struct wait_queue_entry *wait);
+struct wait_queue_head *sdp_sk_sleep(struct sock *sk);
+void sdp_waitqueue_init(struct wait_queue_head *queue);
+void sdp_waitqueue_wake(struct wait_queue_head *queue);
+void sdp_waitqueue_begin(struct wait_queue_head *queue,
+			 struct wait_queue_entry *wait, bool exclusive);
+long sdp_waitqueue_sleep(struct wait_queue_entry *wait, bool interruptible,
+			 long timeo);
+long sdp_waitqueue_sleep_killable(struct wait_queue_entry *wait);
+void sdp_waitqueue_end(struct wait_queue_head *queue,
+		       struct wait_queue_entry *wait);
 unsigned int sdp_busy_poll_us(const struct sock *sk);
 bool sdp_must_yield(void);
 void sdp_cpu_relax(void);

@@ -88,7 +88,7 @@ static const struct ctl_table knob_table[] = {
 	KNOB(zcopy_thresh, SYSCTL_ZERO, &thresh_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
 	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),
-	KNOB(busy_poll, SYSCTL_ZERO, &polls_max),
+	KNOB(busy_poll, SYSCTL_NEG_ONE, &polls_max),
 	{
 		.procname = "zcopy_except",
 		.data = (void *)offsetof(struct sdp_knobs, zcopy_except),

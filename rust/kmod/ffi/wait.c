@@ -6,6 +6,7 @@
 #include <linux/net.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/stat.h>
 
 #include "helpers.h"
 
@@ -15,27 +16,52 @@ void sdp_sock_poll_wait(struct file *file, struct socket *sock,
 	sock_poll_wait(file, sock, wait);
 }
 
-void sdp_wait_begin(struct sock *sk, struct wait_queue_entry *wait,
-		    bool exclusive)
+/* Where the calls on a socket that has a file wait. */
+struct wait_queue_head *sdp_sk_sleep(struct sock *sk)
+{
+	return sk_sleep(sk);
+}
+
+void sdp_waitqueue_init(struct wait_queue_head *queue)
+{
+	init_waitqueue_head(queue);
+}
+
+void sdp_waitqueue_wake(struct wait_queue_head *queue)
+{
+	if (wq_has_sleeper(queue))
+		wake_up_all(queue);
+}
+
+void sdp_waitqueue_begin(struct wait_queue_head *queue,
+			 struct wait_queue_entry *wait, bool exclusive)
 {
 	init_waitqueue_func_entry(wait, woken_wake_function);
 	wait->private = current;
 	INIT_LIST_HEAD(&wait->entry);
 	wait->flags = 0;
 	if (exclusive)
-		add_wait_queue_exclusive(sk_sleep(sk), wait);
+		add_wait_queue_exclusive(queue, wait);
 	else
-		add_wait_queue(sk_sleep(sk), wait);
+		add_wait_queue(queue, wait);
 }
 
-long sdp_wait_woken(struct wait_queue_entry *wait, long timeo)
+long sdp_waitqueue_sleep(struct wait_queue_entry *wait, bool interruptible,
+			 long timeo)
 {
-	return wait_woken(wait, TASK_INTERRUPTIBLE, timeo);
+	return wait_woken(wait, interruptible ? TASK_INTERRUPTIBLE :
+			  TASK_UNINTERRUPTIBLE, timeo);
 }
 
-void sdp_wait_end(struct sock *sk, struct wait_queue_entry *wait)
+long sdp_waitqueue_sleep_killable(struct wait_queue_entry *wait)
 {
-	remove_wait_queue(sk_sleep(sk), wait);
+	return wait_woken(wait, TASK_KILLABLE, MAX_SCHEDULE_TIMEOUT);
+}
+
+void sdp_waitqueue_end(struct wait_queue_head *queue,
+		       struct wait_queue_entry *wait)
+{
+	remove_wait_queue(queue, wait);
 }
 
 /* SO_BUSY_POLL */
@@ -48,10 +74,11 @@ unsigned int sdp_busy_poll_us(const struct sock *sk)
 #endif
 }
 
-/* Whether a task that polls should stop. */
+/* Whether a task that polls should stop: others wait for the processor. */
 bool sdp_must_yield(void)
 {
-	return need_resched() || signal_pending(current);
+	return need_resched() || !single_task_running() ||
+	       signal_pending(current);
 }
 
 void sdp_cpu_relax(void)

@@ -182,44 +182,6 @@ int sdp_set_zerocopy(struct sock *sk, sockptr_t value, unsigned int len)
 
 /* linux/wait.h, linux/sched/signal.h */
 
-void sdp_waitqueue_init(struct wait_queue_head *queue)
-{
-	init_waitqueue_head(queue);
-}
-
-void sdp_waitqueue_wake(struct wait_queue_head *queue)
-{
-	wake_up_all(queue);
-}
-
-void sdp_waitqueue_begin(struct wait_queue_head *queue,
-			 struct wait_queue_entry *wait)
-{
-	init_waitqueue_func_entry(wait, woken_wake_function);
-	wait->private = current;
-	INIT_LIST_HEAD(&wait->entry);
-	wait->flags = 0;
-	add_wait_queue(queue, wait);
-}
-
-long sdp_waitqueue_sleep(struct wait_queue_entry *wait, bool interruptible,
-			 long timeo)
-{
-	return wait_woken(wait, interruptible ? TASK_INTERRUPTIBLE :
-			  TASK_UNINTERRUPTIBLE, timeo);
-}
-
-long sdp_waitqueue_sleep_killable(struct wait_queue_entry *wait)
-{
-	return wait_woken(wait, TASK_KILLABLE, MAX_SCHEDULE_TIMEOUT);
-}
-
-void sdp_waitqueue_end(struct wait_queue_head *queue,
-		       struct wait_queue_entry *wait)
-{
-	remove_wait_queue(queue, wait);
-}
-
 bool sdp_fatal_signal_pending(void)
 {
 	return fatal_signal_pending(current);

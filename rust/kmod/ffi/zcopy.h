@@ -46,15 +46,6 @@ void sdp_purge_notices(struct sock *sk);
 int sdp_set_zerocopy(struct sock *sk, sockptr_t value, unsigned int len);
 
 /* linux/wait.h, linux/sched/signal.h */
-void sdp_waitqueue_init(struct wait_queue_head *queue);
-void sdp_waitqueue_wake(struct wait_queue_head *queue);
-void sdp_waitqueue_begin(struct wait_queue_head *queue,
-			 struct wait_queue_entry *wait);
-long sdp_waitqueue_sleep(struct wait_queue_entry *wait, bool interruptible,
-			 long timeo);
-long sdp_waitqueue_sleep_killable(struct wait_queue_entry *wait);
-void sdp_waitqueue_end(struct wait_queue_head *queue,
-		       struct wait_queue_entry *wait);
 bool sdp_fatal_signal_pending(void);
 
 /* rdma/ib_verbs.h */

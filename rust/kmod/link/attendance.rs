@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The threads that take the completions of a link while they wait.
+//! The threads that take the completions of a socket's connection.
 //!
 //! Three kinds of threads take completions, all of them under the endpoint's lock: a thread
-//! that waits in a system call ("attends"), the workers of the queues, and
-//! [`Alarm::Attend`](crate::alarm::Alarm). These rules make sure that no event is lost:
+//! in a system call that may wait ("attends", see [`Call`](crate::sock::call::Call)), the
+//! workers of the queues, and [`Alarm::Attend`](crate::alarm::Alarm). These rules make sure
+//! that no event is lost:
 //!
 //! - A completion queue reports one event after it was armed. Then its `event` is true, and
 //!   somebody has to take completions until there are none. Then the queue is armed again;
 //!   that of sends only if somebody needs an event of it (`Inner::needs_sends`).
-//! - If a thread attends, the event wakes it. Otherwise the event starts the worker.
-//! - A thread that attends no longer looks for an event, and takes the completions if there
-//!   was one. The event sets `event` before it reads `threads`, and the thread
-//!   changes `threads` before it reads `event`, each with a full barrier between. So at
-//!   least one of them sees the other.
-//! - An attending thread may be runnable for a long time without a processor. So the event
-//!   that wakes it sets the alarm as well.
+//! - If a thread attends, the event wakes it, and does not start the worker.
+//! - A thread that attends looks for events before it sleeps and before it returns. The event
+//!   sets `event` before it reads `threads`, and the thread changes `threads`
+//!   before it reads `event`, each with a full barrier between. So at least one of them
+//!   sees the other.
+//! - An attending thread may be runnable for a long time without a processor, or wait for
+//!   memory of its program. So the event that finds it sets the alarm as well.
 //! - A retired link belongs to the worker alone, which retiring starts.
 //!
 //! Contexts: any.
@@ -27,6 +28,10 @@ use kernel::{
         Atomic,
         Full,
         Relaxed, //
+    },
+    time::{
+        ClockSource,
+        Monotonic, //
     }, //
 };
 
@@ -36,8 +41,8 @@ pub(crate) struct Attendance {
     threads: Atomic<i32>,
     /// For each queue, 1 after an event, until a thread begins to take completions.
     events: [Atomic<i32>; 2],
-    /// 1 if the link has been retired.
-    retired: Atomic<i32>,
+    /// Time of the last event that has found a thread, in nanoseconds.
+    woken: Atomic<i64>,
 }
 
 /// The thread that an event needs.
@@ -53,18 +58,24 @@ impl Attendance {
         Self {
             threads: Atomic::new(0),
             events: [const { Atomic::new(0) }; 2],
-            retired: Atomic::new(0),
+            woken: Atomic::new(0),
         }
     }
 
     /// The completion queue of `side` has reported an event.
     pub(crate) fn on_event(&self, side: Side) -> Duty {
         self.event(side).xchg(1, Full);
-        if self.retired.load(Relaxed) == 0 && self.threads.load(Relaxed) > 0 {
+        if self.threads.load(Relaxed) > 0 {
+            self.woken.store(now_ns(), Relaxed);
             Duty::Attendants
         } else {
             Duty::Worker
         }
+    }
+
+    /// Time of the last event that has found a thread, in nanoseconds since the boot.
+    pub(crate) fn woken_ns(&self) -> i64 {
+        self.woken.load(Relaxed)
     }
 
     /// The calling thread attends from here on.
@@ -97,10 +108,17 @@ impl Attendance {
         }
     }
 
-    /// The link is being retired. The caller starts the worker next.
-    pub(crate) fn retire(&self) {
-        self.retired.xchg(1, Full);
+    /// Whoever would take completions has none to take, because there is no link.
+    pub(crate) fn forget(&self) {
+        for event in &self.events {
+            event.xchg(0, Full);
+        }
     }
+}
+
+/// Nanoseconds since the boot. Any context.
+pub(crate) fn now_ns() -> i64 {
+    Monotonic::ktime_get()
 }
 
 #[kunit_tests(sdp_attendance)]
@@ -138,10 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn a_retired_link_is_the_workers() {
+    fn a_new_link_begins_without_events() {
         let attendance = Attendance::new();
         attendance.begin();
-        attendance.retire();
-        assert_eq!(attendance.on_event(Side::Receives), Duty::Worker);
+        assert_eq!(attendance.on_event(Side::Receives), Duty::Attendants);
+        attendance.forget();
+        assert!(!attendance.end());
     }
 }

@@ -45,10 +45,14 @@ impl Completions for Callbacks {
     unsafe fn announced(context: *mut c_void, side: Side) -> bool {
         // SAFETY: The context is that of a link that still exists.
         let context: &Context = unsafe { &*context.cast() };
-        match context.attendance.on_event(side) {
+        if context.is_retired() {
+            return true;
+        }
+        match context.sock.attendance().on_event(side) {
             Duty::Worker => true,
             Duty::Attendants => {
                 context.sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
+                context.sock.settled().wake();
                 // SAFETY: `sk` is valid as long as the context.
                 unsafe { ffi::sdp_wake_sleepers(context.sock.sk()) };
                 false
@@ -206,28 +210,52 @@ impl Inner {
 }
 
 impl Inner {
-    /// The calling thread attends while it has the endpoint's lock.
-    pub(crate) fn begin_attending(&mut self) {
-        if let Some(link) = self.link.as_mut() {
-            link.begin_attending();
+    /// The calling thread attends while it has the endpoint's lock, so what completes while
+    /// it posts needs no other thread. Returns false if a thread in a system call, this one
+    /// or another, attends anyway and takes completions soon.
+    pub(crate) fn begin_attending(&mut self, sock: &Sock) -> bool {
+        let begins = self.callers == 0;
+        if begins {
+            sock.attendance().begin();
+        }
+        begins
+    }
+
+    /// The end of that; `attends` is the result of `begin_attending`.
+    pub(crate) fn end_attending(&mut self, sock: &Sock, attends: bool) {
+        if attends {
+            sock.attendance().end();
+            self.tend_completions(sock);
+        } else if self.is_sent_silently() {
+            // The caller may have to wait for memory of its program first.
+            sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
         }
     }
 
-    /// The end of that. Handles what has completed meanwhile, and has an event tell of
-    /// sends if somebody needs it. Otherwise the alarm looks for them later.
-    pub(crate) fn end_attending(&mut self, sock: &Sock) {
-        let Some(link) = self.link.as_mut() else {
-            return;
+    /// For a thread that is about to stop looking for completions: handles what has completed,
+    /// and has an event tell of sends if somebody needs it. Otherwise the alarm looks for
+    /// them later. Returns whether it has looked for completions.
+    pub(crate) fn tend_completions(&mut self, sock: &Sock) -> bool {
+        let Some(link) = self.link.as_ref() else {
+            sock.attendance().forget();
+            return false;
         };
-        let event = link.end_attending();
         let unannounced = link.is_send_unannounced();
-        let worthwhile = unannounced && link.is_reap_worthwhile();
-        let lazy = unannounced && !link.is_send_idle();
-        if event || worthwhile || unannounced && self.needs_sends(sock) {
+        let due = link.is_disarmed() || unannounced && link.is_reap_worthwhile();
+        if due || sock.attendance().has_event() || unannounced && self.needs_sends(sock) {
             self.on_all(sock);
-        } else if lazy {
+            return true;
+        }
+        if self.is_sent_silently() {
             sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
         }
+        false
+    }
+
+    /// Whether there are sends whose completion no event will tell of.
+    fn is_sent_silently(&self) -> bool {
+        let link = self.link.as_ref();
+        link.is_some_and(|link| link.is_send_unannounced() && !link.is_send_idle())
     }
 
     /// Whether the completion of a send matters to anybody now. In the plainest state of a
@@ -267,19 +295,15 @@ impl Inner {
 }
 
 impl Sock {
-    /// Handles the completions of the link of `generation`, if it is not retired. May sleep.
-    pub(crate) fn take_completions(&self, generation: u64) {
+    /// A thread that attends is about to sleep or to return, or has slept; see
+    /// [`Inner::tend_completions`]. `f` runs behind it, under the endpoint's lock, and is
+    /// told its result. May sleep.
+    pub(crate) fn tend<R>(&self, f: impl FnOnce(&mut Inner, bool) -> R) -> R {
         let _noio = NoIo::new();
-        for _ in 0..BATCHES {
-            if !self.visit(|inner| inner.is_current(generation) && inner.on_completions(self)) {
-                return;
-            }
-        }
-        self.look(|inner| {
-            if let Some(link) = inner.link.as_ref() {
-                link.qp().start_work();
-            }
-        });
+        self.visit(|inner| {
+            let looked = inner.tend_completions(self);
+            f(inner, looked)
+        })
     }
 
     /// The alarm behind [`Alarm::Sweep`]: sends may have completed that nobody needed.
@@ -301,14 +325,7 @@ impl Sock {
     /// The alarm behind [`Alarm::Attend`]: an event woke a thread, which may have got no
     /// processor since.
     pub(crate) fn alarm_attend(&self) {
-        let waiting = self.look(|inner| {
-            let link = inner.link.as_ref()?;
-            let waiting = link.origin.attendance.has_event();
-            waiting.then(|| link.generation())
-        });
-        if let Some(generation) = waiting {
-            self.take_completions(generation);
-        }
+        self.tend(|_, _| ());
     }
 }
 

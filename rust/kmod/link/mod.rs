@@ -15,7 +15,6 @@ mod reap;
 mod receive;
 mod send;
 
-use attendance::Attendance;
 use callbacks::Callbacks;
 pub(crate) use callbacks::Taken;
 use receive::{
@@ -65,7 +64,14 @@ use crate::{
     },
 };
 use kernel::{
-    sync::Arc,
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    },
     time::{
         Instant,
         Monotonic, //
@@ -96,7 +102,15 @@ pub(crate) struct Origin {
 /// The context of a queue pair's callbacks.
 pub(crate) struct Context {
     origin: Origin,
-    pub(crate) attendance: Arc<Attendance>,
+    /// 1 if the link has been retired, and its completions are the worker's.
+    retired: Atomic<i32>,
+}
+
+impl Context {
+    /// Whether the link has been retired.
+    fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed) != 0
+    }
 }
 
 impl core::ops::Deref for Context {
@@ -227,8 +241,6 @@ pub(crate) struct Link {
     sweeping: bool,
     /// Messages until the next one whose acknowledgement is timed.
     untimed: u32,
-    /// The thread that has the endpoint's lock attends.
-    attended: bool,
     /// The next older link to reap.
     pub(crate) older: Option<KBox<Link>>,
 }
@@ -296,8 +308,8 @@ impl Link {
         shape: &Shape,
         lease: &mut Option<Lease>,
     ) -> Result<KBox<Self>> {
-        let attendance = Arc::new(Attendance::new(), GFP_KERNEL)?;
-        let origin = KBox::new(Context { origin, attendance }, GFP_KERNEL)?;
+        let retired = Atomic::new(0);
+        let origin = KBox::new(Context { origin, retired }, GFP_KERNEL)?;
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let capacity = Capacity {
             sends: u32::from(shape.send_depth).saturating_add(if shape.zcopy {
@@ -357,7 +369,6 @@ impl Link {
                 sends_armed: true,
                 sweeping: false,
                 untimed: 0,
-                attended: false,
                 older: None,
             },
         ))
@@ -393,7 +404,7 @@ impl Link {
     /// The oldest completions of a side; under the endpoint's lock, as everything that takes
     /// them.
     pub(crate) fn take_completions(&mut self, side: Side) -> Batch {
-        let event = self.origin.attendance.take_event(side);
+        let event = self.origin.sock.attendance().take_event(side);
         match side {
             Side::Receives => self.disarmed |= event,
             Side::Sends => self.sends_armed &= !event,
@@ -439,21 +450,16 @@ impl Link {
         self.sweeping = on;
     }
 
-    /// Has the thread that holds the endpoint's lock attend until it has called
-    /// `end_attending`: what completes while it posts needs no other thread.
-    pub(crate) fn begin_attending(&mut self) {
-        self.attended = true;
-        self.origin.attendance.begin();
-    }
-
-    /// Returns whether the thread has to take completions.
-    pub(crate) fn end_attending(&mut self) -> bool {
-        core::mem::take(&mut self.attended) && self.origin.attendance.end()
+    /// Whether an event of receives has come since their queue was armed.
+    pub(crate) fn is_disarmed(&self) -> bool {
+        self.disarmed
     }
 
     /// Leaves the completions to the worker, because the endpoint gives the link up.
     pub(crate) fn leave_to_worker(&self) {
-        self.origin.attendance.retire();
+        self.origin.retired.xchg(1, Full);
+        // The next link begins without events.
+        self.origin.sock.attendance().forget();
         self.qp.start_work();
     }
 

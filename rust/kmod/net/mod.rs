@@ -99,8 +99,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     zcopy_regions: 64,
     // Keys are invalidated when their use is over.
     zcopy_keep_ms: 0,
-    // A processor that polls does nothing else.
-    busy_poll: 0,
+    // As long as a wake-up takes, where waits are that short.
+    busy_poll: -1,
     // Nobody.
     zcopy_except: [0; PEERS_LEN],
 };
@@ -177,10 +177,11 @@ impl NetState {
     }
 
     /// Microseconds for which a call looks for completions before it sleeps, without
-    /// SO_BUSY_POLL.
-    pub(crate) fn busy_poll_us(&self) -> u32 {
+    /// SO_BUSY_POLL; none if each connection decides for itself.
+    pub(crate) fn busy_poll_us(&self) -> Option<u32> {
         // SAFETY: A field of `self`, which lives as long as its namespace.
-        unsafe { knob(&raw const (*self.knobs.get()).busy_poll) }
+        let us: i32 = unsafe { knob(&raw const (*self.knobs.get()).busy_poll) };
+        u32::try_from(us).ok()
     }
 
     /// Who may use TCP beside SDP: one of `SDP_COMPANION_*`.

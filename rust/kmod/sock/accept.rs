@@ -76,7 +76,7 @@ impl Sock {
         new: *mut ffi::core::socket,
         arg: &mut ffi::proto_accept_arg,
     ) -> Result {
-        let mut call = Some(self.lock());
+        let mut call = self.begin();
         if self.tcp_state() != ffi::TCP_LISTEN {
             return Err(EINVAL);
         }

@@ -72,7 +72,7 @@ impl Sock {
 
     /// close(2) of the last descriptor. Sleeps as SO_LINGER says.
     pub(crate) fn release(&self) {
-        let mut call = Some(self.lock());
+        let mut call = self.begin();
         let mut linger = 0;
         // SAFETY: `sk` is valid and the result ours.
         let lingers = unsafe { ffi::sdp_sock_linger(self.sk(), &mut linger) };

@@ -17,12 +17,14 @@ use crate::{
     ffi,
     net::ports::PortLease,
     object::{
-        CallGuard,
         Sock,
         SockRef, //
     },
     prelude::*,
-    sock::companion::MOVED, //
+    sock::{
+        call::Call,
+        companion::MOVED, //
+    },
 };
 
 const SS_UNCONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_UNCONNECTED;
@@ -44,7 +46,7 @@ impl Sock {
     ) -> Result {
         // SAFETY: `addr` has `len` bytes, by the caller's promise.
         let parsed = unsafe { Addr::parse(addr, len) };
-        let mut call = Some(self.lock());
+        let mut call = self.begin();
         // SAFETY: `socket` is ours, by the caller's promise.
         let state = unsafe { &raw mut (*socket).state };
         // SAFETY: `socket` is ours. Writers hold `lock_sock`, which `call` stands for wherever
@@ -273,7 +275,7 @@ impl Sock {
     /// `sk_stream_wait_connect`.
     pub(crate) fn wait_connected<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         timeo: &mut isize,
     ) -> Result {
         let sendable = |sock: &Sock| {

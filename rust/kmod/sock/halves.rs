@@ -198,7 +198,7 @@ impl Sock {
             if timeo == 0 {
                 return Err(EAGAIN);
             }
-            let mut call = Some(self.lock());
+            let mut call = self.begin();
             self.wait_in_turn(&mut call, &mut timeo, || {
                 let ours = self.look(|inner| match inner.listener.as_ref() {
                     Some(listener) => listener.ready() > 0,

@@ -7,6 +7,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod attempt;
+pub(crate) mod call;
 pub(crate) mod close;
 pub(crate) mod companion;
 pub(crate) mod connect;

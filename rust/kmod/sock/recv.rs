@@ -9,13 +9,11 @@ use crate::{
     addr::Family,
     endpoint::Inner,
     ffi,
-    object::{
-        CallGuard,
-        Sock, //
-    },
+    object::Sock,
     prelude::*,
     queue::Urgent,
     sock::{
+        call::Call,
         companion::MOVED,
         wait::interruption, //
     },
@@ -55,7 +53,7 @@ impl Sock {
             to_result(unsafe { ffi::sdp_recv_notice(self.sk(), msg.cast(), v6) })?;
             return Ok(0);
         }
-        let mut call = Some(self.lock());
+        let mut call = self.begin();
         if self.tcp_state() == ffi::TCP_LISTEN {
             return Err(ENOTCONN);
         }
@@ -88,7 +86,7 @@ impl Sock {
     /// `msg` is a message to receive up to `len` bytes with, ours for the call.
     unsafe fn receive_locked<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         msg: *mut ffi::core::msghdr,
         len: usize,
         flags: u32,
@@ -234,7 +232,7 @@ impl Sock {
     /// none until somebody reads, which a peek does not.
     pub(super) fn wait_for_data<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         timeo: &mut isize,
         partial: bool,
         ahead: u64,

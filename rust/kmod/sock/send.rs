@@ -11,12 +11,12 @@ use crate::{
     endpoint::Inner,
     engine::conn::Queue,
     ffi,
-    object::{
-        CallGuard,
-        Sock, //
-    },
+    object::Sock,
     prelude::*,
-    sock::wait::FOREVER,
+    sock::{
+        call::Call,
+        wait::FOREVER, //
+    },
     verbs::buffer::Page,
     zcopy::notice::Notice, //
 };
@@ -75,7 +75,7 @@ impl Sock {
         // SAFETY: The message is ours for the call, by the caller's promise.
         let flags = unsafe { (*msg).msg_flags };
         let mut copied = 0usize;
-        let mut call = Some(self.lock());
+        let mut call = self.begin();
         // SAFETY: The message is ours for the call, and has `len` bytes, by the caller's promise.
         let result = unsafe { self.send_locked(&mut call, msg, len, flags, &mut copied) };
         drop(call);
@@ -97,7 +97,7 @@ impl Sock {
     /// `msg` is a message to send `len` bytes with, ours for the call.
     unsafe fn send_locked<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         msg: *mut ffi::core::msghdr,
         len: usize,
         flags: u32,
@@ -139,7 +139,7 @@ impl Sock {
     #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
     unsafe fn send_all<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         msg: *mut ffi::core::msghdr,
         len: usize,
         flags: u32,
@@ -295,7 +295,7 @@ impl Sock {
     /// need be in flight.
     fn wait_for_memory<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         timeo: &mut isize,
     ) -> Result {
         if *timeo == 0 {
@@ -326,7 +326,7 @@ impl Sock {
     /// offer.
     fn wait_for_room<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         timeo: &mut isize,
         lends: bool,
     ) -> Result {

@@ -78,7 +78,7 @@ impl Sock {
         len: usize,
         nonblock: bool,
     ) -> Result<usize> {
-        let mut call = Some(self.lock());
+        let mut call = self.begin();
         if self.tcp_state() == ffi::TCP_LISTEN {
             return Err(ENOTCONN);
         }

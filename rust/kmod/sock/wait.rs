@@ -4,20 +4,12 @@
 
 use crate::{
     ffi,
-    link::{
-        attendance::Attendance,
-        Taken, //
-    },
-    object::{
-        CallGuard,
-        Sock, //
-    },
+    object::Sock,
     prelude::*,
-    wake::Settled, //
+    sock::call::Call, //
 };
-use core::marker::PhantomPinned;
+use core::marker::PhantomData;
 use kernel::{
-    sync::Arc,
     time::{
         Instant,
         Monotonic, //
@@ -39,20 +31,54 @@ pub(crate) enum WaitMode {
     Endless,
 }
 
-/// An entry in the queue of [`Settled`].
+/// A wait queue of a socket.
+#[derive(Clone, Copy)]
+struct Queue<'a> {
+    head: *mut ffi::core::wait_queue_head,
+    /// A wake-up for one waiter goes to one of these.
+    exclusive: bool,
+    _sock: PhantomData<&'a Sock>,
+}
+
+/// An entry in a wait queue.
 ///
 /// # Invariants
 ///
 /// `entry` is queued from creation until drop.
 struct Sleeper<'a> {
-    queue: &'a Settled,
+    queue: Queue<'a>,
     entry: &'a Opaque<ffi::core::wait_queue_entry>,
+}
+
+impl<'a> Sleeper<'a> {
+    fn new(queue: Queue<'a>, entry: &'a Opaque<ffi::core::wait_queue_entry>) -> Self {
+        // SAFETY: The queue lives as long as the socket's file or the socket, both longer than
+        // the call that waits. The entry is taken off before the borrow ends.
+        unsafe { ffi::sdp_waitqueue_begin(queue.head, entry.get(), queue.exclusive) };
+        // INVARIANT: queued just above.
+        Self { queue, entry }
+    }
+
+    /// Sleeps until a wake-up since the creation, or as `mode` says. Returns the jiffies
+    /// that are left of `timeo`.
+    fn sleep(&self, mode: WaitMode, timeo: isize) -> isize {
+        let entry = self.entry.get();
+        // SAFETY: The entry is queued by the invariant.
+        unsafe {
+            match mode {
+                WaitMode::Signals => return ffi::sdp_waitqueue_sleep(entry, true, timeo),
+                WaitMode::Kill => ffi::sdp_waitqueue_sleep_killable(entry),
+                WaitMode::Endless => ffi::sdp_waitqueue_sleep(entry, false, FOREVER),
+            };
+        }
+        timeo
+    }
 }
 
 impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
         // SAFETY: Queued by the invariant.
-        unsafe { ffi::sdp_waitqueue_end(self.queue.queue(), self.entry.get()) };
+        unsafe { ffi::sdp_waitqueue_end(self.queue.head, self.entry.get()) };
     }
 }
 
@@ -70,95 +96,23 @@ impl Drop for Waited<'_> {
     }
 }
 
-/// An entry in a socket's wait queue.
-///
-/// # Invariants
-///
-/// `entry` is queued on `sock` from `begin` until drop.
-struct Waiter<'a> {
-    sock: &'a Sock,
-    entry: &'a Opaque<ffi::core::wait_queue_entry>,
-    _pin: PhantomPinned,
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        // SAFETY: Queued by the invariant.
-        unsafe { ffi::sdp_wait_end(self.sock.sk(), self.entry.get()) };
-    }
-}
-
-/// A task that takes the completions of the socket's link while it waits. See
-/// [`Attendance`].
-struct Attendant {
-    attendance: Arc<Attendance>,
-    generation: u64,
-}
-
-impl Attendant {
-    fn of(sock: &Sock) -> Option<Self> {
-        sock.look(|inner| {
-            let link = inner.link.as_ref()?;
-            Some(Self {
-                attendance: link.origin.attendance.clone(),
-                generation: link.generation(),
-            })
-        })
-    }
-
-    /// Sleeps by `sleep`, and takes the completions whose event has ended the sleep. If
-    /// the socket polls, it looks for completions before, and does not sleep if there are
-    /// some.
-    fn attend<R>(&self, sock: &Sock, sleep: impl FnOnce() -> R) -> Option<R> {
-        self.attendance.begin();
-        let found = match sock.busy_poll_us() {
-            0 => false,
-            us => {
-                let found = self.poll(sock, us);
-                // After this there is an event for the next completion.
-                sock.take_completions(self.generation);
-                found
-            }
-        };
-        let result = (!found).then(sleep);
-        if self.attendance.end() {
-            sock.take_completions(self.generation);
-        }
-        result
-    }
-
-    /// Looks for completions for `us` microseconds at most. Ends early if somebody else
-    /// needs the processor, or for a signal. Returns whether there were some.
-    fn poll(&self, sock: &Sock, us: u32) -> bool {
-        let begin = Instant::<Monotonic>::now();
-        loop {
-            let taken = sock.visit(|inner| {
-                let current = inner.is_current(self.generation);
-                current.then(|| inner.on_batch(sock))
-            });
-            match taken {
-                // The link is retired.
-                None => return false,
-                Some(Taken::Nothing) => {}
-                Some(Taken::Some | Taken::Full | Taken::Over) => {
-                    sock.net().stats.polled_waits.inc();
-                    return true;
-                }
-            }
-            // SAFETY: Plain question about the current task.
-            if begin.elapsed().as_micros_ceil() >= us.into() || unsafe { ffi::sdp_must_yield() } {
-                return false;
-            }
-            // SAFETY: An instruction without effect.
-            unsafe { ffi::sdp_cpu_relax() };
-        }
-    }
-}
-
 /// The error with which a pending signal ends a call that has `timeo` jiffies left.
 pub(super) fn interruption(timeo: isize) -> Option<Error> {
     // SAFETY: Plain question about the current task, and plain computation.
     unsafe { ffi::sdp_signal_pending().then(|| Error::from_errno(ffi::sdp_sock_intr_errno(timeo))) }
+}
+
+impl WaitMode {
+    /// The error that ends a wait before it sleeps.
+    fn end(self, timeo: isize) -> Option<Error> {
+        match self {
+            WaitMode::Signals if timeo == 0 => Some(EAGAIN),
+            WaitMode::Signals => interruption(timeo),
+            // SAFETY: Plain question about the current task.
+            WaitMode::Kill => unsafe { ffi::sdp_fatal_signal_pending() }.then_some(EINTR),
+            WaitMode::Endless => None,
+        }
+    }
 }
 
 impl Sock {
@@ -169,11 +123,12 @@ impl Sock {
     /// the result is EAGAIN, and a signal gives EINTR or a restart, as for TCP. Sleeps.
     pub(crate) fn wait<'a, R>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         timeo: &mut isize,
         ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
-        self.wait_among(false, call, timeo, ready)
+        let queue = self.sleepers(false);
+        self.wait_at(queue, WaitMode::Signals, call, timeo, ready)
     }
 
     /// As `wait`, for a connection to accept: each connection wakes one waiter. A woken
@@ -181,54 +136,52 @@ impl Sock {
     /// signals and the timeout are checked.
     pub(crate) fn wait_in_turn<'a, R>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         timeo: &mut isize,
         ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
-        self.wait_among(true, call, timeo, ready)
+        let queue = self.sleepers(true);
+        self.wait_at(queue, WaitMode::Signals, call, timeo, ready)
     }
 
-    fn wait_among<'a, R>(
+    /// The queue of the socket's file.
+    fn sleepers(&self, exclusive: bool) -> Queue<'_> {
+        Queue {
+            // SAFETY: Calls on the open file wait, and close() before it gives the file up, so
+            // the queue stays.
+            head: unsafe { ffi::sdp_sk_sleep(self.sk()) },
+            exclusive,
+            _sock: PhantomData,
+        }
+    }
+
+    /// The entry is queued only around the sleep, so that the completions which the call takes
+    /// itself do not wake it.
+    fn wait_at<'a, R>(
         &'a self,
-        exclusive: bool,
-        call: &mut Option<CallGuard<'a>>,
+        queue: Queue<'_>,
+        mode: WaitMode,
+        call: &mut Call<'a>,
         timeo: &mut isize,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
-        let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
-        // SAFETY: The queue is that of the socket's file. Calls on the open file wait, and
-        // close() before it gives the file up, so the queue stays. The entry is
-        // taken off before it goes out of scope, as `waiter` is dropped first.
-        unsafe { ffi::sdp_wait_begin(self.sk(), entry.get(), exclusive) };
-        // INVARIANT: queued just above.
-        let waiter = Waiter {
-            sock: self,
-            entry: &entry,
-            _pin: PhantomPinned,
-        };
-        let mut attendant = None;
         loop {
+            let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
+            let sleeper = Sleeper::new(queue, &entry);
             if let Some(r) = ready() {
                 return Ok(r);
             }
-            if *timeo == 0 {
-                return Err(EAGAIN);
-            }
-            if let Some(end) = interruption(*timeo) {
+            if let Some(end) = mode.end(*timeo) {
                 return Err(end);
             }
-            if attendant.is_none() {
-                attendant = Attendant::of(self);
+            if call.pause() {
+                *timeo = sleeper.sleep(mode, *timeo);
             }
-            *call = None;
-            // SAFETY: The entry is queued, by the invariant of `Waiter`.
-            let sleep = || unsafe { ffi::sdp_wait_woken(waiter.entry.get(), *timeo) };
-            let slept = match &attendant {
-                Some(attendant) => attendant.attend(self, sleep),
-                None => Some(sleep()),
-            };
-            *timeo = slept.unwrap_or(*timeo);
-            *call = Some(self.lock());
+            drop(sleeper);
+            call.resume();
+            if let Some(r) = ready() {
+                return Ok(r);
+            }
         }
     }
 
@@ -236,7 +189,7 @@ impl Sock {
     /// socket or connects it to another peer.
     pub(crate) fn wait_for_peer<'a, R>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         timeo: &mut isize,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
@@ -252,78 +205,25 @@ impl Sock {
         })?
     }
 
-    /// Waits until `ready` returns `Some`, with `lock_sock` released meanwhile. As
-    /// `wait`, but for callers with pinned memory: every event about that memory wakes
+    /// As `wait`, but for callers with pinned memory: every event about that memory wakes
     /// them, and `mode` says which events end the wait. A fatal signal gives EINTR.
     pub(crate) fn wait_settled<'a, R>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         timeo: &mut isize,
         mode: WaitMode,
-        mut ready: impl FnMut() -> Option<R>,
+        ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
-        let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
-        // SAFETY: The queue lives as long as the socket; the entry is taken off
-        // before it goes out of scope, as `sleeper` is dropped first.
-        unsafe { ffi::sdp_waitqueue_begin(self.settled().queue(), entry.get()) };
-        // INVARIANT: queued just above.
-        let sleeper = Sleeper {
-            queue: self.settled(),
-            entry: &entry,
+        let queue = Queue {
+            head: self.settled().queue(),
+            exclusive: false,
+            _sock: PhantomData,
         };
         let _waited = Waited {
             sock: self,
             since: Instant::now(),
         };
-        loop {
-            if let Some(r) = ready() {
-                return Ok(r);
-            }
-            match mode {
-                WaitMode::Signals => {
-                    if *timeo == 0 {
-                        return Err(EAGAIN);
-                    }
-                    if let Some(end) = interruption(*timeo) {
-                        return Err(end);
-                    }
-                }
-                WaitMode::Kill => {
-                    // SAFETY: Plain question about the current task.
-                    if unsafe { ffi::sdp_fatal_signal_pending() } {
-                        return Err(EINTR);
-                    }
-                }
-                WaitMode::Endless => {}
-            }
-            *call = None;
-            // SAFETY: The entry is queued, by the invariant of `Sleeper`.
-            unsafe {
-                let entry = sleeper.entry.get();
-                match mode {
-                    WaitMode::Signals => {
-                        *timeo = ffi::sdp_waitqueue_sleep(entry, true, *timeo);
-                    }
-                    WaitMode::Kill => {
-                        ffi::sdp_waitqueue_sleep_killable(entry);
-                    }
-                    WaitMode::Endless => {
-                        ffi::sdp_waitqueue_sleep(entry, false, FOREVER);
-                    }
-                }
-            }
-            *call = Some(self.lock());
-        }
-    }
-
-    /// Microseconds for which a call looks for completions before it sleeps: SO_BUSY_POLL,
-    /// or the knob.
-    fn busy_poll_us(&self) -> u32 {
-        // SAFETY: A single word of a valid socket.
-        match unsafe { ffi::sdp_busy_poll_us(self.sk()) } {
-            0 => self.net().busy_poll_us(),
-            us => us,
-        }
+        self.wait_at(queue, mode, call, timeo, ready)
     }
 
     /// The send timeout in jiffies, 0 for a call that must not wait.

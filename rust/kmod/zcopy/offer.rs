@@ -21,14 +21,14 @@ use crate::{
         policy::threshold, //
     },
     ffi,
-    object::{
-        CallGuard,
-        Sock, //
-    },
+    object::Sock,
     prelude::*,
-    sock::wait::{
-        WaitMode,
-        FOREVER, //
+    sock::{
+        call::Call,
+        wait::{
+            WaitMode,
+            FOREVER, //
+        },
     },
     trace::{
         self,
@@ -54,7 +54,7 @@ impl Sock {
     /// the caller has time to wait.
     pub(super) unsafe fn receive_offered<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         msg: *mut ffi::core::msghdr,
         room: usize,
         timeo: &mut isize,
@@ -81,7 +81,7 @@ impl Sock {
     /// Called with the turn to read.
     fn offer_at<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         tenant: &(Tenant, Owner),
         addr: usize,
         len: usize,

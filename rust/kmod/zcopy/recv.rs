@@ -13,15 +13,15 @@ use crate::{
     account::Need,
     endpoint::Inner,
     ffi,
-    object::{
-        CallGuard,
-        Sock, //
-    },
+    object::Sock,
     prelude::*,
     queue::Segment,
-    sock::wait::{
-        WaitMode,
-        FOREVER, //
+    sock::{
+        call::Call,
+        wait::{
+            WaitMode,
+            FOREVER, //
+        },
     },
     trace::{
         self,
@@ -107,7 +107,7 @@ impl Sock {
     /// `msg` is the caller's message.
     pub(crate) unsafe fn receive_remote<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         msg: *mut ffi::core::msghdr,
         wish: &Wish,
         timeo: &mut isize,
@@ -144,7 +144,7 @@ impl Sock {
     /// `msg` is the caller's message.
     unsafe fn receive_uncopied<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         msg: *mut ffi::core::msghdr,
         room: usize,
     ) -> Result<usize> {
@@ -179,7 +179,7 @@ impl Sock {
     /// the turn to read.
     fn read_into<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         region: Region,
         pages: &Arc<UserPages>,
     ) -> Result<usize> {

@@ -20,14 +20,14 @@ use crate::{
         },
     },
     ffi,
-    object::{
-        CallGuard,
-        Sock, //
-    },
+    object::Sock,
     prelude::*,
-    sock::wait::{
-        WaitMode,
-        FOREVER, //
+    sock::{
+        call::Call,
+        wait::{
+            WaitMode,
+            FOREVER, //
+        },
     },
     verbs::{
         domain::Tenant,
@@ -78,7 +78,7 @@ impl Sock {
     /// `msg` is the caller's message, and it has time to wait.
     pub(crate) unsafe fn send_uncopied<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         msg: *mut ffi::core::msghdr,
         least: u32,
         timeo: &mut isize,
@@ -124,7 +124,7 @@ impl Sock {
     /// `msg` is the caller's message, and it has time to wait.
     unsafe fn offer_all<'a>(
         &'a self,
-        call: &mut Option<CallGuard<'a>>,
+        call: &mut Call<'a>,
         msg: *mut ffi::core::msghdr,
         least: u32,
         timeo: &mut isize,

@@ -14,6 +14,7 @@ pub mod message;
 pub mod offering;
 pub mod patience;
 pub mod pipeline;
+pub mod polling;
 pub mod round_trip;
 pub mod send_buffer;
 pub mod split;

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A system call that may wait.
+//!
+//! It holds `lock_sock` except while it sleeps, and takes the completions of the socket's
+//! connection from its begin to its end: see [`Attendance`](crate::link::attendance).
+
+use crate::{
+    ffi,
+    link::{
+        attendance::now_ns,
+        Taken, //
+    },
+    object::{
+        CallGuard,
+        Sock, //
+    }, //
+};
+use kernel::time::{
+    Instant,
+    Monotonic, //
+};
+
+/// Instructions between two looks at the queues of a thread that polls.
+const PAUSE: usize = 8;
+
+/// See the module.
+///
+/// # Invariants
+///
+/// The call is one of the `threads` of the socket's attendance. It is one of the `callers` of
+/// the endpoint except between a `pause` that has returned true and `resume`.
+pub(crate) struct Call<'a> {
+    sock: &'a Sock,
+    /// `lock_sock`.
+    guard: Option<CallGuard<'a>>,
+    /// Since when it sleeps, in nanoseconds.
+    paused: Option<i64>,
+}
+
+impl Sock {
+    /// Begins a call. Sleeps until the other calls on this socket have ended or sleep.
+    pub(crate) fn begin(&self) -> Call<'_> {
+        let guard = self.lock();
+        self.attendance().begin();
+        self.look(|inner| inner.callers = inner.callers.wrapping_add(1));
+        // INVARIANT: as counted just above.
+        Call {
+            sock: self,
+            guard: Some(guard),
+            paused: None,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// The call is about to sleep. Takes what has completed, and returns false if that may have
+    /// been what the call waits for. Otherwise `lock_sock` is released and every
+    /// completion of interest wakes the call.
+    pub(super) fn pause(&mut self) -> bool {
+        let began = now_ns();
+        let us = self.busy_poll_us();
+        if us > 0 {
+            self.guard = None;
+            if self.poll(us) {
+                let us = micros(began, now_ns());
+                self.sock.look(|inner| inner.polling.on_waited(us));
+                return false;
+            }
+        }
+        // INVARIANT: `resume` counts the call again.
+        let looked = self.sock.tend(|inner, looked| {
+            if !looked {
+                inner.callers = inner.callers.wrapping_sub(1);
+            }
+            looked
+        });
+        if looked {
+            return false;
+        }
+        self.guard = None;
+        self.paused = Some(began);
+        true
+    }
+
+    /// The call goes on: takes what has completed, and `lock_sock`.
+    pub(super) fn resume(&mut self) {
+        if let Some(began) = self.paused.take() {
+            let woken = self.sock.attendance().woken_ns();
+            let times = (woken > began).then(|| (micros(began, woken), micros(woken, now_ns())));
+            // INVARIANT: as counted here.
+            self.sock.tend(|inner, _| {
+                inner.callers = inner.callers.wrapping_add(1);
+                if let Some((waited, wake)) = times {
+                    inner.polling.on_woken(wake);
+                    inner.polling.on_waited(waited);
+                }
+            });
+        }
+        if self.guard.is_none() {
+            self.guard = Some(self.sock.lock());
+        }
+    }
+
+    /// Looks for completions for `us` microseconds at most. Ends early if somebody else
+    /// needs the processor, or for a signal. Returns whether there were some.
+    fn poll(&self, us: u32) -> bool {
+        let begin = Instant::<Monotonic>::now();
+        loop {
+            match self.sock.visit(|inner| inner.on_batch(self.sock)) {
+                // There is no connection.
+                Taken::Over => return false,
+                Taken::Nothing => {}
+                Taken::Some | Taken::Full => {
+                    self.sock.net().stats.polled_waits.inc();
+                    return true;
+                }
+            }
+            // SAFETY: Plain question about the current task.
+            if begin.elapsed().as_micros_ceil() >= us.into() || unsafe { ffi::sdp_must_yield() } {
+                return false;
+            }
+            // Others need the endpoint's lock as well.
+            for _ in 0..PAUSE {
+                // SAFETY: An instruction without effect.
+                unsafe { ffi::sdp_cpu_relax() };
+            }
+        }
+    }
+
+    /// Microseconds for which a call looks for completions before it sleeps: SO_BUSY_POLL,
+    /// or the knob, or as the connection's waits suggest.
+    fn busy_poll_us(&self) -> u32 {
+        // SAFETY: A single word of a valid socket.
+        match unsafe { ffi::sdp_busy_poll_us(self.sock.sk()) } {
+            0 => self
+                .sock
+                .net()
+                .busy_poll_us()
+                .unwrap_or_else(|| self.sock.look(|inner| inner.polling.budget_us())),
+            us => us,
+        }
+    }
+}
+
+/// The microseconds from one time in nanoseconds to a later one.
+fn micros(from: i64, to: i64) -> u32 {
+    u32::try_from(to.saturating_sub(from) / 1000).unwrap_or(0)
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.guard = None;
+        self.sock.tend(|inner, _| {
+            // A call that a signal ends was resumed before.
+            inner.callers = inner.callers.wrapping_sub(1);
+        });
+        // An event in between has found this call.
+        if self.sock.attendance().end() {
+            self.sock.tend(|_, _| ());
+        }
+    }
+}
