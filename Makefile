@@ -119,7 +119,7 @@ demo: host
 
 .PHONY: bench
 bench: programs
-	@qemu/vm -k base -d both -x userspace-tests/verbs \
+	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
 		-T 3600 -- /mnt/sdp/userspace-tests/bench/run
 
 # make bench-zcopy [OUT=DIR]: a table, and with OUT plots and figures.json in that directory.

@@ -1,16 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""The memory of an idle connection; both of its ends are on this machine."""
+"""Many idle connections: their memory, the time to make them, and one in use among them.
+
+Both ends of each are on this machine. Each has been used before.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from programs import qperf
 from twohosts.lab import Lab
 
 KIB = 1 << 10
 # The first batch includes one-time costs: processes, first slabs, caches.
 FEW, MANY = 20, 520
+# Sent through each connection, so that its buffers grow.
+USE = 256 * KIB
+# Seconds until a connection without messages has given back what it does not need.
+IDLE = 5
 
 
 def _meminfo() -> dict[str, int]:
@@ -20,24 +32,33 @@ def _meminfo() -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"^(\S+):\s+(\d+) kB$", text, re.M)}
 
 
-def _held(lab: Lab, count: int) -> dict[str, int]:
-    """The machine's memory while so many idle connections are held."""
-    how = ("--count", str(count), "--backlog", "1024")
+@contextlib.contextmanager
+def held(lab: Lab, count: int, use: int) -> Iterator[float]:
+    """While so many connections are held, of which each has carried `use` bytes: the seconds that
+    it took to make them."""
+    how = ("--count", str(count), "--backlog", "1024", "--use", str(use))
     with lab.b.start(
         lab.endpoint("accept-many", "--address", lab.b.ipv4, *how), ready=r"listening (\d+)"
     ) as server:
         port = str(server.number())
+        begin = time.monotonic()
         with lab.a.start(
             lab.endpoint("hold-many", "--address", lab.b.ipv4, "--port", port, *how),
             ready="holding",
         ):
             server.expect("holding")
-            return _meminfo()
+            yield time.monotonic() - begin
+
+
+def _memory(lab: Lab, count: int) -> dict[str, int]:
+    with held(lab, count, USE):
+        time.sleep(IDLE)
+        return _meminfo()
 
 
 def per_end(lab: Lab) -> dict[str, float]:
     """KiB for one end of an idle connection, in total and by kind of memory."""
-    few, many = _held(lab, FEW), _held(lab, MANY)
+    few, many = _memory(lab, FEW), _memory(lab, MANY)
     ends = 2 * (MANY - FEW)
 
     def used(name: str, sign: int = 1) -> float:
@@ -49,3 +70,21 @@ def per_end(lab: Lab) -> dict[str, float]:
         "vmalloc": used("VmallocUsed"),
         "programs": used("AnonPages"),
     }
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """One connection in use among `count` idle ones."""
+
+    count: int
+    # Connections made in a second, one after the other.
+    per_second: float
+    # us one way of 64 bytes.
+    one_way: float
+
+
+def crowd(lab: Lab, count: int) -> Crowd:
+    """Makes so many connections and measures a further one."""
+    with held(lab, count, 0) as seconds:
+        found = qperf.measure(lab, f"{lab.family}_lat", "-m", "64", seconds=1)
+        return Crowd(count, count / seconds, found["latency"] / 1000)

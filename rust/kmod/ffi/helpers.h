@@ -71,6 +71,7 @@ long sdp_waitqueue_sleep(struct wait_queue_entry *wait, bool interruptible,
 long sdp_waitqueue_sleep_killable(struct wait_queue_entry *wait);
 void sdp_waitqueue_end(struct wait_queue_head *queue,
 		       struct wait_queue_entry *wait);
+bool sdp_is_watched(struct sock *sk);
 unsigned int sdp_busy_poll_us(const struct sock *sk);
 bool sdp_must_yield(void);
 void sdp_cpu_relax(void);

@@ -52,12 +52,33 @@ struct page_frag *sdp_sk_frag(struct sock *sk)
 	return &sk->sk_frag;
 }
 
+/* The callback of a new socket, which wakes tasks and no code of the kernel. */
+static void (*data_ready)(struct sock *sk);
+
+/*
+ * Whether anybody is told of news without being in a call: a task in poll(), an
+ * epoll instance, the owner of SIGIO, or code of the kernel with a callback.
+ */
+bool sdp_is_watched(struct sock *sk)
+{
+	struct socket_wq *wq;
+	bool watched;
+
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	watched = wq && (waitqueue_active(&wq->wait) || wq->fasync_list);
+	rcu_read_unlock();
+	return watched || READ_ONCE(sk->sk_data_ready) !=
+			  READ_ONCE(data_ready);
+}
+
 void sdp_sock_init(struct socket *sock, struct sock *sk,
 		   void (*destruct)(struct sock *sk))
 {
 	struct sdp_inet *start = container_of(sk, struct sdp_inet, inet.sk);
 
 	sock_init_data(sock, sk);
+	WRITE_ONCE(data_ready, sk->sk_data_ready);
 #if IS_ENABLED(CONFIG_IPV6)
 	start->inet.pinet6 = &start->inet6;
 #endif

@@ -89,6 +89,11 @@ impl Attendance {
         self.has_event()
     }
 
+    /// Whether another thread than the caller, which attends, does so as well.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.threads.load(Relaxed) > 1
+    }
+
     /// Whether completions wait that an event has reported.
     pub(crate) fn has_event(&self) -> bool {
         self.events.iter().any(|event| event.load(Relaxed) != 0)

@@ -12,7 +12,6 @@ use crate::{
         Inner,
         Phase, //
     },
-    errno,
     ffi,
     link::{
         attendance::Duty,
@@ -96,6 +95,19 @@ pub(crate) enum Taken {
     Full,
     /// The connection has ended, so other completions have no effect.
     Over,
+}
+
+/// What the thread that has looked for completions does next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It sleeps, or no thread looks again: events tell of what comes.
+    Sleep,
+    /// It goes on with a system call, and looks again before that ends.
+    Call,
+    /// It returns from a system call. If the connection's waits are so short that its threads
+    /// poll, and nobody waits for news, then the next call will look, or the alarm:
+    /// an event for each message would cost more than the message.
+    Return,
 }
 
 impl Inner {
@@ -203,6 +215,20 @@ impl Inner {
                 return;
             }
         }
+        self.leave_rest();
+    }
+
+    /// As `on_all`, but there may be no event for the next completion.
+    fn on_some(&mut self, sock: &Sock) {
+        for _ in 0..BATCHES {
+            if self.on_batch(sock) != Taken::Full {
+                return;
+            }
+        }
+        self.leave_rest();
+    }
+
+    fn leave_rest(&self) {
         if let Some(link) = self.link.as_ref() {
             link.qp().start_work();
         }
@@ -225,31 +251,51 @@ impl Inner {
     pub(crate) fn end_attending(&mut self, sock: &Sock, attends: bool) {
         if attends {
             sock.attendance().end();
-            self.tend_completions(sock);
+            self.tend_completions(sock, Next::Sleep);
         } else if self.is_sent_silently() {
             // The caller may have to wait for memory of its program first.
             sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
         }
     }
 
-    /// For a thread that is about to stop looking for completions: handles what has completed,
-    /// and has an event tell of sends if somebody needs it. Otherwise the alarm looks for
-    /// them later. Returns whether it has looked for completions.
-    pub(crate) fn tend_completions(&mut self, sock: &Sock) -> bool {
+    /// Handles what has completed, if an event or the state of the link demands it, and has
+    /// events tell of what comes, as `next` needs it. Returns whether it has looked for
+    /// completions.
+    pub(crate) fn tend_completions(&mut self, sock: &Sock, next: Next) -> bool {
         let Some(link) = self.link.as_ref() else {
             sock.attendance().forget();
             return false;
         };
         let unannounced = link.is_send_unannounced();
-        let due = link.is_disarmed() || unannounced && link.is_reap_worthwhile();
-        if due || sock.attendance().has_event() || unannounced && self.needs_sends(sock) {
-            self.on_all(sock);
-            return true;
+        let disarmed = link.is_disarmed();
+        let mut due = sock.attendance().has_event() || unannounced && link.is_reap_worthwhile();
+        let others = || sock.attendance().is_shared() || sock.is_watched();
+        let arms = match next {
+            Next::Sleep => true,
+            Next::Call => others(),
+            Next::Return => {
+                self.polling.budget_us() == 0 || !self.is_plain(sock) || others()
+            }
+        };
+        if arms {
+            due |= disarmed || unannounced && self.needs_sends(sock);
         }
-        if self.is_sent_silently() {
-            sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+        match (due, arms) {
+            (true, true) => self.on_all(sock),
+            (true, false) => self.on_some(sock),
+            (false, _) => {}
         }
-        false
+        let disarmed = self.link.as_ref().is_some_and(|link| link.is_disarmed());
+        match next {
+            // The alarm is for a call that does not come to its end.
+            Next::Call if disarmed => sock.set_alarm_once(Alarm::Attend, ATTEND_MS),
+            Next::Return if disarmed => sock.set_alarm_once(Alarm::Sweep, SWEEP_MS),
+            Next::Sleep | Next::Return if self.is_sent_silently() => {
+                sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+            }
+            _ => {}
+        }
+        due
     }
 
     /// Whether there are sends whose completion no event will tell of.
@@ -273,16 +319,20 @@ impl Inner {
             link.set_sweeping(false);
             return false;
         }
-        let plain = self.phase == Phase::Connected
-            && !self.orphan
-            && errno::tcp_state(engine.state()) == ffi::TCP_ESTABLISHED
-            && engine.unsent() == 0
+        let plain = engine.unsent() == 0
             && self.options.user_timeout == 0
             && !self.turns.sending
             && !self.send.is_starved()
             && self.send.charged() <= sock.sndbuf() / 2
             && link.may_reap_lazily();
-        !plain
+        !(plain && self.is_plain(sock))
+    }
+
+    /// Whether the connection is established, and a program has it.
+    fn is_plain(&self, sock: &Sock) -> bool {
+        self.phase == Phase::Connected
+            && !self.orphan
+            && sock.tcp_state() == ffi::TCP_ESTABLISHED
     }
 
     /// Takes what has completed, and has events tell of the sends that have not.
@@ -295,15 +345,27 @@ impl Inner {
 }
 
 impl Sock {
-    /// A thread that attends is about to sleep or to return, or has slept; see
-    /// [`Inner::tend_completions`]. `f` runs behind it, under the endpoint's lock, and is
+    /// As [`Inner::tend_completions`]. `f` runs behind it, under the endpoint's lock, and is
     /// told its result. May sleep.
-    pub(crate) fn tend<R>(&self, f: impl FnOnce(&mut Inner, bool) -> R) -> R {
+    pub(crate) fn tend<R>(&self, next: Next, f: impl FnOnce(&mut Inner, bool) -> R) -> R {
         let _noio = NoIo::new();
         self.visit(|inner| {
-            let looked = inner.tend_completions(self);
+            let looked = inner.tend_completions(self, next);
             f(inner, looked)
         })
+    }
+
+    /// poll(2) has found nothing: events tell of what comes.
+    pub(crate) fn tend_for_poll(&self) {
+        if self.look(|inner| inner.link.as_ref().is_some_and(|link| link.is_disarmed())) {
+            self.tend(Next::Sleep, |_, _| ());
+        }
+    }
+
+    /// Whether anybody is told of news who is in no system call: epoll, SIGIO, the kernel.
+    fn is_watched(&self) -> bool {
+        // SAFETY: Plain questions about a valid socket.
+        unsafe { ffi::sdp_is_watched(self.sk()) }
     }
 
     /// The alarm behind [`Alarm::Sweep`]: sends may have completed that nobody needed.
@@ -325,7 +387,7 @@ impl Sock {
     /// The alarm behind [`Alarm::Attend`]: an event woke a thread, which may have got no
     /// processor since.
     pub(crate) fn alarm_attend(&self) {
-        self.tend(|_, _| ());
+        self.tend(Next::Sleep, |_, _| ());
     }
 }
 

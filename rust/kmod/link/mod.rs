@@ -16,7 +16,10 @@ mod receive;
 mod send;
 
 use callbacks::Callbacks;
-pub(crate) use callbacks::Taken;
+pub(crate) use callbacks::{
+    Next,
+    Taken, //
+};
 use receive::{
     RECEIVE_SGES,
     RECEIVE_SLOT, //

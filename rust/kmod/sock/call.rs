@@ -6,9 +6,11 @@
 //! connection from its begin to its end: see [`Attendance`](crate::link::attendance).
 
 use crate::{
+    endpoint::Inner,
     ffi,
     link::{
         attendance::now_ns,
+        Next,
         Taken, //
     },
     object::{
@@ -69,7 +71,7 @@ impl Call<'_> {
             }
         }
         // INVARIANT: `resume` counts the call again.
-        let looked = self.sock.tend(|inner, looked| {
+        let looked = self.sock.tend(Next::Sleep, |inner, looked| {
             if !looked {
                 inner.callers = inner.callers.wrapping_sub(1);
             }
@@ -83,13 +85,23 @@ impl Call<'_> {
         true
     }
 
+    /// The call may not wait. Takes what has completed, if no event would have told of it, and
+    /// returns whether that may have been what the call needs.
+    pub(super) fn look(&self) -> bool {
+        let silent = |inner: &mut Inner| {
+            let link = inner.link.as_ref();
+            link.is_some_and(|link| link.is_disarmed() || link.is_send_unannounced())
+        };
+        self.sock.look(silent) && self.sock.tend(Next::Sleep, |_, looked| looked)
+    }
+
     /// The call goes on: takes what has completed, and `lock_sock`.
     pub(super) fn resume(&mut self) {
         if let Some(began) = self.paused.take() {
             let woken = self.sock.attendance().woken_ns();
             let times = (woken > began).then(|| (micros(began, woken), micros(woken, now_ns())));
             // INVARIANT: as counted here.
-            self.sock.tend(|inner, _| {
+            self.sock.tend(Next::Call, |inner, _| {
                 inner.callers = inner.callers.wrapping_add(1);
                 if let Some((waited, wake)) = times {
                     inner.polling.on_woken(wake);
@@ -151,13 +163,13 @@ fn micros(from: i64, to: i64) -> u32 {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.guard = None;
-        self.sock.tend(|inner, _| {
+        self.sock.tend(Next::Return, |inner, _| {
             // A call that a signal ends was resumed before.
             inner.callers = inner.callers.wrapping_sub(1);
         });
         // An event in between has found this call.
         if self.sock.attendance().end() {
-            self.sock.tend(|_, _| ());
+            self.sock.tend(Next::Sleep, |_, _| ());
         }
     }
 }

@@ -33,6 +33,7 @@ struct View {
 impl Sock {
     /// The current events, as `tcp_poll` gives them. After `sock_poll_wait`.
     pub(crate) fn poll(&self) -> u32 {
+        self.tend_for_poll();
         let view = self.view();
         if let Some(ready) = view.listening {
             return if ready { IN | RDNORM } else { 0 };
@@ -115,6 +116,7 @@ impl Sock {
         let listening = self.tcp_state() == ffi::TCP_LISTEN;
         let value = match command {
             ffi::SIOCINQ => {
+                self.tend_for_poll();
                 if listening {
                     return Err(EINVAL);
                 }

@@ -172,7 +172,8 @@ impl Sock {
                 return Ok(r);
             }
             if let Some(end) = mode.end(*timeo) {
-                return Err(end);
+                let found = if call.look() { ready() } else { None };
+                return found.ok_or(end);
             }
             if call.pause() {
                 *timeo = sleeper.sleep(mode, *timeo);
