@@ -273,9 +273,7 @@ impl Inner {
         let arms = match next {
             Next::Sleep => true,
             Next::Call => others(),
-            Next::Return => {
-                self.polling.budget_us() == 0 || !self.is_plain(sock) || others()
-            }
+            Next::Return => self.polling.budget_us() == 0 || !self.is_plain(sock) || others(),
         };
         if arms {
             due |= disarmed || unannounced && self.needs_sends(sock);
@@ -330,9 +328,7 @@ impl Inner {
 
     /// Whether the connection is established, and a program has it.
     fn is_plain(&self, sock: &Sock) -> bool {
-        self.phase == Phase::Connected
-            && !self.orphan
-            && sock.tcp_state() == ffi::TCP_ESTABLISHED
+        self.phase == Phase::Connected && !self.orphan && sock.tcp_state() == ffi::TCP_ESTABLISHED
     }
 
     /// Takes what has completed, and has events tell of the sends that have not.

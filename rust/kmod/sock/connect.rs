@@ -273,11 +273,7 @@ impl Sock {
 
     /// Waits until a connection is established, for send(): as
     /// `sk_stream_wait_connect`.
-    pub(crate) fn wait_connected<'a>(
-        &'a self,
-        call: &mut Call<'a>,
-        timeo: &mut isize,
-    ) -> Result {
+    pub(crate) fn wait_connected<'a>(&'a self, call: &mut Call<'a>, timeo: &mut isize) -> Result {
         let sendable = |sock: &Sock| {
             let tcp = sock.tcp_state();
             tcp == ffi::TCP_ESTABLISHED || tcp == ffi::TCP_CLOSE_WAIT

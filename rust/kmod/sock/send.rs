@@ -293,11 +293,7 @@ impl Sock {
     /// No page could be allocated: waits a moment for others to free some. A caller
     /// that may not wait is woken after that moment, because nothing of this socket
     /// need be in flight.
-    fn wait_for_memory<'a>(
-        &'a self,
-        call: &mut Call<'a>,
-        timeo: &mut isize,
-    ) -> Result {
+    fn wait_for_memory<'a>(&'a self, call: &mut Call<'a>, timeo: &mut isize) -> Result {
         if *timeo == 0 {
             // SAFETY: The socket is open.
             unsafe { ffi::sdp_note_no_space(self.sk()) };
@@ -324,12 +320,7 @@ impl Sock {
     /// Waits until a third of the send buffer is free again, so that a writer is not
     /// woken for every message. A writer that `lends` waits until the peer has read an
     /// offer.
-    fn wait_for_room<'a>(
-        &'a self,
-        call: &mut Call<'a>,
-        timeo: &mut isize,
-        lends: bool,
-    ) -> Result {
+    fn wait_for_room<'a>(&'a self, call: &mut Call<'a>, timeo: &mut isize, lends: bool) -> Result {
         // Corked bytes must go, because they would never make room.
         self.drive(|inner| {
             if let Some(engine) = inner.engine.as_mut() {

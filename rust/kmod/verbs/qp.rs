@@ -371,11 +371,7 @@ impl Qp {
     ///
     /// The pieces are mapped for the device to read, and neither unmapped nor freed until
     /// the SEND has completed or the queue pair is gone.
-    pub(crate) unsafe fn post_send(
-        &self,
-        sges: &mut [ffi::ib_sge],
-        solicited: bool,
-    ) -> Result {
+    pub(crate) unsafe fn post_send(&self, sges: &mut [ffi::ib_sge], solicited: bool) -> Result {
         let mut wr: ffi::ib_send_wr = pin_init::zeroed();
         wr.__bindgen_anon_1.wr_cqe = send_entry();
         wr.num_sge = i32::try_from(sges.len()).map_err(|_| EINVAL)?;

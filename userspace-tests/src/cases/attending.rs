@@ -9,7 +9,7 @@ use crate::errno::checked_unit;
 use crate::role::{Role, SIOCINQ};
 use crate::sock::Sock;
 
-/// A child that sleeps in recv(), and wants `data`.
+/// A child that sleeps in `recv()`, and wants `data`.
 fn reader(t: &Role, s: &Sock, data: &[u8]) -> Child {
     let child = child::spawn(|| {
         let mut room = vec![0; data.len()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! SO_BUSY_POLL: a call that has to wait looks for messages before it sleeps.
+//! `SO_BUSY_POLL`: a call that has to wait looks for messages before it sleeps.
 
 use libc::{c_int, EAGAIN, MSG_DONTWAIT, SOL_SOCKET, SO_BUSY_POLL};
 

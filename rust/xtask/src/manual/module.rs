@@ -100,6 +100,7 @@ fn is_name(word: &str) -> bool {
 /// The integers of the C file, by name.
 fn variables(table: &str) -> BTreeMap<&str, i64> {
     let of_kernel = [
+        ("SYSCTL_NEG_ONE", -1),
         ("SYSCTL_ZERO", 0),
         ("SYSCTL_ONE", 1),
         ("SYSCTL_TWO", 2),

@@ -42,7 +42,8 @@ fn entry(head: &str) -> Result<(&str, Values)> {
         .and_then(|note| note.strip_suffix(")\""))
         .context("expected a note in parentheses and quotation marks")?;
     let mut values = Values::default();
-    for part in note.split("; ") {
+    // roff's minus sign.
+    for part in note.replace("\\-", "-").split("; ") {
         if let Some(default) = part.strip_prefix("default ") {
             values.default = Some(default.to_owned());
         } else if part.contains(" to ") || part.ends_with(" or more") {
