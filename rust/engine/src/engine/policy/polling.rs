@@ -39,7 +39,7 @@ impl Polling {
 
     /// A thread ran `us` microseconds after the event that woke it.
     pub fn on_woken(&mut self, us: u32) {
-        let us = us.clamp(1, LONGEST_US);
+        let us = if us == 0 { 1 } else { us.min(LONGEST_US) };
         if self.wake == 0 {
             self.wake = us << SHIFT;
         } else {
