@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `SO_BUSY_POLL`: a call that has to wait looks for messages before it sleeps.
 
-use libc::{c_int, EAGAIN, MSG_DONTWAIT, SOL_SOCKET, SO_BUSY_POLL};
+use libc::{c_int, EAGAIN, EPOLLET, EPOLLIN, MSG_DONTWAIT, POLLRDHUP, SOL_SOCKET, SO_BUSY_POLL};
 
 use super::zcopy::Counters;
 use crate::case::Case;
-use crate::role::{Role, LIMIT};
+use crate::child;
+use crate::poller::{Epoll, Events};
+use crate::role::{Role, LIMIT, SIOCINQ};
 use crate::sock::Sock;
 use crate::world::Family;
 
@@ -48,7 +50,96 @@ fn ask(t: &Role, s: &Sock) {
     }
 }
 
+/// Turns after which a connection knows that its waits are short.
+const TURNS: u32 = 300;
+
+fn begin_turns(t: &Role, s: &Sock) {
+    for _ in 0..TURNS {
+        t.send_all(s, &[MORE]);
+        assert_eq!(t.recv_exactly(s, 1), [MORE]);
+    }
+}
+
+fn answer_turns(t: &Role, s: &Sock) {
+    for _ in 0..TURNS {
+        assert_eq!(t.recv_exactly(s, 1), [MORE]);
+        t.send_all(s, &[MORE]);
+    }
+}
+
 pub const CASES: &[Case] = &[
+    Case::connected(
+        "after_quick_turns_epoll_tells_of_news",
+        |t, s| {
+            begin_turns(t, s);
+            let epoll = Epoll::new().expect("epoll");
+            epoll.watch(s, EPOLLIN | EPOLLET).expect("watch");
+            t.say("watched");
+            t.eq("first", epoll.wait_one(t.patience()), Ok(Events(EPOLLIN)));
+            t.eq("data", t.recv_exactly(s, 5), b"first".to_vec());
+            begin_turns(t, s);
+            t.say("again");
+            t.eq("second", epoll.wait_one(t.patience()), Ok(Events(EPOLLIN)));
+            t.eq("more", t.recv_exactly(s, 6), b"second".to_vec());
+        },
+        |t, s| {
+            answer_turns(t, s);
+            t.wait("watched");
+            t.send_all(s, b"first");
+            answer_turns(t, s);
+            t.wait("again");
+            t.send_all(s, b"second");
+        },
+    )
+    .both_versions(),
+    Case::connected(
+        "after_quick_turns_calls_that_do_not_wait_find_news",
+        |t, s| {
+            begin_turns(t, s);
+            t.say("first");
+            let mut room = [0; 5];
+            t.holds("data", t.until(|| s.recv(&mut room, MSG_DONTWAIT) == Ok(5)));
+            begin_turns(t, s);
+            t.say("second");
+            t.holds("unread", t.until(|| s.ioctl(SIOCINQ) == Ok(6)));
+            t.eq("more", t.recv_exactly(s, 6), b"second".to_vec());
+            begin_turns(t, s);
+            t.say("end");
+            t.await_events(s, POLLRDHUP);
+            t.eq("end", s.recv(&mut room, MSG_DONTWAIT), Ok(0));
+        },
+        |t, s| {
+            answer_turns(t, s);
+            t.wait("first");
+            t.send_all(s, b"first");
+            answer_turns(t, s);
+            t.wait("second");
+            t.send_all(s, b"second");
+            answer_turns(t, s);
+            t.wait("end");
+            s.shutdown(libc::SHUT_WR).expect("shutdown");
+        },
+    ),
+    Case::connected(
+        "after_quick_turns_a_reader_of_another_process_gets_news",
+        |t, s| {
+            begin_turns(t, s);
+            let child = child::spawn(|| {
+                let mut room = [0; 5];
+                assert_eq!(s.recv(&mut room, 0), Ok(5), "received by the child");
+            });
+            t.await_asleep(child.pid(), child.pid(), &[libc::SYS_recvfrom]);
+            t.say("asleep");
+            child.join();
+            begin_turns(t, s);
+        },
+        |t, s| {
+            answer_turns(t, s);
+            t.wait("asleep");
+            t.send_all(s, b"first");
+            answer_turns(t, s);
+        },
+    ),
     Case::connected(
         "busy_poll_finds_messages",
         |t, s| {
