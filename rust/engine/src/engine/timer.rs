@@ -2,7 +2,7 @@
 
 //! The timers of the engine. The shell owns the clock.
 
-use crate::engine::policy::{holding, patience};
+use crate::engine::policy::patience;
 
 /// The timers of a connection. Each is wanted, and runs, independently of the
 /// others: see [`Connection::wants`](super::conn::Connection::wants).
@@ -22,20 +22,17 @@ pub enum Timer {
     /// When to grant again the credits which the peer spent on granting some
     /// to us.
     CreditUpdate,
-    /// When to offer memory although the peer's reader may be about to offer its own.
-    Hold,
 }
 
 impl Timer {
     /// All of them.
-    pub const ALL: [Timer; 7] = [
+    pub const ALL: [Timer; 6] = [
         Timer::Cork,
         Timer::Decline,
         Timer::CancelAnswer,
         Timer::Recall,
         Timer::PeerClose,
         Timer::CreditUpdate,
-        Timer::Hold,
     ];
 
     /// How long to wait, in milliseconds; for [`Timer::CreditUpdate`] at the least.
@@ -49,7 +46,6 @@ impl Timer {
             Timer::Decline => patience::DECLINE_MS,
             Timer::Recall => patience::RECALL_MS,
             Timer::CancelAnswer => patience::ANSWER_MS,
-            Timer::Hold => holding::HOLD_MS,
         }
     }
 }

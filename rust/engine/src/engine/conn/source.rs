@@ -110,7 +110,6 @@ impl Connection {
     pub(super) fn on_read_by_peer(&mut self, len: u32) {
         self.stream.on_sent(len);
         self.lending.on_used();
-        self.holding.on_read();
         if self.runs.on_read(len) {
             self.advert_window = pipeline::grown(self.advert_window, self.peer_adverts);
         }
@@ -143,7 +142,6 @@ impl Connection {
         }
         //= spec: CROSS-2
         //= spec: SRCCANCEL-7
-        self.holding.on_sink_avail(self.runs.outstanding() > 0);
         self.runs.on_void(lost(&mut self.stream));
         let held = self.targets.on_sink_avail(advert);
         self.must(held);
