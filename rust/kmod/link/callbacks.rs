@@ -273,7 +273,11 @@ impl Inner {
         let arms = match next {
             Next::Sleep => true,
             Next::Call => others(),
-            Next::Return => self.polling.budget_us() == 0 || !self.is_plain(sock) || others(),
+            Next::Return => {
+                // Bytes that wait for credits leave without the program.
+                let unsent = self.engine.as_ref().is_none_or(|e| e.unsent() > 0);
+                unsent || self.polling.budget_us() == 0 || !self.is_plain(sock) || others()
+            }
         };
         if arms {
             due |= disarmed || unannounced && self.needs_sends(sock);
