@@ -44,7 +44,9 @@ help:
 	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs on each device, TCP, SMC-D, AF_UNIX'
-	@echo 'make bench-zcopy OUT=DIR zero copy beside copies and raw RDMA Read, with plots in DIR'
+	@echo 'make bench-zcopy OUT=DIR zero copy beside copies, raw RDMA Read and TCP, with plots in DIR'
+	@echo 'make bench-programs      real programs over SDP beside TCP, SMC and rsockets (OUT=DIR for JSON)'
+	@echo '               A="..."   options of these two, such as "--rounds 3"; A=--help lists them'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
 	@echo 'make install             tools, library, header and man pages, below PREFIX=/usr/local (and DESTDIR)'
@@ -122,14 +124,25 @@ bench: programs
 	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
 		-T 3600 -- /mnt/sdp/userspace-tests/bench/run
 
-# make bench-zcopy [OUT=DIR]: a table, and with OUT plots and figures.json in that directory.
+# make bench-zcopy [OUT=DIR] [A="--rounds 3 --links rlo"]: a page of results, and with
+# OUT the page, plots and figures.json in that directory.
 OUT ?=
 
 .PHONY: bench-zcopy
 bench-zcopy: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)
-	@qemu/vm -k base $(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy 2>/dev/null) \
-		$(if $(OUT),-s '$(OUT)',) -T 5400 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,)
+	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
+		$(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy) $(if $(OUT),-s '$(OUT)',) \
+		-T 7200 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,) $(A)
+
+# make bench-programs [OUT=DIR] [A="--rounds 3 'redis*'"]: a page of results in Markdown. The
+# packages are those of the tests of the same programs, so that one root serves both.
+.PHONY: bench-programs
+bench-programs: programs
+	$(if $(OUT),@mkdir -p '$(OUT)',)
+	@qemu/vm -k base -d rlo -m 4096 $(addprefix -p ,$(shell sed -n 's/^servers //p' userspace-tests/packages.list)) \
+		$(if $(OUT),-s '$(OUT)',) -T 7200 -- \
+		/mnt/sdp/userspace-tests/bench/programs $(if $(OUT),--out /mnt/share,) $(A)
 
 # The root is made first, so that it does not delay the first results.
 .PHONY: test

@@ -83,6 +83,10 @@ class WhatDoesNotFit(Scene):
         (self.tree / "include/config/auto.conf").unlink()
         self.refused("not configured and prepared")
 
+    def test_not_prepared(self):
+        (self.tree / "include/config/kernel.release").unlink()
+        self.refused("not prepared (no include/config/kernel.release)")
+
     def test_another_version(self):
         for release in ("6.12.117+deb13-amd64", "7.30.1", "17.3"):
             self.release(release)
@@ -97,6 +101,10 @@ class WhatDoesNotFit(Scene):
         self.program("bindgen", "echo bindgen 0.72.0")
         self.refused(f'wrong rustc: the kernel was built with "{RUSTC}", this is "rustc 1.86.0"',
                      f'wrong bindgen: the kernel was built with "{BINDGEN}", this is "bindgen 0.72.0"')
+
+    def test_compilers_that_fail(self):
+        self.program("rustc", "echo error: no toolchain >&2; exit 1")
+        self.refused(f'wrong rustc: the kernel was built with "{RUSTC}", this is "error: no toolchain"')
 
     def test_c_compiler(self):
         config = self.tree / "include/config/auto.conf"
@@ -135,6 +143,42 @@ class Metadata(Scene):
         self.assertEqual(status, 1)
         self.assertIn("7.3.4-1", said)
 
+    def scenery(self, exported):
+        """Everything that the metadata is made from; the kernel exports one Rust symbol."""
+        version = "7.3.4-1"
+        self.packages(linux_headers=version, linux_source=version)
+        for name in ("kbuild/scripts/a", "kbuild/tools/a", "lib/rustlib/src/rust/library/core/src/lib.rs"):
+            self.write(name, "")
+        for name in ("scripts", "tools"):
+            for tree in ("headers-common", "tree"):
+                (self.path / tree).mkdir(exist_ok=True)
+                (self.path / tree / name).symlink_to(self.path / "kbuild" / name)
+        self.write("headers-common/Makefile", "")
+        self.write("tree/Makefile", f"include {self.path}/headers-common/Makefile\n")
+        self.write("tree/Module.symvers", f"0x0\t{exported}\tvmlinux\tEXPORT_SYMBOL_GPL\t\n")
+        for name in ("rust/a", "drivers/base/base.h", "scripts/Makefile", "scripts/generate_rust_target.rs"):
+            self.write(f"linux-source-7.3/{name}", "")
+        subprocess.run(["tar", "-C", self.path, "-cJf", self.path / "linux-source-7.3.tar.xz", "linux-source-7.3"], check=True)
+        self.program("rustc", f'[ "$1" != --print ] && echo "{RUSTC}" || echo {self.path}')
+        self.program("make", 'cd "$3" && mkdir -p rust && echo "EXPORT_SYMBOL_RUST_GPL(_RNvmade);" >rust/exports_core_generated.h')
+
+    def metadata(self):
+        return self.run_script("metadata", self.tree, self.path / "cache", SOURCES=str(self.path))
+
+    def test_the_symbols_of_the_kernel_are_accepted(self):
+        self.scenery("_RNvmade")
+        status, said = self.metadata()
+        self.assertEqual(status, 0, said)
+        self.assertIn("has 1 Rust symbols, the same", said)
+
+    def test_other_symbols_are_refused(self):
+        self.scenery("_RNvother")
+        for _ in range(2):
+            status, said = self.metadata()
+            self.assertEqual(status, 1)
+            self.assertIn("are not those that 7.3.4+deb13-amd64 exports", said)
+            self.assertIn("_RNvother", said)
+
     def test_headers_of_no_package(self):
         self.packages()
         self.refused("the package linux-headers-7.3.4+deb13-amd64 is not installed")
@@ -153,6 +197,11 @@ class SecureBoot(Scene):
         self.assertEqual(status, 1)
         self.assertIn("Secure Boot, and there is no key", said)
 
+    def test_a_tree_of_no_kernel_is_named(self):
+        status, said = self.run_script("install-module", self.path, "a.ko", "b.ko", DESTDIR=str(self.path / "root"))
+        self.assertEqual(status, 1)
+        self.assertIn("is not a configured kernel build tree", said)
+
     def test_a_key_that_is_not_there_is_named(self):
         status, said = self.install(0, DESTDIR=str(self.path / "root"), SIGN_KEY="/no/key")
         self.assertEqual(status, 1)
@@ -165,7 +214,7 @@ class Installation(Scene):
         self.target = self.path / "target"
         self.root = self.path / "root"
         self.programs = [page.stem for page in (TOP / "docs/man").glob("*.8")]
-        for name in (*self.programs, "libsdp.so"):
+        for name in (*self.programs, "libsdp.so", "libsdp_async.so"):
             self.write(f"target/release/{name}", name)
 
     def install(self, argument=None, prefix="/usr"):
@@ -178,7 +227,8 @@ class Installation(Scene):
         self.write("target/completions/sdp_run.bash", "")
         self.assertEqual(self.install()[0], 0)
         found = self.files()
-        self.assertLessEqual({"usr/lib/libsdp.so", "usr/include/linux/sdp.h", "etc/libsdp.conf",
+        self.assertLessEqual({"usr/lib/libsdp.so", "usr/lib/libsdp_async.so", "usr/include/linux/sdp.h",
+                              "usr/include/linux/sdp_diag.h", "etc/libsdp.conf",
                               "usr/share/man/man7/sdp.7", "usr/lib/systemd/system/sdp@.service",
                               "usr/share/bash-completion/completions/sdp_run",
                               *(f"usr/bin/{name}" for name in self.programs)}, found)

@@ -8,12 +8,16 @@
 use crate::{
     engine::types::Ip,
     ffi,
+    net::namespace::Namespace,
     prelude::*, //
 };
 use core::cmp::Ordering;
 
 /// Smallest `sockaddr_in6`: the one of RFC 2133, without a scope id.
 const SIN6_LEN_RFC2133: usize = 24;
+
+/// Largest name of an Internet socket.
+pub(crate) const NAME_LEN: usize = 28;
 
 /// The order of addresses in trees. The engine needs none, and a derived one would
 /// bring `clamp()` along, which can panic.
@@ -125,42 +129,29 @@ impl Addr {
 
     /// Whether the address is one of this namespace, in the VRF of an interface if that
     /// is part of one.
-    ///
-    /// # Safety
-    ///
-    /// `net` is alive.
-    pub(crate) unsafe fn is_local(&self, net: *mut ffi::net, device: c_int) -> bool {
-        match self.ip {
-            // SAFETY: `net` is alive, by the caller's promise.
-            Ip::V4(a) => unsafe { ffi::sdp_addr_is_local4(net, u32::from_ne_bytes(a), device) },
-            Ip::V6(a) => {
-                let mut in6: ffi::in6_addr = pin_init::zeroed();
-                in6.in6_u.u6_addr8 = a;
-                let device = match self.scope {
-                    0 => device,
-                    scope => scope as c_int,
-                };
-                // SAFETY: `net` is alive, by the caller's promise; `in6` is ours.
-                unsafe { ffi::sdp_addr_is_local6(net, &in6, device) }
-            }
+    pub(crate) fn is_local(&self, net: &Namespace, device: c_int) -> bool {
+        match (self.ip, self.scope) {
+            (Ip::V4(a), _) => net.is_local4(a, device),
+            (Ip::V6(a), 0) => net.is_local6(a, device),
+            (Ip::V6(a), scope) => net.is_local6(a, scope as c_int),
         }
     }
 
     /// Reads an address that a program passed to bind or connect, with the checks and
     /// errors of TCP.
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes.
-    pub(crate) unsafe fn parse(addr: *const u8, len: usize) -> Result<Parsed> {
+    pub(crate) fn parse(addr: &[u8]) -> Result<Parsed> {
+        Self::parse_beginning(addr, addr.len())
+    }
+
+    /// The same for an address of `len` bytes, of which `addr` has as many as matter.
+    fn parse_beginning(addr: &[u8], len: usize) -> Result<Parsed> {
         if len < 2 {
             return Err(EINVAL);
         }
-        let mut raw = [0u8; 28];
-        let n = len.min(raw.len());
-        // SAFETY: `addr` has `len` bytes, by the caller's promise; `n` is no more, nor more than
-        // `raw` has.
-        unsafe { core::ptr::copy_nonoverlapping(addr, raw.as_mut_ptr(), n) };
+        let mut raw = [0u8; NAME_LEN];
+        for (to, from) in raw.iter_mut().zip(addr) {
+            *to = *from;
+        }
         let family = u32::from(u16::from_ne_bytes([raw[0], raw[1]]));
         let port = u16::from_be_bytes([raw[2], raw[3]]);
         match family {
@@ -200,21 +191,17 @@ impl Addr {
         }
     }
 
-    /// Changes the family of `name` from 27 or 28 to the one that TCP knows. `name` is
-    /// a copy of `addr`, or of its beginning.
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes; `name`, to a name with a family, is the caller's.
-    pub(crate) unsafe fn name_for_tcp(name: *mut u8, addr: *const u8, len: usize) {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        if let Ok(Parsed::Addr(_, family)) = unsafe { Self::parse(addr, len) } {
+    /// Changes the family of a name of `len` bytes, of which `name` has as many as matter, from
+    /// 27 or 28 to the one that TCP knows.
+    pub(crate) fn name_for_tcp(name: &mut [u8], len: usize) {
+        if let Ok(Parsed::Addr(_, family)) = Self::parse_beginning(name, len) {
             let number = match family {
                 Family::V4 => ffi::AF_INET,
                 Family::V6 => ffi::AF_INET6,
             };
-            // SAFETY: An address begins with its family.
-            unsafe { name.cast::<u16>().write_unaligned(number as u16) };
+            if let [low, high, ..] = name {
+                [*low, *high] = (number as u16).to_ne_bytes();
+            }
         }
     }
 
@@ -228,10 +215,10 @@ impl Addr {
 
     /// Writes the address as a name of `family`; returns its length. An IPv4
     /// address becomes v4-mapped on an IPv6 socket.
-    pub(crate) fn emit(&self, family: Family, out: &mut [u8; 28]) -> usize {
-        *out = [0; 28];
+    pub(crate) fn emit(&self, family: Family, out: &mut [u8; NAME_LEN]) -> usize {
+        *out = [0; NAME_LEN];
         let port = self.port.to_be_bytes();
-        let put = |out: &mut [u8; 28], at: usize, bytes: &[u8]| {
+        let put = |out: &mut [u8; NAME_LEN], at: usize, bytes: &[u8]| {
             for (to, from) in out.iter_mut().skip(at).zip(bytes) {
                 *to = *from;
             }
@@ -303,8 +290,7 @@ mod tests {
         let [low, high] = (number as u16).to_ne_bytes();
         name[0] = low;
         name[1] = high;
-        // SAFETY: The name is at least as long.
-        unsafe { Addr::parse(name.as_ptr(), len) }
+        Addr::parse(name.get(..len).unwrap_or(&name))
     }
 
     fn is(parsed: Result<Parsed>, ip: Ip, scope: u32, family: Family) -> bool {

@@ -127,15 +127,15 @@ impl Alarms {
 impl Sock {
     /// Sets `alarm` to go off after `msecs`, replacing an earlier setting.
     pub(crate) fn set_alarm(&self, alarm: Alarm, msecs: u32) {
-        let holder = SockRef::of(self).into_owned();
+        let holder = SockRef::of(self);
         // SAFETY: The queue lives as long as the module; the work is initialised, and lives as
         // long as the socket, of which it has a reference while it is pending.
         let was_pending = unsafe {
             ffi::sdp_mod_delayed_work(queue(), self.alarms().work(alarm), msecs as usize)
         };
-        if was_pending {
-            // SAFETY: Taken above; the pending work already has one.
-            drop(unsafe { SockRef::from_owned(holder) });
+        if !was_pending {
+            // The work has it. Pending work already had one.
+            let _ = holder.into_owned();
         }
     }
 
@@ -148,12 +148,11 @@ impl Sock {
         if unsafe { ffi::sdp_is_delayed_work_pending(work) } {
             return;
         }
-        let holder = SockRef::of(self).into_owned();
+        let holder = SockRef::of(self);
         // SAFETY: As in `set_alarm`.
-        let queued = unsafe { ffi::sdp_queue_delayed_work(queue(), work, msecs as usize) };
-        if !queued {
-            // SAFETY: Taken above; the pending work already has one.
-            drop(unsafe { SockRef::from_owned(holder) });
+        if unsafe { ffi::sdp_queue_delayed_work(queue(), work, msecs as usize) } {
+            // The work has it.
+            let _ = holder.into_owned();
         }
     }
 
@@ -177,106 +176,38 @@ impl Sock {
 unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
     let offset =
         object::alarms_offset() + field + core::mem::offset_of!(ffi::core::delayed_work, work);
-    // SAFETY: The item is inside of a socket at this offset, by the caller's promise.
-    let sock = unsafe { work.byte_sub(offset) }.cast::<Sock>();
-    // SAFETY: Never null; `set_alarm` left a reference for us.
-    unsafe { SockRef::from_owned(NonNull::new_unchecked(sock)) }
+    // SAFETY: The item is inside of a socket at this offset, by the caller's promise, so this is
+    // never null. `set_alarm` left a reference for us.
+    unsafe { SockRef::from_owned(NonNull::new_unchecked(work.byte_sub(offset).cast())) }
 }
 
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn attend_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, attend)) }.alarm_attend();
+macro_rules! callbacks {
+    ($($callback:ident: $field:ident, $method:ident;)*) => {
+        $(
+            /// # Safety
+            ///
+            /// Called from C, with the arguments that the slot it stands in promises.
+            unsafe extern "C" fn $callback(work: *mut ffi::core::work_struct) {
+                // SAFETY: `Alarms::new` has set the work at this offset to call this.
+                unsafe { owner(work, core::mem::offset_of!(Alarms, $field)) }.$method();
+            }
+        )*
+    };
 }
 
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn engine_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, engine)) }.alarm_engine();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn idle_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, idle)) }.alarm_idle();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn keepalive_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, keepalive)) }.alarm_keepalive();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn kept_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, kept)) }.alarm_kept();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn notify_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, notify)) }.alarm_notify();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn parting_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, parting)) }.alarm_parting();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn user_timeout_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, user_timeout)) }.alarm_user_timeout();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn reap_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, reap)) }.alarm_reap();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn refill_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, refill)) }.alarm_refill();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn sweep_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, sweep)) }.alarm_sweep();
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn switched_cb(work: *mut ffi::core::work_struct) {
-    // SAFETY: `Alarms::new` has set the work at this offset to call this.
-    unsafe { owner(work, core::mem::offset_of!(Alarms, switched)) }.alarm_switched();
+callbacks! {
+    attend_cb: attend, alarm_attend;
+    engine_cb: engine, alarm_engine;
+    idle_cb: idle, alarm_idle;
+    keepalive_cb: keepalive, alarm_keepalive;
+    kept_cb: kept, alarm_kept;
+    notify_cb: notify, alarm_notify;
+    parting_cb: parting, alarm_parting;
+    user_timeout_cb: user_timeout, alarm_user_timeout;
+    reap_cb: reap, alarm_reap;
+    refill_cb: refill, alarm_refill;
+    sweep_cb: sweep, alarm_sweep;
+    switched_cb: switched, alarm_switched;
 }
 
 struct QueuePtr(UnsafeCell<*mut ffi::core::workqueue_struct>);

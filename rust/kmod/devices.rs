@@ -11,31 +11,35 @@
 //! management can look a device up.
 
 use crate::{
-    cm,
+    cm::Requests,
     ffi,
+    net::namespace::Namespace,
     object::SockRef,
     prelude::*,
-    verbs::{
-        device::Device,
-        lease, //
+    rdma::{
+        client::{
+            self,
+            Client,
+            Slot, //
+        },
+        cm::Listener,
+        device::{
+            Device,
+            DeviceId, //
+        },
+        lease,
+        route::SockAddr,
     }, //
 };
-use core::{
-    cell::UnsafeCell,
-    ptr::NonNull, //
-};
-use kernel::{
-    error::to_result,
-    sync::{
-        global_lock,
-        Arc, //
-    },
+use kernel::sync::{
+    global_lock,
+    Arc, //
 };
 
 /// A header and a message in two pieces.
 const LEAST_SGES: u32 = 3;
 /// The engine's least depth in both directions, and room to drain.
-const LEAST_WORK_REQUESTS: u32 = 8;
+const LEAST_WORK_REQUESTS: u16 = 8;
 
 /// A device that sockets use.
 pub(crate) type Leasing = lease::Leasing<SockRef>;
@@ -43,36 +47,19 @@ pub(crate) type Leasing = lease::Leasing<SockRef>;
 /// The right of a socket to use a device.
 pub(crate) type Lease = lease::Lease<SockRef>;
 
-/// A listening CM identifier.
+/// A port that is listened on, on one device.
 struct Listen {
     port: u16,
-    id: NonNull<ffi::ib_cm_id>,
+    _listener: Listener<Requests>,
 }
-
-// SAFETY: CM identifiers may be used from any thread.
-unsafe impl Send for Listen {}
 
 impl Listen {
-    /// # Safety
-    ///
-    /// The device is in the registry, or being added to it, and drops what listens on it
-    /// before its removal is over.
-    unsafe fn new(device: &Device, port: u16) -> Result<Self> {
+    fn new(device: &Arc<Device>, port: u16) -> Result<Self> {
         let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
-        // SAFETY: The device is registered, by the caller's promise.
-        let id = unsafe {
-            ffi::ib_cm_insert_listen(device.as_ptr(), Some(cm::request_cb), service.to_be())
-        };
-        let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
-        Ok(Self { port, id })
-    }
-}
-
-impl Drop for Listen {
-    fn drop(&mut self) {
-        // SAFETY: Made by `new`, destroyed once, and before the device is gone, as is promised
-        // to `new`. Waits for handlers.
-        unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };
+        Ok(Self {
+            port,
+            _listener: Listener::new(device, service)?,
+        })
     }
 }
 
@@ -97,7 +84,7 @@ global_lock! {
 
 global_lock! {
     // SAFETY: Initialised in the module's init, before the first use.
-    /// Every device between `add_cb` and `remove_cb`.
+    /// Every device between `add` and `remove`.
     pub(crate) unsafe(uninit) static KNOWN: Mutex<KVec<Arc<Leasing>>> = KVec::new();
 }
 
@@ -120,8 +107,7 @@ impl Service {
         // lock held here.
         let mut failed = None;
         for entry in registry.entries.iter_mut() {
-            // SAFETY: The device is in the registry, with whose entry this goes.
-            let listen = unsafe { Listen::new(&entry.device, port) }
+            let listen = Listen::new(&entry.device, port)
                 .and_then(|listen| Ok(entry.listens.push(listen, GFP_KERNEL)?));
             if let Err(e) = listen {
                 failed = Some(e);
@@ -161,71 +147,50 @@ impl Drop for Service {
     }
 }
 
-/// A device that has an address of `family` in the namespace of `net`, and that
+/// A device that has an address of `family` in the namespace, and that
 /// address. Loopback connections use it.
-///
-/// # Safety
-///
-/// `net` is alive.
-pub(crate) unsafe fn local_address(
-    net: *mut ffi::net,
-    family: u32,
-) -> Result<ffi::__kernel_sockaddr_storage> {
+pub(crate) fn local_address(net: &Namespace, family: u32) -> Result<SockAddr> {
     let registry = REGISTRY.lock();
-    let mut address: ffi::__kernel_sockaddr_storage = pin_init::zeroed();
-    for entry in registry.entries.iter() {
-        // SAFETY: A device is valid while it is in the registry, which is locked; `net` is
-        // alive, by the caller's promise.
-        let found = unsafe {
-            ffi::sdp_device_local_address(
-                entry.device.as_ptr(),
-                net,
-                family as c_int,
-                (&raw mut address).cast(),
-            )
-        };
-        if found == 0 {
-            return Ok(address);
-        }
-    }
-    Err(ENODEV)
+    let mut entries = registry.entries.iter();
+    entries
+        .find_map(|entry| entry.device.local_address(net, family))
+        .ok_or(ENODEV)
 }
 
 /// Our state of a device, unless its removal has begun.
 ///
 /// An identifier of rdma_cm can outlive our removal of its device, because rdma_cm
-/// hears of it after us. ib_core's client data must not be read then: it would point at
-/// freed memory.
-pub(crate) fn find(ib: *mut ffi::ib_device) -> Option<Arc<Leasing>> {
+/// hears of it after us.
+pub(crate) fn find(device: DeviceId) -> Option<Arc<Leasing>> {
     let known = KNOWN.lock();
-    known.iter().find(|device| device.as_ptr() == ib).cloned()
+    known.iter().find(|known| known.id() == device).cloned()
 }
 
 /// Takes the device off the list, so that nobody finds it any more.
-fn forget(ib: *mut ffi::ib_device) -> Option<Arc<Leasing>> {
+fn forget(device: DeviceId) -> Option<Arc<Leasing>> {
     let mut known = KNOWN.lock();
-    let at = known.iter().position(|device| device.as_ptr() == ib)?;
+    let at = known.iter().position(|known| known.id() == device)?;
     known.remove(at).ok()
 }
 
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
-    kernel::error::from_result(|| {
-        // SAFETY: ib_core passes a registered device.
-        if !unsafe { ffi::sdp_ib_device_speaks_ib_cm(ib) } {
-            return Err(EOPNOTSUPP);
-        }
-        // SAFETY: ib_core passes a registered device, whose attributes do not change.
-        let (sges, requests) = unsafe { ((*ib).attrs.max_send_sge, (*ib).attrs.max_qp_wr) };
-        if from_attribute(sges) < LEAST_SGES || from_attribute(requests) < LEAST_WORK_REQUESTS {
+/// What ib_core tells of devices.
+struct Devices;
+
+static CLIENT: Slot<Devices> = Slot::new(c"sdp");
+
+impl Client for Devices {
+    fn slot() -> &'static Slot<Self> {
+        &CLIENT
+    }
+
+    fn add(device: &Arc<Device>) -> Result {
+        let limits = device.limits();
+        if limits.send_sges < LEAST_SGES || limits.work_requests < LEAST_WORK_REQUESTS {
             pr_warn!("a device can gather or queue too little and is not used\n");
             return Err(EOPNOTSUPP);
         }
-        // SAFETY: `ib_client.add` is called with it.
-        let device = unsafe { Device::new(NonNull::new(ib).ok_or(EINVAL)?) }?;
-        let device = Leasing::new(device)?;
+        let id = device.id();
+        let device = Leasing::new(device.clone())?;
         let mut listens = KVec::new();
         let mut registry = REGISTRY.lock();
         // First: requests come as soon as there are listening identifiers.
@@ -233,10 +198,7 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         let added = (|| {
             known?;
             for (port, _) in registry.services.iter() {
-                // SAFETY: The device is being added; this gets into its entry, or is dropped
-                // below.
-                let listen = unsafe { Listen::new(&device, *port) }?;
-                listens.push(listen, GFP_KERNEL)?;
+                listens.push(Listen::new(&device, *port)?, GFP_KERNEL)?;
             }
             registry.entries.reserve(1, GFP_KERNEL)?;
             Ok(())
@@ -244,61 +206,54 @@ unsafe extern "C" fn add_cb(ib: *mut ffi::ib_device) -> c_int {
         if let Err(e) = added {
             drop(registry);
             drop(listens);
-            forget(ib);
-            device.retire(|sock: &SockRef| sock.drive(|inner| inner.on_device_removed(sock, ib)));
+            forget(id);
+            retire(&device);
             return Err(e);
         }
         // Room was reserved.
         let _ = registry.entries.push(Entry { device, listens }, GFP_KERNEL);
-        Ok(0)
-    })
+        Ok(())
+    }
+
+    fn remove(id: DeviceId) {
+        let Some(device) = forget(id) else {
+            return;
+        };
+        let entry = {
+            let mut registry = REGISTRY.lock();
+            let at = registry.entries.iter().position(|e| e.device.id() == id);
+            at.and_then(|at| registry.entries.remove(at).ok())
+        };
+        // No new connections, then none at all.
+        drop(entry);
+        retire(&device);
+    }
 }
 
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn remove_cb(ib: *mut ffi::ib_device, _data: *mut c_void) {
-    let Some(device) = forget(ib) else {
-        return;
-    };
-    let entry = {
-        let mut registry = REGISTRY.lock();
-        let at = registry
-            .entries
-            .iter()
-            .position(|e| e.device.as_ptr() == ib);
-        at.and_then(|at| registry.entries.remove(at).ok())
-    };
-    // No new connections, then none at all.
-    drop(entry);
-    device.retire(|sock: &SockRef| sock.drive(|inner| inner.on_device_removed(sock, ib)));
+/// Tells every connection of `device` that it goes away.
+fn retire(device: &Leasing) {
+    let id = device.id();
+    device.retire(|sock: &SockRef| sock.drive(|inner| inner.on_device_removed(sock, id)));
 }
-
-struct Client(UnsafeCell<ffi::ib_client>);
-// SAFETY: Handed to ib_core, which serialises its use.
-unsafe impl Sync for Client {}
-static CLIENT: Client = Client(UnsafeCell::new(ffi::ib_client {
-    name: c"sdp".to_bytes_with_nul().as_ptr().cast(),
-    add: Some(add_cb),
-    remove: Some(remove_cb),
-    ..pin_init::zeroed()
-}));
 
 /// The registration with ib_core.
-pub(crate) struct Registration(());
+pub(crate) struct Registration {
+    client: Option<client::Registration<Devices>>,
+}
 
 impl Registration {
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The client is static.
-        to_result(unsafe { ffi::ib_register_client(CLIENT.0.get()) })?;
-        Ok(Self(()))
+        let client = client::Registration::new()?;
+        Ok(Self {
+            client: Some(client),
+        })
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: Registered by `new`; waits for `remove_cb` of every device.
-        unsafe { ffi::ib_unregister_client(CLIENT.0.get()) };
+        // Waits until every device is removed.
+        self.client = None;
         // A static is never dropped, so its lists are freed here.
         let mut registry = REGISTRY.lock();
         registry.entries = KVec::new();

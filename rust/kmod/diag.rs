@@ -17,7 +17,7 @@ use crate::{
     },
     errno,
     ffi,
-    net::NetState,
+    netns::NetState,
     object::SockRef,
     prelude::*,
     proc, //
@@ -87,9 +87,8 @@ fn view_endpoint(view: &mut ffi::sdp_view, inner: &Inner) {
     }
     if let Some(link) = inner.link.as_ref() {
         view.round_trip_us = link.round_trip.smoothed_us();
-        let device = link.qp().device().as_ptr();
-        // SAFETY: The link's lease keeps the device; there is room for its name.
-        unsafe { ffi::sdp_ib_device_name(device, view.device.as_mut_ptr()) };
+        view.lent_sizes = inner.turns.lent_sizes();
+        view.device = link.qp().device().name();
     }
 }
 

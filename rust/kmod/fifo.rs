@@ -49,6 +49,11 @@ impl<T> Fifo<T> {
         }
     }
 
+    /// Whether one more element needs no memory.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len < self.slots.len()
+    }
+
     /// Makes room for one more element.
     pub(crate) fn reserve(&mut self, flags: Flags) -> Result {
         if self.len < self.slots.len() {

@@ -6,7 +6,7 @@
 
 use crate::{
     ffi,
-    net::{
+    netns::{
         peers,
         slot,
         NetState,
@@ -36,10 +36,10 @@ unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
         if header.is_null() {
             return Err(ENOMEM);
         }
-        // SAFETY: Nobody else knows the state yet.
-        unsafe { *state.sysctl.get() = header };
-        // SAFETY: The slot is ours; filled before the files can be opened.
+        // SAFETY: Nobody else knows the state yet. The slot is ours; filled before the files can
+        // be opened.
         unsafe {
+            *state.sysctl.get() = header;
             *slot(net.as_ptr()) = KBox::into_raw(Pin::into_inner_unchecked(state));
         }
         // SAFETY: `net` is alive, the callbacks have the signature asked for.

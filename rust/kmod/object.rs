@@ -7,7 +7,7 @@
 //! tries again to resolve a peer takes it), then
 //! [`Sock::inner`] (everything else; held for short times, never across a copy
 //! from or to user memory, never two of them at once), then the innermost ones
-//! of `net` and `verbs`.
+//! of `net` and `rdma`.
 
 use crate::{
     addr::Family,
@@ -16,6 +16,10 @@ use crate::{
     ffi,
     link::attendance::Attendance,
     net::{
+        calls::calls, family::Creation, namespace::Namespace, proto::Whole, sk::SkRef,
+        wait::WaitQueue,
+    },
+    netns::{
         stats::{
             Counter,
             Traffic, //
@@ -23,40 +27,22 @@ use crate::{
         NetState, //
     },
     prelude::*,
-    proto,
-    sk::{
-        Sk,
-        SkRef, //
-    },
-    verbs::{
+    rdma::{
         domain::User,
         lease::Holder, //
     },
-    wake, //
 };
 use core::ptr::NonNull;
 use kernel::{
     new_mutex,
     sync::{
-        aref::{
-            ARef,
-            AlwaysRefCounted, //
-        },
+        aref::ARef,
         Mutex, //
     },
 };
 
 /// One socket.
-///
-/// # Invariants
-///
-/// `sk` was made by `sk_alloc` with this type's size, and `body` is
-/// initialised from `create` until `destruct_cb`.
-#[repr(C)]
-pub(crate) struct Sock {
-    sk: Sk,
-    body: Body,
-}
+pub(crate) type Sock = Whole<Body>;
 
 /// This module's state of a socket.
 #[pin_data]
@@ -65,10 +51,9 @@ pub(crate) struct Body {
     inner: Mutex<Inner>,
     #[pin]
     alarms: alarm::Alarms,
+    /// Callers with pinned memory: they may have to wait although a signal is pending.
     #[pin]
-    settled: wake::Settled,
-    #[pin]
-    starting: Mutex<()>,
+    settled: WaitQueue,
     attendance: Attendance,
     traffic: Traffic,
 }
@@ -77,27 +62,6 @@ const _: () = {
     const fn is_for_all_threads<T: Send + Sync>() {}
     is_for_all_threads::<Sock>();
 };
-
-// SAFETY: The references are those to the `sk` that a socket begins with, and count for
-// the whole allocation.
-unsafe impl AlwaysRefCounted for Sock {
-    fn inc_ref(&self) {
-        self.sk.inc_ref();
-    }
-
-    unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up one reference.
-        unsafe { Sk::dec_ref(obj.cast()) };
-    }
-}
-
-impl core::ops::Deref for Sock {
-    type Target = Sk;
-
-    fn deref(&self) -> &Sk {
-        &self.sk
-    }
-}
 
 /// A counted reference to a socket. Dropping the last one frees it, which may
 /// sleep: drop outside of locks.
@@ -128,6 +92,11 @@ impl SockRef {
         Self(unsafe { ARef::from_raw(sock) })
     }
 
+    /// The same reference in the type of the kernel crate.
+    pub(crate) fn into_aref(self) -> ARef<Sock> {
+        self.0
+    }
+
     /// The reference as a pointer, still owned by the caller.
     pub(crate) fn into_owned(self) -> NonNull<Sock> {
         ARef::into_raw(self.0)
@@ -149,109 +118,57 @@ impl From<SkRef> for SockRef {
 }
 
 impl Sock {
-    /// Makes a socket in `net`. `parent` is null for a connection that waits to
-    /// be accepted. The result carries the one reference that belongs to the
-    /// socket's user.
-    ///
-    /// # Safety
-    ///
-    /// `net` is alive. `parent` is null, or a socket that nobody but the caller uses yet; its
-    /// `sk` becomes this one, or null in the error case.
-    pub(crate) unsafe fn create(
-        net: *mut ffi::net,
-        parent: *mut ffi::core::socket,
+    /// Makes a socket in `net`, of `parent` unless it waits to be accepted. The result carries
+    /// the one reference that belongs to the socket's user.
+    pub(crate) fn create(
+        net: &Namespace,
+        mut parent: Option<&mut Creation<'_>>,
         family: Family,
     ) -> Result<SockRef> {
-        let prot = proto::proto();
-        // SAFETY: The protocol is registered while the module can be called.
-        let sk = unsafe {
-            ffi::sk_alloc(
-                net.cast(),
-                ffi::AF_INET_SDP as c_int,
-                ffi::core::GFP_KERNEL,
-                prot,
-                0,
-            )
-        };
-        let sock: NonNull<Sock> = NonNull::new(sk.cast()).ok_or(ENOBUFS)?;
-        // SAFETY: `sk_alloc` used our object size, so the body's place is ours
-        // to initialise, and nothing moves it.
-        let ready = unsafe { raw_try_init(&raw mut (*sock.as_ptr()).body, Body::new(family)) };
-        if let Err(e) = ready {
-            // SAFETY: Allocated above; `sk_destruct` is not set yet.
-            unsafe { ffi::sk_free(sk) };
-            return Err(e);
-        }
-        // SAFETY: `sk` is fresh and ours.
-        unsafe { ffi::sdp_sock_init(parent, sk, Some(destruct_cb)) };
-        // SAFETY: `sk_alloc` returned one reference.
-        let sock = unsafe { SockRef::from_owned(sock) };
+        let sock = SockRef(Sock::new(net, parent.as_deref_mut(), Body::new(family))?);
+        // SAFETY: A new socket, which nobody else knows.
+        unsafe { ffi::sdp_sock_prepare(sock.sk()) };
         if let Err(e) = sock.net().enlist(&sock) {
-            if !parent.is_null() {
-                // SAFETY: `sock_init_data` connected the two; undone before
-                // the caller reports the error.
-                unsafe {
-                    ffi::sdp_sock_orphan(sk);
-                    (*parent).sk = core::ptr::null_mut();
-                }
+            if let Some(parent) = parent {
+                // `sock_init_data` has connected the two.
+                sock.orphan();
+                parent.forget();
             }
             return Err(e);
         }
         Ok(sock)
     }
 
-    /// The socket behind a C pointer.
-    ///
-    /// # Safety
-    ///
-    /// `sk` was made by [`Sock::create`] and stays referenced for `'a`.
-    pub(crate) unsafe fn from_sk<'a>(sk: *mut ffi::sock) -> &'a Sock {
-        // SAFETY: `create` made it, and it is referenced for `'a`, by the caller's promise;
-        // a `Sock` begins with its `sk`.
-        unsafe { &*sk.cast() }
-    }
-
     /// The namespace, alive as long as the socket.
     pub(crate) fn net(&self) -> &NetState {
         // SAFETY: A socket holds its namespace.
-        unsafe { NetState::of(ffi::sdp_sock_net(self.sk())) }
+        unsafe { NetState::of(self.namespace().as_ptr()) }
     }
 
     /// The user of the socket, with its namespace.
     pub(crate) fn user(&self) -> User {
-        // SAFETY: Plain questions about a valid socket.
-        unsafe {
-            let net = ffi::sdp_sock_net(self.sk());
-            User {
-                net: net.addr(),
-                uid: ffi::sdp_sock_kuid(self.sk()),
-            }
+        User {
+            net: self.net().as_ptr().addr(),
+            uid: self.kuid(),
         }
     }
 
     pub(crate) fn alarms(&self) -> &alarm::Alarms {
-        &self.body.alarms
+        &self.body().alarms
     }
 
-    pub(crate) fn settled(&self) -> &wake::Settled {
-        &self.body.settled
-    }
-
-    /// Held while rdma_cm is told to resolve the peer; see [`crate::cm::resolve`].
-    /// Taken with `lock_sock` held, or by a handler of the resolving identifier. No
-    /// code that waits for such a handler runs under it.
-    pub(crate) fn starting(&self) -> &Mutex<()> {
-        &self.body.starting
+    pub(crate) fn settled(&self) -> &WaitQueue {
+        &self.body().settled
     }
 
     /// The threads that take the completions of the socket's connection.
     pub(crate) fn attendance(&self) -> &Attendance {
-        &self.body.attendance
+        &self.body().attendance
     }
 
     /// The socket's counters since it was made.
     pub(crate) fn traffic(&self) -> &Traffic {
-        &self.body.traffic
+        &self.body().traffic
     }
 
     /// Adds `n` to a counter of the socket and of the namespace.
@@ -259,13 +176,13 @@ impl Sock {
         if n == 0 {
             return;
         }
-        which(&self.body.traffic).add(n);
+        which(&self.body().traffic).add(n);
         which(&self.net().traffic).add(n);
     }
 
     /// Reads the endpoint, or changes state that does not concern the engine.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
-        f(&mut self.body.inner.lock())
+        f(&mut self.body().inner.lock())
     }
 
     /// Changes the endpoint, carries out the engine's outputs, and delivers the
@@ -283,47 +200,12 @@ impl Sock {
     /// As `drive`, if `f` calls [`Inner::settle`] after each change.
     pub(crate) fn visit<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         let (result, wake) = {
-            let mut inner = self.body.inner.lock();
+            let mut inner = self.body().inner.lock();
             let result = f(&mut inner);
             (result, inner.take_wake())
         };
         wake.deliver(self);
         result
-    }
-
-    /// Serialises with the other system calls on this socket.
-    pub(crate) fn lock(&self) -> CallGuard<'_> {
-        // SAFETY: `sk` is valid as long as `self`, for which the guard borrows it.
-        unsafe {
-            ffi::sdp_lock_sock(self.sk());
-            CallGuard::assume(self.sk())
-        }
-    }
-}
-
-/// `lock_sock` held.
-pub(crate) struct CallGuard<'a> {
-    sk: *mut ffi::sock,
-    _sock: core::marker::PhantomData<&'a Sock>,
-}
-
-impl CallGuard<'_> {
-    /// # Safety
-    ///
-    /// `lock_sock` was taken on `sk` and is handed over; the socket lives for
-    /// the chosen lifetime.
-    unsafe fn assume(sk: *mut ffi::sock) -> Self {
-        Self {
-            sk,
-            _sock: core::marker::PhantomData,
-        }
-    }
-}
-
-impl Drop for CallGuard<'_> {
-    fn drop(&mut self) {
-        // SAFETY: Taken by `Sock::lock`.
-        unsafe { ffi::release_sock(self.sk) };
     }
 }
 
@@ -332,32 +214,21 @@ impl Body {
         try_pin_init!(Self {
             inner <- new_mutex!(Inner::new(family), "sdp_endpoint"),
             alarms <- alarm::Alarms::new(),
-            settled <- wake::Settled::new(),
-            starting <- new_mutex!((), "sdp_starting"),
+            settled <- WaitQueue::new(),
             attendance: Attendance::new(),
             traffic: Traffic::new(),
         })
     }
 }
 
-/// The last reference has been dropped.
-///
-/// # Safety
-///
-/// Called by `sk_destruct` once, on a socket of ours.
-unsafe extern "C" fn destruct_cb(sk: *mut ffi::sock) {
-    let sock: *mut Sock = sk.cast();
-    // SAFETY: The memory is still there, and `body` initialised; nobody has a reference any
-    // more. The namespace is released later.
-    unsafe {
-        (*sock).net().delist(&*sock);
-        ffi::sdp_purge_notices(sk);
-        ffi::sdp_sock_forget_options(sk);
-        core::ptr::drop_in_place(&raw mut (*sock).body);
-    }
-}
+// SAFETY: The socket is valid. The function takes options and notices out of it, each once.
+calls! { unsafe {
+    impl Sock, |me| me.sk();
+    /// Frees what C has stored in the socket. For its end.
+    pub(crate) fn forget_stored() = sdp_sock_forget;
+}}
 
 /// The offset of the alarms in a socket, which leads from one to the other.
 pub(crate) fn alarms_offset() -> usize {
-    core::mem::offset_of!(Sock, body) + core::mem::offset_of!(Body, alarms)
+    Sock::body_offset() + core::mem::offset_of!(Body, alarms)
 }

@@ -7,6 +7,7 @@
 use crate::{
     engine::{
         conn::Connection,
+        policy::threshold::Threshold,
         types::Ip, //
     },
     ffi,
@@ -37,8 +38,10 @@ pub(crate) struct Options {
     pub(crate) congestion: [u8; CONGESTION_LEN],
     pub(crate) remembered: Remembered,
     /// Thresholds of writers and readers; `None`: the namespace's.
-    pub(crate) zcopy_source: Option<u32>,
-    pub(crate) zcopy_sink: Option<u32>,
+    pub(crate) zcopy_source: Option<Threshold>,
+    pub(crate) zcopy_sink: Option<Threshold>,
+    /// Connections are made so that memory can be borrowed (SDP_BORROW).
+    pub(crate) borrows: bool,
 }
 
 impl Options {
@@ -58,6 +61,7 @@ impl Options {
             remembered: Remembered::new(),
             zcopy_source: None,
             zcopy_sink: None,
+            borrows: false,
         }
     }
 

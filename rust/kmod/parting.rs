@@ -20,10 +20,13 @@ use crate::{
     object::Sock,
     prelude::*, //
 };
-use kernel::time::{
-    Delta,
-    Instant,
-    Monotonic, //
+use kernel::{
+    sync::Arc,
+    time::{
+        Delta,
+        Instant,
+        Monotonic, //
+    },
 };
 
 /// Maximum number for one socket. Beyond it the oldest is dropped, whose DREQ was
@@ -36,12 +39,12 @@ pub(crate) const MOST: usize = 4;
 pub(crate) struct Parting {
     cm: CmId,
     lease: Lease,
-    _origin: KBox<Context>,
+    _origin: Arc<Context>,
     until: Option<Instant<Monotonic>>,
 }
 
 impl Parting {
-    pub(crate) fn new(cm: CmId, lease: Lease, origin: KBox<Context>) -> Self {
+    pub(crate) fn new(cm: CmId, lease: Lease, origin: Arc<Context>) -> Self {
         Self {
             cm,
             lease,

@@ -8,7 +8,11 @@
 
 use crate::{
     ffi,
-    net::NetState,
+    net::{
+        account,
+        namespace::Namespace, //
+    },
+    netns::NetState,
     object::SockRef,
     prelude::*, //
 };
@@ -26,7 +30,7 @@ unsafe fn state_of<'a>(m: *mut ffi::core::seq_file) -> (&'a SeqFile, &'a NetStat
     unsafe {
         (
             SeqFile::from_raw(m),
-            NetState::of(ffi::sdp_seq_net(m.cast())),
+            NetState::of(Namespace::of_single_file(m.cast()).as_ptr()),
         )
     }
 }
@@ -62,8 +66,6 @@ pub(crate) unsafe extern "C" fn socket_cb(
     };
     let (local, peer, tx, rx) =
         sock.look(|inner| (inner.local, inner.peer, inner.send.held(), inner.recv.len()));
-    // SAFETY: Plain questions about a referenced socket.
-    let (uid, inode) = unsafe { (ffi::sdp_sock_uid(sock.sk()), ffi::sdp_sock_inode(sock.sk())) };
     seq_print!(
         m,
         "{:4}: {} {} {:02X} {:08X}:{:08X} {:5} {}\n",
@@ -73,8 +75,8 @@ pub(crate) unsafe extern "C" fn socket_cb(
         sock.tcp_state(),
         tx,
         rx,
-        uid,
-        inode
+        sock.uid(),
+        sock.inode()
     );
 }
 
@@ -90,7 +92,6 @@ pub(crate) unsafe extern "C" fn stats_cb(m: *mut ffi::seq_file, _v: *mut c_void)
     net.stats.each(&mut show);
     net.traffic.each(&mut show);
     // Of all namespaces.
-    // SAFETY: The protocol is registered.
-    show("memory_pages", unsafe { ffi::sdp_memory_pages() } as i64);
+    show("memory_pages", account::pages() as i64);
     0
 }

@@ -13,7 +13,14 @@
 #[allow(unreachable_pub, reason = "the host crate exports what is `pub` there")]
 mod engine;
 
-mod account;
+// The library for the socket layer, in a folder of its own: nothing there knows SDP.
+#[path = "../net/mod.rs"]
+mod net;
+
+// The wrappers of ib_core, in a folder of their own: nothing there knows SDP.
+#[path = "../rdma/mod.rs"]
+mod rdma;
+
 mod addr;
 mod alarm;
 mod cm;
@@ -27,7 +34,7 @@ mod idle;
 mod keepalive;
 mod link;
 mod namespace;
-mod net;
+mod netns;
 mod object;
 mod options;
 mod parting;
@@ -37,11 +44,9 @@ mod proto;
 mod queue;
 mod remembered;
 mod shell;
-mod sk;
 mod sock;
 mod trace;
 mod user_timeout;
-mod verbs;
 mod wake;
 mod zcopy;
 
@@ -62,11 +67,11 @@ module! {
 /// every socket holds the module.
 struct Sdp {
     _protocol: sock::protocol::Registration,
-    _family: sock::family::Registration,
+    _family: net::family::Registration,
     _shells: sock::protocol::Shells,
     _diag: diag::Registration,
     _devices: devices::Registration,
-    _kept: verbs::kept::List,
+    _kept: rdma::kept::List,
     _net: namespace::Registration,
     _queue: alarm::Workqueue,
     _proto: proto::Registration,
@@ -81,7 +86,7 @@ impl kernel::Module for Sdp {
             cm::ticket::TABLE.init();
         }
         // SAFETY: Called once, before any socket.
-        let kept = unsafe { verbs::kept::List::new() };
+        let kept = unsafe { rdma::kept::List::new() };
         let proto = proto::Registration::new()?;
         let queue = alarm::Workqueue::new()?;
         let net = namespace::Registration::new()?;
@@ -90,7 +95,7 @@ impl kernel::Module for Sdp {
         let diag = diag::Registration::new()?;
         // The two doors for programs come last. Another module may have the number of the
         // first one; the second one always opens. So nothing is undone under a socket.
-        let family = sock::family::Registration::new()?;
+        let family = sock::family::register()?;
         let protocol = sock::protocol::Registration::new()?;
         Ok(Self {
             _protocol: protocol,

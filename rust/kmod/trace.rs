@@ -16,8 +16,8 @@ use crate::{
         types::Ip, //
     },
     ffi,
+    net::sk::Sk, //
     prelude::*,
-    sk::Sk, //
 };
 
 /// How bytes of the stream go from end to end.

@@ -6,15 +6,12 @@
 //! wake-up may drop the last reference to a socket.
 
 use crate::{
-    ffi,
     object::{
         Sock,
         SockRef, //
     },
-    prelude::*,
     zcopy::notice::Notices, //
 };
-use kernel::types::Opaque;
 
 /// The wake-ups that a change of the endpoint needs; delivered after the lock is
 /// released.
@@ -37,35 +34,39 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
+    /// Pollers were told of everything before, and look after this. Tasks that sleep in a call
+    /// were not.
+    pub(crate) fn spare_pollers(&mut self) {
+        let others = self.hangup || self.state || self.error;
+        self.sleepers |= others;
+        (self.readable, self.hangup) = (false, false);
+        (self.state, self.error) = (false, false);
+    }
+
     /// Delivers the wake-ups. Without the endpoint's lock.
     pub(crate) fn deliver(self, sock: &Sock) {
-        let sk = sock.sk();
         if self.settled {
             sock.settled().wake();
         }
-        // SAFETY: `sk` is valid; the callees take care of a socket that nobody
-        // has open.
-        unsafe {
-            if self.connected {
-                ffi::sdp_wake_connected(sk);
-            }
-            if self.error {
-                ffi::sdp_wake_error(sk);
-            }
-            if self.hangup {
-                ffi::sdp_wake_hangup(sk);
-            } else if self.state {
-                ffi::sdp_wake_state(sk);
-            }
-            if self.sleepers {
-                ffi::sdp_wake_sleepers(sk);
-            }
-            if self.readable && !self.hangup {
-                ffi::sdp_wake_readable(sk);
-            }
-            if self.writable {
-                ffi::sdp_wake_writable(sk);
-            }
+        if self.connected {
+            sock.wake_connected();
+        }
+        if self.error {
+            sock.wake_error();
+        }
+        if self.hangup {
+            sock.wake_hangup();
+        } else if self.state {
+            sock.wake_state();
+        }
+        if self.sleepers {
+            sock.wake_sleepers();
+        }
+        if self.readable && !self.hangup {
+            sock.wake_readable();
+        }
+        if self.writable {
+            sock.wake_writable();
         }
         drop(self.notices);
         if let Some(listener) = self.bereaved {
@@ -75,37 +76,5 @@ impl Wake {
                 }
             });
         }
-    }
-}
-
-/// The wait queue of callers with pinned memory: they may have to wait although a
-/// signal is pending.
-#[pin_data]
-pub(crate) struct Settled {
-    #[pin]
-    queue: Opaque<ffi::core::wait_queue_head>,
-}
-
-// SAFETY: A wait queue belongs to no thread.
-unsafe impl Send for Settled {}
-// SAFETY: C changes a wait queue with the lock that is in it.
-unsafe impl Sync for Settled {}
-
-impl Settled {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            // SAFETY: The place is initialised by the C call and never moves.
-            queue <- Opaque::ffi_init(|slot| unsafe { ffi::sdp_waitqueue_init(slot) }),
-        })
-    }
-
-    /// Wakes all callers. Any context.
-    pub(crate) fn wake(&self) {
-        // SAFETY: Initialised by `new`.
-        unsafe { ffi::sdp_waitqueue_wake(self.queue.get()) };
-    }
-
-    pub(crate) fn queue(&self) -> *mut ffi::core::wait_queue_head {
-        self.queue.get()
     }
 }

@@ -31,8 +31,8 @@ supported_versions() { sed -n 's/^\([0-9][0-9.]*\)$/\1/p' "$PACKAGING/kernels"; 
 # value TREE CONFIG_NAME: y, m, a text without its quotes, or nothing.
 value() { sed -n "s/^$2=\"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p" "$1/include/config/auto.conf"; }
 
-# release TREE: the output of `uname -r` on the kernel of this tree.
-release() { cat "$1/include/config/kernel.release" 2>/dev/null; }
+# release TREE: the output of `uname -r` on the kernel of this tree; nothing if it is not configured.
+release() { cat "$1/include/config/kernel.release" 2>/dev/null || :; }
 
 # version RELEASE: for example 7.3 for 7.3.4+deb13-amd64.
 version() { sed -n 's/^\([0-9]\{1,\}\.[0-9]\{1,\}\).*/\1/p' <<<"$1"; }

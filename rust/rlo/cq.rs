@@ -3,8 +3,8 @@
 //! Completion queues.
 //!
 //! Contexts: everything except creation and `stop` works in any context. The lock of a queue is a
-//! leaf. Handlers are called from a bell, in hardirq context, and never from within a post, because
-//! the poster may hold a lock that the handler takes.
+//! leaf. Handlers are called from a bell (`ffi/bell.c`), in hardirq context or at the end of a post
+//! that was made without locks, because a poster may hold a lock that the handler takes.
 
 use crate::{
     ffi,

@@ -284,7 +284,13 @@ impl Qp {
     /// Executes the posted requests if they are small.
     pub(crate) fn posted(&self) {
         if self.take_turn() {
+            // SAFETY: Nothing here sleeps, because posts come from any context.
+            let holds = unsafe { ffi::rlo_bells_hold() };
             self.drive(self.shape.device.limits.inline_bytes, false);
+            if holds {
+                // SAFETY: Held above, in this thread.
+                unsafe { ffi::rlo_bells_release() };
+            }
         }
     }
 

@@ -8,6 +8,7 @@ Completions come as events unless stated otherwise, like for a socket with a sle
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import device
 import layers
@@ -33,14 +34,22 @@ def copy(size: int, seconds: float) -> float:
     return float(_command("copy", f"size={size}", f"ms={round(1000 * seconds)}")["mib_per_s"])
 
 
-def rate(operation: str, size: int, seconds: float, symbols: layers.Symbols) -> Rate:
-    """The rate of operations of that size; the times include the creation of queue pairs."""
+def rate(
+    operation: str, size: int, seconds: float, symbols: layers.Symbols, connections: int = 1
+) -> Rate:
+    """The rate of operations of that size on so many pairs of queues at once.
+
+    The times include the creation of queue pairs.
+    """
     words = (f"op={operation.lower()}", f"size={size}", f"depth={DEPTH}", "polled=0")
-    with Sampler() as sampler:
-        found = _command("speed", *device.devices(), *words, f"ms={round(1000 * seconds)}")
+    command = ("speed", *device.devices(), *words, f"ms={round(1000 * seconds)}")
+    # A command waits in the kernel, where the interpreter's threads do not wait for each other.
+    with Sampler() as sampler, ThreadPoolExecutor(connections) as threads:
+        started = [threads.submit(_command, *command) for _ in range(connections)]
+        found = [one.result() for one in started]
     profile = layers.profile(sampler.samples(), sampler.frequency, 0, math.inf, symbols)
-    total = max(1, int(found["operations"])) * size
-    return Rate(float(found["mib_per_s"]), per_mib(profile, total))
+    total = max(1, sum(int(one["operations"]) for one in found)) * size
+    return Rate(sum(float(one["mib_per_s"]) for one in found), per_mib(profile, total))
 
 
 def one_way(size: int, seconds: float, *, polled: bool) -> float:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import mmap
+import select
 import socket
 
 
@@ -15,7 +16,7 @@ def room(size: int) -> memoryview:
 
 
 def receive(sock: socket.socket, into: memoryview, count: int) -> None:
-    """Sends so many messages."""
+    """Receives so many messages."""
     for number in range(count):
         got = sock.recv_into(into, len(into), socket.MSG_WAITALL)
         if got != len(into):
@@ -23,11 +24,43 @@ def receive(sock: socket.socket, into: memoryview, count: int) -> None:
 
 
 def send(sock: socket.socket, data: memoryview, count: int) -> None:
-    """Receives so many messages."""
+    """Sends so many messages."""
     for _ in range(count):
         left = data
         while left:
             left = left[sock.send(left) :]
+
+
+def receive_in_events(sock: socket.socket, into: memoryview, count: int) -> None:
+    """The same as an event loop does it: no call waits but that for events."""
+    sock.setblocking(False)
+    with select.epoll() as events:
+        events.register(sock, select.EPOLLIN)
+        for number in range(count):
+            left = into
+            while left:
+                try:
+                    got = sock.recv_into(left)
+                except BlockingIOError:
+                    events.poll()
+                    continue
+                if not got:
+                    raise ConnectionError(f"the end of the stream in message {number}")
+                left = left[got:]
+
+
+def send_in_events(sock: socket.socket, data: memoryview, count: int) -> None:
+    """The same as an event loop does it: no call waits but that for events."""
+    sock.setblocking(False)
+    with select.epoll() as events:
+        events.register(sock, select.EPOLLOUT)
+        for _ in range(count):
+            left = data
+            while left:
+                try:
+                    left = left[sock.send(left) :]
+                except BlockingIOError:
+                    events.poll()
 
 
 def echo(sock: socket.socket, both: memoryview, count: int) -> None:

@@ -37,12 +37,13 @@ def _kept(pair: Pair) -> Iterator[Pair]:
         yield pair
 
 
-def sdp(threshold: int) -> contextlib.AbstractContextManager[Pair]:
-    """SDP with zero copy from so many bytes on; 0 is never."""
+def sdp(threshold: int | None) -> contextlib.AbstractContextManager[Pair]:
+    """SDP with zero copy from so many bytes on; 0 is never, None is the default."""
 
     def make() -> socket.socket:
         sock = native.make("sdp", B.ipv4)
-        sock.setsockopt(socket.SOL_TCP, ZCOPY_THRESH, threshold)
+        if threshold is not None:
+            sock.setsockopt(socket.SOL_TCP, ZCOPY_THRESH, threshold)
         return sock
 
     return _kept(_joined(make))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The results of bench-zcopy as SVG, by gnuplot, in the form of the paper's figures of 2005."""
+"""The results of bench-zcopy as SVG, by gnuplot, in the form of the paper's figures of 2005.
+
+The paper calls copies BCopy, and zero copy ZCopy. Its statements are in the headings.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ import json
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from spread import Spread
+from zcopy_aims import COPIES, DEFAULT, PAPER_CROSSING, READ, TCP, ZCOPY, Section
 
 # The paper's statements about its figures, by number: two lines each.
 PAPER = {
@@ -30,10 +36,45 @@ PAPER = {
         "the more connections, the more BCopy needs for a byte",
     ),
 }
-# The message size from which ZCopy was faster in the paper, by number of connections.
-PAPER_CROSSING = {1: 256 << 10, 2: 64 << 10, 4: 32 << 10, 8: 16 << 10}
-COLOURS = {"ib_read_bw": "#777777", "BCopy": "#c03030", "ZCopy": "#2060c0"}
+COLOURS = {
+    READ: "#777777",
+    COPIES: "#c03030",
+    ZCOPY: "#2060c0",
+    DEFAULT: "#208040",
+    TCP: "#c09020",
+}
 Row = dict[str, object]
+
+
+def points(section: Section) -> list[Row]:
+    """The medians of a section with their spreads."""
+    return [
+        {
+            "link": section.link,
+            "connections": section.connections,
+            "way": name,
+            "size": size,
+            "rate": found.median,
+            "least": found.least,
+            "most": found.most,
+            "times": row.times(size),
+            "uncopied": row.uncopied(size),
+        }
+        for name, row in section.rows.items()
+        for size in section.sizes
+        if (found := Spread.of(row.rates(size)))
+    ]
+
+
+# x, y, and the ends of the bar at y.
+Point = tuple[float, float, float, float]
+# A title, a colour, the axes, and points.
+Series = tuple[str, str, str, list[Point]]
+
+
+def directory(link: str) -> str:
+    """The name of the directory for the plots of a link."""
+    return link.replace(" ", "-").replace("/", "")
 
 
 def _number(row: Row, name: str) -> float:
@@ -48,20 +89,31 @@ def _time(row: Row) -> float:
     return float(sum(times.values()))
 
 
+def _rate(row: Row, x: str) -> Point:
+    """The rate with its spread."""
+    return _number(row, x), _number(row, "rate"), _number(row, "least"), _number(row, "most")
+
+
+def _use(row: Row, x: str) -> Point:
+    """The use of processors by both hosts together, in percent of one."""
+    percent = _time(row) * _number(row, "rate") / 10
+    return _number(row, x), percent, percent, percent
+
+
 def _heading(number: int, text: str) -> str:
     """The title, and the paper's result."""
     return "\n".join((text, *(f"2005: {line}" for line in PAPER[number])))
 
 
-def _sizes(points: Iterable[tuple[float, float]]) -> str:
+def _sizes(points: Iterable[Point]) -> str:
     """The tick marks of an axis of sizes: the existing sizes, in KiB and MiB."""
     marks = []
-    for size in sorted({int(x) for x, _ in points}):
+    for size in sorted({int(point[0]) for point in points}):
         for unit, bytes_ in (("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)):
             if size >= bytes_ and size % bytes_ == 0:
                 marks.append(f"'{size // bytes_} {unit}' {size}")
                 break
-    return f"set xtics ({', '.join(marks)})"
+    return f"set xtics font 'sans,10' ({', '.join(marks)})"
 
 
 def _plot(
@@ -69,13 +121,15 @@ def _plot(
     heading: str,
     x: tuple[str, bool],
     labels: tuple[str, str],
-    series: Sequence[tuple[str, str, str, list[tuple[float, float]]]],
+    given: Sequence[Series],
     extra: Sequence[str] = (),
 ) -> None:
-    """One figure; each series has a title, a colour, its axes, and points."""
+    """One figure."""
+    series = [one for one in given if one[3]]
+    scale = ("set logscale x 2", _sizes(point for one in series for point in one[3]))
     lines = [
         # Names are plain text: an underscore must not make a subscript.
-        "set terminal svg size 720,480 font 'sans,12' background '#ffffff' noenhanced",
+        "set terminal svg size 720,520 font 'sans,12' background '#ffffff' noenhanced",
         f"set output '{file}'",
         f"set title {json.dumps(heading)}",
         f"set xlabel '{x[0]}'",
@@ -83,15 +137,17 @@ def _plot(
         "set yrange [0:*]",
         "set key outside bottom center horizontal",
         "set grid ytics lc rgb '#dddddd'",
-        *(("set logscale x 2", _sizes(point for one in series for point in one[3])) if x[1] else ()),
+        *(scale if x[1] else ()),
         *extra,
     ]
     if labels[1]:
-        lines += [f"set y2label '{labels[1]}'", "set y2tics", "set y2range [0:*]", "set ytics nomirror"]
+        lines += [f"set y2label '{labels[1]}'", "set y2tics", "set y2range [0:*]"]
+        lines += ["set ytics nomirror"]
     for number, (*_, points) in enumerate(series):
-        lines += [f"$D{number} << EOD", *(f"{a} {b}" for a, b in points), "EOD"]
+        cells = (" ".join(map(str, point)) for point in points)
+        lines += [f"$D{number} << EOD", *cells, "EOD"]
     drawn = [
-        f"$D{number} using 1:2 axes {axes} with linespoints lc rgb '{colour}' "
+        f"$D{number} using 1:2:3:4 axes {axes} with yerrorlines lc rgb '{colour}' "
         f"dt {2 if axes == 'x1y2' else 1} pt 7 ps 0.5 title '{title}'"
         for number, (title, colour, axes, _points) in enumerate(series)
     ]
@@ -100,66 +156,70 @@ def _plot(
 
 
 def _by_size(rows: Sequence[Row], directory: Path, number: int, connections: int) -> None:
-    """Figures 6 to 9: rate and processor time by the size of messages."""
-    its = [row for row in rows if row["connections"] == connections]
-    series = []
+    """Figures 6 to 9: rate and use of processors by the size of messages."""
+    series: list[Series] = []
     for way, colour in COLOURS.items():
-        mine = [row for row in its if row["way"] == way]
-        rate = [(_number(row, "size"), _number(row, "rate")) for row in mine]
-        series.append((f"{way}, MiB/s", colour, "x1y1", rate))
-        if way != "ib_read_bw":
-            time = [(_number(row, "size"), _time(row)) for row in mine]
-            series.append((f"{way}, ms for each MiB", colour, "x1y2", time))
-    crossing = PAPER_CROSSING.get(connections)
+        its = [row for row in rows if row["connections"] == connections and row["way"] == way]
+        series.append((f"{way}, MiB/s", colour, "x1y1", [_rate(row, "size") for row in its]))
+        if way in (COPIES, ZCOPY, DEFAULT):
+            use = [_use(row, "size") for row in its]
+            series.append((f"{way}, processors", colour, "x1y2", use))
+    crossing = PAPER_CROSSING[connections]
     mark = [
         f"set arrow from {crossing}, graph 0 to {crossing}, graph 1 nohead lc rgb '#999999' dt 3",
         f"set label 'crossing of 2005' at {crossing}, graph 0.97 offset 0.5,0 tc rgb '#777777'",
-    ] if crossing else []
+    ]
     _plot(
         directory / f"figure{number}.svg",
-        _heading(number, f"ZCopy, BCopy and RDMA Read, connections: {connections}"),
+        _heading(number, f"{directory.name}, connections: {connections}"),
         ("size of messages", True),
-        ("MiB/s", "processor, ms for each MiB"),
+        ("MiB/s", "processors of both hosts, %"),
         series,
         mark,
     )
 
 
-def _by_connections(rows: Sequence[Row], directory: Path, number: int, what: str) -> None:
+def _by_connections(rows: Sequence[Row], directory: Path, number: int) -> None:
     """Figures 10 and 11: 64 KiB and 1 MiB by the number of connections."""
-    series = []
+    point = _rate if number == 10 else _use
+    shades = {
+        COPIES: ("#e09090", "#c03030"),
+        ZCOPY: ("#90b0e0", "#2060c0"),
+        DEFAULT: ("#90c0a0", "#208040"),
+    }
+    series: list[Series] = []
     for size, name, shade in ((64 << 10, "64K", 0), (1 << 20, "1M", 1)):
-        for way in ("BCopy", "ZCopy"):
+        for way, colours in shades.items():
             its = [row for row in rows if row["size"] == size and row["way"] == way]
-            value = _time if what == "time" else lambda row: _number(row, "rate")
-            points = [(_number(row, "connections"), value(row)) for row in its]
-            colour = (("#e09090", "#c03030"), ("#90b0e0", "#2060c0"))[way == "ZCopy"][shade]
-            series.append((f"{way} {name}", colour, "x1y1", points))
-    label = "processor, ms for each MiB" if what == "time" else "MiB/s"
+            found = [point(row, "connections") for row in its]
+            series.append((f"{way} {name}", colours[shade], "x1y1", found))
     _plot(
         directory / f"figure{number}.svg",
-        _heading(number, "ZCopy and BCopy by connections"),
+        _heading(number, f"{directory.name}, by connections"),
         ("connections", False),
-        (label, ""),
-        [one for one in series if one[3]],
+        ("MiB/s" if number == 10 else "processors of both hosts, %", ""),
+        series,
     )
 
 
 def _overhead(rows: Sequence[Row], directory: Path) -> None:
-    """Figure 12: time for each KiB."""
-    series = []
-    for connections, shade in ((1, 0), (2, 1), (8, 2)):
-        for way in ("BCopy", "ZCopy"):
+    """Figure 12: processor time for each KiB."""
+    shades = {
+        COPIES: ("#e8b0b0", "#d06060", "#902020"),
+        ZCOPY: ("#b0c8e8", "#6090d0", "#204890"),
+        DEFAULT: ("#b0d8c0", "#60a880", "#185830"),
+    }
+    series: list[Series] = []
+    for shade, connections in enumerate((1, 2, 8)):
+        for way, colours in shades.items():
             its = [r for r in rows if r["connections"] == connections and r["way"] == way]
             # us per KiB: ms per MiB, times 1000, over 1024.
-            points = [(_number(row, "size"), _time(row) * 1000 / 1024) for row in its]
-            reds, blues = ("#e8b0b0", "#d06060", "#902020"), ("#b0c8e8", "#6090d0", "#204890")
-            colour = (blues if way == "ZCopy" else reds)[shade]
-            if points:
-                series.append((f"{way} x {connections}", colour, "x1y1", points))
+            times = [(_number(row, "size"), _time(row) * 1000 / 1024) for row in its]
+            points = [(size, us, us, us) for size, us in times]
+            series.append((f"{way} x {connections}", colours[shade], "x1y1", points))
     _plot(
         directory / "figure12.svg",
-        _heading(12, "Processor time of both hosts for each KiB"),
+        _heading(12, f"{directory.name}, processor time of both hosts for each KiB"),
         ("size of messages", True),
         ("us for each KiB", ""),
         series,
@@ -167,11 +227,13 @@ def _overhead(rows: Sequence[Row], directory: Path) -> None:
 
 
 def draw(directory: Path, rows: Sequence[Row]) -> None:
-    """All figures, for the measured numbers of connections."""
+    """All figures of a link, for the measured numbers of connections and sizes."""
     measured = {row["connections"] for row in rows}
     for number, connections in ((6, 1), (7, 2), (8, 4), (9, 8)):
         if connections in measured:
             _by_size(rows, directory, number, connections)
-    _by_connections(rows, directory, 10, "rate")
-    _by_connections(rows, directory, 11, "time")
-    _overhead(rows, directory)
+    if {64 << 10, 1 << 20} & {row["size"] for row in rows}:
+        _by_connections(rows, directory, 10)
+        _by_connections(rows, directory, 11)
+    if {1, 2, 8} & measured:
+        _overhead(rows, directory)

@@ -34,6 +34,9 @@ class Rate:
     # MiB/s, and ms of all processors per MiB, by layer.
     mib_per_s: float
     times: dict[str, float]
+    # The number of bytes, and how many of them arrived without a copy.
+    total: int = 0
+    uncopied: int = 0
 
 
 def per_mib(profile: layers.Profile, total: int) -> dict[str, float]:
@@ -51,7 +54,8 @@ def _serve(sock: socket.socket, control: socket.socket) -> None:
         control.sendall(struct.pack(_ANSWER, time.monotonic()))
 
 
-def _too_late(*_signal: object) -> None:
+def too_late(*_signal: object) -> None:
+    """The handler of the alarm."""
     raise Failure(f"a measurement did not end within {PATIENCE} s")
 
 
@@ -108,7 +112,7 @@ def served(
     pair: Callable[[], contextlib.AbstractContextManager[tuple[socket.socket, socket.socket]]],
 ) -> Iterator[Stream]:
     """The first of two sockets, while a child serves the second one."""
-    signal.signal(signal.SIGALRM, _too_late)
+    signal.signal(signal.SIGALRM, too_late)
     ours, theirs = socket.socketpair()
     with pair() as (sock, other), ours:
         child = os.fork()

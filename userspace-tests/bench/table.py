@@ -46,6 +46,11 @@ class Row:
             for layer in (found[0] if found else ())
         }
 
+    def uncopied(self, size: int) -> float:
+        """The share of bytes that arrived without a copy, of all rounds."""
+        found = [one[size] for one in self.rounds if size in one]
+        return sum(one.uncopied for one in found) / max(1, sum(one.total for one in found))
+
 
 def label(size: int) -> str:
     """64, 4K, 1M."""
@@ -83,7 +88,7 @@ def ratio(row: Row, other: Row | None, size: int) -> Spread | None:
     )
 
 
-def show(rows: Sequence[Row], sizes: Sequence[int]) -> None:
+def show(rows: Sequence[Row], sizes: Sequence[int], *, of_tcp: bool = True) -> None:
     """Prints rates, their ratios, and the processors' time."""
     find = {row.name: row for row in rows}
 
@@ -100,7 +105,8 @@ def show(rows: Sequence[Row], sizes: Sequence[int]) -> None:
     _print("MiB/s, median", rows, sizes, lambda row, size: number(row.rate(size)))
     of_raw = "of raw; raw of a memcpy"
     _print(of_raw, there, sizes, lambda row, size: beside(row, row.raw, size), WIDE)
-    _print("of TCP", ways, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
+    if of_tcp:
+        _print("of TCP", ways, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
     _print("processor, ms for each MiB", there, sizes, time)
 
 

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import sys
 import unittest
 from pathlib import Path
 from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
 
 import plots
 
@@ -17,20 +20,25 @@ class Plots(unittest.TestCase):
         """The lines for a figure of two sizes."""
         sizes = (512, 4096, 2 << 20, 4097)
         rows = [
-            {"connections": 1, "way": "ib_read_bw", "size": size, "rate": 1.0} for size in sizes
+            {"connections": 1, "way": "RDMA_Read", "size": size, "rate": 1, "least": 1, "most": 2}
+            for size in sizes
         ]
-        with mock.patch("plots.subprocess.run") as run:
+        colours = {"RDMA_Read": "#777777"}
+        with mock.patch("plots.subprocess.run") as run, mock.patch("plots.COLOURS", colours):
             plots._by_size(rows, Path("/nowhere"), 6, 1)
         return run.call_args.kwargs["input"].splitlines()
 
     def test_underscores_in_names_are_underscores(self) -> None:
         lines = self.told()
         assert any(line.startswith("set terminal") and "noenhanced" in line for line in lines)
-        assert any("title 'ib_read_bw, MiB/s'" in line for line in lines)
+        assert any("title 'RDMA_Read, MiB/s'" in line for line in lines)
 
     def test_sizes_have_the_units_that_people_use(self) -> None:
-        marks = "set xtics ('512 B' 512, '4 KiB' 4096, '4097 B' 4097, '2 MiB' 2097152)"
-        assert marks in self.told()
+        marks = "('512 B' 512, '4 KiB' 4096, '4097 B' 4097, '2 MiB' 2097152)"
+        assert f"set xtics font 'sans,10' {marks}" in self.told()
+
+    def test_a_bar_shows_the_spread(self) -> None:
+        assert "4096.0 1.0 1.0 2.0" in self.told()
 
 
 if __name__ == "__main__":

@@ -59,6 +59,18 @@ class Table(unittest.TestCase):
         self.assertIsNone(one.rate(1024))
         self.assertEqual(one.times(1024), {})
 
+    def test_more_rounds_make_the_spread_narrower(self) -> None:
+        """The outermost results count only while there are few."""
+        self.assertEqual([spread.outermost(n) for n in (1, 7, 8, 10, 11, 13)], [0, 0, 1, 1, 2, 3])
+        self.assertEqual(Spread.of([1, 5, 6, 7, 99]), Spread(6, 1, 99))
+        self.assertEqual(Spread.of([1, 5, 5, 6, 6, 7, 7, 99]), Spread(6, 5, 7))
+
+    def test_a_spread_that_covers_the_aim_does_not_reach_it(self) -> None:
+        """Whatever its median is."""
+        self.assertEqual(Spread(1.2, 1.0, 1.3).verdict(1), "met")
+        self.assertEqual(Spread(1.2, 0.9, 1.3).verdict(1), "NOT MET: the spread covers the aim")
+        self.assertEqual(Spread(0.8, 0.7, 0.9).verdict(1), "NOT MET")
+
     def test_what_is_absent_has_its_reason(self) -> None:
         """In the place of results."""
         # The default of say() was bound at its definition.

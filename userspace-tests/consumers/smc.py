@@ -41,6 +41,9 @@ _SMCD, _SMCR = 1, 2
 _V2_CLIENTS, _V2_SERVERS, _RECEIVED, _SENT = 8, 10, 16, 17
 _LINK_DEVICE = 2
 _REASON, _REASON_COUNT = 4, 5
+# The reasons of a server's fallback, from net/smc/smc_clc.h: nobody confirmed its link, and its link
+# did not register memory.
+NOT_CONFIRMED, NOT_REGISTERED = "0x02010000", "0x09990003"
 
 
 @contextlib.contextmanager

@@ -19,6 +19,8 @@ from twohosts.failure import check
 
 MIB = 1 << 20
 THRESHOLD = 4096
+# The default.
+AUTO = -1
 # In milliseconds; longer than any scenario.
 FOR_EVER = 600_000
 KNOBS = Path("/proc/sys/net/sdp")
@@ -51,7 +53,7 @@ def lending(keep_ms: int = 0) -> Iterator[None]:
     try:
         yield
     finally:
-        adjust("zcopy_thresh", 0)
+        adjust("zcopy_thresh", AUTO)
         adjust("zcopy_keep_ms", 0)
 
 

@@ -40,7 +40,8 @@
  * Options at level SOL_TCP. 80 and 81 are the numbers of the OFED module, and
  * programs use them.
  */
-#define SDP_ZCOPY_THRESH	80	/* int, bytes: 0 (off), or a page to 1 MiB */
+#define SDP_ZCOPY_THRESH	80	/* int, bytes: 0 (off), a page to 1 MiB, or: */
+#define SDP_ZCOPY_AUTO		-1	/* the socket finds out by itself */
 #define SDP_LAST_BIND_ERR	81	/* int, get only: 0 or -errno of the last bind() */
 /*
  * int, AF_INET or AF_INET6: the family of the addresses of a socket that is
@@ -81,6 +82,15 @@
  * that knows more gets a shorter length.
  */
 #define SDP_TRAFFIC		87
+/*
+ * int, get only: what the socket has found out with SDP_ZCOPY_AUTO. Bit n: a
+ * send() of SDP_LENT_LEAST << n bytes, up to twice that, goes without a copy.
+ * Bits from SDP_LENT_RECV on: the same for recv(). The last of each has no end.
+ */
+#define SDP_LENT_SIZES		88
+#define SDP_LENT_LEAST		8192
+#define SDP_LENT_CLASSES	10
+#define SDP_LENT_RECV		16
 
 struct sdp_traffic {
 	/* stream bytes sent by BCopy */
@@ -162,6 +172,112 @@ struct sdp_traffic {
 	__u64 kept_evictions;
 	/* of those kept, given up after their time or with the connection */
 	__u64 kept_expirations;
+	/*
+	 * times that calls went the way which is not believed to be the faster
+	 * one (SDP_ZCOPY_AUTO), some messages each
+	 */
+	__u64 zcopy_tries;
+	/* times that another way than before was found to be the faster one */
+	__u64 zcopy_changes;
+};
+
+/*
+ * Borrowing: a sendmsg() with the control message SDP_BORROW (level SOL_TCP)
+ * returns while the peer still has to read pages of the program. It must not
+ * change them until the counter says that they are its own again. sdp(7)
+ * explains it.
+ *
+ * struct sdp_borrow, set only: where the socket counts, and how much it may
+ * borrow. Set it before connect() or listen() the first time; accepted sockets
+ * inherit nothing but that they can borrow, and have a counter set for
+ * themselves. What is lent goes on being counted where it was.
+ */
+#define SDP_BORROW		89
+
+struct sdp_borrow {
+	/*
+	 * address of a struct sdp_borrow_counter, on a multiple of 8, in memory
+	 * of the program that stays mapped; 0: none, nothing is borrowed
+	 */
+	__u64 counter;
+	/* an eventfd to signal when a stretch has ended, or -1 */
+	__s32 eventfd;
+	__u32 flags;
+	/* bytes from which on a stretch is borrowed: 0 (never), or a page to 1 MiB */
+	__u32 least;
+	/* limits of what is borrowed at a time; 0: 4 MiB, 16 stretches */
+	__u32 window_bytes;
+	__u32 window_runs;
+	__u32 reserved;
+};
+
+/* Flag: close() does not wait for the ends of borrowed stretches. */
+#define SDP_BORROW_NO_LINGER	1
+
+struct sdp_borrow_counter {
+	/* stretches that have ended; wraps */
+	__u32 ended;
+	/* 1 when nothing is or will be counted here any more */
+	__u32 gone;
+};
+
+/* The data of the control message: the address of one of these. */
+struct sdp_borrowed {
+	/* set: the address of the socket's counter; 0 if this process set none */
+	__u64 counter;
+	/* the address of an array of struct sdp_borrow_range */
+	__u64 ranges;
+	/* the number of its elements */
+	__u32 room;
+	/* those in use; the call appends its own and adds their number */
+	__u32 count;
+};
+
+/* Whole pages that are borrowed. */
+struct sdp_borrow_range {
+	__u64 start;
+	__u32 len;
+	/* they are free as soon as (__s32)(ended - id) >= 0 */
+	__u32 id;
+};
+
+/*
+ * struct sdp_borrow_wait, set only: waits until the stretch of that id and
+ * those before it have ended. EAGAIN after the time.
+ */
+#define SDP_BORROW_WAIT		90
+/*
+ * The same, and has the peer give them back: what it has not read is copied
+ * and sent from the copy.
+ */
+#define SDP_BORROW_CANCEL	91
+
+struct sdp_borrow_wait {
+	__u32 id;
+	/* milliseconds, or SDP_BORROW_FOREVER */
+	__u32 timeout_ms;
+};
+
+#define SDP_BORROW_FOREVER	0xffffffff
+
+/* struct sdp_borrow_info, get only */
+#define SDP_BORROW_INFO		92
+
+struct sdp_borrow_info {
+	/* the address of the counter; 0 if this process set none */
+	__u64 counter;
+	/* the number of stretches that were borrowed, which is the last id */
+	__u32 issued;
+	/* of these, ended */
+	__u32 ended;
+	/* bytes that are borrowed now */
+	__u32 bytes;
+	__u32 least;
+	__u32 window_bytes;
+	__u32 window_runs;
+	/* stretches that can be offered to the peer at a time; 0: none */
+	__u32 adverts;
+	__u32 reserved;
 };
 
 /*

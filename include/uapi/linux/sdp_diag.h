@@ -60,6 +60,7 @@ enum {
 	SDP_DIAG_SLOT_STALLS,	/* u32: times that it waited for a place of the send queue */
 	SDP_DIAG_ROUND_TRIP_US,	/* u32: measured last, smoothed; 0: never */
 	SDP_DIAG_TRAFFIC,	/* struct sdp_traffic, which may grow at its end */
+	SDP_DIAG_LENT_SIZES,	/* u32: as the option SDP_LENT_SIZES; with SDP_DIAG_SHOW_FLOW */
 	__SDP_DIAG_MAX,
 };
 #define SDP_DIAG_MAX (__SDP_DIAG_MAX - 1)

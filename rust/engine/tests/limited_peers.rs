@@ -36,6 +36,29 @@ fn bodies(did: &[Did]) -> Vec<Body> {
         .collect()
 }
 
+//= test: UPDATE-4
+#[test]
+fn a_peer_that_owes_an_answer_gets_the_credits_for_it() {
+    for asks in [false, true] {
+        let mut s = Script::zcopy(4);
+        // The program does not read, so the window is shut.
+        while s.conn.posted() >= 3 {
+            s.send(Body::Data, 1).unwrap();
+            s.drain();
+        }
+        if asks {
+            s.conn.queue_run(RUN).unwrap();
+            assert!(bodies(&s.drain())
+                .iter()
+                .any(|body| matches!(body, Body::SrcAvail(_))));
+        }
+        // An update leaves the peer with one credit.
+        s.send(Body::Data, 0).unwrap();
+        let answered = bodies(&s.drain()) == [Body::Data];
+        assert_eq!(answered, asks);
+    }
+}
+
 //= test: ADVERT-3, MODE-1
 #[test]
 fn a_peer_with_one_advert_meets_combined_mode_only_whatever_is_asked() {

@@ -36,6 +36,8 @@ fn engine() -> Vec<(String, String)> {
     files(&root, &mut paths);
     paths
         .iter()
+        // A folder of this name is part of the tests.
+        .filter(|path| !path.iter().any(|part| part == "tests"))
         .map(|path| {
             let text = fs::read_to_string(path).unwrap();
             let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap();

@@ -6,11 +6,11 @@ use crate::{
     alarm::Alarm,
     cm::{
         config,
-        connection_cb,
         identifier::CmId,
         random_psn,
         shape,
         ticket::Ticket,
+        Connections,
         RETRY_COUNT,
         RNR_RETRY_COUNT, //
     },
@@ -34,13 +34,19 @@ use crate::{
         Sock,
         SockRef, //
     },
-    prelude::*, //
+    prelude::*,
+    rdma::{
+        cm::{
+            Id,
+            PeerReads,
+            RequestParameters, //
+        },
+        qp::State,
+        route::Path, //
+    }, //
 };
-use core::ptr::NonNull;
-use kernel::error::to_result;
 
-/// Time of one try of the CM: 4.096 us << 18, about one second.
-const CM_RESPONSE_TIMEOUT: u8 = 18;
+/// Number of times that the CM sends a Hello, about a second apart.
 const CM_RETRIES: u8 = 15;
 
 /// Number of tries if the peer knows the queue pair from an old connection, and the
@@ -49,16 +55,11 @@ const STALE_TRIES: u32 = 6;
 const STALE_MS: u32 = 20;
 
 /// The route is known: makes the link and sends the Hello.
-///
-/// # Safety
-///
-/// `id` is valid and its route is resolved.
-pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma_cm_id) -> Result {
-    // SAFETY: The identifier is valid, by the caller's promise.
-    let device = devices::find(unsafe { (*id).device }).ok_or(ENODEV)?;
+pub(super) fn request(sock: &SockRef, generation: u64, path: &Path<'_>) -> Result {
+    let device = devices::find(path.device()).ok_or(ENODEV)?;
     let device = &device;
     let peer = sock.look(|inner| inner.peer.ip);
-    let shape = shape(&sock.net().knobs(), sock, peer).fit(device);
+    let shape = shape(&sock.net().knobs(), sock, peer, true).fit(device);
     let origin = Origin {
         sock: sock.clone(),
         generation,
@@ -66,13 +67,8 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
     let mut lease = Some(Link::lease(device, sock)?);
     let mut link = Link::new(device, origin, &shape, &mut lease)?;
     let ticket = Ticket::new(sock, generation)?;
-    // SAFETY: The device is leased by the link, which gets the identifier; the context is a
-    // ticket's, which the handler expects.
-    let cm =
-        unsafe { ffi::ib_create_cm_id(device.as_ptr(), Some(connection_cb), ticket.context()) };
-    let cm = NonNull::new(kernel::error::from_err_ptr(cm)?).ok_or(ENOMEM)?;
-    // SAFETY: Just created, and ours, with the ticket's context.
-    link.cm = Some(unsafe { CmId::from_raw(cm, ticket) });
+    let id = Id::new::<Connections>(device, ticket.context())?;
+    link.cm = Some(CmId::new(id, ticket));
 
     let mut unused = None;
     let sent = sock.drive(|inner| {
@@ -81,8 +77,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
             return Ok(());
         }
         let mut engine = Connection::connecting(config(&shape));
-        // SAFETY: The identifier is valid and has a route, by the caller's promise.
-        let (port, pkey) = unsafe { ((*id).port_num, (*(*id).route.path_rec).pkey) };
+        let (port, pkey) = path.port();
         let ready = link
             .qp()
             .initialise(port, pkey)
@@ -91,8 +86,7 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
             let hello = engine
                 .hello(inner.local.ip, inner.peer.ip, inner.local.port)
                 .map_err(|_| ENOMEM)?;
-            // SAFETY: The route is resolved, by the caller's promise, and outlives the call.
-            unsafe { send_request(&link, id, inner.peer.port, &hello) }
+            send_request(&link, path, inner.peer.port, &hello)
         });
         let sent = if link.is_device_leaving() {
             Err(ENODEV)
@@ -113,47 +107,28 @@ pub(super) unsafe fn request(sock: &SockRef, generation: u64, id: *mut ffi::rdma
     sent
 }
 
-/// # Safety
-///
-/// `id` has a resolved route.
-unsafe fn send_request(
-    link: &Link,
-    id: *mut ffi::rdma_cm_id,
-    port: u16,
-    hello: &[u8; HELLO_LEN],
-) -> Result {
+fn send_request(link: &Link, path: &Path<'_>, port: u16, hello: &[u8; HELLO_LEN]) -> Result {
     let cm = link.cm.as_ref().ok_or(EINVAL)?;
     //= spec: HELLO-10
     let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
-    // SAFETY: The identifier is valid and has a route, by the caller's promise.
-    let mut param = unsafe {
-        ffi::ib_cm_req_param {
-            primary_path: (*id).route.path_rec,
-            ppath_sgid_attr: (*id).route.addr.dev_addr.sgid_attr,
-            service_id: service.to_be(),
-            qp_num: link.qp().number(),
-            qp_type: ffi::ib_qp_type_IB_QPT_RC,
+    cm.request(
+        link.qp().number(),
+        path,
+        &RequestParameters {
+            service,
             starting_psn: random_psn(),
-            private_data: hello.as_ptr().cast(),
-            private_data_len: hello.len() as u8,
-            responder_resources: link.reads().answered,
-            initiator_depth: link.reads().begun,
-            remote_cm_response_timeout: CM_RESPONSE_TIMEOUT,
-            local_cm_response_timeout: CM_RESPONSE_TIMEOUT,
-            flow_control: 0,
-            retry_count: RETRY_COUNT,
-            rnr_retry_count: RNR_RETRY_COUNT,
-            max_cm_retries: CM_RETRIES,
-            ..pin_init::zeroed()
-        }
-    };
-    // SAFETY: The identifier is valid as long as `cm`, the parameters are read during the call.
-    to_result(unsafe { ffi::ib_send_cm_req(cm.as_ptr(), &mut param) })
+            reads: link.reads(),
+            retries: RETRY_COUNT,
+            rnr_retries: RNR_RETRY_COUNT,
+            tries: CM_RETRIES,
+            data: hello,
+        },
+    )
 }
 
 impl Inner {
     /// REP: the peer's HelloAck, and the number of Reads that it begins and answers.
-    pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8], (begins, answers): (u8, u8)) {
+    pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8], reads: PeerReads) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
@@ -161,30 +136,21 @@ impl Inner {
             return;
         }
         let ready = link
-            .modify(ffi::ib_qp_state_IB_QPS_RTR, None)
-            .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, None));
+            .modify(State::ReadyToReceive, None)
+            .and_then(|()| link.modify(State::ReadyToSend, None));
         if let Err(e) = ready {
             return self.fail_connect(sock, e);
         }
         if engine.handle_hello_ack(data).is_err() {
             sock.net().stats.violations.inc();
             if let Some(cm) = link.cm.as_ref() {
-                // SAFETY: The identifier is ours.
-                unsafe {
-                    //= spec: HELLO-11
-                    ffi::ib_send_cm_rej(
-                        cm.as_ptr(),
-                        ffi::ib_cm_rej_reason_IB_CM_REJ_CONSUMER_DEFINED,
-                        core::ptr::null_mut(),
-                        0,
-                        core::ptr::null(),
-                        0,
-                    )
-                };
+                //= spec: HELLO-11
+                // An error means that the CM is past it already.
+                let _ = cm.reject();
             }
             return self.fail_connect(sock, ECONNREFUSED);
         }
-        let reads = link.reads().meet(begins, answers);
+        let reads = link.reads().meet(reads.begins, reads.answers);
         engine.limit_reads(link.reads_to_begin(reads.begun), reads.answered > 0);
         engine.apply(&self.options);
         link.unconfirmed = true;
@@ -256,10 +222,7 @@ impl Link {
     /// Sends the RTU, unless the peer has it already.
     pub(crate) fn confirm(&mut self) -> Result {
         match self.cm.as_ref() {
-            Some(cm) if core::mem::take(&mut self.unconfirmed) => {
-                // SAFETY: The identifier is ours.
-                to_result(unsafe { ffi::ib_send_cm_rtu(cm.as_ptr(), core::ptr::null(), 0) })
-            }
+            Some(cm) if core::mem::take(&mut self.unconfirmed) => cm.confirm(),
             _ => Ok(()),
         }
     }

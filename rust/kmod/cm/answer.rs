@@ -18,11 +18,11 @@ use crate::{
     alarm::Alarm,
     cm::{
         config,
-        connection_cb,
         identifier::CmId,
         random_psn,
         shape,
         ticket::Ticket,
+        Connections,
         RNR_RETRY_COUNT,
         RX_INITIAL, //
     },
@@ -53,11 +53,19 @@ use crate::{
         SockRef, //
     },
     prelude::*,
-    verbs::qp::Reply, //
+    rdma::{
+        cm::{
+            Arrived,
+            PeerReads,
+            ReplyParameters, //
+        },
+        qp::{
+            Reply,
+            State, //
+        },
+    }, //
 };
-use core::ptr::NonNull;
 use kernel::{
-    error::to_result,
     sync::Arc,
     time::{
         Instant,
@@ -72,12 +80,6 @@ const EMBRYO_MS: u32 = 60_000;
 /// Maximum time without memory for an answer. The MRA asks for a minute.
 const PATIENCE_MS: i64 = 10_000;
 const AGAIN_MS: u32 = 100;
-
-/// Number of RDMA Reads in flight that the peer begins, and that it answers.
-pub(super) struct PeerReads {
-    pub(super) begins: u8,
-    pub(super) answers: u8,
-}
 
 /// A request that has not been answered.
 ///
@@ -106,20 +108,13 @@ pub(super) fn dismiss(listener: &Sock) {
 
 impl Request {
     /// Makes the socket of an incoming connection, and schedules the answer.
-    ///
-    /// # Safety
-    ///
-    /// `id` is the new identifier of the request that is being handled; it is ours as
-    /// long as this succeeds.
-    pub(super) unsafe fn take(
-        id: *mut ffi::ib_cm_id,
+    pub(super) fn take(
+        arrived: &Arrived<'_>,
         device: Arc<Leasing>,
         listener: &SockRef,
         hello: Hello,
         (port, device_index, vrf): (u16, c_int, c_int),
-        reads: PeerReads,
     ) -> Result {
-        let id = NonNull::new(id).ok_or(EINVAL)?;
         let (family, options, arrival) = listener.look(|inner| {
             let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
             // A listener that was not bound has IPv4 names, and takes either version.
@@ -130,13 +125,10 @@ impl Request {
             (family, inner.options, arrival)
         });
         let state = listener.net();
-        // SAFETY: The listener keeps the namespace alive.
-        let sock = unsafe { Sock::create(state.as_ptr(), core::ptr::null_mut(), family) }?;
+        let sock = Sock::create(state.namespace(), None, family)?;
         // SAFETY: Both are valid sockets.
-        unsafe {
-            ffi::sdp_sock_inherit(sock.sk(), listener.sk());
-            ffi::sdp_sock_enter_vrf(sock.sk(), vrf);
-        }
+        unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
+        sock.enter_vrf(vrf);
         let scope = |ip| {
             if Addr::is_link_local(ip) {
                 u32::try_from(device_index).unwrap_or(0)
@@ -151,13 +143,11 @@ impl Request {
         let generation = sock.look(|inner| inner.next_generation());
         let ticket = Ticket::new(&sock, generation)?;
         let place = KBox::<Request>::new_uninit(GFP_KERNEL)?;
-        // Nothing may fail from here on, because the identifier is ours now.
-        // SAFETY: The identifier is new and ours, by the caller's promise.
-        let cm = unsafe {
-            (*id.as_ptr()).context = ticket.context();
-            (*id.as_ptr()).cm_handler = Some(connection_cb);
-            CmId::from_raw(id, ticket)
-        };
+        // Nothing may fail from here on, because the identifier is ours then.
+        let id = arrived.accept::<Connections>(&device, ticket.context())?;
+        // An error would mean that the peer has gone already.
+        let _ = id.ask_for_patience();
+        let cm = CmId::new(id, ticket);
         let request = KBox::write(
             place,
             Request {
@@ -167,7 +157,7 @@ impl Request {
                 listener: listener.clone(),
                 arrival,
                 hello,
-                reads,
+                reads: arrived.reads(),
                 since: Instant::now(),
             },
         );
@@ -189,9 +179,6 @@ impl Request {
             inner.request = Some(request);
             inner.show_state(&sock, ffi::TCP_SYN_RECV);
         });
-        // SAFETY: The identifier is valid in the handler of its request. An error would
-        // mean that the peer has gone already.
-        unsafe { ffi::ib_prepare_cm_mra(id.as_ptr()) };
         sock.set_alarm(Alarm::Engine, 0);
         Ok(())
     }
@@ -200,7 +187,9 @@ impl Request {
     /// was.
     fn answer(&mut self, sock: &SockRef) -> Result {
         let hello = &self.hello;
-        let shape = shape(&sock.net().knobs(), sock, hello.src).fit(&self.device);
+        // With one advertisement at a time nothing is worth its price.
+        let able = hello.max_adverts > 1;
+        let shape = shape(&sock.net().knobs(), sock, hello.src, able).fit(&self.device);
         let origin = Origin {
             sock: sock.clone(),
             generation: sock.look(|inner| inner.generation()),
@@ -229,9 +218,9 @@ impl Request {
                 .initialise()
                 .and_then(|()| {
                     link.post_first(&mut engine)?;
-                    link.modify(ffi::ib_qp_state_IB_QPS_RTR, Some(&reply))
+                    link.modify(State::ReadyToReceive, Some(&reply))
                 })
-                .and_then(|()| link.modify(ffi::ib_qp_state_IB_QPS_RTS, Some(&reply)))
+                .and_then(|()| link.modify(State::ReadyToSend, Some(&reply)))
                 .and_then(|()| engine.hello_ack().map_err(|_| ENOMEM));
             let answered = answered.and_then(|ack| {
                 if link.is_device_leaving() {
@@ -270,18 +259,15 @@ impl Request {
 
 fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
     let cm = link.cm.as_ref().ok_or(EINVAL)?;
-    let mut param = ffi::ib_cm_rep_param {
-        qp_num: link.qp().number(),
-        starting_psn: reply.starting_psn,
-        private_data: ack.as_ptr().cast(),
-        private_data_len: ack.len() as u8,
-        responder_resources: reply.reads.answered,
-        initiator_depth: reply.reads.begun,
-        rnr_retry_count: RNR_RETRY_COUNT,
-        ..pin_init::zeroed()
-    };
-    // SAFETY: The identifier is valid as long as `cm`, the parameters are read during the call.
-    to_result(unsafe { ffi::ib_send_cm_rep(cm.as_ptr(), &mut param) })
+    cm.reply(
+        link.qp().number(),
+        &ReplyParameters {
+            starting_psn: reply.starting_psn,
+            reads: reply.reads,
+            rnr_retries: RNR_RETRY_COUNT,
+            data: ack,
+        },
+    )
 }
 
 impl Sock {

@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A CM identifier of a connection.
+//! A CM identifier of a connection, and its ticket.
 
 use crate::{
     cm::ticket::Ticket,
-    ffi, //
+    rdma::cm::Id, //
 };
-use core::ptr::NonNull;
+use core::ops::Deref;
 
-/// A CM identifier of ours.
+/// A CM identifier of ours. Dropping it waits for a running handler, except a handler for an
+/// unanswered message.
 ///
-/// # Invariants
-///
-/// `id` is valid and nobody else destroys it; the ticket is its context.
+/// Field order is destruction order: events may come as long as there is an identifier.
 pub(crate) struct CmId {
-    id: NonNull<ffi::ib_cm_id>,
+    id: Id,
     ticket: Ticket,
 }
 
-// SAFETY: CM identifiers may be used from any thread.
-unsafe impl Send for CmId {}
-
 impl CmId {
-    /// # Safety
-    ///
-    /// `id` is valid and handed over, and `ticket` is its context.
-    pub(crate) unsafe fn from_raw(id: NonNull<ffi::ib_cm_id>, ticket: Ticket) -> Self {
-        // INVARIANT: by the caller's promise.
+    /// `ticket` is the context of `id`.
+    pub(crate) fn new(id: Id, ticket: Ticket) -> Self {
         Self { id, ticket }
     }
 
@@ -34,16 +27,12 @@ impl CmId {
     pub(crate) fn is_parted(&self) -> bool {
         self.ticket.is_parted()
     }
-
-    pub(crate) fn as_ptr(&self) -> *mut ffi::ib_cm_id {
-        self.id.as_ptr()
-    }
 }
 
-impl Drop for CmId {
-    fn drop(&mut self) {
-        // SAFETY: Valid by the invariant. The call waits for a running handler, except
-        // a handler for an unanswered message. That is why the context is a ticket.
-        unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };
+impl Deref for CmId {
+    type Target = Id;
+
+    fn deref(&self) -> &Id {
+        &self.id
     }
 }

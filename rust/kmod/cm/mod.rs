@@ -20,7 +20,7 @@ pub(crate) mod resolve;
 pub(crate) mod ticket;
 pub(crate) mod way;
 
-pub(crate) use passive::request_cb;
+pub(crate) use passive::Requests;
 
 use crate::{
     addr::Addr,
@@ -47,12 +47,22 @@ use crate::{
         READ_DEPTH,
         WRITE_DEPTH, //
     },
-    net::Knobs,
+    net::namespace::random_u32,
+    netns::Knobs,
     object::{
         Sock,
         SockRef, //
     },
-    prelude::*, //
+    prelude::*,
+    rdma::{
+        cm::{
+            Event,
+            Handler,
+            Reason, //
+        },
+        device::DeviceId,
+        route::SockAddr, //
+    }, //
 };
 
 /// Transport retries. Retries for receiver-not-ready only cover races, because a sender
@@ -84,7 +94,9 @@ const HEADER: u16 = BSDH_LEN as u16;
 ///
 /// Grown buffers have room for another header behind the payload: a peer counts it twice in
 /// our answer to its question for larger buffers, and fills the pages nevertheless.
-fn shape(knobs: &Knobs, sock: &Sock, peer: Ip) -> Shape {
+///
+/// `able`: for all that is known the peer takes part in zero copy.
+fn shape(knobs: &Knobs, sock: &Sock, peer: Ip, able: bool) -> Shape {
     let limit = if sock.has_own_rcvbuf() {
         sock.rcvbuf()
     } else {
@@ -102,7 +114,7 @@ fn shape(knobs: &Knobs, sock: &Sock, peer: Ip) -> Shape {
             .unwrap_or(u16::MAX)
             .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),
         send_depth: knobs.send_depth,
-        zcopy: sock.wants_zcopy() && !sock.net().is_excepted(peer),
+        zcopy: sock.wants_zcopy(able) && !sock.net().is_excepted(peer),
     }
 }
 
@@ -121,11 +133,10 @@ fn config(shape: &Shape) -> Config {
 
 /// A packet number of 24 bits to start with.
 fn random_psn() -> u32 {
-    // SAFETY: A plain number.
-    unsafe { ffi::sdp_random_u32() & 0x00ff_ffff }
+    random_u32() & 0x00ff_ffff
 }
 
-fn sockaddr(addr: &Addr) -> ffi::__kernel_sockaddr_storage {
+pub(crate) fn sockaddr(addr: &Addr) -> SockAddr {
     let mut raw = [0u8; 28];
     let family = match addr.ip {
         Ip::V4(_) => crate::addr::Family::V4,
@@ -137,108 +148,62 @@ fn sockaddr(addr: &Addr) -> ffi::__kernel_sockaddr_storage {
     unsafe {
         core::ptr::copy_nonoverlapping(raw.as_ptr(), (&raw mut storage).cast::<u8>(), raw.len())
     };
-    storage
+    SockAddr::new(storage)
 }
 
-/// Events of a connection, active or passive.
-///
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-pub(crate) unsafe extern "C" fn connection_cb(
-    id: *mut ffi::ib_cm_id,
-    event: *const ffi::ib_cm_event,
-) -> c_int {
-    // SAFETY: Both are valid when the handler is called: ib_cm has just looked at them. The
-    // context is a number; the socket is not found where the identifier is on its way out.
-    let (kind, context) = unsafe { ((*event).event, (*id).context) };
-    let Some((sock, generation)) = ticket::find(context) else {
-        return 0;
-    };
-    let sock = &sock;
-    if ticket::is_last(kind) {
-        ticket::set_parted(context);
+/// Events of connections, active or passive. The context is a ticket's.
+pub(crate) struct Connections;
+
+impl Handler for Connections {
+    fn on_event(context: usize, event: Event<'_>) {
+        // None where the identifier is on its way out.
+        let Some((sock, generation)) = ticket::find(context) else {
+            return;
+        };
+        let sock = &sock;
+        let is_last = event.is_last();
+        if is_last {
+            ticket::set_parted(context);
+        }
+        on_event(sock, generation, event);
+        if is_last && !sock.look(|inner| inner.is_current(generation)) {
+            sock.set_alarm(Alarm::Parting, 0);
+        }
     }
-    match kind {
-        ffi::ib_cm_event_type_IB_CM_REP_RECEIVED => {
-            // SAFETY: A REP carries 196 bytes of private data.
-            let data = unsafe { private_data(event, HELLO_ACK_LEN) };
-            // SAFETY: The event is a REP. ib_cm reports it from our side: Reads that
-            // the peer begins are Reads that we answer.
-            let reads = unsafe {
-                let rep = &raw const (*event).param.rep_rcvd;
-                ((*rep).responder_resources, (*rep).initiator_depth)
-            };
-            sock.drive(|inner| {
-                if inner.is_current(generation) {
-                    inner.on_reply(sock, data, reads);
-                }
-            });
+}
+
+fn on_event(sock: &SockRef, generation: u64, event: Event<'_>) {
+    let drive = |f: &mut dyn FnMut(&mut Inner)| {
+        sock.drive(|inner| {
+            if inner.is_current(generation) {
+                f(inner);
+            }
+        });
+    };
+    match event {
+        Event::Reply { data, reads } => {
+            let data = data.get(..HELLO_ACK_LEN).unwrap_or_default();
+            drive(&mut |inner| inner.on_reply(sock, data, reads));
             // Behind the wake-up of the connecting program, which the first call delivers.
-            sock.drive(|inner| {
-                if inner.is_current(generation) {
-                    inner.confirm();
-                }
-            });
+            drive(&mut Inner::confirm);
         }
-        ffi::ib_cm_event_type_IB_CM_RTU_RECEIVED | ffi::ib_cm_event_type_IB_CM_USER_ESTABLISHED => {
-            established(sock, generation, true)
-        }
-        ffi::ib_cm_event_type_IB_CM_REJ_RECEIVED => {
-            // SAFETY: The event is a rejection.
-            let reason = unsafe { (*event).param.rej_rcvd.reason };
-            sock.drive(|inner| {
-                if inner.is_current(generation) {
-                    inner.on_rejected(sock, reason);
-                }
-            });
-        }
-        ffi::ib_cm_event_type_IB_CM_REQ_ERROR | ffi::ib_cm_event_type_IB_CM_REP_ERROR => {
-            sock.drive(|inner| {
-                if inner.is_current(generation) {
-                    inner.on_unanswered(sock);
-                }
-            });
-        }
-        ffi::ib_cm_event_type_IB_CM_DREQ_RECEIVED => {
+        Event::Established => established(sock, generation, true),
+        Event::Rejected(reason) => drive(&mut |inner| inner.on_rejected(sock, reason)),
+        Event::Unanswered => drive(&mut |inner| inner.on_unanswered(sock)),
+        Event::DisconnectRequested(request) => {
             //= spec: CLOSE-6
-            // SAFETY: The identifier is valid in its handler. An error means
-            // that the CM is past it.
-            unsafe { ffi::ib_send_cm_drep(id, core::ptr::null(), 0) };
+            drop(request);
             // A peer that disconnects was connected. DREQ may overtake RTU, and
             // accept() returns a connection even if it has ended.
             established(sock, generation, false);
             peer_disconnects(sock, generation);
         }
-        ffi::ib_cm_event_type_IB_CM_DREP_RECEIVED
-        | ffi::ib_cm_event_type_IB_CM_DREQ_ERROR
-        | ffi::ib_cm_event_type_IB_CM_TIMEWAIT_EXIT => sock.drive(|inner| {
-            if inner.is_current(generation) {
-                if let Some(engine) = inner.engine.as_mut() {
-                    engine.handle_disconnected();
-                }
+        Event::Disconnected => drive(&mut |inner| {
+            if let Some(engine) = inner.engine.as_mut() {
+                engine.handle_disconnected();
             }
         }),
-        _ => {}
-    }
-    if ticket::is_last(kind) && !sock.look(|inner| inner.is_current(generation)) {
-        sock.set_alarm(Alarm::Parting, 0);
-    }
-    0
-}
-
-/// # Safety
-///
-/// The event carries at least `len` bytes of private data, and its handler runs for `'a`.
-unsafe fn private_data<'a>(event: *const ffi::ib_cm_event, len: usize) -> &'a [u8] {
-    // SAFETY: The event, and its private data of at least `len` bytes, are the handler's
-    // until it returns, by the caller's promise; nobody writes to them meanwhile.
-    unsafe {
-        let data: *const u8 = (*event).private_data.cast();
-        if data.is_null() {
-            return &[];
-        }
-        core::slice::from_raw_parts(data, len)
+        Event::Other => {}
     }
 }
 
@@ -326,15 +291,14 @@ impl Inner {
     }
 
     /// REJ, of our Hello or of our HelloAck.
-    fn on_rejected(&mut self, sock: &Sock, reason: ffi::ib_cm_rej_reason) {
+    fn on_rejected(&mut self, sock: &Sock, reason: Reason) {
         if self.phase == Phase::Connecting {
-            let stale = reason == ffi::ib_cm_rej_reason_IB_CM_REJ_STALE_CONN;
-            if stale && self.asks_anew(sock) {
+            if reason == Reason::StaleConnection && self.asks_anew(sock) {
                 return;
             }
             let error = match reason {
                 // The peer's CM gave up waiting for its SDP.
-                ffi::ib_cm_rej_reason_IB_CM_REJ_TIMEOUT => ETIMEDOUT,
+                Reason::Timeout => ETIMEDOUT,
                 _ => ECONNREFUSED,
             };
             self.fail_connect(sock, error);
@@ -364,13 +328,13 @@ impl Inner {
     }
 
     /// The device of the link is being removed.
-    pub(crate) fn on_device_removed(&mut self, sock: &Sock, ib: *mut ffi::ib_device) {
+    pub(crate) fn on_device_removed(&mut self, sock: &Sock, device: DeviceId) {
         // For unanswered DREQs of earlier connections.
         sock.set_alarm(Alarm::Parting, 0);
         let on_it = self
             .link
             .as_ref()
-            .is_some_and(|link| link.qp().device().as_ptr() == ib);
+            .is_some_and(|link| link.qp().device().id() == device);
         if !on_it {
             return;
         }

@@ -2,15 +2,12 @@
 
 //! The meaning of the context of a connection identifier.
 //!
-//! The context is a number, not a pointer: if a message was never answered, ib_cm drops
-//! its reference to the identifier before it calls the handler
-//! (`cm_process_send_error`). So destroying the identifier does not wait, and the
-//! target of a pointer might have been freed.
+//! The context is a number, because an event may come for an identifier that has been
+//! destroyed (`rdma::cm`). Then the number leads nowhere.
 //!
 //! Contexts: may sleep. Locks: `TABLE`, a leaf.
 
 use crate::{
-    ffi,
     object::SockRef,
     prelude::*, //
 };
@@ -63,8 +60,8 @@ impl Ticket {
     }
 
     /// For the identifier.
-    pub(crate) fn context(&self) -> *mut c_void {
-        core::ptr::without_provenance_mut(self.0)
+    pub(crate) fn context(&self) -> usize {
+        self.0
     }
 
     /// See [`set_parted`].
@@ -89,29 +86,17 @@ impl Drop for Ticket {
 
 /// The socket, and the number of its connection attempt, of an identifier with that
 /// context.
-pub(super) fn find(context: *mut c_void) -> Option<(SockRef, u64)> {
+pub(super) fn find(context: usize) -> Option<(SockRef, u64)> {
     let table = TABLE.lock();
-    let entry = table.entries.as_ref()?.get(&context.addr())?;
+    let entry = table.entries.as_ref()?.get(&context)?;
     Some((entry.sock.clone(), entry.generation))
 }
 
 /// The peer needs no further message from that identifier.
-pub(super) fn set_parted(context: *mut c_void) {
+pub(super) fn set_parted(context: usize) {
     let mut table = TABLE.lock();
     let entries = table.entries.as_mut();
-    if let Some(entry) = entries.and_then(|e| e.get_mut(&context.addr())) {
+    if let Some(entry) = entries.and_then(|e| e.get_mut(&context)) {
         entry.parted = true;
     }
-}
-
-/// Whether an event is the last one that its peer can cause.
-pub(super) fn is_last(event: ffi::ib_cm_event_type) -> bool {
-    matches!(
-        event,
-        ffi::ib_cm_event_type_IB_CM_DREQ_RECEIVED
-            | ffi::ib_cm_event_type_IB_CM_DREP_RECEIVED
-            | ffi::ib_cm_event_type_IB_CM_DREQ_ERROR
-            | ffi::ib_cm_event_type_IB_CM_REJ_RECEIVED
-            | ffi::ib_cm_event_type_IB_CM_TIMEWAIT_EXIT
-    )
 }

@@ -15,7 +15,8 @@ use crate::{
     engine::types::Ip,
     ffi,
     object::Sock,
-    prelude::*, //
+    prelude::*,
+    rdma::route::SockAddr, //
 };
 use kernel::error::to_result;
 
@@ -26,7 +27,7 @@ pub(crate) struct Way {
     /// The interface, or 0 if rdma_cm shall find one by the source.
     pub(super) device: c_int,
     /// The next hop, if rdma_cm would take another one.
-    pub(super) next: Option<ffi::__kernel_sockaddr_storage>,
+    pub(super) next: Option<SockAddr>,
 }
 
 impl Way {
@@ -49,15 +50,17 @@ impl Way {
         let mut src = sockaddr(&from);
         let mut way: ffi::sdp_way = pin_init::zeroed();
         // SAFETY: `sk` is valid, the addresses are of one family, and all are ours.
-        to_result(unsafe { ffi::sdp_find_way(sock.sk(), class, &dst, &mut src, &mut way) })?;
+        to_result(unsafe {
+            ffi::sdp_find_way(sock.sk(), class, dst.storage(), src.storage_mut(), &mut way)
+        })?;
         let family = match peer.ip {
             Ip::V4(_) => Family::V4,
             Ip::V6(_) => Family::V6,
         };
         Ok(Self {
-            source: ip_of(&src, family),
+            source: ip_of(src.storage(), family),
             device: way.device,
-            next: way.through.then_some(way.next),
+            next: way.through.then_some(SockAddr::new(way.next)),
         })
     }
 }

@@ -13,18 +13,22 @@ use crate::{
         Sent, //
     },
     object::Sock,
+    rdma::cq::{
+        self,
+        Received, //
+    },
     trace::{
         self,
         Life,
         Of,
         Path, //
     },
-    verbs::cq::Done, //
 };
 
 impl Inner {
     /// A receive has completed.
-    pub(crate) fn on_received(&mut self, sock: &Sock, done: Done) {
+    pub(crate) fn on_received(&mut self, sock: &Sock, received: Received) {
+        let done = received.done;
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
@@ -35,14 +39,13 @@ impl Inner {
             return;
         }
         let len = done.byte_len as usize;
-        let Some(message) = link.take_received(len) else {
+        let Some(message) = link.take_received(received) else {
             engine.handle_link_failed();
             return;
         };
         self.heard = self.heard.wrapping_add(1);
         self.probes = 0;
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_note_processor(sock.sk()) };
+        sock.note_processor();
         if self.parent.is_some() {
             // Payload has overtaken the RTU, so the CM may treat the connection as
             // established. Not every driver reports that itself.
@@ -89,8 +92,7 @@ impl Inner {
         if delivery.urgent_pending {
             // Wake before the byte is queued, because a reader may consume it as soon
             // as it is there.
-            // SAFETY: `sk` is valid.
-            unsafe { ffi::sdp_wake_urgent(sock.sk()) };
+            sock.wake_urgent();
         }
         if let Some(end) = delivery.sink {
             self.on_sink_end(sock, end);
@@ -108,8 +110,7 @@ impl Inner {
             let of = Of(sock, &self.local, &self.peer);
             trace::receive(of, delivery.payload_len.into(), Path::Copy);
             // The engine has seen that the message has these bytes.
-            // SAFETY: `sk` is valid.
-            let payload = unsafe { message.into_payload(sock.sk(), &delivery) };
+            let payload = message.into_payload(sock, &delivery);
             let queued = payload.and_then(|(first, tail)| {
                 // Room for one was reserved.
                 let urgent = delivery.urgent_byte;
@@ -139,7 +140,8 @@ impl Inner {
     }
 
     /// A send has completed.
-    pub(crate) fn on_sent(&mut self, sock: &Sock, done: Done) {
+    pub(crate) fn on_sent(&mut self, sock: &Sock, sent: cq::Sent) {
+        let done = sent.done;
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
@@ -153,7 +155,7 @@ impl Inner {
             }
             return;
         }
-        let Some(sent) = link.take_sent() else {
+        let Some(sent) = link.take_sent(sent) else {
             return;
         };
         if link.draining && link.is_send_idle() {
@@ -165,13 +167,12 @@ impl Inner {
             Sent::Probe => self.probes = 0,
             Sent::Registered => self.wake.settled = true,
             Sent::Revoked(key) => {
-                link.source.on_revoked(key);
-                link.sink.on_revoked(key);
+                link.on_revoked(key);
                 self.wake.settled = true;
                 self.tend_runs(sock);
             }
             Sent::UnprovenRead => {}
-            Sent::Read => self.on_read(sock),
+            Sent::Read(buffer) => self.on_read(sock, buffer),
             Sent::Message(load) => {
                 engine.handle_send_completed();
                 if load.bytes > 0 {
@@ -196,6 +197,7 @@ impl Inner {
         } else {
             self.send.complete(load.bytes, load.extra);
         }
+        self.time_left(sock);
         self.settle_send_buffer(sock);
     }
 

@@ -99,8 +99,7 @@ impl Inner {
         self.renew_user_timeout();
         self.stop_idle(sock);
         self.send.clear();
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), 0) };
+        sock.set_wmem_queued(0);
         self.show_state(sock, ffi::TCP_CLOSE);
         sock.add_shutdown(ffi::SHUTDOWN_MASK);
         self.retire_link(sock);

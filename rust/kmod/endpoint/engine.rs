@@ -84,6 +84,7 @@ inputs! {
     // Zero copy.
     queue_run(run: Run) -> Result<RunId, Refused>;
     withdraw(run: RunId) -> Result<(), Refused>;
+    recall();
     request_pipelined() -> Result<(), Refused>;
     set_req_pipe(on: bool);
     set_reading(on: bool);

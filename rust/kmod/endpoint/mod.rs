@@ -31,7 +31,7 @@ use crate::{
     fifo::Fifo,
     idle::Idle,
     link::Link,
-    net::ports::PortLease,
+    netns::ports::PortLease,
     object::{
         Sock,
         SockRef, //

@@ -185,10 +185,7 @@ impl Inner {
                     let _ = link.confirm();
                     if let Some(cm) = link.cm.as_ref() {
                         // An error means that the CM is past it already.
-                        // SAFETY: The identifier is ours.
-                        let sent =
-                            unsafe { ffi::ib_send_cm_dreq(cm.as_ptr(), core::ptr::null(), 0) };
-                        link.disconnecting = sent == 0;
+                        link.disconnecting = cm.disconnect().is_ok();
                     }
                 }
             }
@@ -200,8 +197,7 @@ impl Inner {
         let Some(engine) = self.engine.as_ref() else {
             return;
         };
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_set_wmem_queued(sock.sk(), self.send.charged() as c_int) };
+        sock.set_wmem_queued(self.send.charged() as c_int);
         let state = errno::tcp_state(engine.state());
         let before = sock.tcp_state();
         if state == before || self.phase != Phase::Connected {
@@ -214,8 +210,7 @@ impl Inner {
             self.counted = true;
             sock.net().stats.established.inc();
             self.wake.connected = true;
-            // SAFETY: `sk` is valid.
-            unsafe { ffi::sdp_note_processor(sock.sk()) };
+            sock.note_processor();
         } else {
             // A close() with SO_LINGER waits for this.
             self.wake.state = true;

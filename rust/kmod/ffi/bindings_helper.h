@@ -23,3 +23,4 @@
 #include <linux/sdp_diag.h>
 #include "helpers.h"
 #include "zcopy.h"
+#include "../../rdma/helpers.h"

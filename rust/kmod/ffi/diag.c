@@ -69,7 +69,9 @@ static bool put_flow(struct sk_buff *skb, const struct sdp_view *view)
 	       nla_put_u32(skb, SDP_DIAG_MAX_PAYLOAD, view->max_payload) ||
 	       nla_put_u32(skb, SDP_DIAG_CREDIT_STALLS, view->credit_stalls) ||
 	       nla_put_u32(skb, SDP_DIAG_SLOT_STALLS, view->slot_stalls) ||
-	       nla_put_u32(skb, SDP_DIAG_ROUND_TRIP_US, view->round_trip_us);
+	       nla_put_u32(skb, SDP_DIAG_ROUND_TRIP_US, view->round_trip_us) ||
+	       (view->lent_sizes &&
+		nla_put_u32(skb, SDP_DIAG_LENT_SIZES, view->lent_sizes));
 }
 
 static bool put_socket(struct sk_buff *skb, struct sock *sk,

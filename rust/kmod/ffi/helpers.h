@@ -18,18 +18,7 @@
 #include <rdma/ib_cm.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
-
-/*
- * The beginning of a socket of ours: the part that code of the Internet
- * families reaches if it takes the socket for one of theirs (docs/casts.md).
- * SDP uses only sk; the rest is memory of the socket.
- */
-struct sdp_inet {
-	struct inet_sock inet;
-#if IS_ENABLED(CONFIG_IPV6)
-	struct ipv6_pinfo inet6;
-#endif
-};
+#include "../../net/ffi/helpers.h"
 
 struct pipe_inode_info;
 struct seq_file;
@@ -40,46 +29,15 @@ struct page *sdp_alloc_pages(struct sock *sk, unsigned int order);
 bool sdp_leaves_room(struct sock *sk);
 unsigned int sdp_noio_begin(void);
 void sdp_noio_end(unsigned int before);
-void sdp_get_page(struct page *page);
-void sdp_put_page(struct page *page);
 void *sdp_page_address(struct page *page);
-size_t sdp_page_size(struct page *page);
 size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
 			size_t *offset);
 
 /* linux/pipe_fs_i.h, linux/splice.h: a pipe that is locked */
-bool sdp_pipe_has_room(const struct pipe_inode_info *pipe);
-void sdp_pipe_give(struct pipe_inode_info *pipe, struct page *page,
-		   unsigned int offset, unsigned int len);
-ssize_t sdp_pipe_copy(struct pipe_inode_info *pipe, const void *from, size_t n,
-		      bool behind);
-bool sdp_is_nonblocking(const struct socket *sock);
-ssize_t sdp_splice_copies(struct socket *sock, loff_t *position,
-			  struct pipe_inode_info *pipe, size_t n,
-			  unsigned int flags);
 
 /* linux/poll.h, net/sock.h: waiting */
-void sdp_sock_poll_wait(struct file *file, struct socket *sock,
-			struct poll_table_struct *wait);
-struct wait_queue_head *sdp_sk_sleep(struct sock *sk);
-void sdp_waitqueue_init(struct wait_queue_head *queue);
-void sdp_waitqueue_wake(struct wait_queue_head *queue);
-void sdp_waitqueue_begin(struct wait_queue_head *queue,
-			 struct wait_queue_entry *wait, bool exclusive);
-long sdp_waitqueue_sleep(struct wait_queue_entry *wait, bool interruptible,
-			 long timeo);
-long sdp_waitqueue_sleep_killable(struct wait_queue_entry *wait);
-void sdp_waitqueue_end(struct wait_queue_head *queue,
-		       struct wait_queue_entry *wait);
-bool sdp_is_watched(struct sock *sk);
-unsigned int sdp_busy_poll_us(const struct sock *sk);
-bool sdp_must_yield(void);
-void sdp_cpu_relax(void);
-int sdp_sock_intr_errno(long timeo);
-bool sdp_signal_pending(void);
 
 /* linux/sockptr.h, linux/uaccess.h */
-int sdp_copy_from_sockptr(void *dst, sockptr_t src, size_t size);
 /* TCP_CA_NAME_MAX */
 #define SDP_CONGESTION_LEN 16
 int sdp_congestion_name(struct net *net, sockptr_t value, unsigned int len,
@@ -107,84 +65,17 @@ bool sdp_is_delayed_work_pending(const struct delayed_work *work);
 bool sdp_cancel_delayed_work(struct delayed_work *work);
 
 /* net/sock.h */
-bool sdp_sock_reuse(const struct sock *sk);
-bool sdp_sock_reuseport(const struct sock *sk);
-int sdp_sock_device(const struct sock *sk);
 int sdp_set_reuseport(struct sock *sk, sockptr_t value, unsigned int len);
-int sdp_set_peek_off(struct sock *sk, int value);
-void sdp_set_rcvlowat(struct sock *sk, int value);
-int sdp_peek_offset(const struct sock *sk);
-void sdp_peek_moved(struct sock *sk, bool peeked, int by);
-void sdp_tell_inq(struct msghdr *msg, int left, bool as_message);
-bool sdp_wants_inq(const struct msghdr *msg);
-void sdp_prot_inuse_add(struct sock *sk, int val);
-void sdp_lock_sock(struct sock *sk);
-void sdp_sock_hold(struct sock *sk);
-bool sdp_sock_hold_unless_zero(struct sock *sk);
-void sdp_sock_put(struct sock *sk);
-struct net *sdp_sock_net(const struct sock *sk);
-bool sdp_sock_flag(const struct sock *sk, unsigned int flag);
-void sdp_sock_init(struct socket *sock, struct sock *sk,
-		   void (*destruct)(struct sock *sk));
-void sdp_sock_forget_options(struct sock *sk);
+void sdp_sock_prepare(struct sock *sk);
+void sdp_sock_forget(struct sock *sk);
 struct page_frag *sdp_sk_frag(struct sock *sk);
-void sdp_sock_graft(struct sock *sk, struct socket *parent);
-void sdp_sock_orphan(struct sock *sk);
-void sdp_note_processor(struct sock *sk);
 void sdp_sock_inherit(struct sock *child, struct sock *parent);
-int sdp_disconnects(const struct sock *sk);
-void sdp_note_disconnect(struct sock *sk);
-int sdp_inet_ioctl(struct socket *sock, unsigned int command,
-		   unsigned long arg);
-int sdp_sock_error(struct sock *sk);
-int sdp_sock_cmsg_check(struct sock *sk, struct msghdr *msg);
-void sdp_set_err(struct sock *sk, int err);
-int sdp_get_err(const struct sock *sk);
-int sdp_get_shutdown(const struct sock *sk);
-void sdp_set_shutdown(struct sock *sk, int how);
-void sdp_clear_shutdown(struct sock *sk);
-bool sdp_exiting(void);
-int sdp_get_state(const struct sock *sk);
-void sdp_set_state(struct sock *sk, int state);
-int sdp_get_sndbuf(const struct sock *sk);
-void sdp_grow_sndbuf(struct sock *sk, int bytes);
-int sdp_get_rcvbuf(const struct sock *sk);
-bool sdp_has_own_rcvbuf(const struct sock *sk);
-void sdp_set_wmem_queued(struct sock *sk, int bytes);
-long sdp_sock_sndtimeo(const struct sock *sk, bool nonblock);
-long sdp_sock_rcvtimeo(const struct sock *sk, bool nonblock);
-int sdp_sock_rcvlowat(const struct sock *sk, bool waitall, int len);
-bool sdp_sock_linger(const struct sock *sk, unsigned long *jiffies);
-void sdp_wake_readable(struct sock *sk);
-void sdp_wake_writable(struct sock *sk);
-void sdp_wake_state(struct sock *sk);
-void sdp_wake_sleepers(struct sock *sk);
-void sdp_wake_connected(struct sock *sk);
-void sdp_wake_hangup(struct sock *sk);
-void sdp_wake_urgent(struct sock *sk);
-void sdp_wake_error(struct sock *sk);
 bool sdp_is_bpf(void);
 bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag, bool small);
 bool sdp_drop_fragment(struct sock *sk);
-void sdp_note_no_space(struct sock *sk);
-unsigned long sdp_sock_inode(struct sock *sk);
-unsigned int sdp_sock_uid(struct sock *sk);
-unsigned int sdp_sock_kuid(struct sock *sk);
 u64 sdp_sock_cookie(struct sock *sk);
 
 /* net/net_namespace.h, net/ip.h, net/ipv6.h: names and ports */
-void *sdp_net_generic(struct net *net, unsigned int id);
-void sdp_local_port_range(struct net *net, int *low, int *high);
-bool sdp_port_is_reserved(struct net *net, unsigned short port);
-bool sdp_may_bind_low_port(struct net *net, unsigned short port);
-bool sdp_addr_is_local4(struct net *net, __be32 addr, int device);
-bool sdp_addr_is_local6(struct net *net, const struct in6_addr *addr,
-			int ifindex);
-bool sdp_v6only_by_default(struct net *net);
-int sdp_vrf_of(struct net *net, int device);
-bool sdp_vrfs_are_open(struct net *net);
-int sdp_sock_vrf(const struct sock *sk);
-void sdp_sock_enter_vrf(struct sock *sk, int vrf);
 struct sdp_way {
 	/* The interface, or 0 if rdma_cm shall find one by the address. */
 	int device;
@@ -196,7 +87,6 @@ int sdp_find_way(const struct sock *sk, u8 class,
 		 const struct __kernel_sockaddr_storage *dst,
 		 struct __kernel_sockaddr_storage *src, struct sdp_way *way);
 void sdp_addr_set_class(struct sockaddr_in6 *addr, u8 class);
-u32 sdp_random_u32(void);
 
 /* net/netns, procfs and sysctl of one namespace: see namespace.c */
 #define SDP_PEERS_LEN 256
@@ -315,6 +205,7 @@ struct sdp_view {
 	u32 credit_stalls;
 	u32 slot_stalls;
 	u32 round_trip_us;
+	u32 lent_sizes;
 	struct sdp_traffic traffic;
 };
 /* @look gives the socket with a reference, or NULL where there is none any more. */
@@ -323,18 +214,8 @@ int sdp_diag_register(unsigned long (*after)(struct net *, unsigned long),
 					   struct sdp_view *));
 void sdp_diag_unregister(void);
 void sdp_companion_view(struct sock *sk, struct sdp_view *view);
-void sdp_ib_device_name(const struct ib_device *device, char *name);
-struct net *sdp_seq_net(struct seq_file *m);
 
 /* The account of the protocol: see memory.c */
-extern long sdp_mem[3];
-void sdp_memory_init(struct proto *prot);
-void sdp_memory_exit(void);
-int sdp_memory_charge(const struct sock *sk, unsigned int pages, bool needs);
-void sdp_memory_uncharge(unsigned int pages);
-bool sdp_memory_is_tight(const struct sock *sk);
-bool sdp_memory_is_out(const struct sock *sk);
-long sdp_memory_pages(void);
 
 /* The TCP socket beside an SDP one: see companion.c, companion_calls.c, option.c */
 struct sdp_companion;
@@ -383,48 +264,8 @@ int sdp_protocol_register(const struct proto_ops *ops,
 void sdp_protocol_unregister(void);
 void sdp_shell_free(struct sock *shell);
 
-/* rdma/ib_cm.h, rdma/ib_verbs.h */
-bool sdp_ib_is_rxe(const struct ib_device *device);
-struct ib_pd *sdp_ib_alloc_pd(struct ib_device *device);
-void sdp_ib_dealloc_pd(struct ib_pd *pd);
-struct ib_cq *sdp_ib_alloc_cq(struct ib_device *device, void *private,
-			      int entries, int comp_vector);
-void sdp_ib_cq_take(struct ib_cq *cq, ib_comp_handler event, work_func_t work);
-struct ib_cq *sdp_ib_cq_of_work(struct work_struct *work);
-void sdp_ib_cq_start_work(struct ib_cq *cq);
-int sdp_ib_poll_cq(struct ib_cq *cq, int entries, struct ib_wc *wc);
-/* Whether there are completions of which no event tells. */
-bool sdp_ib_cq_arm(struct ib_cq *cq);
-void sdp_ib_free_cq(struct ib_cq *cq);
-struct ib_qp *sdp_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr);
-void sdp_ib_destroy_qp(struct ib_qp *qp);
-int sdp_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
-int sdp_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
-u64 sdp_ib_dma_map_page(struct ib_device *device, struct page *page,
-			unsigned long offset, size_t size, int direction);
-u64 sdp_ib_dma_map_single(struct ib_device *device, void *memory, size_t size,
-			  int direction);
-int sdp_ib_dma_mapping_error(struct ib_device *device, u64 addr);
-void sdp_ib_dma_unmap_page(struct ib_device *device, u64 addr, size_t size,
-			   int direction);
-void sdp_ib_dma_sync_for_cpu(struct ib_device *device, u64 addr, size_t size,
-			     int direction);
-void sdp_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
-				int direction);
-bool sdp_ib_device_speaks_ib_cm(struct ib_device *device);
-struct rdma_cm_id *sdp_rdma_create_id(struct net *net,
-				      rdma_cm_event_handler handler, void *context);
-struct net *sdp_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
-			   const struct sockaddr *daddr, int *device);
-bool sdp_cm_req_is_roce(struct ib_cm_id *id, const struct ib_cm_event *event);
-void sdp_put_net(struct net *net);
-int sdp_device_local_address(struct ib_device *device, struct net *net,
-			     int family, struct sockaddr_storage *out);
+/* net/ip_fib.h, net/ip6_route.h: see routes.c */
 bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
 		     const struct sockaddr *peer);
-void sdp_way_set_device(struct rdma_cm_id *id, int device);
-void sdp_way_set_peer(struct rdma_cm_id *id,
-		      const struct __kernel_sockaddr_storage *peer);
-bool sdp_way_is_in_net(const struct rdma_cm_id *id, struct net *net, int device);
 
 #endif /* SDP_FFI_HELPERS_H */

@@ -4,7 +4,7 @@
 //!
 //! `kernel::bindings` lacks `struct proto` and everything of `rdma/`; these
 //! come from a bindgen run of our own, and its
-//! names shadow those of the glob. Only the wrappers in `verbs`, `cm`, `net`
+//! names shadow those of the glob. Only the wrappers in `rdma`, `cm`, `net`
 //! and `sock` use this module.
 
 #[allow(

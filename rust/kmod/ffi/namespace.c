@@ -85,7 +85,7 @@ static const struct ctl_table knob_table[] = {
 	KNOB(close_timeout_ms, &msec_min, &msec_max),
 	KNOB(max_orphans, SYSCTL_ZERO, SYSCTL_INT_MAX),
 	KNOB(companion, SYSCTL_ZERO, SYSCTL_TWO),
-	KNOB(zcopy_thresh, SYSCTL_ZERO, &thresh_max),
+	KNOB(zcopy_thresh, SYSCTL_NEG_ONE, &thresh_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
 	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),
 	KNOB(busy_poll, SYSCTL_NEG_ONE, &polls_max),
@@ -104,8 +104,8 @@ int sdp_user_share = 50;
 static const struct ctl_table machine_table[] = {
 	{
 		.procname = "mem",
-		.data = &sdp_mem,
-		.maxlen = sizeof(sdp_mem),
+		.data = &rust_net_mem,
+		.maxlen = sizeof(rust_net_mem),
 		.mode = 0644,
 		.proc_handler = proc_doulongvec_minmax,
 	},

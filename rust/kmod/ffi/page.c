@@ -80,25 +80,9 @@ void sdp_noio_end(unsigned int before)
 	memalloc_noio_restore(before);
 }
 
-void sdp_get_page(struct page *page)
-{
-	get_page(page);
-}
-
-void sdp_put_page(struct page *page)
-{
-	put_page(page);
-}
-
 void *sdp_page_address(struct page *page)
 {
 	return page_address(page);
-}
-
-/* Of all pages that it is the head of. */
-size_t sdp_page_size(struct page *page)
-{
-	return page_size(page);
 }
 
 /*

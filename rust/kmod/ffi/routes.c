@@ -177,3 +177,48 @@ void sdp_addr_set_class(struct sockaddr_in6 *addr, u8 class)
 {
 	addr->sin6_flowinfo = cpu_to_be32(class << 20);
 }
+
+/*
+ * Whether packets to @peer from @local would leave by the interface: as rdma_cm
+ * checks it if the GID says nothing about the address.
+ */
+bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
+		     const struct sockaddr *peer)
+{
+	if (local->sa_family != peer->sa_family)
+		return false;
+	if (local->sa_family == AF_INET) {
+		struct flowi4 fl4 = {
+			.flowi4_oif = device,
+			.daddr = ((struct sockaddr_in *)peer)->sin_addr.s_addr,
+			.saddr = ((struct sockaddr_in *)local)->sin_addr.s_addr,
+		};
+		struct fib_result res;
+		bool is;
+
+		if (ipv4_is_multicast(fl4.daddr) || ipv4_is_lbcast(fl4.daddr) ||
+		    ipv4_is_zeronet(fl4.daddr))
+			return false;
+		rcu_read_lock();
+		is = !fib_lookup(net, &fl4, &res, 0) &&
+		     FIB_RES_DEV(res)->ifindex == device;
+		rcu_read_unlock();
+		return is;
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (local->sa_family == AF_INET6) {
+		const struct in6_addr *to =
+			&((struct sockaddr_in6 *)peer)->sin6_addr;
+		const struct in6_addr *from =
+			&((struct sockaddr_in6 *)local)->sin6_addr;
+		int strict = ipv6_addr_type(to) & IPV6_ADDR_LINKLOCAL;
+		struct rt6_info *rt = rt6_lookup(net, to, from, device, NULL,
+						 strict);
+		bool is = rt && rt->rt6i_idev->dev->ifindex == device;
+
+		ip6_rt_put(rt);
+		return is;
+	}
+#endif
+	return false;
+}

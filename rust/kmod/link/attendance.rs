@@ -11,17 +11,21 @@
 //!   somebody has to take completions until there are none. Then the queue is armed again;
 //!   that of sends only if somebody needs an event of it (`Inner::needs_sends`).
 //! - If a thread attends, the event wakes it, and does not start the worker.
+//! - If there is none, but a task polls the socket, the event wakes that, and its poll() takes
+//!   the completions. It does not wake pollers again for what it finds, because the event has told
+//!   all of them.
 //! - A thread that attends looks for events before it sleeps and before it returns. The event
 //!   sets `event` before it reads `threads`, and the thread changes `threads`
 //!   before it reads `event`, each with a full barrier between. So at least one of them
 //!   sees the other.
 //! - An attending thread may be runnable for a long time without a processor, or wait for
-//!   memory of its program. So the event that finds it sets the alarm as well.
+//!   memory of its program, and an event loop may be busy. So the event that finds one sets an
+//!   alarm as well.
 //! - A retired link belongs to the worker alone, which retiring starts.
 //!
 //! Contexts: any.
 
-use crate::verbs::cq::Side;
+use crate::rdma::cq::Side;
 use kernel::{
     prelude::*,
     sync::atomic::{
@@ -39,11 +43,17 @@ use kernel::{
 pub(crate) struct Attendance {
     /// Number of threads that attend.
     threads: Atomic<i32>,
-    /// For each queue, 1 after an event, until a thread begins to take completions.
+    /// For each queue, [`SEEN`] or [`TOLD`] after an event, until a thread begins to take
+    /// completions.
     events: [Atomic<i32>; 2],
     /// Time of the last event that has found a thread, in nanoseconds.
     woken: Atomic<i64>,
 }
+
+/// There was an event.
+const SEEN: i32 = 1;
+/// Pollers were told of it.
+const TOLD: i32 = 2;
 
 /// The thread that an event needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +61,8 @@ pub(crate) enum Duty {
     Worker,
     /// The threads that attend have to be woken.
     Attendants,
+    /// Pollers were told.
+    Pollers,
 }
 
 impl Attendance {
@@ -62,15 +74,25 @@ impl Attendance {
         }
     }
 
-    /// The completion queue of `side` has reported an event.
-    pub(crate) fn on_event(&self, side: Side) -> Duty {
-        self.event(side).xchg(1, Full);
+    /// The completion queue of `side` has reported an event. `tell` tells pollers, and returns
+    /// whether there are any.
+    pub(crate) fn on_event(&self, side: Side, tell: impl FnOnce() -> bool) -> Duty {
+        self.event(side).xchg(SEEN, Full);
         if self.threads.load(Relaxed) > 0 {
             self.woken.store(now_ns(), Relaxed);
             Duty::Attendants
+        } else if tell() {
+            // Unless one of them has taken the completions already.
+            let _ = self.event(side).cmpxchg(SEEN, TOLD, Full);
+            Duty::Pollers
         } else {
             Duty::Worker
         }
+    }
+
+    /// Whether pollers were told of completions that wait.
+    pub(crate) fn is_told(&self) -> bool {
+        self.events.iter().any(|event| event.load(Relaxed) == TOLD)
     }
 
     /// Time of the last event that has found a thread, in nanoseconds since the boot.
@@ -133,7 +155,7 @@ mod tests {
     #[test]
     fn an_event_without_threads_is_the_workers() {
         let attendance = Attendance::new();
-        assert_eq!(attendance.on_event(Side::Sends), Duty::Worker);
+        assert_eq!(attendance.on_event(Side::Sends, || false), Duty::Worker);
         attendance.begin();
         assert!(attendance.end());
     }
@@ -144,19 +166,22 @@ mod tests {
         attendance.begin();
         attendance.begin();
         assert!(!attendance.end());
-        assert_eq!(attendance.on_event(Side::Receives), Duty::Attendants);
+        assert_eq!(
+            attendance.on_event(Side::Receives, || false),
+            Duty::Attendants
+        );
         assert!(!attendance.take_event(Side::Sends));
         assert!(attendance.take_event(Side::Receives));
         assert!(!attendance.take_event(Side::Receives));
         assert!(!attendance.end());
-        assert_eq!(attendance.on_event(Side::Receives), Duty::Worker);
+        assert_eq!(attendance.on_event(Side::Receives, || false), Duty::Worker);
     }
 
     #[test]
     fn the_last_thread_takes_what_it_was_woken_for() {
         let attendance = Attendance::new();
         attendance.begin();
-        assert_eq!(attendance.on_event(Side::Sends), Duty::Attendants);
+        assert_eq!(attendance.on_event(Side::Sends, || false), Duty::Attendants);
         assert!(attendance.end());
     }
 
@@ -164,8 +189,27 @@ mod tests {
     fn a_new_link_begins_without_events() {
         let attendance = Attendance::new();
         attendance.begin();
-        assert_eq!(attendance.on_event(Side::Receives), Duty::Attendants);
+        assert_eq!(
+            attendance.on_event(Side::Receives, || false),
+            Duty::Attendants
+        );
         attendance.forget();
         assert!(!attendance.end());
+    }
+
+    #[test]
+    fn pollers_are_told_where_no_thread_attends() {
+        let attendance = Attendance::new();
+        assert_eq!(attendance.on_event(Side::Receives, || true), Duty::Pollers);
+        assert!(attendance.is_told() && attendance.has_event());
+        assert!(attendance.take_event(Side::Receives));
+        assert!(!attendance.is_told());
+        // One that was quick has taken the completions.
+        let quick = || attendance.take_event(Side::Sends);
+        assert_eq!(attendance.on_event(Side::Sends, quick), Duty::Pollers);
+        assert!(!attendance.is_told() && !attendance.has_event());
+        attendance.begin();
+        assert_eq!(attendance.on_event(Side::Sends, || true), Duty::Attendants);
+        assert!(!attendance.is_told());
     }
 }

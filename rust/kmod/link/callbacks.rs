@@ -19,7 +19,7 @@ use crate::{
     },
     object::Sock,
     prelude::*,
-    verbs::cq::{
+    rdma::cq::{
         Borrowed,
         Completion,
         Completions,
@@ -30,7 +30,8 @@ use crate::{
 /// Time that a thread has to take completions after it was woken.
 const ATTEND_MS: u32 = 200;
 
-/// Time after which sends that nobody needs are looked for.
+/// Time after which sends that nobody needs are looked for, and that an event loop has to take
+/// completions after it was told.
 const SWEEP_MS: u32 = 20;
 
 /// Batches that a thread handles at a time; the worker goes on with the others, so that a
@@ -38,51 +39,49 @@ const SWEEP_MS: u32 = 20;
 const BATCHES: usize = 4;
 
 /// Completions of a link, on their way to the endpoint.
-pub(crate) struct Callbacks;
-
-impl Completions for Callbacks {
-    unsafe fn announced(context: *mut c_void, side: Side) -> bool {
-        // SAFETY: The context is that of a link that still exists.
-        let context: &Context = unsafe { &*context.cast() };
-        if context.is_retired() {
+impl Completions for Context {
+    fn announced(&self, side: Side) -> bool {
+        if self.is_retired() {
             return true;
         }
-        match context.sock.attendance().on_event(side) {
+        let tell = || {
+            // Changes of the state concern more than pollers.
+            self.sock.tcp_state() == ffi::TCP_ESTABLISHED
+                && self.sock.tell_pollers(side == Side::Receives)
+        };
+        match self.sock.attendance().on_event(side, tell) {
             Duty::Worker => true,
+            Duty::Pollers => {
+                self.sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+                false
+            }
             Duty::Attendants => {
-                context.sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
-                context.sock.settled().wake();
-                // SAFETY: `sk` is valid as long as the context.
-                unsafe { ffi::sdp_wake_sleepers(context.sock.sk()) };
+                self.sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
+                self.sock.settled().wake();
+                self.sock.wake_sleepers();
                 false
             }
         }
     }
 
-    unsafe fn work(context: *mut c_void, queue: Borrowed) {
+    fn work(&self, queue: Borrowed<'_>) {
         let _noio = NoIo::new();
-        // SAFETY: The context is that of a link that still exists.
-        let context: &Context = unsafe { &*context.cast() };
         let mut queue = Some(queue);
-        while context.sock.visit(|inner| {
-            let owned = |q: &Borrowed| inner.link.as_ref().is_some_and(|l| l.qp().owns(q));
+        while self.sock.visit(|inner| {
+            let owned = |q: &Borrowed<'_>| inner.link.as_ref().is_some_and(|l| l.qp().owns(q));
             if queue.as_ref().is_some_and(owned) {
-                return inner.on_completions(&context.sock);
+                return inner.on_completions(&self.sock);
             }
             if let Some(queue) = queue.take() {
-                // SAFETY: Other threads take completions under this lock, and those of the
-                // endpoint's link.
-                unsafe { queue.discard() };
+                queue.discard();
             }
             false
         }) {}
     }
 
-    unsafe fn communicated(context: *mut c_void) {
-        // SAFETY: The context is that of a link that still exists.
-        let context: &Context = unsafe { &*context.cast() };
+    fn communicated(&self) {
         // A driver may call this with its locks held.
-        context.sock.set_alarm(Alarm::Notify, 0);
+        self.sock.set_alarm(Alarm::Notify, 0);
     }
 }
 
@@ -138,21 +137,22 @@ impl Inner {
                 return Taken::Over;
             };
             taken = taken.max(received);
-            if failed.is_none() && failure.is_some() {
+            let failure_of_receive = failure.is_some();
+            if failed.is_none() && failure_of_receive {
                 // A send that failed first knows the reason.
                 let Some((_, earlier)) = self.on_side(sock, generation, Side::Sends) else {
                     return Taken::Over;
                 };
                 failed = earlier.or(failure);
             }
-            if failed.is_none() || failure.is_some() || received != Taken::Full {
+            if failed.is_none() || failure_of_receive || received != Taken::Full {
                 break;
             }
         }
         if let Some(failed) = failed {
             match failed {
-                Completion::Received(done) => self.on_received(sock, done),
-                Completion::Sent(done) => self.on_sent(sock, done),
+                Completion::Received(received) => self.on_received(sock, received),
+                Completion::Sent(sent) => self.on_sent(sock, sent),
             }
             self.settle(sock);
             if !self.is_current(generation) {
@@ -180,8 +180,8 @@ impl Inner {
         };
         for completion in batch.completions() {
             match completion {
-                Completion::Received(done) if done.ok => self.on_received(sock, done),
-                Completion::Sent(done) if done.ok => self.on_sent(sock, done),
+                Completion::Received(r) if r.done.ok => self.on_received(sock, r),
+                Completion::Sent(sent) if sent.done.ok => self.on_sent(sock, sent),
                 failed => return Some((taken, Some(failed))),
             }
             self.settle(sock);
@@ -324,6 +324,7 @@ impl Inner {
         let plain = engine.unsent() == 0
             && self.options.user_timeout == 0
             && !self.turns.sending
+            && !self.turns.is_timing()
             && !self.send.is_starved()
             && self.send.charged() <= sock.sndbuf() / 2
             && link.may_reap_lazily();
@@ -355,20 +356,25 @@ impl Sock {
         })
     }
 
-    /// poll(2) has found nothing: events tell of what comes.
+    /// poll(2): takes what has completed, if pollers were told or no event would tell. From then
+    /// on events tell of what comes.
     pub(crate) fn tend_for_poll(&self) {
-        if self.look(|inner| inner.link.as_ref().is_some_and(|link| link.is_disarmed())) {
-            self.tend(Next::Sleep, |_, _| ());
+        // An event that tells pollers may wake this one before it has noted that it did.
+        let told = self.attendance().is_told();
+        let disarmed =
+            || self.look(|inner| inner.link.as_ref().is_some_and(|link| link.is_disarmed()));
+        if !self.attendance().has_event() && !disarmed() {
+            return;
         }
+        self.tend(Next::Sleep, |inner, _| {
+            if told {
+                inner.wake().spare_pollers();
+            }
+        });
     }
 
-    /// Whether anybody is told of news who is in no system call: epoll, SIGIO, the kernel.
-    fn is_watched(&self) -> bool {
-        // SAFETY: Plain questions about a valid socket.
-        unsafe { ffi::sdp_is_watched(self.sk()) }
-    }
-
-    /// The alarm behind [`Alarm::Sweep`]: sends may have completed that nobody needed.
+    /// The alarm behind [`Alarm::Sweep`]: sends may have completed that nobody needed, or that
+    /// an event loop has not looked for.
     pub(crate) fn alarm_sweep(&self) {
         self.visit(|inner| inner.sweep(self));
     }

@@ -5,32 +5,33 @@
 //! Contexts: under the endpoint's lock.
 
 use crate::{
-    engine::conn::Remote,
-    ffi,
+    engine::conn,
     link::{
         Link,
         Slot, //
     },
     prelude::*,
-    verbs::{
-        buffer::RxBuffer,
-        region::Region, //
+    queue::RxBuffer,
+    rdma::{
+        lend::Lent,
+        region::Region,
+        send::Remote, //
     },
-    zcopy::sink::{
-        Read,
-        Target, //
-    },
+    zcopy::source::Useless, //
 };
+
+/// The peer's memory that a Read reads.
+fn from(remote: &conn::Remote) -> Remote {
+    Remote {
+        key: remote.r_key,
+        addr: remote.va,
+    }
+}
 
 impl Link {
     /// Whether the connection supports zero copy.
     pub(crate) fn is_zcopy(&self) -> bool {
         self.chores_max > 0
-    }
-
-    /// Whether no registration and no invalidation is in flight.
-    pub(crate) fn is_chore_idle(&self) -> bool {
-        self.chores == 0
     }
 
     /// Whether there is room to register another region and to invalidate it later, if
@@ -45,130 +46,89 @@ impl Link {
         self.chores.saturating_add(more) <= self.chores_max
     }
 
-    /// Registers `region` under the key that `Pooled::begin` has given it; `stale` is
-    /// the value that `begin` returned. A region that is registered already is used as
-    /// it is.
-    pub(crate) fn register(&mut self, region: &mut Region, stale: Option<u32>) -> Result {
-        let access = region.access();
-        let registered = region.is_registered();
-        let pooled = region.pooled().ok_or(EINVAL)?;
-        pooled.set_posted();
-        if registered {
-            region.sync_for_device();
-            return Ok(());
-        }
-        if let Some(key) = stale {
-            self.slots.reserve(GFP_KERNEL)?;
-            self.qp.post_invalidate(key)?;
-            self.note_chore(Slot::Register);
-        }
-        self.slots.reserve(GFP_KERNEL)?;
-        // SAFETY: A region has its pages pinned and mapped for such access, and ends what
-        // was posted for it, with its memory region, before it gives them up. The caller
-        // keeps it in `source` or `sink` until its requests have completed, also where this
-        // fails; these are dropped behind the queue pair.
-        unsafe { self.qp.post_register(pooled.mr().ok_or(EINVAL)?, access) }?;
-        self.note_chore(Slot::Register);
-        region.set_registered(self.chores_begun);
+    /// Gives `region` to the queue pair; it comes back where it cannot be used there.
+    pub(crate) fn lend(&mut self, region: Region) -> Result<Lent, Region> {
+        self.qp.lend(region)
+    }
+
+    /// Takes a region back, if no request uses it any more. Otherwise the region goes with the
+    /// queue pair.
+    pub(crate) fn take_back(&mut self, lent: Lent) -> Option<Region> {
+        self.qp.take_back(lent).ok()
+    }
+
+    /// Registers a lent region, unless it is registered already.
+    pub(crate) fn register(&mut self, lent: &Lent) -> Result {
+        let posted = self.qp.register(lent, Slot::Register)?;
+        self.chores = self.chores.saturating_add(posted);
         Ok(())
     }
 
     /// Ends the registration of `key`.
     pub(crate) fn revoke(&mut self, key: u32) -> Result {
-        self.slots.reserve(GFP_KERNEL)?;
-        self.qp.post_invalidate(key)?;
-        self.note_chore(Slot::Revoke(key));
+        self.qp.revoke(key, Slot::Revoke(key))?;
+        self.chores = self.chores.saturating_add(1);
         Ok(())
     }
 
-    /// Records a posted request; room was reserved.
-    fn note_chore(&mut self, slot: Slot) {
-        let _ = self.slots.push(slot, GFP_KERNEL);
-        self.chores = self.chores.saturating_add(1);
-        self.chores_begun = self.chores_begun.wrapping_add(1);
+    /// The registration of `key` has ended.
+    pub(crate) fn on_revoked(&mut self, key: u32) {
+        if let Some(lent) = self.source.on_revoked(key) {
+            drop(self.take_back(lent));
+        }
+        self.sink.on_revoked(key);
     }
 
-    /// Number of registrations and invalidations that have completed; they complete in
-    /// order.
-    pub(crate) fn chores_done(&self) -> u64 {
-        self.chores_begun.wrapping_sub(self.chores as u64)
+    /// The memory of the waiting reader, if nothing writes to it any more: neither the peer nor
+    /// a Read.
+    pub(crate) fn take_sink(&mut self) -> Option<Region> {
+        match self.qp.take_back(self.sink.region.take()?) {
+            Ok(region) => Some(region),
+            Err(lent) => {
+                self.sink.region = Some(lent);
+                None
+            }
+        }
+    }
+
+    /// The rest of a run that nothing needs any more: a region to cache, or a key to revoke.
+    pub(crate) fn take_useless(&mut self) -> Option<Result<Region, u32>> {
+        let qp = &self.qp;
+        match self.source.take_useless(|lent| qp.can_stay(lent))? {
+            Useless::Key(key) => Some(Err(key)),
+            Useless::Region(lent) => self.take_back(lent).map(Ok),
+        }
+    }
+
+    /// How a Read is recorded, and one of its last byte behind it.
+    fn reads_of(&self) -> (Slot, Option<Slot>) {
+        if self.qp.device().cuts_reads_short() {
+            (Slot::UnprovenRead, Some(Slot::Read))
+        } else {
+            (Slot::Read, None)
+        }
     }
 
     /// Reads the peer's offer into the reader's memory.
-    pub(crate) fn read_for_program(&mut self, remote: &Remote) -> Result {
-        let region = self.sink.region.as_ref().ok_or(EINVAL)?;
-        let into = ffi::ib_sge {
-            addr: region.start().wrapping_add(self.sink.started.into()),
-            length: remote.len,
-            lkey: region.key(),
-        };
-        // SAFETY: The region is registered for our own requests to write to, and stays in
-        // `sink` until all Reads have completed.
-        unsafe { self.post_read(into, remote, Target::Program) }?;
+    pub(crate) fn read_for_program(&mut self, remote: &conn::Remote) -> Result {
+        self.sink.reserve()?;
+        let (with, behind) = self.reads_of();
+        let lent = self.sink.region.as_ref().ok_or(EINVAL)?;
+        let into = (lent, self.sink.started);
+        self.qp
+            .read_lent(into, from(remote), remote.len, with, behind)?;
+        self.sink.push(remote.len)?;
         self.sink.started = self.sink.started.saturating_add(remote.len);
         Ok(())
     }
 
     /// Reads the peer's offer into a buffer of the kernel.
-    pub(crate) fn read_for_kernel(&mut self, remote: &Remote, buffer: RxBuffer) -> Result {
-        let into = ffi::ib_sge {
-            addr: buffer.mapping().ok_or(EINVAL)?.addr(),
-            length: remote.len,
-            lkey: self.qp.domain().local_dma_lkey(),
-        };
-        if buffer.size() < remote.len as usize {
-            return Err(EMSGSIZE);
-        }
-        // SAFETY: So many bytes are mapped there, and the buffer goes into `sink` with the
-        // Read.
-        unsafe { self.post_read(into, remote, Target::Kernel(buffer)) }
-    }
-
-    /// Reads the last byte of a Read once more, behind it: without the queue pair
-    /// that does not succeed. It is one packet, of which no part can be missing,
-    /// and its answer is no acknowledgement that could be late.
-    fn post_proof(&mut self, into: ffi::ib_sge, remote: &Remote) -> Result {
-        let before = u64::from(remote.len.saturating_sub(1));
-        let into = ffi::ib_sge {
-            addr: into.addr.wrapping_add(before),
-            length: 1,
-            lkey: into.lkey,
-        };
-        self.slots.reserve(GFP_KERNEL)?;
-        // SAFETY: The byte is one of the Read before, whose memory stays until this one has
-        // completed, too: `sink` loses the target with the second completion.
-        unsafe {
-            self.qp
-                .post_read(into, remote.r_key, remote.va.wrapping_add(before))
-        }?;
-        self.slots.push(Slot::Read, GFP_KERNEL)
-    }
-
-    /// # Safety
-    ///
-    /// `into` is mapped for the device to write `remote.len` bytes to, and is kept by
-    /// `target`, or by `sink` already, until the Read has completed.
-    unsafe fn post_read(&mut self, into: ffi::ib_sge, remote: &Remote, target: Target) -> Result {
-        self.slots.reserve(GFP_KERNEL)?;
+    pub(crate) fn read_for_kernel(&mut self, remote: &conn::Remote, buffer: RxBuffer) -> Result {
         self.sink.reserve()?;
-        // SAFETY: The memory stays as the caller promises: `sink` has room for the target, and
-        // is dropped behind the queue pair.
-        unsafe { self.qp.post_read(into, remote.r_key, remote.va) }?;
-        let prove = self.qp.device().cuts_reads_short();
-        let slot = if prove {
-            Slot::UnprovenRead
-        } else {
-            Slot::Read
-        };
-        // Room was reserved.
-        self.slots.push(slot, GFP_KERNEL)?;
-        self.sink.push(Read {
-            target,
-            len: remote.len,
-        })?;
-        if prove {
-            self.post_proof(into, remote)?;
-        }
-        Ok(())
+        let (with, behind) = self.reads_of();
+        let buffer = buffer.into_receive().ok_or(EINVAL)?;
+        self.qp
+            .read_into(buffer, from(remote), remote.len, with, behind)?;
+        self.sink.push(remote.len)
     }
 }

@@ -15,15 +15,11 @@ mod reap;
 mod receive;
 mod send;
 
-use callbacks::Callbacks;
 pub(crate) use callbacks::{
     Next,
     Taken, //
 };
-use receive::{
-    RECEIVE_SGES,
-    RECEIVE_SLOT, //
-};
+use receive::RECEIVE_SLOT;
 
 use crate::{
     cm::identifier::CmId,
@@ -32,17 +28,13 @@ use crate::{
         Leasing, //
     },
     engine::policy::round_trip::RoundTrip,
-    ffi,
     fifo::Fifo,
-    net,
+    net::account::Charge,
+    netns,
     object::SockRef,
     prelude::*,
-    queue::Frag,
-    verbs::{
-        buffer::{
-            Mapping,
-            RxBuffer, //
-        },
+    queue::RxBuffer,
+    rdma::{
         cq::{
             Batch,
             Side, //
@@ -54,12 +46,10 @@ use crate::{
             Capacity,
             Qp,
             ReadDepths,
-            Reply, //
+            Reply,
+            State, //
         },
-        slots::{
-            ReceiveSlots,
-            SlotRing, //
-        },
+        send::PIECES, //
     },
     zcopy::{
         sink::Sink,
@@ -81,10 +71,10 @@ use kernel::{
     },
 };
 
-/// Pieces of one SEND: the header and the stream's fragments. A fragment is
-/// 32 KiB where memory allows it, so more pieces would seldom be of use, and
-/// would double an element of rxe's send queue (256 bytes).
-const SEND_SGES: u32 = 3;
+/// Pieces of one SEND: the header and the stream's fragments. A fragment of the socket is
+/// 32 KiB where memory allows it. sendfile() gives single pages, eight of which fill a message.
+/// They cost 96 bytes more for each element of a send queue than three pieces, and 256 on rxe.
+const SEND_SGES: u32 = PIECES as u32;
 
 /// Maximum payload of one SEND: a fragment. A grown buffer of this module, and each of OFED and
 /// FreeBSD, has room for all of it.
@@ -125,18 +115,18 @@ impl core::ops::Deref for Context {
 }
 
 /// Payload of one request.
+#[derive(Clone, Copy)]
 pub(crate) struct Load {
-    /// Number of the socket's fragments that hold it.
-    frags: u8,
     pub(crate) bytes: u32,
-    /// See [`Frag`]; known when the request has completed.
+    /// That of its fragments, see [`Frag`](crate::queue::Frag).
     pub(crate) extra: u32,
     /// The payload is in a program's memory.
     pub(crate) pinned: bool,
 }
 
 /// One posted request of the send queue.
-enum Slot {
+#[derive(Clone, Copy)]
+pub(crate) enum Slot {
     Message(Load),
     /// Into the peer's memory.
     Write(Load),
@@ -150,29 +140,8 @@ enum Slot {
     Read,
 }
 
-/// A fragment in flight.
-///
-/// # Invariants
-///
-/// The page of a fragment is mapped by this or by a later element of the same page.
-/// Requests complete in order, so the last of them is there as long as any.
-struct Flying {
-    mapping: Option<Mapping>,
-    /// Where in the page the mapping begins.
-    start: usize,
-    frag: Frag,
-}
-
-impl Flying {
-    /// The mapping, if it covers `frag` as well.
-    fn share(&mut self, frag: &Frag) -> Option<Mapping> {
-        let offset = (frag.offset as usize).checked_sub(self.start)?;
-        let covered = self.frag.page.as_ptr() == frag.page.as_ptr()
-            && self.mapping.as_ref()?.covers(offset, frag.len as usize);
-        // INVARIANT: the caller's element of the page is the next one.
-        covered.then(|| self.mapping.take())?
-    }
-}
+/// The queue pair of a link.
+pub(crate) type LinkQp = Qp<Context, Charge, Slot, RECEIVE_SLOT>;
 
 /// The message whose acknowledgement is timed. One at a time is timed, because reading
 /// the clock costs more than the arithmetic.
@@ -191,7 +160,8 @@ pub(crate) enum Sent {
     Revoked(u32),
     /// Nothing yet.
     UnprovenRead,
-    Read,
+    /// With its buffer, if it went to one of the kernel.
+    Read(Option<RxBuffer>),
 }
 
 /// See the module.
@@ -200,28 +170,21 @@ pub(crate) enum Sent {
 /// then the buffers, then the context of the callbacks.
 pub(crate) struct Link {
     pub(crate) cm: Option<CmId>,
-    qp: Qp,
-    slots: Fifo<Slot>,
+    qp: LinkQp,
     timed: Option<Timed>,
     pub(crate) round_trip: RoundTrip,
     /// Slots that are messages or probes.
     messages: usize,
     /// Slots that are registrations or invalidations.
     chores: usize,
-    /// Number of these that were ever posted.
-    chores_begun: u64,
     /// Maximum number of these in flight.
     chores_max: usize,
-    flying: Fifo<Flying>,
-    posted: Fifo<RxBuffer>,
     spare: Fifo<RxBuffer>,
     /// Until then only indispensable memory is requested.
     tight_until: Option<Instant<Monotonic>>,
-    headers: SlotRing<HEADER_SLOT>,
-    receive_slots: ReceiveSlots<RECEIVE_SLOT>,
     send_depth: usize,
     send_pieces: usize,
-    /// Dropped after the queue pair, which may still access this memory.
+    /// Dropped after the queue pair, which has the memory: its end is reported then.
     pub(crate) source: Source,
     pub(crate) sink: Sink,
     pub(crate) keeper: Keeper,
@@ -234,7 +197,7 @@ pub(crate) struct Link {
     /// The peer has disconnected: the queue pair still delivers its completions and
     /// then flushes. Flushed requests are no failure.
     pub(crate) draining: bool,
-    pub(crate) origin: KBox<Context>,
+    pub(crate) origin: Arc<Context>,
     /// An event of receives has come, and their queue has not been armed since. The thread
     /// that takes completions arms it when there are none left.
     disarmed: bool,
@@ -303,7 +266,7 @@ impl Shape {
 }
 
 impl Link {
-    /// Makes the queue pair and the slots of headers. Takes the lease of the device, if
+    /// Makes the queue pair. Takes the lease of the device, if
     /// it succeeds. May sleep.
     pub(crate) fn new(
         device: &Arc<Device>,
@@ -312,7 +275,7 @@ impl Link {
         lease: &mut Option<Lease>,
     ) -> Result<KBox<Self>> {
         let retired = Atomic::new(0);
-        let origin = KBox::new(Context { origin, retired }, GFP_KERNEL)?;
+        let origin = Arc::new(Context { origin, retired }, GFP_KERNEL)?;
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let capacity = Capacity {
             sends: u32::from(shape.send_depth).saturating_add(if shape.zcopy {
@@ -323,41 +286,27 @@ impl Link {
             send_sges: send_sges(device),
             // Two more than the engine's depth: see `Connection::receives_wanted`.
             receives: u32::from(shape.rx_depth).saturating_add(2),
-            // A device that supports fewer refuses the queue pair.
-            receive_sges: RECEIVE_SGES as u32,
+            headers: shape.send_depth.into(),
+            header_len: HEADER_SLOT,
         };
-        let context = core::ptr::from_ref(&*origin).cast_mut().cast();
         let tenant = lease.as_ref().ok_or(EINVAL)?.tenant();
-        let send_depth = usize::from(shape.send_depth);
-        // SAFETY: The lease is the caller's until the link has it, behind the queue pair and
-        // the slots; so is `origin`, which `Callbacks` expects. Links alone post, and
-        // `undo` and `destroy`, by which a link that has posted ends, drain the queue pair.
-        let (qp, headers, receive_slots) = unsafe {
-            let qp = Qp::new::<Callbacks>(Domain::of(tenant)?, &capacity, context)?;
-            let headers = SlotRing::new(qp.device(), send_depth)?;
-            let receive_slots = ReceiveSlots::new(qp.device(), capacity.receives as usize)?;
-            (qp, headers, receive_slots)
-        };
+        //= spec: KEEPALIVE-1
+        // All queue pairs let the peer write: a keepalive is a Write of nothing.
+        let qp = Qp::new(Domain::of(tenant)?, &capacity, origin.clone())?;
         let lease = lease.take().ok_or(EINVAL)?;
         Ok(KBox::write(
             place,
             Self {
                 cm: None,
                 qp,
-                slots: Fifo::new(),
                 timed: None,
                 round_trip: RoundTrip::new(),
                 messages: 0,
                 chores: 0,
-                chores_begun: 0,
                 chores_max: if shape.zcopy { CHORES.into() } else { 0 },
-                flying: Fifo::new(),
-                posted: Fifo::new(),
                 spare: Fifo::new(),
                 tight_until: None,
-                headers,
-                receive_slots,
-                send_depth,
+                send_depth: shape.send_depth.into(),
                 send_pieces: send_sges(device).saturating_sub(1) as usize,
                 source: Source::new(),
                 sink: Sink::new(),
@@ -379,7 +328,7 @@ impl Link {
 
     /// The right to use `device` for a link of `sock`.
     pub(crate) fn lease(device: &Arc<Leasing>, sock: &SockRef) -> Result<Lease> {
-        let lease = device.lease(sock.clone(), net::user_share());
+        let lease = device.lease(sock.clone(), netns::user_share());
         if matches!(&lease, Err(e) if *e == ENOBUFS) {
             sock.net().stats.user_share_exceeded.inc();
         }
@@ -395,7 +344,7 @@ impl Link {
         self.origin.generation
     }
 
-    pub(crate) fn qp(&self) -> &Qp {
+    pub(crate) fn qp(&self) -> &LinkQp {
         &self.qp
     }
 
@@ -438,15 +387,15 @@ impl Link {
     pub(crate) fn may_reap_lazily(&self) -> bool {
         !self.sweeping
             && !self.draining
-            && !self.is_zcopy()
+            && self.source.is_empty()
             && self.timed.is_none()
-            && self.slots.len() == self.messages
+            && self.qp.sends_in_flight() == self.messages
             && self.messages <= self.send_depth / 2
     }
 
     /// Whether there are so many sends that it is worth a look at their queue.
     pub(crate) fn is_reap_worthwhile(&self) -> bool {
-        self.slots.len() >= REAP_FROM
+        self.qp.sends_in_flight() >= REAP_FROM
     }
 
     pub(crate) fn set_sweeping(&mut self, on: bool) {
@@ -467,21 +416,15 @@ impl Link {
     }
 
     /// Moves the queue pair as the connection manager wants it.
-    pub(crate) fn modify(&self, state: ffi::ib_qp_state, reply: Option<&Reply>) -> Result {
+    pub(crate) fn modify(&self, state: State, reply: Option<&Reply>) -> Result {
         let cm = self.cm.as_ref().ok_or(EINVAL)?;
-        // SAFETY: The identifier is valid as long as `cm`, and that of this link.
-        unsafe {
-            self.qp
-                .modify_by_cm(cm.as_ptr(), state, self.reads(), reply)
-        }
+        self.qp.modify_by_cm(cm, state, self.reads(), reply)
     }
 
     /// Moves the queue pair of a connection that was asked for to INIT.
     pub(crate) fn initialise(&self) -> Result {
         let cm = self.cm.as_ref().ok_or(EINVAL)?;
-        // SAFETY: The identifier is valid as long as `cm`, and came with a request; of
-        // another one ib_cm would know nothing, and say so.
-        unsafe { self.qp.initialise_by_cm(cm.as_ptr()) }
+        self.qp.initialise_by_cm(cm)
     }
 
     /// Number of RDMA Reads in flight that we would use.

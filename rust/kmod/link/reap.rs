@@ -8,12 +8,11 @@
 use crate::{
     cm::identifier::CmId,
     devices::Lease,
-    ffi,
     link::Link,
     object::Sock,
     parting::Parting,
     prelude::*,
-    verbs::kept, //
+    rdma::kept, //
 };
 
 impl Link {
@@ -21,8 +20,6 @@ impl Link {
     /// without the endpoint's lock.
     pub(crate) fn undo(mut self: KBox<Self>) -> (Option<CmId>, Lease) {
         let cm = self.cm.take();
-        // SAFETY: The queue pair is dropped after this.
-        unsafe { self.qp.drain().run() };
         let Self { lease, .. } = KBox::into_inner(self);
         (cm, lease)
     }
@@ -37,8 +34,6 @@ impl Link {
         if !parting {
             self.cm = None;
         }
-        // SAFETY: The queue pair is dropped after this.
-        unsafe { self.qp.drain().run() };
         let Self {
             cm, lease, origin, ..
         } = KBox::into_inner(self);
@@ -60,8 +55,7 @@ impl Sock {
         self.look(|inner| {
             if let Some(cm) = inner.link.as_ref().and_then(|l| l.cm.as_ref()) {
                 // A failure only means that the CM already knows.
-                // SAFETY: The identifier is valid while the link has it.
-                unsafe { ffi::ib_cm_notify(cm.as_ptr(), ffi::ib_event_type_IB_EVENT_COMM_EST) };
+                let _ = cm.notify_established();
             }
         });
     }
@@ -96,11 +90,12 @@ impl Sock {
         while let Some(mut link) = retired {
             retired = link.older.take();
             let (source, sink) = link.pins();
+            let lent = link.source.loans() > 0;
             self.count(|t| &t.kept_expirations, kept::clear(link.keeper.owner()));
             let parting = link.destroy();
             let rest = parting.and_then(|parting| self.look(|inner| inner.part(self, parting)));
             drop(rest);
-            if source > 0 || sink > 0 {
+            if source > 0 || sink > 0 || lent {
                 self.drive(|inner| inner.on_unpinned(source, sink));
             }
         }

@@ -10,7 +10,6 @@
 //! Contexts: under the endpoint's lock.
 
 use crate::{
-    account::Need,
     cm::{
         RX_INITIAL,
         RX_LEAST, //
@@ -29,9 +28,16 @@ use crate::{
     link::{
         Link, //
     },
+    net::{
+        account::Need,
+        sk::Sk, //
+    },
     prelude::*,
-    queue::Segment,
-    verbs::buffer::RxBuffer, //
+    queue::{
+        RxBuffer,
+        Segment, //
+    },
+    rdma, //
 };
 use kernel::{
     page::PAGE_SIZE,
@@ -49,9 +55,6 @@ const TAIL_MAX: usize = BSDH_LEN;
 
 /// Beginning and end of a message.
 pub(super) const RECEIVE_SLOT: usize = BSDH_LEN + TAIL_MAX;
-
-/// Pieces of one receive: slot, buffer, and the rest of the slot.
-pub(super) const RECEIVE_SGES: usize = 3;
 
 /// The pieces of messages of up to so many bytes.
 #[derive(Clone, Copy)]
@@ -105,13 +108,9 @@ impl Received {
 
     /// The payload of the message: what lies in the buffer, and a copy of what lies behind.
     /// May sleep.
-    ///
-    /// # Safety
-    ///
-    /// `sk` is a valid socket.
-    pub(crate) unsafe fn into_payload(
+    pub(crate) fn into_payload(
         self,
-        sk: *mut ffi::sock,
+        sk: &Sk,
         delivery: &Delivery,
     ) -> Result<(Segment, Option<Segment>)> {
         let offset = usize::from(delivery.payload_offset)
@@ -122,8 +121,7 @@ impl Received {
         let tail = len.wrapping_sub(there);
         let tail = match self.slot.get(BSDH_LEN..BSDH_LEN.wrapping_add(tail)) {
             Some([]) => None,
-            // SAFETY: `sk` is a valid socket, by the caller's promise.
-            Some(bytes) => Some(unsafe { RxBuffer::copy_of(sk, bytes, Need::Least) }?),
+            Some(bytes) => Some(RxBuffer::copy_of(sk, bytes, Need::Least)?),
             None => return Err(EINVAL),
         };
         let segment = Segment {
@@ -154,9 +152,7 @@ impl Link {
     }
 
     fn new_buffer(&self, size: usize, need: Need) -> Result<RxBuffer> {
-        // SAFETY: The socket is referenced by the origin. A buffer is dropped with the link,
-        // before its lease, or loses its mapping when the link goes: `RecvQueue::unmap`.
-        unsafe { RxBuffer::new(self.origin.sock.sk(), self.qp.device(), size, need) }
+        RxBuffer::new(&self.origin.sock, self.qp.device(), size, need)
     }
 
     /// Makes spare buffers for messages of `size` bytes: as many as keep a connection going
@@ -241,11 +237,10 @@ impl Link {
     /// that memory ran out, or that the queue pair is broken.
     pub(crate) fn post_receives(&mut self, count: u16, least: u16, size: u16) -> u16 {
         let layout = Layout::new(size);
-        let lkey = self.qp.domain().local_dma_lkey();
         let mut done = 0u16;
         while done < count {
             // Reserve the slot first, so that no buffer is lost if that fails.
-            let room = self.posted.reserve(GFP_KERNEL);
+            let room = self.qp.reserve_receive();
             let need = if done < least {
                 Need::Least
             } else {
@@ -256,45 +251,25 @@ impl Link {
                 self.origin.sock.net().stats.rx_alloc_failures.inc();
                 break;
             };
-            let (Some(mapping), Some(slot)) = (buffer.mapping(), self.receive_slots.next()) else {
+            let Some(buffer) = buffer.into_receive() else {
                 break;
             };
-            mapping.sync_for_device(0, layout.buffer);
-            let piece = |addr, length: usize| ffi::ib_sge {
-                addr,
-                length: length as u32,
-                lkey,
-            };
-            let mut pieces: [ffi::ib_sge; RECEIVE_SGES] = [
-                piece(slot, BSDH_LEN),
-                piece(mapping.addr(), layout.buffer),
-                piece(slot.wrapping_add(BSDH_LEN as u64), layout.tail),
-            ];
-            let used = if layout.tail > 0 { 3 } else { 2 };
-            let pieces = pieces.get_mut(..used).unwrap_or(&mut []);
-            // SAFETY: So many bytes are mapped in the buffer and in the slot. The buffer goes
-            // into `posted`, which has room and gives it back when the receive has completed;
-            // the slot is not used again before that. Both are dropped behind the queue pair.
-            let posted = unsafe { self.qp.post_receive(pieces) };
-            if posted.is_err() {
-                self.recycle(buffer);
+            if let Err(buffer) = self.qp.post_receive(buffer, BSDH_LEN, layout.tail) {
+                self.recycle(buffer.into());
                 break;
             }
-            self.receive_slots.on_posted();
-            // Room was reserved, so every posted buffer has its slot.
-            let _ = self.posted.push(buffer, GFP_KERNEL);
             done = done.saturating_add(1);
         }
         done
     }
 
-    /// The message of the receive that just completed with `len` bytes.
-    pub(crate) fn take_received(&mut self, len: usize) -> Option<Received> {
-        let buffer = self.posted.pop()?;
-        let slot = self.receive_slots.take()?;
-        if let Some(mapping) = buffer.mapping() {
-            mapping.sync_for_cpu(0, len.saturating_sub(BSDH_LEN));
-        }
+    /// The message of a receive that has completed.
+    pub(crate) fn take_received(&mut self, received: rdma::cq::Received) -> Option<Received> {
+        let len = received.done.byte_len as usize;
+        let (slot, buffer) = self.qp.take_received(received)?;
+        let there = len.saturating_sub(BSDH_LEN);
+        buffer.memory.sync_for_cpu(0, there);
+        let buffer = buffer.into();
         Some(Received { slot, buffer })
     }
 
@@ -302,12 +277,11 @@ impl Link {
     /// that replace smaller ones stay, because the peer has been promised them.
     pub(crate) fn shrink(&mut self, size: u16) {
         let size = Layout::new(size).buffer;
-        let first = self.posted.get(0);
+        let first = self.qp.oldest_receive();
         let grown = first.is_none_or(|first| first.size() >= size);
         while grown && self.spare.pop().is_some() {}
         self.spare.shrink();
-        self.slots.shrink();
-        self.flying.shrink();
+        self.qp.shrink_sends();
     }
 
     /// Makes a buffer a spare.

@@ -9,63 +9,62 @@ use crate::{
         conn::RemoteSink,
         wire::Header, //
     },
-    ffi,
     link::{
-        Flying,
         Link,
         Load,
         Sent,
         Slot,
         Timed,
-        SEND_SGES,
         TIMED_ONE_IN, //
     },
     prelude::*,
     queue::{
-        Frag,
+        RxBuffer,
         SendQueue, //
     },
-    verbs::buffer::{
-        Direction,
-        Mapping, //
+    rdma::{
+        cq,
+        send::{
+            Gather,
+            Remote, //
+        }, //
     },
+    zcopy::source::Source, //
 };
-use kernel::{
-    page::PAGE_SIZE,
-    time::Instant, //
-};
+use kernel::time::Instant;
 
-/// Largest page that is mapped whole: a fragment of the socket. Pages that splice() gave may
-/// be far larger.
-const SHARED_MAX: usize = PAGE_SIZE << 3;
-
-/// The pieces that one request gathers.
-struct Pieces {
-    sges: [ffi::ib_sge; SEND_SGES as usize],
-    used: usize,
-    /// Number of them that are the socket's fragments.
-    frags: u8,
-}
-
-impl Pieces {
-    fn new() -> Self {
-        Self {
-            sges: pin_init::zeroed(),
-            used: 0,
-            frags: 0,
-        }
+/// Has `gather` take the next `len` bytes of `queue`, which lie in a program's memory or in
+/// fragments of the socket, all of them.
+fn load<C, T, S, const SLOT: usize>(
+    gather: &mut Gather<'_, C, T, S, SLOT>,
+    source: &mut Source,
+    queue: &mut SendQueue,
+    len: u32,
+) -> Result<Load> {
+    if len > 0 && queue.is_pinned() {
+        let (lent, at) = source.place().ok_or(EINVAL)?;
+        gather.lent(lent, at, len)?;
+        queue.pass(len);
+        source.on_gathered(len);
+        return Ok(Load {
+            bytes: len,
+            extra: 0,
+            pinned: true,
+        });
     }
-
-    fn push(&mut self, addr: u64, length: u32, lkey: u32) -> Result {
-        let sge = self.sges.get_mut(self.used).ok_or(EMSGSIZE)?;
-        *sge = ffi::ib_sge { addr, length, lkey };
-        self.used = self.used.saturating_add(1);
-        Ok(())
+    let mut extra = 0u32;
+    let mut left = len;
+    while left > 0 {
+        let frag = queue.take(left).ok_or(EINVAL)?;
+        left = left.saturating_sub(frag.len);
+        extra = extra.saturating_add(frag.extra);
+        gather.fragment(frag.page, frag.offset, frag.len)?;
     }
-
-    fn as_mut(&mut self) -> &mut [ffi::ib_sge] {
-        self.sges.get_mut(..self.used).unwrap_or(&mut [])
-    }
+    Ok(Load {
+        bytes: len,
+        extra,
+        pinned: false,
+    })
 }
 
 impl Link {
@@ -77,156 +76,56 @@ impl Link {
         payload_len: u32,
         solicited: bool,
     ) -> Result {
+        // So the slot for the header has no message in flight.
         if self.messages >= self.send_depth {
             return Err(ENOBUFS);
         }
-        self.slots.reserve(GFP_KERNEL)?;
-        let bytes = header.as_bytes();
-        // The slot's last send has completed: sends complete in order, and at
-        // most `send_depth` are posted.
-        let addr = self.headers.put(bytes)?;
-        let lkey = self.qp.domain().local_dma_lkey();
-        let mut pieces = Pieces::new();
-        pieces.push(addr, bytes.len() as u32, lkey)?;
-        let pinned = self.gather(queue, payload_len, &mut pieces)?;
+        let before = self.qp.sends_in_flight();
+        let mut gather = self.qp.gather()?;
+        gather.header(header.as_bytes())?;
+        let load = load(&mut gather, &mut self.source, queue, payload_len)?;
         self.untimed = self.untimed.saturating_sub(1);
         if self.timed.is_none() && self.untimed == 0 {
             self.untimed = TIMED_ONE_IN;
             self.timed = Some(Timed {
-                before: self.slots.len(),
+                before,
                 since: Instant::now(),
             });
         }
-        // SAFETY: The header lies in `headers`, in a slot that is not written to before this
-        // has completed, and the payload where `gather` says.
-        unsafe { self.qp.post_send(pieces.as_mut(), solicited) }?;
-        // Room was reserved.
-        self.slots.push(
-            Slot::Message(Load {
-                frags: pieces.frags,
-                bytes: payload_len,
-                extra: 0,
-                pinned,
-            }),
-            GFP_KERNEL,
-        )?;
+        gather.send(Slot::Message(load), solicited)?;
         self.messages = self.messages.saturating_add(1);
         Ok(())
     }
 
     /// Posts a Write of the next `len` bytes of `queue`.
     pub(crate) fn write(&mut self, queue: &mut SendQueue, to: &RemoteSink, len: u32) -> Result {
-        self.slots.reserve(GFP_KERNEL)?;
-        let mut pieces = Pieces::new();
-        let pinned = self.gather(queue, len, &mut pieces)?;
-        // SAFETY: The payload stays where `gather` says until this has completed.
-        unsafe { self.qp.post_write(pieces.as_mut(), to.r_key, to.va) }?;
-        // Room was reserved.
-        self.slots.push(
-            Slot::Write(Load {
-                frags: pieces.frags,
-                bytes: len,
-                extra: 0,
-                pinned,
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Has `pieces` gather the next `len` bytes of `queue`. Returns whether they
-    /// lie in a program's memory, which is all or none of them.
-    ///
-    /// They stay mapped until the request has completed: those of a program in a run of
-    /// `source`, which is not over before that, others in `flying`. Both are dropped behind
-    /// the queue pair.
-    fn gather(&mut self, queue: &mut SendQueue, len: u32, pieces: &mut Pieces) -> Result<bool> {
-        if len > 0 && queue.is_pinned() {
-            let (lkey, addr) = self.source.place().ok_or(EINVAL)?;
-            pieces.push(addr, len, lkey)?;
-            queue.pass(len);
-            self.source.on_gathered(len);
-            return Ok(true);
-        }
-        let lkey = self.qp.domain().local_dma_lkey();
-        let mut left = len;
-        while left > 0 {
-            let frag = queue.take(left).ok_or(EINVAL)?;
-            left = left.saturating_sub(frag.len);
-            let len = frag.len;
-            let addr = self.fly(frag)?;
-            pieces.push(addr, len, lkey)?;
-            pieces.frags = pieces.frags.saturating_add(1);
-        }
-        Ok(false)
-    }
-
-    /// Enters `frag` into `flying`, mapped. Returns its address.
-    ///
-    /// A page of the socket is mapped whole, for all messages that gather from it while one
-    /// of them is in flight.
-    fn fly(&mut self, frag: Frag) -> Result<u64> {
-        self.flying.reserve(GFP_KERNEL)?;
-        let (offset, len) = (frag.offset as usize, frag.len as usize);
-        let shared = self
-            .flying
-            .back_mut()
-            .and_then(|last| Some((last.start, last.share(&frag)?)));
-        let (start, mapping) = match shared {
-            Some((start, mapping)) => {
-                // Bytes that were written since it was mapped.
-                mapping.sync_for_device(offset.wrapping_sub(start), len);
-                (start, mapping)
-            }
-            None => {
-                let size = frag.page.size();
-                let (start, mapped) = if size <= SHARED_MAX {
-                    (0, size)
-                } else {
-                    (offset, len)
-                };
-                let (device, way) = (self.qp.device(), Direction::ToDevice);
-                // SAFETY: The page is kept with the mapping and behind it; the link has the
-                // lease, and drops it behind `flying`.
-                let mapping = unsafe { Mapping::new(device, &frag.page, start, mapped, way) }?;
-                (start, mapping)
-            }
+        let mut gather = self.qp.gather()?;
+        let load = load(&mut gather, &mut self.source, queue, len)?;
+        let to = Remote {
+            key: to.r_key,
+            addr: to.va,
         };
-        let addr = mapping
-            .addr()
-            .wrapping_add(offset.wrapping_sub(start) as u64);
-        // INVARIANT: it is behind the element that had the mapping. Room was reserved, so
-        // that it is not dropped here.
-        self.flying.push(
-            Flying {
-                mapping: Some(mapping),
-                start,
-                frag,
-            },
-            GFP_KERNEL,
-        )?;
-        Ok(addr)
+        gather.write(Slot::Write(load), to)
     }
 
     /// Posts a keepalive probe, unless a request in flight will tell the same.
     pub(crate) fn probe(&mut self) -> Result<bool> {
-        if !self.slots.is_empty() {
+        if !self.is_send_idle() {
             return Ok(false);
         }
-        self.slots.reserve(GFP_KERNEL)?;
-        self.qp.post_probe()?;
-        self.slots.push(Slot::Probe, GFP_KERNEL)?;
+        self.qp.post_probe(Slot::Probe)?;
         self.messages = self.messages.saturating_add(1);
         Ok(true)
     }
 
     /// Whether every send has completed.
     pub(crate) fn is_send_idle(&self) -> bool {
-        self.slots.is_empty()
+        self.qp.sends_in_flight() == 0
     }
 
-    /// The oldest request of the send queue has completed.
-    pub(crate) fn take_sent(&mut self) -> Option<Sent> {
-        let mut slot = self.slots.pop()?;
+    /// The oldest request of the send queue, which has completed.
+    pub(crate) fn take_sent(&mut self, sent: cq::Sent) -> Option<Sent> {
+        let (slot, buffer) = self.qp.take_sent(sent)?;
         if let Some(timed) = self.timed.as_mut() {
             match timed.before.checked_sub(1) {
                 Some(before) => timed.before = before,
@@ -238,17 +137,12 @@ impl Link {
                 }
             }
         }
-        match &slot {
+        match slot {
             Slot::Message(_) | Slot::Probe => self.messages = self.messages.saturating_sub(1),
             Slot::Register | Slot::Revoke(_) => self.chores = self.chores.saturating_sub(1),
             Slot::UnprovenRead | Slot::Read | Slot::Write(_) => {}
         }
-        if let Slot::Message(load) | Slot::Write(load) = &mut slot {
-            for _ in 0..load.frags {
-                let flying = self.flying.pop();
-                let extra = flying.map_or(0, |flying| flying.frag.extra);
-                load.extra = load.extra.saturating_add(extra);
-            }
+        if let Slot::Message(load) | Slot::Write(load) = slot {
             if load.pinned {
                 self.source.on_sent(load.bytes);
             }
@@ -260,7 +154,7 @@ impl Link {
             Slot::Register => Sent::Registered,
             Slot::Revoke(key) => Sent::Revoked(key),
             Slot::UnprovenRead => Sent::UnprovenRead,
-            Slot::Read => Sent::Read,
+            Slot::Read => Sent::Read(buffer.map(RxBuffer::from)),
         })
     }
 

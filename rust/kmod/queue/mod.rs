@@ -6,9 +6,11 @@
 //! that arrived and were not yet read. The engine counts the same bytes without seeing
 //! them. Locks: under the endpoint's lock.
 
+mod buffer;
 mod recv;
 mod send;
 
+pub(crate) use buffer::RxBuffer;
 pub(crate) use recv::{
     RecvQueue,
     Segment,
@@ -25,11 +27,8 @@ use crate::prelude::*;
 mod tests {
     use super::*;
     use crate::{
-        account::Charge,
-        verbs::buffer::{
-            Page,
-            RxBuffer, //
-        },
+        net::account::Charge,
+        rdma::page::Page, //
     };
     use kernel::page::PAGE_SIZE;
 

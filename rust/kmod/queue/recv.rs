@@ -7,10 +7,8 @@
 use crate::{
     fifo::Fifo,
     prelude::*,
-    verbs::buffer::{
-        Page,
-        RxBuffer, //
-    },
+    queue::RxBuffer,
+    rdma::page::Page, //
 };
 
 /// Payload of one received message.

@@ -6,22 +6,40 @@
 //! endpoint's lock.
 
 use crate::{
-    account::{
+    ffi,
+    fifo::Fifo,
+    net::account::{
         Charge,
         Need, //
     },
-    fifo::Fifo,
+    net::sk::Sk,
     prelude::*,
-    sk::Sk,
-    verbs::{
-        buffer::Page,
+    rdma::{
+        page::Page,
         pages::UserPages, //
     },
 };
+use core::ptr::NonNull;
 use kernel::{
     page::PAGE_SIZE,
     sync::Arc, //
 };
+
+/// Order of the pages that copies of a long rest go to: 32 KiB.
+const COPY_ORDER: u32 = 3;
+
+/// Pages for a copy of `len` bytes, or of the first of them.
+fn copy_page(sk: &Sk, len: u32) -> Result<Page> {
+    let alloc = |order| {
+        // SAFETY: A socket of ours. A fresh allocation carries one reference.
+        unsafe {
+            NonNull::new(ffi::sdp_alloc_pages(sk.sk(), order)).map(|page| Page::from_raw(page))
+        }
+    };
+    let long = len as usize >= PAGE_SIZE << COPY_ORDER;
+    let page = if long { alloc(COPY_ORDER) } else { None };
+    page.or_else(|| alloc(0)).ok_or(ENOMEM)
+}
 
 /// A range of stream bytes in a page.
 pub(crate) struct Frag {
@@ -255,6 +273,67 @@ impl SendQueue {
         let at = (0..self.pieces.len()).find(|i| self.pieces.get(*i).is_some_and(of_run));
         if let Some(piece) = at.and_then(|at| self.pieces.remove(at)) {
             self.forget_pinned(piece.len);
+        }
+    }
+
+    /// Copies the rest of a run in `pages` to pages of the socket, in its place. Changes
+    /// nothing if it fails.
+    pub(crate) fn copy_pinned(&mut self, sk: &Sk, pages: &Arc<UserPages>) -> Result {
+        let of_run =
+            |piece: &Piece| matches!(&piece.store, Store::Pinned(p) if Arc::ptr_eq(p, pages));
+        let Some(at) = (0..self.pieces.len()).find(|i| self.pieces.get(*i).is_some_and(of_run))
+        else {
+            return Ok(());
+        };
+        let (from, len) = self.pieces.get(at).map_or((0, 0), |p| (p.offset, p.len));
+        self.charge
+            .reach(sk, self.owned().saturating_add(len), Need::Growth)?;
+        let before = self.pieces.len();
+        if let Err(e) = self.append_copies(sk, pages, from, len) {
+            while self.pieces.len() > before {
+                drop(self.pieces.remove(before));
+            }
+            self.trim();
+            return Err(e);
+        }
+        // From the end of the queue to the place behind the run.
+        let after = at.saturating_add(1);
+        self.reverse(after, before);
+        self.reverse(before, self.pieces.len());
+        self.reverse(after, self.pieces.len());
+        drop(self.pieces.remove(at));
+        self.pinned = self.pinned.saturating_sub(len);
+        Ok(())
+    }
+
+    /// Appends copies of `len` bytes of `pages` from byte `from` on, without counting them.
+    fn append_copies(&mut self, sk: &Sk, pages: &UserPages, from: u32, len: u32) -> Result {
+        let mut done = 0u32;
+        while done < len {
+            let left = len.saturating_sub(done);
+            let page = copy_page(sk, left)?;
+            let n = left.min(u32::try_from(page.size()).unwrap_or(u32::MAX));
+            let at = from.saturating_add(done);
+            pages.copy_to(at as usize, n as usize, &page)?;
+            let piece = Piece {
+                store: Store::Page(page),
+                offset: 0,
+                len: n,
+                extra: 0,
+            };
+            self.pieces.push(piece, GFP_KERNEL)?;
+            done = done.saturating_add(n);
+        }
+        Ok(())
+    }
+
+    /// Reverses the pieces from `first` to before `end`.
+    fn reverse(&mut self, first: usize, end: usize) {
+        let (mut first, mut end) = (first, end);
+        while first.saturating_add(1) < end {
+            end = end.saturating_sub(1);
+            self.pieces.swap(first, end);
+            first = first.saturating_add(1);
         }
     }
 

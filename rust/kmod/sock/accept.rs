@@ -9,22 +9,26 @@ use crate::{
         Phase, //
     },
     ffi,
+    net::{
+        proto_ops::{
+            AcceptArg,
+            NewSocket, //
+        },
+        socket::{
+            Socket,
+            SS_UNCONNECTED, //
+        },
+    },
     object::Sock,
     prelude::*,
-    sock::operations, //
+    sock::operations::Calls, //
 };
 
 impl Sock {
     /// listen(2).
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's.
-    pub(crate) unsafe fn listen(&self, socket: *mut ffi::core::socket, backlog: c_int) -> Result {
+    pub(crate) fn listen(&self, socket: &Socket, backlog: c_int) -> Result {
         let _call = self.lock();
-        // SAFETY: `socket` is ours, by the caller's promise, and `lock_sock` held, with which
-        // alone the state is written.
-        if unsafe { (*socket).state } != ffi::core::socket_state_SS_UNCONNECTED {
+        if socket.state() != SS_UNCONNECTED {
             return Err(EINVAL);
         }
         let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
@@ -67,15 +71,7 @@ impl Sock {
     }
 
     /// accept(2).
-    ///
-    /// # Safety
-    ///
-    /// `new` is a fresh `struct socket`.
-    pub(crate) unsafe fn accept(
-        &self,
-        new: *mut ffi::core::socket,
-        arg: &mut ffi::proto_accept_arg,
-    ) -> Result {
+    pub(crate) fn accept(&self, new: &mut NewSocket<'_>, arg: &mut AcceptArg) -> Result {
         let mut call = self.begin();
         if self.tcp_state() != ffi::TCP_LISTEN {
             return Err(EINVAL);
@@ -105,19 +101,14 @@ impl Sock {
         });
         arg.is_empty = c_int::from(!left);
         drop(call);
-        // SAFETY: `new` is fresh by the caller's promise, and the child belongs
-        // to nobody. The reference goes over to `new`, as `create_cb` does it.
-        unsafe {
+        {
             let _call = child.lock();
-            ffi::sdp_sock_graft(child.sk(), new);
-            operations::adopt(new);
-            (*new).state = ffi::core::socket_state_SS_CONNECTED;
+            new.graft::<Calls>(child.clone().into_aref())?;
         }
         child.drive(|inner| {
             inner.on_accepted();
             inner.start_keepalive(&child);
         });
-        let _ = child.into_owned();
         Ok(())
     }
 }

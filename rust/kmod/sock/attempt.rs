@@ -15,6 +15,13 @@ use crate::{
     },
     errno::is_worth_tcp,
     ffi,
+    net::{
+        msg::SendMsg,
+        socket::{
+            Socket,
+            SS_UNCONNECTED, //
+        },
+    },
     object::Sock,
     prelude::*,
     sock::companion::{
@@ -22,7 +29,6 @@ use crate::{
         MOVED, //
     },
 };
-use kernel::error::to_result;
 
 /// Whether connect() returned while the attempt goes on.
 fn is_under_way(result: Result) -> bool {
@@ -31,117 +37,66 @@ fn is_under_way(result: Result) -> bool {
 
 impl Sock {
     /// sendmsg(2) with MSG_FASTOPEN, which connects if it has an address.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to send `len` bytes with, ours for the call.
-    pub(super) unsafe fn fast_open(&self, msg: *mut ffi::core::msghdr, len: usize) -> Result<i32> {
-        let (Some(tcp), Some(sendmsg)) = (
-            self.tcp_after_connect(),
-            self.tcp().and_then(|tcp| tcp.ops().sendmsg),
-        ) else {
+    pub(super) fn fast_open(&self, msg: &mut SendMsg, len: usize) -> Result<i32> {
+        let Some(tcp) = self.tcp_after_connect() else {
             return Err(EOPNOTSUPP);
         };
-        // SAFETY: The message is ours for the call, by the caller's promise.
-        let (name, name_len) = unsafe { ((*msg).msg_name, (*msg).msg_namelen) };
-        if !name.is_null() {
-            let name_len = usize::try_from(name_len).map_err(|_| EINVAL)?;
-            // SAFETY: The core has checked the name's length and copied it.
-            unsafe { self.permit_connect(tcp, name.cast(), name_len) }?;
+        if let Some(name) = msg.name()? {
+            self.permit_connect(tcp, name)?;
         }
-        // SAFETY: The companion is there, by the invariant of `Tcp`; the message is ours for
-        // the call, by the caller's promise.
-        let result = unsafe { sendmsg(tcp.socket(), msg, len) };
-        if result < 0 {
-            self.settle_tcp_error();
-        }
-        to_result(result.min(0)).map(|()| result)
+        tcp.socket()
+            .send(msg, len)
+            .inspect_err(|_| self.settle_tcp_error())
     }
 
-    /// connect(2) of a socket that may have two halves.
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's, `addr` points to `len` bytes.
-    pub(crate) unsafe fn connect_halves(
-        &self,
-        socket: *mut ffi::core::socket,
-        addr: *mut u8,
-        len: usize,
-        flags: u32,
-    ) -> Result {
+    /// connect(2) of a socket that may have two halves. `addr` is the call's own.
+    pub(crate) fn connect_halves(&self, socket: &Socket, addr: &mut [u8], flags: u32) -> Result {
         let Some(tcp) = self.companion() else {
-            // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-            return unsafe { self.connect(socket, addr, len, flags) };
+            return self.connect(socket, addr, flags);
         };
-        // SAFETY: `addr` has `len` bytes, by the caller's promise, and is this call's to change.
-        let takes_part = unsafe {
-            Addr::name_for_tcp(addr, addr, len);
-            self.permit_connect(tcp, addr, len)?
-        };
-        if !takes_part {
-            // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-            let result = unsafe { self.connect(socket, addr, len, flags) };
+        let len = addr.len();
+        Addr::name_for_tcp(addr, len);
+        if !self.permit_connect(tcp, addr)? {
+            let result = self.connect(socket, addr, flags);
             // Another task has begun the connect(), and the socket uses TCP now.
             return result.map_err(|e| if e == MOVED { EPERM } else { e });
         }
         if self.tcp_after_connect().is_some() {
-            // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
-            return unsafe { tcp.connect(self, addr, len, flags) };
+            return tcp.connect(addr, flags);
         }
-        // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-        unsafe { self.connect_either(tcp, socket, addr, len, flags) }
+        self.connect_either(tcp, socket, addr, flags)
     }
 
-    /// connect(2) over SDP, and over TCP if that fails.
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's, `addr` points to `len` bytes. `tcp` is this socket's.
-    unsafe fn connect_either(
-        &self,
-        tcp: Tcp<'_>,
-        socket: *mut ffi::core::socket,
-        addr: *mut u8,
-        len: usize,
-        flags: u32,
-    ) -> Result {
+    /// connect(2) over SDP, and over TCP, which is the companion, if that fails.
+    fn connect_either(&self, tcp: Tcp<'_>, socket: &Socket, addr: &[u8], flags: u32) -> Result {
         // Before it can fail, because another thread may be polling.
-        // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-        let began = unsafe { self.begin_attempt(socket, addr, len) };
-        // SAFETY: `socket` is ours and `addr` has `len` bytes, by the caller's promise.
-        let result = unsafe { self.connect(socket, addr, len, flags) };
+        let began = self.begin_attempt(tcp, socket, addr);
+        let result = self.connect(socket, addr, flags);
         // SDP may have no free port while TCP has some.
         let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
         // A connect() that has succeeded is not repeated, even if the connection ended
         // before anybody asked. Nor is one that shutdown() has ended.
-        // SAFETY: `sk` is valid.
-        let shut = !unsafe { ffi::sdp_companion_attempt(self.sk()) }
-            || self.look(|inner| inner.came_about);
+        let shut = !self.is_attempting() || self.look(|inner| inner.came_about);
         match result {
             Err(e) if !shut && (is_worth_tcp(e) || portless(e)) => {
                 {
                     let _call = self.lock();
                     self.fall_back(tcp, -e.to_errno());
                 }
-                // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
-                unsafe { tcp.connect(self, addr, len, flags) }
+                tcp.connect(addr, flags)
             }
             Err(e) if e == MOVED => {
-                // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
-                match unsafe { tcp.connect(self, addr, len, flags) } {
+                match tcp.connect(addr, flags) {
                     // The worker has begun TCP's attempt on behalf of this call.
                     Err(e) if e == EALREADY && began => Err(EINPROGRESS),
                     result => result,
                 }
             }
             _ => {
-                // SAFETY: `addr` has `len` bytes, by the caller's promise.
-                let parsed = unsafe { Addr::parse(addr, len) };
+                let parsed = Addr::parse(addr);
                 if matches!((parsed, result), (Ok(Parsed::Unspec), Ok(()))) {
                     // It may have been listening, too.
-                    // SAFETY: `addr` has `len` bytes, by the caller's promise; `tcp` is our companion.
-                    unsafe { tcp.connect(self, addr, len, flags) }?;
+                    tcp.connect(addr, flags)?;
                 }
                 self.settle_attempt(result)
             }
@@ -152,40 +107,25 @@ impl Sock {
     fn settle_attempt(&self, result: Result) -> Result {
         let pending = is_under_way(result) || self.tcp_state() == ffi::TCP_SYN_SENT;
         if result.is_ok() || !pending {
-            // SAFETY: `sk` is valid.
-            unsafe { ffi::sdp_companion_end(self.sk()) };
+            self.end_attempt();
         }
         result
     }
 
     /// Records the target of connect(), if this call begins one.
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's, `addr` points to `len` bytes.
-    unsafe fn begin_attempt(
-        &self,
-        socket: *const ffi::core::socket,
-        addr: *const u8,
-        len: usize,
-    ) -> bool {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        if !matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Addr(..))) {
+    fn begin_attempt(&self, tcp: Tcp<'_>, socket: &Socket, addr: &[u8]) -> bool {
+        if !matches!(Addr::parse(addr), Ok(Parsed::Addr(..))) {
             return false;
         }
         let _call = self.lock();
-        // SAFETY: `socket` is ours, by the caller's promise, and `lock_sock` held, with which
-        // alone the state is written.
-        let unconnected = unsafe { (*socket).state } == ffi::core::socket_state_SS_UNCONNECTED;
+        let unconnected = socket.state() == SS_UNCONNECTED;
         let begins = unconnected && self.tcp_state() == ffi::TCP_CLOSE && self.tcp().is_none();
         if begins {
             self.look(|inner| {
                 inner.has_way_out = true;
                 inner.came_about = false;
             });
-            // SAFETY: `addr` has `len` bytes, by the caller's promise. There is a companion:
-            // connect() has seen it, and it stays as long as the file is open.
-            unsafe { ffi::sdp_companion_begin(self.sk(), addr.cast(), len as c_int) };
+            tcp.begin_attempt(addr);
         }
         begins
     }
@@ -200,8 +140,7 @@ impl Sock {
         }
         let _call = self.lock();
         if !begun(self.tcp_state()) {
-            // SAFETY: `sk` is valid.
-            unsafe { ffi::sdp_companion_end(self.sk()) };
+            self.end_attempt();
         }
     }
 
@@ -212,18 +151,15 @@ impl Sock {
         let Some(error) = self.look(|inner| inner.failure.take()) else {
             return;
         };
-        // SAFETY: `sk` is valid.
-        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
+        let attempt = self.is_attempting();
         let Some(tcp) = self.other_half().filter(|_| attempt) else {
             return self.drive(|inner| inner.tell_failure(self, error));
         };
         // In this order, so that whoever looks meanwhile sees a connect() under way.
-        // SAFETY: The companion is there, with `lock_sock`, and the attempt's address was kept.
-        unsafe { ffi::sdp_companion_retry(self.sk()) };
+        tcp.retry();
         self.fall_back(tcp, -error.to_errno());
         self.leave_peer();
         self.look(|inner| inner.port = None);
-        // SAFETY: The companion is there, with `lock_sock`.
-        unsafe { ffi::sdp_companion_catch_up(self.sk()) };
+        tcp.catch_up();
     }
 }

@@ -7,16 +7,17 @@
 
 use crate::{
     endpoint::Inner,
-    ffi,
     link::{
         attendance::now_ns,
         Next,
         Taken, //
     },
-    object::{
-        CallGuard,
-        Sock, //
-    }, //
+    net::{
+        sk::Guard,
+        wait::must_yield, //
+    },
+    object::Sock,
+    prelude::*, //
 };
 use kernel::time::{
     Instant,
@@ -35,7 +36,7 @@ const PAUSE: usize = 8;
 pub(crate) struct Call<'a> {
     sock: &'a Sock,
     /// `lock_sock`.
-    guard: Option<CallGuard<'a>>,
+    guard: Option<Guard<'a>>,
     /// Since when it sleeps, in nanoseconds.
     paused: Option<i64>,
 }
@@ -55,7 +56,12 @@ impl Sock {
     }
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// `lock_sock`, which the call has unless it sleeps.
+    pub(super) fn guard(&self) -> Result<&Guard<'a>> {
+        self.guard.as_ref().ok_or(EINVAL)
+    }
+
     /// The call is about to sleep. Takes what has completed, and returns false if that may have
     /// been what the call waits for. Otherwise `lock_sock` is released and every
     /// completion of interest wakes the call.
@@ -85,14 +91,15 @@ impl Call<'_> {
         true
     }
 
-    /// The call may not wait. Takes what has completed, if no event would have told of it, and
-    /// returns whether that may have been what the call needs.
+    /// The call may not wait. Takes what has completed, if no event has told a thread that
+    /// takes it, and returns whether that may have been what the call needs.
     pub(super) fn look(&self) -> bool {
         let silent = |inner: &mut Inner| {
             let link = inner.link.as_ref();
             link.is_some_and(|link| link.is_disarmed() || link.is_send_unannounced())
         };
-        self.sock.look(silent) && self.sock.tend(Next::Sleep, |_, looked| looked)
+        let due = self.sock.attendance().has_event() || self.sock.look(silent);
+        due && self.sock.tend(Next::Sleep, |_, looked| looked)
     }
 
     /// The call goes on: takes what has completed, and `lock_sock`.
@@ -128,14 +135,12 @@ impl Call<'_> {
                     return true;
                 }
             }
-            // SAFETY: Plain question about the current task.
-            if begin.elapsed().as_micros_ceil() >= us.into() || unsafe { ffi::sdp_must_yield() } {
+            if begin.elapsed().as_micros_ceil() >= us.into() || must_yield() {
                 return false;
             }
             // Others need the endpoint's lock as well.
             for _ in 0..PAUSE {
-                // SAFETY: An instruction without effect.
-                unsafe { ffi::sdp_cpu_relax() };
+                kernel::processor::cpu_relax();
             }
         }
     }
@@ -143,8 +148,7 @@ impl Call<'_> {
     /// Microseconds for which a call looks for completions before it sleeps: SO_BUSY_POLL,
     /// or the knob, or as the connection's waits suggest.
     fn busy_poll_us(&self) -> u32 {
-        // SAFETY: A single word of a valid socket.
-        match unsafe { ffi::sdp_busy_poll_us(self.sock.sk()) } {
+        match self.sock.own_busy_poll_us() {
             0 => self
                 .sock
                 .net()

@@ -5,20 +5,21 @@
 use crate::{
     endpoint::Phase,
     ffi,
+    net::{
+        socket::{
+            Socket,
+            SS_UNCONNECTED, //
+        },
+        wait::is_exiting,
+    },
     object::Sock,
     prelude::*,
     sock::wait::FOREVER, //
 };
 
-const SS_UNCONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_UNCONNECTED;
-
 impl Sock {
     /// shutdown(2).
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's.
-    pub(crate) unsafe fn shutdown(&self, socket: *mut ffi::core::socket, how: c_int) -> Result {
+    pub(crate) fn shutdown(&self, socket: &Socket, how: c_int) -> Result {
         // 0, 1, 2 of the system call become the bits 1, 2, 3.
         let how = u32::try_from(how.wrapping_add(1)).map_err(|_| EINVAL)?;
         if how == 0 || how & !ffi::SHUTDOWN_MASK != 0 {
@@ -28,25 +29,21 @@ impl Sock {
         match self.tcp_state() {
             ffi::TCP_CLOSE => {
                 self.look(|_| self.add_shutdown(how));
-                self.wake_all();
+                self.wake_state();
                 Err(ENOTCONN)
             }
             ffi::TCP_LISTEN => {
                 if how & ffi::RCV_SHUTDOWN != 0 {
                     self.disconnect();
-                    // SAFETY: `socket` is ours, by the caller's promise. Writers hold
-                    // `lock_sock`; others look at the word without it, hence volatile.
-                    unsafe { (&raw mut (*socket).state).write_volatile(SS_UNCONNECTED) };
+                    socket.set_state(SS_UNCONNECTED);
                 }
-                self.wake_all();
+                self.wake_state();
                 Ok(())
             }
             ffi::TCP_SYN_SENT => {
                 self.disconnect();
-                // SAFETY: `socket` is ours, by the caller's promise. Writers hold `lock_sock`;
-                // others look at the word without it, hence volatile.
-                unsafe { (&raw mut (*socket).state).write_volatile(SS_UNCONNECTED) };
-                self.wake_all();
+                socket.set_state(SS_UNCONNECTED);
+                self.wake_state();
                 Ok(())
             }
             _ => {
@@ -59,23 +56,16 @@ impl Sock {
                         }
                     }
                 });
-                self.wake_all();
+                self.wake_state();
                 Ok(())
             }
         }
     }
 
-    fn wake_all(&self) {
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_wake_state(self.sk()) };
-    }
-
     /// close(2) of the last descriptor. Sleeps as SO_LINGER says.
     pub(crate) fn release(&self) {
         let mut call = self.begin();
-        let mut linger = 0;
-        // SAFETY: `sk` is valid and the result ours.
-        let lingers = unsafe { ffi::sdp_sock_linger(self.sk(), &mut linger) };
+        let linger = self.linger();
         let mut dead = (None, None);
         let closing = self.drive(|inner| {
             self.add_shutdown(ffi::SHUTDOWN_MASK);
@@ -93,7 +83,7 @@ impl Sock {
             let Some(engine) = inner.engine.as_mut() else {
                 return false;
             };
-            if unread || (lingers && linger == 0) {
+            if unread || linger == Some(0) {
                 engine.abort();
                 return false;
             }
@@ -106,9 +96,8 @@ impl Sock {
             listener.close();
         }
         drop(dead.1);
-        // SAFETY: Plain question about the current task.
-        if closing && lingers && unsafe { !ffi::sdp_exiting() } {
-            let mut timeo = isize::try_from(linger).unwrap_or(FOREVER);
+        if let Some(jiffies) = linger.filter(|_| closing && !is_exiting()) {
+            let mut timeo = isize::try_from(jiffies).unwrap_or(FOREVER);
             // Linger until our DisConn has left, the time has passed, or a signal
             // comes.
             let _ = self.wait(&mut call, &mut timeo, || {
@@ -119,8 +108,11 @@ impl Sock {
                 (!under_way).then_some(())
             });
         }
-        // SAFETY: `lock_sock` is held; nobody has the socket open.
-        unsafe { ffi::sdp_sock_orphan(self.sk()) };
+        if !is_exiting() {
+            self.linger_for_loans(&mut call);
+        }
+        self.lend_no_more();
+        self.orphan();
         self.drive(|inner| {
             inner.orphan = true;
             if inner.phase == Phase::Connected {

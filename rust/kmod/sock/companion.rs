@@ -13,18 +13,34 @@ use crate::{
         Parsed, //
     },
     ffi,
+    net::{
+        calls::calls,
+        msg::RecvMsg,
+        option::{
+            OptionRoom,
+            OptionValue, //
+        },
+        proto_ops::{
+            AcceptArg,
+            NewSocket, //
+        },
+        socket::{
+            Socket,
+            Storage, //
+        },
+    },
     object::Sock,
     prelude::*, //
 };
-use core::marker::PhantomData;
-use kernel::error::to_result;
+use core::ptr::NonNull;
+use kernel::{
+    error::to_result,
+    fs::LocalFile, //
+};
 
 /// Ends a wait on the SDP half when TCP has taken over: the call is repeated on the TCP
 /// half. No program sees this error.
 pub(crate) const MOVED: Error = EOPENSTALE;
-
-/// Largest name of an Internet socket.
-pub(super) const NAME_LEN: usize = 28;
 
 /// The companion's `struct socket`.
 ///
@@ -34,7 +50,11 @@ pub(super) const NAME_LEN: usize = 28;
 /// system call is under way, and is not closed to the end while `lock_sock` is held. Every
 /// question for the companion is asked in a system call or with that lock.
 #[derive(Clone, Copy)]
-pub(crate) struct Tcp<'a>(*mut ffi::core::socket, PhantomData<&'a Sock>);
+pub(crate) struct Tcp<'a> {
+    /// Whose companion it is.
+    owner: &'a Sock,
+    socket: &'a Socket,
+}
 
 impl<'a> Tcp<'a> {
     /// `None` for null.
@@ -42,134 +62,177 @@ impl<'a> Tcp<'a> {
     /// # Safety
     ///
     /// The pointer is null, or that of `sock`'s companion.
-    unsafe fn of(_sock: &'a Sock, tcp: *mut ffi::socket) -> Option<Self> {
+    unsafe fn of(owner: &'a Sock, tcp: *mut ffi::socket) -> Option<Self> {
+        if tcp.is_null() {
+            return None;
+        }
+        // SAFETY: The companion is there as long as this, and has operations.
+        let socket = unsafe { Socket::from_raw(tcp.cast()) };
         // INVARIANT: by the caller's promise, and as `Sock`'s methods are called.
-        (!tcp.is_null()).then_some(Self(tcp.cast(), PhantomData))
+        Some(Self { owner, socket })
     }
 
-    pub(crate) fn socket(self) -> *mut ffi::core::socket {
-        self.0
+    pub(crate) fn socket(self) -> &'a Socket {
+        self.socket
     }
 
-    /// Its operations at this moment.
-    pub(crate) fn ops(self) -> &'static ffi::core::proto_ops {
-        // SAFETY: The companion is there, by the invariant, and operations are static. They
-        // may change from one table to another that fits as well.
-        unsafe { &*core::ptr::read_volatile(&raw const (*self.0).ops) }
-    }
-
-    pub(super) fn bind(self, name: &mut [u8; NAME_LEN], len: usize) -> Result {
-        let len = len.min(NAME_LEN);
-        // SAFETY: The companion is there, by the invariant; the address is ours, and `len` no
-        // more than it has.
-        to_result(unsafe { ffi::sdp_ask_bind(self.0.cast(), name.as_ptr().cast(), len as c_int) })?;
-        let bind = self.ops().bind.ok_or(EOPNOTSUPP)?;
-        // SAFETY: The companion is there, by the invariant; the address is ours, and `len` no
-        // more than it has.
-        to_result(unsafe { bind(self.0, name.as_mut_ptr().cast(), len as c_int) })
+    pub(super) fn bind(self, name: &[u8]) -> Result {
+        to_result(self.ask_bind(name))?;
+        self.socket.bind(name)
     }
 
     /// The verdict of the security modules about a connect(), for which the core does
     /// not ask them.
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes.
-    pub(super) unsafe fn ask_connect(self, addr: *const u8, len: usize) -> Result {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise; the companion is there, by
-        // the invariant.
-        to_result(unsafe { ffi::sdp_ask_connect(self.0.cast(), addr.cast(), len as c_int) })
+    pub(super) fn ask_connect(self, addr: &[u8]) -> Result {
+        to_result(self.ask_for_connect(addr))
     }
 
     /// connect(2), after [`Sock::permit_connect`].
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes. `sock` is the socket whose companion this is.
-    pub(super) unsafe fn connect(
-        self,
-        sock: &Sock,
-        addr: *mut u8,
-        len: usize,
-        flags: u32,
-    ) -> Result {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        if matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Addr(..))) {
-            // SAFETY: The companion of `sock` is there, by the invariant.
-            to_result(unsafe { ffi::sdp_companion_retry_error(sock.sk()) })?;
+    pub(super) fn connect(self, addr: &[u8], flags: u32) -> Result {
+        if matches!(Addr::parse(addr), Ok(Parsed::Addr(..))) {
+            to_result(self.retried_error())?;
         }
-        let connect = self.ops().connect.ok_or(EOPNOTSUPP)?;
-        // SAFETY: The companion is there, by the invariant; `addr` has `len` bytes, by the
-        // caller's promise.
-        let result = unsafe { connect(self.0, addr.cast(), len as c_int, flags as c_int) };
-        sock.settle_tcp_error();
-        // SAFETY: The companion of `sock` is there, by the invariant.
-        unsafe {
-            ffi::sdp_companion_show_moved(sock.sk());
-            ffi::sdp_companion_show_state(sock.sk());
-        }
-        to_result(result)
+        let result = self.socket.connect(addr, flags);
+        self.owner.settle_tcp_error();
+        self.show_moved();
+        self.show_state();
+        result
     }
 
     /// recvmsg(2).
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to receive up to `len` bytes with, ours for the call. `sock` is the
-    /// socket whose companion this is.
-    pub(super) unsafe fn receive(
-        self,
-        sock: &Sock,
-        msg: *mut ffi::core::msghdr,
-        len: usize,
-        flags: c_int,
-    ) -> c_int {
-        let result = match self.ops().recvmsg {
-            // SAFETY: The companion is there, by the invariant; the message is ours, by the
-            // caller's promise.
-            Some(recvmsg) => unsafe { recvmsg(self.0, msg, len, flags) },
-            None => EOPNOTSUPP.to_errno(),
-        };
-        if result < 0 {
-            sock.settle_tcp_error();
+    pub(super) fn receive(self, msg: &mut RecvMsg, len: usize, flags: c_int) -> Result<c_int> {
+        let result = self.socket.receive(msg, len, flags);
+        if result.is_err() {
+            self.owner.settle_tcp_error();
         }
-        // SAFETY: The companion of `sock` is there, by the invariant.
-        unsafe { ffi::sdp_companion_show_moved(sock.sk()) };
+        self.show_moved();
         result
     }
 
     /// The port it is bound to.
     pub(super) fn port(self) -> Result<u16> {
-        let getname = self.ops().getname.ok_or(EOPNOTSUPP)?;
-        // Of the size and alignment of a `sockaddr_storage`.
-        let mut name = [0u64; 16];
-        // SAFETY: The companion is there, by the invariant, and there is room for its name.
-        let len = unsafe { getname(self.0, name.as_mut_ptr().cast(), 0) };
-        if len < 0 {
-            return Err(Error::from_errno(len));
-        }
-        let [_, _, hi, lo, ..] = name[0].to_ne_bytes();
+        let mut name = Storage::new();
+        self.socket.name(&mut name, 0)?;
+        let [_, _, hi, lo, ..] = *name.bytes();
         Ok(u16::from_be_bytes([hi, lo]))
     }
 
     /// accept(2) without waiting.
-    ///
-    /// # Safety
-    ///
-    /// `new` is a fresh `struct socket` with operations of this module. `sock` is the socket
-    /// whose companion this is.
-    pub(super) unsafe fn accept(
-        self,
-        sock: &Sock,
-        new: *mut ffi::core::socket,
-        arg: &mut ffi::proto_accept_arg,
-    ) -> Result {
-        // SAFETY: `new` is fresh, and the companion that of `sock`, by the caller's promise.
-        to_result(unsafe { ffi::sdp_companion_accept(sock.sk(), new.cast(), arg) })
+    pub(super) fn accept(self, new: &mut NewSocket<'_>, arg: &mut AcceptArg) -> Result {
+        to_result(self.accept_into(new, arg))
+    }
+
+    /// listen(2).
+    pub(super) fn listen(self, backlog: c_int) -> Result {
+        to_result(self.start_listening(backlog))
+    }
+
+    /// shutdown(2).
+    pub(super) fn shutdown(self, how: c_int) -> Result {
+        to_result(self.shut(how))
+    }
+
+    /// Sets an option, as setsockopt(2) of it.
+    pub(super) fn set_option(self, level: c_int, option: c_int, value: OptionValue<'_>) -> Result {
+        to_result(self.set_tcp(level, option, value))
+    }
+
+    /// Gets an option, as getsockopt(2) of it.
+    pub(super) fn option(self, level: c_int, option: c_int, room: OptionRoom) -> Result {
+        to_result(self.get_option(level, option, room))
+    }
+}
+
+// SAFETY: The companion is there, by the invariant. The callees read addresses of the length that
+// is given, and check pointers of the program.
+calls! { unsafe {
+    impl Tcp<'_>, |me| me.socket.as_ptr().cast();
+    fn ask_bind(name: &[u8]) -> c_int = sdp_ask_bind(
+        at: name.as_ptr().cast::<c_void>(), len: name.len() as c_int
+    );
+    fn ask_for_connect(addr: &[u8]) -> c_int = sdp_ask_connect(
+        at: addr.as_ptr().cast::<c_void>(), len: addr.len() as c_int
+    );
+    fn get_option(level: c_int, option: c_int, room: OptionRoom) -> c_int = sdp_companion_getsockopt(
+        level: level, option: option, at: room.raw().0, len: room.raw().1
+    );
+}}
+
+// SAFETY: As above. `NewSocket` is fresh, and the file of poll(2) is the one that is asked.
+calls! { unsafe {
+    impl Tcp<'_>, |me| me.owner.sk();
+    /// A connect() to `addr` begins. With `lock_sock` of the owner.
+    pub(super) fn begin_attempt(addr: &[u8]) = sdp_companion_begin(
+        at: addr.as_ptr().cast::<c_void>(), len: addr.len() as c_int
+    );
+    fn accept_into(new: &mut NewSocket<'_>, arg: &mut AcceptArg) -> c_int = sdp_companion_accept(
+        to: new.as_ptr().cast::<ffi::socket>(), arg: arg
+    );
+    /// What poll(2) says. With `file`, its pollers wait for the companion as well.
+    pub(super) fn poll(file: Option<&LocalFile>) -> u32 = sdp_companion_poll(
+        asked: file.map_or(core::ptr::null_mut(), LocalFile::as_ptr).cast::<ffi::file>()
+    );
+    fn set_tcp(level: c_int, option: c_int, value: OptionValue<'_>) -> c_int = sdp_companion_set_tcp(
+        level: level, option: option, at: value.raw().0, len: value.raw().1
+    );
+    /// Whether it is the companion's turn to accept a connection.
+    pub(super) fn takes_turn() -> bool = sdp_companion_turn;
+    fn start_listening(backlog: c_int) -> c_int = sdp_companion_listen;
+    fn shut(how: c_int) -> c_int = sdp_companion_shutdown;
+    fn retried_error() -> c_int = sdp_companion_retry_error;
+    /// Shows the state of the companion as the owner's.
+    pub(super) fn show_state() = sdp_companion_show_state;
+    /// Shows in the owner what a call may have moved in the companion.
+    fn show_moved() = sdp_companion_show_moved;
+    /// From now on every call goes to the companion. With `lock_sock` of the owner.
+    pub(super) fn take_over(reason: c_int) = sdp_companion_use;
+    /// Repeats the connect() that has begun, on the companion. With `lock_sock` of the owner.
+    pub(super) fn retry() = sdp_companion_retry;
+    /// Reports what has happened to the companion before it took over. With `lock_sock` of the
+    /// owner.
+    pub(super) fn catch_up() = sdp_companion_catch_up;
+}}
+
+// SAFETY: `sk` is valid; it need have no companion.
+calls! { unsafe {
+    impl Sock, |me| me.sk();
+    /// Whether a connect() is under way that may go on over TCP.
+    pub(super) fn is_attempting() -> bool = sdp_companion_attempt;
+    /// No connect() is under way any more that may go on over TCP.
+    pub(super) fn end_attempt() = sdp_companion_end;
+    /// Puts the companion aside, or takes it back, if there is one. With `lock_sock`.
+    pub(super) fn set_companion_idle(idle: bool) = sdp_companion_set_idle;
+    /// Why the socket has fallen back to TCP, as SDP_FALLBACK_REASON shows it.
+    pub(crate) fn fallback_reason() -> c_int = sdp_companion_reason;
+}}
+
+/// A companion that has no socket any more.
+///
+/// # Invariants
+///
+/// Nobody else has it.
+pub(super) struct Detached(NonNull<ffi::sdp_companion>);
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        // SAFETY: Nobody else has it, by the invariant.
+        unsafe { ffi::sdp_companion_free(self.0.as_ptr()) };
     }
 }
 
 impl Sock {
+    /// Takes the companion away. With `lock_sock`, unless nobody knows the socket.
+    ///
+    /// # Safety
+    ///
+    /// No system call is under way on the socket, and none comes.
+    pub(super) unsafe fn detach_companion(&self) -> Option<Detached> {
+        // SAFETY: `sk` is valid, and nobody has a `Tcp`, by the caller's promise.
+        let companion = unsafe { ffi::sdp_companion_detach(self.sk()) };
+        // INVARIANT: just taken from the socket.
+        NonNull::new(companion).map(Detached)
+    }
+
     /// The companion, if calls go there.
     pub(crate) fn tcp(&self) -> Option<Tcp<'_>> {
         // SAFETY: `sk` is valid, and what is found there is its companion.
@@ -184,8 +247,7 @@ impl Sock {
 
     /// As [`Sock::tcp`], for a call that finds out how a connect() has ended.
     pub(crate) fn tcp_after_connect(&self) -> Option<Tcp<'_>> {
-        // SAFETY: `sk` is valid.
-        if unsafe { ffi::sdp_companion_attempt(self.sk()) } {
+        if self.is_attempting() {
             self.look_after_attempt();
         }
         self.tcp()

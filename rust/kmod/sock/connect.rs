@@ -15,7 +15,13 @@ use crate::{
     endpoint::Phase,
     engine::types::Ip,
     ffi,
-    net::ports::PortLease,
+    net::socket::{
+        Socket,
+        SS_CONNECTED,
+        SS_CONNECTING,
+        SS_UNCONNECTED, //
+    },
+    netns::ports::PortLease,
     object::{
         Sock,
         SockRef, //
@@ -27,40 +33,21 @@ use crate::{
     },
 };
 
-const SS_UNCONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_UNCONNECTED;
-const SS_CONNECTING: ffi::core::socket_state = ffi::core::socket_state_SS_CONNECTING;
-const SS_CONNECTED: ffi::core::socket_state = ffi::core::socket_state_SS_CONNECTED;
-
 impl Sock {
     /// connect(2), with the states and errors of TCP.
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's, `addr` points to `len` bytes.
-    pub(crate) unsafe fn connect(
-        &self,
-        socket: *mut ffi::core::socket,
-        addr: *const u8,
-        len: usize,
-        flags: u32,
-    ) -> Result {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        let parsed = unsafe { Addr::parse(addr, len) };
+    pub(crate) fn connect(&self, socket: &Socket, addr: &[u8], flags: u32) -> Result {
+        let parsed = Addr::parse(addr);
         let mut call = self.begin();
-        // SAFETY: `socket` is ours, by the caller's promise.
-        let state = unsafe { &raw mut (*socket).state };
-        // SAFETY: `socket` is ours. Writers hold `lock_sock`, which `call` stands for wherever
-        // this is called; others look at the word without it, hence volatile.
-        let set_state = |to| unsafe { state.write_volatile(to) };
+        let set_state = |to| socket.set_state(to);
         if let Ok(Parsed::Unspec) = parsed {
+            // Tells waiters: see `wait_for_peer`.
             self.note_disconnect();
             self.disconnect();
             set_state(SS_UNCONNECTED);
             return Ok(());
         }
         let nonblock = flags & ffi::core::O_NONBLOCK != 0;
-        // SAFETY: `socket` is ours, and the state written with `lock_sock` alone.
-        let mut error = match unsafe { state.read_volatile() } {
+        let mut error = match socket.state() {
             SS_CONNECTED => return Err(EISCONN),
             SS_CONNECTING => EALREADY,
             SS_UNCONNECTED => {
@@ -188,8 +175,7 @@ impl Sock {
         // An unread error belongs to an earlier connection.
         let _ = self.take_err();
         self.look(|inner| inner.show_state(self, ffi::TCP_SYN_SENT));
-        // SAFETY: connect() holds `lock_sock`.
-        if let Err(e) = unsafe { cm::resolve::start(self, 1) } {
+        if let Err(e) = cm::resolve::start(self, 1) {
             self.look(|inner| inner.forget_connection(self));
             self.net().stats.failed_opens.inc();
             return Err(e);
@@ -200,21 +186,8 @@ impl Sock {
     fn reset_flags(&self) {
         self.look(|inner| {
             inner.peer_done = false;
-            // SAFETY: A word of a valid socket, changed with the endpoint's lock.
-            unsafe { ffi::sdp_clear_shutdown(self.sk()) };
+            self.clear_shutdown();
         });
-    }
-
-    /// Tells waiters that the socket leaves its peer: see `wait_for_peer`.
-    fn note_disconnect(&self) {
-        // SAFETY: `sk` is valid, and `lock_sock` held.
-        unsafe { ffi::sdp_note_disconnect(self.sk()) };
-    }
-
-    /// The interface of SO_BINDTODEVICE, or 0.
-    pub(crate) fn device(&self) -> i32 {
-        // SAFETY: A single word of a valid socket.
-        unsafe { ffi::sdp_sock_device(self.sk()) }
     }
 
     /// Back to an unconnected socket: connect() to AF_UNSPEC, a failed
@@ -225,8 +198,7 @@ impl Sock {
             self.set_err(ECONNRESET);
         }
         self.forget_peer(false);
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_set_peek_off(self.sk(), -1) };
+        self.set_peek_off(-1);
     }
 
     /// Whether leaving the peer sets ECONNRESET, as in `tcp_disconnect()`.

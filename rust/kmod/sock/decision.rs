@@ -17,16 +17,14 @@ use crate::{
     addr::{
         Addr,
         Family,
-        Parsed, //
+        Parsed,
+        NAME_LEN, //
     },
     endpoint::Phase,
     ffi,
     object::Sock,
     prelude::*,
-    sock::companion::{
-        Tcp,
-        NAME_LEN, //
-    },
+    sock::companion::Tcp,
     trace, //
 };
 use kernel::error::to_result;
@@ -66,36 +64,23 @@ impl Sock {
         if self.tcp().is_some() {
             return Err(otherwise);
         }
-        // SAFETY: `sk` is valid.
-        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
+        let attempt = self.is_attempting();
         if !attempt && self.look(|inner| inner.phase == Phase::Idle) {
-            // SAFETY: `sk` is valid, and `lock_sock` held, so that its companion stays.
-            unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
+            self.set_companion_idle(true);
         }
         Ok(())
     }
 
     /// As `permit_tcp`, for connect(): asks the security modules, too. Every caller may
     /// disconnect (AF_UNSPEC).
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes, which TCP would be given.
-    pub(super) unsafe fn permit_connect(
-        &self,
-        tcp: Tcp<'_>,
-        addr: *const u8,
-        len: usize,
-    ) -> Result<bool> {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        if matches!(unsafe { Addr::parse(addr, len) }, Ok(Parsed::Unspec)) {
+    pub(super) fn permit_connect(&self, tcp: Tcp<'_>, addr: &[u8]) -> Result<bool> {
+        if matches!(Addr::parse(addr), Ok(Parsed::Unspec)) {
             return Ok(true);
         }
         if !self.permit_tcp()? {
             return Ok(false);
         }
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        match unsafe { tcp.ask_connect(addr, len) } {
+        match tcp.ask_connect(addr) {
             Ok(()) => Ok(true),
             // The modules could not be asked for lack of memory; a refusal has another
             // errno.
@@ -106,10 +91,9 @@ impl Sock {
 
     /// Gives SDP up for the companion, which is there, and the port with it. With
     /// `lock_sock`.
-    pub(super) fn fall_back(&self, _there: Tcp<'_>, reason: i32) {
+    pub(super) fn fall_back(&self, tcp: Tcp<'_>, reason: i32) {
         let already = self.tcp().is_some();
-        // SAFETY: The socket has a companion, which the caller has seen.
-        unsafe { ffi::sdp_companion_use(self.sk(), reason) };
+        tcp.take_over(reason);
         self.look(|inner| {
             if reason != 0 && !already {
                 trace::fallback(inner.of(self), reason);
@@ -142,9 +126,7 @@ impl Sock {
             return Err(EINVAL);
         }
         if value == ffi::SDP_TRANSPORT_SDP {
-            // SAFETY: `sk` is valid; a socket without a companion has none to
-            // put aside.
-            unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
+            self.set_companion_idle(true);
             return Ok(());
         }
         if !self.may_use_tcp() {
@@ -156,13 +138,10 @@ impl Sock {
                 Family::V6 => ffi::AF_INET6,
             };
             // SAFETY: `lock_sock` is held and the socket has a file.
-            unsafe {
-                to_result(ffi::sdp_companion_make(self.sk(), family as c_int))?;
-                ffi::sdp_companion_set_idle(self.sk(), false);
-            }
+            to_result(unsafe { ffi::sdp_companion_make(self.sk(), family as c_int) })?;
+            self.set_companion_idle(false);
             if let Err(e) = self.bind_companion() {
-                // SAFETY: `sk` is valid, and `lock_sock` held, so that its companion stays.
-                unsafe { ffi::sdp_companion_set_idle(self.sk(), true) };
+                self.set_companion_idle(true);
                 return Err(e);
             }
         }
@@ -184,7 +163,7 @@ impl Sock {
         }
         let mut name = [0u8; NAME_LEN];
         let len = local.emit(family, &mut name);
-        tcp.bind(&mut name, len)
+        tcp.bind(name.get(..len).unwrap_or(&name))
     }
 
     pub(crate) fn transport(&self) -> u32 {
@@ -192,17 +171,11 @@ impl Sock {
             return ffi::SDP_TRANSPORT_TCP;
         }
         let open = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
-        // SAFETY: `sk` is valid.
-        let attempt = unsafe { ffi::sdp_companion_attempt(self.sk()) };
+        let attempt = self.is_attempting();
         if self.companion().is_some() && (open || attempt) {
             ffi::SDP_TRANSPORT_BOTH
         } else {
             ffi::SDP_TRANSPORT_SDP
         }
-    }
-
-    pub(crate) fn fallback_reason(&self) -> i32 {
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_companion_reason(self.sk()) }
     }
 }

@@ -7,6 +7,7 @@
 use crate::{
     addr::Family,
     ffi,
+    net::option::OptionRoom,
     object::Sock,
     prelude::*, //
 };
@@ -18,17 +19,7 @@ impl Sock {
     }
 
     /// getsockopt(2).
-    ///
-    /// # Safety
-    ///
-    /// `value` and `len` are pointers of the user program.
-    pub(crate) unsafe fn get_option(
-        &self,
-        level: c_int,
-        option: c_int,
-        value: *mut u8,
-        len: *mut c_int,
-    ) -> Result {
+    pub(crate) fn get_option(&self, level: c_int, option: c_int, place: OptionRoom) -> Result {
         let is_v6 = self.look(|inner| inner.family) == Family::V6;
         let level = match u32::try_from(level) {
             Ok(level @ (ffi::SOL_TCP | ffi::SOL_IP)) => level,
@@ -36,8 +27,12 @@ impl Sock {
             _ if is_v6 => return Err(ENOPROTOOPT),
             _ => return Err(EOPNOTSUPP),
         };
-        // SAFETY: The pointer is the program's, by the caller's promise.
-        let room = unsafe { room(level, len) }?;
+        let room = match usize::try_from(place.len()?) {
+            Ok(room) => room,
+            // To IPv6 it is a large number.
+            Err(_) if level == ffi::SOL_IPV6 => size_of::<c_int>(),
+            Err(_) => return Err(EINVAL),
+        };
         let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
         match (level, option) {
             (ffi::SOL_TCP, ffi::TCP_INFO) => {
@@ -49,8 +44,7 @@ impl Sock {
                         core::mem::size_of::<ffi::tcp_info>(),
                     )
                 };
-                // SAFETY: The pointers are the program's, by the caller's promise.
-                unsafe { answer(value, len, room, bytes) }
+                place.answer(room, bytes)
             }
             (ffi::SOL_TCP, ffi::SDP_TRAFFIC) => {
                 let report = self.traffic().report();
@@ -61,32 +55,29 @@ impl Sock {
                         core::mem::size_of::<ffi::sdp_traffic>(),
                     )
                 };
-                // SAFETY: The pointers are the program's, by the caller's promise.
-                unsafe { answer(value, len, room, bytes) }
+                place.answer(room, bytes)
+            }
+            (ffi::SOL_TCP, ffi::SDP_BORROW_INFO) => {
+                let info = self.borrow_info();
+                // SAFETY: Numbers of this size in all, with no bytes between them.
+                let bytes = unsafe {
+                    core::slice::from_raw_parts(
+                        (&raw const info).cast::<u8>(),
+                        core::mem::size_of::<ffi::sdp_borrow_info>(),
+                    )
+                };
+                place.answer(room, bytes)
             }
             (ffi::SOL_TCP, ffi::TCP_CONGESTION) => {
                 let name = self.look(|inner| inner.options.congestion);
-                // SAFETY: The pointers are the program's, by the caller's promise.
-                unsafe { answer(value, len, room, &name) }
+                place.answer(room, &name)
             }
-            // SAFETY: The pointers are the program's, by the caller's promise.
-            _ => unsafe { self.get_number(level, option, value, len, room) },
+            _ => self.get_number(level, option, place, room),
         }
     }
 
     /// An option whose value is a number.
-    ///
-    /// # Safety
-    ///
-    /// `value` and `len` are pointers of the user program.
-    unsafe fn get_number(
-        &self,
-        level: u32,
-        option: u32,
-        value: *mut u8,
-        len: *mut c_int,
-        room: usize,
-    ) -> Result {
+    fn get_number(&self, level: u32, option: u32, place: OptionRoom, room: usize) -> Result {
         let number = match level {
             ffi::SOL_TCP => self.get_tcp(option)?,
             ffi::SOL_IPV6 if option == ffi::IPV6_V6ONLY => {
@@ -96,11 +87,9 @@ impl Sock {
         };
         // TCP programs may read this as a byte.
         if let (ffi::SOL_IP, 1..=3, Ok(byte)) = (level, room, u8::try_from(number)) {
-            // SAFETY: The pointers are the program's, by the caller's promise.
-            return unsafe { answer(value, len, 1, &[byte]) };
+            return place.answer(1, &[byte]);
         }
-        // SAFETY: The pointers are the program's, by the caller's promise.
-        unsafe { answer(value, len, room, &number.to_ne_bytes()) }
+        place.answer(room, &number.to_ne_bytes())
     }
 
     fn get_tcp(&self, option: u32) -> Result<i32> {
@@ -129,11 +118,10 @@ impl Sock {
                     None => 536,
                 }),
                 ffi::SDP_ZCOPY_THRESH | ffi::SDP_ZCOPY_SOURCE_THRESH => {
-                    i32::try_from(o.zcopy_source.unwrap_or(knobs.zcopy_thresh))
+                    Ok(inner.source_threshold(self).number())
                 }
-                ffi::SDP_ZCOPY_SINK_THRESH => {
-                    i32::try_from(o.zcopy_sink.unwrap_or(knobs.zcopy_thresh))
-                }
+                ffi::SDP_ZCOPY_SINK_THRESH => Ok(inner.sink_threshold(self).number()),
+                ffi::SDP_LENT_SIZES => i32::try_from(inner.turns.lent_sizes()),
                 ffi::SDP_LAST_BIND_ERR => Ok(inner.last_bind_err),
                 ffi::SDP_SOCK_FAMILY => Ok(match inner.family {
                     Family::V4 => ffi::AF_INET as i32,
@@ -190,45 +178,5 @@ impl Sock {
             info.tcpi_rcv_space = self.rcvbuf();
         });
         info
-    }
-}
-
-/// How many bytes the program has room for.
-///
-/// # Safety
-///
-/// `len` is a pointer of the user program.
-unsafe fn room(level: u32, len: *const c_int) -> Result<usize> {
-    let mut raw = [0u8; 4];
-    // SAFETY: The callee checks the user's pointer.
-    let left = unsafe { ffi::sdp_copy_from_user(raw.as_mut_ptr().cast(), len.cast(), raw.len()) };
-    if left != 0 {
-        return Err(EFAULT);
-    }
-    match usize::try_from(i32::from_ne_bytes(raw)) {
-        Ok(room) => Ok(room),
-        // To IPv6 it is a large number.
-        Err(_) if level == ffi::SOL_IPV6 => Ok(raw.len()),
-        Err(_) => Err(EINVAL),
-    }
-}
-
-/// Copies as much of `bytes` as the program has room for, and the length.
-///
-/// # Safety
-///
-/// `value` and `len` are pointers of the user program.
-unsafe fn answer(value: *mut u8, len: *mut c_int, room: usize, bytes: &[u8]) -> Result {
-    let n = room.min(bytes.len());
-    let size = (n as c_int).to_ne_bytes();
-    // SAFETY: The callees check the user's pointers.
-    let left = unsafe {
-        ffi::sdp_copy_to_user(len.cast(), size.as_ptr().cast(), size.len())
-            | ffi::sdp_copy_to_user(value.cast(), bytes.as_ptr().cast(), n)
-    };
-    if left == 0 {
-        Ok(())
-    } else {
-        Err(EFAULT)
     }
 }

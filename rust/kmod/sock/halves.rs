@@ -5,56 +5,55 @@
 //! Contexts: process context, may sleep, no lock held.
 
 use crate::{
-    addr::Addr,
-    endpoint::Phase,
-    ffi,
-    object::Sock,
-    prelude::*,
-    sock::companion::{
-        Tcp,
+    addr::{
+        Addr,
         NAME_LEN, //
     },
+    endpoint::Phase,
+    ffi,
+    net::{
+        proto_ops::{
+            AcceptArg,
+            NewSocket, //
+        },
+        socket::Socket,
+    },
+    object::Sock,
+    prelude::*,
+    sock::companion::Tcp, //
 };
-use kernel::error::to_result;
+use kernel::fs::LocalFile;
 
 impl Sock {
     /// bind(2) of a socket that may have two halves. The port is chosen by TCP.
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes.
-    pub(crate) unsafe fn bind_halves(&self, addr: *const u8, len: usize) -> Result {
+    pub(crate) fn bind_halves(&self, addr: &[u8]) -> Result {
         let sdp_alone = !self.permit_tcp()?
             || self.tcp().is_none() && self.look(|inner| inner.phase != Phase::Idle);
         if sdp_alone {
-            // SAFETY: `addr` has `len` bytes, by the caller's promise.
-            return unsafe { self.bind(addr, len) };
+            return self.bind(addr);
         }
         let mut name = [0u8; NAME_LEN];
-        let n = len.min(NAME_LEN);
-        // SAFETY: `addr` has `len` bytes, by the caller's promise, and `n` is no more, nor more
-        // than `name` has.
-        unsafe {
-            core::ptr::copy_nonoverlapping(addr, name.as_mut_ptr(), n);
-            Addr::name_for_tcp(name.as_mut_ptr(), addr, len);
+        for (to, from) in name.iter_mut().zip(addr) {
+            *to = *from;
         }
+        Addr::name_for_tcp(&mut name, addr.len());
+        let name = name.get_mut(..addr.len().min(NAME_LEN)).unwrap_or(&mut []);
         if let Some(tcp) = self.tcp() {
-            return tcp.bind(&mut name, n);
+            return tcp.bind(name);
         }
         let Some(tcp) = self.companion() else {
             return Err(EINVAL);
         };
-        tcp.bind(&mut name, n)?;
-        let [_, _, port @ ..] = &mut name;
-        let [hi, lo, ..] = port;
+        tcp.bind(name)?;
+        let [_, _, hi, lo, ..] = name else {
+            return Err(EINVAL);
+        };
         let chosen = [*hi, *lo] == [0, 0];
         [*hi, *lo] = tcp.port()?.to_be_bytes();
         let result = if chosen {
-            // SAFETY: The copy has `n` bytes.
-            unsafe { self.bind_where_tcp_chose(name.as_ptr(), n) }
+            self.bind_where_tcp_chose(name)
         } else {
-            // SAFETY: The copy has `n` bytes.
-            unsafe { self.bind(name.as_ptr(), n) }
+            self.bind(name)
         };
         if let Err(e) = result {
             let _call = self.lock();
@@ -66,57 +65,36 @@ impl Sock {
 
     /// bind() to a port that the program has not named. As with TCP's, it is released
     /// with the peer, or with the listener.
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes.
-    unsafe fn bind_where_tcp_chose(&self, addr: *const u8, len: usize) -> Result {
-        // SAFETY: `addr` has `len` bytes, by the caller's promise.
-        unsafe { self.bind(addr, len) }?;
+    fn bind_where_tcp_chose(&self, addr: &[u8]) -> Result {
+        self.bind(addr)?;
         self.look(|inner| inner.bound_port = false);
         Ok(())
     }
 
     /// listen(2) of a socket that may have two halves.
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's.
-    pub(crate) unsafe fn listen_halves(
-        &self,
-        socket: *mut ffi::core::socket,
-        backlog: c_int,
-    ) -> Result {
+    pub(crate) fn listen_halves(&self, socket: &Socket, backlog: c_int) -> Result {
         let Some(tcp) = self.companion() else {
-            // SAFETY: `socket` is ours, by the caller's promise.
-            return unsafe { self.listen(socket, backlog) };
+            return self.listen(socket, backlog);
         };
         if !self.permit_tcp()? {
-            // SAFETY: `socket` is ours, by the caller's promise.
-            return unsafe { self.listen(socket, backlog) };
+            return self.listen(socket, backlog);
         }
         let may_listen = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
         if self.tcp().is_none() && !may_listen {
-            // SAFETY: `socket` is ours, by the caller's promise.
-            return unsafe { self.listen(socket, backlog) };
+            return self.listen(socket, backlog);
         }
         // An earlier connection may have ended without a report.
-        // SAFETY: `sk` is valid.
-        unsafe { ffi::sdp_companion_end(self.sk()) };
-        // SAFETY: The companion is there.
-        to_result(unsafe { ffi::sdp_companion_listen(self.sk(), backlog) })?;
+        self.end_attempt();
+        tcp.listen(backlog)?;
         if self.tcp().is_some() {
             return Ok(());
         }
-        let result = self.bind_where_tcp_is(tcp).and_then(|()| {
-            // SAFETY: `socket` is ours, by the caller's promise.
-            unsafe { self.listen(socket, backlog) }
-        });
+        let result = self.bind_where_tcp_is(tcp);
+        let result = result.and_then(|()| self.listen(socket, backlog));
         if let Err(e) = result {
             let _call = self.lock();
             self.fall_back(tcp, -e.to_errno());
-            // SAFETY: The companion is there.
-            unsafe { ffi::sdp_companion_show_state(self.sk()) };
+            tcp.show_state();
         }
         Ok(())
     }
@@ -143,46 +121,31 @@ impl Sock {
         let local = Addr { port, ..local };
         let mut name = [0u8; NAME_LEN];
         let len = local.emit(family, &mut name);
-        // SAFETY: A name of ours, which has `len` bytes.
-        unsafe { self.bind_where_tcp_chose(name.as_ptr(), len) }
+        self.bind_where_tcp_chose(name.get(..len).unwrap_or(&name))
     }
 
     /// accept(2) of a socket that may have two halves, in turn.
-    ///
-    /// # Safety
-    ///
-    /// `new` is a fresh `struct socket` with operations of this module.
-    pub(crate) unsafe fn accept_halves(
-        &self,
-        new: *mut ffi::core::socket,
-        arg: &mut ffi::proto_accept_arg,
-    ) -> Result {
+    pub(crate) fn accept_halves(&self, new: &mut NewSocket<'_>, arg: &mut AcceptArg) -> Result {
         if let Some(tcp) = self.tcp() {
-            // SAFETY: `new` is fresh, by the caller's promise; `tcp` is our companion.
-            return unsafe { tcp.accept(self, new, arg) };
+            return tcp.accept(new, arg);
         }
         let Some(tcp) = self.companion() else {
-            // SAFETY: `new` is fresh, by the caller's promise.
-            return unsafe { self.accept(new, arg) };
+            return self.accept(new, arg);
         };
         let nonblock = ffi::core::O_NONBLOCK as c_int;
         let flags = arg.flags;
         let mut timeo = self.receive_timeout(flags & nonblock != 0);
         loop {
             arg.flags = flags | nonblock;
-            // SAFETY: There is a companion, which is `tcp`. `new` is fresh, by the caller's
-            // promise, and still so where nothing was accepted.
-            let result = unsafe {
-                if ffi::sdp_companion_turn(self.sk()) {
-                    match tcp.accept(self, new, arg) {
-                        Err(e) if e == EAGAIN => self.accept(new, arg),
-                        result => result,
-                    }
-                } else {
-                    match self.accept(new, arg) {
-                        Err(e) if e == EAGAIN => tcp.accept(self, new, arg),
-                        result => result,
-                    }
+            let result = if tcp.takes_turn() {
+                match tcp.accept(new, arg) {
+                    Err(e) if e == EAGAIN => self.accept(new, arg),
+                    result => result,
+                }
+            } else {
+                match self.accept(new, arg) {
+                    Err(e) if e == EAGAIN => tcp.accept(new, arg),
+                    result => result,
                 }
             };
             arg.flags = flags;
@@ -205,73 +168,49 @@ impl Sock {
                     // No longer a listener: accept() reports it.
                     None => true,
                 });
-                (ours || self.companion_events(tcp) != 0).then_some(())
+                (ours || tcp.poll(None) != 0).then_some(())
             })?;
         }
     }
 
-    /// What poll(2) would say of the companion, which is there.
-    fn companion_events(&self, _there: Tcp<'_>) -> u32 {
-        // SAFETY: There is a companion, which the caller has seen; without a file nothing is
-        // registered.
-        unsafe { ffi::sdp_companion_poll(self.sk(), core::ptr::null_mut()) }
-    }
-
     /// poll(2) of a socket that may have two halves. After `sock_poll_wait`.
-    ///
-    /// # Safety
-    ///
-    /// `file` is the one that is asked.
-    pub(crate) unsafe fn poll_halves(&self, file: *mut ffi::core::file) -> u32 {
+    pub(crate) fn poll_halves(&self, file: &LocalFile) -> u32 {
         let mask = match self.tcp_after_connect() {
             Some(_) => 0,
             None => self.poll(),
         };
         // The events seen may be those of a fallback to TCP.
         smp_rmb();
-        if self.tcp().is_some() {
-            // SAFETY: There is a companion, which calls go to; `file` is the one that is asked,
-            // by the caller's promise.
-            return unsafe { ffi::sdp_companion_poll(self.sk(), file.cast()) };
+        if let Some(tcp) = self.tcp() {
+            return tcp.poll(Some(file));
         }
         match self.other_half() {
-            Some(tcp) if self.tcp_state() == ffi::TCP_LISTEN => mask | self.companion_events(tcp),
+            Some(tcp) if self.tcp_state() == ffi::TCP_LISTEN => mask | tcp.poll(None),
             _ => mask,
         }
     }
 
     /// shutdown(2) of a socket that may have two halves.
-    ///
-    /// # Safety
-    ///
-    /// `socket` is this socket's.
-    pub(crate) unsafe fn shutdown_halves(
-        &self,
-        socket: *mut ffi::core::socket,
-        how: c_int,
-    ) -> Result {
-        let decided = self.tcp_after_connect().is_some();
+    pub(crate) fn shutdown_halves(&self, socket: &Socket, how: c_int) -> Result {
+        let decided = self.tcp_after_connect();
         let listening = self.tcp_state() == ffi::TCP_LISTEN;
-        if decided || listening && self.companion().is_some() {
-            // SAFETY: The companion is there.
-            let result = to_result(unsafe { ffi::sdp_companion_shutdown(self.sk(), how) });
-            if decided || result.is_err() {
+        let tcp = decided.or_else(|| self.companion().filter(|_| listening));
+        if let Some(tcp) = tcp {
+            let result = tcp.shutdown(how);
+            if decided.is_some() || result.is_err() {
                 return result;
             }
         }
         if (0..=2).contains(&how) {
             // Before the shutdown, so that a task that waits in connect() does not go
             // on to TCP.
-            // SAFETY: `sk` is valid.
-            unsafe { ffi::sdp_companion_end(self.sk()) };
+            self.end_attempt();
         }
-        // SAFETY: `socket` is ours, by the caller's promise.
-        let result = unsafe { self.shutdown(socket, how) };
-        if self.tcp().is_some() {
+        let result = self.shutdown(socket, how);
+        match self.tcp() {
             // The socket has fallen back to TCP meanwhile.
-            // SAFETY: The companion is there.
-            return to_result(unsafe { ffi::sdp_companion_shutdown(self.sk(), how) });
+            Some(tcp) => tcp.shutdown(how),
+            None => result,
         }
-        result
     }
 }

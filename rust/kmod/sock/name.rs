@@ -6,7 +6,8 @@ use crate::{
     addr::{
         Addr,
         Family,
-        Parsed, //
+        Parsed,
+        NAME_LEN, //
     },
     endpoint::{
         Inner,
@@ -14,36 +15,28 @@ use crate::{
     },
     engine::types::Ip,
     ffi,
-    net::ports::Claim,
+    net::socket::Storage,
+    netns::ports::Claim,
     object::Sock,
-    prelude::*, //
+    prelude::*,
+    rdma::route, //
 };
-use core::ptr::NonNull;
-use kernel::error::to_result;
 
 impl Sock {
     /// bind(2).
-    ///
-    /// # Safety
-    ///
-    /// `addr` points to `len` bytes.
-    pub(crate) unsafe fn bind(&self, addr: *const u8, len: usize) -> Result {
-        // SAFETY: `addr` points to `len` bytes, by the caller's promise.
-        let (addr, family) = match unsafe { Addr::parse(addr, len) }? {
+    pub(crate) fn bind(&self, addr: &[u8]) -> Result {
+        let (addr, family) = match Addr::parse(addr)? {
             Parsed::Addr(addr, family) => (addr, family),
             // As AF_INET does: AF_UNSPEC is accepted with the wildcard.
-            Parsed::Unspec if len >= core::mem::size_of::<ffi::sockaddr_in>() => {
-                // SAFETY: At least a `sockaddr_in` long.
-                let raw = unsafe { core::slice::from_raw_parts(addr, 8) };
-                match *raw {
-                    [_, _, hi, lo, 0, 0, 0, 0] => {
-                        let mut any = Addr::ANY4;
-                        any.port = u16::from_be_bytes([hi, lo]);
-                        (any, Family::V4)
-                    }
-                    _ => return Err(EAFNOSUPPORT),
+            Parsed::Unspec if addr.len() >= core::mem::size_of::<ffi::sockaddr_in>() => match *addr
+            {
+                [_, _, hi, lo, 0, 0, 0, 0, ..] => {
+                    let mut any = Addr::ANY4;
+                    any.port = u16::from_be_bytes([hi, lo]);
+                    (any, Family::V4)
                 }
-            }
+                _ => return Err(EAFNOSUPPORT),
+            },
             Parsed::Unspec => return Err(EINVAL),
         };
         let _call = self.lock();
@@ -60,20 +53,18 @@ impl Sock {
     }
 
     fn bind_to(&self, mut addr: Addr, family: Family) -> Result {
-        let net = self.net().as_ptr();
+        let net = self.namespace();
         addr = addr.on_interface(self.device())?;
         if Addr::is_multicast(addr.ip) {
             return Err(EADDRNOTAVAIL);
         }
         if !Addr::is_any(addr.ip) {
-            // SAFETY: The namespace is alive.
-            if !unsafe { addr.is_local(net, self.device()) } {
+            if !addr.is_local(net, self.device()) {
                 return Err(EADDRNOTAVAIL);
             }
             self.has_rdma(&addr)?;
         }
-        // SAFETY: The namespace is alive.
-        if addr.port != 0 && !unsafe { ffi::sdp_may_bind_low_port(net, addr.port) } {
+        if addr.port != 0 && !net.may_bind(addr.port) {
             return Err(EACCES);
         }
         self.look(|inner| {
@@ -127,42 +118,19 @@ impl Sock {
 
     /// ENODEV unless an RDMA device has this local address.
     fn has_rdma(&self, addr: &Addr) -> Result {
-        let net = self.net().as_ptr();
+        let net = self.net().namespace();
         if Addr::is_loopback(addr.ip) {
             let family = match addr.ip {
                 Ip::V4(_) => ffi::AF_INET,
                 Ip::V6(_) => ffi::AF_INET6,
             };
-            // SAFETY: The namespace is alive.
-            return unsafe { crate::devices::local_address(net, family) }.map(|_| ());
+            return crate::devices::local_address(net, family).map(|_| ());
         }
-        let mut name = [0u8; 28];
-        let mut plain = *addr;
-        plain.port = 0;
-        let family = match addr.ip {
-            Ip::V4(_) => Family::V4,
-            Ip::V6(_) => Family::V6,
-        };
-        plain.emit(family, &mut name);
-        // SAFETY: The namespace is alive. The only event of a bound identifier is the
-        // removal of its device, and the handler leaves that to rdma_cm.
-        let id = unsafe { ffi::sdp_rdma_create_id(net, Some(no_event_cb), core::ptr::null_mut()) };
-        let id = NonNull::new(kernel::error::from_err_ptr(id)?).ok_or(ENOMEM)?;
-        // SAFETY: The identifier is ours, the address is valid for its family.
-        let bound = unsafe {
-            let bound = to_result(ffi::rdma_bind_addr(id.as_ptr(), name.as_mut_ptr().cast()));
-            ffi::rdma_destroy_id(id.as_ptr());
-            bound
-        };
-        bound.map_err(|e| if e == ENOMEM { e } else { ENODEV })
+        route::check_local(net, crate::cm::sockaddr(&Addr { port: 0, ..*addr }))
     }
 
     /// getsockname(2) and getpeername(2); returns the length.
-    ///
-    /// # Safety
-    ///
-    /// `out` has room for a `sockaddr_storage`.
-    pub(crate) unsafe fn name(&self, out: *mut u8, peer: c_int) -> Result<i32> {
+    pub(crate) fn name(&self, out: &mut Storage, peer: c_int) -> Result<usize> {
         let (addr, family) = self.look(|inner| {
             if peer == 0 {
                 return Ok((inner.local, inner.family));
@@ -175,23 +143,10 @@ impl Sock {
             }
             Ok((inner.peer, inner.family))
         })?;
-        let mut name = [0u8; 28];
+        let mut name = [0u8; NAME_LEN];
         let len = addr.emit(family, &mut name);
-        // SAFETY: `out` has the 128 bytes of a `sockaddr_storage`, by the caller's promise,
-        // and `len` is at most 28.
-        unsafe { core::ptr::copy_nonoverlapping(name.as_ptr(), out, len) };
-        i32::try_from(len).map_err(|_| EINVAL)
+        out.put(name.get(..len).unwrap_or(&name))
     }
-}
-
-/// # Safety
-///
-/// Called from C, with the arguments that the slot it stands in promises.
-unsafe extern "C" fn no_event_cb(
-    _id: *mut ffi::rdma_cm_id,
-    _event: *mut ffi::rdma_cm_event,
-) -> c_int {
-    0
 }
 
 impl Inner {

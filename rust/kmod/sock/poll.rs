@@ -48,8 +48,7 @@ impl Sock {
             mask |= IN | RDNORM | RDHUP;
         }
         if state != ffi::TCP_SYN_SENT && state != ffi::TCP_SYN_RECV {
-            // SAFETY: Plain computation on a valid socket.
-            let target = unsafe { ffi::sdp_sock_rcvlowat(self.sk(), false, c_int::MAX) };
+            let target = self.low_water_mark(false, c_int::MAX);
             let enough = view.waiting >= u64::try_from(target).unwrap_or(1);
             if view.waiting > 0 && (enough || view.full) {
                 mask |= IN | RDNORM;
@@ -57,8 +56,7 @@ impl Sock {
             if shutdown & ffi::SEND_SHUTDOWN != 0 || self.is_writable(view.held) {
                 mask |= OUT | WRNORM;
             } else {
-                // SAFETY: The file is open: poll(2) and setsockopt(2), calls on it, ask this.
-                unsafe { ffi::sdp_note_no_space(self.sk()) };
+                self.note_no_space();
                 // A completion may have come before the flag was set.
                 if self.is_writable(self.view().held) {
                     mask |= OUT | WRNORM;
@@ -78,14 +76,11 @@ impl Sock {
     /// SO_RCVLOWAT. The waiting bytes may suffice with the new value. With `lock_sock`.
     /// A BPF program that sets it may not sleep, so nothing is checked there.
     pub(crate) fn set_low_water_mark(&self, bytes: c_int) {
-        // SAFETY: `lock_sock` is held; a plain question about the current task.
-        let is_bpf = unsafe {
-            ffi::sdp_set_rcvlowat(self.sk(), bytes);
-            ffi::sdp_is_bpf()
-        };
+        self.set_rcvlowat(bytes);
+        // SAFETY: A plain question about the current task.
+        let is_bpf = unsafe { ffi::sdp_is_bpf() };
         if is_bpf || self.poll() & IN != 0 {
-            // SAFETY: `sk` is valid.
-            unsafe { ffi::sdp_wake_readable(self.sk()) };
+            self.wake_readable();
         }
     }
 

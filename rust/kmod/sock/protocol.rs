@@ -10,13 +10,18 @@
 use crate::{
     addr::Family,
     ffi,
+    net::{
+        family::Creation,
+        namespace::Namespace,
+        proto_ops::Operations, //
+    },
     object::{
         Sock,
         SockRef, //
     },
     prelude::*,
     shell::Shell,
-    sock::operations, //
+    sock::operations::Calls, //
 };
 use core::ptr::NonNull;
 use kernel::error::{
@@ -51,7 +56,11 @@ impl Registration {
         // SAFETY: The operations are static, the callbacks stay with the
         // module; shells can be made.
         to_result(unsafe {
-            ffi::sdp_protocol_register(operations::table().cast(), Some(make_cb), Some(unmake_cb))
+            ffi::sdp_protocol_register(
+                Calls::table().as_ptr().cast(),
+                Some(make_cb),
+                Some(unmake_cb),
+            )
         })?;
         Ok(Self(()))
     }
@@ -82,8 +91,8 @@ unsafe extern "C" fn make_cb(
         // SAFETY: The shell, which is `socket`'s so far, holds its namespace, and nobody else
         // uses `socket` yet, by the caller's promise.
         let sock = unsafe {
-            let net = ffi::sdp_sock_net(shell.as_ptr());
-            Sock::create(net, socket.cast(), family)
+            let net = Namespace::of_sock(shell.as_ptr());
+            Sock::create(net, Some(&mut Creation::from_raw(socket.cast())), family)
         }?;
         let v6only = sock.v6only_of_new(family);
         sock.look(|inner| inner.options.v6only = v6only);
@@ -92,9 +101,7 @@ unsafe extern "C" fn make_cb(
             sock.set_transport(ffi::SDP_TRANSPORT_BOTH as i32)
         };
         if let Err(e) = open {
-            // SAFETY: Undoes what `create` connected; the caller puts the shell
-            // back.
-            unsafe { ffi::sdp_sock_orphan(sock.sk()) };
+            sock.orphan();
             return Err(e);
         }
         // SAFETY: The shell's reference goes over to the socket.
@@ -102,7 +109,7 @@ unsafe extern "C" fn make_cb(
         sock.look(|inner| inner.shell = Some(shell));
         let _ = sock.into_owned();
         // SAFETY: `socket` is being created, by the caller's promise.
-        unsafe { operations::adopt(socket.cast()) };
+        unsafe { Calls::table().adopt(socket.cast()) };
         Ok(0)
     })
 }
@@ -114,13 +121,11 @@ unsafe extern "C" fn unmake_cb(sk: *mut ffi::sock) {
     // SAFETY: The socket is whole, and nobody uses it, by the caller's promise; this is the
     // reference of the file that will not be.
     unsafe {
-        let companion = ffi::sdp_companion_detach(sk);
         let sock = SockRef::from_owned(NonNull::new_unchecked(sk.cast()));
+        let companion = sock.detach_companion();
         // The caller is about to release it.
         core::mem::forget(sock.look(|inner| inner.shell.take()));
         sock.release();
-        if !companion.is_null() {
-            ffi::sdp_companion_free(companion);
-        }
+        drop(companion);
     }
 }

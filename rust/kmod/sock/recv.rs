@@ -9,21 +9,25 @@ use crate::{
     addr::Family,
     endpoint::Inner,
     ffi,
+    net::msg::RecvMsg,
     object::Sock,
     prelude::*,
     queue::Urgent,
+    rdma::page::Page,
     sock::{
         call::Call,
         companion::MOVED,
         wait::interruption, //
     },
-    verbs::buffer::Page,
     zcopy::recv::{
         Presence,
         Wish, //
     },
 };
 use kernel::error::to_result;
+
+/// A read with one of these does not wait, or does not take the bytes.
+const UNMEASURED: u32 = ffi::MSG_DONTWAIT | ffi::MSG_PEEK | ffi::MSG_TRUNC | ffi::MSG_OOB;
 
 /// The bytes at the reader's position.
 pub(super) enum Next {
@@ -37,36 +41,30 @@ pub(super) enum Next {
 
 impl Sock {
     /// recvmsg(2). Returns the bytes delivered.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to receive up to `len` bytes with, ours for the call.
-    pub(crate) unsafe fn receive(
-        &self,
-        msg: *mut ffi::core::msghdr,
-        len: usize,
-        flags: u32,
-    ) -> Result<i32> {
+    pub(crate) fn receive(&self, msg: &mut RecvMsg, len: usize, flags: u32) -> Result<i32> {
         if flags & ffi::MSG_ERRQUEUE != 0 {
             let v6 = self.look(|inner| inner.family) == Family::V6;
-            // SAFETY: The message is ours for the call, by the caller's promise.
-            to_result(unsafe { ffi::sdp_recv_notice(self.sk(), msg.cast(), v6) })?;
+            // SAFETY: The message is ours for the call.
+            to_result(unsafe { ffi::sdp_recv_notice(self.sk(), msg.as_ptr().cast(), v6) })?;
             return Ok(0);
         }
         let mut call = self.begin();
         if self.tcp_state() == ffi::TCP_LISTEN {
             return Err(ENOTCONN);
         }
-        let as_message = self.look(|inner| inner.options.inq);
-        // SAFETY: The message is ours for the call, and has room for `len` bytes, by the
-        // caller's promise.
-        let received = unsafe { self.receive_locked(&mut call, msg, len, flags) }?;
+        let measured = flags & UNMEASURED == 0 && self.receive_timeout(false) != 0;
+        let (as_message, turn) = self.look(|inner| {
+            let turn = measured.then(|| inner.begin_receive_turn(self, len));
+            (inner.options.inq, turn.flatten())
+        });
+        let least = turn.as_ref().map_or(0, |turn| turn.least);
+        let received = self.receive_locked(&mut call, msg, len, flags, least);
+        let done = received.map_or(0, |n| usize::try_from(n).unwrap_or(0));
+        self.end_receive_turn(turn, done);
+        let received = received?;
         drop(call);
-        // SAFETY: The message is ours for the call, by the caller's promise.
-        unsafe {
-            if as_message || ffi::sdp_wants_inq(msg.cast()) {
-                ffi::sdp_tell_inq(msg.cast(), self.left_to_read(), as_message);
-            }
+        if as_message || msg.wants_inq() {
+            msg.tell_inq(self.left_to_read(), as_message);
         }
         Ok(received)
     }
@@ -81,26 +79,20 @@ impl Sock {
         i32::try_from(left).unwrap_or(i32::MAX)
     }
 
-    /// # Safety
-    ///
-    /// `msg` is a message to receive up to `len` bytes with, ours for the call.
-    unsafe fn receive_locked<'a>(
+    fn receive_locked<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: *mut ffi::core::msghdr,
+        msg: &mut RecvMsg,
         len: usize,
         flags: u32,
+        least: u32,
     ) -> Result<i32> {
         if flags & ffi::MSG_OOB != 0 {
-            // SAFETY: The message is ours for the call, and has room for `len` bytes, by the
-            // caller's promise.
-            return unsafe { self.receive_urgent(msg, len, flags) };
+            return self.receive_urgent(msg, len, flags);
         }
         let mut timeo = self.receive_timeout(flags & ffi::MSG_DONTWAIT != 0);
         let limit = i32::try_from(len).unwrap_or(i32::MAX);
-        // SAFETY: Plain computation on a valid socket.
-        let target =
-            unsafe { ffi::sdp_sock_rcvlowat(self.sk(), flags & ffi::MSG_WAITALL != 0, limit) };
+        let target = self.low_water_mark(flags & ffi::MSG_WAITALL != 0, limit);
         let target = usize::try_from(target).unwrap_or(1);
         let peek = flags & ffi::MSG_PEEK != 0;
         let discard = flags & ffi::MSG_TRUNC != 0;
@@ -130,7 +122,7 @@ impl Sock {
             }
             let (next, remote) = self.look(|inner| {
                 let next = inner.next_bytes(ahead, copied > 0, inline);
-                (next, inner.may_read_remote())
+                (next, inner.may_read_remote(self, len.wrapping_sub(copied)))
             });
             match next {
                 Next::Bytes(page, offset, avail) => {
@@ -139,12 +131,12 @@ impl Sock {
                         n
                     } else {
                         // SAFETY: The page is counted, and holds these bytes by the invariant of
-                        // `RecvQueue`; the iterator is the caller's.
-                        unsafe {
+                        // `RecvQueue`.
+                        let bytes = unsafe {
                             let from = page.address().add(offset as usize);
-                            let iter = &raw mut (*msg).msg_iter;
-                            ffi::core::_copy_to_iter(from.cast(), n, iter.cast())
-                        }
+                            core::slice::from_raw_parts(from, n)
+                        };
+                        msg.dest().copy_to_iter(bytes)
                     };
                     if peek {
                         ahead = ahead.wrapping_add(done as u64);
@@ -177,10 +169,10 @@ impl Sock {
                         blocking,
                         plain: !peek && !discard,
                         hungry: copied < target || copied == 0,
+                        least,
                     };
                     let read = if remote {
-                        // SAFETY: The message is the caller's, and has so much room left.
-                        unsafe { self.receive_remote(call, msg, &wish, &mut timeo) }
+                        self.receive_remote(call, msg, &wish, &mut timeo)
                     } else {
                         Ok(0)
                     };
@@ -212,15 +204,13 @@ impl Sock {
             }
         }
         let copied = i32::try_from(copied).map_err(|_| EINVAL)?;
-        // SAFETY: `lock_sock` is held.
-        unsafe { ffi::sdp_peek_moved(self.sk(), peek, copied) };
+        self.move_peek_off(peek, copied);
         Ok(copied)
     }
 
     /// The offset at which a peek begins (SO_PEEK_OFF).
     fn peek_offset(&self) -> u64 {
-        // SAFETY: A single word of a valid socket.
-        let offset = unsafe { ffi::sdp_peek_offset(self.sk()) };
+        let offset = self.peek_off();
         u64::try_from(offset).unwrap_or(0)
     }
 
@@ -280,16 +270,7 @@ impl Sock {
     }
 
     /// MSG_OOB, as `tcp_recv_urg`.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to receive up to `len` bytes with, ours for the call.
-    unsafe fn receive_urgent(
-        &self,
-        msg: *mut ffi::core::msghdr,
-        len: usize,
-        flags: u32,
-    ) -> Result<i32> {
+    fn receive_urgent(&self, msg: &mut RecvMsg, len: usize, flags: u32) -> Result<i32> {
         let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
         let (urgent, done) = self.look(|inner| (inner.recv.urgent(), inner.peer_done));
         if inline || matches!(urgent, Urgent::None | Urgent::Read) {
@@ -306,20 +287,13 @@ impl Sock {
         if flags & ffi::MSG_PEEK == 0 {
             self.look(|inner| inner.recv.set_urgent_read());
         }
-        // SAFETY: The message is ours for the call, by the caller's promise; the byte is on our
-        // stack.
-        unsafe {
-            (*msg).msg_flags |= ffi::MSG_OOB as c_uint;
-            if len == 0 {
-                (*msg).msg_flags |= ffi::MSG_TRUNC as c_uint;
-                return Ok(0);
-            }
-            if flags & ffi::MSG_TRUNC == 0 {
-                let iter = &raw mut (*msg).msg_iter;
-                if ffi::core::_copy_to_iter((&raw const byte).cast(), 1, iter.cast()) != 1 {
-                    return Err(EFAULT);
-                }
-            }
+        msg.add_flags(ffi::MSG_OOB);
+        if len == 0 {
+            msg.add_flags(ffi::MSG_TRUNC);
+            return Ok(0);
+        }
+        if flags & ffi::MSG_TRUNC == 0 && msg.dest().copy_to_iter(&[byte]) != 1 {
+            return Err(EFAULT);
         }
         Ok(1)
     }

@@ -11,18 +11,27 @@ use crate::{
     endpoint::Inner,
     engine::conn::Queue,
     ffi,
+    net::{
+        msg::SendMsg,
+        sk::Guard, //
+    },
     object::Sock,
     prelude::*,
+    rdma::page::Page,
     sock::{
         call::Call,
         wait::FOREVER, //
     },
-    verbs::buffer::Page,
-    zcopy::notice::Notice, //
+    zcopy::{
+        borrow::Lending,
+        notice::Notice, //
+    },
 };
-use core::ptr::NonNull;
+use core::{
+    mem::MaybeUninit,
+    ptr::NonNull, //
+};
 use kernel::{
-    error::to_result,
     page::PAGE_SIZE,
     time::msecs_to_jiffies, //
 };
@@ -65,58 +74,77 @@ impl Inner {
     }
 }
 
+/// Copies up to `want` bytes from the message into the fragment of the locked socket.
+/// ENOBUFS without memory, EFAULT if nothing could be read.
+fn fill_fragment(lock: &Guard<'_>, msg: &mut SendMsg, want: Wanted) -> Result<(Page, u32, u32)> {
+    // SAFETY: `lock_sock` is held, which protects the socket's fragment. The bytes go behind all
+    // those of the page that anybody else has.
+    unsafe {
+        let frag = ffi::sdp_sk_frag(lock.sk());
+        let small = want.alone && want.len <= PAGE_SIZE;
+        if !ffi::sdp_page_frag_refill(lock.sk(), frag, small) {
+            return Err(ENOBUFS);
+        }
+        let page = NonNull::new((*frag).page.cast()).ok_or(ENOBUFS)?;
+        let offset = (*frag).offset;
+        let size = (*frag).size;
+        let n = want.len.min(size.saturating_sub(offset) as usize);
+        let to = ffi::sdp_page_address(page.as_ptr())
+            .cast::<MaybeUninit<u8>>()
+            .add(offset as usize);
+        let to = core::slice::from_raw_parts_mut(to, n);
+        let n = msg.source().copy_from_iter_raw(to).len();
+        if n == 0 {
+            return Err(EFAULT);
+        }
+        let n = n as u32;
+        (*frag).offset = offset.saturating_add(n);
+        Ok((Page::get(page), offset as u32, n))
+    }
+}
+
 impl Sock {
     /// sendmsg(2). Returns the bytes taken over.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to send `len` bytes with, ours for the call.
-    pub(crate) unsafe fn send(&self, msg: *mut ffi::core::msghdr, len: usize) -> Result<i32> {
-        // SAFETY: The message is ours for the call, by the caller's promise.
-        let flags = unsafe { (*msg).msg_flags };
+    pub(crate) fn send(&self, msg: &mut SendMsg, len: usize) -> Result<i32> {
+        let flags = msg.flags();
         let mut copied = 0usize;
         let mut call = self.begin();
-        // SAFETY: The message is ours for the call, and has `len` bytes, by the caller's promise.
-        let result = unsafe { self.send_locked(&mut call, msg, len, flags, &mut copied) };
+        let result = self.send_locked(&mut call, msg, len, flags, &mut copied);
         drop(call);
         if copied > 0 {
             return i32::try_from(copied).map_err(|_| EINVAL);
         }
         match result {
             Ok(()) => Ok(0),
-            Err(e) => {
-                // SAFETY: Turns EPIPE into the pending error or SIGPIPE.
-                let e = unsafe { ffi::sk_stream_error(self.sk(), flags as c_int, e.to_errno()) };
-                Err(Error::from_errno(e))
-            }
+            Err(e) => Err(self.send_error(flags, e)),
         }
     }
 
-    /// # Safety
-    ///
-    /// `msg` is a message to send `len` bytes with, ours for the call.
-    unsafe fn send_locked<'a>(
+    fn send_locked<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: *mut ffi::core::msghdr,
+        msg: &mut SendMsg,
         len: usize,
         flags: u32,
         copied: &mut usize,
     ) -> Result {
-        // SAFETY: The message is the caller's.
-        to_result(unsafe { ffi::sdp_sock_cmsg_check(self.sk(), msg.cast()) })?;
+        msg.check_controls(self)?;
         let mut timeo = self.send_timeout(flags & ffi::MSG_DONTWAIT != 0);
         self.wait_connected(call, &mut timeo)?;
         if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
             return Err(EPIPE);
         }
+        if let Some(mut borrowing) = self.borrowing(msg)? {
+            let lending = Lending::Counted(&mut borrowing);
+            let end = self.send_all(call, msg, len, flags, lending, &mut timeo, copied);
+            self.report_borrowed(call, &borrowing);
+            return end;
+        }
         if flags & ffi::MSG_ZEROCOPY != 0 && len > 0 {
-            // SAFETY: The message is the caller's.
-            let asked = unsafe { Notice::asked(self, msg, len) }?;
+            let asked = Notice::asked(self, call.guard()?, msg, len)?;
             if let Some(mut asked) = asked {
-                let lent = Some(&mut *asked);
-                // SAFETY: The message is the caller's.
-                let end = unsafe { self.send_all(call, msg, len, flags, lent, &mut timeo, copied) };
+                let lent = Lending::Told(&mut asked);
+                let end = self.send_all(call, msg, len, flags, lent, &mut timeo, copied);
                 if *copied > 0 {
                     self.tell(asked);
                 } else {
@@ -125,59 +153,91 @@ impl Sock {
                 return end;
             }
         }
-        // SAFETY: The message is the caller's.
-        unsafe { self.send_all(call, msg, len, flags, None, &mut timeo, copied) }
+        self.send_all(call, msg, len, flags, Lending::No, &mut timeo, copied)
     }
 
-    /// Sends all of `msg`. With `asked` it does not wait for the peer: memory is lent
-    /// while there is room for offers, and `asked` records copies.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to send `len` bytes with, ours for the call, and `call` has
-    /// `lock_sock`.
+    /// Sends all of `msg`. If the memory may be lent for longer than the call, it does not
+    /// wait for the peer: memory is lent while there is room for offers, and a notice
+    /// records copies. `call` has `lock_sock`.
     #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
-    unsafe fn send_all<'a>(
+    fn send_all<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: *mut ffi::core::msghdr,
+        msg: &mut SendMsg,
         len: usize,
         flags: u32,
-        mut asked: Option<&mut Notice>,
+        lending: Lending<'_>,
         timeo: &mut isize,
         copied: &mut usize,
     ) -> Result {
         // A call that may not wait never waits for the peer.
         let may_wait = flags & ffi::MSG_DONTWAIT == 0 && *timeo != 0;
-        let plain = flags & ffi::MSG_OOB == 0 && (may_wait || asked.is_some());
-        let least = if plain { self.source_threshold() } else { 0 };
+        let plain = flags & ffi::MSG_OOB == 0 && (may_wait || lending.outlives_call());
+        let (least, turn) = match &lending {
+            _ if !plain => (0, None),
+            Lending::Counted(borrowing) => (borrowing.least(), None),
+            other => {
+                let asked = matches!(other, Lending::Told(_));
+                self.begin_send_turn(msg, len, asked)
+            }
+        };
+        let end = self.send_pieces(call, msg, len, flags, least, lending, timeo, copied);
+        self.end_send_turn(turn, len, *copied);
+        end
+    }
+
+    /// Sends all of `msg`: pieces from `least` bytes on without a copy, if that is not 0.
+    #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
+    fn send_pieces<'a>(
+        &'a self,
+        call: &mut Call<'a>,
+        msg: &mut SendMsg,
+        len: usize,
+        flags: u32,
+        least: u32,
+        mut lending: Lending<'_>,
+        timeo: &mut isize,
+        copied: &mut usize,
+    ) -> Result {
         while *copied < len {
+            // Whether the next piece can be lent when an offer has ended. A piece that cannot be
+            // lent at all must not wait for that: it would not sleep.
+            let mut later = false;
             if least > 0 {
                 let before = *copied;
-                if let Some(asked) = asked.as_deref() {
-                    // SAFETY: The message is the caller's.
-                    *copied = before.saturating_add(unsafe { self.send_lent(msg, least, asked) });
-                } else {
-                    // SAFETY: The message is the caller's.
-                    unsafe { self.send_uncopied(call, msg, least, timeo, copied) }?;
-                }
+                let lent = match &mut lending {
+                    Lending::Told(asked) => {
+                        let lent = self.send_lent(msg, least, asked);
+                        later = lent.is_none();
+                        lent.unwrap_or(0)
+                    }
+                    Lending::Counted(borrowing) => self.send_borrowed(msg, borrowing),
+                    Lending::No => {
+                        self.send_uncopied(call, msg, least, timeo, copied)?;
+                        0
+                    }
+                };
+                *copied = copied.saturating_add(lent);
                 if *copied > before {
                     continue;
                 }
             }
-            let left = u32::try_from(len.wrapping_sub(*copied)).unwrap_or(u32::MAX);
+            let mut left = u32::try_from(len.wrapping_sub(*copied)).unwrap_or(u32::MAX);
+            if let Lending::Counted(borrowing) = &lending {
+                left = borrowing.to_copy(left);
+            }
             let Some(want) = self.look(|inner| inner.room_for(self, left)) else {
                 self.net().stats.send_waits.inc();
-                self.wait_for_room(call, timeo, least > 0 && asked.is_some())?;
+                later |= least > 0 && lending.has_room();
+                self.wait_for_room(call, timeo, later)?;
                 // The rest may go without a copy by now.
                 continue;
             };
-            if let Some(asked) = asked.as_deref_mut() {
+            if let Lending::Told(asked) = &mut lending {
                 asked.set_copied();
             }
             // A write may overshoot the limit by one fragment, as in TCP.
-            // SAFETY: The message is the caller's; `lock_sock` is held, as it is after each wait.
-            let filled = unsafe { self.next_fragment(msg, want, flags) };
+            let filled = self.next_fragment(call.guard()?, msg, want, flags);
             if filled.is_err() {
                 self.look(|inner| inner.send.trim());
             }
@@ -205,6 +265,9 @@ impl Sock {
                 Ok(())
             })?;
             *copied = after;
+            if let Lending::Counted(borrowing) = &mut lending {
+                borrowing.on_copied(n);
+            }
         }
         Ok(())
     }
@@ -222,22 +285,20 @@ impl Sock {
 
     /// The next bytes of the message: in their own page where the caller gives
     /// that away (`true`), as sendfile() does, or copied.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to send with, ours for the call, and the caller holds `lock_sock`.
-    unsafe fn next_fragment(
+    fn next_fragment(
         &self,
-        msg: *mut ffi::core::msghdr,
+        lock: &Guard<'_>,
+        msg: &mut SendMsg,
         want: Wanted,
         flags: u32,
     ) -> Result<(Page, u32, u32, bool)> {
         if flags & ffi::MSG_SPLICE_PAGES != 0 {
             let (mut page, mut offset) = (core::ptr::null_mut(), 0usize);
-            // SAFETY: The message is the caller's, whose references hold the
-            // page until ours does.
+            // SAFETY: The message is ours for the call, and its references hold the page until
+            // ours does.
             let spliced = unsafe {
-                let n = ffi::sdp_splice_bytes(msg.cast(), want.len, &mut page, &mut offset);
+                let n =
+                    ffi::sdp_splice_bytes(msg.as_ptr().cast(), want.len, &mut page, &mut offset);
                 let page = NonNull::new(page).map(|page| Page::get(page));
                 page.map(|page| (page, offset as u32, n as u32))
             };
@@ -246,48 +307,8 @@ impl Sock {
                 return Ok((page, offset, n, true));
             }
         }
-        // SAFETY: The caller has promised the message, and to hold `lock_sock`.
-        let (page, offset, n) = unsafe { self.fill_fragment(msg, want) }?;
+        let (page, offset, n) = fill_fragment(lock, msg, want)?;
         Ok((page, offset, n, false))
-    }
-
-    /// Copies up to `want` bytes from the message into the socket's fragment.
-    /// ENOBUFS without memory, EFAULT if nothing could be read.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is a message to send with, ours for the call, and the caller holds `lock_sock`.
-    unsafe fn fill_fragment(
-        &self,
-        msg: *mut ffi::core::msghdr,
-        want: Wanted,
-    ) -> Result<(Page, u32, u32)> {
-        let sk = self.sk();
-        // SAFETY: The caller has promised the message, and to hold `lock_sock`, which protects
-        // the socket's fragment. The bytes go behind all those of the page that anybody else
-        // has.
-        unsafe {
-            let frag = ffi::sdp_sk_frag(sk);
-            let small = want.alone && want.len <= PAGE_SIZE;
-            if !ffi::sdp_page_frag_refill(sk, frag, small) {
-                return Err(ENOBUFS);
-            }
-            let page = NonNull::new((*frag).page.cast()).ok_or(ENOBUFS)?;
-            let offset = (*frag).offset;
-            let size = (*frag).size;
-            let n = want.len.min(size.saturating_sub(offset) as usize);
-            let to = ffi::sdp_page_address(page.as_ptr())
-                .cast::<u8>()
-                .add(offset as usize);
-            let iter = &raw mut (*msg).msg_iter;
-            let n = ffi::core::_copy_from_iter(to.cast(), n, iter.cast());
-            if n == 0 {
-                return Err(EFAULT);
-            }
-            let n = n as u32;
-            (*frag).offset = offset.saturating_add(n);
-            Ok((Page::get(page), offset as u32, n))
-        }
     }
 
     /// No page could be allocated: waits a moment for others to free some. A caller
@@ -295,8 +316,7 @@ impl Sock {
     /// need be in flight.
     fn wait_for_memory<'a>(&'a self, call: &mut Call<'a>, timeo: &mut isize) -> Result {
         if *timeo == 0 {
-            // SAFETY: The socket is open.
-            unsafe { ffi::sdp_note_no_space(self.sk()) };
+            self.note_no_space();
             self.set_alarm(Alarm::Refill, MEMORY_NAP_MS);
             return Err(EAGAIN);
         }
@@ -331,8 +351,7 @@ impl Sock {
             if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
                 return Some(Err(EPIPE));
             }
-            // SAFETY: The socket is open; sets the flag that completions test.
-            unsafe { ffi::sdp_note_no_space(self.sk()) };
+            self.note_no_space();
             let ready = self.look(|inner| {
                 let room = inner.send_room(self) > self.sndbuf() / 3;
                 room || lends && inner.can_lend()

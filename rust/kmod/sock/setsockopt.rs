@@ -11,8 +11,12 @@ use crate::{
         Family, //
     },
     endpoint::Phase,
-    engine::policy::threshold,
+    engine::policy::threshold::{
+        self,
+        Threshold, //
+    },
     ffi,
+    net::option::OptionValue,
     object::Sock,
     options::CONGESTION_LEN,
     prelude::*,
@@ -54,17 +58,7 @@ fn within(value: i32, max: u32) -> Result<u32> {
 
 impl Sock {
     /// setsockopt(2).
-    ///
-    /// # Safety
-    ///
-    /// `value` is a pointer of the user program, or has `len` bytes of the kernel.
-    pub(crate) unsafe fn set_option(
-        &self,
-        level: c_int,
-        option: c_int,
-        value: ffi::core::sockptr_t,
-        len: c_uint,
-    ) -> Result {
+    pub(crate) fn set_option(&self, level: c_int, option: c_int, value: OptionValue<'_>) -> Result {
         let level = u32::try_from(level).map_err(|_| ENOPROTOOPT)?;
         let option = u32::try_from(option).map_err(|_| ENOPROTOOPT)?;
         let is_v6 = self.look(|inner| inner.family) == Family::V6;
@@ -74,8 +68,15 @@ impl Sock {
             _ => return Err(ENOPROTOOPT),
         }
         if level == ffi::SOL_TCP && option == ffi::TCP_CONGESTION {
-            // SAFETY: `value` is the program's or has `len` bytes, by the caller's promise.
-            return unsafe { self.set_congestion(value, len) };
+            return self.set_congestion(value);
+        }
+        if level == ffi::SOL_TCP {
+            match option {
+                ffi::SDP_BORROW => return self.set_borrow(value),
+                ffi::SDP_BORROW_WAIT => return self.wait_borrowed(value, false),
+                ffi::SDP_BORROW_CANCEL => return self.wait_borrowed(value, true),
+                _ => {}
+            }
         }
         // TCP checks the length only for options that it knows, except at its own
         // level.
@@ -83,7 +84,7 @@ impl Sock {
             return Err(ENOPROTOOPT);
         }
         let mut raw = [0u8; 4];
-        let size = match len as usize {
+        let size = match value.len() {
             // TCP reads an empty value as 0 if it does not check the length.
             0 if level == ffi::SOL_IP && UNMEASURED_IP.contains(&option) => 0,
             0..=3 if level == ffi::SOL_IPV6 && UNMEASURED_IPV6.contains(&option) => 0,
@@ -92,9 +93,7 @@ impl Sock {
             0..=3 => return Err(EINVAL),
             _ => raw.len(),
         };
-        // SAFETY: The callee checks a program's pointer; one of the kernel has `len` bytes, by
-        // the caller's promise, and `size` is no more, nor more than `raw` has.
-        to_result(unsafe { ffi::sdp_copy_from_sockptr(raw.as_mut_ptr().cast(), value, size) })?;
+        value.read(raw.get_mut(..size).ok_or(EINVAL)?)?;
         let value = i32::from_ne_bytes(raw);
         let _call = self.lock();
         match level {
@@ -106,15 +105,11 @@ impl Sock {
     }
 
     /// TCP_CONGESTION: any name that TCP would take.
-    ///
-    /// # Safety
-    ///
-    /// `value` is a pointer of the user program, or has `len` bytes of the kernel.
-    unsafe fn set_congestion(&self, value: ffi::core::sockptr_t, len: c_uint) -> Result {
+    fn set_congestion(&self, value: OptionValue<'_>) -> Result {
         let mut name = [0u8; CONGESTION_LEN];
-        // SAFETY: A socket's namespace is alive; the callee checks a program's pointer, reads
-        // no more than `len` bytes of the kernel's, and the name has the length that it
-        // expects.
+        let (value, len) = value.raw();
+        // SAFETY: A socket's namespace is alive. The value is as `OptionValue` says, and the
+        // name has the length that the callee expects.
         to_result(unsafe {
             ffi::sdp_congestion_name(self.net().as_ptr(), value, len, name.as_mut_ptr().cast())
         })?;
@@ -197,18 +192,20 @@ impl Sock {
 
     /// SDP_ZCOPY_THRESH, which sets the thresholds of both roles, and those for one role.
     fn set_thresholds(&self, option: u32, value: i32) -> Result {
-        let bytes = match u32::try_from(value) {
-            Ok(0) => 0,
-            Ok(n) if (threshold::LEAST..=ZCOPY_THRESH_MAX).contains(&n) => n,
-            _ => return Err(EINVAL),
+        let threshold = match (Threshold::of(value), value) {
+            (Threshold::From(n), _) if !(threshold::LEAST..=ZCOPY_THRESH_MAX).contains(&n) => {
+                return Err(EINVAL);
+            }
+            (Threshold::Auto, ..ffi::SDP_ZCOPY_AUTO) => return Err(EINVAL),
+            (threshold, _) => threshold,
         };
         self.look(|inner| {
             let o = &mut inner.options;
             if option != ffi::SDP_ZCOPY_SINK_THRESH {
-                o.zcopy_source = Some(bytes);
+                o.zcopy_source = Some(threshold);
             }
             if option != ffi::SDP_ZCOPY_SOURCE_THRESH {
-                o.zcopy_sink = Some(bytes);
+                o.zcopy_sink = Some(threshold);
             }
         });
         Ok(())
@@ -248,8 +245,7 @@ impl Sock {
 
     /// IPV6_V6ONLY of a socket that becomes one of `family`.
     pub(super) fn v6only_of_new(&self, family: Family) -> bool {
-        // SAFETY: A socket's namespace is alive.
-        family == Family::V6 && unsafe { ffi::sdp_v6only_by_default(self.net().as_ptr()) }
+        family == Family::V6 && self.namespace().binds_v6only()
     }
 
     fn set_ipv6(&self, option: u32, value: i32) -> Result {

@@ -13,11 +13,15 @@
 use crate::{
     endpoint::Inner,
     ffi,
+    net::splice::{
+        PipeEnd,
+        Splice, //
+    },
     object::Sock,
     prelude::*,
     queue::Frag,
+    rdma::page::Page,
     sock::recv::Next,
-    verbs::buffer::Page,
     zcopy::recv::Presence, //
 };
 use kernel::page::PAGE_SIZE;
@@ -26,70 +30,18 @@ use kernel::page::PAGE_SIZE;
 /// while a receive buffer takes up to 32 KiB.
 const GIVE_LEAST: usize = PAGE_SIZE;
 
-/// The end of a locked pipe that has readers.
-///
-/// # Invariants
-///
-/// `pipe` is locked as long as this exists. If `copying`, its newest buffer was
-/// added by [`PipeEnd::copy`].
-struct PipeEnd {
-    pipe: *mut ffi::pipe_inode_info,
-    copying: bool,
-}
-
-impl PipeEnd {
-    fn has_room(&self) -> bool {
-        // SAFETY: The pipe is locked.
-        unsafe { ffi::sdp_pipe_has_room(self.pipe) }
-    }
-
-    /// Adds bytes with their page. There is room.
-    fn give(&mut self, frag: Frag) {
-        let page = frag.page.into_raw();
-        // SAFETY: The pipe is locked and has room; the reference goes with the page.
-        unsafe { ffi::sdp_pipe_give(self.pipe, page, frag.offset, frag.len) };
-        self.copying = false;
-    }
-
-    /// Adds a copy of up to `len` bytes of `page`. Returns how many; 0 if there is
-    /// no room.
-    fn copy(&mut self, page: &Page, offset: u32, len: usize) -> Result<usize> {
-        // SAFETY: The pipe is locked; the page holds these bytes.
-        let n = unsafe {
-            let from = page.address().add(offset as usize);
-            ffi::sdp_pipe_copy(self.pipe, from.cast(), len, self.copying)
-        };
-        let n = usize::try_from(n).map_err(|_| ENOMEM)?;
-        // INVARIANT: It was added by this call, if there were bytes to add.
-        self.copying |= n > 0;
-        Ok(n)
-    }
-}
-
 impl Sock {
-    /// splice(2) into `pipe`. Returns the bytes moved.
-    ///
-    /// # Safety
-    ///
-    /// `pipe` is locked, and has readers.
-    pub(crate) unsafe fn splice(
-        &self,
-        pipe: *mut ffi::core::pipe_inode_info,
-        len: usize,
-        nonblock: bool,
-    ) -> Result<usize> {
+    /// splice(2) into a pipe. Returns the bytes moved.
+    pub(crate) fn splice(&self, splice: &mut Splice<'_>) -> Result<usize> {
         let mut call = self.begin();
         if self.tcp_state() == ffi::TCP_LISTEN {
             return Err(ENOTCONN);
         }
-        let mut timeo = self.receive_timeout(nonblock);
+        let mut timeo = self.receive_timeout(splice.is_nonblocking());
         let blocking = timeo != 0;
         let mut presence = Presence::new(self);
-        // INVARIANT: By the caller's promise.
-        let mut end = PipeEnd {
-            pipe: pipe.cast(),
-            copying: false,
-        };
+        let len = splice.len();
+        let mut end = splice.pipe();
         let mut moved = 0usize;
         while moved < len {
             // The option may change while this call sleeps, as in recvmsg(2).
@@ -126,7 +78,7 @@ impl Sock {
     /// their number; 0 if the pipe is full.
     fn move_bytes(
         &self,
-        end: &mut PipeEnd,
+        end: &mut PipeEnd<'_>,
         page: &Page,
         offset: u32,
         want: usize,
@@ -137,11 +89,19 @@ impl Sock {
             }
             if let Some(frag) = self.drive(|inner| inner.take_whole(want as u32)) {
                 self.net().stats.given_bytes.add(frag.len);
-                end.give(frag);
+                let page = frag.page.into_raw();
+                // SAFETY: The reference is ours, and goes over, because there is room. The page
+                // holds the bytes, and was taken from the link.
+                unsafe { end.give(page, frag.offset, frag.len) }?;
                 return Ok(want);
             }
         }
-        let n = end.copy(page, offset, want)?;
+        // SAFETY: The page holds these bytes, by the invariant of `RecvQueue`.
+        let bytes = unsafe {
+            let from = page.address().add(offset as usize);
+            core::slice::from_raw_parts(from, want)
+        };
+        let n = end.copy(bytes)?;
         if n > 0 {
             self.consume(n as u32);
         }

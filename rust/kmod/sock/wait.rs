@@ -4,21 +4,20 @@
 
 use crate::{
     ffi,
+    net::wait::Place,
     object::Sock,
     prelude::*,
     sock::call::Call, //
 };
-use core::marker::PhantomData;
-use kernel::{
-    time::{
-        Instant,
-        Monotonic, //
-    },
-    types::Opaque, //
+use kernel::time::{
+    Instant,
+    Monotonic, //
 };
 
-/// Jiffies that never pass.
-pub(crate) const FOREVER: isize = isize::MAX;
+pub(crate) use crate::net::wait::{
+    interruption,
+    FOREVER, //
+};
 
 /// The events that end a wait early.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,59 +26,10 @@ pub(crate) enum WaitMode {
     Signals,
     /// A fatal signal.
     Kill,
+    /// The timeout.
+    Timed,
     /// Nothing.
     Endless,
-}
-
-/// A wait queue of a socket.
-#[derive(Clone, Copy)]
-struct Queue<'a> {
-    head: *mut ffi::core::wait_queue_head,
-    /// A wake-up for one waiter goes to one of these.
-    exclusive: bool,
-    _sock: PhantomData<&'a Sock>,
-}
-
-/// An entry in a wait queue.
-///
-/// # Invariants
-///
-/// `entry` is queued from creation until drop.
-struct Sleeper<'a> {
-    queue: Queue<'a>,
-    entry: &'a Opaque<ffi::core::wait_queue_entry>,
-}
-
-impl<'a> Sleeper<'a> {
-    fn new(queue: Queue<'a>, entry: &'a Opaque<ffi::core::wait_queue_entry>) -> Self {
-        // SAFETY: The queue lives as long as the socket's file or the socket, both longer than
-        // the call that waits. The entry is taken off before the borrow ends.
-        unsafe { ffi::sdp_waitqueue_begin(queue.head, entry.get(), queue.exclusive) };
-        // INVARIANT: queued just above.
-        Self { queue, entry }
-    }
-
-    /// Sleeps until a wake-up since the creation, or as `mode` says. Returns the jiffies
-    /// that are left of `timeo`.
-    fn sleep(&self, mode: WaitMode, timeo: isize) -> isize {
-        let entry = self.entry.get();
-        // SAFETY: The entry is queued by the invariant.
-        unsafe {
-            match mode {
-                WaitMode::Signals => return ffi::sdp_waitqueue_sleep(entry, true, timeo),
-                WaitMode::Kill => ffi::sdp_waitqueue_sleep_killable(entry),
-                WaitMode::Endless => ffi::sdp_waitqueue_sleep(entry, false, FOREVER),
-            };
-        }
-        timeo
-    }
-}
-
-impl Drop for Sleeper<'_> {
-    fn drop(&mut self) {
-        // SAFETY: Queued by the invariant.
-        unsafe { ffi::sdp_waitqueue_end(self.queue.head, self.entry.get()) };
-    }
 }
 
 /// Counts the time that a call has waited, when it is dropped.
@@ -96,21 +46,15 @@ impl Drop for Waited<'_> {
     }
 }
 
-/// The error with which a pending signal ends a call that has `timeo` jiffies left.
-pub(super) fn interruption(timeo: isize) -> Option<Error> {
-    // SAFETY: Plain question about the current task, and plain computation.
-    unsafe { ffi::sdp_signal_pending().then(|| Error::from_errno(ffi::sdp_sock_intr_errno(timeo))) }
-}
-
 impl WaitMode {
     /// The error that ends a wait before it sleeps.
     fn end(self, timeo: isize) -> Option<Error> {
         match self {
-            WaitMode::Signals if timeo == 0 => Some(EAGAIN),
+            WaitMode::Signals | WaitMode::Timed if timeo == 0 => Some(EAGAIN),
             WaitMode::Signals => interruption(timeo),
             // SAFETY: Plain question about the current task.
             WaitMode::Kill => unsafe { ffi::sdp_fatal_signal_pending() }.then_some(EINTR),
-            WaitMode::Endless => None,
+            WaitMode::Timed | WaitMode::Endless => None,
         }
     }
 }
@@ -145,40 +89,44 @@ impl Sock {
     }
 
     /// The queue of the socket's file.
-    fn sleepers(&self, exclusive: bool) -> Queue<'_> {
-        Queue {
-            // SAFETY: Calls on the open file wait, and close() before it gives the file up, so
-            // the queue stays.
-            head: unsafe { ffi::sdp_sk_sleep(self.sk()) },
-            exclusive,
-            _sock: PhantomData,
-        }
+    fn sleepers(&self, exclusive: bool) -> Place<'_> {
+        // SAFETY: Calls on the open file wait, and close() before it gives the file up, so the
+        // file stays.
+        unsafe { self.place(exclusive) }
     }
 
     /// The entry is queued only around the sleep, so that the completions which the call takes
     /// itself do not wake it.
     fn wait_at<'a, R>(
         &'a self,
-        queue: Queue<'_>,
+        queue: Place<'_>,
         mode: WaitMode,
         call: &mut Call<'a>,
         timeo: &mut isize,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
         loop {
-            let entry = Opaque::<ffi::core::wait_queue_entry>::uninit();
-            let sleeper = Sleeper::new(queue, &entry);
-            if let Some(r) = ready() {
-                return Ok(r);
+            let end = queue.enter(|sleeper| {
+                if let Some(r) = ready() {
+                    return Some(Ok(r));
+                }
+                if let Some(end) = mode.end(*timeo) {
+                    let found = if call.look() { ready() } else { None };
+                    return Some(found.ok_or(end));
+                }
+                if call.pause() {
+                    match mode {
+                        WaitMode::Signals => *timeo = sleeper.sleep(*timeo),
+                        WaitMode::Kill => sleeper.sleep_killable(),
+                        WaitMode::Timed => *timeo = sleeper.sleep_timed(*timeo),
+                        WaitMode::Endless => sleeper.sleep_uninterruptible(),
+                    }
+                }
+                None
+            });
+            if let Some(end) = end {
+                return end;
             }
-            if let Some(end) = mode.end(*timeo) {
-                let found = if call.look() { ready() } else { None };
-                return found.ok_or(end);
-            }
-            if call.pause() {
-                *timeo = sleeper.sleep(mode, *timeo);
-            }
-            drop(sleeper);
             call.resume();
             if let Some(r) = ready() {
                 return Ok(r);
@@ -194,8 +142,7 @@ impl Sock {
         timeo: &mut isize,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
-        // SAFETY: `sk` is valid; the count changes under `lock_sock`.
-        let disconnects = || unsafe { ffi::sdp_disconnects(self.sk()) };
+        let disconnects = || self.disconnects();
         let before = disconnects();
         self.wait(call, timeo, || {
             if disconnects() == before {
@@ -215,27 +162,35 @@ impl Sock {
         mode: WaitMode,
         ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
-        let queue = Queue {
-            head: self.settled().queue(),
-            exclusive: false,
-            _sock: PhantomData,
-        };
+        let queue = self.settled().place();
         let _waited = Waited {
             sock: self,
             since: Instant::now(),
         };
         self.wait_at(queue, mode, call, timeo, ready)
     }
-
-    /// The send timeout in jiffies, 0 for a call that must not wait.
-    pub(crate) fn send_timeout(&self, nonblock: bool) -> isize {
-        // SAFETY: A single word of a valid socket.
-        unsafe { ffi::sdp_sock_sndtimeo(self.sk(), nonblock) }
-    }
-
-    /// The receive timeout in jiffies, 0 for a call that must not wait.
-    pub(crate) fn receive_timeout(&self, nonblock: bool) -> isize {
-        // SAFETY: A single word of a valid socket.
-        unsafe { ffi::sdp_sock_rcvtimeo(self.sk(), nonblock) }
+    /// As `wait_settled`, without `lock_sock`: for callers that others, who hold it, may
+    /// wait for. They leave completions to other threads and to the workers. A signal or the
+    /// timeout ends the wait.
+    pub(crate) fn wait_unlocked<R>(
+        &self,
+        timeo: &mut isize,
+        mut ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        loop {
+            let end = self.settled().place().enter(|sleeper| {
+                if let Some(r) = ready() {
+                    return Some(Ok(r));
+                }
+                if let Some(end) = WaitMode::Signals.end(*timeo) {
+                    return Some(Err(end));
+                }
+                *timeo = sleeper.sleep(*timeo);
+                None
+            });
+            if let Some(end) = end {
+                return end;
+            }
+        }
     }
 }

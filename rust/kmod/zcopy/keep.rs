@@ -12,7 +12,7 @@ use crate::{
     link::Link,
     object::Sock,
     prelude::*,
-    verbs::{
+    rdma::{
         kept::{
             self,
             Due,
@@ -80,7 +80,7 @@ impl Sock {
         let mut left = Some(region);
         self.look(|inner| {
             if let Some(link) = inner.link.as_ref() {
-                if let Some(region) = left.take_if(|region| region.can_stay(link.chores_done())) {
+                if let Some(region) = left.take_if(|region| region.can_stay()) {
                     link.keep(self, region);
                 }
             }

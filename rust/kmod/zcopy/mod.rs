@@ -8,12 +8,15 @@
 //! Both belong to the link, so nothing is unpinned while a queue pair or a peer can
 //! still access it. [`send`], [`recv`] and [`offer`] are the system calls' part: they
 //! pin, wait, and give up; [`room`] is code that the latter two share. A [`notice`]
-//! tells a caller that does not wait. [`keep`] is the registration cache, off by
-//! default.
+//! tells a caller that does not wait. [`borrow`] and [`lender`] are for callers that are
+//! told by a counter. [`keep`] is the registration cache, off by default. [`tuning`] measures
+//! calls where the connection decides for itself.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 
+pub(crate) mod borrow;
 mod keep;
+pub(crate) mod lender;
 pub(crate) mod notice;
 pub(crate) mod offer;
 pub(crate) mod recv;
@@ -21,18 +24,25 @@ mod room;
 pub(crate) mod send;
 pub(crate) mod sink;
 pub(crate) mod source;
+pub(crate) mod tuning;
 
 use crate::{
     endpoint::Inner,
     engine::{
         conn::Why,
-        policy::offering::Habit, //
+        policy::{
+            offering::Habit,
+            threshold::Threshold, //
+        },
     },
     ffi,
-    net::stats::Traffic,
+    netns::stats::Traffic,
     object::Sock,
-    prelude::*, //
+    prelude::*,
+    zcopy::lender::Lender, //
 };
+use kernel::sync::Arc;
+use tuning::Tuning;
 
 /// State that the system calls and the link share.
 #[derive(Default)]
@@ -52,6 +62,12 @@ pub(crate) struct Turns {
     pub(crate) filled: u32,
     /// Decides whether readers offer their memory.
     pub(crate) habit: Habit,
+    /// The current send() has offered memory.
+    pub(crate) lent: bool,
+    /// What the connection has learnt, if it decides for itself.
+    pub(crate) tuning: Option<KBox<Tuning>>,
+    /// The program that lends memory by SDP_BORROW.
+    pub(crate) lender: Option<Arc<Lender>>,
 }
 
 impl Inner {
@@ -71,10 +87,27 @@ impl Inner {
         self.engine.as_ref().map_or(0, |engine| engine.remote_len())
     }
 
-    /// Whether a reader may get bytes from the peer's memory, or have the peer write to its
-    /// own. Nothing else has to be asked for a connection without zero copy.
-    pub(crate) fn may_read_remote(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.is_zcopy()) || self.remote_len() > 0
+    /// Whether a reader with `room` may get bytes from the peer's memory, or have the peer
+    /// write to its own. Nothing else has to be asked for a connection without zero copy, nor
+    /// for a short read of one that decides for itself.
+    pub(crate) fn may_read_remote(&self, sock: &Sock, room: usize) -> bool {
+        let is_zcopy = self.link.as_ref().is_some_and(|link| link.is_zcopy());
+        let offers =
+            || room >= tuning::LEAST as usize || self.sink_threshold(sock) != Threshold::Auto;
+        is_zcopy && offers() || self.remote_len() > 0
+    }
+
+    /// Which messages of send() go without a copy.
+    pub(crate) fn source_threshold(&self, sock: &Sock) -> Threshold {
+        let own = self.options.zcopy_source;
+        own.unwrap_or_else(|| sock.net().zcopy_thresh())
+    }
+
+    /// Which room a recv() offers to the peer. With `Off` it offers none, and no RDMA goes to
+    /// its memory: only the kernel writes to it.
+    pub(crate) fn sink_threshold(&self, sock: &Sock) -> Threshold {
+        let own = self.options.zcopy_sink;
+        own.unwrap_or_else(|| sock.net().zcopy_thresh())
     }
 }
 
@@ -98,21 +131,23 @@ impl Sock {
         }
     }
 
-    /// Length from which a send() goes without a copy; 0 for never.
-    pub(crate) fn source_threshold(&self) -> u32 {
-        self.look(|inner| inner.options.zcopy_source)
-            .unwrap_or_else(|| self.net().knobs().zcopy_thresh)
+    /// As [`Inner::source_threshold`].
+    pub(crate) fn source_threshold(&self) -> Threshold {
+        self.look(|inner| inner.source_threshold(self))
     }
 
-    /// Length from which a recv() offers its memory. With 0 it never does, and no RDMA
-    /// goes to its memory: only the kernel writes to it.
-    pub(crate) fn sink_threshold(&self) -> u32 {
-        self.look(|inner| inner.options.zcopy_sink)
-            .unwrap_or_else(|| self.net().knobs().zcopy_thresh)
-    }
-
-    /// Whether zero copy is on in either direction.
-    pub(crate) fn wants_zcopy(&self) -> bool {
-        self.source_threshold() > 0 || self.sink_threshold() > 0
+    /// Whether zero copy is on in either direction, with a peer that is `able` to take part
+    /// as far as it has said. A connection that decides for itself needs such a peer.
+    pub(crate) fn wants_zcopy(&self, able: bool) -> bool {
+        let (of, borrows) = self.look(|inner| {
+            let of = [inner.source_threshold(self), inner.sink_threshold(self)];
+            (of, inner.options.borrows)
+        });
+        borrows
+            || of.into_iter().any(|threshold| match threshold {
+                Threshold::Off => false,
+                Threshold::From(_) => true,
+                Threshold::Auto => able,
+            })
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Completion notices: they tell a sender that its memory is its own again, and whether
-//! it was copied after all (MSG_ZEROCOPY, io_uring's SEND_ZC).
+//! it was copied after all (MSG_ZEROCOPY, io_uring's SEND_ZC), or count for it
+//! (SDP_BORROW, [`Loan`]).
 //!
 //! The core counts the users of a notification and delivers it after the last
 //! one: to the socket's error queue, or to the ring. That wakes others and may
@@ -10,45 +11,61 @@
 
 use crate::{
     ffi,
+    net::{
+        msg::SendMsg,
+        sk::Guard, //
+    },
     object::Sock,
-    prelude::*, //
+    prelude::*,
+    zcopy::lender::{
+        Loan,
+        LoanId, //
+    },
 };
 use core::ptr::NonNull;
 
-/// A reference to one notification.
+/// A reference to one notification of the core.
 ///
 /// # Invariants
 ///
 /// `uarg` is valid and one of its references is this value's.
-pub(crate) struct Notice {
+struct Notification {
     uarg: NonNull<ffi::core::ubuf_info>,
     /// Memory was lent for it.
     lent: bool,
     /// Bytes were copied.
     copied: bool,
+}
+
+// SAFETY: Notifications may be completed from any context.
+unsafe impl Send for Notification {}
+
+/// The way in which a program is told.
+enum Way {
+    Core(Notification),
+    Count(Loan),
+}
+
+/// One notice.
+pub(crate) struct Notice {
+    way: Way,
     /// The next older one of a list.
     next: Option<KBox<Notice>>,
 }
 
-// SAFETY: Notifications may be completed from any context.
-unsafe impl Send for Notice {}
-
 impl Notice {
     /// The notification that the call requests, if it does: MSG_ZEROCOPY on a socket
     /// with SO_ZEROCOPY, or a notification of io_uring. With `lock_sock`.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is the caller's message, and the caller holds `lock_sock`.
-    pub(crate) unsafe fn asked(
+    pub(crate) fn asked(
         sock: &Sock,
-        msg: *mut ffi::core::msghdr,
+        lock: &Guard<'_>,
+        msg: &mut SendMsg,
         len: usize,
     ) -> Result<Option<KBox<Self>>> {
         let place = KBox::new_uninit(GFP_KERNEL)?;
         let uarg = loop {
-            // SAFETY: The caller has promised the message, and to hold `lock_sock`.
-            let uarg = unsafe { ffi::sdp_notice_begin(sock.sk(), msg.cast(), len) };
+            // SAFETY: The message is the caller's, and `lock_sock` is held.
+            let uarg = unsafe { ffi::sdp_notice_begin(lock.sk(), msg.as_ptr().cast(), len) };
             match kernel::error::from_err_ptr(uarg) {
                 // The notification charges the user for the memory.
                 Err(e) if e == ENOBUFS && sock.evict_for_user() => {}
@@ -57,42 +74,72 @@ impl Notice {
         };
         Ok(NonNull::new(uarg.cast()).map(|uarg| {
             // INVARIANT: The call has taken or made a reference.
-            place.write(Self {
+            let way = Way::Core(Notification {
                 uarg,
                 lent: false,
                 copied: false,
-                next: None,
-            })
+            });
+            place.write(Self { way, next: None })
         }))
+    }
+
+    /// A notice that counts.
+    pub(crate) fn of_loan(loan: Loan) -> Result<KBox<Self>> {
+        let way = Way::Count(loan);
+        Ok(KBox::new(Self { way, next: None }, GFP_KERNEL)?)
     }
 
     /// Another reference, for memory that is lent.
     pub(crate) fn part(&self) -> Result<KBox<Self>> {
+        let Way::Core(notification) = &self.way else {
+            return Err(EINVAL);
+        };
         let place = KBox::new_uninit(GFP_KERNEL)?;
+        let uarg = notification.uarg;
         // SAFETY: Valid by the invariant.
-        unsafe { ffi::sdp_notice_get(self.uarg.as_ptr().cast()) };
+        unsafe { ffi::sdp_notice_get(uarg.as_ptr().cast()) };
         // INVARIANT: The reference taken above.
-        Ok(place.write(Self {
-            uarg: self.uarg,
+        let way = Way::Core(Notification {
+            uarg,
             lent: true,
             copied: false,
-            next: None,
-        }))
+        });
+        Ok(place.write(Self { way, next: None }))
     }
 
     pub(crate) fn set_copied(&mut self) {
-        self.copied = true;
+        if let Way::Core(notification) = &mut self.way {
+            notification.copied = true;
+        }
     }
 
     /// Nothing was sent, so there is nothing to report.
     pub(crate) fn abort(self: KBox<Self>) {
-        // SAFETY: Valid by the invariant; the reference goes with it.
-        unsafe { ffi::sdp_notice_abort(self.uarg.as_ptr().cast()) };
-        core::mem::forget(KBox::into_inner(self));
+        if let Way::Core(notification) = KBox::into_inner(self).way {
+            // SAFETY: Valid by the invariant; the reference goes with it.
+            unsafe { ffi::sdp_notice_abort(notification.uarg.as_ptr().cast()) };
+            core::mem::forget(notification);
+        }
+    }
+
+    /// The loan that it counts.
+    pub(crate) fn loan(&mut self) -> Option<&mut Loan> {
+        match &mut self.way {
+            Way::Core(_) => None,
+            Way::Count(loan) => Some(loan),
+        }
+    }
+
+    /// The name of that loan.
+    pub(crate) fn loan_id(&self) -> Option<LoanId> {
+        match &self.way {
+            Way::Core(_) => None,
+            Way::Count(loan) => Some(loan.id()),
+        }
     }
 }
 
-impl Drop for Notice {
+impl Drop for Notification {
     fn drop(&mut self) {
         // SAFETY: Valid by the invariant; this ends our reference.
         unsafe { ffi::sdp_notice_put(self.uarg.as_ptr().cast(), self.lent, self.copied) };
@@ -115,6 +162,17 @@ impl Notices {
         let mut notice = self.newest.take()?;
         self.newest = notice.next.take();
         Some(notice)
+    }
+
+    /// Counts the loans among them. The eventfds are signalled with the drop.
+    pub(crate) fn count(&mut self) {
+        let mut at = self.newest.as_mut();
+        while let Some(notice) = at {
+            if let Some(loan) = notice.loan() {
+                loan.end();
+            }
+            at = notice.next.as_mut();
+        }
     }
 
     /// Reverses the list, so that the oldest comes first.

@@ -7,7 +7,7 @@
 //! signal, a timeout, or the end of the connection. The key is invalidated before the
 //! bytes are looked at.
 
-use super::send::segment;
+use super::recv::Wish;
 use crate::{
     endpoint::Inner,
     engine::{
@@ -18,11 +18,19 @@ use crate::{
             SinkId,
             SinkWhy, //
         },
-        policy::threshold, //
+        policy::threshold::{
+            self,
+            Threshold, //
+        }, //
     },
     ffi,
+    net::msg::RecvMsg,
     object::Sock,
     prelude::*,
+    rdma::{
+        qp::Access,
+        region::Region, //
+    },
     sock::{
         call::Call,
         wait::{
@@ -35,43 +43,34 @@ use crate::{
         Life,
         Path, //
     },
-    verbs::{
-        domain::Tenant,
-        kept::Owner,
-        qp::Access,
-        region::Region, //
-    },
 };
 
 impl Sock {
     /// Offers the reader's memory, if there is nothing else to read, and waits. Returns
     /// the number of bytes written to it; 0 means that other bytes came, or that no
     /// offer was possible.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is the caller's message, of which `room` bytes are to be filled, and
-    /// the caller has time to wait.
-    pub(super) unsafe fn receive_offered<'a>(
+    pub(super) fn receive_offered<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: *mut ffi::core::msghdr,
-        room: usize,
+        msg: &mut RecvMsg,
+        wish: &Wish,
         timeo: &mut isize,
     ) -> Result<usize> {
-        let least = self.sink_threshold();
-        // SAFETY: The caller has promised the message.
-        let (addr, len) = unsafe { segment(msg) };
-        let len = len.min(room);
+        let (addr, len) = msg.segment();
+        let len = len.min(wish.room);
+        let least = match self.look(|inner| inner.sink_threshold(self)) {
+            Threshold::Off => 0,
+            Threshold::From(least) => least,
+            Threshold::Auto => wish.least,
+        };
         if !threshold::is_zcopy(len as u64, least) || self.is_shut() {
             return Ok(0);
         }
-        let Some(tenant) = self.drive(|inner| inner.begin_to_offer(len)) else {
+        let Some(region_pages) = self.drive(|inner| inner.begin_to_offer(len)) else {
             return Ok(0);
         };
-        let end = self.offer_at(call, &tenant, addr, len, timeo);
-        // SAFETY: The message is the caller's, and its segment filled as far as `end` says.
-        unsafe { self.end_reading(msg, end) }
+        let end = self.offer_at(call, region_pages, addr, len, timeo);
+        self.end_reading(msg, end)
     }
 
     fn is_shut(&self) -> bool {
@@ -82,12 +81,13 @@ impl Sock {
     fn offer_at<'a>(
         &'a self,
         call: &mut Call<'a>,
-        tenant: &(Tenant, Owner),
+        region_pages: u32,
         addr: usize,
         len: usize,
         timeo: &mut isize,
     ) -> Result<usize> {
-        let Ok((region, pages)) = self.pin_room(tenant, addr, len, Access::RemoteWrite) else {
+        let Ok((region, pages)) = self.pin_room(region_pages, addr, len, Access::RemoteWrite)
+        else {
             // Without memory for it, messages bring the bytes.
             return Ok(0);
         };
@@ -133,9 +133,9 @@ impl Sock {
 impl Inner {
     /// Takes the turn to read for an offer of up to `len` bytes, if one is possible. If
     /// only the mode prevents it, asks the peer to change that.
-    fn begin_to_offer(&mut self, len: usize) -> Option<(Tenant, Owner)> {
+    fn begin_to_offer(&mut self, len: usize) -> Option<u32> {
         let ready = !self.turns.reading && self.can_read_on();
-        let tenant = self.tenant()?;
+        let region_pages = self.region_pages()?;
         let engine = self.engine.as_mut()?;
         if !ready || !engine.peer().pipelined {
             return None;
@@ -150,7 +150,7 @@ impl Inner {
         }
         self.turns.reading = true;
         self.turns.filled = 0;
-        Some(tenant)
+        Some(region_pages)
     }
 
     /// Registers `region` and offers it; takes it on success.
@@ -159,26 +159,28 @@ impl Inner {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
         };
-        let mut given = region.take().ok_or(EINVAL)?;
-        if !ready || !given.is_of(link.qp().domain().tenant()) {
-            *region = Some(given);
+        if !ready {
             return Err(EAGAIN);
         }
-        let stale = given.begin();
+        let lent = link.lend(region.take().ok_or(EINVAL)?);
+        let lent = lent.map_err(|given| {
+            *region = Some(given);
+            EAGAIN
+        })?;
         let buffer = SinkBuffer {
-            len: u32::try_from(given.pages().len()).unwrap_or(u32::MAX),
-            r_key: given.key(),
-            va: given.start(),
+            len: lent.len(),
+            r_key: lent.key(),
+            va: lent.start(),
         };
         let Ok(id) = engine.offer_sink(buffer) else {
-            *region = Some(given);
+            *region = link.take_back(lent);
             return Err(EAGAIN);
         };
         // Posted before the offer, which leaves when the engine is polled next.
-        if link.register(&mut given, stale).is_err() {
+        if link.register(&lent).is_err() {
             engine.handle_link_failed();
         }
-        link.sink.begin_offer(id, given);
+        link.sink.begin_offer(id, lent);
         self.turns.sink_pins = 1;
         Ok(())
     }
@@ -230,7 +232,12 @@ impl Inner {
         if self.turns.sink_pins == 0 {
             return Some(true);
         }
-        *done = Some(self.link.as_mut()?.sink.take_offered()?);
+        let link = self.link.as_mut()?;
+        if !link.sink.is_offer_ended() {
+            return None;
+        }
+        *done = Some(link.take_sink()?);
+        link.sink.end_offer();
         self.turns.sink_pins = 0;
         Some(true)
     }

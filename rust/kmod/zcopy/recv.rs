@@ -8,14 +8,24 @@
 //! buffer of the kernel. For a non-blocking read the peer is asked to send them as
 //! Data.
 
-use super::send::segment;
 use crate::{
-    account::Need,
     endpoint::Inner,
-    ffi,
+    engine::policy::threshold::Threshold,
+    net::{
+        account::Need,
+        msg::RecvMsg, //
+    },
     object::Sock,
     prelude::*,
-    queue::Segment,
+    queue::{
+        RxBuffer,
+        Segment, //
+    },
+    rdma::{
+        pages::UserPages,
+        qp::Access,
+        region::Region, //
+    },
     sock::{
         call::Call,
         wait::{
@@ -27,14 +37,7 @@ use crate::{
         self,
         Of,
         Path, //
-    },
-    verbs::{
-        buffer::RxBuffer,
-        pages::UserPages,
-        qp::Access,
-        region::Region, //
-    },
-    zcopy::sink::Target, //
+    }, //
 };
 use kernel::sync::Arc;
 
@@ -54,6 +57,9 @@ pub(crate) struct Wish {
     pub(crate) plain: bool,
     /// It does not have enough bytes yet.
     pub(crate) hungry: bool,
+    /// Where the connection decides for itself: from so much room on it is offered to the
+    /// peer; 0 for never.
+    pub(crate) least: u32,
 }
 
 /// While this exists, a reader is waiting that could take the peer's offers.
@@ -101,27 +107,21 @@ impl Sock {
     /// Reads the peer's offer, if there is nothing else to read, or has the peer write.
     /// Returns the number of bytes that are in the reader's memory now. With 0 they are
     /// in flight, or there are none.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is the caller's message.
-    pub(crate) unsafe fn receive_remote<'a>(
+    pub(crate) fn receive_remote<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: *mut ffi::core::msghdr,
+        msg: &mut RecvMsg,
         wish: &Wish,
         timeo: &mut isize,
     ) -> Result<usize> {
         if self.look(|inner| inner.remote_len()) == 0 {
             if wish.blocking && wish.plain && wish.hungry {
-                // SAFETY: The caller has promised the message, this room in it, and time to wait.
-                return unsafe { self.receive_offered(call, msg, wish.room, timeo) };
+                return self.receive_offered(call, msg, wish, timeo);
             }
             return Ok(0);
         }
         if wish.blocking && wish.plain {
-            // SAFETY: The caller has promised the message.
-            let n = unsafe { self.receive_uncopied(call, msg, wish.room) }?;
+            let n = self.receive_uncopied(call, msg, wish.room)?;
             if n > 0 {
                 return Ok(n);
             }
@@ -139,40 +139,35 @@ impl Sock {
         }
     }
 
-    /// # Safety
-    ///
-    /// `msg` is the caller's message.
-    unsafe fn receive_uncopied<'a>(
+    fn receive_uncopied<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: *mut ffi::core::msghdr,
+        msg: &mut RecvMsg,
         room: usize,
     ) -> Result<usize> {
-        // SAFETY: The caller has promised the message.
-        let (addr, len) = unsafe { segment(msg) };
+        let (addr, len) = msg.segment();
         let len = len.min(room);
-        let direct = self.sink_threshold() > 0;
         let begun = self.look(|inner| {
+            let direct = inner.sink_threshold(self) != Threshold::Off;
             let remote = usize::try_from(inner.remote_len()).unwrap_or(usize::MAX);
             let len = len.min(remote);
-            let tenant = inner.tenant()?;
+            let region_pages = inner.region_pages()?;
             let fits = direct && len >= LEAST && inner.can_read_on();
             fits.then(|| {
                 inner.turns.reading = true;
                 inner.turns.filled = 0;
-                (tenant, len)
+                (region_pages, len)
             })
         });
-        let Some((tenant, len)) = begun else {
+        let Some((region_pages, len)) = begun else {
             return Ok(0);
         };
-        let end = match self.pin_room(&tenant, addr, len, Access::LocalWrite) {
+        let end = match self.pin_room(region_pages, addr, len, Access::LocalWrite) {
             Ok((region, pages)) => self.read_into(call, region, &pages),
             // Without memory for it, buffers of the kernel take the bytes.
             Err(_) => Ok(0),
         };
-        // SAFETY: The message is the caller's, and its segment filled as far as `end` says.
-        unsafe { self.end_reading(msg, end) }
+        self.end_reading(msg, end)
     }
 
     /// Reads into `region`, waits, and delivers the bytes to the program. Called with
@@ -223,16 +218,16 @@ impl Inner {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
         };
-        let on_device = region
-            .as_ref()
-            .is_some_and(|region| region.is_of(link.qp().domain().tenant()));
-        if !ready || !on_device || engine.next_remote().is_none() {
+        if !ready || engine.next_remote().is_none() {
             return Err(EAGAIN);
         }
-        let mut given = region.take().ok_or(EINVAL)?;
-        let stale = given.begin();
-        let posted = link.register(&mut given, stale);
-        link.sink.begin(given);
+        let lent = link.lend(region.take().ok_or(EINVAL)?);
+        let lent = lent.map_err(|given| {
+            *region = Some(given);
+            EAGAIN
+        })?;
+        let posted = link.register(&lent);
+        link.sink.begin(lent);
         self.turns.sink_pins = 1;
         if posted.is_err() {
             engine.handle_link_failed();
@@ -265,14 +260,7 @@ impl Inner {
             return Some(());
         }
         let link = self.link.as_mut()?;
-        // A completed Read proves that the registration has completed.
-        if !link.sink.is_idle() || link.sink.started == 0 && !link.is_chore_idle() {
-            return None;
-        }
-        let mut region = link.sink.region.take()?;
-        // Only our own requests can use the registration, and none is in flight.
-        region.set_settled(true);
-        *done = Some(region);
+        *done = Some(link.take_sink()?);
         self.turns.sink_pins = 0;
         Some(())
     }
@@ -287,12 +275,8 @@ impl Inner {
         if !idle || !link.sink.is_idle() {
             return;
         }
-        // SAFETY: A socket of ours. The link has a lease of the device; the buffer goes into it,
-        // or into the queue, which loses the mapping with the link.
-        let buffer = unsafe {
-            let device = link.qp().device();
-            RxBuffer::new(sock.sk(), device, FETCH_LEN as usize, Need::Growth)
-        };
+        let device = link.qp().device();
+        let buffer = RxBuffer::new(sock, device, FETCH_LEN as usize, Need::Growth);
         match buffer {
             Ok(buffer) if blocking => {
                 if let Ok(remote) = engine.start_read(FETCH_LEN) {
@@ -305,35 +289,35 @@ impl Inner {
         }
     }
 
-    /// A Read has completed.
-    pub(crate) fn on_read(&mut self, sock: &Sock) {
+    /// A Read has completed, into `buffer` or into the reader's memory.
+    pub(crate) fn on_read(&mut self, sock: &Sock, buffer: Option<RxBuffer>) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        let Some(read) = link.sink.pop() else {
+        let Some(len) = link.sink.pop() else {
             return;
         };
         engine.handle_read_completed();
         let of = Of(sock, &self.local, &self.peer);
-        match read.target {
-            Target::Program => {
-                sock.count(|t| &t.zcopy_bytes_received, read.len);
-                trace::receive(of, read.len, Path::Read);
-                self.recv.pass(read.len);
-                self.turns.filled = self.turns.filled.saturating_add(read.len);
+        match buffer {
+            None => {
+                sock.count(|t| &t.zcopy_bytes_received, len);
+                trace::receive(of, len, Path::Read);
+                self.recv.pass(len);
+                self.turns.filled = self.turns.filled.saturating_add(len);
                 self.read_on();
                 self.wake().settled = true;
             }
-            Target::Kernel(buffer) => {
-                sock.count(|t| &t.fetched_bytes_received, read.len);
-                trace::receive(of, read.len, Path::Fetched);
+            Some(buffer) => {
+                sock.count(|t| &t.fetched_bytes_received, len);
+                trace::receive(of, len, Path::Fetched);
                 if let Some(mapping) = buffer.mapping() {
-                    mapping.sync_for_cpu(0, read.len as usize);
+                    mapping.sync_for_cpu(0, len as usize);
                 }
                 let segment = Segment {
                     buffer,
                     offset: 0,
-                    len: read.len,
+                    len,
                     message: false,
                 };
                 if self.recv.push(segment, false).is_err() {

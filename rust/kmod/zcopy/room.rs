@@ -6,16 +6,18 @@
 
 use super::recv::FETCH_LEN;
 use crate::{
-    account::Need,
     endpoint::Inner,
-    ffi,
+    net::{
+        account::Need,
+        msg::RecvMsg, //
+    },
     object::Sock,
     prelude::*,
-    queue::Segment,
-    verbs::{
-        buffer::RxBuffer,
-        domain::Tenant,
-        kept::Owner,
+    queue::{
+        RxBuffer,
+        Segment, //
+    },
+    rdma::{
         pages::{
             Purpose,
             UserPages, //
@@ -34,39 +36,29 @@ impl Sock {
     /// the device with `access`.
     pub(super) fn pin_room(
         &self,
-        (tenant, owner): &(Tenant, Owner),
+        region_pages: u32,
         addr: usize,
         len: usize,
         access: Access,
     ) -> Result<(Region, Arc<UserPages>)> {
-        let len = len.min(region::reach(addr, tenant.device().region_pages()));
+        let len = len.min(region::reach(addr, region_pages));
         // Memory that a peer may write is never cached, because the peer could change
         // it after the call.
         let stay = access == Access::LocalWrite && self.keeps();
         let pages = self.pin(addr, len, Purpose::Write { stay })?;
-        let region = self.region_of(tenant, *owner, pages.clone(), access)?;
+        let region = self.region_of(pages.clone(), access)?;
         Ok((region, pages))
     }
 
     /// Ends the turn to read with the result `end`, and advances `msg` behind the bytes
     /// received.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is the caller's message; as many bytes of its segment are filled as `end`
-    /// says.
-    pub(super) unsafe fn end_reading(
-        &self,
-        msg: *mut ffi::core::msghdr,
-        end: Result<usize>,
-    ) -> Result<usize> {
+    pub(super) fn end_reading(&self, msg: &mut RecvMsg, end: Result<usize>) -> Result<usize> {
         self.drive(|inner| {
             inner.turns.reading = false;
             inner.wake().readable = true;
         });
         let n = end?;
-        // SAFETY: The caller has promised the message, and that its segment has these bytes.
-        unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
+        msg.dest().advance(n);
         Ok(n)
     }
 
@@ -96,9 +88,7 @@ impl Sock {
         let mut end = to;
         while end > from {
             let start = end.saturating_sub(FETCH_LEN as usize).max(from);
-            // SAFETY: A socket of ours.
-            let buffer =
-                unsafe { RxBuffer::without_device(self.sk(), FETCH_LEN as usize, Need::Least) };
+            let buffer = RxBuffer::without_device(self, FETCH_LEN as usize, Need::Least);
             let kept = buffer.and_then(|buffer| {
                 pages.copy_to(start, end.saturating_sub(start), buffer.page())?;
                 self.look(|inner| {

@@ -16,20 +16,16 @@ use crate::{
         },
         policy::{
             split,
-            threshold, //
+            threshold::{
+                self,
+                Threshold, //
+            }, //
         },
     },
-    ffi,
+    net::msg::SendMsg,
     object::Sock,
     prelude::*,
-    sock::{
-        call::Call,
-        wait::{
-            WaitMode,
-            FOREVER, //
-        },
-    },
-    verbs::{
+    rdma::{
         domain::Tenant,
         kept::{
             self,
@@ -46,46 +42,36 @@ use crate::{
             Region, //
         },
     },
+    sock::{
+        call::Call,
+        wait::{
+            WaitMode,
+            FOREVER, //
+        },
+    },
     zcopy::{
         notice::Notice,
-        source::Useless, //
+        tuning::{
+            Turn,
+            ASKED_LEAST,
+            LEAST, //
+        }, //
     },
 };
 use kernel::sync::Arc;
 
-/// The address of a message's bytes in the program's memory, and the number of bytes
-/// there; 0 if they are not in a program's memory.
-///
-/// # Safety
-///
-/// `msg` is the caller's message.
-pub(super) unsafe fn segment(msg: *mut ffi::core::msghdr) -> (usize, usize) {
-    let mut addr = 0;
-    // SAFETY: The caller has promised the message.
-    let len = unsafe {
-        let iter = &raw const (*msg).msg_iter;
-        ffi::sdp_iter_user_segment(iter.cast(), &mut addr)
-    };
-    (addr, len)
-}
-
 impl Sock {
     /// Sends the next piece of `msg` without a copy, and waits until it has left. Adds
     /// the number of bytes sent to `copied`. `Ok(false)` means that it must be copied.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is the caller's message, and it has time to wait.
-    pub(crate) unsafe fn send_uncopied<'a>(
+    pub(crate) fn send_uncopied<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: *mut ffi::core::msghdr,
+        msg: &mut SendMsg,
         least: u32,
         timeo: &mut isize,
         copied: &mut usize,
     ) -> Result<bool> {
-        // SAFETY: The caller has promised the message.
-        let (_, len) = unsafe { segment(msg) };
+        let (_, len) = msg.segment();
         if !threshold::is_zcopy(len as u64, least) {
             return Ok(false);
         }
@@ -101,43 +87,38 @@ impl Sock {
             return Ok(false);
         }
         let mut sent = 0usize;
-        // SAFETY: The caller has promised the message, and time to wait.
-        let end = unsafe { self.offer_all(call, msg, least, timeo, &mut sent) };
-        let dropped = self.drive(|inner| {
-            inner.turns.sending = false;
-            inner.wake().writable = true;
-            core::mem::take(&mut inner.turns.dropped) as usize
+        let end = msg.undoing(|msg| {
+            let end = self.offer_all(call, msg, least, timeo, &mut sent);
+            let dropped = self.drive(|inner| {
+                inner.turns.sending = false;
+                inner.turns.lent |= sent > 0;
+                inner.wake().writable = true;
+                core::mem::take(&mut inner.turns.dropped) as usize
+            });
+            let dropped = dropped.min(sent);
+            sent = sent.saturating_sub(dropped);
+            (end, dropped)
         });
-        let dropped = dropped.min(sent);
-        // SAFETY: The message is the caller's, and was advanced by no less than this.
-        unsafe { ffi::core::iov_iter_revert((&raw mut (*msg).msg_iter).cast(), dropped) };
-        let sent = sent.saturating_sub(dropped);
         *copied = copied.saturating_add(sent);
         end.map(|()| sent > 0)
     }
 
     /// Offers piece after piece and waits until the peer has none left. Adds the number
     /// of bytes offered to `sent`.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is the caller's message, and it has time to wait.
-    unsafe fn offer_all<'a>(
+    fn offer_all<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: *mut ffi::core::msghdr,
+        msg: &mut SendMsg,
         least: u32,
         timeo: &mut isize,
         sent: &mut usize,
     ) -> Result {
         let mut refused = false;
         let end = loop {
-            // SAFETY: The caller has promised the message.
-            let (_, left) = unsafe { segment(msg) };
+            let (_, left) = msg.segment();
             let more = !refused && threshold::is_zcopy(left as u64, least);
             if more && self.look(|inner| inner.can_offer()) {
-                // SAFETY: The caller has promised the message; the wait below is for the offer's end.
-                match unsafe { self.offer(msg, least, None) } {
+                match self.offer(msg, least, None) {
                     Ok(n) => *sent = sent.saturating_add(n),
                     Err(_) => refused = true,
                 }
@@ -169,25 +150,43 @@ impl Sock {
         end
     }
 
-    /// Lends the next piece of `msg` to the peer, if an offer is possible now; `asked`
-    /// reports the end. Returns its length; 0 means that it must be copied.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is the caller's message.
-    pub(crate) unsafe fn send_lent(
+    /// A send() of `len` bytes begins that may wait. Returns the length from which its pieces go
+    /// without a copy, 0 for never, and the turn that `end_send_turn` takes.
+    pub(crate) fn begin_send_turn(
         &self,
-        msg: *mut ffi::core::msghdr,
-        least: u32,
-        asked: &Notice,
-    ) -> usize {
-        // SAFETY: The caller has promised the message.
-        let (_, len) = unsafe { segment(msg) };
-        if !threshold::is_zcopy(len as u64, least) || !self.look(|inner| inner.can_lend()) {
-            return 0;
+        msg: &mut SendMsg,
+        len: usize,
+        asked: bool,
+    ) -> (u32, Option<Turn>) {
+        match self.source_threshold() {
+            Threshold::Off => (0, None),
+            Threshold::From(least) => (least, None),
+            Threshold::Auto if len < LEAST as usize => (0, None),
+            Threshold::Auto if asked => {
+                let may = self.look(|inner| inner.may_tune());
+                (if may { ASKED_LEAST } else { 0 }, None)
+            }
+            Threshold::Auto => {
+                let (_, segment) = msg.segment();
+                let turn = (segment >= LEAST as usize)
+                    .then(|| self.look(|inner| inner.begin_send(self, segment as u64, len as u64)));
+                let turn = turn.flatten();
+                (turn.as_ref().map_or(0, |turn| turn.least), turn)
+            }
         }
-        // SAFETY: The message is the caller's, and `asked` is told of the end of the offer.
-        unsafe { self.offer(msg, least, Some(asked)) }.unwrap_or(0)
+    }
+
+    /// Lends the next piece of `msg` to the peer; `asked` reports the end. Returns its length; 0
+    /// means that it must be copied, `None` that it can be lent when an offer has ended.
+    pub(crate) fn send_lent(&self, msg: &mut SendMsg, least: u32, asked: &Notice) -> Option<usize> {
+        let (_, len) = msg.segment();
+        if !threshold::is_zcopy(len as u64, least) {
+            return Some(0);
+        }
+        if !self.look(|inner| inner.can_lend()) {
+            return None;
+        }
+        Some(self.offer(msg, least, Some(asked)).unwrap_or(0))
     }
 
     /// Delivers a requested notice behind those of memory that is still lent.
@@ -206,22 +205,9 @@ impl Sock {
 
     /// Offers the next piece; returns its length. `asked` reports the end of the offer,
     /// or the caller waits for it.
-    ///
-    /// # Safety
-    ///
-    /// `msg` is the caller's message.
-    unsafe fn offer(
-        &self,
-        msg: *mut ffi::core::msghdr,
-        least: u32,
-        asked: Option<&Notice>,
-    ) -> Result<usize> {
-        // SAFETY: The caller has promised the message.
-        let (addr, len) = unsafe { segment(msg) };
-        let (tenant, owner) = self.look(|inner| inner.tenant()).ok_or(EPIPE)?;
-        let most = region::reach(addr, tenant.device().region_pages());
-        let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let want = split::next_run(len as u64, most, least) as usize;
+    fn offer(&self, msg: &mut SendMsg, least: u32, asked: Option<&Notice>) -> Result<usize> {
+        let (addr, len) = msg.segment();
+        let want = self.run_len(addr, len, least)?;
         let purpose = match asked {
             Some(_) => Purpose::Lend,
             None => Purpose::Read { stay: self.keeps() },
@@ -232,25 +218,30 @@ impl Sock {
             return Err(EFAULT);
         }
         let n = pages.len();
-        let mut region = Some(self.region_of(&tenant, owner, pages, Access::RemoteRead)?);
+        let mut region = Some(self.region_of(pages, Access::RemoteRead)?);
         let mut notice = asked.map(Notice::part).transpose()?;
         let offered = self.drive(|inner| inner.offer(&mut region, &mut notice));
         // Dropped if they were not taken; not under the endpoint's lock.
         drop((region, notice));
         offered?;
-        // SAFETY: The message is the caller's, and its segment has this many bytes.
-        unsafe { ffi::core::iov_iter_advance((&raw mut (*msg).msg_iter).cast(), n) };
+        msg.source().advance(n);
         Ok(n)
     }
 
+    /// Length of the next run of the `len` bytes at `addr`, as far as one region reaches.
+    pub(super) fn run_len(&self, addr: usize, len: usize, least: u32) -> Result<usize> {
+        let region_pages = self.look(|inner| inner.region_pages()).ok_or(EPIPE)?;
+        let most = region::reach(addr, region_pages);
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        Ok(split::next_run(len as u64, most, least) as usize)
+    }
+
     /// Maps pinned pages for the device with a memory region, for `access`.
-    pub(super) fn region_of(
-        &self,
-        tenant: &Tenant,
-        owner: Owner,
-        pages: Arc<UserPages>,
-        access: Access,
-    ) -> Result<Region> {
+    ///
+    /// The device's removal waits for the tenant, so it is looked up after the pages are
+    /// pinned: a program can make that last.
+    pub(super) fn region_of(&self, pages: Arc<UserPages>, access: Access) -> Result<Region> {
+        let (tenant, owner) = self.look(|inner| inner.tenant()).ok_or(EPIPE)?;
         if let Some(region) = self.find_kept(owner, &pages, access) {
             return Ok(region);
         }
@@ -271,9 +262,14 @@ impl Sock {
 
 impl Inner {
     /// The owner of the connection's regions, and of its cached regions.
-    pub(super) fn tenant(&self) -> Option<(Tenant, Owner)> {
+    fn tenant(&self) -> Option<(Tenant, Owner)> {
         let link = self.link.as_ref()?;
         Some((link.qp().domain().tenant().clone(), link.keeper.owner()))
+    }
+
+    /// Maximum number of pages of one region on the connection's device.
+    pub(super) fn region_pages(&self) -> Option<u32> {
+        Some(self.link.as_ref()?.qp().device().region_pages())
     }
 
     /// Whether a run can be offered now.
@@ -291,24 +287,29 @@ impl Inner {
 
     /// Offers `region` to the peer; `notice` reports the end, or a call waits for it.
     /// Takes both on success.
-    fn offer(&mut self, region: &mut Option<Region>, notice: &mut Option<KBox<Notice>>) -> Result {
+    pub(super) fn offer(
+        &mut self,
+        region: &mut Option<Region>,
+        notice: &mut Option<KBox<Notice>>,
+    ) -> Result {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
         };
-        let mut given = region.take().ok_or(EINVAL)?;
-        if !link.can_register() || !given.is_of(link.qp().domain().tenant()) {
-            *region = Some(given);
+        if !link.can_register() {
             return Err(EAGAIN);
         }
         self.send.reserve()?;
         link.source.reserve()?;
-        let stale = given.begin();
+        let given = region.take().ok_or(EINVAL)?;
         let pages = given.pages().clone();
-        let len = u32::try_from(pages.len()).map_err(|_| EMSGSIZE)?;
+        let lent = link.lend(given).map_err(|given| {
+            *region = Some(given);
+            EAGAIN
+        })?;
         let run = Run {
-            len,
-            r_key: given.key(),
-            va: given.start(),
+            len: lent.len(),
+            r_key: lent.key(),
+            va: lent.start(),
             inline: 0,
         };
         if engine.peer().pipelined && engine.send_mode() == Mode::Combined {
@@ -317,18 +318,17 @@ impl Inner {
             let _ = engine.request_pipelined();
         }
         let Ok(id) = engine.queue_run(run) else {
-            *region = Some(given);
+            *region = link.take_back(lent);
             return Err(EAGAIN);
         };
         // Ahead of the offer, which leaves when the engine is asked next.
-        let posted = link.register(&mut given, stale);
-        if posted.is_err() {
+        if link.register(&lent).is_err() {
             engine.handle_link_failed();
         }
         // Room was reserved for both.
-        self.send.push_pinned(pages, len)?;
+        self.send.push_pinned(pages.clone(), lent.len())?;
         let awaited = u32::from(notice.is_none());
-        link.source.push(id, len, given, notice.take())?;
+        link.source.push(id, pages, lent, notice.take())?;
         self.turns.source_pins = self.turns.source_pins.saturating_add(awaited);
         Ok(())
     }
@@ -351,12 +351,17 @@ impl Inner {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        let done = link.chores_done();
-        while let Some(useless) = link.source.take_useless(done) {
+        while let Some(pages) = link.source.next_to_copy() {
+            // Without memory for it the run goes on as it is.
+            if self.send.copy_pinned(sock, &pages).is_ok() {
+                link.source.on_copied(&pages);
+            }
+        }
+        while let Some(useless) = link.take_useless() {
             match useless {
-                Useless::Key(key) if link.revoke(key).is_err() => engine.handle_link_failed(),
-                Useless::Key(_) => {}
-                Useless::Region(region) => link.keep(sock, region),
+                Err(key) if link.revoke(key).is_err() => engine.handle_link_failed(),
+                Err(_) => {}
+                Ok(region) => link.keep(sock, region),
             }
         }
         while let Some(over) = self.link.as_mut().and_then(|link| link.source.reap()) {

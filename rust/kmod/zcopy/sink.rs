@@ -11,24 +11,8 @@ use crate::{
     engine::types::SinkId,
     fifo::Fifo,
     prelude::*,
-    verbs::{
-        buffer::RxBuffer,
-        region::Region, //
-    },
+    rdma::lend::Lent, //
 };
-
-/// The target of a Read.
-pub(crate) enum Target {
-    /// The reader's memory, behind the bytes there.
-    Program,
-    Kernel(RxBuffer),
-}
-
-/// One Read.
-pub(crate) struct Read {
-    pub(crate) target: Target,
-    pub(crate) len: u32,
-}
 
 /// The state of an offer to be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,9 +27,10 @@ enum Offer {
 
 /// The Reads of a connection, and the memory of the waiting reader.
 pub(crate) struct Sink {
-    reads: Fifo<Read>,
-    /// The memory of the waiting reader.
-    pub(crate) region: Option<Region>,
+    /// Their lengths.
+    reads: Fifo<u32>,
+    /// The memory of the waiting reader, which the queue pair has.
+    pub(crate) region: Option<Lent>,
     /// Bytes of it for which Reads were started.
     pub(crate) started: u32,
     /// The memory was offered to the peer.
@@ -63,14 +48,14 @@ impl Sink {
     }
 
     /// Reads go to `region` from here on.
-    pub(crate) fn begin(&mut self, region: Region) {
+    pub(crate) fn begin(&mut self, region: Lent) {
         self.region = Some(region);
         self.started = 0;
         self.offer = None;
     }
 
     /// The peer may write to `region` from here on.
-    pub(crate) fn begin_offer(&mut self, id: SinkId, region: Region) {
+    pub(crate) fn begin_offer(&mut self, id: SinkId, region: Lent) {
         self.begin(region);
         self.offer = Some(Offer::Open(id));
     }
@@ -82,15 +67,14 @@ impl Sink {
             return None;
         }
         self.offer = Some(Offer::Ending);
-        let key = self.region.as_ref().map(Region::key);
+        let key = self.region.as_ref().map(Lent::key);
         key.filter(|_| !over)
     }
 
     /// The invalidation of `key` has completed.
     pub(crate) fn on_revoked(&mut self, key: u32) {
-        let region = self.region.as_mut().filter(|region| region.key() == key);
-        if let (Some(Offer::Ending), Some(region)) = (self.offer, region) {
-            region.set_settled(false);
+        let is_it = self.region.as_ref().is_some_and(|r| r.key() == key);
+        if is_it && self.offer == Some(Offer::Ending) {
             self.offer = Some(Offer::Ended);
         }
     }
@@ -100,13 +84,14 @@ impl Sink {
         usize::from(matches!(self.offer, Some(Offer::Open(_))))
     }
 
-    /// The memory that was offered, if the peer can no longer write to it.
-    pub(crate) fn take_offered(&mut self) -> Option<Region> {
-        if self.offer != Some(Offer::Ended) {
-            return None;
-        }
+    /// Whether memory was offered to which the peer can no longer write.
+    pub(crate) fn is_offer_ended(&self) -> bool {
+        self.offer == Some(Offer::Ended)
+    }
+
+    /// The memory that was offered is taken back.
+    pub(crate) fn end_offer(&mut self) {
         self.offer = None;
-        self.region.take()
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -118,12 +103,12 @@ impl Sink {
         self.reads.reserve(GFP_KERNEL)
     }
 
-    pub(crate) fn push(&mut self, read: Read) -> Result {
-        self.reads.push(read, GFP_KERNEL)
+    pub(crate) fn push(&mut self, len: u32) -> Result {
+        self.reads.push(len, GFP_KERNEL)
     }
 
-    /// The oldest Read has completed.
-    pub(crate) fn pop(&mut self) -> Option<Read> {
+    /// The oldest Read has completed. Returns its length.
+    pub(crate) fn pop(&mut self) -> Option<u32> {
         self.reads.pop()
     }
 
@@ -132,10 +117,8 @@ impl Sink {
         if self.offer.is_some() {
             return 0;
         }
-        let len = self.region.as_ref().map_or(0, |r| r.pages().len());
-        u32::try_from(len)
-            .unwrap_or(u32::MAX)
-            .saturating_sub(self.started)
+        let len = self.region.as_ref().map_or(0, Lent::len);
+        len.saturating_sub(self.started)
     }
 
     /// Number of regions in use.

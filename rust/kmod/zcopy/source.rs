@@ -7,7 +7,8 @@
 //! then bytes that the peer does not read itself are gathered through the registration.
 //!
 //! Either the call that has offered a run waits for its end, or the memory is lent and
-//! a notice reports the end.
+//! a notice reports the end. A borrowed run may be cut short: what the peer has not read
+//! is then copied, and sent from the copy.
 //!
 //! Contexts and locks: under the endpoint's lock, in process context.
 
@@ -15,13 +16,19 @@ use crate::{
     engine::types::RunId,
     fifo::Fifo,
     prelude::*,
-    verbs::{
-        pages::UserPages,
-        region::Region, //
+    rdma::{
+        lend::Lent,
+        pages::UserPages, //
     },
-    zcopy::notice::{
-        Notice,
-        Notices, //
+    zcopy::{
+        lender::{
+            Lender,
+            LoanId, //
+        },
+        notice::{
+            Notice,
+            Notices, //
+        },
     },
 };
 use kernel::sync::Arc;
@@ -36,15 +43,18 @@ struct Run {
     /// Bytes that SENDs and Writes in flight gather from it.
     flying: u32,
     /// `None` after the peer's key was invalidated.
-    region: Option<Region>,
+    region: Option<Lent>,
     /// The peer no longer needs the registration.
     returned: bool,
     /// The key is being invalidated, or goes with the queue pair.
     ending: bool,
     /// A call waits for the end.
     awaited: bool,
-    /// Notices to deliver at the end. The last field, so that everything else is
-    /// dropped before.
+    /// The memory is borrowed.
+    loan: Option<LoanId>,
+    /// The program wants it back: the rest is to be copied.
+    cut: bool,
+    /// Notices to deliver at the end, when the memory is unpinned.
     notices: Notices,
 }
 
@@ -60,7 +70,7 @@ pub(crate) enum Useless {
     /// A key to invalidate now.
     Key(u32),
     /// A region to cache for the next call.
-    Region(Region),
+    Region(Lent),
 }
 
 /// The runs of a connection, oldest first.
@@ -73,6 +83,11 @@ impl Source {
         Self { runs: Fifo::new() }
     }
 
+    /// Whether no memory is offered, nor was and is still needed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// Makes room for one more, so that `push` can't fail.
     pub(crate) fn reserve(&mut self) -> Result {
         self.runs.reserve(GFP_KERNEL)
@@ -82,11 +97,13 @@ impl Source {
     pub(crate) fn push(
         &mut self,
         id: RunId,
-        len: u32,
-        region: Region,
+        pages: Arc<UserPages>,
+        region: Lent,
         notice: Option<KBox<Notice>>,
     ) -> Result {
+        let len = region.len();
         let awaited = notice.is_none();
+        let loan = notice.as_ref().and_then(|notice| notice.loan_id());
         let mut notices = Notices::default();
         if let Some(notice) = notice {
             notices.push(notice);
@@ -94,7 +111,7 @@ impl Source {
         self.runs.push(
             Run {
                 id,
-                pages: region.pages().clone(),
+                pages,
                 len,
                 left: len,
                 flying: 0,
@@ -102,6 +119,8 @@ impl Source {
                 returned: false,
                 ending: false,
                 awaited,
+                loan,
+                cut: false,
                 notices,
             },
             GFP_KERNEL,
@@ -127,6 +146,38 @@ impl Source {
                 None
             }
             None => Some(notice),
+        }
+    }
+
+    /// Number of borrowed runs.
+    pub(crate) fn loans(&self) -> usize {
+        (0..self.runs.len())
+            .filter_map(|i| self.runs.get(i))
+            .filter(|run| run.loan.is_some())
+            .count()
+    }
+
+    /// The program wants the runs of `lender` up to number `last` back.
+    pub(crate) fn cut(&mut self, lender: &Arc<Lender>, last: u32) {
+        for i in 0..self.runs.len() {
+            if let Some(run) = self.runs.get_mut(i) {
+                run.cut |= run.loan.is_some_and(|loan| loan.is_up_to(lender, last));
+            }
+        }
+    }
+
+    /// The pages of a run to copy the rest of: one that the program wants back and that
+    /// the peer cannot read any more.
+    pub(crate) fn next_to_copy(&mut self) -> Option<Arc<UserPages>> {
+        let run = self.find(|run| run.cut && run.returned && !run.ending && run.left > 0)?;
+        run.cut = false;
+        Some(run.pages.clone())
+    }
+
+    /// The rest of the run in `pages` was copied; the stream has its bytes elsewhere.
+    pub(crate) fn on_copied(&mut self, pages: &Arc<UserPages>) {
+        if let Some(run) = self.find(|run| Arc::ptr_eq(&run.pages, pages)) {
+            run.left = 0;
         }
     }
 
@@ -161,14 +212,13 @@ impl Source {
         }
     }
 
-    /// Local key and address of the next bytes in a run.
-    pub(crate) fn place(&self) -> Option<(u32, u64)> {
+    /// The region of the next bytes in a run, and where they begin there.
+    pub(crate) fn place(&self) -> Option<(&Lent, u32)> {
         let run = (0..self.runs.len())
             .filter_map(|i| self.runs.get(i))
             .find(|run| run.left > 0)?;
         let region = run.region.as_ref()?;
-        let at = u64::from(run.len.saturating_sub(run.left));
-        Some((region.key(), region.start().wrapping_add(at)))
+        Some((region, run.len.saturating_sub(run.left)))
     }
 
     /// The next `len` bytes are in flight in a SEND or a Write.
@@ -202,27 +252,22 @@ impl Source {
         }
     }
 
-    /// The key or region of a run that nothing needs any more. Registrations up to
-    /// number `done` have been carried out.
-    pub(crate) fn take_useless(&mut self, done: u64) -> Option<Useless> {
+    /// The key or region of a run that nothing needs any more. A region for which `can_stay`
+    /// holds can be cached.
+    pub(crate) fn take_useless(&mut self, can_stay: impl Fn(&Lent) -> bool) -> Option<Useless> {
         let run =
             self.find(|run| run.returned && !run.ending && run.left == 0 && run.flying == 0)?;
         run.ending = true;
-        match run.region.take_if(|region| region.can_stay(done)) {
+        match run.region.take_if(|region| can_stay(region)) {
             Some(region) => Some(Useless::Region(region)),
             None => run.region.as_ref().map(|r| Useless::Key(r.key())),
         }
     }
 
-    /// The invalidation of `key` has completed.
-    pub(crate) fn on_revoked(&mut self, key: u32) {
+    /// The invalidation of `key` has completed. Returns the region of its run.
+    pub(crate) fn on_revoked(&mut self, key: u32) -> Option<Lent> {
         let is_it = |run: &Run| run.region.as_ref().is_some_and(|r| r.key() == key);
-        if let Some(run) = self.find(is_it) {
-            if let Some(region) = run.region.as_mut() {
-                region.set_settled(false);
-            }
-            run.region = None;
-        }
+        self.find(is_it)?.region.take()
     }
 
     /// Drops the oldest run, if it has ended.
@@ -231,7 +276,8 @@ impl Source {
         if !run.returned || run.region.is_some() || run.left > 0 || run.flying > 0 {
             return None;
         }
-        let run = self.runs.pop()?;
+        let mut run = self.runs.pop()?;
+        run.notices.count();
         Some(Over {
             awaited: run.awaited,
             notices: run.notices,

@@ -33,6 +33,7 @@ mod rules;
 mod settings;
 mod source;
 mod text;
+mod version;
 
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sdp_uapi as uapi;

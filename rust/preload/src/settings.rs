@@ -200,6 +200,12 @@ mod tests {
     }
 
     #[test]
+    fn the_installed_file_means_both() {
+        let installed = include_str!("../../packaging/libsdp.conf");
+        assert_eq!(settings(installed).certain(), Some(Transport::Both));
+    }
+
+    #[test]
     fn what_is_certain_for_both_roles_is_certain() {
         assert_eq!(
             settings("use tcp server * *:*\nuse tcp client * *:*\n").certain(),

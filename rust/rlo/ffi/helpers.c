@@ -81,29 +81,6 @@ void rlo_task_stop(struct rlo_task *task)
 	cancel_work_sync(&task->work);
 }
 
-static void bell_rung(struct irq_work *work)
-{
-	struct rlo_bell *bell = container_of(work, struct rlo_bell, work);
-
-	bell->cq->comp_handler(bell->cq, bell->cq->cq_context);
-}
-
-void rlo_bell_init(struct rlo_bell *bell, struct ib_cq *cq)
-{
-	init_irq_work(&bell->work, bell_rung);
-	bell->cq = cq;
-}
-
-void rlo_bell_ring(struct rlo_bell *bell)
-{
-	irq_work_queue(&bell->work);
-}
-
-void rlo_bell_sync(struct rlo_bell *bell)
-{
-	irq_work_sync(&bell->work);
-}
-
 u64 rlo_now(void)
 {
 	return ktime_get_ns();

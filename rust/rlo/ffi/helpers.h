@@ -8,6 +8,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
+#include <linux/llist.h>
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
 #include <linux/workqueue.h>
@@ -35,9 +36,17 @@ void rlo_task_kick_after(struct rlo_task *task, u64 nanoseconds);
 /* Sleeps until run has returned; there must be no more kicks. */
 void rlo_task_stop(struct rlo_task *task);
 
-/* Acts as the interrupt of a completion queue: calls its comp_handler in hardirq context. */
+/*
+ * Acts as the interrupt of a completion queue: calls its comp_handler with
+ * interrupts disabled, in hardirq context or at the end of a post.
+ */
 struct rlo_bell {
 	struct irq_work work;
+	struct llist_node node;
+	/* In the list of a processor. */
+	atomic_t is_held;
+	/* Handlers that run, or will, by that list. */
+	atomic_t calls;
 	struct ib_cq *cq;
 };
 
@@ -46,6 +55,13 @@ void rlo_bell_init(struct rlo_bell *bell, struct ib_cq *cq);
 void rlo_bell_ring(struct rlo_bell *bell);
 /* Sleeps until the handler has returned. */
 void rlo_bell_sync(struct rlo_bell *bell);
+/*
+ * Bells that ring on this processor wait until rlo_bells_release(). Returns
+ * false if the caller may hold a lock that a handler takes; then they do not
+ * wait. The caller must not sleep in between.
+ */
+bool rlo_bells_hold(void);
+void rlo_bells_release(void);
 
 u64 rlo_now(void);
 /* In process context. */

@@ -59,10 +59,11 @@ attributes! {
     SDP_DIAG_SLOT_STALLS
     SDP_DIAG_ROUND_TRIP_US
     SDP_DIAG_TRAFFIC
+    SDP_DIAG_LENT_SIZES
 }
 
 /// The members of `struct sdp_traffic`, all of them u64, in their order.
-pub(crate) const TRAFFIC: [&str; 35] = [
+pub(crate) const TRAFFIC: [&str; 37] = [
     "bcopy_bytes_sent",
     "bcopy_bytes_received",
     "zcopy_bytes_sent",
@@ -98,6 +99,8 @@ pub(crate) const TRAFFIC: [&str; 35] = [
     "kept_misses",
     "kept_evictions",
     "kept_expirations",
+    "zcopy_tries",
+    "zcopy_changes",
 ];
 
 #[cfg(test)]

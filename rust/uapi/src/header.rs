@@ -7,6 +7,7 @@ pub const AF_INET6_SDP: i32 = 28;
 pub const IPPROTO_SDP: i32 = 257;
 pub const SDP_SERVICE_ID_BASE: i32 = 65536;
 pub const SDP_ZCOPY_THRESH: i32 = 80;
+pub const SDP_ZCOPY_AUTO: i32 = -1;
 pub const SDP_LAST_BIND_ERR: i32 = 81;
 pub const SDP_SOCK_FAMILY: i32 = 82;
 pub const SDP_TRANSPORT: i32 = 83;
@@ -17,12 +18,24 @@ pub const SDP_FALLBACK_REASON: i32 = 84;
 pub const SDP_ZCOPY_SOURCE_THRESH: i32 = 85;
 pub const SDP_ZCOPY_SINK_THRESH: i32 = 86;
 pub const SDP_TRAFFIC: i32 = 87;
+pub const SDP_LENT_SIZES: i32 = 88;
+pub const SDP_LENT_LEAST: i32 = 8192;
+pub const SDP_LENT_CLASSES: i32 = 10;
+pub const SDP_LENT_RECV: i32 = 16;
+pub const SDP_BORROW: i32 = 89;
+pub const SDP_BORROW_NO_LINGER: i32 = 1;
+pub const SDP_BORROW_WAIT: i32 = 90;
+pub const SDP_BORROW_CANCEL: i32 = 91;
+pub const SDP_BORROW_FOREVER: i64 = 4294967295;
+pub const SDP_BORROW_INFO: i32 = 92;
 pub const SDP_COMPANION_NEVER: i32 = 0;
 pub const SDP_COMPANION_UNCONFINED: i32 = 1;
 pub const SDP_COMPANION_ALWAYS: i32 = 2;
 pub const SDP_SYSCTL_DIR: &[u8; 8] = b"net/sdp\0";
 pub const SDP_PROC_SOCKETS: &[u8; 4] = b"sdp\0";
 pub const SDP_PROC_STATS: &[u8; 9] = b"sdpstats\0";
+pub type __s32 = ::core::ffi::c_int;
+pub type __u32 = ::core::ffi::c_uint;
 pub type __u64 = ::core::ffi::c_ulonglong;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -62,4 +75,57 @@ pub struct sdp_traffic {
     pub kept_misses: __u64,
     pub kept_evictions: __u64,
     pub kept_expirations: __u64,
+    pub zcopy_tries: __u64,
+    pub zcopy_changes: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_borrow {
+    pub counter: __u64,
+    pub eventfd: __s32,
+    pub flags: __u32,
+    pub least: __u32,
+    pub window_bytes: __u32,
+    pub window_runs: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_borrow_counter {
+    pub ended: __u32,
+    pub gone: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_borrowed {
+    pub counter: __u64,
+    pub ranges: __u64,
+    pub room: __u32,
+    pub count: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_borrow_range {
+    pub start: __u64,
+    pub len: __u32,
+    pub id: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_borrow_wait {
+    pub id: __u32,
+    pub timeout_ms: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_borrow_info {
+    pub counter: __u64,
+    pub issued: __u32,
+    pub ended: __u32,
+    pub bytes: __u32,
+    pub least: __u32,
+    pub window_bytes: __u32,
+    pub window_runs: __u32,
+    pub adverts: __u32,
+    pub reserved: __u32,
 }

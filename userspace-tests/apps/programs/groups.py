@@ -8,6 +8,7 @@ from . import (
     java,
     java_nio,
     memcached,
+    nbd,
     nginx,
     openssh,
     postgresql,
@@ -24,7 +25,7 @@ from . import (
 # The programs of the demonstration.
 FEW = [qperf, socat, java, iperf3, python_http, transfer]
 # Common servers, and their load generators.
-SERVERS = [redis, nginx, iperf3_modes, memcached, openssh, sockperf, postgresql]
+SERVERS = [redis, nginx, iperf3_modes, memcached, openssh, sockperf, postgresql, nbd]
 
 # `run-all --group NAME`.
 GROUPS = {

@@ -11,6 +11,12 @@ from twohosts.lab import Case, Lab, Measured, rate
 
 def stream(lab: Lab, *options: str) -> Measured:
     """A run with these options of the client."""
+    total, seconds = moved(lab, *options)
+    return Measured(rate(total, seconds), total)
+
+
+def moved(lab: Lab, *options: str) -> tuple[int, float]:
+    """The bytes received in a run with these options of the client, and its seconds."""
     with lab.b.start(
         lab.wrapped("iperf3", "--server", "--one-off", "--forceflush"), ready=r"[Ss]erver listening"
     ) as server:
@@ -32,7 +38,7 @@ def stream(lab: Lab, *options: str) -> Measured:
     for received in ways:
         check(received["bytes"] > 0, "nothing was received")
     total = sum(received["bytes"] for received in ways)
-    return Measured(rate(total, ways[0]["seconds"]), total)
+    return total, ways[0]["seconds"]
 
 
 def _forward(lab: Lab) -> Measured:

@@ -38,8 +38,9 @@ http {{
 """
 
 
-def _serve(lab: Lab, options: str) -> tuple[Server, bytes]:
-    content = random.Random("nginx").randbytes(SIZE)
+def serve(lab: Lab, size: int, options: str = "") -> tuple[Server, bytes]:
+    """A server of one file, and the file's content."""
+    content = random.Random("nginx").randbytes(size)
     (lab.directory / "www").mkdir(exist_ok=True)
     (lab.directory / "www" / "content").write_bytes(content)
     configuration = lab.directory / "nginx.conf"
@@ -52,30 +53,39 @@ def _serve(lab: Lab, options: str) -> tuple[Server, bytes]:
     return lab.b.start(command, ready="start worker process "), content
 
 
+def url(lab: Lab) -> str:
+    """The URL of the file."""
+    return f"http://{lab.b.ipv4}:{PORT}/content"
+
+
 def _load(lab: Lab, options: str = "") -> Measured:
-    url = f"http://{lab.b.ipv4}:{PORT}/content"
-    server, content = _serve(lab, options)
+    server, content = serve(lab, SIZE, options)
     with server:
         fetched = lab.directory / "fetched"
-        lab.a.run(lab.wrapped("curl", "--silent", "--show-error", "--output", str(fetched), url))
+        curl = lab.wrapped("curl", "--silent", "--show-error", "--output", str(fetched), url(lab))
+        lab.a.run(curl)
         same = hashlib.sha256(fetched.read_bytes()).digest() == hashlib.sha256(content).digest()
         check(same, "another file came")
-        answered, seconds = _requests(lab, url)
-    return Measured(f"{answered / seconds:.0f} per s", answered * SIZE)
+        count, seconds = requests(lab, lab.amount(10, 3))
+    return Measured(f"{count / seconds:.0f} per s", count * SIZE)
 
 
-def _requests(lab: Lab, url: str) -> tuple[int, int]:
+def answered(lab: Lab, seconds: int, clients: int = 16) -> int:
+    """The number of requests answered in that time."""
+    # Its own limit of two seconds is for machines that are not emulated.
+    wrk = ["wrk", "-t", "2", "-c", str(clients), "-d", f"{seconds}s", "--timeout", "60s", url(lab)]
+    done = lab.a.run(lab.wrapped(*wrk))
+    result = parsed(re.search(r"(\d+) requests in", done.stdout), done.stdout, "a result")
+    for trouble in ("Socket errors", "Non-2xx"):
+        check(trouble not in done.stdout, done.stdout)
+    return int(result[1])
+
+
+def requests(lab: Lab, least: int) -> tuple[int, int]:
     """Requests that were answered, and the seconds that took; more of these on a slow machine."""
-    least = lab.amount(10, 3)
     for seconds in (least, 5 * least, 25 * least):
-        # Its own limit of two seconds is for machines that are not emulated.
-        wrk = ["wrk", "-t", "2", "-c", "16", "-d", f"{seconds}s", "--timeout", "60s", url]
-        done = lab.a.run(lab.wrapped(*wrk))
-        result = parsed(re.search(r"(\d+) requests in", done.stdout), done.stdout, "a result")
-        for trouble in ("Socket errors", "Non-2xx"):
-            check(trouble not in done.stdout, done.stdout)
-        if int(result[1]):
-            return int(result[1]), seconds
+        if count := answered(lab, seconds):
+            return count, seconds
     raise Failure("no request was answered")
 
 

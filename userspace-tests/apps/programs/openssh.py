@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from twohosts.failure import check
@@ -20,18 +22,21 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _copy(lab: Lab) -> Measured:
+def _keys(lab: Lab) -> Path:
+    """The keys of the server and of its user; made once."""
     keys = lab.directory / "keys"
-    keys.mkdir(mode=0o700)
-    for name in ("host", "user"):
-        lab.a.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / name)])
+    if not keys.exists():
+        keys.mkdir(mode=0o700)
+        for name in ("host", "user"):
+            lab.a.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / name)])
+    return keys
+
+
+@contextlib.contextmanager
+def serving(lab: Lab) -> Iterator[None]:
+    """A server meanwhile."""
+    keys = _keys(lab)
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    source, copied = lab.directory / "source", lab.directory / "copied"
-    size = lab.amount(256, 8) * MIB
-    block = random.Random("scp").randbytes(MIB)
-    with source.open("wb") as file:
-        for number in range(size // MIB):
-            file.write(number.to_bytes(4, "big") + block[4:])
     server = lab.wrapped(
         *("/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", PORT, "-h", str(keys / "host")),
         *("-o", f"ListenAddress={lab.b.ipv4}", "-o", "StrictModes=no", "-o", "UsePAM=no"),
@@ -39,14 +44,37 @@ def _copy(lab: Lab) -> Measured:
         *("-o", "Subsystem=sftp internal-sftp", "-o", "PidFile=none"),
     )
     with lab.b.start(server, ready="Server listening"):
-        start = time.monotonic()
-        lab.a.run(
-            lab.wrapped("scp", "-q", "-B", "-P", PORT, "-i", str(keys / "user"))
-            + ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
-            + [str(source), f"root@{lab.b.ipv4}:{copied}"]
-        )
-        seconds = time.monotonic() - start
-    check(_digest(copied) == _digest(source), "the copy is another file")
+        yield
+
+
+def source(lab: Lab, size: int) -> Path:
+    """A file whose blocks differ."""
+    path = lab.directory / "source"
+    block = random.Random("scp").randbytes(MIB)
+    with path.open("wb") as file:
+        for number in range(size // MIB):
+            file.write(number.to_bytes(4, "big") + block[4:])
+    return path
+
+
+def copy(lab: Lab, path: Path) -> tuple[Path, float]:
+    """The copy of a file, and the seconds it took, with those of the connection."""
+    copied = lab.directory / "copied"
+    start = time.monotonic()
+    lab.a.run(
+        lab.wrapped("scp", "-q", "-B", "-P", PORT, "-i", str(_keys(lab) / "user"))
+        + ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
+        + [str(path), f"root@{lab.b.ipv4}:{copied}"]
+    )
+    return copied, time.monotonic() - start
+
+
+def _copy(lab: Lab) -> Measured:
+    size = lab.amount(256, 8) * MIB
+    path = source(lab, size)
+    with serving(lab):
+        copied, seconds = copy(lab, path)
+    check(_digest(copied) == _digest(path), "the copy is another file")
     return Measured(rate(size, seconds), size)
 
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from twohosts.failure import check, parsed
@@ -25,40 +27,80 @@ def _programs() -> Path:
     return found[-1]
 
 
-def _bench(lab: Lab) -> Measured:
-    programs = _programs()
+# The server does not run as root.
+_OTHER = ("runuser", "-u", "postgres", "--")
+
+
+def _cluster(lab: Lab) -> Path:
+    """The directory of the data; made once."""
     data = lab.directory / "postgresql"
-    data.mkdir()
-    shutil.chown(data, "postgres")
-    # The server does not run as root.
-    other = ["runuser", "-u", "postgres", "--"]
-    lab.b.run(
-        [*other, str(programs / "initdb"), "--pgdata", str(data), "--auth", "trust"]
-        + ["--no-sync", "--encoding", "UTF8", "--no-locale"]
-    )
-    with (data / "pg_hba.conf").open("a") as file:
-        file.write("host all all 10.0.0.0/24 trust\n")
-    server = lab.wrapped(
-        *(str(programs / "postgres"), "-D", str(data), "-p", PORT, "-F"),
-        *("-c", f"listen_addresses={lab.b.ipv4}", "-c", "unix_socket_directories="),
-        *("-c", "shared_buffers=16MB", "-c", "max_connections=20"),
-    )
-    where = ["-h", lab.b.ipv4, "-p", PORT, "-U", "postgres"]
-    clients, each = 4, lab.amount(200, 25)
-    with lab.b.start([*other, *server], ready="ready to accept connections"):
-        pgbench = lab.wrapped(str(programs / "pgbench"), *where)
-        lab.a.run([*pgbench, "--initialize", "--quiet", "postgres"])
-        done = lab.a.run(
-            [*pgbench, "-c", str(clients), "-j", "2", "-t", str(each), "--no-vacuum", "postgres"]
+    if not data.exists():
+        data.mkdir()
+        shutil.chown(data, "postgres")
+        lab.b.run(
+            [*_OTHER, str(_programs() / "initdb"), "--pgdata", str(data), "--auth", "trust"]
+            + ["--no-sync", "--encoding", "UTF8", "--no-locale"]
         )
-        psql = lab.wrapped(str(programs / "psql"), *where, "--tuples-only", "--no-align")
-        same = lab.a.run([*psql, "--command", SUMS, "postgres"]).stdout.strip()
+        with (data / "pg_hba.conf").open("a") as file:
+            file.write("host all all 10.0.0.0/24 trust\n")
+    return data
+
+
+@contextlib.contextmanager
+def serving(lab: Lab, buffers: str = "16MB") -> Iterator[None]:
+    """A server meanwhile."""
+    server = lab.wrapped(
+        *(str(_programs() / "postgres"), "-D", str(_cluster(lab)), "-p", PORT, "-F"),
+        *("-c", f"listen_addresses={lab.b.ipv4}", "-c", "unix_socket_directories="),
+        *("-c", f"shared_buffers={buffers}", "-c", "max_connections=20"),
+    )
+    with lab.b.start([*_OTHER, *server], ready="ready to accept connections"):
+        yield
+
+
+def _client(lab: Lab, name: str) -> list[str]:
+    where = ("-h", lab.b.ipv4, "-p", PORT, "-U", "postgres")
+    return lab.wrapped(str(_programs() / name), *where)
+
+
+def initialise(lab: Lab) -> None:
+    """The tables of pgbench."""
+    lab.a.run([*_client(lab, "pgbench"), "--initialize", "--quiet", "postgres"])
+
+
+def per_second(lab: Lab, clients: int, each: int) -> float:
+    """The rate of so many transactions of each client."""
+    done = lab.a.run(
+        [*_client(lab, "pgbench"), "-c", str(clients), "-j", "2", "-t", str(each)]
+        + ["--no-vacuum", "postgres"]
+    )
     total = clients * each
     check(f"actually processed: {total}/{total}" in done.stdout, done.stdout)
+    return float(parsed(re.search(r"tps = ([\d.]+)", done.stdout), done.stdout, "a rate")[1])
+
+
+def command(lab: Lab, *text: str) -> str:
+    """The answer to statements of SQL or commands of psql."""
+    psql = [*_client(lab, "psql"), "--quiet", "--tuples-only", "--no-align"]
+    commands = [word for one in text for word in ("--command", one)]
+    return lab.a.run([*psql, "-v", "ON_ERROR_STOP=1", *commands, "postgres"]).stdout.strip()
+
+
+def seconds(lab: Lab, text: str) -> float:
+    """The time of one command as psql measures it, without that of its start."""
+    told = command(lab, "\\timing on", text)
+    return float(parsed(re.search(r"Time: ([\d.]+) ms", told), told, "a time")[1]) / 1000
+
+
+def _bench(lab: Lab) -> Measured:
+    clients, each = 4, lab.amount(200, 25)
+    with serving(lab):
+        initialise(lab)
+        rate = per_second(lab, clients, each)
+        same = command(lab, SUMS)
     check(same == "t", f"the sums differ: {same}")
-    rate = parsed(re.search(r"tps = ([\d.]+)", done.stdout), done.stdout, "a rate")
     # The accounts are loaded from the client: 100,000 rows. A transaction has five statements.
-    return Measured(f"{float(rate[1]):.0f} per s", 1_000_000 + total * 300)
+    return Measured(f"{rate:.0f} per s", 1_000_000 + clients * each * 300)
 
 
 def cases(_lab: Lab) -> list[Case]:

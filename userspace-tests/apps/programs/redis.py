@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+from collections.abc import Iterator
 
 from twohosts.failure import check
 from twohosts.lab import Case, Lab, Measured
@@ -26,29 +28,38 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as server:
 """
 
 
-def _server(lab: Lab) -> list[str]:
-    return lab.wrapped(
+@contextlib.contextmanager
+def serving(lab: Lab) -> Iterator[None]:
+    """A server meanwhile."""
+    command = lab.wrapped(
         *("redis-server", "--bind", lab.b.ipv4, "--port", PORT, "--save", ""),
         *("--protected-mode", "no", "--dir", str(lab.directory)),
     )
+    with lab.b.start(command, ready="Ready to accept connections"):
+        yield
+
+
+def per_second(lab: Lab, test: str, requests: int, size: int, clients: int = 20) -> float:
+    """The rate of so many requests, "SET" or "GET", with values of that size."""
+    done = lab.a.run(
+        lab.wrapped("redis-benchmark", "-h", lab.b.ipv4, "-p", PORT, "--csv")
+        + ["-n", str(requests), "-c", str(clients), "-d", str(size), "-t", test.lower()]
+    )
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    check([row["test"] for row in rows] == [test], f"one result in {done.stdout}")
+    return float(rows[0]["rps"])
 
 
 def _benchmark(lab: Lab) -> Measured:
     requests = lab.amount(20_000, 1000)
-    with lab.b.start(_server(lab), ready="Ready to accept connections"):
-        done = lab.a.run(
-            lab.wrapped("redis-benchmark", "-h", lab.b.ipv4, "-p", PORT, "--csv")
-            + ["-n", str(requests), "-c", "20", "-d", str(SIZE), "-t", "set,get"]
-        )
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    check([row["test"] for row in rows] == ["SET", "GET"], f"two results in {done.stdout}")
-    rates = "/".join(f"{float(row['rps']):.0f}" for row in rows)
-    return Measured(f"{rates} per s", 2 * requests * SIZE)
+    with serving(lab):
+        rates = [per_second(lab, test, requests, SIZE) for test in ("SET", "GET")]
+    return Measured("{:.0f}/{:.0f} per s".format(*rates), 2 * requests * SIZE)
 
 
 def _round_trip(lab: Lab) -> Measured:
     size = lab.amount(32, 2) << 20
-    with lab.b.start(_server(lab), ready="Ready to accept connections"):
+    with serving(lab):
         lab.a.run(lab.wrapped("python3", "-c", ROUND_TRIP, lab.b.ipv4, PORT, str(size)))
     return Measured("the same", 2 * size)
 

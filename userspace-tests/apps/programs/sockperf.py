@@ -12,12 +12,13 @@ PORT = "11111"
 SIZE = 64
 
 
-def _ping_pong(lab: Lab) -> Measured:
+def one_way(lab: Lab, seconds: int, *options: str, size: int = SIZE) -> tuple[float, int]:
+    """The time of a message in us, and the number of answers."""
     where = ["--tcp", "-i", lab.b.ipv4, "-p", PORT]
     with lab.b.start(lab.wrapped("stdbuf", "-oL", "sockperf", "server", *where), ready="listen on"):
         done = lab.a.run(
             lab.wrapped("sockperf", "ping-pong", *where)
-            + ["-t", str(lab.amount(10, 3)), "-m", str(SIZE), "--data-integrity"]
+            + ["-t", str(seconds), "-m", str(size), *options]
         )
     text = done.stdout
     counts = parsed(
@@ -27,7 +28,12 @@ def _ping_pong(lab: Lab) -> Measured:
     )
     check(int(counts[2]) > 0, "no message came back")
     latency = parsed(re.search(r"Latency is ([\d.]+) usec", text), text, "a latency")
-    return Measured(microseconds(float(latency[1]) / 1e6), 2 * int(counts[2]) * SIZE)
+    return float(latency[1]), int(counts[2])
+
+
+def _ping_pong(lab: Lab) -> Measured:
+    latency, answers = one_way(lab, lab.amount(10, 3), "--data-integrity")
+    return Measured(microseconds(latency / 1e6), 2 * answers * SIZE)
 
 
 def cases(_lab: Lab) -> list[Case]:

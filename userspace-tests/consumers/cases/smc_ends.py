@@ -105,18 +105,24 @@ def smc_loses_the_device_of_the_server() -> str:
     return _removed(B)
 
 
+def _carries() -> bool:
+    try:
+        return streams.carries()
+    except TimeoutError:
+        return False
+
+
 @scenario
 def smc_loses_a_device_with_nothing_on_it() -> None:
-    """Links outlive the connections for which they were made."""
-    with smc.over_rdma(), fabric.device_afterwards(A), only_rdma():
-        pair = connect(1)[0]
-        pair.client.sendall(b"x")
-        check(pair.server.recv(1) == b"x", "not what was sent")
-        pair.close()
+    """Links outlive the connections for which they were made, but not the device.
+
+    The client does not tell the server, whose link group of the old device is used for the next
+    connections, and fails them or has them fall back to TCP. So SMC-R is not demanded of them.
+    """
+    with smc.over_rdma(), fabric.device_afterwards(A):
+        with only_rdma():
+            check(streams.carries(), "nothing was carried")
         fabric.remove_device(A)
         fabric.add_device(A)
         smc.name_device(A)
-        pair = connect(1)[0]
-        pair.server.sendall(b"y")
-        check(pair.client.recv(1) == b"y", "not what was sent")
-        pair.close()
+        check(any(_carries() for _ in range(4)), "four connections failed")

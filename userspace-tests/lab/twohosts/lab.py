@@ -30,6 +30,8 @@ class Lab:
     small: bool
     # For temporary files of the run.
     directory: Path
+    # What makes programs use something else, before the command of a TCP program.
+    wrapper: tuple[str, ...] = ()
 
     @property
     def number(self) -> int:
@@ -47,7 +49,7 @@ class Lab:
     def wrapped(self, *command: str) -> list[str]:
         """A TCP program with its sockets over SDP."""
         if self.family == "tcp":
-            return list(command)
+            return [*self.wrapper, *command]
         return [str(sdp_run()), *command]
 
     def switched(self, *command: str) -> list[str]:

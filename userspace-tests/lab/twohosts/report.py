@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -13,7 +12,7 @@ from twohosts.proof import Outcome
 HEADINGS = ("program", "path", "device", "result", "SDP counters, both hosts together")
 
 
-def say(line: str, to: TextIO = sys.stdout) -> None:
+def say(line: str, to: TextIO | None = None) -> None:
     """Prints a line at once, because a run takes minutes."""
     print(line, file=to, flush=True)
 

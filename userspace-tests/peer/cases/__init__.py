@@ -13,12 +13,14 @@ from cases import (
     credit,
     transport,
     lending,
+    borrowing,
     writing,
     fuzz,
     kernel_users,
 )
 
 __all__ = [
+    "borrowing",
     "close",
     "correct",
     "credit",

@@ -26,12 +26,11 @@ from network import A, B, command
 from peer import namespace
 from register import scenario
 from stream import Listener
+from twohosts import uapi
 from twohosts.counters import GAUGES
 from twohosts.failure import Failure, check
 
-IPPROTO_SDP = 257
 SO_COOKIE = 57
-SDP_TRAFFIC = 87
 Row = dict[str, Any]
 
 
@@ -55,7 +54,7 @@ def cookie(sock: socket.socket) -> int:
 def either(host: str) -> socket.socket:
     """A socket that may use SDP or TCP."""
     with namespace(host):
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_SDP)
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, uapi.IPPROTO_SDP)
     sock.settimeout(limits.seconds(20))
     return sock
 
@@ -110,7 +109,7 @@ def sdp_ss_tells_sdp_from_tcp() -> None:
         check(row["device"] == A.device, f"{row}")
         check((row["mode_send"], row["mode_receive"]) == ("Combined", "Combined"), f"{row}")
         check(row["traffic"]["bcopy_bytes_sent"] == 5000, f"{row}")
-        told = struct.unpack("=35Q", sock.getsockopt(socket.SOL_TCP, SDP_TRAFFIC, 35 * 8))
+        told = struct.unpack("=37Q", sock.getsockopt(socket.SOL_TCP, uapi.SDP_TRAFFIC, 37 * 8))
         check(sorted(row["traffic"].values()) == sorted(told), f"{row}\n{told}")
         check(row["flow"]["max_payload"] > 0 and row["cookie"] == cookie(sock), f"{row}")
         check("fallback" not in row and "end" not in row, f"{row}")
@@ -307,7 +306,7 @@ def a_dump_goes_on_while_sockets_come_and_go() -> str:
         held: list[socket.socket] = []
         with namespace("a"):
             while not stop.is_set():
-                held.append(socket.socket(27, socket.SOCK_STREAM))
+                held.append(socket.socket(uapi.AF_INET_SDP, socket.SOCK_STREAM))
                 if len(held) > 200:
                     for sock in held[::2]:
                         sock.close()

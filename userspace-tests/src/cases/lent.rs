@@ -20,6 +20,7 @@ use crate::child;
 use crate::errno::{Errno, Res};
 use crate::message::header;
 use crate::payload::bytes;
+use crate::pipes::Pipe;
 use crate::role::Role;
 use crate::signal;
 use crate::sock::Sock;
@@ -114,12 +115,6 @@ fn lending(t: &Role) -> Sock {
     s
 }
 
-fn filled(seed: u64, len: usize) -> Room {
-    let mut room = Room::new(0, len);
-    room.bytes().copy_from_slice(&bytes(seed, len));
-    room
-}
-
 /// Sends all of `data` with `MSG_ZEROCOPY`, waiting for room; returns the number of calls.
 pub(super) fn lend(s: &Sock, mut data: &[u8]) -> u32 {
     let mut calls = 0;
@@ -191,7 +186,7 @@ pub const CASES: &[Case] = &[
         |t| {
             let s = lending(t);
             let before = pins();
-            let mut rooms: Vec<_> = (0..3).map(|turn| filled(turn, MIB)).collect();
+            let mut rooms: Vec<_> = (0..3).map(|turn| Room::filled(turn, 0, MIB)).collect();
             counted(
                 t,
                 || {
@@ -235,7 +230,7 @@ pub const CASES: &[Case] = &[
             if t.family == Family::Sdp {
                 s.set(SOL_TCP, uapi::SDP_ZCOPY_SOURCE_THRESH, &0).expect("the threshold");
             }
-            let mut room = filled(3, 5 * 65_536);
+            let mut room = Room::filled(3, 0, 5 * 65_536);
             let data = room.bytes();
             t.tell("sent", data.len());
             let calls = data.chunks(65_536).map(|part| lend(&s, part)).sum();
@@ -363,7 +358,7 @@ pub const CASES: &[Case] = &[
         |t| read_all(t, 7),
         |t| {
             let s = lending(t);
-            let mut room = filled(7, 2 * MIB);
+            let mut room = Room::filled(7, 0, 2 * MIB);
             let (mut rest, mut calls) = (&*room.bytes(), 0);
             t.tell("sent", rest.len());
             // Long ones are advertised, short ones copied; after every second one the program
@@ -416,6 +411,30 @@ pub const CASES: &[Case] = &[
         },
     ),
     Case::two(
+        "lent_pieces_that_are_copied_fill_the_buffer",
+        |t| read_all(t, 12),
+        |t| {
+            let s = lending(t);
+            let data = bytes(12, 16 * MIB);
+            let mut sent = 0;
+            // Too short to be lent. When the buffer is full the call ends, although no memory is
+            // lent and some could be.
+            for piece in data.chunks(2000) {
+                match s.send(piece, LEND | MSG_DONTWAIT) {
+                    Ok(count) => sent += count,
+                    // TCP runs out of memory for notices first.
+                    Err(errno) => {
+                        assert!([Errno(EAGAIN), Errno(ENOBUFS)].contains(&errno), "{errno:?}");
+                        break;
+                    }
+                }
+            }
+            t.holds("the buffer is full", sent < data.len());
+            s.close().expect("close");
+            t.tell("sent", sent);
+        },
+    ),
+    Case::two(
         "lent_and_closed_at_once",
         |t| read_all(t, 9),
         |t| {
@@ -431,24 +450,20 @@ pub const CASES: &[Case] = &[
         |t| read_all(t, 10),
         |t| {
             let s = lending(t);
-            let mut pipe = [0; 2];
-            // SAFETY: room for two descriptors.
-            assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0, "pipe");
+            let pipe = Pipe::new();
             let child = child::spawn(|| {
-                let mut room = filled(10, MIB);
+                let mut room = Room::filled(10, 0, MIB);
                 let (sent, _calls) = lend_at_once(&s, room.bytes());
-                Sock::from_fd(pipe[1]).write(&sent.to_ne_bytes()).expect("write");
+                pipe.put(&sent.to_ne_bytes());
                 loop {
                     // SAFETY: waits for the end.
                     unsafe { libc::pause() };
                 }
             });
-            let mut sent = [0; size_of::<usize>()];
-            assert_eq!(Sock::from_fd(pipe[0]).read(&mut sent), Ok(sent.len()));
+            let sent = pipe.take(size_of::<usize>());
             child.kill();
-            drop(Sock::from_fd(pipe[1]));
             s.close().expect("close");
-            t.tell("sent", usize::from_ne_bytes(sent));
+            t.tell("sent", usize::from_ne_bytes(sent.try_into().expect("a number")));
         },
     ),
     Case::two(

@@ -5,6 +5,7 @@ mod accept;
 mod again;
 mod attending;
 mod bind;
+mod borrowed;
 mod broken;
 mod busy_poll;
 mod cgroups;
@@ -75,6 +76,7 @@ const TABLES: &[&[Case]] = &[
     zcopy::CASES,
     written::CASES,
     lent::CASES,
+    borrowed::CASES,
     remapped::CASES,
     mapped::CASES,
     departed::CASES,

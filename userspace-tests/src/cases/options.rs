@@ -413,6 +413,11 @@ pub const CASES: &[Case] = &[
         t.see("too much", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &((1 << 20) + 1)));
         t.see("off", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &0));
         t.see("threshold at last", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
+        t.see("auto", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &uapi::SDP_ZCOPY_AUTO));
+        t.see("auto then", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
+        t.see("less than that", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &-2));
+        t.see("found out", sock.get(SOL_TCP, uapi::SDP_LENT_SIZES));
+        t.see("set it", sock.set(SOL_TCP, uapi::SDP_LENT_SIZES, &1));
         t.see("writers", sock.set(SOL_TCP, uapi::SDP_ZCOPY_SOURCE_THRESH, &8192));
         t.see("readers", sock.set(SOL_TCP, uapi::SDP_ZCOPY_SINK_THRESH, &16384));
         t.see("writers then", sock.get(SOL_TCP, uapi::SDP_ZCOPY_SOURCE_THRESH));
@@ -420,12 +425,21 @@ pub const CASES: &[Case] = &[
         t.see("traffic", sock.get_as(SOL_TCP, uapi::SDP_TRAFFIC, [1u64; 4]).map(|row| row[0]));
     })
     .differs(&[
+        Difference { label: "auto", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
+        Difference { label: "auto then", tcp: "ENOPROTOOPT", sdp: "-1", reason: OWN_OPTION },
+        Difference {
+            label: "less than that",
+            tcp: "ENOPROTOOPT",
+            sdp: "EINVAL",
+            reason: OWN_OPTION,
+        },
+        Difference { label: "found out", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
         Difference { label: "writers", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
         Difference { label: "readers", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
         Difference { label: "writers then", tcp: "ENOPROTOOPT", sdp: "8192", reason: OWN_OPTION },
         Difference { label: "readers then", tcp: "ENOPROTOOPT", sdp: "16384", reason: OWN_OPTION },
         Difference { label: "traffic", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
-        Difference { label: "threshold", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
+        Difference { label: "threshold", tcp: "ENOPROTOOPT", sdp: "-1", reason: OWN_OPTION },
         Difference { label: "set threshold", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
         Difference {
             label: "threshold then",

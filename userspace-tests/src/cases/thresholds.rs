@@ -18,18 +18,20 @@ use crate::world::Family;
 /// Number of turns; both sides use the same.
 const TURNS: u64 = 3;
 
-fn set(t: &Role, s: &Sock, option: c_int) {
+/// Switches zero copy off, except for the direction of `option`.
+fn set(t: &Role, s: &Sock, option: Option<c_int>) {
     if t.family == Family::Sdp {
-        s.set(SOL_TCP, option, &4096).expect("a threshold");
+        s.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &0).expect("no threshold");
+        if let Some(option) = option {
+            s.set(SOL_TCP, option, &4096).expect("a threshold");
+        }
     }
 }
 
 /// A reader whose listener had this threshold, or none.
 fn reader(t: &Role, option: Option<c_int>, check: impl FnOnce(&dyn Fn(&str) -> i64)) {
     let listener = t.socket();
-    if let Some(option) = option {
-        set(t, &listener, option);
-    }
+    set(t, &listener, option);
     listener.bind(&t.here(0)).expect("bind");
     listener.listen(1).expect("listen");
     t.tell("port", t.port_of(&listener));
@@ -58,9 +60,7 @@ fn reader(t: &Role, option: Option<c_int>, check: impl FnOnce(&dyn Fn(&str) -> i
 fn writer(t: &Role, option: Option<c_int>, check: impl FnOnce(&dyn Fn(&str) -> i64)) {
     let port = t.hear("port");
     let s = t.socket();
-    if let Some(option) = option {
-        set(t, &s, option);
-    }
+    set(t, &s, option);
     s.connect(&t.there(port)).expect("connect");
     counted(
         t,

@@ -182,6 +182,13 @@ impl Room {
         Room { pages: Cliff::new((place + len).div_ceil(PAGE)), place, len }
     }
 
+    /// With the bytes of `seed`.
+    pub(super) fn filled(seed: u64, place: usize, len: usize) -> Self {
+        let mut room = Room::new(place, len);
+        room.bytes().copy_from_slice(&bytes(seed, len));
+        room
+    }
+
     pub(super) fn bytes(&mut self) -> &mut [u8] {
         &mut self.pages.bytes()[self.place..self.place + self.len]
     }
@@ -190,8 +197,7 @@ impl Room {
 pub(super) fn send_sizes(sizes: &[usize], mut send: impl FnMut(&[u8])) {
     for (turn, &(place, _)) in PLACES.iter().enumerate() {
         for &size in sizes {
-            let mut room = Room::new(place, size);
-            room.bytes().copy_from_slice(&bytes((size + turn) as u64, size));
+            let mut room = Room::filled((size + turn) as u64, place, size);
             send(room.bytes());
         }
     }
@@ -302,8 +308,7 @@ pub(super) fn send_to_changing(t: &Role) {
         t.wait("changed");
     }
     // Page aligned, so that one advertisement covers all.
-    let mut room = Room::new(0, MIB);
-    room.bytes().copy_from_slice(&bytes(6, MIB));
+    let mut room = Room::filled(6, 0, MIB);
     t.send_all(&s, room.bytes());
     t.meet("end");
 }
@@ -391,8 +396,7 @@ pub const CASES: &[Case] = &[
         },
         |t| {
             let s = client(t);
-            let mut room = Room::new(0, MIB);
-            room.bytes().copy_from_slice(&bytes(1, MIB));
+            let mut room = Room::filled(1, 0, MIB);
             t.wait("reads");
             counted(
                 t,
@@ -480,8 +484,7 @@ pub const CASES: &[Case] = &[
         |t| {
             let _knob = Excepted::new(t);
             let s = client(t);
-            let mut room = Room::new(0, MIB);
-            room.bytes().copy_from_slice(&bytes(2, MIB));
+            let mut room = Room::filled(2, 0, MIB);
             t.meet("counted");
             t.send_all(&s, room.bytes());
             t.meet("end");

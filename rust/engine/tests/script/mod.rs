@@ -158,9 +158,14 @@ impl Script {
 
     /// Established, and able to fill messages of `payload` bytes.
     pub(crate) fn asking(payload: u16) -> Self {
+        Self::asking_with(config(), payload)
+    }
+
+    /// The same with another configuration.
+    pub(crate) fn asking_with(cfg: Config, payload: u16) -> Self {
         let cfg = Config {
             max_send_payload: payload,
-            ..config()
+            ..cfg
         };
         Self::with(cfg, 20, 1)
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Whether the files of the module name only what the floors in ARCHITECTURE.md allow:
-//! their own floor, and those below.
+//! their own floor, and those below; and whether `rust/rdma` keeps to its border.
 
+mod border;
 mod imports;
+mod library;
 
 use anyhow::{bail, Context, Result};
 use std::{collections::BTreeSet, fs, path::Path};
@@ -11,7 +13,12 @@ use walkdir::WalkDir;
 
 const PAGE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "### Floors of `rust/kmod`";
-const MODULE: &str = "rust/kmod";
+/// The folders of the module, with the path of each inside the crate.
+const FOLDERS: [(&str, &str); 3] = [
+    ("rust/kmod", ""),
+    ("rust/net", "net"),
+    ("rust/rdma", "rdma"),
+];
 
 /// The floors from the highest to the lowest: the names of each one's modules.
 struct Floors(Vec<Vec<String>>);
@@ -52,9 +59,9 @@ impl Floors {
     }
 }
 
-/// The path of a file as a module: `cm/mod.rs` is `cm`.
-fn module_of(file: &Path) -> String {
-    let path = file.with_extension("");
+/// The path of a file as a module: `cm/mod.rs` is `cm`. `mount` is that of its folder.
+fn module_of(mount: &str, file: &Path) -> String {
+    let path = Path::new(mount).join(file.with_extension(""));
     let mut segments: Vec<_> = path.iter().map(|s| s.to_string_lossy()).collect();
     if segments.last().is_some_and(|last| last == "mod") {
         segments.pop();
@@ -87,14 +94,16 @@ fn judge(floors: &Floors, from: &str, named: &BTreeSet<String>) -> Vec<String> {
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
     let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let floors = Floors::read(&page)?;
-    let module = root.join(MODULE);
     let mut files = Vec::new();
-    for entry in WalkDir::new(&module).sort_by_file_name() {
-        let entry = entry?;
-        if entry.path().extension().is_some_and(|e| e == "rs") {
-            let text = fs::read_to_string(entry.path())?;
-            let name = module_of(entry.path().strip_prefix(&module)?);
-            files.push((name, entry.path().to_owned(), text));
+    for (folder, mount) in FOLDERS {
+        let folder = root.join(folder);
+        for entry in WalkDir::new(&folder).sort_by_file_name() {
+            let entry = entry?;
+            if entry.path().extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(entry.path())?;
+                let name = module_of(mount, entry.path().strip_prefix(&folder)?);
+                files.push((name, entry.path().to_owned(), text));
+            }
         }
     }
     let modules: BTreeSet<&str> = files.iter().map(|(name, ..)| name.as_str()).collect();
@@ -103,12 +112,14 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
         let named = imports::of(name, text, &modules)
             .with_context(|| format!("reading {}", path.display()))?;
         faults.extend(judge(&floors, name, &named));
+        faults.extend(border::judge(name, text, &named));
     }
     for name in floors.0.iter().flatten() {
         if name != "engine" && !modules.contains(name.as_str()) {
             faults.push(format!("{PAGE} has a floor for {name}, which is no module"));
         }
     }
+    faults.extend(library::faults(root)?);
     Ok(faults)
 }
 

@@ -30,9 +30,9 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
     };
     let page = read(PAGE)?;
     let sysctl = read("rust/kmod/ffi/namespace.c")?;
-    let defaults = read("rust/kmod/net/mod.rs")?;
+    let defaults = read("rust/kmod/netns/mod.rs")?;
     let header = read("include/uapi/linux/sdp.h")?;
-    let stats = read("rust/kmod/net/stats.rs")?;
+    let stats = read("rust/kmod/netns/stats.rs")?;
     let proc = read("rust/kmod/proc.rs")?;
     let mut faults = compare(
         "knob",

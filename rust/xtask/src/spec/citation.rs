@@ -41,7 +41,12 @@ impl fmt::Display for Place {
 }
 
 /// Code below these implements rules; all other citations are tests.
-const CODE: [&str; 3] = ["rust/engine/src", "rust/kmod", "rust/preload/src"];
+const CODE: [&str; 4] = [
+    "rust/engine/src",
+    "rust/kmod",
+    "rust/rdma",
+    "rust/preload/src",
+];
 const SUFFIXES: [&str; 5] = ["rs", "c", "h", "py", "sh"];
 
 /// The directories with code and tests.

@@ -122,20 +122,33 @@ impl Fuzzer {
         }
     }
 
+    /// Half of the calls are for a new socket, because most of those in the pool are bound already.
     pub fn bind(&mut self) {
-        self.named("bind", libc::bind);
+        let fd = if self.chance.one_in(2) {
+            let kind = self.chance.below(KINDS.len());
+            let is_ipv6 = self.chance.one_in(2);
+            let fd = self.make(kind, is_ipv6);
+            if fd >= 0 {
+                self.pool.put(&mut self.chance, fd);
+            }
+            fd
+        } else {
+            self.fd()
+        };
+        self.named(fd, "bind", libc::bind);
     }
 
     pub fn connect(&mut self) {
-        self.named("connect", libc::connect);
+        let fd = self.fd();
+        self.named(fd, "connect", libc::connect);
     }
 
     fn named(
         &mut self,
+        fd: c_int,
         what: &'static str,
         call: unsafe extern "C" fn(c_int, *const libc::sockaddr, u32) -> c_int,
     ) {
-        let fd = self.fd();
         let (name, len) = names::name(&mut self.chance);
         let mut place = self.memory.place(&mut self.chance, name.len());
         if place.is_good() {

@@ -4,7 +4,7 @@
 //!
 //! rules: RESIZE
 
-use super::{Connection, Output, Zcopy};
+use super::{Connection, Output};
 use crate::engine::{
     error::PeerError,
     flow::credit::Need,
@@ -229,13 +229,8 @@ impl Connection {
     /// ChRcvBuf, or one that was held back.
     pub(super) fn on_asked(&mut self, payload: u16) {
         let most = self.cfg.rcv_size_max;
-        // Offers of memory are as long as a message at least.
-        let least = if self.cfg.zcopy == Zcopy::OFF {
-            self.cfg.rcv_size
-        } else {
-            u16::MAX
-        };
         let posted = self.window.posted();
+        let least = self.cfg.rcv_size;
         self.resize.on_asked(payload, (least, most), posted);
     }
 
@@ -244,7 +239,7 @@ impl Connection {
     /// rules: RESIZE
     pub(super) fn ask_first_size(&mut self) {
         let grown = self.max_payload > self.resize.first && !self.resize.kept;
-        let quiet = self.stream.unsent() == 0 && self.cfg.zcopy == Zcopy::OFF;
+        let quiet = self.stream.unsent() == 0;
         if grown && quiet && self.state.is_connected() && self.check_send_open().is_ok() {
             //= spec: RESIZE-9
             let first = self.resize.first.into();

@@ -136,10 +136,12 @@ impl Connection {
     }
 
     /// The least length of a buffer that can be offered: the payload of any one
-    /// message fits, also if the peer is about to hear of larger ones.
+    /// message fits, also if the peer is about to hear of larger buffers, or fills those
+    /// that were larger.
     pub fn sink_len_min(&self) -> u32 {
         let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
-        u32::from(self.resize.posting()).saturating_sub(header)
+        let longest = self.resize.posting().max(self.resize.longest());
+        u32::from(longest).saturating_sub(header)
     }
 
     /// How many buffers [`offer_sink`](Self::offer_sink) would take now.

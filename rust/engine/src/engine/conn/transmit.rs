@@ -78,11 +78,16 @@ impl Connection {
         }
         let due = match self.window.update_due() {
             UpdateDue::Not => false,
-            UpdateDue::Later => self.answer_update,
+            UpdateDue::Later => self.answer_update || self.withholds_answer(),
             UpdateDue::Now => true,
         };
         //= spec: UPDATE-1
         due.then(|| self.send_update())
+    }
+
+    /// Whether the peer owes us the answer to a SrcAvail, and may lack the credits for it.
+    fn withholds_answer(&self) -> bool {
+        self.runs.outstanding() > 0 && self.window.may_silence()
     }
 
     /// Whether a credit update that is due could go.

@@ -296,6 +296,11 @@ impl Window {
         (self.posted, ack)
     }
 
+    /// Whether the peer may lack the credits for a control message.
+    pub(crate) fn may_silence(&self) -> bool {
+        self.told < Need::Control.least()
+    }
+
     /// Whether a message sent now would grant anything.
     pub(crate) fn grants_new(&self) -> bool {
         self.grant().1 > self.told
@@ -309,7 +314,8 @@ impl Window {
     /// the peer lacks is what it paid for credit updates to us, an answer
     /// would only make it pay once more. Then the answer is late, and later each
     /// time, which lets two sides that both do not read come to rest; a peer
-    /// without any credit is never kept waiting.
+    /// without any credit is never kept waiting, nor one that owes the answer to a
+    /// SrcAvail and may lack the credits for it.
     ///
     /// rules: UPDATE
     pub(crate) fn update_due(&self) -> UpdateDue {

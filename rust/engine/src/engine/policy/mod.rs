@@ -19,3 +19,4 @@ pub mod round_trip;
 pub mod send_buffer;
 pub mod split;
 pub mod threshold;
+pub mod tuning;

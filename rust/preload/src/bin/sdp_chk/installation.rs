@@ -2,9 +2,13 @@
 
 //! Do the parts of the installation match: tools, library, loaded module?
 
+use crate::library;
 use crate::report::Report;
-use std::fs;
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadRef};
 use std::path::Path;
+use std::{env, fs};
 
 /// The version of the tools. The library and the module have the same.
 const OWN: &str = env!("CARGO_PKG_VERSION");
@@ -38,6 +42,53 @@ pub(crate) fn check(report: &mut Report, root: &Path, has_sdp: bool) {
     }
 }
 
+/// Compares the library that `sdp_run` would load with these tools.
+pub(crate) fn check_library(report: &mut Report) {
+    let own = env::current_exe().unwrap_or_default();
+    match library_fault(own.parent().unwrap_or(Path::new("/"))) {
+        None => report.good("the library and the tools are of one version"),
+        Some(what) => report.bad_apart(
+            &what,
+            "install library and tools of one version; until then sdp_run --bpf works without the \
+             library",
+        ),
+    }
+}
+
+/// The fault of the library that belongs to the tools in `directory`, if there is one.
+fn library_fault(directory: &Path) -> Option<String> {
+    let Some(file) = library::beside(directory, library::LIBRARY) else {
+        return Some(format!(
+            "{} is neither in {1} nor in {1}/../lib: the installation is incomplete",
+            library::LIBRARY,
+            directory.display()
+        ));
+    };
+    let name = file.display();
+    match fs::read(&file).map(|bytes| library_version(&*bytes)) {
+        Err(error) => Some(format!("{name}: {error}")),
+        Ok(None) => Some(format!(
+            "{name} has no version: it is older than the tools, which are {OWN}, or not theirs"
+        )),
+        Ok(Some(version)) => {
+            (version != OWN).then(|| format!("{name} is {version}, but the tools are {OWN}"))
+        }
+    }
+}
+
+/// The version in the library's note.
+fn library_version<'data>(file: impl ReadRef<'data>) -> Option<String> {
+    let header = FileHeader64::<Endianness>::parse(file).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, file).ok()?;
+    segments.iter().find_map(|segment| {
+        let mut notes = segment.notes(endian, file).ok()??;
+        core::iter::from_fn(|| notes.next().ok().flatten())
+            .find(|note| note.name() == b"SDP")
+            .map(|note| String::from_utf8_lossy(note.desc()).into_owned())
+    })
+}
+
 /// The release of the running kernel, if modprobe finds no sdp for it.
 fn without_module(root: &Path) -> Option<String> {
     let release = fs::read_to_string(root.join("proc/sys/kernel/osrelease")).ok()?;
@@ -68,6 +119,67 @@ fn difference(version: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The library that cargo has built beside this program.
+    fn built() -> std::io::Result<Vec<u8>> {
+        fs::read(env::current_exe()?.with_file_name(library::LIBRARY))
+    }
+
+    /// The library in a directory of its own, with each `old` replaced by `new`.
+    fn altered(name: &str, old: &[u8], new: &[u8]) -> std::io::Result<std::path::PathBuf> {
+        let directory =
+            env::temp_dir().join(format!("sdp_chk-library-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory)?;
+        let mut bytes = built()?;
+        for at in 0..bytes.len() {
+            if let Some(part) = bytes.get_mut(at..at + old.len()) {
+                if part == old {
+                    part.copy_from_slice(new);
+                }
+            }
+        }
+        fs::write(directory.join(library::LIBRARY), bytes)?;
+        Ok(directory)
+    }
+
+    fn fault_of(directory: std::io::Result<std::path::PathBuf>) -> std::io::Result<String> {
+        let directory = directory?;
+        let told = library_fault(&directory).unwrap_or_default();
+        fs::remove_dir_all(directory)?;
+        Ok(told)
+    }
+
+    #[test]
+    fn the_library_of_this_version_has_no_fault() -> std::io::Result<()> {
+        assert_eq!(library_version(&*built()?).as_deref(), Some(OWN));
+        assert_eq!(fault_of(altered("same", b"SDP", b"SDP"))?, "");
+        Ok(())
+    }
+
+    #[test]
+    fn a_library_of_another_version_is_named_with_both() -> std::io::Result<()> {
+        let note = [b"SDP\0", OWN.as_bytes()].concat();
+        let mut other = note.clone();
+        if let Some(digit) = other.last_mut() {
+            *digit = b'x';
+        }
+        let version = String::from_utf8_lossy(other.get(4..).unwrap_or_default()).into_owned();
+        let told = fault_of(altered("other", &note, &other))?;
+        assert!(told.contains(&version) && told.contains(OWN), "{told}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_library_without_a_version_or_without_a_file_is_a_fault() -> std::io::Result<()> {
+        let note = [b"SDP\0", OWN.as_bytes()].concat();
+        let mut none = note.clone();
+        none.fill(b'x');
+        assert!(fault_of(altered("none", &note, &none))?.contains("has no version"));
+        assert_eq!(library_version(&b"no library"[..]), None);
+        let told = library_fault("/nonexistent/bin".as_ref()).unwrap_or_default();
+        assert!(told.contains("incomplete"), "{told}");
+        Ok(())
+    }
 
     /// A directory like / of a machine that has these modules for its running kernel.
     fn machine(name: &str, modules: &str) -> std::io::Result<std::path::PathBuf> {

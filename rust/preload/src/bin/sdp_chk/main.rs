@@ -7,6 +7,7 @@
 
 mod addresses;
 mod arguments;
+mod asynchronous;
 mod devices;
 mod installation;
 mod kernel;
@@ -22,6 +23,12 @@ mod command_line;
 // functions would replace those of the C library.
 #[path = "../../config.rs"]
 mod config;
+#[path = "../../library.rs"]
+mod library;
+// The question of the library of sdp_run --async.
+#[path = "../../../../async/src/rights.rs"]
+#[expect(dead_code, reason = "the library also uses what it is given")]
+mod rights;
 #[path = "../../source.rs"]
 mod source;
 
@@ -58,6 +65,11 @@ fn check(report: &mut Report, arguments: &Arguments) {
     let has_sdp = kernel::check(report);
     report.about("installation");
     installation::check(report, "/".as_ref(), has_sdp);
+    installation::check_library(report);
+    if has_sdp {
+        report.about("async");
+        asynchronous::check(report);
+    }
     report.about("devices");
     let devices = devices::check(report, "/sys".as_ref());
     if has_sdp {

@@ -31,6 +31,20 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,
 
+    /// Return from a long send before the peer has read it; a write to the memory waits a moment and
+    /// then gets a copy, or with =block waits for the peer
+    #[arg(
+        short,
+        long = "async",
+        value_name = "WAY",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "copy",
+        value_parser = ["copy", "block"],
+        conflicts_with = "bpf"
+    )]
+    pub(crate) asynchronous: Option<String>,
+
     /// Have a BPF program in the kernel do it: reaches every program, knows no rules, needs root
     #[arg(short, long, conflicts_with_all = ["config", "simple", "library"])]
     pub(crate) bpf: bool,

@@ -7,6 +7,7 @@
 //! programs that no library reaches.
 
 mod arguments;
+mod asynchronous;
 mod bpf;
 mod cgroup;
 mod descriptor;
@@ -15,11 +16,16 @@ mod keeper;
 mod members;
 mod program;
 mod reach;
+mod readiness;
 mod rules;
 mod switch;
 
 #[path = "../../command_line.rs"]
 mod command_line;
+// The question of the other library.
+#[path = "../../../../async/src/rights.rs"]
+#[expect(dead_code, reason = "the library also uses what it is given")]
+mod rights;
 // The library's own parser of rules. The library itself must not be linked in, because its
 // functions would replace those of the C library.
 #[path = "../../config.rs"]
@@ -28,11 +34,14 @@ mod command_line;
     reason = "the library goes by the rules; here they need only parse"
 )]
 mod config;
+#[path = "../../library.rs"]
+mod library;
 #[path = "../../source.rs"]
 mod source;
 
 use arguments::Arguments;
 use command_line::OWN_FAILURE;
+use library::LIBRARY;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -41,18 +50,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// The library of `--async`.
+const ASYNC_LIBRARY: &str = "libsdp_async.so";
+
 /// The exit statuses of env(1), nice(1) and others that run a program.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
-
-const LIBRARY: &str = "libsdp.so";
-
-/// Possible directories of the library, relative to that of `sdp_run`. The last is Debian's
-/// directory for this architecture.
-fn places() -> [String; 4] {
-    let own = format!("../lib/{}-linux-gnu", env::consts::ARCH);
-    ["".into(), "../lib".into(), "../lib64".into(), own]
-}
 
 fn main() -> ExitCode {
     let arguments: Arguments = match command_line::parse() {
@@ -92,6 +95,16 @@ fn main() -> ExitCode {
 fn preload(arguments: &Arguments) -> Result<(), String> {
     let library = library(arguments.library.as_deref())?;
     env::set_var("LD_PRELOAD", preload_list(&library)?);
+    if let Some(way) = &arguments.asynchronous {
+        // Behind the other one, which makes the sockets by the functions of this one.
+        env::set_var("LD_PRELOAD", preload_list(&found(ASYNC_LIBRARY)?)?);
+        env::set_var("SDP_ASYNC", way);
+        if let Some(missing) = asynchronous::missing() {
+            say(format_args!(
+                "--async has no effect: {missing}; sends wait for the peer or copy"
+            ));
+        }
+    }
     if arguments.simple {
         env::set_var("SIMPLE_LIBSDP", "1");
     }
@@ -140,6 +153,9 @@ fn switch_others(cgroup: &Path, debug: bool) -> ExitCode {
             if debug {
                 say_switched();
             }
+            if let Err(error) = readiness::tell() {
+                return failure(OWN_FAILURE, &format!("cannot tell systemd: {error}"));
+            }
             loop {
                 // SAFETY: It has no arguments.
                 unsafe { libc::pause() };
@@ -156,20 +172,22 @@ fn failure(status: u8, message: &str) -> ExitCode {
 
 /// The library to load: the named one, or the first one found near this program.
 fn library(named: Option<&Path>) -> Result<PathBuf, String> {
-    if let Some(file) = named {
-        return absolute(file);
+    match named {
+        Some(file) => absolute(file),
+        None => found(LIBRARY).map_err(|error| format!("{error}; name it with --library")),
     }
+}
+
+/// The first library of this name near this program.
+fn found(name: &str) -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("cannot find out where I am: {error}"))?;
     let directory = own.parent().unwrap_or(Path::new("/"));
-    places()
-        .iter()
-        .find_map(|place| absolute(&directory.join(place).join(LIBRARY)).ok())
-        .ok_or_else(|| {
-            format!(
-                "{LIBRARY} is neither in {0} nor in {0}/../lib; name it with --library",
-                directory.display()
-            )
-        })
+    library::beside(directory, name).ok_or_else(|| {
+        format!(
+            "{name} is neither in {0} nor in {0}/../lib",
+            directory.display()
+        )
+    })
 }
 
 /// The absolute path of a file, which stays valid when the program changes its directory.

@@ -5,13 +5,12 @@
 
 use crate::bpf::Target;
 use crate::cgroup::Cgroup;
-use crate::descriptor::given;
 use crate::keeper::{self, Keeper};
-use libc::c_int;
 use sdp_uapi::{AF_INET_SDP, IPPROTO_SDP};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::{fs, io};
 
 /// Switches this process, the program that it executes, and its children. They are in a new cgroup
 /// unless the user names one. The error names what is missing; then nothing has changed. Dropping
@@ -56,8 +55,10 @@ fn target() -> Result<Target, String> {
 /// open, the module cannot be removed.
 fn sdp() -> Result<OwnedFd, String> {
     // The call by family loads the module if it is not loaded; a call by protocol does not.
-    let _family = socket(AF_INET_SDP, 0);
-    socket(libc::AF_INET, IPPROTO_SDP).map_err(|error| match error.raw_os_error() {
+    let _family = Socket::new(Domain::from(AF_INET_SDP), Type::STREAM, None);
+    let protocol = Some(Protocol::from(IPPROTO_SDP));
+    let made = Socket::new(Domain::IPV4, Type::STREAM, protocol).map(OwnedFd::from);
+    made.map_err(|error| match error.raw_os_error() {
         Some(libc::EPERM) => {
             "no socket for SDP and TCP is allowed here (net.sdp.companion; sdp_chk says more)"
                 .into()
@@ -65,10 +66,4 @@ fn sdp() -> Result<OwnedFd, String> {
         Some(libc::EPROTONOSUPPORT) => "this kernel has no SDP (sdp_chk says more)".into(),
         _ => format!("no SDP socket: {error}"),
     })
-}
-
-fn socket(family: c_int, protocol: c_int) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-    // SAFETY: Three numbers; the call returns a new descriptor.
-    unsafe { given(libc::socket(family, kind, protocol).into()) }
 }

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+
+//! Write protection by userfaultfd(2).
+//!
+//! EAGAIN is the answer while another thread moves memory by mremap(), until the handler has read of
+//! it. So nobody here tries again: the handler reads first, and the others go on without lending.
+
+use crate::rights::{self, ioctl, Descriptors, Vma};
+use core::ops::Range;
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use libc::{c_int, c_ulong, c_void};
+
+pub(crate) const PAGE: usize = 4096;
+
+const UFFDIO_REGISTER: c_ulong = 0xc020_aa00;
+const UFFDIO_WAKE: c_ulong = 0x8010_aa02;
+const UFFDIO_WRITEPROTECT: c_ulong = 0xc018_aa06;
+
+const REGISTER_WP: u64 = 1 << 1;
+const PROTECT: u64 = 1;
+
+static UFFD: AtomicI32 = AtomicI32::new(-1);
+static MAPS: AtomicI32 = AtomicI32::new(-1);
+static MEMORY: AtomicI32 = AtomicI32::new(-1);
+/// An address in the stack of the process's first thread, which grows.
+static STACK: AtomicUsize = AtomicUsize::new(0);
+
+#[repr(C)]
+struct Span {
+    start: u64,
+    len: u64,
+}
+
+#[repr(C)]
+struct Register {
+    range: Span,
+    mode: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct WriteProtect {
+    range: Span,
+    mode: u64,
+}
+
+/// One message of the userfaultfd.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Message {
+    event: u8,
+    reserved: [u8; 7],
+    words: [u64; 3],
+}
+
+/// What it says.
+pub(crate) enum News {
+    /// A thread waits for this page.
+    Fault(usize),
+    /// `len` bytes have moved.
+    Moved {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+    Other,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
+impl Message {
+    fn news(&self) -> News {
+        let [first, second, third] = self.words;
+        match self.event {
+            0x12 => News::Fault(second as usize & !(PAGE - 1)),
+            0x14 => News::Moved {
+                from: first as usize,
+                to: second as usize,
+                len: third as usize,
+            },
+            _ => News::Other,
+        }
+    }
+}
+
+fn span(start: usize, len: usize) -> Span {
+    Span {
+        start: start as u64,
+        len: len as u64,
+    }
+}
+
+fn uffd() -> c_int {
+    UFFD.load(Ordering::Acquire)
+}
+
+/// Opens the descriptors; the reason if something is missing.
+pub(crate) fn open() -> Result<(), rights::Missing> {
+    let opened = rights::open()?;
+    // SAFETY: It takes a number.
+    let name = unsafe { libc::getauxval(libc::AT_EXECFN) };
+    STACK.store(usize::try_from(name).unwrap_or(0), Ordering::Relaxed);
+    MEMORY.store(opened.memory, Ordering::Release);
+    MAPS.store(opened.maps, Ordering::Release);
+    UFFD.store(opened.uffd, Ordering::Release);
+    Ok(())
+}
+
+/// Closes them: in a child, where they are about the parent's memory.
+pub(crate) fn close() {
+    descriptors().close();
+    for slot in [&UFFD, &MAPS, &MEMORY] {
+        slot.store(-1, Ordering::Release);
+    }
+}
+
+pub(crate) fn descriptors() -> Descriptors {
+    Descriptors {
+        uffd: uffd(),
+        maps: MAPS.load(Ordering::Acquire),
+        memory: MEMORY.load(Ordering::Acquire),
+    }
+}
+
+/// The mappings of a range, from the first to the last; `None` for a hole.
+struct Mappings {
+    at: usize,
+    end: usize,
+}
+
+impl Iterator for Mappings {
+    type Item = Option<Vma>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let found = rights::vma(MAPS.load(Ordering::Acquire), self.at);
+        self.at = found.map_or(self.end, |vma| vma.end);
+        Some(found)
+    }
+}
+
+fn mappings(start: usize, len: usize) -> Mappings {
+    Mappings {
+        at: start,
+        end: start.saturating_add(len),
+    }
+}
+
+fn range(vma: Vma) -> Range<usize> {
+    vma.start..vma.end
+}
+
+/// Whether all of the range is private memory without a file.
+fn is_plain(start: usize, len: usize) -> bool {
+    mappings(start, len).all(|vma| vma.is_some_and(|vma| vma.plain))
+}
+
+/// Whether a range may be lent: it is plain, and neither in the stack of this thread nor in the one
+/// that grows.
+pub(crate) fn may_be_lent(start: usize, len: usize) -> bool {
+    let here = core::ptr::from_ref(&start).addr();
+    let stack = STACK.load(Ordering::Relaxed);
+    mappings(start, len).all(|vma| {
+        vma.is_some_and(|vma| {
+            vma.plain && !range(vma).contains(&here) && !range(vma).contains(&stack)
+        })
+    })
+}
+
+/// Registers all mappings that the range lies in.
+fn register(start: usize, len: usize) -> Result<(), c_int> {
+    for vma in mappings(start, len) {
+        let vma = vma.filter(|vma| vma.plain).ok_or(libc::EINVAL)?;
+        let mut register = Register {
+            range: span(vma.start, vma.end.saturating_sub(vma.start)),
+            mode: REGISTER_WP,
+            ioctls: 0,
+        };
+        ioctl(uffd(), UFFDIO_REGISTER, &mut register)?;
+    }
+    Ok(())
+}
+
+fn write_protect(start: usize, len: usize, mode: u64) -> Result<(), c_int> {
+    let mut request = WriteProtect {
+        range: span(start, len),
+        mode,
+    };
+    ioctl(uffd(), UFFDIO_WRITEPROTECT, &mut request)
+}
+
+/// Protects a range, in memory that is registered if it can be. After an error part of it may be
+/// protected.
+pub(crate) fn protect(start: usize, len: usize) -> Result<(), c_int> {
+    match write_protect(start, len, PROTECT) {
+        Err(libc::ENOENT) => {
+            register(start, len)?;
+            write_protect(start, len, PROTECT)
+        }
+        result => result,
+    }
+}
+
+/// Ends the protection of a range, and wakes those that wait for it. Where part of the range is gone
+/// or was exchanged, the rest is released. An error: nothing has changed.
+pub(crate) fn release(start: usize, len: usize) -> Result<(), c_int> {
+    match write_protect(start, len, 0) {
+        Err(libc::ENOENT) => {}
+        result => return result,
+    }
+    for at in (start..start.saturating_add(len)).step_by(PAGE) {
+        match write_protect(at, PAGE, 0) {
+            Ok(()) | Err(libc::ENOENT) => {}
+            error => return error,
+        }
+    }
+    wake(start, len);
+    Ok(())
+}
+
+/// Wakes those that wait for a range; they try again.
+pub(crate) fn wake(start: usize, len: usize) {
+    let mut range = span(start, len);
+    let _ = ioctl(uffd(), UFFDIO_WAKE, &mut range);
+}
+
+/// Copies the program's memory. Another thread may unmap it at any time, so the kernel does it.
+fn copy(to: *mut c_void, from: usize, len: usize) -> bool {
+    let Ok(at) = libc::off_t::try_from(from) else {
+        return false;
+    };
+    // SAFETY: The target is the caller's, and has so many bytes.
+    let n = unsafe { libc::pread(MEMORY.load(Ordering::Acquire), to, len, at) };
+    usize::try_from(n) == Ok(len)
+}
+
+/// Exchanges the pages of a protected range for copies. Whoever has pinned the old pages keeps
+/// them, with the bytes of this moment. After an error the range is as it was, or protected.
+pub(crate) fn flip(start: usize, len: usize) -> Result<(), c_int> {
+    if !is_plain(start, len) {
+        return Err(libc::EINVAL);
+    }
+    let old = core::ptr::without_provenance_mut::<c_void>(start);
+    // Pages may have been dropped since, and written again, by a thread that knows of no loan. Only pages
+    // that are there can be protected.
+    // SAFETY: It changes nothing that the program can see.
+    unsafe { libc::madvise(old, len, libc::MADV_POPULATE_READ) };
+    write_protect(start, len, PROTECT)?;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: New memory.
+    let place = unsafe { libc::mmap(core::ptr::null_mut(), len, access, flags, -1, 0) };
+    if place == libc::MAP_FAILED {
+        return Err(libc::ENOMEM);
+    }
+    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let done = copy(place, start, len)
+        // Another thread may have unmapped some of it meanwhile.
+        && is_plain(start, len)
+        // SAFETY: The range is the program's memory, and no thread can write to it, because it is
+        // protected. The copy has the same bytes, so the exchange, which is atomic for other
+        // threads, changes nothing that they can see.
+        && unsafe { libc::mremap(place, len, len, moves, old) } != libc::MAP_FAILED;
+    if done {
+        wake(start, len);
+        Ok(())
+    } else {
+        // SAFETY: Mapped above.
+        unsafe { libc::munmap(place, len) };
+        Err(libc::EFAULT)
+    }
+}
+
+/// Reads one message; `None` if there is none now.
+pub(crate) fn read() -> Option<News> {
+    let mut message = Message::default();
+    let size = size_of::<Message>();
+    let at = core::ptr::from_mut(&mut message).cast();
+    // SAFETY: The message has so many bytes, any of which are valid.
+    let n = unsafe { libc::read(uffd(), at, size) };
+    (usize::try_from(n) == Ok(size)).then(|| message.news())
+}

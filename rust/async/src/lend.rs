@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+
+//! One send: lends, and protects what was lent. After any failure the send waits for the peer, and
+//! then takes the memory back, which is correct as well.
+
+use crate::ledger::{Ledger, Quiet, Range, LEDGER};
+use crate::rights::errno;
+use crate::{counters, guard, handler, next, settings};
+use core::sync::atomic::{AtomicU32, Ordering};
+use libc::{c_int, iovec, msghdr, socklen_t, ssize_t};
+use sdp_uapi as uapi;
+
+/// Sends of fewer bytes are not lent.
+const LEAST: usize = 64 << 10;
+
+/// Of these, whole pages: memory of allocators does not begin with one.
+const LEAST_LENT: u32 = 56 << 10;
+
+/// Stretches that one call can lend.
+const RANGES: usize = 16;
+
+/// Time for the peer to read what cannot be protected, before it is taken back.
+const WAIT_MS: u32 = 10;
+
+/// `SDP_BORROW_FOREVER`
+const FOREVER: u32 = u32::MAX;
+const _: () = assert!(FOREVER as i64 == uapi::SDP_BORROW_FOREVER);
+
+static STATE: AtomicU32 = AtomicU32::new(OFF);
+const OFF: u32 = 0;
+/// Nothing was lent yet, and there is no handler.
+const IDLE: u32 = 1;
+const ON: u32 = 2;
+
+/// The control message of the kernel's interface.
+#[repr(C)]
+struct Control {
+    len: usize,
+    level: c_int,
+    kind: c_int,
+    report: u64,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
+const fn len_of<T>() -> socklen_t {
+    size_of::<T>() as socklen_t
+}
+
+fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    let before = errno();
+    let result = f();
+    // SAFETY: The C library gives each thread an errno that lives as long as it.
+    unsafe { *libc::__errno_location() = before };
+    result
+}
+
+/// Switches lending on for this process, and off for the children that it forks.
+pub(crate) fn switch_on(way: settings::Way) {
+    settings::set(way);
+    // SAFETY: The functions take no arguments and stay.
+    let hooked =
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    if hooked == 0 {
+        STATE.store(IDLE, Ordering::Release);
+    }
+}
+
+unsafe extern "C" fn before_fork() {
+    LEDGER.enter();
+}
+
+unsafe extern "C" fn after_fork() {
+    LEDGER.leave();
+}
+
+unsafe extern "C" fn in_child() {
+    LEDGER.leave();
+    // The child has its own copies of the pages. The descriptors are about the parent's.
+    if STATE.swap(OFF, Ordering::AcqRel) == ON {
+        guard::close();
+    }
+}
+
+/// Whether a send of so many bytes may lend.
+pub(crate) fn is_for_us(len: usize) -> bool {
+    len >= LEAST && STATE.load(Ordering::Relaxed) != OFF
+}
+
+/// The program makes an SDP socket, whose connection must be made with room for lending.
+pub(crate) fn on_socket(fd: c_int) {
+    if STATE.load(Ordering::Relaxed) != OFF {
+        keep_errno(|| set_counter(fd, 0));
+    }
+}
+
+fn set_option<T>(fd: c_int, name: c_int, value: &T) -> bool {
+    let at = core::ptr::from_ref(value).cast();
+    // SAFETY: The value lives through the call. A counter that it names stays.
+    unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, name, at, len_of::<T>()) == 0 }
+}
+
+fn set_counter(fd: c_int, counter: u64) -> bool {
+    let setup = uapi::sdp_borrow {
+        counter,
+        eventfd: -1,
+        flags: uapi::SDP_BORROW_NO_LINGER.unsigned_abs(),
+        least: LEAST_LENT,
+        window_bytes: 0,
+        window_runs: 0,
+        reserved: 0,
+    };
+    set_option(fd, uapi::SDP_BORROW, &setup)
+}
+
+/// What SDP knows of the descriptor; `None` if it is no SDP socket.
+fn ask(fd: c_int) -> Option<uapi::sdp_borrow_info> {
+    // SAFETY: It consists of numbers.
+    let mut info = unsafe { core::mem::zeroed::<uapi::sdp_borrow_info>() };
+    let mut len = len_of::<uapi::sdp_borrow_info>();
+    let at = core::ptr::from_mut(&mut info).cast();
+    let (level, name) = (libc::IPPROTO_TCP, uapi::SDP_BORROW_INFO);
+    // SAFETY: Both live through the call.
+    let result = unsafe { libc::getsockopt(fd, level, name, at, &raw mut len) };
+    (result == 0 && len == len_of::<uapi::sdp_borrow_info>()).then_some(info)
+}
+
+/// The process has what it needs to lend: descriptors, counters, the handler.
+fn is_ready() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        // A child of a fork() that the C library does not know of.
+        ON if !counters::are_own() => {
+            STATE.store(OFF, Ordering::Release);
+            false
+        }
+        ON => true,
+        IDLE => {
+            // One thread does it; the others copy meanwhile.
+            let first = STATE.compare_exchange(IDLE, OFF, Ordering::AcqRel, Ordering::Relaxed);
+            if first.is_err() || guard::open().is_err() {
+                return false;
+            }
+            if !counters::make() || !handler::start() {
+                guard::close();
+                return false;
+            }
+            STATE.store(ON, Ordering::Release);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Ends the protection of ranges that are over, and says whether the next send may lend.
+fn collect(ledger: &mut Ledger) -> bool {
+    let mut first = 0;
+    while let Some(at) = ledger.over(first) {
+        match handler::give_back(ledger, at) {
+            Ok(()) | Err(libc::EAGAIN) => {}
+            // The program has closed the descriptor. The handler has its own.
+            Err(_) => {
+                STATE.store(OFF, Ordering::Release);
+                return false;
+            }
+        }
+        first = at.saturating_add(1);
+    }
+    ledger.may_lend()
+}
+
+/// Whether the long ones among the parts are memory that can be protected.
+///
+/// # Safety
+///
+/// `parts` has `count` elements.
+unsafe fn are_plain(parts: *const iovec, count: usize) -> bool {
+    // SAFETY: As the caller says.
+    let parts = unsafe { core::slice::from_raw_parts(parts, count) };
+    let mut long = parts
+        .iter()
+        .filter(|part| part.iov_len >= LEAST_LENT as usize);
+    long.all(|part| guard::may_be_lent(part.iov_base.addr(), part.iov_len))
+}
+
+/// Prepares a send of the parts that lends; `false`: it must be an ordinary one.
+///
+/// # Safety
+///
+/// `parts` has `count` elements.
+unsafe fn is_prepared(fd: c_int, parts: *const iovec, count: usize) -> bool {
+    let Some(info) = ask(fd).filter(|info| info.adverts > 0) else {
+        return false;
+    };
+    // SAFETY: As the caller says.
+    let plain = || unsafe { are_plain(parts, count) };
+    let can = is_ready() && plain() && LEDGER.try_with(collect) == Some(true);
+    if !can || info.counter != 0 {
+        return can;
+    }
+    let Some(counter) = counters::take() else {
+        return false;
+    };
+    let taken = set_counter(fd, counter);
+    if !taken {
+        counters::give_back(counter);
+    }
+    taken
+}
+
+/// Sends the parts as sendmsg(2) does. `None`: nothing may be lent now.
+///
+/// # Safety
+///
+/// The parts are the program's, as for sendmsg(2).
+pub(crate) unsafe fn send(
+    fd: c_int,
+    parts: *const iovec,
+    count: usize,
+    flags: c_int,
+) -> Option<ssize_t> {
+    if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
+        return None;
+    }
+    // SAFETY: The caller vouches for the parts.
+    if !keep_errno(|| unsafe { is_prepared(fd, parts, count) }) {
+        return None;
+    }
+    let mut ranges = [uapi::sdp_borrow_range {
+        start: 0,
+        len: 0,
+        id: 0,
+    }; RANGES];
+    let mut report = uapi::sdp_borrowed {
+        counter: 0,
+        ranges: ranges.as_mut_ptr().expose_provenance() as u64,
+        room: 16,
+        count: 0,
+    };
+    let mut control = Control {
+        len: size_of::<Control>(),
+        level: libc::IPPROTO_TCP,
+        kind: uapi::SDP_BORROW,
+        report: core::ptr::from_mut(&mut report).expose_provenance() as u64,
+    };
+    // SAFETY: All zeroes is an empty message.
+    let mut message = unsafe { core::mem::zeroed::<msghdr>() };
+    message.msg_iov = parts.cast_mut();
+    message.msg_iovlen = count;
+    message.msg_control = core::ptr::from_mut(&mut control).cast();
+    message.msg_controllen = size_of::<Control>();
+    // SAFETY: The caller vouches for the parts; the kernel writes to the report and its ranges.
+    let sent = unsafe { next::sendmsg(fd, &raw const message, flags) };
+    if sent < 0 {
+        return Some(sent);
+    }
+    // SAFETY: Both are alive; the kernel has written to them.
+    let (report, ranges) = unsafe {
+        (
+            (&raw const report).read_volatile(),
+            (&raw const ranges).read_volatile(),
+        )
+    };
+    if let Some(lent) = ranges.get(..report.count as usize) {
+        if let Some(last) = lent.last() {
+            keep_errno(|| {
+                if !protect(report.counter, lent) {
+                    take_back(fd, report.counter, last.id);
+                }
+            });
+        }
+    }
+    Some(sent)
+}
+
+/// Protects what was lent. If that fails, parts of it may be protected; they are in the ledger.
+fn protect(counter: u64, lent: &[uapi::sdp_borrow_range]) -> bool {
+    let Some(ended) = counters::ended(counter) else {
+        return false;
+    };
+    let done = LEDGER.try_with(|ledger| {
+        ledger.on_lent();
+        lent.iter().all(|lent| {
+            let range = Range {
+                start: usize::try_from(lent.start).unwrap_or(0),
+                len: lent.len as usize,
+                ended: Some(ended),
+                id: lent.id,
+            };
+            ledger.insert(range) && guard::protect(range.start, range.len).is_ok()
+        })
+    });
+    if done == Some(false) {
+        // A program whose memory cannot be protected is left alone as well.
+        LEDGER.try_with(Ledger::on_disturbed);
+    }
+    done == Some(true)
+}
+
+/// Waits for the peer, and then takes back what it has not read: the kernel sends a copy of it.
+fn take_back(fd: c_int, counter: u64, id: u32) {
+    // Signals must not end it. They are handled afterwards.
+    let _quiet = Quiet::new();
+    let wait = |option, timeout_ms| {
+        let wait = uapi::sdp_borrow_wait { id, timeout_ms };
+        set_option(fd, option, &wait)
+    };
+    if wait(uapi::SDP_BORROW_WAIT, WAIT_MS) || wait(uapi::SDP_BORROW_CANCEL, FOREVER) {
+        return;
+    }
+    // Another thread has closed the descriptor; the counter goes on.
+    let Some(ended) = counters::ended(counter) else {
+        return;
+    };
+    while ended.load(Ordering::Acquire).wrapping_sub(id) >= 1 << 31 {
+        // SAFETY: It takes a number.
+        unsafe { libc::usleep(50) };
+    }
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+
+//! Tests of the protection without the module. A pipe stands for the peer: vmsplice() gives it the
+//! pages themselves, as the module pins them, and it reads them late. They need a full userfaultfd, and
+//! pass without a look at anything where the kernel refuses one to the tests.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a panic is how a test fails"
+)]
+#![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
+
+use crate::guard::{self, PAGE};
+use crate::ledger::{Range, LEDGER};
+use crate::rights::Missing;
+use crate::{handler, settings};
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::sync::{Mutex, MutexGuard};
+
+const PAGES: usize = 16;
+const LEN: usize = PAGES * PAGE;
+
+static ONE_AT_A_TIME: Mutex<Option<bool>> = Mutex::new(None);
+
+/// The handler of the process, once; `None` where there can be none.
+fn handler() -> Option<MutexGuard<'static, Option<bool>>> {
+    let mut running = match ONE_AT_A_TIME.lock() {
+        Ok(running) => running,
+        Err(poisoned) => poisoned.into_inner(),
+    };
+    if running.is_none() {
+        match guard::open() {
+            Ok(()) => *running = Some(handler::start()),
+            Err(Missing::Other(errno)) => panic!("userfaultfd: errno {errno}"),
+            Err(_) => *running = Some(false),
+        }
+        if *running == Some(false) {
+            eprintln!("no userfaultfd here: nothing is tested");
+        }
+    }
+    (*running == Some(true)).then_some(running)
+}
+
+/// Memory of a program.
+struct Memory(*mut u8);
+
+// SAFETY: It belongs to no thread.
+unsafe impl Send for Memory {}
+// SAFETY: As above; the tests write to different bytes.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn new(byte: u8) -> Self {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: New memory.
+        let at = unsafe { libc::mmap(core::ptr::null_mut(), LEN, access, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        // SAFETY: It has so many bytes.
+        unsafe { core::ptr::write_bytes(at.cast::<u8>(), byte, LEN) };
+        Self(at.cast())
+    }
+
+    fn start(&self) -> usize {
+        self.0.addr()
+    }
+
+    fn write(&self, at: usize, byte: u8) {
+        assert!(at < LEN);
+        // SAFETY: Inside.
+        unsafe { self.0.add(at).write_volatile(byte) };
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        assert!(at < LEN);
+        // SAFETY: Inside.
+        unsafe { self.0.add(at).read_volatile() }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: Mapped by `new`.
+        unsafe { libc::munmap(self.0.cast(), LEN) };
+    }
+}
+
+/// A peer that holds pages.
+struct Peer {
+    reader: std::fs::File,
+    ended: &'static AtomicU32,
+    start: usize,
+}
+
+impl Peer {
+    /// Lends all of the memory.
+    fn hold(memory: &Memory) -> Self {
+        let mut pipe = [0; 2];
+        // SAFETY: Room for two descriptors.
+        let made = unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) };
+        assert_eq!(made, 0);
+        let [reader, writer] = pipe;
+        let part = libc::iovec {
+            iov_base: memory.0.cast(),
+            iov_len: LEN,
+        };
+        // SAFETY: One part, of memory that stays.
+        let n = unsafe { libc::vmsplice(writer, &raw const part, 1, 0) };
+        assert_eq!(usize::try_from(n), Ok(LEN));
+        // SAFETY: Made above.
+        unsafe { libc::close(writer) };
+        let ended = Box::leak(Box::new(AtomicU32::new(0)));
+        let range = Range {
+            start: memory.start(),
+            len: LEN,
+            ended: Some(ended),
+            id: 1,
+        };
+        assert!(LEDGER.with(|ledger| ledger.insert(range)));
+        // The same answer as in a program: while memory moves, somebody else goes first.
+        while guard::protect(range.start, range.len) == Err(libc::EAGAIN) {
+            std::thread::yield_now();
+        }
+        // SAFETY: The descriptor is ours.
+        let reader = unsafe { std::fs::File::from_raw_fd(reader) };
+        Self {
+            reader,
+            ended,
+            start: memory.start(),
+        }
+    }
+
+    /// Whether the program still has it protected.
+    fn is_lent(&self) -> bool {
+        LEDGER.with(|ledger| {
+            let found = ledger.find(self.start).map(|at| ledger.get(at));
+            found.is_some_and(|range| !range.is_over())
+        })
+    }
+
+    /// Reads, and says so.
+    fn read(mut self) -> Vec<u8> {
+        let mut all = vec![0; LEN];
+        self.reader.read_exact(&mut all).expect("the bytes");
+        self.ended.store(1, Ordering::Release);
+        all
+    }
+}
+
+#[test]
+fn a_write_gets_other_pages_and_the_peer_the_old_ones() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Copy);
+    let memory = Memory::new(0x55);
+    let peer = Peer::hold(&memory);
+    memory.write(5 * PAGE + 7, 0x11);
+    assert!(!peer.is_lent());
+    assert_eq!(
+        (memory.byte(5 * PAGE + 7), memory.byte(5 * PAGE + 8)),
+        (0x11, 0x55)
+    );
+    memory.write(0, 0x22);
+    assert!(peer.read().iter().all(|byte| *byte == 0x55));
+}
+
+#[test]
+fn a_write_waits_for_the_peer_if_it_may() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Block);
+    let memory = Memory::new(0x55);
+    let peer = Peer::hold(&memory);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| memory.write(PAGE, 0x11));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!writer.is_finished(), "it waits");
+        assert!(peer.read().iter().all(|byte| *byte == 0x55));
+    });
+    assert_eq!(memory.byte(PAGE), 0x11);
+    settings::set(settings::Way::Copy);
+}
+
+#[test]
+fn calls_that_write_are_stopped_as_well() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Copy);
+    let zeros = std::fs::File::open("/dev/zero").expect("/dev/zero");
+    let memory = Memory::new(0x55);
+    let peer = Peer::hold(&memory);
+    // SAFETY: Inside of the memory.
+    let room = unsafe { core::slice::from_raw_parts_mut(memory.0.add(PAGE), PAGE) };
+    (&zeros).read_exact(room).expect("read");
+    assert_eq!((memory.byte(PAGE), memory.byte(0)), (0, 0x55));
+    assert!(peer.read().iter().all(|byte| *byte == 0x55));
+}
+
+#[test]
+fn moved_memory_stays_protected() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Copy);
+    let (memory, place) = (Memory::new(0x55), Memory::new(0));
+    let peer = Peer::hold(&memory);
+    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // The second half moves over that of the other memory.
+    let half = LEN / 2;
+    // SAFETY: Both are this test's.
+    unsafe {
+        let to = place.0.add(half).cast();
+        assert_eq!(
+            libc::mremap(memory.0.add(half).cast(), half, half, moves, to),
+            to
+        );
+    }
+    place.write(half, 0x11);
+    place.write(LEN - 1, 0x12);
+    memory.write(0, 0x13);
+    assert_eq!(
+        (place.byte(half), place.byte(half + 1), memory.byte(1)),
+        (0x11, 0x55, 0x55)
+    );
+    assert!(peer.read().iter().all(|byte| *byte == 0x55));
+}
+
+#[test]
+fn dropped_memory_is_the_programs_own() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Copy);
+    let memory = Memory::new(0x55);
+    let peer = Peer::hold(&memory);
+    // SAFETY: Pages of the memory.
+    let dropped = unsafe { libc::madvise(memory.0.add(PAGE).cast(), PAGE, libc::MADV_DONTNEED) };
+    assert_eq!(dropped, 0);
+    memory.write(PAGE, 0x11);
+    memory.write(0, 0x12);
+    assert_eq!(
+        (memory.byte(PAGE), memory.byte(PAGE + 1), memory.byte(1)),
+        (0x11, 0, 0x55)
+    );
+    assert!(peer.read().iter().all(|byte| *byte == 0x55));
+}
+
+#[test]
+fn no_write_is_lost_and_none_is_seen_by_the_peer() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Copy);
+    let memory = Memory::new(0);
+    for round in 1..200u8 {
+        let before: Vec<u8> = (0..PAGES).map(|page| memory.byte(page * PAGE)).collect();
+        let peer = Peer::hold(&memory);
+        std::thread::scope(|scope| {
+            for part in 0..4 {
+                let memory = &memory;
+                scope.spawn(move || {
+                    for page in (part..PAGES).step_by(4) {
+                        memory.write(page * PAGE, round);
+                    }
+                });
+            }
+        });
+        for page in 0..PAGES {
+            assert_eq!(
+                memory.byte(page * PAGE),
+                round,
+                "a write to page {page} is lost"
+            );
+        }
+        let seen = peer.read();
+        let seen: Vec<u8> = seen.iter().step_by(PAGE).copied().collect();
+        assert_eq!(seen, before, "round {round}");
+    }
+}
+
+#[test]
+fn moves_and_writes_do_not_wait_for_each_other() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Copy);
+    let (restless, place, memory) = (Memory::new(0x33), Memory::new(0), Memory::new(0));
+    // It is registered from here on, so that every move is reported.
+    let peer = Peer::hold(&restless);
+    let done = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            while done.load(Ordering::Acquire) == 0 {
+                for (from, to) in [(&restless, &place), (&place, &restless)] {
+                    // SAFETY: Both are this test's, and nobody else uses them.
+                    let at = unsafe {
+                        libc::mremap(from.0.cast(), LEN, LEN, moves, to.0.cast::<libc::c_void>())
+                    };
+                    assert_eq!(at, to.0.cast());
+                    // SAFETY: As above; there is nothing where it was.
+                    let room = unsafe {
+                        let access = libc::PROT_READ | libc::PROT_WRITE;
+                        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+                        libc::mmap(from.0.cast(), LEN, access, flags, -1, 0)
+                    };
+                    assert_eq!(room, from.0.cast());
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+        });
+        for round in 1..30u8 {
+            let lent = Peer::hold(&memory);
+            memory.write(3 * PAGE, round);
+            assert_eq!(
+                lent.read().get(3 * PAGE),
+                Some(&(round - 1)),
+                "round {round}"
+            );
+        }
+        done.store(1, Ordering::Release);
+    });
+    assert!(peer.read().iter().all(|byte| *byte == 0x33));
+}
+
+#[test]
+fn a_page_among_others_that_are_gone_is_exchanged_alone() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Copy);
+    let memory = Memory::new(0x55);
+    let peer = Peer::hold(&memory);
+    // SAFETY: Pages of the memory; nothing uses the first one any more.
+    let gone = unsafe { libc::munmap(memory.0.cast(), PAGE) };
+    assert_eq!(gone, 0);
+    memory.write(PAGE, 0x11);
+    memory.write(7 * PAGE, 0x12);
+    assert_eq!((memory.byte(PAGE), memory.byte(PAGE + 1)), (0x11, 0x55));
+    assert!(peer.read().iter().all(|byte| *byte == 0x55));
+}
+
+#[test]
+fn the_first_of_two_peers_does_not_end_the_others() {
+    let Some(_one) = handler() else { return };
+    settings::set(settings::Way::Copy);
+    let memory = Memory::new(0x55);
+    let (first, second) = (Peer::hold(&memory), Peer::hold(&memory));
+    assert!(first.read().iter().all(|byte| *byte == 0x55));
+    LEDGER.with(|ledger| {
+        while let Some(at) = ledger.over(0) {
+            assert_eq!(handler::give_back(ledger, at), Ok(()));
+        }
+    });
+    memory.write(0, 0x11);
+    memory.write(LEN - 1, 0x12);
+    assert!(second.read().iter().all(|byte| *byte == 0x55));
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+
+//! The functions that this library replaces: the next ones in the program's search order.
+
+use core::ffi::CStr;
+use core::mem::transmute;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+
+struct Next {
+    name: &'static CStr,
+    found: AtomicPtr<c_void>,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            found: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    fn get(&self) -> *mut c_void {
+        let known = self.found.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        // SAFETY: The name is a C string that lives for the whole call.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+macro_rules! next {
+    ($slot:ident, $name:ident, $text:literal, $number:expr,
+     ($($arg:ident: $type:ty),*) -> $result:ty) => {
+        static $slot: Next = Next::new($text);
+
+        /// # Safety
+        ///
+        /// As for the function of that name.
+        pub(crate) unsafe fn $name($($arg: $type),*) -> $result {
+            let next = $slot.get();
+            if next.is_null() {
+                // SAFETY: The caller vouches for the arguments.
+                let result = unsafe { libc::syscall($number, $($arg),*) };
+                return <$result>::try_from(result).unwrap_or(-1);
+            }
+            // SAFETY: It is the address of a function of that name, which has this type in every C
+            // library; the caller vouches for the arguments.
+            unsafe {
+                transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $result>(next)($($arg),*)
+            }
+        }
+    };
+}
+
+next!(SOCKET, socket, c"socket", libc::SYS_socket,
+    (domain: c_int, kind: c_int, protocol: c_int) -> c_int);
+next!(WRITE, write, c"write", libc::SYS_write,
+    (fd: c_int, data: *const c_void, len: size_t) -> ssize_t);
+next!(WRITEV, writev, c"writev", libc::SYS_writev,
+    (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t);
+next!(SENDTO, sendto, c"sendto", libc::SYS_sendto,
+    (fd: c_int, data: *const c_void, len: size_t, flags: c_int, to: *const sockaddr, to_len: socklen_t)
+    -> ssize_t);
+next!(SENDMSG, sendmsg, c"sendmsg", libc::SYS_sendmsg,
+    (fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t);
+next!(SENDMMSG, sendmmsg, c"sendmmsg", libc::SYS_sendmmsg,
+    (fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int);
+
+static SEND: Next = Next::new(c"send");
+
+/// # Safety
+///
+/// As for send(2).
+pub(crate) unsafe fn send(fd: c_int, data: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    let next = SEND.get();
+    if next.is_null() {
+        // SAFETY: The caller vouches for the arguments.
+        return unsafe { sendto(fd, data, len, flags, core::ptr::null(), 0) };
+    }
+    type Send = unsafe extern "C" fn(c_int, *const c_void, size_t, c_int) -> ssize_t;
+    // SAFETY: It is the address of send(), which has this type in every C library; the caller
+    // vouches for the arguments.
+    unsafe { transmute::<*mut c_void, Send>(next)(fd, data, len, flags) }
+}
+
+/// Looks up all of them: dlsym() may not be called from a signal handler.
+pub(crate) fn resolve_all() {
+    for next in [
+        &SOCKET, &SEND, &SENDTO, &WRITE, &WRITEV, &SENDMSG, &SENDMMSG,
+    ] {
+        next.get();
+    }
+}

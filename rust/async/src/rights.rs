@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+
+//! What the kernel must allow and know: a full userfaultfd with write protection, and questions
+//! about single mappings. `sdp_run` and `sdp_chk` include this file, so that they ask as the library
+//! does.
+
+use core::ffi::CStr;
+use libc::{c_int, c_ulong};
+
+const API: u64 = 0xaa;
+const UFFDIO_API: c_ulong = 0xc018_aa3f;
+const USERFAULTFD_IOC_NEW: c_ulong = 0xaa00;
+
+const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1;
+const FEATURE_EVENT_REMAP: u64 = 1 << 2;
+/// mremap() keeps the protection and is reported.
+const FEATURES: u64 = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_EVENT_REMAP;
+
+const PROCMAP_QUERY: c_ulong = 0xc068_6611;
+const VMA_READABLE: u64 = 1;
+const VMA_WRITABLE: u64 = 2;
+const VMA_SHARED: u64 = 8;
+
+/// The lowest number for the descriptors, if the process may have so many: programs expect the low
+/// numbers to be theirs.
+const NUMBER: c_int = 1000;
+
+/// The userfaultfd, the list of mappings, which answers questions, and the memory itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Descriptors {
+    pub(crate) uffd: c_int,
+    pub(crate) maps: c_int,
+    pub(crate) memory: c_int,
+}
+
+impl Descriptors {
+    pub(crate) const NONE: Self = Self {
+        uffd: -1,
+        maps: -1,
+        memory: -1,
+    };
+
+    pub(crate) const fn all(self) -> [c_int; 3] {
+        [self.uffd, self.maps, self.memory]
+    }
+
+    pub(crate) fn close(self) {
+        for fd in self.all() {
+            close(fd);
+        }
+    }
+}
+
+/// Why memory cannot be protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// This process may have no userfaultfd that stops the kernel's writes as well.
+    Right,
+    /// The kernel is too old, or was built without it.
+    Feature,
+    /// Another errno.
+    Other(c_int),
+}
+
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// `struct procmap_query`
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    vma_start: u64,
+    vma_end: u64,
+    vma_flags: u64,
+    vma_page_size: u64,
+    vma_offset: u64,
+    inode: u64,
+    dev_major: u32,
+    dev_minor: u32,
+    vma_name_size: u32,
+    build_id_size: u32,
+    vma_name_addr: u64,
+    build_id_addr: u64,
+}
+
+const _: () = assert!(size_of::<Query>() == 104);
+
+/// A mapping.
+#[derive(Clone, Copy)]
+pub(crate) struct Vma {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Private, without a file, readable and writable.
+    pub(crate) plain: bool,
+}
+
+pub(crate) fn errno() -> c_int {
+    // SAFETY: The C library gives each thread an errno that lives as long as it.
+    unsafe { *libc::__errno_location() }
+}
+
+/// ioctl(2) with a struct.
+pub(crate) fn ioctl<T>(fd: c_int, request: c_ulong, argument: &mut T) -> Result<(), c_int> {
+    // SAFETY: `argument` is the struct that belongs to the request, and lives through the call.
+    let result = unsafe { libc::ioctl(fd, request, core::ptr::from_mut(argument)) };
+    if result < 0 {
+        Err(errno())
+    } else {
+        Ok(())
+    }
+}
+
+fn close(fd: c_int) {
+    if fd >= 0 {
+        // SAFETY: It takes a number; the callers own the descriptor.
+        unsafe { libc::close(fd) };
+    }
+}
+
+fn open_file(name: &CStr, flags: c_int) -> Result<c_int, c_int> {
+    // SAFETY: The name is a string that ends.
+    let fd = unsafe { libc::open(name.as_ptr(), flags | libc::O_CLOEXEC) };
+    if fd < 0 {
+        Err(errno())
+    } else {
+        Ok(fd)
+    }
+}
+
+/// The same descriptor with a high number, if there is one.
+fn raised(fd: c_int) -> c_int {
+    // SAFETY: It takes numbers.
+    let high = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, NUMBER) };
+    if high < 0 {
+        return fd;
+    }
+    close(fd);
+    high
+}
+
+/// A new userfaultfd, by the system call or by the device. Neither is for user mode alone: the
+/// writes of system calls would fail.
+fn new_uffd() -> Result<c_int, Missing> {
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: It takes an integer.
+    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+    if let Ok(fd @ 0..) = c_int::try_from(fd) {
+        return Ok(fd);
+    }
+    let refusal = match errno() {
+        libc::EPERM => Missing::Right,
+        libc::ENOSYS => Missing::Feature,
+        other => Missing::Other(other),
+    };
+    let device = open_file(c"/dev/userfaultfd", libc::O_RDWR).map_err(|_| refusal)?;
+    // SAFETY: The request takes flags.
+    let fd = unsafe { libc::ioctl(device, USERFAULTFD_IOC_NEW, flags) };
+    let result = if fd < 0 {
+        Err(Missing::Other(errno()))
+    } else {
+        Ok(fd)
+    };
+    close(device);
+    result
+}
+
+/// Opens them, if the kernel allows and knows what is needed.
+pub(crate) fn open() -> Result<Descriptors, Missing> {
+    let mut opened = Descriptors::NONE;
+    let result = open_into(&mut opened);
+    if result.is_err() {
+        opened.close();
+    }
+    result.map(|()| Descriptors {
+        uffd: raised(opened.uffd),
+        maps: raised(opened.maps),
+        memory: raised(opened.memory),
+    })
+}
+
+fn open_into(opened: &mut Descriptors) -> Result<(), Missing> {
+    opened.uffd = new_uffd()?;
+    let mut api = Api {
+        api: API,
+        features: FEATURES,
+        ioctls: 0,
+    };
+    // EINVAL for a feature that it does not know.
+    ioctl(opened.uffd, UFFDIO_API, &mut api).map_err(|_| Missing::Feature)?;
+    opened.maps = open_file(c"/proc/self/maps", libc::O_RDONLY).map_err(Missing::Other)?;
+    opened.memory = open_file(c"/proc/self/mem", libc::O_RDONLY).map_err(Missing::Other)?;
+    let own = core::ptr::from_ref(&api).addr();
+    vma(opened.maps, own).map(|_| ()).ok_or(Missing::Feature)
+}
+
+/// The mapping that `address` is in, by the list of mappings.
+#[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
+pub(crate) fn vma(maps: c_int, address: usize) -> Option<Vma> {
+    let mut query = Query {
+        size: size_of::<Query>() as u64,
+        query_addr: address as u64,
+        ..Query::default()
+    };
+    ioctl(maps, PROCMAP_QUERY, &mut query).ok()?;
+    let wanted = VMA_READABLE | VMA_WRITABLE;
+    Some(Vma {
+        start: query.vma_start as usize,
+        end: query.vma_end as usize,
+        plain: query.inode == 0 && query.vma_flags & (wanted | VMA_SHARED) == wanted,
+    })
+}

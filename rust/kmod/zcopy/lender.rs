@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that a program lends by SDP_BORROW: the counter that tells the program what is
+//! its own again, and the limits.
+//!
+//! A [`Lender`] counts for one connection and one program. Each borrowed run has a
+//! [`Loan`], whose end counts. Runs end in their order, so the counter is the number of
+//! the last one that has ended.
+//!
+//! Contexts and locks: numbers change under the endpoint's lock, or when a destroyed
+//! link is dropped, by then the only owner of its runs. Dropping may sleep.
+
+use crate::{
+    ffi,
+    prelude::*,
+    rdma::{
+        page::Page,
+        pages::{
+            Purpose,
+            UserPages, //
+        },
+    }, //
+};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicU32,
+        AtomicU64,
+        Ordering, //
+    }, //
+};
+use kernel::sync::Arc;
+
+/// Limits of a program that has set none.
+const WINDOW_BYTES: u32 = 4 << 20;
+const WINDOW_RUNS: u32 = 16;
+
+/// Length of a `struct sdp_borrow_counter`.
+const COUNTER_LEN: usize = core::mem::size_of::<ffi::sdp_borrow_counter>();
+
+/// The address space of a program, which may have ended.
+///
+/// # Invariants
+///
+/// One reference to the `mm_struct` is this value's.
+struct AddressSpace(NonNull<ffi::mm_struct>);
+
+// SAFETY: References to an address space may be dropped by any task.
+unsafe impl Send for AddressSpace {}
+// SAFETY: It is only compared.
+unsafe impl Sync for AddressSpace {}
+
+impl AddressSpace {
+    fn current() -> Result<Self> {
+        // SAFETY: Plain question about the current task.
+        let mm = unsafe { ffi::sdp_mm_grab() };
+        // INVARIANT: The call has taken a reference.
+        Ok(Self(NonNull::new(mm).ok_or(EINVAL)?))
+    }
+
+    fn is_current(&self) -> bool {
+        // SAFETY: Only compared.
+        unsafe { ffi::sdp_mm_is_current(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for AddressSpace {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours by the invariant.
+        unsafe { ffi::sdp_mm_drop(self.0.as_ptr()) };
+    }
+}
+
+/// An eventfd of the program.
+///
+/// # Invariants
+///
+/// One reference to the context is this value's.
+struct Event(NonNull<ffi::eventfd_ctx>);
+
+// SAFETY: Eventfds may be signalled and released by any task.
+unsafe impl Send for Event {}
+// SAFETY: C signals an eventfd with the lock that is in it.
+unsafe impl Sync for Event {}
+
+impl Event {
+    fn of(fd: c_int) -> Result<Self> {
+        // SAFETY: The callee looks the descriptor up.
+        let event = kernel::error::from_err_ptr(unsafe { ffi::sdp_eventfd_get(fd) })?;
+        // INVARIANT: The call has taken a reference.
+        Ok(Self(NonNull::new(event).ok_or(EBADF)?))
+    }
+
+    fn signal(&self) {
+        // SAFETY: Valid by the invariant.
+        unsafe { ffi::sdp_eventfd_signal(self.0.as_ptr()) };
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours by the invariant.
+        unsafe { ffi::sdp_eventfd_put(self.0.as_ptr()) };
+    }
+}
+
+/// The program's `struct sdp_borrow_counter`, in a pinned page.
+struct Place {
+    /// The address in the program.
+    address: u64,
+    page: Page,
+    offset: usize,
+    /// The pin. The page is written through `page`.
+    _pages: Arc<UserPages>,
+}
+
+impl Place {
+    fn new(address: u64) -> Result<Self> {
+        let addr = usize::try_from(address).map_err(|_| EFAULT)?;
+        if addr % COUNTER_LEN != 0 {
+            return Err(EINVAL);
+        }
+        let pages = UserPages::pin(addr, COUNTER_LEN, Purpose::Write { stay: false })?;
+        let (page, offset, len) = pages.page_at(0, COUNTER_LEN as u32).ok_or(EFAULT)?;
+        // Aligned, so it lies in one page.
+        if len as usize != COUNTER_LEN {
+            return Err(EFAULT);
+        }
+        Ok(Self {
+            address,
+            page,
+            offset: offset as usize,
+            _pages: pages,
+        })
+    }
+
+    /// The word at the offset `at` of the counter.
+    fn word(&self, at: usize) -> &AtomicU32 {
+        let address = self
+            .page
+            .address()
+            .wrapping_add(self.offset)
+            .wrapping_add(at);
+        // SAFETY: The page is pinned, and the counter lies in it, on a multiple of its
+        // length. The program may change the word meanwhile, as any other thread may.
+        unsafe { AtomicU32::from_ptr(address.cast()) }
+    }
+
+    fn set_ended(&self, ended: u32) {
+        let at = core::mem::offset_of!(ffi::sdp_borrow_counter, ended);
+        // Release: the program sees it after everything that read the memory.
+        self.word(at).store(ended, Ordering::Release);
+    }
+
+    fn set_gone(&self, gone: bool) {
+        let at = core::mem::offset_of!(ffi::sdp_borrow_counter, gone);
+        self.word(at).store(gone.into(), Ordering::Release);
+    }
+}
+
+/// The counts of a lender, as the kernel knows them: a program may write to its own.
+struct Book {
+    issued: AtomicU32,
+    ended: AtomicU32,
+    /// Bytes that are lent.
+    bytes: AtomicU32,
+    /// The connection whose runs are counted; 0 for none yet.
+    generation: AtomicU64,
+}
+
+/// Which runs a connection has of a program, and who is told of their ends.
+pub(crate) struct Lender {
+    book: Book,
+    place: Place,
+    event: Option<Event>,
+    owner: AddressSpace,
+    /// close() waits for the ends.
+    pub(crate) lingers: bool,
+    /// Bytes from which on a stretch is borrowed.
+    pub(crate) least: u32,
+    window_bytes: u32,
+    window_runs: u32,
+}
+
+impl Lender {
+    /// The lender that the calling program asks for.
+    pub(crate) fn new(asked: &ffi::sdp_borrow) -> Result<Arc<Self>> {
+        let event = match asked.eventfd {
+            -1 => None,
+            fd => Some(Event::of(fd)?),
+        };
+        let or = |value, default| if value == 0 { default } else { value };
+        let place = Place::new(asked.counter)?;
+        place.set_gone(false);
+        place.set_ended(0);
+        Ok(Arc::new(
+            Self {
+                book: Book {
+                    issued: AtomicU32::new(0),
+                    ended: AtomicU32::new(0),
+                    bytes: AtomicU32::new(0),
+                    generation: AtomicU64::new(0),
+                },
+                place,
+                event,
+                owner: AddressSpace::current()?,
+                lingers: asked.flags & ffi::SDP_BORROW_NO_LINGER == 0,
+                least: asked.least,
+                window_bytes: or(asked.window_bytes, WINDOW_BYTES),
+                window_runs: or(asked.window_runs, WINDOW_RUNS),
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The address of the counter in the program.
+    pub(crate) fn address(&self) -> u64 {
+        self.place.address
+    }
+
+    /// Whether it lends memory of the calling program.
+    pub(crate) fn is_of_caller(&self) -> bool {
+        self.owner.is_current()
+    }
+
+    pub(crate) fn issued(&self) -> u32 {
+        self.book.issued.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn ended(&self) -> u32 {
+        self.book.ended.load(Ordering::Acquire)
+    }
+
+    /// Whether the run of that number and those before it have ended.
+    pub(crate) fn has_ended(&self, id: u32) -> bool {
+        self.ended().wrapping_sub(id) <= u32::MAX / 2
+    }
+
+    /// Whether there is a run of that number, ended or not.
+    pub(crate) fn knows(&self, id: u32) -> bool {
+        self.issued().wrapping_sub(id) <= u32::MAX / 2
+    }
+
+    /// Bytes that may still be borrowed.
+    pub(crate) fn room(&self) -> u32 {
+        let runs = self.issued().wrapping_sub(self.ended());
+        if runs >= self.window_runs {
+            return 0;
+        }
+        let lent = self.book.bytes.load(Ordering::Relaxed);
+        self.window_bytes.saturating_sub(lent)
+    }
+
+    /// Fills in what a program may know; all but the state of the connection.
+    pub(crate) fn describe(&self, info: &mut ffi::sdp_borrow_info) {
+        info.counter = self.address();
+        info.issued = self.issued();
+        info.ended = self.ended();
+        info.bytes = self.book.bytes.load(Ordering::Relaxed);
+        info.least = self.least;
+        info.window_bytes = self.window_bytes;
+        info.window_runs = self.window_runs;
+    }
+
+    /// A run of `len` bytes of the connection `generation` begins. EBUSY if another
+    /// connection of the socket was counted, whose runs may end later. Under the
+    /// endpoint's lock.
+    fn begin(&self, generation: u64, len: u32) -> Result<u32> {
+        let counted = self.book.generation.load(Ordering::Relaxed);
+        if counted != 0 && counted != generation {
+            return Err(EBUSY);
+        }
+        self.book.generation.store(generation, Ordering::Relaxed);
+        self.book.bytes.fetch_add(len, Ordering::Relaxed);
+        let before = self.book.issued.fetch_add(1, Ordering::Relaxed);
+        Ok(before.wrapping_add(1))
+    }
+
+    /// The run that has just begun does not take place. Under the same lock.
+    fn undo(&self, len: u32) {
+        self.book.bytes.fetch_sub(len, Ordering::Relaxed);
+        self.book.issued.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The oldest run has ended.
+    fn end(&self, len: u32) {
+        self.book.bytes.fetch_sub(len, Ordering::Relaxed);
+        let before = self.book.ended.fetch_add(1, Ordering::Release);
+        self.place.set_ended(before.wrapping_add(1));
+    }
+}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        self.place.set_gone(true);
+        if let Some(event) = self.event.as_ref() {
+            event.signal();
+        }
+    }
+}
+
+/// Names a borrowed run among those of all programs that have lent to a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoanId {
+    /// The lender, by its address, which stays while it has runs.
+    lender: usize,
+    pub(crate) id: u32,
+}
+
+impl LoanId {
+    /// Whether it is the run `last` of `lender` or one before it.
+    pub(crate) fn is_up_to(self, lender: &Arc<Lender>, last: u32) -> bool {
+        self.lender == (&raw const **lender).addr() && last.wrapping_sub(self.id) <= u32::MAX / 2
+    }
+}
+
+/// One borrowed run: its end is counted once, by [`end`](Self::end) or when it is
+/// dropped. The drop signals the eventfd, so it happens without the endpoint's lock.
+pub(crate) struct Loan {
+    lender: Arc<Lender>,
+    id: u32,
+    len: u32,
+    /// It has begun and is not counted yet.
+    open: bool,
+    /// The eventfd is to be signalled.
+    told: bool,
+}
+
+impl Loan {
+    /// A loan of `len` bytes that has not begun.
+    pub(crate) fn new(lender: Arc<Lender>, len: u32) -> Self {
+        Self {
+            lender,
+            id: 0,
+            len,
+            open: false,
+            told: true,
+        }
+    }
+
+    pub(crate) fn id(&self) -> LoanId {
+        LoanId {
+            lender: (&raw const *self.lender).addr(),
+            id: self.id,
+        }
+    }
+
+    /// Begins it: see [`Lender::begin`].
+    pub(crate) fn begin(&mut self, generation: u64) -> Result<u32> {
+        self.id = self.lender.begin(generation, self.len)?;
+        self.open = true;
+        self.told = false;
+        Ok(self.id)
+    }
+
+    /// It does not take place after all.
+    pub(crate) fn undo(&mut self) {
+        if core::mem::take(&mut self.open) {
+            self.lender.undo(self.len);
+            self.told = true;
+        }
+    }
+
+    /// The program gets its memory back.
+    pub(crate) fn end(&mut self) {
+        if core::mem::take(&mut self.open) {
+            self.lender.end(self.len);
+        }
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.end();
+        if let Some(event) = self.lender.event.as_ref().filter(|_| !self.told) {
+            event.signal();
+        }
+    }
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * struct sock: its words, its beginning and its references.
+ * helpers.h has the declarations.
+ */
+#include <linux/errno.h>
+#include <linux/net.h>
+#include <net/inet_common.h>
+#include <net/ip.h>
+#include <net/sock.h>
+
+#include "helpers.h"
+
+/* The callback of a new socket, which wakes tasks and no code of the kernel. */
+static void (*data_ready)(struct sock *sk);
+
+void rust_net_lock_sock(struct sock *sk)
+{
+	lock_sock(sk);
+}
+
+/* A new socket of the stream kind, with the memory of an Internet socket. */
+void rust_net_sock_init(struct socket *sock, struct sock *sk,
+			void (*destruct)(struct sock *sk))
+{
+	struct rust_net_inet *start =
+		container_of(sk, struct rust_net_inet, inet.sk);
+
+	sock_init_data(sock, sk);
+	WRITE_ONCE(data_ready, sk->sk_data_ready);
+#if IS_ENABLED(CONFIG_IPV6)
+	start->inet.pinet6 = &start->inet6;
+#endif
+	sk->sk_destruct = destruct;
+	sk->sk_type = SOCK_STREAM;
+	sk->sk_protocol = IPPROTO_TCP;
+	/*
+	 * Options of SOL_SOCKET come to the family, because the core reserves some
+	 * to others.
+	 */
+	if (sock) {
+		set_bit(SOCK_CUSTOM_SOCKOPT, &sock->flags);
+		set_bit(SOCK_SUPPORT_ZC, &sock->flags);
+	}
+}
+
+void rust_net_sock_hold(struct sock *sk)
+{
+	sock_hold(sk);
+}
+
+bool rust_net_sock_hold_unless_zero(struct sock *sk)
+{
+	return refcount_inc_not_zero(&sk->sk_refcnt);
+}
+
+void rust_net_sock_put(struct sock *sk)
+{
+	sock_put(sk);
+}
+
+struct net *rust_net_sock_net(const struct sock *sk)
+{
+	return sock_net(sk);
+}
+
+bool rust_net_sock_flag(const struct sock *sk, unsigned int flag)
+{
+	return sock_flag(sk, flag);
+}
+
+/*
+ * Whether anybody is told of news without being in a call: a task in poll(), an
+ * epoll instance, the owner of SIGIO, or code of the kernel with a callback.
+ */
+bool rust_net_is_watched(struct sock *sk)
+{
+	struct socket_wq *wq;
+	bool watched;
+
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	watched = wq && (waitqueue_active(&wq->wait) || wq->fasync_list);
+	rcu_read_unlock();
+	return watched || READ_ONCE(sk->sk_data_ready) !=
+			  READ_ONCE(data_ready);
+}
+
+/*
+ * Tells pollers that there may be news, which their poll() looks for. Without
+ * `readers` there is only room, for those that wait for it. Returns false if
+ * there are none, or if somebody else has to be told as well. From any context.
+ */
+bool rust_net_tell_pollers(struct sock *sk, bool readers)
+{
+	struct socket *socket;
+	struct socket_wq *wq;
+	bool told = false;
+
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	/* Like the wait queue, which it contains, it is freed by RCU. */
+	socket = READ_ONCE(sk->sk_socket);
+	if (socket && skwq_has_sleeper(wq) && !wq->fasync_list &&
+	    READ_ONCE(sk->sk_data_ready) == READ_ONCE(data_ready)) {
+		/* Those that find no room set it again. */
+		told = test_and_clear_bit(SOCK_NOSPACE, &socket->flags) ||
+		       readers;
+		/* No key, because io_uring would take it for the result. */
+		if (told)
+			wake_up_interruptible(&wq->wait);
+	}
+	rcu_read_unlock();
+	return told;
+}
+
+/* Unless one of the two has another one. With lock_sock. */
+bool rust_net_sock_graft(struct sock *sk, struct socket *parent)
+{
+	if (sk->sk_socket || parent->sk)
+		return false;
+	sock_graft(sk, parent);
+	set_bit(SOCK_CUSTOM_SOCKOPT, &parent->flags);
+	set_bit(SOCK_SUPPORT_ZC, &parent->flags);
+	return true;
+}
+
+void rust_net_sock_orphan(struct sock *sk)
+{
+	sock_orphan(sk);
+}
+
+/* SO_INCOMING_CPU: the processor that handled the last message. */
+void rust_net_note_processor(struct sock *sk)
+{
+	sk_incoming_cpu_update(sk);
+}
+
+/* Number of disconnects while a task may have waited for the peer. */
+int rust_net_disconnects(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_disconnects);
+}
+
+void rust_net_note_disconnect(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_disconnects, sk->sk_disconnects + 1);
+}
+
+int rust_net_inet_ioctl(struct socket *sock, unsigned int command, unsigned long arg)
+{
+	return sock->sk ? inet_ioctl(sock, command, arg) : -EINVAL;
+}
+
+int rust_net_sock_error(struct sock *sk)
+{
+	return sock_error(sk);
+}
+
+int rust_net_sock_cmsg_check(struct sock *sk, struct msghdr *msg)
+{
+	struct sockcm_cookie cookie;
+
+	if (!msg->msg_controllen)
+		return 0;
+	sockcm_init(&cookie, sk);
+	return sock_cmsg_send(sk, msg, &cookie);
+}
+
+void rust_net_set_err(struct sock *sk, int err)
+{
+	WRITE_ONCE(sk->sk_err, err);
+}
+
+int rust_net_get_err(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_err);
+}
+
+int rust_net_get_shutdown(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_shutdown);
+}
+
+void rust_net_set_shutdown(struct sock *sk, int how)
+{
+	WRITE_ONCE(sk->sk_shutdown, READ_ONCE(sk->sk_shutdown) | how);
+}
+
+void rust_net_clear_shutdown(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_shutdown, 0);
+}
+
+int rust_net_get_state(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_state);
+}
+
+void rust_net_set_state(struct sock *sk, int state)
+{
+	WRITE_ONCE(sk->sk_state, state);
+}
+
+int rust_net_get_sndbuf(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_sndbuf);
+}
+
+/*
+ * As tcp_sndbuf_expand(): a size that the program has set stays. Without the
+ * socket lock, which setsockopt() has, hence the comparison.
+ */
+void rust_net_grow_sndbuf(struct sock *sk, int bytes)
+{
+	int before = READ_ONCE(sk->sk_sndbuf);
+
+	/* setsockopt() sets the flag before the size. */
+	smp_rmb();
+	if (bytes > before && !(sk->sk_userlocks & SOCK_SNDBUF_LOCK))
+		cmpxchg(&sk->sk_sndbuf, before, bytes);
+}
+
+int rust_net_get_rcvbuf(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_rcvbuf);
+}
+
+bool rust_net_has_own_rcvbuf(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_userlocks) & SOCK_RCVBUF_LOCK;
+}
+
+void rust_net_set_wmem_queued(struct sock *sk, int bytes)
+{
+	WRITE_ONCE(sk->sk_wmem_queued, bytes);
+}
+
+long rust_net_sock_sndtimeo(const struct sock *sk, bool nonblock)
+{
+	return sock_sndtimeo(sk, nonblock);
+}
+
+long rust_net_sock_rcvtimeo(const struct sock *sk, bool nonblock)
+{
+	return sock_rcvtimeo(sk, nonblock);
+}
+
+int rust_net_sock_rcvlowat(const struct sock *sk, bool waitall, int len)
+{
+	return sock_rcvlowat(sk, waitall, len);
+}
+
+bool rust_net_sock_linger(const struct sock *sk, unsigned long *jiffies)
+{
+	*jiffies = READ_ONCE(sk->sk_lingertime);
+	return sock_flag(sk, SOCK_LINGER);
+}
+
+void rust_net_note_no_space(struct sock *sk)
+{
+	struct socket_wq *wq;
+	struct socket *sock;
+
+	/* A file that is being closed is freed after a grace period. */
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	if (wq && sock_flag(sk, SOCK_FASYNC))
+		set_bit(SOCKWQ_ASYNC_NOSPACE, &wq->flags);
+	sock = READ_ONCE(sk->sk_socket);
+	if (sock)
+		set_bit(SOCK_NOSPACE, &sock->flags);
+	rcu_read_unlock();
+	/* Pairs with the test in rust_net_wake_writable(). */
+	smp_mb__after_atomic();
+}
+
+unsigned long rust_net_sock_inode(struct sock *sk)
+{
+	return sock_i_ino(sk);
+}
+
+unsigned int rust_net_sock_uid(struct sock *sk)
+{
+	return from_kuid_munged(sock_net(sk)->user_ns, sk_uid(sk));
+}
+
+unsigned int rust_net_sock_kuid(struct sock *sk)
+{
+	return __kuid_val(sk_uid(sk));
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `struct sock`: what the core knows of a socket.
+//!
+//! Contexts: any, unless a method says otherwise. Locks: each method says which one its
+//! word needs.
+
+use crate::{
+    ffi,
+    net::calls::calls,
+    prelude::*, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    error::to_result,
+    sync::aref::{
+        ARef,
+        AlwaysRefCounted, //
+    },
+    types::Opaque, //
+};
+
+/// `struct sock` and the rest of an Internet socket.
+///
+/// # Invariants
+///
+/// It is the beginning of an object of the module, and lies nowhere else.
+#[repr(transparent)]
+pub(crate) struct Sk(Opaque<ffi::rust_net_inet>);
+
+// SAFETY: It is only used through C calls. Of its words, those that are changed by
+// more than a whole store are changed with a lock that all who do so hold: `lock_sock`
+// for what system calls change (`sk_flags`, `sk_frag`), or before anybody else knows the
+// socket; the endpoint's for `sk_shutdown`, C's own for wait queues and references.
+unsafe impl Send for Sk {}
+// SAFETY: The reason is that of `Send`: it speaks of any number of threads at a time.
+unsafe impl Sync for Sk {}
+
+// SAFETY: `sock_hold` and `sock_put` count references to the allocation.
+unsafe impl AlwaysRefCounted for Sk {
+    fn inc_ref(&self) {
+        // SAFETY: `&self` implies a reference.
+        unsafe { ffi::rust_net_sock_hold(self.sk()) };
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives up one reference.
+        unsafe { ffi::rust_net_sock_put(obj.as_ref().sk()) };
+    }
+}
+
+/// An object of which an [`Sk`] is the beginning: a socket of one kind.
+///
+/// # Safety
+///
+/// It begins with the `Sk`, to which it dereferences, and lives as long.
+pub(crate) unsafe trait Object:
+    Sized + AlwaysRefCounted + core::ops::Deref<Target = Sk> + Send + Sync
+{
+    /// The object that begins with a `struct sock`.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is the beginning of such an object, and stays referenced for `'a`.
+    unsafe fn from_sk<'a>(sk: *mut ffi::sock) -> &'a Self {
+        // SAFETY: It is there for `'a`, by the caller's promise.
+        unsafe { &*sk.cast() }
+    }
+}
+
+/// A counted reference to a socket. Dropping the last one frees it, which may
+/// sleep: drop outside of locks.
+pub(crate) struct SkRef(ARef<Sk>);
+
+impl core::ops::Deref for SkRef {
+    type Target = Sk;
+
+    fn deref(&self) -> &Sk {
+        &self.0
+    }
+}
+
+impl SkRef {
+    /// A reference, unless the last one is already gone.
+    ///
+    /// # Safety
+    ///
+    /// The memory of `sk` has not been freed.
+    pub(crate) unsafe fn try_get(sk: *const Sk) -> Option<Self> {
+        let sk = NonNull::new(sk.cast_mut())?;
+        // SAFETY: The counter is there, by the caller's promise. No Rust reference yet: the
+        // socket may be on its way out.
+        unsafe { ffi::rust_net_sock_hold_unless_zero(sk.as_ptr().cast()) }.then(|| {
+            // SAFETY: The reference was taken just above.
+            Self(unsafe { ARef::from_raw(sk) })
+        })
+    }
+
+    /// The reference as a pointer, still owned by the caller.
+    pub(crate) fn into_owned(self) -> NonNull<Sk> {
+        ARef::into_raw(self.0)
+    }
+}
+
+/// `lock_sock`, held.
+///
+/// # Invariants
+///
+/// It was taken, and nobody else gives it back.
+pub(crate) struct Guard<'a>(&'a Sk);
+
+impl core::ops::Deref for Guard<'_> {
+    type Target = Sk;
+
+    fn deref(&self) -> &Sk {
+        self.0
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: It is held, by the invariant.
+        unsafe { ffi::release_sock(self.0.sk()) };
+    }
+}
+
+impl Sk {
+    /// Takes `lock_sock`, which serialises the system calls on a socket. Sleeps.
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        self.take_lock();
+        // INVARIANT: taken just above.
+        Guard(self)
+    }
+
+    pub(crate) fn sk(&self) -> *mut ffi::sock {
+        self.0.get().cast()
+    }
+
+    /// Takes the pending error: `Err` with it, or `Ok`.
+    pub(crate) fn take_err(&self) -> Result {
+        to_result(self.exchange_err())
+    }
+
+    pub(crate) fn set_err(&self, errno: Error) {
+        self.write_err(-errno.to_errno());
+    }
+
+    pub(crate) fn shutdown_bits(&self) -> u32 {
+        self.read_shutdown() as u32
+    }
+
+    /// With a lock that all callers hold.
+    pub(crate) fn add_shutdown(&self, bits: u32) {
+        self.write_shutdown(bits as c_int);
+    }
+
+    /// One of `TCP_*`.
+    pub(crate) fn tcp_state(&self) -> u32 {
+        self.read_state() as u32
+    }
+
+    pub(crate) fn set_tcp_state(&self, state: u32) {
+        self.write_state(state as c_int);
+    }
+
+    /// SO_SNDBUF, doubled.
+    pub(crate) fn sndbuf(&self) -> u32 {
+        u32::try_from(self.read_sndbuf()).unwrap_or(0)
+    }
+
+    /// Makes the send buffer larger, unless the program has set its size.
+    pub(crate) fn grow_sndbuf(&self, bytes: u32) {
+        self.expand_sndbuf(c_int::try_from(bytes).unwrap_or(c_int::MAX));
+    }
+
+    /// SO_RCVBUF, doubled.
+    pub(crate) fn rcvbuf(&self) -> u32 {
+        u32::try_from(self.read_rcvbuf()).unwrap_or(0)
+    }
+
+    /// SO_LINGER: the jiffies for which close(2) waits.
+    pub(crate) fn linger(&self) -> Option<usize> {
+        let mut jiffies = 0;
+        let lingers = self.read_linger(&mut jiffies);
+        lingers.then_some(jiffies)
+    }
+
+    /// The error with which a sendmsg(2) ends that was to end with `errno`: for EPIPE the
+    /// pending error, or SIGPIPE as well.
+    pub(crate) fn send_error(&self, flags: u32, errno: Error) -> Error {
+        Error::from_errno(self.stream_error(flags as c_int, errno.to_errno()))
+    }
+}
+
+// Any context, no locks.
+// SAFETY: `sk` is valid. The functions read single words, store single words, or take the locks
+// that they need.
+calls! { unsafe {
+    impl Sk, |me| me.sk();
+    /// The pending error as a number, or 0.
+    pub(crate) fn err() -> c_int = rust_net_get_err;
+    fn write_err(errno: c_int) = rust_net_set_err;
+    fn exchange_err() -> c_int = rust_net_sock_error;
+    fn take_lock() = rust_net_lock_sock;
+    fn read_linger(jiffies: &mut c_ulong) -> bool = rust_net_sock_linger;
+    fn stream_error(flags: c_int, errno: c_int) -> c_int = sk_stream_error;
+    fn read_shutdown() -> c_int = rust_net_get_shutdown;
+    fn write_shutdown(bits: c_int) = rust_net_set_shutdown;
+    /// Nothing is shut down any more.
+    pub(crate) fn clear_shutdown() = rust_net_clear_shutdown;
+    fn read_state() -> c_int = rust_net_get_state;
+    fn write_state(state: c_int) = rust_net_set_state;
+    /// One of `SOCK_*` of `enum sock_flags`.
+    pub(crate) fn flag(flag: c_uint) -> bool = rust_net_sock_flag;
+    fn read_sndbuf() -> c_int = rust_net_get_sndbuf;
+    fn expand_sndbuf(bytes: c_int) = rust_net_grow_sndbuf;
+    fn read_rcvbuf() -> c_int = rust_net_get_rcvbuf;
+    /// Whether the program has set SO_RCVBUF.
+    pub(crate) fn has_own_rcvbuf() -> bool = rust_net_has_own_rcvbuf;
+    /// Shows how much is to be sent.
+    pub(crate) fn set_wmem_queued(bytes: c_int) = rust_net_set_wmem_queued;
+    /// SO_SNDTIMEO in jiffies, 0 for a call that must not wait.
+    pub(crate) fn send_timeout(nonblock: bool) -> isize = rust_net_sock_sndtimeo;
+    /// SO_RCVTIMEO in jiffies, 0 for a call that must not wait.
+    pub(crate) fn receive_timeout(nonblock: bool) -> isize = rust_net_sock_rcvtimeo;
+    /// How many bytes a recvmsg(2) of `len` bytes waits for: SO_RCVLOWAT, or all.
+    pub(crate) fn low_water_mark(all: bool, len: c_int) -> c_int = rust_net_sock_rcvlowat;
+    /// SO_RCVLOWAT, at most TCP's limit.
+    pub(crate) fn set_rcvlowat(bytes: c_int) = rust_net_set_rcvlowat;
+    /// SO_PEEK_OFF, or -1.
+    pub(crate) fn peek_off() -> c_int = rust_net_peek_offset;
+    /// A peek moves the offset of SO_PEEK_OFF forward, a read moves it back. With `lock_sock`.
+    pub(crate) fn move_peek_off(peeked: bool, by: c_int) = rust_net_peek_moved;
+    /// SO_PEEK_OFF.
+    pub(crate) fn set_peek_off(value: c_int) -> c_int = rust_net_set_peek_off;
+    /// SO_REUSEADDR.
+    pub(crate) fn reuse() -> bool = rust_net_sock_reuse;
+    /// SO_REUSEPORT.
+    pub(crate) fn reuseport() -> bool = rust_net_sock_reuseport;
+    /// The interface of SO_BINDTODEVICE, or 0.
+    pub(crate) fn device() -> c_int = rust_net_sock_device;
+    /// The VRF whose ports it uses, or 0.
+    pub(crate) fn vrf() -> c_int = rust_net_sock_vrf;
+    /// Binds it to a VRF, unless it is bound to an interface.
+    pub(crate) fn enter_vrf(vrf: c_int) = rust_net_sock_enter_vrf;
+    /// SO_BUSY_POLL in microseconds, or 0.
+    pub(crate) fn own_busy_poll_us() -> c_uint = rust_net_busy_poll_us;
+    /// The number of disconnects while a task may have waited for the peer.
+    pub(crate) fn disconnects() -> c_int = rust_net_disconnects;
+    /// Counts a disconnect. With `lock_sock`.
+    pub(crate) fn note_disconnect() = rust_net_note_disconnect;
+    /// SO_INCOMING_CPU: this processor has handled the last message.
+    pub(crate) fn note_processor() = rust_net_note_processor;
+    /// The owner, as the owner of the namespace sees it.
+    pub(crate) fn uid() -> c_uint = rust_net_sock_uid;
+    /// The owner, as the first namespace sees it.
+    pub(crate) fn kuid() -> c_uint = rust_net_sock_kuid;
+    /// The number of its file, or 0.
+    pub(crate) fn inode() -> c_ulong = rust_net_sock_inode;
+    /// Changes the number of sockets in /proc/net/protocols.
+    pub(crate) fn count_in_use(by: c_int) = rust_net_prot_inuse_add;
+    /// Whether anybody is told of news without being in a call.
+    pub(crate) fn is_watched() -> bool = rust_net_is_watched;
+    /// Tells pollers that there may be news, which their poll() looks for. Without `readers`
+    /// there is only room, for those that wait for it. Returns false if there are none, or if
+    /// somebody else has to be told as well. Any context.
+    pub(crate) fn tell_pollers(readers: bool) -> bool = rust_net_tell_pollers;
+    /// A writer has found no room: the next wake-up of writers is wanted.
+    pub(crate) fn note_no_space() = rust_net_note_no_space;
+}}
+
+// Wake-ups. They call code of others, and are delivered without locks. A socket without a file
+// has nobody to wake.
+// SAFETY: `sk` is valid, and has callbacks. The functions take the locks that they need.
+calls! { unsafe {
+    impl Sk, |me| me.sk();
+    /// There is something to read, or to accept.
+    pub(crate) fn wake_readable() = rust_net_wake_readable;
+    /// There is room to write, if a writer has asked for it.
+    pub(crate) fn wake_writable() = rust_net_wake_writable;
+    /// The state has changed.
+    pub(crate) fn wake_state() = rust_net_wake_state;
+    /// Tasks that sleep in a call are to look again; pollers are not.
+    pub(crate) fn wake_sleepers() = rust_net_wake_sleepers;
+    /// A connection is established.
+    pub(crate) fn wake_connected() = rust_net_wake_connected;
+    /// One direction has ended, or both.
+    pub(crate) fn wake_hangup() = rust_net_wake_hangup;
+    /// There is a byte out of band.
+    pub(crate) fn wake_urgent() = rust_net_wake_urgent;
+    /// There is a pending error.
+    pub(crate) fn wake_error() = rust_net_wake_error;
+    /// Gives the file up: the socket has none any more. With `lock_sock`.
+    pub(crate) fn orphan() = rust_net_sock_orphan;
+}}

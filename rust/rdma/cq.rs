@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The completion queues of one queue pair, taken by its owner.
+//!
+//! ib_core would take completions in a worker alone. Here the owner of the queue does, in
+//! any of its threads, and the worker of ib_core's workqueue runs only if the owner asks for
+//! it. The queue reports one event after it was armed, and no further one until it is
+//! armed again.
+//!
+//! Contexts: creating and freeing sleep. [`Completions::announced`] runs in the context
+//! that the driver chooses, up to hardirq, and may not sleep. Everything else is called
+//! under the owner's lock, in process context.
+
+use crate::{
+    ffi,
+    net::calls::calls,
+    prelude::*, //
+};
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+
+/// The result of a completion.
+#[derive(Clone, Copy)]
+pub(crate) struct Done {
+    pub(crate) ok: bool,
+    /// The peer did not answer any retry.
+    pub(crate) unanswered: bool,
+    pub(crate) byte_len: u32,
+}
+
+/// A receive has completed. There is one for each, and it is given back for the buffer.
+pub(crate) struct Received {
+    pub(crate) done: Done,
+    /// Of the queue pair.
+    of: u64,
+}
+
+impl Received {
+    /// Whether it belongs to the queue pair of that identity.
+    pub(super) fn is_of(&self, id: u64) -> bool {
+        self.of == id
+    }
+}
+
+/// A request of the send queue has completed. There is one for each, and it is given back for what
+/// the queue pair keeps with the request.
+pub(crate) struct Sent {
+    pub(crate) done: Done,
+    /// Of the queue pair.
+    of: u64,
+}
+
+impl Sent {
+    /// Whether it belongs to the queue pair of that identity.
+    pub(super) fn is_of(&self, id: u64) -> bool {
+        self.of == id
+    }
+}
+
+/// A completion. The requests of a kind complete in the order of their posting.
+pub(crate) enum Completion {
+    Received(Received),
+    Sent(Sent),
+}
+
+/// The two queues of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Receives,
+    Sends,
+}
+
+/// Receiver of the events of a queue pair, which has it.
+pub(crate) trait Completions: Send + Sync + 'static {
+    /// The queue of `side`, which was armed, has completions. Returns whether the worker shall run.
+    /// If not, another thread will take them. May run in hardirq context.
+    fn announced(&self, side: Side) -> bool;
+
+    /// The worker. May sleep; runs once at a time for a queue.
+    fn work(&self, queue: Borrowed<'_>);
+
+    /// A message came before the connection manager's last message (RTU). Runs in the context
+    /// that the driver chooses, which may hold its locks.
+    fn communicated(&self);
+}
+
+/// Maximum number of completions taken at a time: ib_core has allocated memory for so many.
+const BATCH: usize = 16;
+
+/// Maximum number of completions dropped at a time.
+const DISCARDED: usize = 4;
+
+/// Completions taken together, in order.
+pub(crate) struct Batch {
+    entries: [Option<Completion>; BATCH],
+    /// There may be more.
+    pub(crate) full: bool,
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.first().is_none_or(Option::is_none)
+    }
+
+    pub(crate) fn completions(self) -> impl Iterator<Item = Completion> {
+        self.entries.into_iter().map_while(|entry| entry)
+    }
+}
+
+/// The entry that a request names, by which its completion is recognised. The oldest
+/// request of a kind is the one that has completed, so one entry for each kind suffices.
+static RECEIVE: ffi::ib_cqe = ffi::ib_cqe { done: None };
+/// As `RECEIVE`. `Cq::poll` alone takes completions of these queues, and recognises the
+/// entries by their address instead of calling them.
+static SEND: ffi::ib_cqe = ffi::ib_cqe { done: None };
+
+pub(super) fn receive_entry() -> *mut ffi::ib_cqe {
+    (&raw const RECEIVE).cast_mut()
+}
+
+pub(super) fn send_entry() -> *mut ffi::ib_cqe {
+    (&raw const SEND).cast_mut()
+}
+
+/// A completion queue.
+///
+/// # Invariants
+///
+/// The pointer is valid. `comp_handler` and `work` of the queue are those of [`Cq::new`].
+/// The requests of its queue pair name `RECEIVE`, `SEND`, or an entry of ib_core.
+pub(crate) struct Cq(NonNull<ffi::ib_cq>);
+
+/// The queue that a worker was started for; its owner may have it, or may be about to
+/// free it, which waits for the worker.
+///
+/// # Invariants
+///
+/// The queue exists for `'a`: its worker runs.
+pub(crate) struct Borrowed<'a>(NonNull<ffi::ib_cq>, PhantomData<&'a ()>);
+
+impl Borrowed<'_> {
+    pub(super) fn is(&self, queue: &Cq) -> bool {
+        self.0 == queue.0
+    }
+
+    /// Drops what has completed, until there is nothing left and an event will tell of more. What
+    /// another thread takes meanwhile is not dropped.
+    pub(crate) fn discard(self) {
+        // INVARIANT: the queue exists by that of this.
+        let mut queue = core::mem::ManuallyDrop::new(Cq(self.0));
+        // The queue's own place may be in use by another thread. Drivers let any number of
+        // threads poll and arm.
+        let mut wc = [pin_init::zeroed(); DISCARDED];
+        loop {
+            // SAFETY: The queue exists by the invariant, and there is room for so many.
+            while unsafe { queue.take(wc.as_mut_ptr(), DISCARDED, drop) } > 0 {}
+            if queue.arm() {
+                return;
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// Called by a driver with a queue of ours.
+unsafe extern "C" fn event_cb<C: Completions, const SENDS: bool>(
+    cq: *mut ffi::ib_cq,
+    context: *mut c_void,
+) {
+    let side = if SENDS { Side::Sends } else { Side::Receives };
+    // SAFETY: Drivers call this only before `ib_free_cq` returns, and `Cq::new` was promised
+    // that the context lives so long.
+    let context = unsafe { &*context.cast::<C>() };
+    if context.announced(side) {
+        // SAFETY: As above; `Cq::drop` disables the work before it frees the queue.
+        unsafe { ffi::rust_ib_cq_start_work(cq) };
+    }
+}
+
+/// # Safety
+///
+/// Called by the workqueue with the work of a queue of ours.
+unsafe extern "C" fn work_cb<C: Completions>(work: *mut ffi::core::work_struct) {
+    // SAFETY: The work is that of a queue, which exists as long as its work runs, and so does
+    // its context, by the promise to `Cq::new`.
+    let (context, cq) = unsafe {
+        let cq = ffi::rust_ib_cq_of_work(work);
+        (&*(*cq).cq_context.cast::<C>(), NonNull::new_unchecked(cq))
+    };
+    // INVARIANT: the worker runs.
+    context.work(Borrowed(cq, PhantomData));
+}
+
+impl Cq {
+    /// Makes a queue for `entries` completions, with an event due for the first one.
+    ///
+    /// # Safety
+    ///
+    /// `device` and `context` stay valid until the queue is dropped.
+    pub(super) unsafe fn new<C: Completions>(
+        side: Side,
+        device: *mut ffi::ib_device,
+        context: *const C,
+        entries: u32,
+        vector: i32,
+    ) -> Result<Self> {
+        let entries = c_int::try_from(entries).map_err(|_| EINVAL)?;
+        let event = match side {
+            Side::Receives => event_cb::<C, false>,
+            Side::Sends => event_cb::<C, true>,
+        };
+        let context = context.cast_mut().cast();
+        // SAFETY: The device is valid, by the caller's promise.
+        let cq = unsafe { ffi::rust_ib_alloc_cq(device, context, entries, vector) };
+        let cq = NonNull::new(kernel::error::from_err_ptr(cq)?).ok_or(ENOMEM)?;
+        // SAFETY: The queue is new, and no queue pair uses it yet.
+        unsafe { ffi::rust_ib_cq_take(cq.as_ptr(), Some(event), Some(work_cb::<C>)) };
+        // INVARIANT: as set just above.
+        Ok(Self(cq))
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut ffi::ib_cq {
+        self.0.as_ptr()
+    }
+
+    /// Takes the oldest completions. `of` is the identity of the queue pair.
+    pub(super) fn poll(&mut self, of: u64) -> Batch {
+        let mut entries = [const { None }; BATCH];
+        let mut slots = entries.iter_mut();
+        // SAFETY: ib_core has allocated `wc` for `BATCH` completions and leaves it to the worker,
+        // whose place we have: this is borrowed mutably.
+        let taken = unsafe {
+            self.take((*self.0.as_ptr()).wc, BATCH, |(is_receive, done)| {
+                if let Some(slot) = slots.next() {
+                    *slot = Some(if is_receive {
+                        Completion::Received(Received { done, of })
+                    } else {
+                        Completion::Sent(Sent { done, of })
+                    });
+                }
+            })
+        };
+        Batch {
+            entries,
+            full: taken >= BATCH,
+        }
+    }
+
+    /// Takes up to `most` completions. Tells `each` of those of the owner's requests: whether it is
+    /// a receive, and its result. Returns the number of all.
+    ///
+    /// # Safety
+    ///
+    /// `wc` has room for so many, and nobody else uses it.
+    unsafe fn take(
+        &self,
+        wc: *mut ffi::ib_wc,
+        most: usize,
+        mut each: impl FnMut((bool, Done)),
+    ) -> usize {
+        let cq = self.0.as_ptr();
+        // SAFETY: The queue is valid by the invariant, and there is room for `most`. So many as
+        // are returned were written.
+        let taken = unsafe {
+            let taken = ffi::rust_ib_poll_cq(cq, most as c_int, wc);
+            let taken = usize::try_from(taken).unwrap_or(0).min(most);
+            core::slice::from_raw_parts_mut(wc, taken)
+        };
+        for wc in &mut *taken {
+            // SAFETY: All requests name an entry.
+            let entry = unsafe { wc.__bindgen_anon_1.wr_cqe };
+            if entry == receive_entry() || entry == send_entry() {
+                let done = Done {
+                    ok: wc.status == ffi::ib_wc_status_IB_WC_SUCCESS,
+                    unanswered: wc.status == ffi::ib_wc_status_IB_WC_RETRY_EXC_ERR,
+                    byte_len: wc.byte_len,
+                };
+                each((entry == receive_entry(), done));
+                continue;
+            }
+            // SAFETY: By the invariant it is an entry of ib_core's drain, which waits for this
+            // call.
+            unsafe {
+                if let Some(done) = entry.as_ref().and_then(|entry| entry.done) {
+                    done(cq, wc);
+                }
+            }
+        }
+        taken.len()
+    }
+
+    /// Requests an event for the next completion. Returns false if there are completions
+    /// that were there before; no event need tell of these.
+    pub(super) fn arm(&mut self) -> bool {
+        !self.arm_has_missed()
+    }
+}
+
+// SAFETY: The queue is valid by the invariant.
+calls! { unsafe {
+    impl Cq, |me| me.0.as_ptr();
+    fn arm_has_missed() -> bool = rust_ib_cq_arm;
+    /// Starts the worker.
+    pub(super) fn start_work() = rust_ib_cq_start_work;
+}}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        // SAFETY: Valid by the invariant, and never used again. A late event finds the work
+        // disabled, and the driver waits for it before it frees the queue.
+        unsafe { ffi::rust_ib_free_cq(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Wrappers of ib_core: devices, queue pairs, DMA, memory regions.
+ * helpers.h has the declarations.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/random.h>
+#include <linux/scatterlist.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_verbs.h>
+
+#include "helpers.h"
+
+bool rust_ib_is_rxe(const struct ib_device *device)
+{
+	return device->ops.driver_id == RDMA_DRIVER_RXE;
+}
+
+struct ib_pd *rust_ib_alloc_pd(struct ib_device *device)
+{
+	return ib_alloc_pd(device, 0);
+}
+
+void rust_ib_dealloc_pd(struct ib_pd *pd)
+{
+	ib_dealloc_pd(pd);
+}
+
+struct ib_cq *rust_ib_alloc_cq(struct ib_device *device, void *private,
+			      int entries, int comp_vector)
+{
+	return ib_alloc_cq(device, private, entries, comp_vector,
+			   IB_POLL_WORKQUEUE);
+}
+
+/*
+ * Gives the events of a new queue to @event, and its work to @work. The rest of
+ * ib_core goes on as with a queue that it polls in its workqueue: a drain waits
+ * for its markers.
+ */
+void rust_ib_cq_take(struct ib_cq *cq, ib_comp_handler event, work_func_t work)
+{
+	INIT_WORK(&cq->work, work);
+	cq->comp_handler = event;
+}
+
+struct ib_cq *rust_ib_cq_of_work(struct work_struct *work)
+{
+	return container_of(work, struct ib_cq, work);
+}
+
+void rust_ib_cq_start_work(struct ib_cq *cq)
+{
+	queue_work(cq->comp_wq, &cq->work);
+}
+
+int rust_ib_poll_cq(struct ib_cq *cq, int entries, struct ib_wc *wc)
+{
+	return ib_poll_cq(cq, entries, wc);
+}
+
+bool rust_ib_cq_arm(struct ib_cq *cq)
+{
+	return ib_req_notify_cq(cq, IB_CQ_NEXT_COMP |
+				    IB_CQ_REPORT_MISSED_EVENTS) > 0;
+}
+
+/* An event that comes this late starts no work. */
+void rust_ib_free_cq(struct ib_cq *cq)
+{
+	disable_work_sync(&cq->work);
+	ib_free_cq(cq);
+}
+
+struct ib_qp *rust_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr)
+{
+	return ib_create_qp(pd, attr);
+}
+
+void rust_ib_destroy_qp(struct ib_qp *qp)
+{
+	ib_destroy_qp(qp);
+}
+
+int rust_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr)
+{
+	return ib_post_send(qp, wr, NULL);
+}
+
+int rust_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr)
+{
+	return ib_post_recv(qp, wr, NULL);
+}
+
+u64 rust_ib_dma_map_single(struct ib_device *device, void *memory, size_t size,
+			  int direction)
+{
+	return ib_dma_map_single(device, memory, size, direction);
+}
+
+int rust_ib_dma_mapping_error(struct ib_device *device, u64 addr)
+{
+	return ib_dma_mapping_error(device, addr);
+}
+
+void rust_ib_dma_unmap_single(struct ib_device *device, u64 addr, size_t size,
+			     int direction)
+{
+	ib_dma_unmap_single(device, addr, size, direction);
+}
+
+void rust_ib_dma_sync_for_cpu(struct ib_device *device, u64 addr, size_t size,
+			     int direction)
+{
+	ib_dma_sync_single_for_cpu(device, addr, size, direction);
+}
+
+void rust_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
+				int direction)
+{
+	ib_dma_sync_single_for_device(device, addr, size, direction);
+}
+
+/* The room for names in device.rs. */
+static_assert(IB_DEVICE_NAME_MAX == 64);
+
+/* @name has room for IB_DEVICE_NAME_MAX. Of a device that is renamed now it may be both. */
+void rust_ib_device_name(const struct ib_device *device, char *name)
+{
+	strscpy(name, device->name, IB_DEVICE_NAME_MAX);
+}
+
+bool rust_ib_device_speaks_ib_cm(struct ib_device *device)
+{
+	u32 port;
+
+	rdma_for_each_port(device, port)
+		if (rdma_cap_ib_cm(device, port))
+			return true;
+	return false;
+}
+
+int rust_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
+			 struct page **pages, unsigned int count,
+			 unsigned int offset, size_t len, int direction)
+{
+	unsigned int i;
+
+	sg_init_table(sgl, count);
+	for (i = 0; i < count; i++) {
+		unsigned int part = min_t(size_t, len, PAGE_SIZE - offset);
+
+		sg_set_page(&sgl[i], pages[i], part, offset);
+		len -= part;
+		offset = 0;
+	}
+	return ib_dma_map_sg(device, sgl, count, direction);
+}
+
+void rust_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
+			 unsigned int count, int direction)
+{
+	ib_dma_unmap_sg(device, sgl, count, direction);
+}
+
+/* The counterpart of ib_dma_map_sg(), which ib_core lacks. */
+void rust_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
+			unsigned int count, int direction, bool for_device)
+{
+	if (ib_uses_virt_dma(device))
+		return;
+	if (for_device)
+		dma_sync_sg_for_device(device->dma_device, sgl, count,
+				       direction);
+	else
+		dma_sync_sg_for_cpu(device->dma_device, sgl, count, direction);
+}
+
+bool rust_ib_can_register(struct ib_device *device)
+{
+	return device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;
+}
+
+/* Whether the device may carry out a registration twice. */
+bool rust_ib_repeats_registrations(struct ib_device *device)
+{
+	return device->ops.driver_id == RDMA_DRIVER_RXE;
+}
+
+void rust_ib_next_key(struct ib_mr *mr)
+{
+	/* Never 0, so that no key is used twice in a row. */
+	ib_update_fast_reg_key(mr, mr->rkey + 1 + get_random_u32_below(U8_MAX));
+}
+
+void rust_ib_dereg_mr(struct ib_mr *mr)
+{
+	ib_dereg_mr(mr);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory: pages, the pages of a program and their account.
+ * helpers.h has the declarations.
+ */
+#include <linux/cred.h>
+#include <linux/mm.h>
+#include <linux/page-flags.h>
+#include <linux/skbuff.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "helpers.h"
+
+void rust_copy_bytes(void *to, const void *from, size_t n)
+{
+	memcpy(to, from, n);
+}
+
+int rust_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
+		       struct page **pages)
+{
+	unsigned int flags = write ? FOLL_WRITE : 0;
+
+	/* Without it the pin is short-term, as for direct I/O. */
+	if (lasting)
+		flags |= FOLL_LONGTERM;
+	return pin_user_pages_fast(addr, count, flags, pages);
+}
+
+/*
+ * Whether nobody but the pins of the caller, as many as `ours`, pins the
+ * folio. A pin of others may be for writing, which no protection of the
+ * program's mapping would notice.
+ */
+static bool pins_are_ours(struct folio *folio, unsigned int ours)
+{
+	if (folio_has_pincount(folio))
+		return atomic_read(&folio->_pincount) <= ours;
+	return (unsigned int)folio_ref_count(folio) <
+	       (ours + 1) * GUP_PIN_COUNTING_BIAS;
+}
+
+/*
+ * How many of the pages, from the first one on, belong to one mapping of one
+ * program alone. They are pinned, once each, in the order of their addresses.
+ */
+int rust_count_borrowable(struct page **pages, int count)
+{
+	int first = 0;
+
+	while (first < count) {
+		struct folio *folio = page_folio(pages[first]);
+		int next = first;
+
+		if (!folio_test_anon(folio) || folio_test_hugetlb(folio))
+			break;
+		while (next < count && page_folio(pages[next]) == folio)
+			next++;
+		if (!pins_are_ours(folio, next - first))
+			break;
+		for (; first < next; first++)
+			if (!PageAnonExclusive(pages[first]))
+				return first;
+	}
+	return first;
+}
+
+/* linux/skbuff.h: RLIMIT_MEMLOCK of the user, as MSG_ZEROCOPY charges it */
+
+int rust_account_pinned(size_t len, struct user_struct **user,
+		       unsigned int *pages)
+{
+	struct mmpin pin = {};
+	int err = mm_account_pinned_pages(&pin, len);
+
+	*user = pin.user;
+	*pages = pin.num_pg;
+	return err;
+}
+
+void rust_unaccount_pinned(struct user_struct *user, unsigned int pages)
+{
+	struct mmpin pin = { .user = user, .num_pg = pages };
+
+	mm_unaccount_pinned_pages(&pin);
+}
+
+/* The user that would be charged now; only to be compared. */
+const struct user_struct *rust_current_user(void)
+{
+	return current_user();
+}
+
+void rust_get_page(struct page *page)
+{
+	get_page(page);
+}
+
+void rust_put_page(struct page *page)
+{
+	put_page(page);
+}
+
+/* Of all pages that it is the head of. */
+size_t rust_page_size(struct page *page)
+{
+	return page_size(page);
+}
+
+void *rust_page_address(struct page *page)
+{
+	return page_address(page);
+}
+
+unsigned long rust_copy_to_user(void __user *to, const void *from, size_t n)
+{
+	return copy_to_user(to, from, n);
+}

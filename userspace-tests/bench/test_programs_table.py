@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The table of programs: `python3 -m unittest discover userspace-tests/bench`."""
+
+from __future__ import annotations
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+
+import document
+import programs_table as table
+from programs_table import SDP, TCP, Program, Result
+from spread import Spread
+
+
+def program(unit: str, tcp: list[float], sdp: list[float], *, is_large: bool = False) -> Program:
+    """Values of each round; a value takes as many ms."""
+    one = Program("prog", unit, is_large)
+    for name, values in ((TCP, tcp), (SDP, sdp)):
+        for number, value in enumerate(values):
+            one.add(name, number, Result(value, value))
+    return one
+
+
+class Programs(unittest.TestCase):
+    """Results beside TCP's."""
+
+    def test_more_is_faster(self) -> None:
+        """Rates and times alike."""
+        self.assertEqual(program("per s", [2, 2], [4, 6]).speed(SDP), Spread(2.5, 2, 3))
+        self.assertEqual(program("us", [4, 6], [2, 2]).speed(SDP), Spread(2.5, 2, 3))
+        self.assertEqual(program("us", [4, 8], [2, 2]).work(SDP), Spread(0.375, 0.25, 0.5))
+
+    def test_a_ratio_is_of_one_round(self) -> None:
+        """Rounds without one of both have none."""
+        one = program("per s", [1, 2, 4], [])
+        self.assertIsNone(one.speed(SDP))
+        one.add(SDP, 1, Result(6, 1))
+        self.assertEqual(one.speed(SDP), Spread(3, 3, 3))
+        self.assertEqual(one.value(SDP), 6)
+
+    def test_large_transfers_shall_be_twice_as_fast(self) -> None:
+        """Others as fast; what does not run is not."""
+        self.assertEqual(program("MB/s", [1], [1.5]).verdict(), "met")
+        self.assertEqual(program("MB/s", [1], [1.5], is_large=True).verdict(), "NOT MET")
+        self.assertEqual(program("MB/s", [1], []).verdict(), "NOT MET: it does not run")
+
+    def test_what_is_printed(self) -> None:
+        """A row, the sum, and reasons."""
+        one = program("per s", [100, 100], [80, 90])
+        one.absent["SMC-D"] = "\x1b[2;35mit\n\nended"
+
+        def tell() -> None:
+            table.show([one])
+            table.show_beside([one], [SDP, "SMC-D", "SMC-R"])
+            table.show_absent([one])
+
+        text = document.captured(tell)
+        self.assertRegex(text, r"prog +per s +100 +85\.0 +0\.85 0\.80-0\.90 .*NOT MET")
+        self.assertIn("aims met: 0 of 1; slower than TCP: prog", text)
+        self.assertRegex(text, r"  prog +0\.85 0\.80-0\.90 +fails +-\n")
+        self.assertIn("- prog over SMC-D: it; ended", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

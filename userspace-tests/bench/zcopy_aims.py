@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""The aims of zero copy, and what the rounds of a run say of them.
+
+A ratio compares results of the same round. It reaches an aim if all of its spread does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import layers
+import table
+from spread import Spread, number
+from streams import MIB
+from table import KIB, Row, label
+from twohosts.report import say
+
+COPIES, ZCOPY, DEFAULT, READ, TCP = "copies", "zero copy", "default", "RDMA Read", "TCP"
+# Behind the name of a way whose ends are event loops.
+EVENTS = ", events"
+AT = MIB
+# The default way, of the better one of those that it chooses from.
+AIM_BETTER = 0.93
+# The paper's sizes from which zero copy was faster, by connections (see plots.PAPER).
+PAPER_CROSSING = {1: 256 * KIB, 2: 64 * KIB, 4: 32 * KIB, 8: 16 * KIB}
+# Below this share of the bytes the default way does not use zero copy.
+_USES = 0.5
+_WIDE = 16
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The aims for a device."""
+
+    # The default way at 1 MiB, of raw RDMA Read and of TCP.
+    of_raw: float
+    of_tcp: float
+    # The time outside of device and network at 1 MiB, always with copies, of the default way's.
+    time: float
+    # By connections: the size from which zero copy is faster. None: whichever, but found.
+    crossing: Mapping[int, int] | None = None
+
+
+AIMS = {
+    "rxe": Aim(0.90, 0, 4),
+    "rlo": Aim(0.85, 2, 6, {1: 64 * KIB, 2: 32 * KIB, 4: 16 * KIB, 8: 16 * KIB}),
+}
+
+
+@dataclass
+class Section:
+    """The results with so many connections on one link."""
+
+    link: str
+    device: str
+    connections: int
+    rows: dict[str, Row]
+    sizes: Sequence[int]
+
+    @property
+    def name(self) -> str:
+        """For the first column."""
+        return f"{self.link} x {self.connections}"
+
+    def ratio(self, one: str, other: str, size: int) -> Spread | None:
+        """Of the rates of two ways."""
+        row = self.rows.get(one)
+        return table.ratio(row, self.rows.get(other), size) if row else None
+
+    def rate(self, way: str, size: int) -> float:
+        """The median, or 0 if there is none."""
+        row = self.rows.get(way)
+        return (row.rate(size) if row else None) or 0.0
+
+    def of_better(self, ends: str, size: int) -> Spread | None:
+        """The default way, of the one with the greater median among always and never.
+
+        The greater one of each round would be greater than both medians, by chance alone.
+        """
+        better = max((COPIES + ends, ZCOPY + ends), key=lambda way: self.rate(way, size))
+        return self.ratio(DEFAULT + ends, better, size)
+
+    def crossing(self) -> int | None:
+        """The size from which zero copy is faster than copies, by the medians."""
+        return _from(self.sizes, lambda size: self.rate(ZCOPY, size) > self.rate(COPIES, size))
+
+    def decided(self) -> int | None:
+        """The same, where the spread decides it as well."""
+        return _from(self.sizes, lambda size: _least(self.ratio(ZCOPY, COPIES, size)) > 1)
+
+    def found(self) -> int | None:
+        """The size from which the default way uses zero copy."""
+        row = self.rows.get(DEFAULT)
+        return _from(self.sizes, lambda size: row is not None and row.uncopied(size) > _USES)
+
+    def time_factor(self, size: int) -> Spread | None:
+        """The time outside of device and network, always with copies, of the default way's."""
+        one, other = self.rows.get(COPIES), self.rows.get(DEFAULT)
+        if not one or not other:
+            return None
+        rounds = [
+            (copies[size].times, default[size].times)
+            for copies, default in zip(one.rounds, other.rounds, strict=False)
+            if size in copies and size in default
+        ]
+        # A short turn may have no sample there at all.
+        return Spread.of(outside(one) / max(outside(two), 1e-3) for one, two in rounds if one)
+
+
+def _least(value: Spread | None) -> float:
+    return value.least if value else -math.inf
+
+
+def _from(sizes: Sequence[int], holds: Callable[[int], bool]) -> int | None:
+    """The least size for which it holds, and for all larger ones too."""
+    found = None
+    for size in sorted(sizes, reverse=True):
+        if not holds(size):
+            break
+        found = size
+    return found
+
+
+def outside(times: Mapping[str, float]) -> float:
+    """The time of copies, module, system calls and programs."""
+    device = (layers.DRIVER, layers.CHECKSUM, layers.NETWORK, layers.OTHER)
+    return sum(ms for layer, ms in times.items() if layer not in device)
+
+
+def _size(size: int | None) -> str:
+    return label(size) if size else "-"
+
+
+def show_better(sections: Sequence[Section]) -> None:
+    """Prints the default way beside the better one of always and never."""
+    sizes = sorted({size for section in sections for size in section.sizes})
+    say(f"\n{'default, of the better way':<30}" + "".join(f"{label(s):>{_WIDE}}" for s in sizes))
+    for section in sections:
+        for ends in ("", EVENTS):
+            cells = [section.of_better(ends, size) for size in sizes]
+            if any(cells):
+                shown = "".join(f"{one.short() if one else '-':>{_WIDE}}" for one in cells)
+                say(f"  {section.name + ends:<28}" + shown)
+
+
+def show_crossings(sections: Sequence[Section]) -> None:
+    """Prints from which sizes on zero copy is faster and used."""
+    say(f"\n{'zero copy, from which size':<24}{'faster':>9}{'decided':>9}{'default':>9}{'2005':>9}")
+    for section in sections:
+        sizes = (section.crossing(), section.decided(), section.found())
+        cells = [*map(_size, sizes), _size(PAPER_CROSSING.get(section.connections))]
+        say(f"  {section.name:<22}" + "".join(f"{cell:>9}" for cell in cells))
+
+
+def show_uncopied(section: Section) -> None:
+    """Prints the share of bytes that arrived without a copy."""
+    ways = [row for row in section.rows.values() if any(map(row.uncopied, section.sizes))]
+    if ways:
+        say(f"\n{'share without a copy':<26}" + "".join(f"{label(s):>9}" for s in section.sizes))
+    for row in ways:
+        cells = "".join(f"{row.uncopied(size):>9.2f}" for size in section.sizes)
+        say(f"  {row.name:<24}{cells}")
+
+
+@dataclass(frozen=True)
+class Line:
+    """An aim, and what became of it."""
+
+    what: str
+    value: str
+    aim: str
+    verdict: str
+
+
+def lines(section: Section) -> Iterator[Line]:
+    """The aims of one section."""
+    aim = AIMS[section.device]
+    ratios = [
+        (f"{label(AT)}, default of raw Read", section.ratio(DEFAULT, READ, AT), aim.of_raw),
+        (f"{label(AT)}, default of TCP", section.ratio(DEFAULT, TCP, AT), aim.of_tcp),
+        (f"{label(AT)}, own time, copies of default", section.time_factor(AT), aim.time),
+    ]
+    for what, value, least in ratios:
+        if value and least:
+            yield Line(f"{section.name}: {what}", str(value), number(least), value.verdict(least))
+    yield from _crossing(section, aim)
+
+
+def _crossing(section: Section, aim: Aim) -> Iterator[Line]:
+    faster = section.crossing()
+    what = f"{section.name}: zero copy is faster from"
+    if aim.crossing is None:
+        # A neighbour among the sizes is as near as this bench sees.
+        near = _neighbours(section.sizes, faster)
+        found = section.found()
+        verdict = "met" if found in near else "NOT MET"
+        shown = f"{_size(faster)}, found {_size(found)}"
+        yield Line(what, shown, "found", verdict)
+    elif most := aim.crossing.get(section.connections):
+        decided = section.decided()
+        verdict = "met" if decided and decided <= most else "NOT MET"
+        if verdict != "met" and faster and faster <= most:
+            verdict = "NOT MET: the spread covers the aim"
+        yield Line(what, _size(faster), _size(most), verdict)
+
+
+def _neighbours(sizes: Sequence[int], size: int | None) -> set[int | None]:
+    if size is None:
+        return {None}
+    at = sorted(sizes).index(size)
+    return set(sorted(sizes)[max(0, at - 1) : at + 2])
+
+
+def everywhere(sections: Iterable[Section]) -> Iterator[Line]:
+    """The default way beside the better one, for all sizes, by link."""
+    cells: dict[str, list[tuple[str, Spread]]] = {}
+    for section in sections:
+        for ends in ("", EVENTS):
+            for size in section.sizes:
+                if value := section.of_better(ends, size):
+                    place = f"{section.connections} x {label(size)}{ends}"
+                    cells.setdefault(section.link, []).append((place, value))
+    for link, found in cells.items():
+        worst, value = min(found, key=lambda cell: cell[1].median)
+        counts = [one.verdict(AIM_BETTER) for _place, one in found]
+        met = counts.count("met")
+        below = counts.count("NOT MET")
+        covered = len(counts) - met - below
+        shown = f"{met} of {len(found)}, {covered} covered; least {worst}: {value}"
+        verdict = "met" if met == len(found) else "NOT MET"
+        if verdict != "met" and not below:
+            verdict = "NOT MET: the spread covers the aim"
+        yield Line(f"{link}: default of the better way, all sizes", shown, str(AIM_BETTER), verdict)
+
+
+def show(sections: Sequence[Section]) -> None:
+    """Prints all aims."""
+    found = [line for section in sections for line in lines(section)]
+    found += everywhere(sections)
+    width = max((len(line.what) for line in found), default=0)
+    say(f"\n{'aims':<{width + 2}}  {'median spread':<20} {'aim':<6} verdict")
+    for line in found:
+        say(f"  {line.what:<{width}}  {line.value:<20} {line.aim:<6} {line.verdict}")
