@@ -26,6 +26,8 @@ class Result:
     value: float
     # ms of all processors, for each MiB or for a thousand operations.
     processor: float
+    # The same by layer, from samples.
+    layers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -68,6 +70,11 @@ class Program:
     def processor(self, transport: str) -> float | None:
         """The median."""
         return _median([one.processor for one in self.rounds.get(transport, ()) if one])
+
+    def layer(self, transport: str, name: str) -> float | None:
+        """The median of a layer's time."""
+        rounds = [one for one in self.rounds.get(transport, ()) if one]
+        return _median([one.layers.get(name, 0.0) for one in rounds])
 
     def verdict(self) -> str:
         """That on SDP."""
@@ -119,6 +126,24 @@ def show_beside(programs: Sequence[Program], transports: Sequence[str]) -> None:
 
 def _cell(absent: Mapping[str, str], transport: str, value: Spread | None) -> str:
     return _ratio(value) if value or transport not in absent else "fails"
+
+
+def show_layers(programs: Sequence[Program], layers: Sequence[str]) -> None:
+    """Prints the processor time by layer, for TCP and SDP; layers without any time are left out."""
+    transports = (TCP, SDP)
+
+    def takes_time(name: str) -> bool:
+        return any(one.layer(transport, name) for one in programs for transport in transports)
+
+    shown = [name for name in layers if takes_time(name)]
+    widths = [max(_CELL, 2 + len(name)) for name in shown]
+    heads = "".join(f"{name:>{width}}" for name, width in zip(shown, widths, strict=True))
+    say(f"{'ms':<{_NAME + 5}}{heads}")
+    for one in programs:
+        for transport in transports:
+            times = [number(one.layer(transport, name)) for name in shown]
+            cells = "".join(f"{n:>{width}}" for n, width in zip(times, widths, strict=True))
+            say(f"{one.name:<{_NAME}} {transport:<4}{cells}")
 
 
 def show_absent(programs: Sequence[Program]) -> None:

@@ -63,6 +63,19 @@ class Programs(unittest.TestCase):
         self.assertRegex(text, r"  prog +0\.85 0\.80-0\.90 +fails +-\n")
         self.assertIn("- prog over SMC-D: it; ended", text)
 
+    def test_time_by_layer(self) -> None:
+        """A row for each transport, and a column for each layer that takes time in any."""
+        one = Program("prog", "per s")
+        one.add(TCP, 0, Result(1, 3, {"network": 2.0, "other": 1.0, "module": 0.0}))
+        for number, time in enumerate((4.0, 6.0)):
+            one.add(SDP, number, Result(1, time, {"module": time}))
+        layers = ("module", "driver", "network", "other")
+        text = document.captured(lambda: table.show_layers([one], layers))
+        heading, tcp, sdp = (line.split() for line in text.splitlines())
+        self.assertEqual(heading, ["ms", "module", "network", "other"])
+        self.assertEqual(tcp, ["prog", "TCP", "0.000", "2.00", "1.00"])
+        self.assertEqual(sdp, ["prog", "SDP", "5.00", "0.000", "0.000"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import limits
-from register import INFINIBAND, PACKETS, SCENARIOS, Scenario, Skip
+import ynl
+from register import INFINIBAND, PACKETS, SCENARIOS, YNL, Scenario, Skip
 from twohosts import device
 from twohosts.failure import Failure
 
@@ -102,5 +103,9 @@ def perform(scenario: Scenario) -> Outcome:
 
 def selected(patterns: list[str]) -> list[Scenario]:
     """The scenarios to run."""
-    there = {PACKETS: device.sends_packets(), INFINIBAND: device.is_infiniband()}
+    there = {
+        PACKETS: device.sends_packets(),
+        INFINIBAND: device.is_infiniband(),
+        YNL: ynl.CLIENT.exists(),
+    }
     return SCENARIOS.picked(patterns, [need for need, is_there in there.items() if is_there])

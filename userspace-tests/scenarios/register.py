@@ -18,13 +18,15 @@ class Skip(Exception):
 
 SCENARIOS: Register[Run] = Register()
 
-# Needs a device that sends packets, which can be lost; needs InfiniBand ports.
-PACKETS, INFINIBAND = "packets", "infiniband"
+# Needs a device that sends packets, which can be lost; needs InfiniBand ports; needs the kernel's
+# client for netlink specifications.
+PACKETS, INFINIBAND, YNL = "packets", "infiniband", "ynl"
 
 # Decorators that register scenarios: for every run, for long runs (SOAK=1), for devices that send
-# packets, which rlo does not, or for InfiniBand ports.
+# packets, which rlo does not, for InfiniBand ports, or for guests with the client.
 scenario = SCENARIOS.add
 long_scenario = functools.partial(scenario, long=True)
 packet_scenario = functools.partial(scenario, needs=(PACKETS,))
 long_packet_scenario = functools.partial(scenario, long=True, needs=(PACKETS,))
 infiniband_scenario = functools.partial(scenario, needs=(INFINIBAND,))
+ynl_scenario = functools.partial(scenario, needs=(YNL,))

@@ -22,9 +22,10 @@ import leftovers
 import limits
 import traffic
 import uncopied
+import ynl
 from network import A, B, command
 from peer import namespace
-from register import scenario
+from register import scenario, ynl_scenario
 from stream import Listener
 from twohosts import uapi
 from twohosts.counters import GAUGES
@@ -125,6 +126,38 @@ def sdp_ss_tells_sdp_from_tcp() -> None:
             check(word in text, f"no {word} in\n{text}")
     listener.close()
     traffic.finish([pair], limits.seconds(20))
+    pair.close()
+
+
+@ynl_scenario
+def kernel_client_reads_the_specification() -> None:
+    """The kernel's client for netlink specifications finds what sdp_ss finds, with all details."""
+    pair = traffic.connect(1)[0]
+    pair.exchange(5000)
+    traffic.run(
+        pair.ends, lambda: all(e.received == 5000 for e in pair.ends), limits.seconds(20), "bytes"
+    )
+    with fallen_back(7013):
+        shown = {row["cookie"]: row for row in rows("a", "-a")}
+        answers = {answer["cookie"]: answer for answer in ynl.sockets("a", "flow", "traffic")}
+        check(len(shown) == 2 and answers.keys() == shown.keys(), f"{shown}\n{answers}")
+        for number, row in shown.items():
+            answer = answers[number]
+            for name in ("local", "peer"):
+                place = {"address": answer[f"{name}-addr"], "port": answer[f"{name}-port"]}
+                check(row[name] == place, f"{row}\n{answer}")
+            check(answer["transport"] == row["transport"], f"{row}\n{answer}")
+            check((answer["inode"], answer["uid"]) == (row["inode"], 0), f"{row}\n{answer}")
+            check(answer.get("device") == row.get("device"), f"{row}\n{answer}")
+        (tcp,) = (answer for answer in answers.values() if answer["transport"] == "tcp")
+        check(tcp["reason"] == errno.ECONNREFUSED and "traffic" not in tcp, f"{tcp}")
+        sdp = answers[cookie(pair.client.stream.sock)]
+        check(sdp["mode-send"] == "combined" and sdp["credits"] > 0, f"{sdp}")
+        counted = {name.replace("-", "_"): n for name, n in sdp["traffic"].items()}
+        check(counted == shown[sdp["cookie"]]["traffic"], f"{shown}\n{sdp}")
+        check(counted["bcopy_bytes_sent"] == 5000, f"{sdp}")
+        brief = {answer["cookie"]: answer for answer in ynl.sockets("a")}[sdp["cookie"]]
+        check("credits" not in brief and "traffic" not in brief, f"{brief}")
     pair.close()
 
 

@@ -10,7 +10,7 @@ const SHARE_SHIFT: u32 = 6;
 /// No purse holds more, in ns: about what 17 minutes pay for.
 const PURSE_MAX: u64 = 1 << 34;
 
-/// The way is changed for one that saves an eighth.
+/// The way is changed for one that saves a sixteenth.
 const MARGIN_SHIFT: u32 = 4;
 
 /// A try costs at least a quarter of its messages, whatever was measured: the messages behind

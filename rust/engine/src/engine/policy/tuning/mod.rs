@@ -9,8 +9,8 @@
 //! - Copying is always measured first, so there is something to compare with.
 //! - A try is paid from a purse of its class, into which each message puts a 64th of its
 //!   cost. So tries take at most a 64th of the time, however bad the other way is.
-//! - The other way is believed in if it takes less than 7/8 of the time, twice. So noise
-//!   does not change the way.
+//! - The other way is believed in if the tries, at least three, took less than 15/16 of the
+//!   time. So noise does not change the way.
 //! - While lending is believed in, a balance compares its times with those of copying. A
 //!   reader that has gone away uses it up with one message. If it is used up slowly, because
 //!   the load has changed, copying is tried at once.
