@@ -14,7 +14,6 @@ use crate::{
     prelude::*, //
 };
 use core::marker::PhantomData;
-use kernel::sync::Arc;
 
 /// The key of all memory, for local use. Index 1 of the table of regions is reserved for it.
 pub(crate) const DMA_LKEY: u32 = 0x0100;
@@ -80,22 +79,46 @@ pub(crate) struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// At most `want` bytes from `offset` on, for writing.
-    pub(crate) fn room(&self, offset: u64, want: usize) -> Result<Piece<'a>, Refused> {
+    /// Whether bytes may be written there.
+    fn writable(&self) -> Result<(), Refused> {
         match self.side {
             Side::Inline(_) => Err(Refused),
-            Side::Local { .. } | Side::Remote { .. } => self.piece(offset, want),
+            Side::Local { .. } | Side::Remote { .. } => Ok(()),
         }
+    }
+
+    /// At most `want` bytes from `offset` on, for writing.
+    pub(crate) fn room(&self, offset: u64, want: usize) -> Result<Piece<'a>, Refused> {
+        self.writable()?;
+        self.piece(offset, want)
     }
 
     /// At most `want` bytes from `offset` on. Bytes of `Inline` are read-only.
     pub(crate) fn piece(&self, offset: u64, want: usize) -> Result<Piece<'a>, Refused> {
+        let mut first = None;
+        let held = self.each_run(offset, want, |start, len| {
+            first = Some((start, len));
+            false
+        })?;
+        let (start, len) = first.ok_or(Refused)?;
+        // SAFETY: Memory, by `each_run`, until `held` is dropped.
+        Ok(unsafe { Piece::new(start, len, held) })
+    }
+
+    /// Shows `visit` the contiguous runs of at most `want` bytes from `offset` on, each with its
+    /// length, until that returns false. There are fewer than `want` bytes where a piece of a work
+    /// request ends. The runs are memory until the result is dropped.
+    fn each_run(
+        &self,
+        offset: u64,
+        want: usize,
+        mut visit: impl FnMut(*mut u8, usize) -> bool,
+    ) -> Result<Option<Use>, Refused> {
         match self.side {
             Side::Inline(bytes) => {
                 let rest = bytes.get(offset as usize..).ok_or(Refused)?;
-                let len = rest.len().min(want);
-                // SAFETY: The bytes are borrowed for as long as the piece exists.
-                Ok(unsafe { Piece::new(rest.as_ptr().cast_mut(), len, None) })
+                visit(rest.as_ptr().cast_mut(), rest.len().min(want));
+                Ok(None)
             }
             Side::Remote {
                 key,
@@ -103,8 +126,7 @@ impl<'a> End<'a> {
                 rights,
             } => {
                 let address = address.checked_add(offset).ok_or(Refused)?;
-                let region = self.region(key).ok_or(Refused)?;
-                Mr::piece(&region, key, self.pd, address, want, rights, self.device)
+                self.region(key, rights, address, want, visit).map(Some)
             }
             Side::Local { pieces, rights } => {
                 let mut before = 0u64;
@@ -113,7 +135,14 @@ impl<'a> End<'a> {
                     if offset < end {
                         let want = want.min((end - offset) as usize);
                         let address = sge.addr.checked_add(offset - before).ok_or(Refused)?;
-                        return self.local(sge.lkey, address, want, rights);
+                        if sge.lkey != DMA_LKEY || !self.device.limits.dma_lkey {
+                            let used = self.region(sge.lkey, rights, address, want, visit)?;
+                            return Ok(Some(used));
+                        }
+                        // It is memory; the verbs ask its consumer to keep it until the work
+                        // request that names it is complete, and no copy goes on after that.
+                        visit(self.device.address(address, want).ok_or(Refused)?, want);
+                        return Ok(None);
                     }
                     before = end;
                 }
@@ -122,25 +151,92 @@ impl<'a> End<'a> {
         }
     }
 
-    fn region(&self, key: u32) -> Option<Arc<Mr>> {
-        self.device.regions.get(key >> 8)
-    }
-
-    fn local(
+    fn region(
         &self,
         key: u32,
+        rights: u32,
         address: u64,
         want: usize,
-        rights: u32,
-    ) -> Result<Piece<'a>, Refused> {
-        if key == DMA_LKEY && self.device.limits.dma_lkey {
-            let start = self.device.address(address, want).ok_or(Refused)?;
-            // SAFETY: It is memory; the verbs ask its consumer to keep it until the work
-            // request that names it is complete, and no copy goes on after that.
-            return Ok(unsafe { Piece::new(start, want, None) });
+        visit: impl FnMut(*mut u8, usize) -> bool,
+    ) -> Result<Use, Refused> {
+        let region = self.device.regions.get(key >> 8).ok_or(Refused)?;
+        let access = (key, self.pd, rights);
+        Mr::each_run(&region, access, address, want, self.device, visit)
+    }
+
+    /// At most `want` bytes from `offset` on.
+    fn runs(&self, offset: u64, want: usize) -> Result<Runs<'a>, Refused> {
+        let mut runs = Runs::new();
+        runs.held = self.each_run(offset, want, |start, len| runs.push(start, len))?;
+        Ok(runs)
+    }
+}
+
+/// Runs that are translated at a time: the lock of a region is taken once for them.
+const RUNS: usize = 16;
+
+/// Runs of bytes in the kernel's address space, one after the other.
+///
+/// # Invariants
+///
+/// Each of the first `count` runs is memory, as in [`Piece`].
+struct Runs<'a> {
+    runs: [(*mut u8, usize); RUNS],
+    count: usize,
+    held: Option<Use>,
+    _bytes: PhantomData<&'a [u8]>,
+}
+
+impl Runs<'_> {
+    fn new() -> Self {
+        Self {
+            runs: [(core::ptr::null_mut(), 0); RUNS],
+            count: 0,
+            held: None,
+            _bytes: PhantomData,
         }
-        let region = self.region(key).ok_or(Refused)?;
-        Mr::piece(&region, key, self.pd, address, want, rights, self.device)
+    }
+
+    /// Adds a run. Returns whether there is room for another.
+    fn push(&mut self, start: *mut u8, len: usize) -> bool {
+        if let Some(run) = self.runs.get_mut(self.count) {
+            *run = (start, len);
+            self.count += 1;
+        }
+        self.count < RUNS
+    }
+
+    fn len(&self) -> usize {
+        self.iter().map(|(_, len)| len).sum()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
+        self.runs.iter().take(self.count).copied()
+    }
+
+    /// Copies bytes of `from` until one of both is used up; returns their number.
+    fn fill(&self, from: &Runs<'_>) -> usize {
+        let mut sources = from.iter();
+        let (mut source, mut rest) = (core::ptr::null_mut::<u8>(), 0);
+        let mut done = 0;
+        for (mut target, mut room) in self.iter() {
+            while room > 0 {
+                if rest == 0 {
+                    match sources.next() {
+                        Some(run) => (source, rest) = run,
+                        None => return done,
+                    }
+                }
+                let len = room.min(rest);
+                // SAFETY: Both are memory for so long, by the invariant of `Runs`. Consumers, and
+                // other copies, may write to it meanwhile: so there are no slices, and it is C that
+                // copies, to which this means other bytes and no more.
+                unsafe { ffi::rlo_copy_run(target.cast(), source.cast(), len) };
+                (target, source) = (target.wrapping_add(len), source.wrapping_add(len));
+                (room, rest, done) = (room - len, rest - len, done + len);
+            }
+        }
+        done
     }
 }
 
@@ -157,19 +253,19 @@ pub(crate) fn copy(
     (to, to_offset): (End<'_>, u64),
     len: usize,
 ) -> Result<(), Fault> {
+    to.writable().map_err(|_| Fault::Destination)?;
     let mut done = 0;
     while done < len {
         let source = from
-            .piece(from_offset + done as u64, len - done)
+            .runs(from_offset + done as u64, len - done)
             .map_err(|_| Fault::Source)?;
         let target = to
-            .room(to_offset + done as u64, source.len)
+            .runs(to_offset + done as u64, source.len())
             .map_err(|_| Fault::Destination)?;
-        // SAFETY: Both are memory for so long, by the invariant of `Piece`, and the target is no
-        // longer than the source. Consumers, and other copies, may write to it meanwhile: so there
-        // are no slices, and it is C that copies, to which this means other bytes and no more.
-        unsafe { ffi::rlo_copy_run(target.start.cast(), source.start.cast(), target.len) };
-        done += target.len;
+        match target.fill(&source) {
+            0 => return Err(Fault::Source),
+            copied => done += copied,
+        }
     }
     Ok(())
 }
@@ -180,7 +276,15 @@ pub(crate) fn check(end: End<'_>, len: u64) -> Result<(), Refused> {
     let mut done = 0;
     while done < len {
         let want = usize::try_from(len - done).unwrap_or(usize::MAX);
-        done += end.piece(done, want)?.len as u64;
+        let mut found = 0u64;
+        end.each_run(done, want, |_, len| {
+            found += len as u64;
+            true
+        })?;
+        if found == 0 {
+            return Err(Refused);
+        }
+        done += found;
     }
     Ok(())
 }

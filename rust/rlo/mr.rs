@@ -11,10 +11,7 @@ use crate::{
         new_spinlock_irq,
         SpinLockIrq, //
     },
-    memory::{
-        Piece,
-        Refused, //
-    },
+    memory::Refused,
     prelude::*,
     task, //
 };
@@ -48,6 +45,28 @@ struct State {
     mapped_shift: u32,
     /// A next registration has been mapped.
     fresh: bool,
+}
+
+impl State {
+    /// The device address of the byte `place` behind the begin of the first page, and how many of
+    /// `want` bytes from there on lie in adjacent pages.
+    fn run(&self, place: u64, want: usize) -> Option<(u64, usize)> {
+        let page = 1u64 << self.shift;
+        let within = place & (page - 1);
+        let mut index = (place >> self.shift) as usize;
+        let mut last = *self.pages.get(index)?;
+        let first = last + within;
+        let mut len = (page - within) as usize;
+        while len < want {
+            index += 1;
+            match self.pages.get(index) {
+                Some(&next) if next == last + page => last = next,
+                _ => break,
+            }
+            len += page as usize;
+        }
+        Some((first, len.min(want)))
+    }
 }
 
 /// A region.
@@ -206,16 +225,18 @@ impl Mr {
         }
     }
 
-    /// At most `want` bytes from `address` on, limited to one contiguous run of pages.
-    pub(crate) fn piece(
+    /// Shows `visit` the runs of at most `want` bytes from `address` on, each with its length, until
+    /// that returns false. The runs stay memory of the region until the result is dropped.
+    ///
+    /// Called in any context; `visit` runs under the region's lock.
+    pub(crate) fn each_run(
         this: &Arc<Self>,
-        key: u32,
-        pd: usize,
+        (key, pd, rights): (u32, usize, u32),
         address: u64,
         want: usize,
-        rights: u32,
         device: &Device,
-    ) -> Result<Piece<'static>, Refused> {
+        mut visit: impl FnMut(*mut u8, usize) -> bool,
+    ) -> Result<Use, Refused> {
         let state = this.state.lock();
         if !state.valid || state.key != key as u8 || this.pd != pd {
             return Err(Refused);
@@ -223,35 +244,26 @@ impl Mr {
         if state.rights & rights != rights {
             return Err(Refused);
         }
-        let (start, len) = if this.all {
-            (address, want)
+        if this.all {
+            visit(device.address(address, want).ok_or(Refused)?, want);
         } else {
             let offset = address.checked_sub(state.start).ok_or(Refused)?;
             let rest = state.len.checked_sub(offset).ok_or(Refused)?;
             if rest < want as u64 {
                 return Err(Refused);
             }
-            let page = 1u64 << state.shift;
-            let place = (state.start & (page - 1)) + offset;
-            let within = place & (page - 1);
-            let mut index = (place >> state.shift) as usize;
-            let mut last = *state.pages.get(index).ok_or(Refused)?;
-            let first = last + within;
-            let mut len = (page - within) as usize;
-            while len < want {
-                index += 1;
-                match state.pages.get(index) {
-                    Some(&next) if next == last + page => last = next,
-                    _ => break,
+            let mut place = (state.start & ((1 << state.shift) - 1)) + offset;
+            let mut left = want;
+            while left > 0 {
+                let (start, len) = state.run(place, left).ok_or(Refused)?;
+                if !visit(device.address(start, len).ok_or(Refused)?, len) {
+                    break;
                 }
-                len += page as usize;
+                place += len as u64;
+                left -= len;
             }
-            (first, len.min(want))
-        };
-        let start = device.address(start, len).ok_or(Refused)?;
+        }
         this.uses.fetch_add(1, Relaxed);
-        // SAFETY: A consumer has registered it, and is told that the registration has ended when
-        // nobody uses it any more: this use is counted with the lock that ends it.
-        Ok(unsafe { Piece::new(start, len, Some(Use(this.clone()))) })
+        Ok(Use(this.clone()))
     }
 }

@@ -59,6 +59,10 @@ use kernel::sync::{
     Arc, //
 };
 
+/// Bytes that a poster copies at most where it cannot be preempted anyway, perhaps with interrupts
+/// disabled.
+const ATOMIC_BYTES: usize = 65536;
+
 /// The owner of the turn, which executes the sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
@@ -286,7 +290,8 @@ impl Qp {
         if self.take_turn() {
             // SAFETY: Nothing here sleeps, because posts come from any context.
             let holds = unsafe { ffi::rlo_bells_hold() };
-            self.drive(self.shape.device.limits.inline_bytes, false);
+            let most = if holds { usize::MAX } else { ATOMIC_BYTES };
+            self.drive(self.shape.device.limits.inline_bytes.min(most), false);
             if holds {
                 // SAFETY: Held above, in this thread.
                 unsafe { ffi::rlo_bells_release() };
