@@ -87,6 +87,56 @@ fn a_run_is_written_and_completed_behind_it() {
     assert_eq!(s.conn.stats().sink_avails_received, 1);
 }
 
+/// A source whose SrcAvails have crossed two SinkAvails, and its next run, held back.
+fn crossed() -> Script {
+    let mut s = source();
+    assert!(!s.conn.hold_offers(true));
+    for _ in 0..2 {
+        s.conn.queue_run(RUN).unwrap();
+        assert_eq!(s.sent()[0].mid(), Mid::SrcAvail);
+        s.send(offer(1000, 0), 0).unwrap();
+        assert_eq!(bodies(&s.news()), [Body::RdmaWrCompl(1000)]);
+        complete_writes(&mut s);
+    }
+    s.conn.queue_run(RUN).unwrap();
+    assert_eq!(s.news(), []);
+    s
+}
+
+//= test: CROSS-2
+#[test]
+fn a_srcavail_that_would_cross_waits_for_the_sinkavail() {
+    let mut s = crossed();
+    for _ in 0..100 {
+        s.send(offer(1000, 0), 0).unwrap();
+        let did = s.news();
+        assert_eq!(did[0], Did::Wrote(to(0x20_0000), 1000));
+        assert_eq!(bodies(&did), [Body::RdmaWrCompl(1000)]);
+        complete_writes(&mut s);
+        s.conn.queue_run(RUN).unwrap();
+        assert_eq!(s.news(), []);
+    }
+    assert_eq!(s.conn.stats().src_avails_sent, 2);
+}
+
+#[test]
+fn a_srcavail_is_not_held_back_for_long() {
+    let mut s = crossed();
+    assert!(s.conn.hold_offers(false));
+    assert_eq!(s.sent()[0].mid(), Mid::SrcAvail);
+    assert!(!s.conn.hold_offers(false));
+    // The end of the stream ends the wait as well.
+    let mut s = crossed();
+    s.conn.shutdown_send();
+    assert_eq!(s.sent()[0].mid(), Mid::SrcAvail);
+    // A program that gives up leaves nothing behind.
+    let mut s = crossed();
+    s.conn.recall();
+    assert!(s.sent().contains(&Body::Data));
+    s.conn.hold_offers(false);
+    assert_eq!(s.sent(), []);
+}
+
 #[test]
 fn several_writes_fill_a_buffer_and_one_completion_tells() {
     let mut s = source();

@@ -93,6 +93,7 @@ inputs! {
     decline();
     offer_sink(sink: SinkBuffer) -> Result<SinkId, Refused>;
     cancel_sinks();
+    hold_offers(may: bool) -> bool;
 }
 
 // The run loop.

@@ -262,6 +262,10 @@ impl Inner {
     /// events tell of what comes, as `next` needs it. Returns whether it has looked for
     /// completions.
     pub(crate) fn tend_completions(&mut self, sock: &Sock, next: Next) -> bool {
+        if next != Next::Call && self.engine.as_mut().is_some_and(|e| e.hold_offers(false)) {
+            // Nobody looks for the SinkAvail any more.
+            self.settle(sock);
+        }
         let Some(link) = self.link.as_ref() else {
             sock.attendance().forget();
             return false;

@@ -145,6 +145,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Whether it looks for completions before it sleeps.
+    pub(crate) fn polls(&self) -> bool {
+        self.busy_poll_us() > 0
+    }
+
     /// Microseconds for which a call looks for completions before it sleeps: SO_BUSY_POLL,
     /// or the knob, or as the connection's waits suggest.
     fn busy_poll_us(&self) -> u32 {

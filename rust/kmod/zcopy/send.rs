@@ -75,11 +75,15 @@ impl Sock {
         if !threshold::is_zcopy(len as u64, least) {
             return Ok(false);
         }
+        let polls = call.polls();
         let begun = self.look(|inner| {
             let may = !inner.turns.sending && inner.can_offer();
             if may {
                 inner.turns.sending = true;
                 inner.turns.dropped = 0;
+                if let Some(engine) = inner.engine.as_mut().filter(|_| polls) {
+                    engine.hold_offers(true);
+                }
             }
             may
         });

@@ -42,7 +42,7 @@ use crate::engine::{
         slots::Slots,
     },
     oob::UrgentNotice,
-    policy::{offering::Habit, patience, pipeline, send_buffer},
+    policy::{holding::Holding, offering::Habit, patience, pipeline, send_buffer},
     stats::Stats,
     timer::Timer,
     zcopy::{cancel::Cancel, held::Held, offers::Offers, runs::Runs, targets::Targets},
@@ -144,6 +144,8 @@ pub struct Connection {
     advert_window: u8,
     /// How seldom, to a peer that does not read them.
     lending: Habit,
+    /// Whether the next one waits for a SinkAvail.
+    holding: Holding,
     /// A reader is waiting that could take the peer's offers.
     reading: bool,
     /// A reader was waiting while SrcAvails of ours were outstanding, and no wait
@@ -184,6 +186,7 @@ impl Connection {
             peer_adverts: 1,
             advert_window: pipeline::WINDOW_INITIAL,
             lending: Habit::new(),
+            holding: Holding::new(),
             reading: false,
             duplex: false,
             unanswered: 0,

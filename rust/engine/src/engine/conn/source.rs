@@ -48,6 +48,13 @@ impl Connection {
         self.runs.room()
     }
 
+    /// Whether a SrcAvail may wait for a SinkAvail that would make it void. It `may` while a thread
+    /// of the program looks for messages; when that ends, the caller says so, however it ends.
+    /// Returns whether one has waited and goes now.
+    pub fn hold_offers(&mut self, may: bool) -> bool {
+        self.holding.allow(may)
+    }
+
     /// Takes all offers back. The rest of every run goes as Data.
     pub fn recall(&mut self) {
         self.restart_patience();
@@ -110,6 +117,7 @@ impl Connection {
     pub(super) fn on_read_by_peer(&mut self, len: u32) {
         self.stream.on_sent(len);
         self.lending.on_used();
+        self.holding.on_read();
         if self.runs.on_read(len) {
             self.advert_window = pipeline::grown(self.advert_window, self.peer_adverts);
         }
@@ -142,6 +150,7 @@ impl Connection {
         }
         //= spec: CROSS-2
         //= spec: SRCCANCEL-7
+        self.holding.on_sink_avail(self.runs.outstanding() > 0);
         self.runs.on_void(lost(&mut self.stream));
         let held = self.targets.on_sink_avail(advert);
         self.must(held);

@@ -160,10 +160,23 @@ impl Connection {
             && self.runs.cancel == Cancel::No
     }
 
+    /// Whether a SinkAvail could come that a SrcAvail would cross, and the program has
+    /// more time than that.
+    pub(super) fn may_hold(&self) -> bool {
+        self.modes.send() == Mode::Pipelined
+            && self.runs.outstanding() == 0
+            && self.runs.candidate().is_some()
+            && self.targets.is_empty()
+            && !self.send_closed()
+    }
+
     /// The SrcAvail behind those that are outstanding.
     fn poll_src_avail(&mut self) -> Option<Output> {
         let run = self.runs.candidate()?;
         if !self.can_offer(run) || !self.has_advert_room() {
+            return None;
+        }
+        if self.may_hold() && self.holding.holds() {
             return None;
         }
         //= spec: CREDIT-3
@@ -196,6 +209,7 @@ impl Connection {
             .on_advertised(self.credits.last_sent(), inline.into());
         self.on_payload_sent(inline);
         self.stats.src_avails_sent = self.stats.src_avails_sent.wrapping_add(1);
+        self.holding.on_sent();
         self.decline_if_stuck();
         Some(output)
     }

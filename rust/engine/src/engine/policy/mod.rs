@@ -10,6 +10,7 @@
 //! - \[AZ06\] Balaji, Bhagvat, Jin, Panda: *Asynchronous Zero-copy Communication
 //!   for Synchronous Sockets in SDP over InfiniBand*, CAC 2006.
 
+pub mod holding;
 pub mod message;
 pub mod offering;
 pub mod patience;
