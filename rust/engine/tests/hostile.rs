@@ -45,6 +45,7 @@ enum Op {
     CompleteWrite,
     Decline,
     Reading(bool),
+    Hold(bool),
     Offer(u32),
     CancelSinks,
     Pipelined,
@@ -117,6 +118,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => Just(Op::CompleteWrite),
         1 => Just(Op::Decline),
         1 => any::<bool>().prop_map(Op::Reading),
+        1 => any::<bool>().prop_map(Op::Hold),
         4 => (100u32..600).prop_map(Op::Offer),
         1 => Just(Op::CancelSinks),
         2 => Just(Op::Pipelined),
@@ -219,6 +221,9 @@ impl Game {
             Op::CompleteWrite => s.conn.handle_write_completed(),
             Op::Decline => s.conn.decline(),
             Op::Reading(on) => s.conn.set_reading(on),
+            Op::Hold(may) => {
+                s.conn.hold_offers(may);
+            }
             Op::Offer(len) => {
                 let sink = SinkBuffer {
                     len,

@@ -35,6 +35,8 @@ pub enum Op {
     ReadRemote(u16),
     /// Whether a reader waits for bytes.
     Reading(bool),
+    /// Whether a writer looks for messages, so that offers may be held back.
+    Hold(bool),
     /// It requests the rest as Data.
     Decline,
     /// It offers a buffer, longer than the minimum by this.
@@ -193,7 +195,8 @@ impl Op {
             15 => Op::Withdraw,
             16 => Op::Recall,
             17 => Op::Decline,
-            18 | 19 => Op::Reading(dice.once_in(2)),
+            18 => Op::Reading(dice.once_in(2)),
+            19 => Op::Hold(!dice.once_in(4)),
             20 => Op::CancelSinks,
             21 => Op::Pipelined,
             22 if dice.once_in(2) => Op::ReqPipe(dice.once_in(2)),
@@ -240,6 +243,7 @@ impl Op {
             Op::Break => "its device goes".to_owned(),
             Op::GiveUp => "its transport gives up".to_owned(),
             Op::Reading(_)
+            | Op::Hold(_)
             | Op::Pipelined
             | Op::ReqPipe(_)
             | Op::AskRcvSize(_)

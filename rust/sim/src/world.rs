@@ -159,6 +159,9 @@ impl World {
             Op::Recall => told(shell.conn.as_mut(), Connection::recall),
             Op::ReadRemote(max) => shell.read_remote(max.into(), watch)?,
             Op::Reading(on) => shell.set_reading(on),
+            Op::Hold(may) => told(shell.conn.as_mut(), |conn| {
+                conn.hold_offers(may);
+            }),
             Op::Decline => told(shell.conn.as_mut(), Connection::decline),
             Op::Offer(more) => shell.offer(more),
             Op::CancelSinks => told(shell.conn.as_mut(), Connection::cancel_sinks),
@@ -514,6 +517,12 @@ impl World {
     /// Like [`rest`](Self::rest), with applications that read everything, and with timers when no
     /// other step is possible.
     pub fn run_out(&mut self) -> Checked {
+        for side in Side::BOTH {
+            let conn = self.both(side).0.conn.as_mut();
+            if conn.is_some_and(|conn| conn.hold_offers(false)) {
+                self.settle(side)?;
+            }
+        }
         for _ in 0..ROUNDS_MAX {
             let mut moved = self.rest()?;
             for side in Side::BOTH {
