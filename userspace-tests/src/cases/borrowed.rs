@@ -21,22 +21,13 @@ use crate::role::Role;
 use crate::sock::Sock;
 use crate::uapi::{
     self, sdp_borrow, sdp_borrow_counter, sdp_borrow_info, sdp_borrow_range, sdp_borrow_wait,
-    sdp_borrowed,
+    sdp_borrowed, BorrowControl,
 };
 use crate::world::Family;
 
 /// A run of this length is lent.
 const LEAST: usize = 16_384;
 const PART: usize = 65_536;
-
-/// The control message.
-#[repr(C)]
-struct Control {
-    len: usize,
-    level: c_int,
-    kind: c_int,
-    report: u64,
-}
 
 /// The counter, in memory of its own.
 struct Counter(Cliff);
@@ -167,12 +158,11 @@ impl Lender {
 }
 
 fn send_with(sock: &Sock, parts: &[&[u8]], flags: c_int, report: u64) -> Res<usize> {
-    let mut control =
-        Control { len: size_of::<Control>(), level: SOL_TCP, kind: uapi::SDP_BORROW, report };
+    let mut control = BorrowControl::at(report);
     let mut parts = gather(parts);
     let mut message = header(&mut parts);
     message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = size_of::<Control>();
+    message.msg_controllen = size_of::<BorrowControl>();
     sock.sendmsg_header(&raw const message, flags)
 }
 
