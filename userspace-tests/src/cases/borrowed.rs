@@ -5,7 +5,7 @@
 
 use libc::{
     c_int, EAGAIN, EBADF, EFAULT, EINVAL, MAP_ANONYMOUS, MAP_PRIVATE, MAP_SHARED, MSG_DONTWAIT,
-    MSG_NOSIGNAL, MSG_ZEROCOPY, POLLERR, POLLIN, SHUT_WR, SOL_TCP,
+    MSG_NOSIGNAL, MSG_ZEROCOPY, POLLERR, POLLIN, POLLOUT, SHUT_WR, SOL_TCP,
 };
 
 use super::remapped::Mapping;
@@ -354,6 +354,27 @@ pub const CASES: &[Case] = &[
                 let info = lender.info();
                 assert_eq!((info.bytes, info.issued, info.window_bytes), (65_536, id, 65_536));
                 assert_eq!((info.least as usize, info.window_runs), (LEAST, 16));
+            }
+            t.say("changed");
+            lender.finish(t, sent);
+        },
+    ),
+    Case::two(
+        "borrowed_between_bytes_that_are_copied",
+        |t| late_reader(t, 13),
+        |t| {
+            // Neither begins nor ends with a page. What is lent does not use up SO_SNDBUF, so the
+            // bytes behind it go as well, and the socket is writable.
+            let lender = Lender::new(t);
+            let mut room = Room::new(PAGE / 2, MIB - PAGE);
+            room.bytes().copy_from_slice(&bytes(13, MIB)[..MIB - PAGE]);
+            let flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+            let (sent, ranges) = lender.send(&[&*room.bytes()], flags).expect("sendmsg");
+            if lender.is_sdp {
+                let lent: usize = ranges.iter().map(|range| range.len as usize).sum();
+                assert_eq!((sent, lent), (MIB - PAGE, MIB - 2 * PAGE), "sent and lent");
+                let up = lender.sock.poll(POLLOUT, 0).expect("poll");
+                assert_eq!(up.0, c_int::from(POLLOUT), "there is room");
             }
             t.say("changed");
             lender.finish(t, sent);
