@@ -32,15 +32,6 @@ const OFF: u32 = 0;
 const IDLE: u32 = 1;
 const ON: u32 = 2;
 
-/// The control message of the kernel's interface.
-#[repr(C)]
-struct Control {
-    len: usize,
-    level: c_int,
-    kind: c_int,
-    report: u64,
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
 const fn len_of<T>() -> socklen_t {
     size_of::<T>() as socklen_t
@@ -235,18 +226,13 @@ pub(crate) unsafe fn send(
         room: 16,
         count: 0,
     };
-    let mut control = Control {
-        len: size_of::<Control>(),
-        level: libc::IPPROTO_TCP,
-        kind: uapi::SDP_BORROW,
-        report: core::ptr::from_mut(&mut report).expose_provenance() as u64,
-    };
+    let mut control = uapi::BorrowControl::of(&mut report);
     // SAFETY: All zeroes is an empty message.
     let mut message = unsafe { core::mem::zeroed::<msghdr>() };
     message.msg_iov = parts.cast_mut();
     message.msg_iovlen = count;
     message.msg_control = core::ptr::from_mut(&mut control).cast();
-    message.msg_controllen = size_of::<Control>();
+    message.msg_controllen = size_of::<uapi::BorrowControl>();
     // SAFETY: The caller vouches for the parts; the kernel writes to the report and its ranges.
     let sent = unsafe { next::sendmsg(fd, &raw const message, flags) };
     if sent < 0 {

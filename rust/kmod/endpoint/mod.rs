@@ -260,6 +260,15 @@ impl Inner {
             // be queued at all.
             return 0;
         }
-        sock.sndbuf().saturating_sub(self.send.charged())
+        sock.sndbuf().saturating_sub(self.charged())
+    }
+
+    /// Bytes that count against SO_SNDBUF. Those that a program lends do not: the lender
+    /// bounds them, and what is copied behind them must not wait for the peer.
+    pub(crate) fn charged(&self) -> u32 {
+        let lender = self.turns.lender.as_ref();
+        let lent = lender.map_or(0, |lender| lender.bytes());
+        let lent = lent.min(self.send.pinned());
+        self.send.charged().saturating_sub(lent)
     }
 }

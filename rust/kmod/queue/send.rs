@@ -373,9 +373,14 @@ impl SendQueue {
         self.forget_pinned(bytes);
     }
 
-    /// Bytes that count against SO_SNDBUF.
+    /// Bytes that the queue keeps, with the rest of their pages.
     pub(crate) fn charged(&self) -> u32 {
         self.held.saturating_add(self.extra)
+    }
+
+    /// Those of them that are in the memory of programs.
+    pub(crate) fn pinned(&self) -> u32 {
+        self.pinned
     }
 
     pub(crate) fn held(&self) -> u32 {

@@ -177,7 +177,7 @@ impl Inner {
         if self.turns.sending || self.send.is_starved() {
             u32::MAX
         } else {
-            self.send.charged()
+            self.charged()
         }
     }
 }

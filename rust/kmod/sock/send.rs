@@ -55,7 +55,7 @@ impl Inner {
     /// wait.
     fn room_for(&mut self, sock: &Sock, left: u32) -> Option<Wanted> {
         if self.send_room(sock) == 0 {
-            if self.send.charged() >= sock.sndbuf() {
+            if self.charged() >= sock.sndbuf() {
                 self.send.set_full();
             }
             return None;

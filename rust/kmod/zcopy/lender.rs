@@ -247,8 +247,12 @@ impl Lender {
         if runs >= self.window_runs {
             return 0;
         }
-        let lent = self.book.bytes.load(Ordering::Relaxed);
-        self.window_bytes.saturating_sub(lent)
+        self.window_bytes.saturating_sub(self.bytes())
+    }
+
+    /// Bytes that are lent.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.book.bytes.load(Ordering::Relaxed)
     }
 
     /// Fills in what a program may know; all but the state of the connection.
@@ -256,7 +260,7 @@ impl Lender {
         info.counter = self.address();
         info.issued = self.issued();
         info.ended = self.ended();
-        info.bytes = self.book.bytes.load(Ordering::Relaxed);
+        info.bytes = self.bytes();
         info.least = self.least;
         info.window_bytes = self.window_bytes;
         info.window_runs = self.window_runs;

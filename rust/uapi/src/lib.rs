@@ -7,8 +7,10 @@
 //! xtask fails while the two differ.
 #![no_std]
 
+mod borrow;
 #[rustfmt::skip]
 #[expect(missing_docs, non_camel_case_types, reason = "the names and the words are the header's")]
 mod header;
 
+pub use borrow::BorrowControl;
 pub use header::*;

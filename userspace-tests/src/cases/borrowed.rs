@@ -5,7 +5,7 @@
 
 use libc::{
     c_int, EAGAIN, EBADF, EFAULT, EINVAL, MAP_ANONYMOUS, MAP_PRIVATE, MAP_SHARED, MSG_DONTWAIT,
-    MSG_NOSIGNAL, MSG_ZEROCOPY, POLLERR, POLLIN, SHUT_WR, SOL_TCP,
+    MSG_NOSIGNAL, MSG_ZEROCOPY, POLLERR, POLLIN, POLLOUT, SHUT_WR, SOL_TCP,
 };
 
 use super::remapped::Mapping;
@@ -21,22 +21,13 @@ use crate::role::Role;
 use crate::sock::Sock;
 use crate::uapi::{
     self, sdp_borrow, sdp_borrow_counter, sdp_borrow_info, sdp_borrow_range, sdp_borrow_wait,
-    sdp_borrowed,
+    sdp_borrowed, BorrowControl,
 };
 use crate::world::Family;
 
 /// A run of this length is lent.
 const LEAST: usize = 16_384;
 const PART: usize = 65_536;
-
-/// The control message.
-#[repr(C)]
-struct Control {
-    len: usize,
-    level: c_int,
-    kind: c_int,
-    report: u64,
-}
 
 /// The counter, in memory of its own.
 struct Counter(Cliff);
@@ -167,12 +158,11 @@ impl Lender {
 }
 
 fn send_with(sock: &Sock, parts: &[&[u8]], flags: c_int, report: u64) -> Res<usize> {
-    let mut control =
-        Control { len: size_of::<Control>(), level: SOL_TCP, kind: uapi::SDP_BORROW, report };
+    let mut control = BorrowControl::at(report);
     let mut parts = gather(parts);
     let mut message = header(&mut parts);
     message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = size_of::<Control>();
+    message.msg_controllen = size_of::<BorrowControl>();
     sock.sendmsg_header(&raw const message, flags)
 }
 
@@ -364,6 +354,27 @@ pub const CASES: &[Case] = &[
                 let info = lender.info();
                 assert_eq!((info.bytes, info.issued, info.window_bytes), (65_536, id, 65_536));
                 assert_eq!((info.least as usize, info.window_runs), (LEAST, 16));
+            }
+            t.say("changed");
+            lender.finish(t, sent);
+        },
+    ),
+    Case::two(
+        "borrowed_between_bytes_that_are_copied",
+        |t| late_reader(t, 13),
+        |t| {
+            // Neither begins nor ends with a page. What is lent does not use up SO_SNDBUF, so the
+            // bytes behind it go as well, and the socket is writable.
+            let lender = Lender::new(t);
+            let mut room = Room::new(PAGE / 2, MIB - PAGE);
+            room.bytes().copy_from_slice(&bytes(13, MIB)[..MIB - PAGE]);
+            let flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+            let (sent, ranges) = lender.send(&[&*room.bytes()], flags).expect("sendmsg");
+            if lender.is_sdp {
+                let lent: usize = ranges.iter().map(|range| range.len as usize).sum();
+                assert_eq!((sent, lent), (MIB - PAGE, MIB - 2 * PAGE), "sent and lent");
+                let up = lender.sock.poll(POLLOUT, 0).expect("poll");
+                assert_eq!(up.0, c_int::from(POLLOUT), "there is room");
             }
             t.say("changed");
             lender.finish(t, sent);

@@ -81,17 +81,18 @@ pub const WAYS: &[Way] = &[
     // Protected memory is not there for a debugger: the kernel does not wait on its behalf.
     Way::new("ptrace", |lent| {
         in_child(|parent| {
-            let trace = |request, at: *mut c_void| {
+            let trace = |request, at: *mut c_void, data: usize| {
                 // SAFETY: the parent's memory is there.
-                unsafe { libc::ptrace(request, parent, at, 0x3333_usize) }
+                unsafe { libc::ptrace(request, parent, at, data) }
             };
-            assert_eq!(trace(libc::PTRACE_ATTACH, null_mut()), 0);
+            assert_eq!(trace(libc::PTRACE_ATTACH, null_mut(), 0), 0);
             // SAFETY: it takes numbers.
             let stopped = unsafe { libc::waitpid(parent, null_mut(), libc::__WALL) };
             assert_eq!(stopped, parent);
-            assert_eq!(trace(libc::PTRACE_POKEDATA, lent.memory.at(AT)), -1);
+            assert_eq!(trace(libc::PTRACE_POKEDATA, lent.memory.at(AT), 0x3333), -1);
             assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EIO));
-            assert_eq!(trace(libc::PTRACE_DETACH, null_mut()), 0);
+            // The last number is a signal for the parent.
+            assert_eq!(trace(libc::PTRACE_DETACH, null_mut(), 0), 0);
         });
         touch(lent.memory);
     }),

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note
+
+//! The control message of a `sendmsg()` that lends memory.
+
+use crate::{sdp_borrowed, SDP_BORROW};
+use core::ffi::c_int;
+
+/// `SOL_TCP`, the level of SDP's options and control messages.
+const LEVEL: c_int = 6;
+
+/// A `struct cmsghdr` of `SDP_BORROW` with its data: the address of the report. It is all that
+/// `msg_control` has, with its size as `msg_controllen`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BorrowControl {
+    len: usize,
+    level: c_int,
+    kind: c_int,
+    report: u64,
+}
+
+impl BorrowControl {
+    /// The message for a report at this address: the kernel writes a [`sdp_borrowed`] there.
+    #[must_use]
+    pub const fn at(report: u64) -> Self {
+        Self {
+            len: size_of::<Self>(),
+            level: LEVEL,
+            kind: SDP_BORROW,
+            report,
+        }
+    }
+
+    /// The message for this report, which must live, at its place, until the call has returned.
+    #[must_use]
+    pub fn of(report: &mut sdp_borrowed) -> Self {
+        Self::at(core::ptr::from_mut(report).expose_provenance() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CMSG_LEN(8) and CMSG_DATA of the C library on machines with 64 bits.
+    #[test]
+    fn it_is_a_control_message_with_one_address() {
+        let message = BorrowControl::at(0x1234_5678_9abc_def0);
+        assert_eq!((message.len, size_of::<BorrowControl>()), (24, 24));
+        assert_eq!(core::mem::offset_of!(BorrowControl, level), 8);
+        assert_eq!(core::mem::offset_of!(BorrowControl, kind), 12);
+        assert_eq!(core::mem::offset_of!(BorrowControl, report), 16);
+        assert_eq!((message.level, message.kind), (6, 89));
+        assert_eq!(message.report, 0x1234_5678_9abc_def0);
+    }
+}
