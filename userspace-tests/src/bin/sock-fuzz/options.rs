@@ -110,8 +110,9 @@ impl Fuzzer {
         let fd = self.fd();
         let (level, option) = option(&mut self.chance);
         let len = length(&mut self.chance);
-        let real = usize::try_from(len).unwrap_or(0).clamp(1, LONGEST);
-        let value = self.memory.place(&mut self.chance, real);
+        // Options of IPv6 take a negative length for a large one, as with TCP.
+        let room = usize::try_from(len).unwrap_or(LONGEST);
+        let value = self.memory.place(&mut self.chance, room.clamp(1, LONGEST));
         let size = self.memory.place(&mut self.chance, 4);
         if size.is_good() {
             self.memory.at(size).copy_from_slice(&len.to_ne_bytes());
@@ -122,7 +123,6 @@ impl Fuzzer {
         };
         self.tally.count("getsockopt", result.into());
         let said = self.said(size);
-        let room = usize::try_from(len).unwrap_or(0);
         // A failed call may have written a part without reporting it.
         let written = if result == 0 { said.min(room) } else { room };
         self.check(&[(value, written), (size, 4)], || {

@@ -15,15 +15,16 @@ use super::offering::Habit;
 const CROSSINGS: u8 = 2;
 
 /// What was decided about the next SrcAvail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Next {
+    #[default]
     Undecided,
     Held,
     Goes,
 }
 
 /// The results of recent SrcAvails, and the decision about the next one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Holding {
     crossings: u8,
     next: Next,
