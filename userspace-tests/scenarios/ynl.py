@@ -21,4 +21,4 @@ def sockets(host: str, *details: str) -> list[dict[str, Any]]:
     client = ("python3", str(CLIENT), "--spec", str(SPECIFICATION), "--schema", str(SCHEMA))
     request = json.dumps(HEAD | {"show": list(details)})
     asked = ("--dump", "getsock", "--json", request, "--output-json")
-    return json.loads(command("ip", "netns", "exec", host, *client, *asked))
+    return json.loads(command(*client, *asked, host=host))

@@ -162,10 +162,9 @@ impl Connection {
 
     /// Whether a SinkAvail could come that a SrcAvail would cross, and the program has
     /// more time than that.
-    pub(super) fn may_hold(&self) -> bool {
+    fn may_hold(&self) -> bool {
         self.modes.send() == Mode::Pipelined
             && self.runs.outstanding() == 0
-            && self.runs.candidate().is_some()
             && self.targets.is_empty()
             && !self.send_closed()
     }
