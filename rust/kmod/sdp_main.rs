@@ -21,6 +21,10 @@ mod net;
 #[path = "../rdma/mod.rs"]
 mod rdma;
 
+// The library for copies by a DMA engine, in a folder of its own: nothing there knows SDP.
+#[path = "../copier/mod.rs"]
+mod copier;
+
 mod addr;
 mod alarm;
 mod cm;
@@ -73,6 +77,7 @@ struct Sdp {
     _devices: devices::Registration,
     _kept: rdma::kept::List,
     _net: namespace::Registration,
+    _engine: sock::offload::Engine,
     _queue: alarm::Workqueue,
     _proto: proto::Registration,
 }
@@ -89,6 +94,7 @@ impl kernel::Module for Sdp {
         let kept = unsafe { rdma::kept::List::new() };
         let proto = proto::Registration::new()?;
         let queue = alarm::Workqueue::new()?;
+        let engine = sock::offload::Engine::new()?;
         let net = namespace::Registration::new()?;
         let devices = devices::Registration::new()?;
         let shells = sock::protocol::Shells::new()?;
@@ -105,6 +111,7 @@ impl kernel::Module for Sdp {
             _devices: devices,
             _kept: kept,
             _net: net,
+            _engine: engine,
             _queue: queue,
             _proto: proto,
         })

@@ -172,6 +172,38 @@ impl UserPages {
         Some((page, offset as u32, len as u32))
     }
 
+    /// Calls `f` for each stretch of the `len` bytes from byte `at` on that is contiguous in
+    /// the kernel's memory, in their order. Nothing, if the range has fewer bytes.
+    pub(crate) fn each_stretch(&self, at: usize, len: usize, mut f: impl FnMut(*mut u8, usize)) {
+        if at.checked_add(len).is_none_or(|end| end > self.len) {
+            return;
+        }
+        let from = self.offset().saturating_add(at);
+        let (mut offset, mut left) = (from % PAGE_SIZE, len);
+        let (mut start, mut run) = (core::ptr::null_mut::<u8>(), 0usize);
+        for page in self.pages.iter().skip(from / PAGE_SIZE) {
+            let part = PAGE_SIZE.saturating_sub(offset).min(left);
+            // SAFETY: Pinned by the invariant. 64-bit machines have no high memory.
+            let page = unsafe { ffi::rust_page_address(*page) }.cast::<u8>();
+            let there = page.wrapping_add(offset);
+            if run > 0 && start.wrapping_add(run) != there {
+                f(start, run);
+                run = 0;
+            }
+            if run == 0 {
+                start = there;
+            }
+            run = run.wrapping_add(part);
+            (offset, left) = (0, left.saturating_sub(part));
+            if left == 0 {
+                break;
+            }
+        }
+        if run > 0 {
+            f(start, run);
+        }
+    }
+
     /// The device has written the first `len` bytes: delivers them to the memory that
     /// the program has now.
     ///

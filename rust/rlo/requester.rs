@@ -7,6 +7,7 @@
 
 use crate::{
     copier,
+    copies,
     datagram,
     faults,
     joint,
@@ -389,7 +390,7 @@ fn transfer(qp: &Qp, this: &mut Underway, worker: bool) -> Result<bool, Step> {
         let rest = len - this.done;
         let copied = if worker && rest >= copier::threshold() as u64 {
             let want = rest.min(QUANTUM) as usize;
-            copier::copy((from, this.done), (to, this.done), want).map(|copied| {
+            copies::copy((from, this.done), (to, this.done), want).map(|copied| {
                 let counters = &qp.shape.device.counters;
                 counters.offloaded.add(copied.offloaded as u64);
                 copied.bytes

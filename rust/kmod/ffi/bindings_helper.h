@@ -24,3 +24,4 @@
 #include "helpers.h"
 #include "zcopy.h"
 #include "../../rdma/helpers.h"
+#include "../../copier/engine.h"

@@ -114,6 +114,12 @@ struct ctl_table_header *sdp_sysctl_register(struct net *net,
 					     bool (*check)(const char *text));
 /* Of the whole machine. */
 extern int sdp_user_share;
+extern int sdp_copy_engine;
+int sdp_copy_engine_handler(const struct ctl_table *table, int write,
+			    void *buffer, size_t *len, loff_t *pos);
+/* The copy engine of readers: see copier.c. */
+int sdp_engine_init(void);
+void sdp_engine_exit(void);
 void sdp_knob_peers(const struct sdp_knobs *knobs, char *text);
 void sdp_sysctl_unregister(struct ctl_table_header *header);
 int sdp_proc_create(struct net *net,

@@ -118,6 +118,15 @@ static const struct ctl_table machine_table[] = {
 		.extra1 = SYSCTL_ONE,
 		.extra2 = SYSCTL_ONE_HUNDRED,
 	},
+	{
+		.procname = "copy_engine",
+		.data = &sdp_copy_engine,
+		.maxlen = sizeof(int),
+		.mode = 0644,
+		.proc_handler = sdp_copy_engine_handler,
+		.extra1 = SYSCTL_NEG_ONE,
+		.extra2 = SYSCTL_INT_MAX,
+	},
 };
 
 struct ctl_table_header *sdp_sysctl_register(struct net *net,

@@ -182,6 +182,10 @@ counters! {
         spliced_bytes,
         /// Stream bytes given to pipes in the pages they were received in: splice.
         given_bytes,
+        /// Stream bytes that a DMA engine copied to readers.
+        offloaded_bytes,
+        /// Stream bytes that the processor copied in the engine's place.
+        offload_missed_bytes,
         /// Times a sender had to wait for room.
         send_waits,
         /// Times a receiver had to wait for data.

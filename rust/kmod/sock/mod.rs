@@ -17,6 +17,7 @@ pub(crate) mod getsockopt;
 pub(crate) mod halves;
 pub(crate) mod name;
 pub(crate) mod needed;
+pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod poll;
 pub(crate) mod protocol;

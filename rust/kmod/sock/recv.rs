@@ -17,6 +17,7 @@ use crate::{
     sock::{
         call::Call,
         companion::MOVED,
+        offload::Offload,
         wait::interruption, //
     },
     zcopy::recv::{
@@ -100,6 +101,7 @@ impl Sock {
         let blocking = timeo != 0;
         let mut presence = Presence::new(self);
         let mut copied = 0usize;
+        let mut offload = Offload::new(!peek && !discard);
         // How far a peek has looked; a real read moves the queue instead.
         let mut ahead = if peek { self.peek_offset() } else { 0 };
         // At least once: a read of length 0 waits for data as well.
@@ -110,7 +112,7 @@ impl Sock {
             let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
             // A handler that is told of the urgent byte must be able to read it before
             // this call skips it.
-            let stop = if copied == 0 {
+            let stop = if copied == 0 && offload.is_empty() {
                 interruption(timeo)
             } else {
                 None
@@ -120,13 +122,24 @@ impl Sock {
                     return Err(if timeo == 0 { EAGAIN } else { end });
                 }
             }
-            let (next, remote) = self.look(|inner| {
-                let next = inner.next_bytes(ahead, copied > 0, inline);
-                (next, inner.may_read_remote(self, len.wrapping_sub(copied)))
+            let begun = copied.wrapping_add(offload.len());
+            let room = len.wrapping_sub(begun);
+            let (next, remote, queued) = self.look(|inner| {
+                let at = ahead.wrapping_add(offload.ahead());
+                let next = inner.next_bytes(at, begun > 0, inline);
+                (next, inner.may_read_remote(self, room), inner.recv.len())
             });
             match next {
+                Next::Bytes(page, offset, avail) if offload.is_for(queued, room) => {
+                    let bytes = (page, offset, avail);
+                    self.offload(&mut offload, msg, bytes, queued, room);
+                }
+                // The next bytes come later, or in another way.
+                _ if !offload.is_empty() => {
+                    copied = copied.wrapping_add(self.settle(&mut offload, msg));
+                }
                 Next::Bytes(page, offset, avail) => {
-                    let n = (avail as usize).min(len.wrapping_sub(copied));
+                    let n = (avail as usize).min(room);
                     let done = if discard {
                         n
                     } else {

@@ -19,6 +19,7 @@ use crate::{
     },
     rdma::{
         pages::{
+            Delivered,
             Purpose,
             UserPages, //
         },
@@ -66,6 +67,16 @@ impl Sock {
     /// Returns their number.
     pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
         let filled = self.look(|inner| inner.turns.filled) as usize;
+        let delivered = self.deliver(pages, filled);
+        if delivered.len == 0 && filled > 0 && !delivered.tangled {
+            return Err(EFAULT);
+        }
+        Ok(delivered.len)
+    }
+
+    /// Delivers the first `filled` bytes of `pages`, which no other read has, to the memory that
+    /// the program has now. The others are queued again: the reader takes them from there.
+    pub(crate) fn deliver(&self, pages: &UserPages, filled: usize) -> Delivered {
         let delivered = pages.deliver(filled);
         let left = filled.saturating_sub(delivered.len);
         let changed = delivered.copied.saturating_add(left);
@@ -73,18 +84,14 @@ impl Sock {
         self.count(|t| &t.changed_bytes, changed);
         if left > 0 {
             self.put_back(pages, delivered.len, filled);
-            // Bytes of exchanged pages: this reader takes them from the queue.
-            if delivered.len == 0 && !delivered.tangled {
-                return Err(EFAULT);
-            }
         }
-        Ok(delivered.len)
+        delivered
     }
 
     /// Queues the bytes from `from` to `to`, to be read and copied: the program no
     /// longer has memory for them, or they are in pages that are the target of other
     /// bytes.
-    fn put_back(&self, pages: &Arc<UserPages>, from: usize, to: usize) {
+    fn put_back(&self, pages: &UserPages, from: usize, to: usize) {
         let mut end = to;
         while end > from {
             let start = end.saturating_sub(FETCH_LEN as usize).max(from);

@@ -14,6 +14,8 @@
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 
+#include "../../copier/engine.h"
+
 /* A work item on the module's queue, and a timer that queues it. */
 struct rlo_task {
 	struct work_struct work;
@@ -244,25 +246,9 @@ void rlo_event_srq(struct ib_srq *srq, enum ib_event_type type);
 
 struct rdma_hw_stats *rlo_stats_alloc(const struct rdma_stat_desc *descs, int count);
 
-/* Memory that is contiguous at both ends. */
-struct rlo_run {
-	void *to;
-	const void *from;
-	size_t len;
-};
-
-#define RLO_RUNS 16
-
+/* The module's copy engine: see copier.c. */
 int rlo_engine_init(void);
 void rlo_engine_exit(void);
-/*
- * Copies all of the runs, RLO_RUNS at most, in no particular order. Sleeps
- * until the copies have ended. Returns the number of bytes that an engine has
- * moved.
- */
-size_t rlo_engine_copy(const struct rlo_run *runs, unsigned int count);
-/* The smallest request for which the call is worthwhile. SIZE_MAX: none. */
-extern size_t rlo_engine_threshold;
 
 /* Limits and behaviour of devices that are made from now on. Module parameters. */
 struct rlo_knobs {

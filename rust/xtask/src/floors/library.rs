@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether `rust/net` and `rust/rdma` are libraries: they have no word of SDP, and no other part of
+//! Whether `rust/net`, `rust/rdma` and `rust/copier` are libraries: they have no word of SDP, and no other part of
 //! the module names the bindings that `rust/net` wraps. Those of `rust/rdma` are those of
 //! [`border`](super::border).
 
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use std::{fs, path::Path};
 use walkdir::WalkDir;
 
-const LIBRARIES: [&str; 2] = ["rust/net", "rust/rdma"];
+const LIBRARIES: [&str; 3] = ["rust/net", "rust/rdma", "rust/copier"];
 /// The library whose bindings are looked for here, and the parts of the module that use it.
 const LIBRARY: &str = LIBRARIES[0];
 const USERS: [&str; 2] = ["rust/kmod", "rust/rdma"];

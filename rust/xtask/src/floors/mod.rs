@@ -14,7 +14,8 @@ use walkdir::WalkDir;
 const PAGE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "### Floors of `rust/kmod`";
 /// The folders of the module, with the path of each inside the crate.
-const FOLDERS: [(&str, &str); 3] = [
+const FOLDERS: [(&str, &str); 4] = [
+    ("rust/copier", "copier"),
     ("rust/kmod", ""),
     ("rust/net", "net"),
     ("rust/rdma", "rdma"),

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Large copies, by a DMA engine if the machine has one. ffi/copier.c drives the engine.
+//! Large copies between consumers, by the module's copy engine if the machine has one.
 //!
-//! Contexts: `copy` sleeps; `threshold` works in any.
+//! Contexts: `copy` sleeps.
 
 use crate::{
+    copier::{
+        self,
+        Run,
+        RUNS, //
+    },
     ffi,
     memory::{
         End,
@@ -15,15 +20,6 @@ use crate::{
 };
 use kernel::error::to_result;
 
-/// Maximum number of memory runs that are copied concurrently.
-const RUNS: usize = ffi::RLO_RUNS as usize;
-
-/// Copies of fewer bytes do not use [`copy`].
-pub(crate) fn threshold() -> usize {
-    // SAFETY: An aligned number that may change at any time; any value is valid.
-    unsafe { core::ptr::addr_of!(ffi::rlo_engine_threshold).read_volatile() }
-}
-
 /// The result of a copy.
 pub(crate) struct Copied {
     pub(crate) bytes: usize,
@@ -33,7 +29,7 @@ pub(crate) struct Copied {
 
 /// Copies at most `len` bytes, from an offset at one end to an offset at the other. Sleeps.
 pub(crate) fn copy(from: (End<'_>, u64), to: (End<'_>, u64), len: usize) -> Result<Copied, Fault> {
-    let mut runs = [ffi::rlo_run::default(); RUNS];
+    let mut runs = [Run::default(); RUNS];
     // Uses of regions are held until no descriptor is in flight.
     let mut pieces: [Option<(Piece<'_>, Piece<'_>)>; RUNS] = [const { None }; RUNS];
     let mut count = 0;
@@ -59,9 +55,8 @@ pub(crate) fn copy(from: (End<'_>, u64), to: (End<'_>, u64), len: usize) -> Resu
         }
     }
     // SAFETY: The first `count` runs are valid for their length at both ends, by the invariant of
-    // `Piece`, until the pieces are dropped below; the call returns when nothing uses them. A
-    // worker may sleep.
-    let offloaded = unsafe { ffi::rlo_engine_copy(runs.as_ptr(), count) };
+    // `Piece`, until the pieces are dropped below. A worker may sleep.
+    let offloaded = unsafe { copier::copy(runs.get(..count).unwrap_or(&[])) };
     drop(pieces);
     match fault {
         Some(fault) => Err(fault),
