@@ -3,7 +3,7 @@
 //! How fast a connection copies and sends: what [`chunk`](super::chunk) goes by.
 //!
 //! The shell measures few of its writes, and tells durations. One that is too long by chance, by an
-//! interrupt or a thread that found no processor, says less than one that is short, so what is
+//! interrupt or a thread that found no processor, says less than one that is short. So what is
 //! longer than expected counts for an eighth, and what is shorter for a half.
 
 /// Long writes that are measured before it becomes one in [`ONE_IN`].
@@ -68,7 +68,8 @@ fn mix(known: u32, ns: u64) -> u32 {
         return ns;
     }
     match ns.checked_sub(known) {
-        Some(more) => known.saturating_add(more >> 3),
+        // No single time raises it by more than that.
+        Some(more) => known.saturating_add((more.min(known) >> 3).max(1)),
         None => known.saturating_sub(known.saturating_sub(ns) >> 1),
     }
 }
@@ -243,6 +244,25 @@ mod tests {
             pace.on_all(65536, 8000 + 64 * 100);
         }
         assert!(pace.costs().unwrap().link < 300);
+    }
+
+    #[test]
+    fn one_interruption_changes_little() {
+        let costs = Costs {
+            copy: 400,
+            post: 1000,
+            link: 800,
+            round_trip: 8000,
+        };
+        let mut pace = measured(&costs, 200, 65536, 4096, 0);
+        let before = pace.costs().unwrap();
+        pace.on_all(65536, 1 << 40);
+        pace.on_first(4096, 1 << 40);
+        pace.on_copied(4096, 1 << 40, 1 << 40);
+        let after = pace.costs().unwrap();
+        assert!(near(after.link, before.link, 13) && near(after.copy, before.copy, 13));
+        assert!(near(after.post, before.post, 13));
+        assert!(near(after.round_trip, before.round_trip, 13));
     }
 
     #[test]
