@@ -122,7 +122,7 @@ impl Link {
     /// The first chunk of such a write, `len` bytes, was copied in `copy` ns, and posted in
     /// `post` ns. An event tells when it has completed.
     pub(crate) fn on_first_chunk(&mut self, len: u32, copy: u64, post: u64) {
-        self.pacing.pace.on_copied(len, copy, post);
+        self.pacing.pace.on_first_chunk(len, copy, post);
         if self.sends_armed {
             return;
         }
@@ -131,6 +131,11 @@ impl Link {
             // It has completed already, and no event says when.
             self.pacing.span = None;
         }
+    }
+
+    /// A chunk of `len` bytes, twice as long, was copied and posted in `ns`.
+    pub(crate) fn on_long_chunk(&mut self, len: u32, ns: u64) {
+        self.pacing.pace.on_long_chunk(len, ns);
     }
 
     /// The write has ended. `steady`: it never had to wait, and all of it is posted. Otherwise its

@@ -30,15 +30,18 @@ const UNCUT: u32 = ffi::MSG_MORE | ffi::MSG_OOB | ffi::MSG_SPLICE_PAGES;
 /// See the module.
 pub(super) struct Cut {
     chunks: Chunks,
-    /// Bytes of the current chunk that are not copied yet.
+    /// Bytes of the current chunk, and those of them that are not copied yet.
+    len: u32,
     left: u32,
+    /// Bytes of the first chunk, when it has gone.
+    first: u32,
     measure: Measure,
     /// The write has never waited.
     steady: bool,
-    /// Time at which the copy of the first chunk began and ended.
+    /// The measured chunk: whether it has gone, and when its copy began and ended.
+    done: bool,
     begun: i64,
     copied: i64,
-    first: bool,
 }
 
 impl Inner {
@@ -59,12 +62,14 @@ impl Inner {
         };
         Some(Cut {
             chunks,
+            len: 0,
             left: 0,
+            first: 0,
             measure,
             steady: true,
+            done: measure == Measure::No,
             begun: 0,
             copied: 0,
-            first: true,
         })
     }
 }
@@ -73,18 +78,25 @@ impl Cut {
     /// Bytes to copy next, of `left`.
     pub(super) fn next(&mut self, left: u32) -> u32 {
         if self.left == 0 {
-            self.left = self.chunks.next(left);
+            self.len = self.chunks.next(left);
+            self.left = self.len;
         }
         self.left.min(left)
     }
 
-    fn is_first_measured(&self) -> bool {
-        self.first && self.measure == Measure::First
+    /// Whether the current chunk is the one that is timed.
+    fn is_timed(&self) -> bool {
+        !self.done
+            && match self.measure {
+                Measure::No => false,
+                Measure::First => self.first == 0,
+                Measure::All => self.first > 0 && self.len >= self.first.saturating_mul(2),
+            }
     }
 
     /// A copy begins.
     pub(super) fn on_copying(&mut self) {
-        if self.is_first_measured() && self.begun == 0 {
+        if self.left == self.len && self.is_timed() {
             self.begun = now_ns();
         }
     }
@@ -92,32 +104,46 @@ impl Cut {
     /// `n` bytes were copied. Returns whether the chunk is complete.
     pub(super) fn on_copied(&mut self, n: u32) -> bool {
         self.left = self.left.saturating_sub(n);
-        if self.left == 0 && self.is_first_measured() {
+        if self.left == 0 && self.is_timed() {
             self.copied = now_ns();
         }
         self.left == 0
     }
 
-    /// `n` bytes were handed over.
-    pub(super) fn on_posted(&mut self, sock: &Sock, n: u32) {
-        if self.left > 0 || !self.first {
+    /// They were handed over.
+    pub(super) fn on_posted(&mut self, sock: &Sock) {
+        if self.left > 0 {
             return;
         }
-        if self.is_first_measured() {
-            let copy = between(self.begun, self.copied);
-            let post = between(self.copied, now_ns());
-            sock.look(|inner| {
-                if let Some(link) = inner.link.as_mut() {
-                    link.on_first_chunk(n, copy, post);
-                }
-            });
+        if self.is_timed() {
+            self.done = true;
+            self.tell(sock);
         }
-        self.first = false;
+        if self.first == 0 {
+            self.first = self.len;
+        }
+    }
+
+    fn tell(&self, sock: &Sock) {
+        let copy = between(self.begun, self.copied);
+        let post = between(self.copied, now_ns());
+        sock.look(|inner| {
+            let Some(link) = inner.link.as_mut() else {
+                return;
+            };
+            if self.measure == Measure::First {
+                link.on_first_chunk(self.len, copy, post);
+            } else {
+                link.on_long_chunk(self.len, copy.saturating_add(post));
+            }
+        });
     }
 
     /// The write has to wait.
     pub(super) fn on_wait(&mut self) {
         self.steady = false;
+        // The time of the chunk has a wait in it.
+        self.done = true;
     }
 }
 

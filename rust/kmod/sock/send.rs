@@ -202,7 +202,9 @@ impl Sock {
     ) -> Result {
         let copies = least == 0 && matches!(lending, Lending::No);
         let mut cut = copies.then(|| self.begin_chunks(len, flags)).flatten();
-        let end = self.take_over(call, msg, len, flags, least, lending, &mut cut, timeo, copied);
+        let end = self.take_over(
+            call, msg, len, flags, least, lending, &mut cut, timeo, copied,
+        );
         self.end_chunks(cut, *copied == len);
         end
     }
@@ -303,7 +305,7 @@ impl Sock {
             })?;
             *copied = after;
             if let Some(cut) = cut {
-                cut.on_posted(self, n);
+                cut.on_posted(self);
             }
             if let Lending::Counted(borrowing) = &mut lending {
                 borrowing.on_copied(n);

@@ -5,9 +5,12 @@
 //! The shell measures few of its writes, and tells durations. One that is too long by chance, by an
 //! interrupt or a thread that found no processor, says less than one that is short. So what is
 //! longer than expected counts for an eighth, and what is shorter for a half.
+//!
+//! A device may copy as well when it is handed a message. So it is two lengths of chunks that
+//! tell what is spent on each byte and what on each message.
 
 /// Long writes that are measured before it becomes one in [`ONE_IN`].
-const EAGER: u8 = 8;
+const EAGER: u8 = 16;
 
 /// Of the later ones, one in so many is measured.
 const ONE_IN: u8 = 16;
@@ -21,9 +24,9 @@ const KIB: u64 = 1 << KIB_SHIFT;
 /// The costs of a connection, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
-    /// A copy, for each KiB.
+    /// For each KiB: its copy, and what a handover takes longer because of it.
     pub copy: u32,
-    /// A handover, from the end of one copy to the begin of the next.
+    /// For each message: the handover of nothing.
     pub post: u32,
     /// The link, for each KiB.
     pub link: u32,
@@ -39,7 +42,7 @@ pub enum Measure {
     No,
     /// The copy and handover of the first chunk, and the time until that has completed.
     First,
-    /// The time until all of it has completed.
+    /// The copy and handover of a long chunk, and the time until all of it has completed.
     All,
 }
 
@@ -125,11 +128,24 @@ impl Pace {
         }
     }
 
-    /// `len` bytes were copied in `copy` ns, and handed over in `post` ns.
-    pub fn on_copied(&mut self, len: u32, copy: u64, post: u64) {
-        if let Some(ns) = per_kib(len, copy) {
-            self.copy = mix(self.copy, ns);
+    /// A first chunk of `len` bytes was copied in `copy` ns, and handed over in `post` ns.
+    pub fn on_first_chunk(&mut self, len: u32, copy: u64, post: u64) {
+        if self.copy > 0 {
+            let bytes = u64::from(self.copy).saturating_mul(len.into()) >> KIB_SHIFT;
+            let post = copy.saturating_add(post).saturating_sub(bytes);
             self.post = mix(self.post, post);
+        } else if let Some(ns) = per_kib(len, copy) {
+            // Until a longer chunk is known.
+            self.copy = mix(0, ns);
+            self.post = mix(0, post);
+        }
+    }
+
+    /// A chunk of `len` bytes, at least twice as many, was copied and handed over in `ns`.
+    pub fn on_long_chunk(&mut self, len: u32, ns: u64) {
+        let ns = ns.saturating_sub(self.post.into()).max(ns >> 1);
+        if let Some(ns) = per_kib(len, ns).filter(|_| self.copy > 0) {
+            self.copy = mix(self.copy, ns);
         }
     }
 
@@ -169,10 +185,14 @@ mod tests {
                 Measure::No => {}
                 Measure::First => {
                     let copy = u64::from(costs.copy) * u64::from(first) / 1024;
-                    pace.on_copied(first, copy + late, u64::from(costs.post) + late);
+                    pace.on_first_chunk(first, copy + late, u64::from(costs.post) + late);
                     pace.on_first(first, u64::from(costs.round_trip) + link(first) + late);
                 }
-                Measure::All => pace.on_all(len, u64::from(costs.round_trip) + link(len) + late),
+                Measure::All => {
+                    let chunk = 4 * u64::from(costs.copy) * u64::from(first) / 1024;
+                    pace.on_long_chunk(4 * first, chunk + u64::from(costs.post) + late);
+                    pace.on_all(len, u64::from(costs.round_trip) + link(len) + late);
+                }
             }
         }
         pace
@@ -193,7 +213,10 @@ mod tests {
             };
             let pace = measured(&truth, 16 * 40, 65536, 4096, 0);
             let found = pace.costs().unwrap();
-            assert!(near(found.copy, 400, 1) && near(found.post, 1100, 1));
+            assert!(
+                near(found.copy, 400, 2) && near(found.post, 1100, 5),
+                "{found:?}"
+            );
             assert!(near(found.link, link, 12), "{found:?}");
             assert!(near(found.round_trip, round_trip, 12), "{found:?}");
         }
@@ -224,6 +247,20 @@ mod tests {
         let found = found.costs().unwrap();
         assert!(near(found.copy, 400, 40), "{found:?}");
         assert!(near(found.link, 800, 40), "{found:?}");
+    }
+
+    #[test]
+    fn what_a_device_copies_at_the_handover_is_a_copy() {
+        let mut pace = Pace::new();
+        // 200 ns for each KiB by the shell, 150 by the device, and 600 for a message.
+        for _ in 0..100 {
+            pace.on_first_chunk(4096, 4 * 200, 600 + 4 * 150);
+            pace.on_long_chunk(16384, 600 + 16 * 350);
+        }
+        pace.on_all(65536, 64 * 800);
+        let found = pace.costs().unwrap();
+        assert!(near(found.copy, 350, 5), "{found:?}");
+        assert!(near(found.post, 600, 10), "{found:?}");
     }
 
     #[test]
@@ -258,7 +295,8 @@ mod tests {
         let before = pace.costs().unwrap();
         pace.on_all(65536, 1 << 40);
         pace.on_first(4096, 1 << 40);
-        pace.on_copied(4096, 1 << 40, 1 << 40);
+        pace.on_first_chunk(4096, 1 << 40, 1 << 40);
+        pace.on_long_chunk(16384, 1 << 40);
         let after = pace.costs().unwrap();
         assert!(near(after.link, before.link, 13) && near(after.copy, before.copy, 13));
         assert!(near(after.post, before.post, 13));
@@ -268,7 +306,7 @@ mod tests {
     #[test]
     fn one_write_in_sixteen_is_measured_in_turn() {
         let mut pace = Pace::new();
-        let begin: Vec<_> = (0..8).map(|_| pace.measure()).collect();
+        let begin: Vec<_> = (0..16).map(|_| pace.measure()).collect();
         assert_eq!(begin[..2], [Measure::First, Measure::All]);
         assert!(!begin.contains(&Measure::No));
         let all: Vec<_> = (0..16 * 10).map(|_| pace.measure()).collect();
@@ -281,7 +319,9 @@ mod tests {
         let mut pace = Pace::new();
         for len in [0, 1, u32::MAX] {
             for ns in [0, 1, u64::MAX] {
-                pace.on_copied(len, ns, ns);
+                pace.on_long_chunk(len, ns);
+                pace.on_first_chunk(len, ns, ns);
+                pace.on_long_chunk(len, ns);
                 pace.on_all(len, ns);
                 pace.on_first(len, ns);
                 assert!(pace.costs().is_none_or(|c| c.copy > 0 && c.link > 0));

@@ -28,7 +28,7 @@ fn with(copy: u32, post: u32, link: u32) -> Costs {
 
 fn pace(costs: &Costs) -> Pace {
     let mut pace = Pace::new();
-    pace.on_copied(1024, costs.copy.into(), costs.post.into());
+    pace.on_first_chunk(1024, costs.copy.into(), costs.post.into());
     pace.on_all(1024, costs.link.into());
     pace.on_first(0, costs.round_trip.into());
     assert!(
@@ -225,7 +225,7 @@ fn any_numbers_lead_to_chunks_that_end() {
         for post in numbers {
             for link in numbers {
                 let mut pace = Pace::new();
-                pace.on_copied(1024, copy.into(), post.into());
+                pace.on_first_chunk(1024, copy.into(), post.into());
                 pace.on_all(1024, link.into());
                 pace.on_first(1, post.into());
                 for len in [0, 1, 4097, MIB + 1, u32::MAX] {
