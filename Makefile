@@ -44,6 +44,7 @@ help:
 	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs on each device, TCP, SMC-D, AF_UNIX'
+	@echo 'make bench-chunks        writes that are sent while they are copied, beside raw SEND'
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies, raw RDMA Read and TCP, with plots in DIR'
 	@echo 'make bench-programs      real programs over SDP beside TCP, SMC and rsockets (OUT=DIR for JSON)'
 	@echo '               A="..."   options of these two, such as "--rounds 3"; A=--help lists them'
@@ -134,6 +135,12 @@ bench-zcopy: programs
 	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
 		$(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy) $(if $(OUT),-s '$(OUT)',) \
 		-T 7200 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,) $(A)
+
+# make bench-chunks [A="--rounds 30 --link rlo100"]
+.PHONY: bench-chunks
+bench-chunks: programs
+	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
+		-T 3600 -- /mnt/sdp/userspace-tests/bench/chunks $(A)
 
 # make bench-programs [OUT=DIR] [A="--rounds 3 'redis*'"]: a page of results in Markdown. The
 # packages are those of the tests of the same programs, so that one root serves both.

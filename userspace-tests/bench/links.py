@@ -81,3 +81,9 @@ def knob(host: str, name: str) -> str:
     """The value of a knob of SDP on a host."""
     with namespace(host):
         return Path(f"/proc/sys/net/sdp/{name}").read_text().strip()
+
+
+def set_knob(host: str, name: str, value: int) -> None:
+    """Sets a knob of SDP on a host."""
+    with namespace(host):
+        Path(f"/proc/sys/net/sdp/{name}").write_text(str(value))

@@ -183,7 +183,9 @@ static int ping(struct speed *speed, int side)
 
 static int post_pong(struct speed *speed, int side)
 {
-	struct ib_sge sge = vb_sge(speed->mem[side], PAGE_SIZE, speed->size);
+	/* A long message is sent from where the one before was received, and not before that. */
+	u32 at = speed->size > PAGE_SIZE ? 0 : PAGE_SIZE;
+	struct ib_sge sge = vb_sge(speed->mem[side], at, speed->size);
 	struct ib_recv_wr wr = { .wr_cqe = &speed->pong, .sg_list = &sge, .num_sge = 1 };
 
 	return ib_post_recv(speed->q[side].qp, &wr, NULL);
@@ -432,7 +434,7 @@ int vb_latency(struct vb_run *run, char *words)
 	speed->pong.done = ponged;
 	speed->end = ktime_add_ms(ktime_get(), ms);
 	used = processor_time();
-	err = !speed->times ? -ENOMEM : speed->size > PAGE_SIZE ? -EINVAL :
+	err = !speed->times ? -ENOMEM :
 	      post_pong(speed, 0) ?: post_pong(speed, 1) ?: ping(speed, 0);
 	if (err)
 		vb_fail(run, "it cannot begin: %d", err);

@@ -451,6 +451,87 @@ fn what_the_shell_cannot_gather_more_of_counts_as_full() {
     assert_eq!(lens, [40, 20]);
 }
 
+/// Queues a chunk, and returns the lengths of the messages that leave.
+fn chunk(script: &mut Script, len: u32, more: bool) -> Vec<u32> {
+    let how = Queue {
+        more,
+        urgent: false,
+    };
+    script.conn.queue(len, how).unwrap();
+    if more {
+        script.conn.release_chunk();
+    }
+    let mut lens = Vec::new();
+    while let Some(did) = script.step() {
+        if let Did::Sent(repr) = did {
+            lens.push(repr.payload_len);
+        }
+    }
+    lens
+}
+
+#[test]
+fn the_chunks_of_a_write_leave_at_once() {
+    let mut script = Script::established();
+    assert_eq!(chunk(&mut script, 20, true), [20]);
+    assert_eq!(chunk(&mut script, 30, true), [30]);
+    assert_eq!(chunk(&mut script, 50, false), [50]);
+    // They fill a message, so the next write does not wait for them.
+    assert_eq!(chunk(&mut script, 10, false), [10]);
+    assert_eq!(chunk(&mut script, 10, false), []);
+}
+
+//= test: DATA-5
+#[test]
+fn a_write_in_chunks_with_a_rest_is_small() {
+    let mut script = Script::established();
+    assert_eq!(chunk(&mut script, 80, true), [80]);
+    assert_eq!(chunk(&mut script, 30, false), [30]);
+    assert_eq!(chunk(&mut script, 10, false), []);
+    script.complete();
+    assert_eq!(chunk(&mut script, 0, false), []);
+    script.complete();
+    assert_eq!(chunk(&mut script, 0, false), [10]);
+}
+
+#[test]
+fn only_an_idle_connection_cuts_writes() {
+    let mut script = Script::established();
+    assert_eq!(script.conn.chunk_most(1000), Some(100));
+    // As long as bytes are in flight there is enough to do.
+    script.queue(100);
+    assert_eq!(script.conn.chunk_most(1000), None);
+    assert!(script.step().is_some());
+    assert_eq!(script.conn.chunk_most(1000), None);
+    script.complete();
+    assert_eq!(script.conn.chunk_most(1000), Some(100));
+    script.conn.set_cork(true);
+    assert_eq!(script.conn.chunk_most(1000), None);
+    script.conn.set_cork(false);
+    script.conn.shutdown_send();
+    assert_eq!(script.conn.chunk_most(1000), None);
+    assert_eq!(Script::hello_sent().conn.chunk_most(1000), None);
+    // A chunk costs a credit.
+    for (bufs, cuts) in [(11, false), (12, true)] {
+        let script = Script::granted(bufs);
+        assert_eq!(script.conn.chunk_most(1000).is_some(), cuts, "{bufs}");
+    }
+}
+
+#[test]
+fn writes_are_not_cut_before_larger_buffers_were_asked_for() {
+    let mut script = Script::asking(1000);
+    assert_eq!(script.conn.chunk_most(499), Some(100));
+    assert_eq!(script.conn.chunk_most(500), None);
+    script.queue(500);
+    script.drain();
+    script.send(Body::ChRcvBufAck(1016), 0).unwrap();
+    while script.in_flight > 0 {
+        script.complete();
+    }
+    assert!(script.conn.chunk_most(10_000).is_some());
+}
+
 #[test]
 fn a_send_buffer_is_short_if_more_bytes_would_have_been_sent() {
     let mut script = Script::established();

@@ -171,6 +171,14 @@ fn several_writes_fill_a_buffer_and_one_completion_tells() {
     );
 }
 
+#[test]
+fn writes_into_an_offered_buffer_are_not_cut() {
+    let mut s = source();
+    assert!(s.conn.chunk_most(1000).is_some());
+    s.send(offer(800, 0), 0).unwrap();
+    assert_eq!(s.conn.chunk_most(1000), None);
+}
+
 //= test: SINK-4
 #[test]
 fn one_completion_tells_of_all_runs_also_when_writes_are_waited_for() {

@@ -73,6 +73,7 @@ inputs! {
     queue(len: u32, how: Queue) -> Result<(), Refused>;
     push();
     withdraw_more();
+    release_chunk();
     set_nodelay(on: bool);
     set_cork(on: bool);
     on_buffer_consumed();

@@ -106,6 +106,7 @@ struct sdp_knobs {
 	int zcopy_regions;
 	int zcopy_keep_ms;
 	int busy_poll;
+	int chunk;
 	/* Under the lock of sdp_knob_peers(). */
 	char zcopy_except[SDP_PEERS_LEN];
 };

@@ -29,6 +29,8 @@ static int probes_max = 127;		/* as TCP's MAX_TCP_KEEPCNT */
 static int thresh_max = 1024 * 1024;	/* as OFED's SDP_ZCOPY_THRESH */
 static int regions_max = 65536;
 static int polls_max = 10000;	/* a process that polls for longer can sleep */
+static int chunk_min = -2;	/* doubling */
+static int chunk_max = 32768;	/* a whole message */
 static int msec_min = 1000;
 static int msec_max = 600 * 1000;
 
@@ -89,6 +91,7 @@ static const struct ctl_table knob_table[] = {
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
 	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),
 	KNOB(busy_poll, SYSCTL_NEG_ONE, &polls_max),
+	KNOB(chunk, &chunk_min, &chunk_max),
 	{
 		.procname = "zcopy_except",
 		.data = (void *)offsetof(struct sdp_knobs, zcopy_except),

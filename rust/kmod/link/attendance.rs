@@ -46,8 +46,8 @@ pub(crate) struct Attendance {
     /// For each queue, [`SEEN`] or [`TOLD`] after an event, until a thread begins to take
     /// completions.
     events: [Atomic<i32>; 2],
-    /// Time of the last event that has found a thread, in nanoseconds.
-    woken: Atomic<i64>,
+    /// For each queue, the time of the last event that has found a thread, in nanoseconds.
+    woken: [Atomic<i64>; 2],
 }
 
 /// There was an event.
@@ -70,7 +70,7 @@ impl Attendance {
         Self {
             threads: Atomic::new(0),
             events: [const { Atomic::new(0) }; 2],
-            woken: Atomic::new(0),
+            woken: [const { Atomic::new(0) }; 2],
         }
     }
 
@@ -79,7 +79,7 @@ impl Attendance {
     pub(crate) fn on_event(&self, side: Side, tell: impl FnOnce() -> bool) -> Duty {
         self.event(side).xchg(SEEN, Full);
         if self.threads.load(Relaxed) > 0 {
-            self.woken.store(now_ns(), Relaxed);
+            of(&self.woken, side).store(now_ns(), Relaxed);
             Duty::Attendants
         } else if tell() {
             // Unless one of them has taken the completions already.
@@ -97,7 +97,13 @@ impl Attendance {
 
     /// Time of the last event that has found a thread, in nanoseconds since the boot.
     pub(crate) fn woken_ns(&self) -> i64 {
-        self.woken.load(Relaxed)
+        let [receives, sends] = &self.woken;
+        receives.load(Relaxed).max(sends.load(Relaxed))
+    }
+
+    /// The same for events of sends alone.
+    pub(crate) fn sent_ns(&self) -> i64 {
+        of(&self.woken, Side::Sends).load(Relaxed)
     }
 
     /// The calling thread attends from here on.
@@ -128,11 +134,7 @@ impl Attendance {
     }
 
     fn event(&self, side: Side) -> &Atomic<i32> {
-        let [receives, sends] = &self.events;
-        match side {
-            Side::Receives => receives,
-            Side::Sends => sends,
-        }
+        of(&self.events, side)
     }
 
     /// Whoever would take completions has none to take, because there is no link.
@@ -140,6 +142,15 @@ impl Attendance {
         for event in &self.events {
             event.xchg(0, Full);
         }
+    }
+}
+
+/// That of the two which belongs to `side`.
+fn of<T>(both: &[T; 2], side: Side) -> &T {
+    let [receives, sends] = both;
+    match side {
+        Side::Receives => receives,
+        Side::Sends => sends,
     }
 }
 

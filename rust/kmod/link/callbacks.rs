@@ -280,7 +280,12 @@ impl Inner {
             Next::Return => {
                 // Bytes that wait for credits leave without the program.
                 let unsent = self.engine.as_ref().is_none_or(|e| e.unsent() > 0);
-                unsent || self.polling.budget_us() == 0 || !self.is_plain(sock) || others()
+                let timing = self.link.as_ref().is_some_and(|l| l.is_timing());
+                unsent
+                    || timing
+                    || self.polling.budget_us() == 0
+                    || !self.is_plain(sock)
+                    || others()
             }
         };
         if arms {

@@ -11,6 +11,7 @@
 pub(crate) mod attendance;
 mod callbacks;
 mod chores;
+mod pace;
 mod reap;
 mod receive;
 mod send;
@@ -19,6 +20,8 @@ pub(crate) use callbacks::{
     Next,
     Taken, //
 };
+pub(crate) use pace::between;
+use pace::Pacing;
 use receive::RECEIVE_SLOT;
 
 use crate::{
@@ -173,6 +176,7 @@ pub(crate) struct Link {
     qp: LinkQp,
     timed: Option<Timed>,
     pub(crate) round_trip: RoundTrip,
+    pacing: Pacing,
     /// Slots that are messages or probes.
     messages: usize,
     /// Slots that are registrations or invalidations.
@@ -301,6 +305,7 @@ impl Link {
                 qp,
                 timed: None,
                 round_trip: RoundTrip::new(),
+                pacing: Pacing::new(),
                 messages: 0,
                 chores: 0,
                 chores_max: if shape.zcopy { CHORES.into() } else { 0 },
@@ -389,6 +394,7 @@ impl Link {
             && !self.draining
             && self.source.is_empty()
             && self.timed.is_none()
+            && !self.pacing.is_timing()
             && self.qp.sends_in_flight() == self.messages
             && self.messages <= self.send_depth / 2
     }

@@ -92,6 +92,7 @@ impl Link {
                 since: Instant::now(),
             });
         }
+        self.pacing.on_posted(payload_len, before);
         gather.send(Slot::Message(load), solicited)?;
         self.messages = self.messages.saturating_add(1);
         Ok(())
@@ -136,6 +137,10 @@ impl Link {
                     self.timed = None;
                 }
             }
+        }
+        if self.pacing.is_timing() {
+            let woken = self.origin.sock.attendance().sent_ns();
+            self.pacing.on_completed(woken);
         }
         match slot {
             Slot::Message(_) | Slot::Probe => self.messages = self.messages.saturating_sub(1),

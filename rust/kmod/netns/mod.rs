@@ -11,7 +11,10 @@ pub(crate) mod stats;
 
 use crate::{
     engine::{
-        policy::threshold::Threshold,
+        policy::{
+            chunk::Mode,
+            threshold::Threshold, //
+        },
         types::Ip, //
     },
     ffi,
@@ -109,6 +112,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     zcopy_keep_ms: 0,
     // As long as a wake-up takes, where waits are that short.
     busy_poll: -1,
+    // As measured.
+    chunk: -1,
     // Nobody.
     zcopy_except: [0; PEERS_LEN],
 };
@@ -197,6 +202,11 @@ impl NetState {
     /// SO_BUSY_POLL; none if each connection decides for itself.
     pub(crate) fn busy_poll_us(&self) -> Option<u32> {
         u32::try_from(self.knob::<i32>(at!(busy_poll))).ok()
+    }
+
+    /// How long writes are cut that find nothing in flight.
+    pub(crate) fn chunk(&self) -> Mode {
+        Mode::of(self.knob(at!(chunk)))
     }
 
     /// Which messages go without a copy, where the program has not said it.

@@ -8,7 +8,8 @@
 pub(crate) mod accept;
 pub(crate) mod attempt;
 pub(crate) mod call;
-pub(crate) mod close;
+pub(crate) mod chunks;
+mod close;
 pub(crate) mod companion;
 pub(crate) mod connect;
 pub(crate) mod decision;

@@ -4,7 +4,7 @@
 //!
 //! Bytes are copied into page fragments of the socket without the endpoint's
 //! lock, then handed over under it; one handover per fragment, which is up to
-//! 32 KiB.
+//! 32 KiB, or per chunk: see `chunks`.
 
 use crate::{
     alarm::Alarm,
@@ -20,6 +20,7 @@ use crate::{
     rdma::page::Page,
     sock::{
         call::Call,
+        chunks::Cut,
         wait::FOREVER, //
     },
     zcopy::{
@@ -46,14 +47,14 @@ const FRAGMENT_MAX: u32 = (PAGE_SIZE << 3) as u32;
 #[derive(Clone, Copy)]
 struct Wanted {
     len: usize,
-    /// No other bytes are queued or in flight.
+    /// No other bytes are queued or in flight, and none follow.
     alone: bool,
 }
 
 impl Inner {
     /// The part of `left` bytes that can be taken over now; none if the writer has to
-    /// wait.
-    fn room_for(&mut self, sock: &Sock, left: u32) -> Option<Wanted> {
+    /// wait. `chunk`: more of the write follows.
+    fn room_for(&mut self, sock: &Sock, left: u32, chunk: bool) -> Option<Wanted> {
         if self.send_room(sock) == 0 {
             if self.charged() >= sock.sndbuf() {
                 self.send.set_full();
@@ -69,7 +70,7 @@ impl Inner {
         let len = provided.min(left);
         Some(Wanted {
             len: len as usize,
-            alone: self.send.charged() == 0,
+            alone: !chunk && self.send.charged() == 0,
         })
     }
 }
@@ -195,7 +196,30 @@ impl Sock {
         len: usize,
         flags: u32,
         least: u32,
+        lending: Lending<'_>,
+        timeo: &mut isize,
+        copied: &mut usize,
+    ) -> Result {
+        let copies = least == 0 && matches!(lending, Lending::No);
+        let mut cut = copies.then(|| self.begin_chunks(len, flags)).flatten();
+        let end = self.take_over(
+            call, msg, len, flags, least, lending, &mut cut, timeo, copied,
+        );
+        self.end_chunks(cut, *copied == len);
+        end
+    }
+
+    /// The same, in chunks where `cut` says so.
+    #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
+    fn take_over<'a>(
+        &'a self,
+        call: &mut Call<'a>,
+        msg: &mut SendMsg,
+        len: usize,
+        flags: u32,
+        least: u32,
         mut lending: Lending<'_>,
+        cut: &mut Option<Cut>,
         timeo: &mut isize,
         copied: &mut usize,
     ) -> Result {
@@ -226,8 +250,15 @@ impl Sock {
             if let Lending::Counted(borrowing) = &lending {
                 left = borrowing.to_copy(left);
             }
-            let Some(want) = self.look(|inner| inner.room_for(self, left)) else {
+            if let Some(cut) = cut {
+                left = cut.next(left);
+            }
+            let chunk = cut.is_some();
+            let Some(want) = self.look(|inner| inner.room_for(self, left, chunk)) else {
                 self.net().stats.send_waits.inc();
+                if let Some(cut) = cut {
+                    cut.on_wait();
+                }
                 later |= least > 0 && lending.has_room();
                 self.wait_for_room(call, timeo, later)?;
                 // The rest may go without a copy by now.
@@ -235,6 +266,9 @@ impl Sock {
             };
             if let Lending::Told(asked) = &mut lending {
                 asked.set_copied();
+            }
+            if let Some(cut) = cut {
+                cut.on_copying();
             }
             // A write may overshoot the limit by one fragment, as in TCP.
             let filled = self.next_fragment(call.guard()?, msg, want, flags);
@@ -251,7 +285,9 @@ impl Sock {
                 Err(e) => return Err(e),
             };
             let after = copied.wrapping_add(n as usize);
-            let more = after < len || flags & ffi::MSG_MORE != 0;
+            let complete = cut.as_mut().is_some_and(|cut| cut.on_copied(n));
+            let rest = after < len;
+            let more = rest || flags & ffi::MSG_MORE != 0;
             let urgent = after == len && flags & ffi::MSG_OOB != 0;
             self.drive(|inner| {
                 let engine = inner.engine.as_mut().ok_or(EPIPE)?;
@@ -260,11 +296,17 @@ impl Sock {
                 }
                 inner.send.reserve()?;
                 engine.queue(n, Queue { more, urgent }).map_err(|_| EPIPE)?;
+                if complete && rest {
+                    engine.release_chunk();
+                }
                 inner.send.push(page, offset, n, given)?;
                 inner.send.trim();
                 Ok(())
             })?;
             *copied = after;
+            if let Some(cut) = cut {
+                cut.on_posted(self);
+            }
             if let Lending::Counted(borrowing) = &mut lending {
                 borrowing.on_copied(n);
             }

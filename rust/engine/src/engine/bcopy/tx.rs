@@ -18,6 +18,9 @@
 //! The urgent byte, the end of the stream and an explicit push send everything
 //! up to themselves.
 //!
+//! A long write may come in chunks, which leave at once. They are no small messages: what counts
+//! is whether the write would have filled its last one.
+//!
 //! rules: DATA, URGENT
 //!
 //! [`Timer::Cork`]: crate::engine::timer::Timer::Cork
@@ -30,6 +33,8 @@ pub(crate) struct Segment {
     pub(crate) len: u16,
     /// The last byte is the urgent one.
     pub(crate) urgent: bool,
+    /// More of the same write follows.
+    pub(crate) chunk: bool,
 }
 
 /// Bytes of our direction that no message carries yet.
@@ -38,6 +43,10 @@ pub(crate) struct SendStream {
     unsent: u32,
     /// Number of bytes at the front that are not held back.
     pushed: u32,
+    /// Number of bytes at the front that are chunks of a write whose rest follows.
+    chunked: u32,
+    /// Bytes of that write that have left.
+    part: u32,
     urgent: UrgentMark,
     /// The application said that more bytes follow at once.
     more: bool,
@@ -73,6 +82,20 @@ impl SendStream {
     /// Releases all bytes that are queued now.
     pub(crate) fn push(&mut self) {
         self.pushed = self.unsent;
+    }
+
+    /// Releases all bytes that are queued now: a chunk of a write, whose rest follows.
+    pub(crate) fn release_chunk(&mut self) {
+        self.chunked = self.unsent;
+    }
+
+    /// Whether the message `segment`, which has at most `max_payload` bytes, is a small one.
+    /// Called once for each that is sent.
+    pub(crate) fn is_small(&mut self, segment: Segment, max_payload: u16) -> bool {
+        let part = self.part.wrapping_add(segment.len.into());
+        let over = part.checked_rem(max_payload.into()).unwrap_or(0);
+        self.part = if segment.chunk { over } else { 0 };
+        !segment.chunk && over != 0
     }
 
     /// The promise of more bytes does not hold; a cork stays.
@@ -116,12 +139,13 @@ impl SendStream {
                 .is_some_and(|segment| self.may_hold(segment, max_payload))
     }
 
-    fn is_corked(&self) -> bool {
+    /// Whether messages that are not full wait for more bytes.
+    pub(crate) fn is_corked(&self) -> bool {
         self.cork || self.more
     }
 
     fn may_hold(&self, segment: Segment, max_payload: u16) -> bool {
-        segment.len < max_payload && self.pushed == 0
+        segment.len < max_payload && self.pushed == 0 && self.chunked == 0
     }
 
     /// rules: URGENT (the urgent byte is the last of its message)
@@ -136,6 +160,7 @@ impl SendStream {
         Some(Segment {
             len: u16::try_from(len).unwrap_or(max_payload),
             urgent: mark == Some(len),
+            chunk: len <= self.chunked,
         })
     }
 
@@ -144,6 +169,7 @@ impl SendStream {
         //= spec: DATA-1
         self.unsent = self.unsent.saturating_sub(len);
         self.pushed = self.pushed.saturating_sub(len);
+        self.chunked = self.chunked.saturating_sub(len);
         self.urgent.on_sent(len);
     }
 
@@ -153,11 +179,14 @@ impl SendStream {
         self.unsent = self.unsent.saturating_sub(len);
         let pushed = self.pushed.saturating_sub(before);
         self.pushed = self.pushed.saturating_sub(pushed.min(len));
+        let chunked = self.chunked.saturating_sub(before);
+        self.chunked = self.chunked.saturating_sub(chunked.min(len));
         self.urgent.on_lost(len, before);
     }
 
     pub(crate) fn is_sound(&self) -> bool {
         self.pushed <= self.unsent
+            && self.chunked <= self.unsent
             && self
                 .urgent
                 .distance()
@@ -169,6 +198,7 @@ impl SendStream {
 mod tests {
     use super::{Segment, SendStream};
     use crate::engine::error::Refused;
+    use std::vec::Vec;
 
     const MAX: u16 = 100;
 
@@ -275,13 +305,66 @@ mod tests {
         assert!(stream.is_held_by_cork(MAX));
     }
 
+    /// Lengths of the messages that leave, and whether each is a small one.
+    fn leave(stream: &mut SendStream, small: bool) -> Vec<(u16, bool)> {
+        let mut all = Vec::new();
+        while let Some(segment) = stream.next(MAX, small, u32::MAX) {
+            all.push((segment.len, stream.is_small(segment, MAX)));
+            stream.on_sent(segment.len.into());
+            assert!(stream.is_sound());
+        }
+        all
+    }
+
+    #[test]
+    fn chunks_leave_at_once_and_are_not_small() {
+        let mut stream = SendStream::default();
+        stream.queue(30, true, false).unwrap();
+        assert_eq!(leave(&mut stream, true), []);
+        stream.release_chunk();
+        assert_eq!(leave(&mut stream, true), [(30, false)]);
+        stream.queue(50, true, false).unwrap();
+        stream.release_chunk();
+        // What waited for credits is one message.
+        stream.queue(90, true, false).unwrap();
+        stream.release_chunk();
+        assert_eq!(leave(&mut stream, true), [(100, false), (40, false)]);
+        // The write has 180 bytes: a full message and a rest.
+        stream.queue(10, false, false).unwrap();
+        assert_eq!(leave(&mut stream, true), []);
+        assert_eq!(leave(&mut stream, false), [(10, true)]);
+        // The next write is another one.
+        stream.queue(100, false, false).unwrap();
+        assert_eq!(leave(&mut stream, true), [(100, false)]);
+    }
+
+    #[test]
+    fn a_write_that_fills_its_messages_is_not_small_in_chunks() {
+        let mut stream = SendStream::default();
+        for (len, more) in [(40_u16, true), (80, true), (80, false)] {
+            stream.queue(u32::from(len), more, false).unwrap();
+            if more {
+                stream.release_chunk();
+            }
+            assert_eq!(leave(&mut stream, false), [(len, false)]);
+        }
+        // As one that is not cut.
+        stream.queue(100, false, false).unwrap();
+        assert_eq!(leave(&mut stream, true), [(100, false)]);
+        stream.queue(99, false, false).unwrap();
+        assert_eq!(leave(&mut stream, false), [(99, true)]);
+    }
+
     #[test]
     fn the_urgent_byte_ends_its_message_and_is_not_held() {
         let mut stream = SendStream::default();
         stream.set_cork(true);
         stream.queue(120, false, true).unwrap();
         stream.queue(30, false, false).unwrap();
-        let cut = |len, urgent| Some(Segment { len, urgent });
+        let cut = |len, urgent| {
+            let chunk = false;
+            Some(Segment { len, urgent, chunk })
+        };
         let mut step = || {
             let segment = stream.next(MAX, true, u32::MAX);
             if let Some(segment) = segment {
@@ -304,7 +387,8 @@ mod tests {
             stream.next(MAX, true, u32::MAX),
             Some(Segment {
                 len: 20,
-                urgent: true
+                urgent: true,
+                chunk: false,
             })
         );
     }
@@ -347,7 +431,8 @@ mod tests {
         let mut stream = SendStream::default();
         stream.queue(10, false, true).unwrap();
         assert!(stream.is_sound());
-        let wrong: [fn(&mut SendStream); 2] = [|s| s.pushed = 11, |s| s.urgent.set(11)];
+        let wrong: [fn(&mut SendStream); 3] =
+            [|s| s.pushed = 11, |s| s.chunked = 11, |s| s.urgent.set(11)];
         for break_it in wrong {
             let mut stream = stream;
             break_it(&mut stream);

@@ -223,6 +223,11 @@ impl Connection {
         self.stream.push();
     }
 
+    /// Releases all bytes that were queued until now: a chunk of a write, whose rest follows.
+    pub fn release_chunk(&mut self) {
+        self.stream.release_chunk();
+    }
+
     /// The bytes that [`Queue::more`] has announced do not come, for example at the
     /// end of a file that sendfile() sends.
     pub fn withdraw_more(&mut self) {

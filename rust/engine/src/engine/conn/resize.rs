@@ -347,14 +347,19 @@ impl Connection {
         Some(self.send_update())
     }
 
+    /// Whether `len` bytes that wait are a reason to ask for larger buffers.
+    pub(super) fn would_ask_larger(&self, len: u32) -> bool {
+        let most = self.cfg.max_send_payload;
+        !self.resize.grown && message::wants_larger(len, self.max_payload, most)
+    }
+
     /// Asks the peer for buffers that take our largest messages, if many bytes are
     /// waiting. It is asked once, whatever it answers.
     fn grow(&mut self) {
-        let most = self.cfg.max_send_payload;
-        let wants = message::wants_larger(self.stream.unsent(), self.max_payload, most);
-        if wants && !self.resize.grown {
+        if self.would_ask_larger(self.stream.unsent()) {
             self.resize.grown = true;
             //= spec: RESIZE-8
+            let most = self.cfg.max_send_payload;
             let asked = u32::from(most).saturating_add(HEADER.into());
             // An earlier question that waits for its answer is enough.
             self.resize.want(asked).if_legal();

@@ -19,6 +19,10 @@ use crate::engine::{
     },
 };
 
+/// Credits with which a write is cut: those that its chunks take, beside whole messages, and
+/// what is kept back.
+const CHUNK_CREDITS: u16 = 12;
+
 impl Connection {
     /// The next bytes: written into a buffer that the sink offers, offered to be
     /// read, or as Data.
@@ -46,6 +50,19 @@ impl Connection {
                 self.poll_data(len)
             }
         }
+    }
+
+    /// Payload of a whole message, if a write of `len` bytes may go in chunks: nothing is
+    /// queued or in flight, and what is queued leaves at once as Data.
+    pub fn chunk_most(&self, len: u32) -> Option<u16> {
+        let idle = self.stream.unsent() == 0 && self.slots.bytes() == 0;
+        let open = self.state.is_connected() && self.check_send_open().is_ok();
+        // A peer is asked for larger buffers if many bytes wait, and an offered one is written
+        // to if they are more than a message.
+        let uncut = self.would_ask_larger(len) || !self.targets.is_empty();
+        let rich = self.credits.count() >= CHUNK_CREDITS;
+        let may = idle && open && !uncut && rich && !self.stream.is_corked();
+        may.then_some(self.next_payload())
     }
 
     fn front(&self) -> Front {
@@ -235,7 +252,7 @@ impl Connection {
         self.on_stream(segment.len.into());
         self.on_payload_sent(segment.len);
         let output = self.send(Body::Data, flags, segment.len);
-        if segment.len < full {
+        if self.stream.is_small(segment, full) {
             self.slots.on_small();
         }
         Some(output)

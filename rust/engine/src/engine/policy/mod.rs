@@ -9,10 +9,13 @@
 //!   Protocol over InfiniBand*, HotI 2005.
 //! - \[AZ06\] Balaji, Bhagvat, Jin, Panda: *Asynchronous Zero-copy Communication
 //!   for Synchronous Sockets in SDP over InfiniBand*, CAC 2006.
+//! - \[SP11\] Denis: *A High Performance Superpipeline Protocol for InfiniBand*, Euro-Par 2011.
 
+pub mod chunk;
 pub mod holding;
 pub mod message;
 pub mod offering;
+pub mod pace;
 pub mod patience;
 pub mod pipeline;
 pub mod polling;
