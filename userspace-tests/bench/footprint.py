@@ -50,6 +50,46 @@ def held(lab: Lab, count: int, use: int) -> Iterator[float]:
             yield time.monotonic() - begin
 
 
+def _slabs() -> dict[str, int]:
+    """Bytes of objects in use, by the name of their slab."""
+    lines = Path("/proc/slabinfo").read_text().splitlines()[2:]
+    fields = (line.split() for line in lines)
+    return {name: int(active) * int(size) for name, active, _, size, *_ in fields}
+
+
+def _counted(lab: Lab, count: int, use: int, seconds: int) -> tuple[dict[str, int], dict[str, int]]:
+    with held(lab, count, use):
+        time.sleep(seconds)
+        # First those, because reading the other leaves objects of its own.
+        slabs = _slabs()
+        return _meminfo(), slabs
+
+
+def in_detail(lab: Lab, use: int, seconds: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Bytes for one end of a connection that has carried `use` bytes and then nothing for
+    `seconds`: by kind of memory, and by slab."""
+    (few, few_slabs), (many, many_slabs) = (
+        _counted(lab, count, use, seconds) for count in (FEW, MANY)
+    )
+    ends = 2 * (MANY - FEW)
+    names = {
+        "all": ("MemAvailable", -KIB),
+        "slab": ("Slab", KIB),
+        "vmalloc": ("VmallocUsed", KIB),
+        "percpu": ("Percpu", KIB),
+        "page tables": ("PageTables", KIB),
+        "stacks": ("KernelStack", KIB),
+        "programs": ("AnonPages", KIB),
+    }
+    kinds = {
+        kind: unit * (many[name] - few[name]) / ends for kind, (name, unit) in names.items()
+    }
+    known = sum(kinds[kind] for kind in ("slab", "vmalloc", "percpu", "page tables", "programs"))
+    kinds["pages of no kind"] = kinds["all"] - known
+    slabs = {name: (size - few_slabs.get(name, 0)) / ends for name, size in many_slabs.items()}
+    return kinds, slabs
+
+
 def _memory(lab: Lab, count: int) -> dict[str, int]:
     with held(lab, count, USE):
         time.sleep(IDLE)
