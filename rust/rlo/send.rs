@@ -117,8 +117,11 @@ impl Request {
 #[derive(Default)]
 struct Slot {
     head: Head,
-    count: usize,
+    /// Number of pieces.
+    count: u32,
     status: u32,
+    /// The first of them.
+    first: ffi::ib_sge,
     /// The time at which its completion may be seen, on the monotonic clock.
     due: u64,
 }
@@ -140,8 +143,10 @@ pub(crate) struct Retired {
 /// `ran + busy <= len <= slots.len()`.
 pub(crate) struct Sends {
     slots: KVVec<Slot>,
+    /// `more` for each slot: its pieces but the first.
     pieces: KVVec<ffi::ib_sge>,
     each: usize,
+    more: usize,
     inline: KVVec<u8>,
     inline_each: usize,
     head: usize,
@@ -162,10 +167,13 @@ impl Sends {
                 .push_within_capacity(Slot::default())
                 .map_err(|_| ENOMEM)?;
         }
+        let each = each as usize;
+        let more = each.saturating_sub(1);
         Ok(Self {
             slots,
-            pieces: KVVec::from_elem(ffi::ib_sge::default(), count * each as usize, GFP_KERNEL)?,
-            each: each as usize,
+            pieces: KVVec::from_elem(ffi::ib_sge::default(), count * more, GFP_KERNEL)?,
+            each,
+            more,
             inline: KVVec::from_elem(0, count * inline as usize, GFP_KERNEL)?,
             inline_each: inline as usize,
             head: 0,
@@ -213,7 +221,8 @@ impl Sends {
             return Err(EINVAL);
         }
         let at = self.at(self.len);
-        let mut count = given.len();
+        let mut count = given.len() as u32;
+        let mut first = ffi::ib_sge::default();
         if head.is_inline() {
             let from = at * self.inline_each;
             let room = self
@@ -240,10 +249,11 @@ impl Sends {
                 done += len;
             }
             count = 0;
-        } else {
-            let from = at * self.each;
-            if let Some(room) = self.pieces.get_mut(from..from + count) {
-                room.copy_from_slice(given);
+        } else if let Some((one, others)) = given.split_first() {
+            first = *one;
+            let from = at * self.more;
+            if let Some(room) = self.pieces.get_mut(from..from + others.len()) {
+                room.copy_from_slice(others);
             }
         }
         self.reads += u32::from(head.is_read());
@@ -252,6 +262,7 @@ impl Sends {
                 head,
                 count,
                 status: status::SUCCESS,
+                first,
                 due: 0,
             };
         }
@@ -270,17 +281,21 @@ impl Sends {
         let target = core::mem::take(&mut slot.head.target);
         let mut request = Request {
             head: slot.head.clone(),
-            count: slot.count,
+            count: slot.count as usize,
             pieces: [ffi::ib_sge::default(); MAX_PIECES],
             inline: [0; MAX_INLINE],
         };
         request.head.target = target;
-        let from = at * self.each;
-        if let (Some(to), Some(from)) = (
-            request.pieces.get_mut(..slot.count),
-            self.pieces.get(from..from + slot.count),
-        ) {
-            to.copy_from_slice(from);
+        let from = at * self.more;
+        if let Some((first, others)) = request
+            .pieces
+            .get_mut(..request.count)
+            .and_then(<[_]>::split_first_mut)
+        {
+            *first = slot.first;
+            if let Some(given) = self.pieces.get(from..from + others.len()) {
+                others.copy_from_slice(given);
+            }
         }
         if request.head.is_inline() {
             let (from, len) = (at * self.inline_each, request.head.len as usize);
