@@ -8,6 +8,9 @@
 use crate::prelude::*;
 use kernel::alloc::Flags;
 
+/// The fewest elements that memory is allocated for.
+const LEAST: usize = 4;
+
 /// A queue of `T`.
 ///
 /// # Invariants
@@ -59,26 +62,37 @@ impl<T> Fifo<T> {
         if self.len < self.slots.len() {
             return Ok(());
         }
-        let cap = self.slots.len().saturating_mul(2).max(4);
-        let mut grown = KVVec::with_capacity(cap, flags)?;
+        self.move_to(self.slots.len().saturating_mul(2).max(LEAST), flags)
+    }
+
+    /// Moves the elements to an allocation for `cap` of them, or leaves them where they are. There
+    /// are no more than that.
+    fn move_to(&mut self, cap: usize, flags: Flags) -> Result {
+        let mut other = KVVec::with_capacity(cap, flags)?;
         for i in 0..self.len {
             let at = self.at(i);
             // Within the capacity reserved above, so this never allocates.
-            grown.push(self.slots.get_mut(at).and_then(Option::take), flags)?;
+            other.push(self.slots.get_mut(at).and_then(Option::take), flags)?;
         }
-        while grown.len() < cap {
-            grown.push(None, flags)?;
+        while other.len() < cap {
+            other.push(None, flags)?;
         }
         // INVARIANT: the elements were moved to the front, in order.
-        self.slots = grown;
+        self.slots = other;
         self.head = 0;
         Ok(())
     }
 
-    /// Returns the memory of an empty queue.
+    /// Returns memory that only more elements would need, if there is memory to move
+    /// these to. May sleep.
     pub(crate) fn shrink(&mut self) {
         if self.is_empty() {
             *self = Self::new();
+            return;
+        }
+        let cap = self.len.next_power_of_two().max(LEAST);
+        if cap < self.slots.len() {
+            let _ = self.move_to(cap, GFP_KERNEL);
         }
     }
 
@@ -205,14 +219,28 @@ mod tests {
     }
 
     #[test]
-    fn only_an_empty_queue_returns_its_memory() -> Result {
+    fn an_empty_queue_returns_its_memory() -> Result {
         let mut fifo = turned(0..3)?;
-        fifo.shrink();
-        assert!(rest(&mut fifo)?.iter().copied().eq(0..3));
+        while fifo.pop().is_some() {}
         fifo.shrink();
         assert!(fifo.slots.capacity() == 0 && fifo.pop().is_none());
         fifo.push(7, GFP_KERNEL)?;
         assert_eq!(fifo.pop(), Some(7));
+        Ok(())
+    }
+
+    #[test]
+    fn a_queue_keeps_its_elements_when_it_returns_memory() -> Result {
+        for (count, room) in [(1, 4), (4, 4), (5, 8), (8, 8), (9, 16)] {
+            let mut fifo = turned(0..40)?;
+            for _ in count..40 {
+                fifo.pop();
+            }
+            fifo.shrink();
+            assert_eq!((fifo.len(), fifo.slots.len()), (count as usize, room));
+            fifo.push(40, GFP_KERNEL)?;
+            assert!(rest(&mut fifo)?.iter().copied().eq(40 - count..41));
+        }
         Ok(())
     }
 

@@ -18,6 +18,7 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
+    mem::MaybeUninit,
     ptr::NonNull, //
 };
 
@@ -86,7 +87,7 @@ pub(crate) trait Completions: Send + Sync + 'static {
     fn communicated(&self);
 }
 
-/// Maximum number of completions taken at a time: ib_core has allocated memory for so many.
+/// Maximum number of completions taken at a time.
 const BATCH: usize = 16;
 
 /// Maximum number of completions dropped at a time.
@@ -150,12 +151,9 @@ impl Borrowed<'_> {
     pub(crate) fn discard(self) {
         // INVARIANT: the queue exists by that of this.
         let mut queue = core::mem::ManuallyDrop::new(Cq(self.0));
-        // The queue's own place may be in use by another thread. Drivers let any number of
-        // threads poll and arm.
-        let mut wc = [pin_init::zeroed(); DISCARDED];
+        // Drivers let any number of threads poll and arm.
         loop {
-            // SAFETY: The queue exists by the invariant, and there is room for so many.
-            while unsafe { queue.take(wc.as_mut_ptr(), DISCARDED, drop) } > 0 {}
+            while queue.take::<DISCARDED>(drop) > 0 {}
             if queue.arm() {
                 return;
             }
@@ -230,44 +228,33 @@ impl Cq {
     pub(super) fn poll(&mut self, of: u64) -> Batch {
         let mut entries = [const { None }; BATCH];
         let mut slots = entries.iter_mut();
-        // SAFETY: ib_core has allocated `wc` for `BATCH` completions and leaves it to the worker,
-        // whose place we have: this is borrowed mutably.
-        let taken = unsafe {
-            self.take((*self.0.as_ptr()).wc, BATCH, |(is_receive, done)| {
-                if let Some(slot) = slots.next() {
-                    *slot = Some(if is_receive {
-                        Completion::Received(Received { done, of })
-                    } else {
-                        Completion::Sent(Sent { done, of })
-                    });
-                }
-            })
-        };
+        let taken = self.take::<BATCH>(|(is_receive, done)| {
+            if let Some(slot) = slots.next() {
+                *slot = Some(if is_receive {
+                    Completion::Received(Received { done, of })
+                } else {
+                    Completion::Sent(Sent { done, of })
+                });
+            }
+        });
         Batch {
             entries,
             full: taken >= BATCH,
         }
     }
 
-    /// Takes up to `most` completions. Tells `each` of those of the owner's requests: whether it is
+    /// Takes up to `MOST` completions. Tells `each` of those of the owner's requests: whether it is
     /// a receive, and its result. Returns the number of all.
-    ///
-    /// # Safety
-    ///
-    /// `wc` has room for so many, and nobody else uses it.
-    unsafe fn take(
-        &self,
-        wc: *mut ffi::ib_wc,
-        most: usize,
-        mut each: impl FnMut((bool, Done)),
-    ) -> usize {
+    fn take<const MOST: usize>(&self, mut each: impl FnMut((bool, Done))) -> usize {
         let cq = self.0.as_ptr();
-        // SAFETY: The queue is valid by the invariant, and there is room for `most`. So many as
+        let mut room = [const { MaybeUninit::<ffi::ib_wc>::uninit() }; MOST];
+        let to = room.as_mut_ptr().cast::<ffi::ib_wc>();
+        // SAFETY: The queue is valid by the invariant, and there is room for `MOST`. So many as
         // are returned were written.
         let taken = unsafe {
-            let taken = ffi::rust_ib_poll_cq(cq, most as c_int, wc);
-            let taken = usize::try_from(taken).unwrap_or(0).min(most);
-            core::slice::from_raw_parts_mut(wc, taken)
+            let taken = ffi::rust_ib_poll_cq(cq, MOST as c_int, to);
+            let taken = usize::try_from(taken).unwrap_or(0).min(MOST);
+            core::slice::from_raw_parts_mut(to, taken)
         };
         for wc in &mut *taken {
             // SAFETY: All requests name an entry.

@@ -36,10 +36,12 @@ struct ib_cq *rust_ib_alloc_cq(struct ib_device *device, void *private,
 /*
  * Gives the events of a new queue to @event, and its work to @work. The rest of
  * ib_core goes on as with a queue that it polls in its workqueue: a drain waits
- * for its markers.
+ * for its markers. The memory into which ib_core would poll goes, a KiB.
  */
 void rust_ib_cq_take(struct ib_cq *cq, ib_comp_handler event, work_func_t work)
 {
+	kfree(cq->wc);
+	cq->wc = NULL;
 	INIT_WORK(&cq->work, work);
 	cq->comp_handler = event;
 }
