@@ -51,8 +51,9 @@ def held(lab: Lab, count: int, use: int) -> Iterator[float]:
 
 
 def _slabs() -> dict[str, int]:
-    """Bytes of objects in use, by the name of their slab."""
-    lines = Path("/proc/slabinfo").read_text().splitlines()[2:]
+    """Bytes of objects in use, by the name of their slab; nothing if the kernel does not tell."""
+    file = Path("/proc/slabinfo")
+    lines = file.read_text().splitlines()[2:] if file.exists() else []
     fields = (line.split() for line in lines)
     return {name: int(active) * int(size) for name, active, _, size, *_ in fields}
 
