@@ -18,7 +18,6 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
-    mem::MaybeUninit,
     ptr::NonNull, //
 };
 
@@ -247,16 +246,12 @@ impl Cq {
     /// a receive, and its result. Returns the number of all.
     fn take<const MOST: usize>(&self, mut each: impl FnMut((bool, Done))) -> usize {
         let cq = self.0.as_ptr();
-        let mut room = [const { MaybeUninit::<ffi::ib_wc>::uninit() }; MOST];
-        let to = room.as_mut_ptr().cast::<ffi::ib_wc>();
-        // SAFETY: The queue is valid by the invariant, and there is room for `MOST`. So many as
-        // are returned were written.
-        let taken = unsafe {
-            let taken = ffi::rust_ib_poll_cq(cq, MOST as c_int, to);
-            let taken = usize::try_from(taken).unwrap_or(0).min(MOST);
-            core::slice::from_raw_parts_mut(to, taken)
-        };
-        for wc in &mut *taken {
+        // Zeroes, because drivers do not write every field.
+        let mut room: [ffi::ib_wc; MOST] = [pin_init::zeroed(); MOST];
+        // SAFETY: The queue is valid by the invariant, and there is room for `MOST`.
+        let taken = unsafe { ffi::rust_ib_poll_cq(cq, MOST as c_int, room.as_mut_ptr()) };
+        let taken = usize::try_from(taken).unwrap_or(0).min(MOST);
+        for wc in room.iter_mut().take(taken) {
             // SAFETY: All requests name an entry.
             let entry = unsafe { wc.__bindgen_anon_1.wr_cqe };
             if entry == receive_entry() || entry == send_entry() {
@@ -276,7 +271,7 @@ impl Cq {
                 }
             }
         }
-        taken.len()
+        taken
     }
 
     /// Requests an event for the next completion. Returns false if there are completions

@@ -115,7 +115,7 @@ const _: () = {
     assert!(core::mem::size_of::<Entry>() == 32);
     assert!(ffi::ib_wc_status_IB_WC_GENERAL_ERR < 1 << STATUS);
     assert!(ffi::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM <= u8::MAX as u32);
-    assert!((ffi::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE as u32) < PORT);
+    assert!(ffi::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE < PORT);
 };
 
 /// A ring of completions.
