@@ -189,8 +189,7 @@ impl Tuner {
     /// The first message of a class goes the way of its neighbours, where they have learnt one.
     fn see(&mut self, at: u8) {
         let at = usize::from(at);
-        let (below, rest) = self.classes.split_at_mut(at.min(CLASSES));
-        let Some((class, above)) = rest.split_first_mut() else {
+        let Some((below, [class, above @ ..])) = self.classes.split_at_mut_checked(at) else {
             return;
         };
         if core::mem::replace(&mut class.seen, true) {
