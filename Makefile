@@ -47,7 +47,7 @@ help:
 	@echo 'make bench-chunks        writes that are sent while they are copied, beside raw SEND'
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies, raw RDMA Read and TCP, with plots in DIR'
 	@echo 'make bench-programs      real programs over SDP beside TCP, SMC and rsockets (OUT=DIR for JSON)'
-	@echo '               A="..."   options of these two, such as "--rounds 3"; A=--help lists them'
+	@echo '               A="..."   options of these three, such as "--rounds 3"; A=--help lists them'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
 	@echo 'make install             tools, library, header and man pages, below PREFIX=/usr/local (and DESTDIR)'
