@@ -57,6 +57,8 @@ pub enum Op {
     Cork(bool),
     /// Delayed bytes are sent.
     Push,
+    /// What is queued is a chunk of a write, whose rest follows.
+    Chunk,
     /// shutdown(SHUT_WR).
     Shutdown,
     /// close().
@@ -173,11 +175,12 @@ impl Op {
             27 => Op::Mad(small(dice, 3)),
             28 => Op::Starve(small(dice, 6)),
             29 => Op::Timeout(small(dice, 3)),
-            30 => match dice.below(5) {
+            30 => match dice.below(6) {
                 0 => Op::Nodelay(dice.once_in(2)),
                 1 => Op::Cork(dice.once_in(2)),
                 2 => Op::RepeatMad(small(dice, 3)),
                 3 => Op::Idle,
+                4 => Op::Chunk,
                 _ => Op::Push,
             },
             _ => Op::draw_advert(dice),
@@ -251,6 +254,7 @@ impl Op {
             | Op::Nodelay(_)
             | Op::Cork(_)
             | Op::Push
+            | Op::Chunk
             | Op::Carry(_)
             | Op::Handle(_)
             | Op::Complete(_)

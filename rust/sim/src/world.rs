@@ -175,6 +175,7 @@ impl World {
             Op::Nodelay(on) => told(shell.conn.as_mut(), |conn| conn.set_nodelay(on)),
             Op::Cork(on) => shell.set_cork(on),
             Op::Push => told(shell.conn.as_mut(), Connection::push),
+            Op::Chunk => told(shell.conn.as_mut(), Connection::release_chunk),
             Op::Shutdown => shell.shut_down(watch),
             Op::Close => shell.close(watch),
             Op::Abort => shell.tell(watch, "abort", Connection::abort).is_some(),

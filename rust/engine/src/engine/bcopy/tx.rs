@@ -19,7 +19,7 @@
 //! up to themselves.
 //!
 //! A long write may come in chunks, which leave at once. They are no small messages: what counts
-//! is whether the write would have filled its last one.
+//! is whether the write would have filled its last one. A full message never is a small one.
 //!
 //! rules: DATA, URGENT
 //!
@@ -95,7 +95,7 @@ impl SendStream {
         let part = self.part.wrapping_add(segment.len.into());
         let over = part.checked_rem(max_payload.into()).unwrap_or(0);
         self.part = if segment.chunk { over } else { 0 };
-        !segment.chunk && over != 0
+        !segment.chunk && segment.len < max_payload && over != 0
     }
 
     /// The promise of more bytes does not hold; a cork stays.
@@ -353,6 +353,18 @@ mod tests {
         assert_eq!(leave(&mut stream, true), [(100, false)]);
         stream.queue(99, false, false).unwrap();
         assert_eq!(leave(&mut stream, false), [(99, true)]);
+    }
+
+    #[test]
+    fn full_messages_are_not_small_behind_a_write_that_ended_early() {
+        let mut stream = SendStream::default();
+        stream.queue(30, true, false).unwrap();
+        stream.release_chunk();
+        assert_eq!(leave(&mut stream, true), [(30, false)]);
+        // The rest of that write never came.
+        stream.queue(220, false, false).unwrap();
+        assert_eq!(leave(&mut stream, true), [(100, false), (100, false)]);
+        assert_eq!(leave(&mut stream, false), [(20, true)]);
     }
 
     #[test]
