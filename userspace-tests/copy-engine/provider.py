@@ -15,7 +15,7 @@ NAME = "sdp_copy_engine"
 MODULES = (os.environ.get("SDP_COPY_ENGINE_MODULE"), f"/run/vm/{NAME}.ko", f"/mnt/share/{NAME}.ko")
 ENGINE = Path(f"/sys/module/{NAME}/parameters")
 DRIVER = Path(f"/sys/bus/platform/drivers/{NAME}")
-FAULTS = ("fail_prepare", "fail_copies", "stall")
+SWITCHES = ("fail_prepare", "fail_copies", "stall", "attentive")
 
 
 class Failure(Exception):
@@ -59,7 +59,7 @@ def unload() -> bool:
 
 
 def fault(name: str, value: int) -> None:
-    """Injects a fault into the engine."""
+    """Injects a fault into the engine, or sets another switch of it."""
     (ENGINE / name).write_text(str(value))
 
 
@@ -69,8 +69,8 @@ def figure(name: str) -> int:
 
 
 def heal() -> None:
-    """No more faults."""
-    for name in FAULTS:
+    """No more faults; the engine is as it was loaded."""
+    for name in SWITCHES:
         if ENGINE.exists():
             fault(name, 0)
 
