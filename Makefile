@@ -136,7 +136,7 @@ bench-zcopy: programs
 		$(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy) $(if $(OUT),-s '$(OUT)',) \
 		-T 7200 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,) $(A)
 
-# make bench-chunks [A="--rounds 30 --link rlo100"]
+# make bench-chunks [A="--rounds 30 --mbps 1000"]
 .PHONY: bench-chunks
 bench-chunks: programs
 	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
