@@ -17,6 +17,10 @@ const MARGIN_SHIFT: u32 = 4;
 /// it find other queues than they would have found.
 const PRICE_SHIFT: u32 = 2;
 
+/// The first try after a change of the way comes when messages have gone for a quarter of its
+/// time: other work may have made messages slow for a moment, and led to the change.
+const CHECK_SHIFT: u32 = SHARE_SHIFT + 2;
+
 /// Samples of a way before it is compared with the other.
 const SAMPLES_LEAST: u8 = 3;
 
@@ -79,6 +83,13 @@ impl Cost {
             }
         };
         self.samples = self.samples.saturating_add(1);
+    }
+
+    /// As `mix`, for a try. Other work makes messages slower and never faster, so a shorter time
+    /// than the known one counts whole.
+    fn mix_try(&mut self, len: u64, ns: u64) {
+        let is_less = ns < self.of(self.owed.saturating_add(len));
+        self.mix(len, ns, u32::from(!is_less), true);
     }
 
     /// Nanoseconds that `len` bytes take.
@@ -230,7 +241,7 @@ impl Class {
     /// way changes.
     pub(super) fn on_tried(&mut self, sample: &Sample, gone: u64) -> bool {
         let (own, tried) = (self.way(), other(self.way()));
-        self.cost(tried).mix(sample.len, sample.ns, 1, true);
+        self.cost(tried).mix_try(sample.len, sample.ns);
         if !sample.last {
             return false;
         }
@@ -247,7 +258,7 @@ impl Class {
         self.learnt |= known;
         if better && known {
             self.believe(tried);
-            self.set_price(least);
+            self.set_price(took >> CHECK_SHIFT);
         }
         better && known
     }

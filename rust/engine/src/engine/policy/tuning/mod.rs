@@ -10,7 +10,8 @@
 //! - A try is paid from a purse of its class, into which each message puts a 64th of its
 //!   cost. So tries take at most a 64th of the time, however bad the other way is.
 //! - The other way is believed in if the tries, at least three, took less than 15/16 of the
-//!   time. So noise does not change the way.
+//!   time. So noise does not change the way. A change is checked by another try soon, because
+//!   work of others may have made messages slow while they were measured.
 //! - While lending is believed in, a balance compares its times with those of copying. A
 //!   reader that has gone away uses it up with one message. If it is used up slowly, because
 //!   the load has changed, copying is tried at once.

@@ -6,7 +6,7 @@ mod world;
 
 use super::{Tuner, Way, CLASSES, LEAST};
 use std::vec::Vec;
-use world::{Costs, Dice, World, ABSENT, ALL, DDR, DECLINE, FAST, FRAGMENT, KEPT};
+use world::{Costs, Dice, World, ABSENT, ALL, DDR, DECLINE, FAST, FRAGMENT, KEPT, RLO, RXE};
 
 /// The time of the best fixed rule: copy all, lend all, or lend from some size on.
 fn oracle(costs: &Costs, sizes: &[u64], times: usize, pause: u64, seed: u64) -> u64 {
@@ -154,6 +154,30 @@ fn it_follows_costs_that_change() {
         }
     }
     assert!(world.tuner.changes() < 30, "{}", world.tuner.changes());
+}
+
+/// Another program takes the processor while copying is measured.
+#[test]
+fn a_bad_first_impression_does_not_last() {
+    for (name, costs) in [("rxe", RXE), ("rlo", RLO), ("ddr", DDR), ("fast", FAST)] {
+        for size in [16 << 10, 32 << 10] {
+            for slow in [4, 10, 40] {
+                let mut world = World::new(0, 1);
+                let busy = Costs {
+                    copy: costs.copy * slow,
+                    transfer: costs.transfer * slow,
+                    ..costs
+                };
+                world.run(&busy, &[size], (1 << 20) / size as usize + 8);
+                let took = world.run(&costs, &[size], 2000);
+                let best = oracle(&costs, &[size], 2000, 0, 7);
+                assert!(
+                    took < best + best / 2,
+                    "{name} {size} {slow}: {took} {best}"
+                );
+            }
+        }
+    }
 }
 
 /// A peer that lets lending look good while it is tried, and bad afterwards.
