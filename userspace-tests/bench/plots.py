@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The results of bench-zcopy as SVG, by gnuplot, in the form of the paper's figures of 2005.
+"""Results as SVG, and those of bench-zcopy, by gnuplot, in the form of the paper's figures of 2005.
 
 The paper calls copies BCopy, and zero copy ZCopy. Its statements are in the headings.
 """
@@ -116,7 +116,7 @@ def _sizes(points: Iterable[Point]) -> str:
     return f"set xtics font 'sans,10' ({', '.join(marks)})"
 
 
-def _plot(
+def plot(
     file: Path,
     heading: str,
     x: tuple[str, bool],
@@ -169,7 +169,7 @@ def _by_size(rows: Sequence[Row], directory: Path, number: int, connections: int
         f"set arrow from {crossing}, graph 0 to {crossing}, graph 1 nohead lc rgb '#999999' dt 3",
         f"set label 'crossing of 2005' at {crossing}, graph 0.97 offset 0.5,0 tc rgb '#777777'",
     ]
-    _plot(
+    plot(
         directory / f"figure{number}.svg",
         _heading(number, f"{directory.name}, connections: {connections}"),
         ("size of messages", True),
@@ -193,7 +193,7 @@ def _by_connections(rows: Sequence[Row], directory: Path, number: int) -> None:
             its = [row for row in rows if row["size"] == size and row["way"] == way]
             found = [point(row, "connections") for row in its]
             series.append((f"{way} {name}", colours[shade], "x1y1", found))
-    _plot(
+    plot(
         directory / f"figure{number}.svg",
         _heading(number, f"{directory.name}, by connections"),
         ("connections", False),
@@ -217,7 +217,7 @@ def _overhead(rows: Sequence[Row], directory: Path) -> None:
             times = [(_number(row, "size"), _time(row) * 1000 / 1024) for row in its]
             points = [(size, us, us, us) for size, us in times]
             series.append((f"{way} x {connections}", colours[shade], "x1y1", points))
-    _plot(
+    plot(
         directory / "figure12.svg",
         _heading(12, f"{directory.name}, processor time of both hosts for each KiB"),
         ("size of messages", True),

@@ -37,6 +37,8 @@ class Rate:
     # The number of bytes, and how many of them arrived without a copy.
     total: int = 0
     uncopied: int = 0
+    # The stretches of memory that were lent, by SDP_BORROW.
+    lent: int = 0
 
 
 def per_mib(profile: layers.Profile, total: int) -> dict[str, float]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import layers
@@ -59,14 +59,16 @@ def label(size: int) -> str:
     return f"{size // KIB}K" if size >= KIB else str(size)
 
 
-def _print(
+def show_part(
     heading: str,
     rows: Sequence[Row],
     sizes: Sequence[int],
     cell: Callable[[Row, int], str],
     width: int = NARROW,
+    name: Callable[[int], str] = label,
 ) -> None:
-    say(f"\n{heading:<{WIDTH}}" + "".join(f"{label(size):>{width}}" for size in sizes))
+    """Prints a cell of each row and column, without rows that have nothing to say."""
+    say(f"\n{heading:<{WIDTH}}" + "".join(f"{name(size):>{width}}" for size in sizes))
     for row in rows:
         if row.absent:
             say(f"  {row.name:<{WIDTH - 2}}   not available: {row.absent}")
@@ -88,6 +90,29 @@ def ratio(row: Row, other: Row | None, size: int) -> Spread | None:
     )
 
 
+def of_better(rows: Mapping[str, Row], way: str, others: Sequence[str], size: int) -> Spread | None:
+    """The ratio to the one of the others that has the greatest median.
+
+    The greatest one of each round would be greater than all medians, by chance alone.
+    """
+    there = [rows[name] for name in others if name in rows]
+    if way not in rows or not there:
+        return None
+    return ratio(rows[way], max(there, key=lambda row: row.rate(size) or 0.0), size)
+
+
+def show_uncopied(
+    rows: Sequence[Row],
+    sizes: Sequence[int],
+    name: Callable[[int], str] = label,
+) -> None:
+    """Prints the share of bytes that arrived without a copy."""
+    ways = [row for row in rows if any(map(row.uncopied, sizes))]
+    if ways:
+        heading = "share without a copy"
+        show_part(heading, ways, sizes, lambda row, at: f"{row.uncopied(at):.2f}", name=name)
+
+
 def show(rows: Sequence[Row], sizes: Sequence[int], *, of_tcp: bool = True) -> None:
     """Prints rates, their ratios, and the processors' time."""
     find = {row.name: row for row in rows}
@@ -102,12 +127,12 @@ def show(rows: Sequence[Row], sizes: Sequence[int], *, of_tcp: bool = True) -> N
     there = [row for row in rows if not row.absent]
     # Rows that move bytes to another end; a memcpy does not.
     ways = [row for row in there if any(map(row.times, sizes)) and row.name != "TCP"]
-    _print("MiB/s, median", rows, sizes, lambda row, size: number(row.rate(size)))
+    show_part("MiB/s, median", rows, sizes, lambda row, size: number(row.rate(size)))
     of_raw = "of raw; raw of a memcpy"
-    _print(of_raw, there, sizes, lambda row, size: beside(row, row.raw, size), WIDE)
+    show_part(of_raw, there, sizes, lambda row, size: beside(row, row.raw, size), WIDE)
     if of_tcp:
-        _print("of TCP", ways, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
-    _print("processor, ms for each MiB", there, sizes, time)
+        show_part("of TCP", ways, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
+    show_part("processor, ms for each MiB", there, sizes, time)
 
 
 def show_layers(rows: Sequence[Row], size: int) -> None:

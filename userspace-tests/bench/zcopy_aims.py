@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import layers
 import table
-from spread import Spread, number
+import verdicts
+from spread import Spread
 from streams import MIB
 from table import KIB, Row, label
 from twohosts.report import say
+from verdicts import Line
 
 COPIES, ZCOPY, DEFAULT, READ, TCP = "copies", "zero copy", "default", "RDMA Read", "TCP"
 # Behind the name of a way whose ends are event loops.
@@ -75,12 +77,9 @@ class Section:
         return (row.rate(size) if row else None) or 0.0
 
     def of_better(self, ends: str, size: int) -> Spread | None:
-        """The default way, of the one with the greater median among always and never.
-
-        The greater one of each round would be greater than both medians, by chance alone.
-        """
-        better = max((COPIES + ends, ZCOPY + ends), key=lambda way: self.rate(way, size))
-        return self.ratio(DEFAULT + ends, better, size)
+        """The default way, of the better one among always and never."""
+        ways = (COPIES + ends, ZCOPY + ends)
+        return table.of_better(self.rows, DEFAULT + ends, ways, size)
 
     def crossing(self) -> int | None:
         """The size from which zero copy is faster than copies, by the medians."""
@@ -156,22 +155,7 @@ def show_crossings(sections: Sequence[Section]) -> None:
 
 def show_uncopied(section: Section) -> None:
     """Prints the share of bytes that arrived without a copy."""
-    ways = [row for row in section.rows.values() if any(map(row.uncopied, section.sizes))]
-    if ways:
-        say(f"\n{'share without a copy':<26}" + "".join(f"{label(s):>9}" for s in section.sizes))
-    for row in ways:
-        cells = "".join(f"{row.uncopied(size):>9.2f}" for size in section.sizes)
-        say(f"  {row.name:<24}{cells}")
-
-
-@dataclass(frozen=True)
-class Line:
-    """An aim, and what became of it."""
-
-    what: str
-    value: str
-    aim: str
-    verdict: str
+    table.show_uncopied(list(section.rows.values()), section.sizes)
 
 
 def lines(section: Section) -> Iterator[Line]:
@@ -183,8 +167,7 @@ def lines(section: Section) -> Iterator[Line]:
         (f"{label(AT)}, own time, copies of default", section.time_factor(AT), aim.time),
     ]
     for what, value, least in ratios:
-        if value and least:
-            yield Line(f"{section.name}: {what}", str(value), number(least), value.verdict(least))
+        yield from verdicts.reached(f"{section.name}: {what}", value, least)
     yield from _crossing(section, aim)
 
 
@@ -223,23 +206,12 @@ def everywhere(sections: Iterable[Section]) -> Iterator[Line]:
                     place = f"{section.connections} x {label(size)}{ends}"
                     cells.setdefault(section.link, []).append((place, value))
     for link, found in cells.items():
-        worst, value = min(found, key=lambda cell: cell[1].median)
-        counts = [one.verdict(AIM_BETTER) for _place, one in found]
-        met = counts.count("met")
-        below = counts.count("NOT MET")
-        covered = len(counts) - met - below
-        shown = f"{met} of {len(found)}, {covered} covered; least {worst}: {value}"
-        verdict = "met" if met == len(found) else "NOT MET"
-        if verdict != "met" and not below:
-            verdict = "NOT MET: the spread covers the aim"
-        yield Line(f"{link}: default of the better way, all sizes", shown, str(AIM_BETTER), verdict)
+        what = f"{link}: default of the better way, all sizes"
+        yield from verdicts.all_reach(what, found, AIM_BETTER)
 
 
 def show(sections: Sequence[Section]) -> None:
     """Prints all aims."""
     found = [line for section in sections for line in lines(section)]
     found += everywhere(sections)
-    width = max((len(line.what) for line in found), default=0)
-    say(f"\n{'aims':<{width + 2}}  {'median spread':<20} {'aim':<6} verdict")
-    for line in found:
-        say(f"  {line.what:<{width}}  {line.value:<20} {line.aim:<6} {line.verdict}")
+    verdicts.show(found)
