@@ -46,8 +46,9 @@ help:
 	@echo 'make bench               SDP beside raw verbs on each device, TCP, SMC-D, AF_UNIX'
 	@echo 'make bench-chunks        writes that are sent while they are copied, beside raw SEND'
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies, raw RDMA Read and TCP, with plots in DIR'
+	@echo 'make bench-async OUT=DIR zero copy under blocking sends (sdp_run --async), with plots in DIR'
 	@echo 'make bench-programs      real programs over SDP beside TCP, SMC and rsockets (OUT=DIR for JSON)'
-	@echo '               A="..."   options of these three, such as "--rounds 3"; A=--help lists them'
+	@echo '               A="..."   options of these four, such as "--rounds 3"; A=--help lists them'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
 	@echo 'make install             tools, library, header and man pages, below PREFIX=/usr/local (and DESTDIR)'
@@ -135,6 +136,14 @@ bench-zcopy: programs
 	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
 		$(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy) $(if $(OUT),-s '$(OUT)',) \
 		-T 7200 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,) $(A)
+
+# make bench-async [OUT=DIR] [A="--rounds 3 --experiments overlap faults"]
+.PHONY: bench-async
+bench-async: programs
+	$(if $(OUT),@mkdir -p '$(OUT)',)
+	@qemu/vm -k base -d both -m 4096 \
+		$(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/async) $(if $(OUT),-s '$(OUT)',) \
+		-T 3600 -- /mnt/sdp/userspace-tests/bench/async $(if $(OUT),--out /mnt/share,) $(A)
 
 # make bench-chunks [A="--rounds 30 --mbps 1000"]
 .PHONY: bench-chunks
