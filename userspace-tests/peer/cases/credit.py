@@ -192,7 +192,7 @@ def streamed_before_accept(scene: Scene) -> None:
     """It gets room for a few small messages, whatever it asks for, until a program accepts."""
     listener = scene.listen(backlog=4)
     # The peer announces small buffers, because the module answers large ones with large ones.
-    victim = scene.greet(hello=scene.hello(rcv_size=4096), at=listener)
+    victim = scene.greet(hello=scene.hello(rcv_size=1040), at=listener)
     victim.peer.rtu()
     talk = victim.talk
     size = talk.room
