@@ -37,8 +37,10 @@ def _converse(scene: Scene, victim: Victim) -> None:
     up = bytes(range(256)) * 700
     talk.write(b"first")
     check(stream.receive(5) == b"first", "the first message")
-    for start in range(0, len(up), 40000):
-        part = up[start : start + 40000]
+    # So much the module takes before its program reads, into small buffers as well.
+    step = min(40000, 16 * talk.room)
+    for start in range(0, len(up), step):
+        part = up[start : start + step]
         talk.write(part)
         check(stream.receive(len(part)) == part, f"bytes {start} and on, to the module")
     # More than the module may have in flight, so our credit updates are needed.
