@@ -13,7 +13,10 @@ use crate::{
     prelude::*,
     rdma::{
         device::Device,
-        page::Page, //
+        page::{
+            Page,
+            Part, //
+        },
     }, //
 };
 use kernel::sync::Arc;
@@ -39,6 +42,17 @@ unsafe impl Memory for Page {
 
     fn size(&self) -> usize {
         Page::size(self)
+    }
+}
+
+// SAFETY: As a page, of which it is a part.
+unsafe impl Memory for Part {
+    fn address(&self) -> *mut u8 {
+        Part::address(self)
+    }
+
+    fn size(&self) -> usize {
+        Part::size(self)
     }
 }
 

@@ -92,3 +92,68 @@ impl Drop for Page {
         unsafe { ffi::rust_put_page(self.page.as_ptr()) };
     }
 }
+
+/// Some bytes of a page, with a reference to it.
+///
+/// # Invariants
+///
+/// The page holds `len` bytes from `start` on.
+#[derive(Clone)]
+pub(crate) struct Part {
+    page: Page,
+    start: usize,
+    len: usize,
+}
+
+impl From<Page> for Part {
+    /// All of the page.
+    fn from(page: Page) -> Self {
+        // INVARIANT: so many bytes the page has.
+        let (start, len) = (0, page.size());
+        Self { page, start, len }
+    }
+}
+
+impl Part {
+    pub(crate) fn page(&self) -> &Page {
+        &self.page
+    }
+
+    pub(crate) fn into_page(self) -> Page {
+        self.page
+    }
+
+    /// Where in the page it begins.
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.len
+    }
+
+    /// Whether `len` bytes from `offset` on, counted from the start of the part, lie in it.
+    pub(crate) fn holds(&self, offset: usize, len: usize) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.len)
+    }
+
+    /// Start of its memory.
+    pub(crate) fn address(&self) -> *mut u8 {
+        // SAFETY: `start` lies in the page, by the invariant.
+        unsafe { self.page.address().add(self.start) }
+    }
+
+    /// Cuts off the first `len` bytes; none where there are fewer.
+    pub(crate) fn cut(&mut self, len: usize) -> Option<Self> {
+        let rest = self.len.checked_sub(len)?;
+        // INVARIANT: both are inside of what this was.
+        let first = Self {
+            page: self.page.clone(),
+            start: self.start,
+            len,
+        };
+        self.start = self.start.saturating_add(len);
+        self.len = rest;
+        Some(first)
+    }
+}

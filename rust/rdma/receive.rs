@@ -18,7 +18,7 @@ use crate::{
             Mapping,
             Sge, //
         },
-        page::Page,
+        page::Part,
         qp::Qp,
         slots::ReceiveSlots, //
     },
@@ -29,7 +29,7 @@ pub(super) const PIECES: usize = 3;
 
 /// A buffer for a receive, and what its owner keeps with it.
 pub(crate) struct Buffer<T> {
-    pub(crate) memory: Mapping<Page>,
+    pub(crate) memory: Mapping<Part>,
     pub(crate) with: T,
 }
 
@@ -109,8 +109,13 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
         Some((slot, buffer))
     }
 
+    /// Frees what only further receives would need. May sleep.
+    pub(crate) fn shrink_receives(&mut self) {
+        self.receives.posted.shrink();
+    }
+
     /// The oldest buffer that is posted.
-    pub(crate) fn oldest_receive(&self) -> Option<&Mapping<Page>> {
+    pub(crate) fn oldest_receive(&self) -> Option<&Mapping<Part>> {
         self.receives.posted.get(0).map(|buffer| &buffer.memory)
     }
 }

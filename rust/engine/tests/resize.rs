@@ -342,6 +342,33 @@ fn smaller_buffers_that_are_still_posted_are_filled_before_messages_grow() {
     assert_eq!(s.conn.max_payload(), 44);
 }
 
+//= test: RESIZE-8
+#[test]
+fn a_write_that_does_not_fit_a_small_buffer_asks_for_larger_ones() {
+    let with_credits = |bufs| {
+        let cfg = Config {
+            max_send_payload: 2000,
+            ..config()
+        };
+        Script::with(cfg, bufs, 1)
+    };
+    let mut s = with_credits(20);
+    s.queue(100);
+    assert_eq!(s.sent(), [Body::Data]);
+    s.queue(101);
+    assert_eq!(s.sent(), [Body::ChRcvBuf(266), Body::Data, Body::Data]);
+    // Nothing changes, and it is not asked again, but a stream asks for more.
+    s.send(Body::ChRcvBufAck(100), 0).unwrap();
+    s.queue(900);
+    assert!(s.sent().iter().all(|body| *body == Body::Data));
+    s.queue(2000);
+    assert!(s.sent().contains(&Body::ChRcvBuf(2016)));
+    // The question does not take the credit that the first message could have.
+    let mut s = with_credits(3);
+    s.queue(201);
+    assert_eq!(s.sent(), [Body::Data, Body::ChRcvBuf(266)]);
+}
+
 /// Posted buffers at the height of a stream that is read at once.
 fn streamed(s: &mut Script) -> u16 {
     for _ in 0..100 {

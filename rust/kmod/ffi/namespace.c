@@ -20,6 +20,7 @@
 MODULE_VERSION(SDP_VERSION);
 
 static int rcv_size_min = 2048;		/* messages of less cost too much */
+static int rcv_initial_min = 1024;	/* a peer of ours takes no less than 512 */
 static int rcv_size_max = 32768;	/* one compound page, 16 bits on the wire */
 static int depth_min = 4;		/* three credits let payload through */
 static int depth_max = 1024;
@@ -78,7 +79,7 @@ void sdp_knob_peers(const struct sdp_knobs *knobs, char *text)
 
 static const struct ctl_table knob_table[] = {
 	KNOB(rcv_size, &rcv_size_min, &rcv_size_max),
-	KNOB(rcv_size_initial, &rcv_size_min, &rcv_size_max),
+	KNOB(rcv_size_initial, &rcv_initial_min, &rcv_size_max),
 	KNOB(rcv_depth, &depth_min, &depth_max),
 	KNOB(send_depth, &depth_min, &send_depth_max),
 	KNOB(keepalive_time, SYSCTL_ONE, &seconds_max),

@@ -36,7 +36,10 @@ use crate::{
     netns,
     object::SockRef,
     prelude::*,
-    queue::RxBuffer,
+    queue::{
+        RxBuffer,
+        Sheet, //
+    },
     rdma::{
         cq::{
             Batch,
@@ -144,7 +147,7 @@ pub(crate) enum Slot {
 }
 
 /// The queue pair of a link.
-pub(crate) type LinkQp = Qp<Context, Charge, Slot, RECEIVE_SLOT>;
+pub(crate) type LinkQp = Qp<Context, Arc<Charge>, Slot, RECEIVE_SLOT>;
 
 /// The message whose acknowledgement is timed. One at a time is timed, because reading
 /// the clock costs more than the arithmetic.
@@ -184,6 +187,11 @@ pub(crate) struct Link {
     /// Maximum number of these in flight.
     chores_max: usize,
     spare: Fifo<RxBuffer>,
+    /// Small buffers are cut from it.
+    sheet: Sheet,
+    rx_depth: u16,
+    /// Size of the buffers that are posted now; 0 before the first.
+    posting: usize,
     /// Until then only indispensable memory is requested.
     tight_until: Option<Instant<Monotonic>>,
     send_depth: usize,
@@ -310,6 +318,9 @@ impl Link {
                 chores: 0,
                 chores_max: if shape.zcopy { CHORES.into() } else { 0 },
                 spare: Fifo::new(),
+                sheet: Sheet::default(),
+                rx_depth: shape.rx_depth,
+                posting: 0,
                 tight_until: None,
                 send_depth: shape.send_depth.into(),
                 send_pieces: send_sges(device).saturating_sub(1) as usize,

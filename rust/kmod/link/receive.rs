@@ -35,7 +35,8 @@ use crate::{
     prelude::*,
     queue::{
         RxBuffer,
-        Segment, //
+        Segment,
+        Sheet, //
     },
     rdma, //
 };
@@ -46,6 +47,9 @@ use kernel::{
         Instant, //
     }, //
 };
+
+/// Pages of small receive buffers of an unused connection.
+const FIRST_PAGES: usize = 2;
 
 /// Time until a cgroup that had no room is asked again.
 const TIGHT_MS: i64 = 100;
@@ -151,8 +155,9 @@ impl Link {
         self.new_buffer(size, need)
     }
 
-    fn new_buffer(&self, size: usize, need: Need) -> Result<RxBuffer> {
-        RxBuffer::new(&self.origin.sock, self.qp.device(), size, need)
+    fn new_buffer(&mut self, size: usize, need: Need) -> Result<RxBuffer> {
+        let (sock, device) = (&self.origin.sock, self.qp.device());
+        RxBuffer::of_sheet(&mut self.sheet, sock, device, size, need)
     }
 
     /// Makes spare buffers for messages of `size` bytes: as many as keep a connection going
@@ -162,8 +167,10 @@ impl Link {
         if !self.leaves_room() {
             return false;
         }
+        let size = Layout::new(size).buffer;
+        self.posting = size;
         let made = (0..count).all(|_| {
-            let buffer = self.new_buffer(Layout::new(size).buffer, Need::Growth);
+            let buffer = self.new_buffer(size, Need::Growth);
             buffer.is_ok_and(|buffer| self.spare.push(buffer, GFP_KERNEL).is_ok())
         });
         if !made {
@@ -221,10 +228,25 @@ impl Link {
         u16::try_from(self.spare.len()).unwrap_or(u16::MAX)
     }
 
+    /// How many receive buffers a connection begins with. Of small ones there are as many as
+    /// fill [`FIRST_PAGES`]: with the fewest the peer could send one of their size, and then
+    /// it would have to wait.
+    fn first_count(&self, size: u16) -> u16 {
+        let in_page = RxBuffer::in_page(Layout::new(size).buffer);
+        let small = if in_page > 1 {
+            in_page.saturating_mul(FIRST_PAGES)
+        } else {
+            0
+        };
+        let small = u16::try_from(small).unwrap_or(u16::MAX);
+        small.min(self.rx_depth).max(RX_INITIAL)
+    }
+
     /// Posts the receive buffers that a connection begins with; ENOBUFS without memory
     /// for them.
     pub(crate) fn post_first(&mut self, engine: &mut Connection) -> Result {
-        let posted = self.post_receives(RX_INITIAL, 0, engine.rcv_size());
+        let size = engine.rcv_size();
+        let posted = self.post_receives(self.first_count(size), 0, size);
         engine.on_receives_posted(posted);
         if posted < RX_INITIAL {
             return Err(ENOBUFS);
@@ -237,6 +259,7 @@ impl Link {
     /// that memory ran out, or that the queue pair is broken.
     pub(crate) fn post_receives(&mut self, count: u16, least: u16, size: u16) -> u16 {
         let layout = Layout::new(size);
+        self.posting = layout.buffer;
         let mut done = 0u16;
         while done < count {
             // Reserve the slot first, so that no buffer is lost if that fails.
@@ -281,11 +304,17 @@ impl Link {
         let grown = first.is_none_or(|first| first.size() >= size);
         while grown && self.spare.pop().is_some() {}
         self.spare.shrink();
+        self.sheet = Sheet::default();
+        self.qp.shrink_receives();
         self.qp.shrink_sends();
     }
 
-    /// Makes a buffer a spare.
+    /// Makes a buffer a spare. One of another size than that of the buffers posted now is freed: the
+    /// large ones of a stream go with the messages that use them up.
     pub(crate) fn recycle(&mut self, buffer: RxBuffer) {
+        if self.posting != 0 && buffer.size() != self.posting {
+            return;
+        }
         // If the push fails, the buffer is freed and allocated again later.
         let _ = self.spare.push(buffer, GFP_KERNEL);
     }

@@ -88,8 +88,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     // Without the header: pages of payload, so that writes of a power of two fill them.
     // Messages of this size double the rate of a stream.
     rcv_size: 32768,
-    // What an idle connection pays for: a page for each of four buffers.
-    rcv_size_initial: 4096,
+    // What an idle connection pays for: a page for its four buffers.
+    rcv_size_initial: 1024,
     // Most receive buffers of one connection; SO_RCVBUF may ask for fewer. With
     // two more, the drain marker and the free slot this fills a 32-entry ring.
     rcv_depth: 28,
@@ -100,7 +100,7 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     keepalive_intvl: 75,
     keepalive_probes: 9,
     close_timeout_ms: 60_000,
-    // Some 50 KiB each while nothing flows.
+    // Some 30 KiB each while nothing flows.
     max_orphans: 4096,
     // Not for whom a sandbox may hold.
     companion: ffi::SDP_COMPANION_UNCONFINED as c_int,

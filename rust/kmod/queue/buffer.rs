@@ -5,6 +5,9 @@
 //! A buffer is mapped while it may be posted. If it has unread bytes when its connection ends, it
 //! is unmapped, because the device may go away before the program reads.
 //!
+//! The first buffers of a connection are smaller than a page, and cut from one ([`Sheet`]): an
+//! idle connection has no others.
+//!
 //! Contexts: making one may sleep. No locks.
 
 use crate::{
@@ -23,26 +26,52 @@ use crate::{
             Direction,
             Mapping, //
         },
-        page::Page,
+        page::{
+            Page,
+            Part, //
+        },
         receive::Buffer, //
     },
 };
 use core::ptr::NonNull;
-use kernel::sync::Arc;
+use kernel::{
+    page::PAGE_SIZE,
+    sync::Arc, //
+};
 
 enum Memory {
-    Mapped(Mapping<Page>),
-    Plain(Page),
+    Mapped(Mapping<Part>),
+    Plain(Part),
 }
 
-/// A private receive buffer.
+/// A private receive buffer. Those that are parts of the same page share its charge.
 pub(crate) struct RxBuffer {
     memory: Memory,
-    charge: Charge,
+    charge: Arc<Charge>,
 }
 
-impl From<Buffer<Charge>> for RxBuffer {
-    fn from(buffer: Buffer<Charge>) -> Self {
+/// The rest of a page that buffers are cut from.
+#[derive(Default)]
+pub(crate) struct Sheet(Option<(Part, Arc<Charge>)>);
+
+impl Sheet {
+    /// The next `size` bytes, of a new page if need be. May sleep.
+    fn cut(&mut self, sk: &Sk, size: usize, need: Need) -> Result<(Part, Arc<Charge>)> {
+        if let Some((rest, charge)) = self.0.as_mut() {
+            if let Some(part) = rest.cut(size) {
+                return Ok((part, charge.clone()));
+            }
+        }
+        let (page, charge) = alloc(sk, size, need)?;
+        let mut rest = Part::from(page);
+        let part = rest.cut(size).ok_or(EINVAL)?;
+        self.0 = Some((rest, charge.clone()));
+        Ok((part, charge))
+    }
+}
+
+impl From<Buffer<Arc<Charge>>> for RxBuffer {
+    fn from(buffer: Buffer<Arc<Charge>>) -> Self {
         Self {
             memory: Memory::Mapped(buffer.memory),
             charge: buffer.with,
@@ -54,17 +83,47 @@ impl RxBuffer {
     /// Allocates and maps `size` bytes. May sleep.
     pub(crate) fn new(sk: &Sk, device: &Arc<Device>, size: usize, need: Need) -> Result<Self> {
         let (page, charge) = alloc(sk, size, need)?;
-        let mapping = Mapping::new(device, page, 0, size, Direction::FromDevice)?;
+        Self::mapped(device, page.into(), size, charge)
+    }
+
+    /// As [`new`](Self::new), from `sheet` where that leaves a page room for others.
+    pub(crate) fn of_sheet(
+        sheet: &mut Sheet,
+        sk: &Sk,
+        device: &Arc<Device>,
+        size: usize,
+        need: Need,
+    ) -> Result<Self> {
+        if Self::in_page(size) < 2 {
+            return Self::new(sk, device, size, need);
+        }
+        let (part, charge) = sheet.cut(sk, size, need)?;
+        Self::mapped(device, part, size, charge)
+    }
+
+    /// How many buffers of `size` bytes are cut from a page, at multiples of it; 1 if they are
+    /// not.
+    pub(crate) fn in_page(size: usize) -> usize {
+        let count = PAGE_SIZE.checked_div(size).unwrap_or(0);
+        if count.saturating_mul(size) == PAGE_SIZE {
+            count
+        } else {
+            1
+        }
+    }
+
+    fn mapped(device: &Arc<Device>, part: Part, size: usize, charge: Arc<Charge>) -> Result<Self> {
+        let mapping = Mapping::new(device, part, 0, size, Direction::FromDevice)?;
         Ok(Self {
             memory: Memory::Mapped(mapping),
             charge,
         })
     }
 
-    /// A page that no device knows, with its charge.
-    pub(crate) fn unmapped(page: Page, charge: Charge) -> Self {
+    /// Memory that no device knows, with its charge.
+    pub(crate) fn unmapped(part: Part, charge: Arc<Charge>) -> Self {
         Self {
-            memory: Memory::Plain(page),
+            memory: Memory::Plain(part),
             charge,
         }
     }
@@ -72,7 +131,7 @@ impl RxBuffer {
     /// Allocates `size` bytes that no device knows. May sleep.
     pub(crate) fn without_device(sk: &Sk, size: usize, need: Need) -> Result<Self> {
         let (page, charge) = alloc(sk, size, need)?;
-        Ok(Self::unmapped(page, charge))
+        Ok(Self::unmapped(page.into(), charge))
     }
 
     /// A copy of `bytes` that no device knows. May sleep.
@@ -80,20 +139,21 @@ impl RxBuffer {
         let buffer = Self::without_device(sk, bytes.len(), need)?;
         // SAFETY: The page is new, nobody else has it, and it has room for the bytes.
         unsafe {
-            let to = buffer.page().address();
+            let to = buffer.part().address();
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
         Ok(buffer)
     }
 
-    pub(crate) fn page(&self) -> &Page {
+    /// The memory.
+    pub(crate) fn part(&self) -> &Part {
         match &self.memory {
             Memory::Mapped(mapping) => mapping.memory(),
-            Memory::Plain(page) => page,
+            Memory::Plain(part) => part,
         }
     }
 
-    pub(crate) fn mapping(&self) -> Option<&Mapping<Page>> {
+    pub(crate) fn mapping(&self) -> Option<&Mapping<Part>> {
         match &self.memory {
             Memory::Mapped(mapping) => Some(mapping),
             Memory::Plain(_) => None,
@@ -106,7 +166,7 @@ impl RxBuffer {
     }
 
     /// To be posted; none where it is not mapped.
-    pub(crate) fn into_receive(self) -> Option<Buffer<Charge>> {
+    pub(crate) fn into_receive(self) -> Option<Buffer<Arc<Charge>>> {
         match self.memory {
             Memory::Mapped(memory) => Some(Buffer {
                 memory,
@@ -116,31 +176,27 @@ impl RxBuffer {
         }
     }
 
-    /// Ends the mapping and gives the page away: no device will write to it again.
-    pub(crate) fn into_page(self) -> Page {
+    /// Ends the mapping and gives the memory away: no device will write to it again.
+    pub(crate) fn into_part(self) -> Part {
         match self.memory {
             Memory::Mapped(mapping) => mapping.into_memory(),
-            Memory::Plain(page) => page,
+            Memory::Plain(part) => part,
         }
     }
 
     /// Ends the mapping; the bytes stay readable.
     pub(crate) fn unmap(&mut self) {
-        let page = self.page().clone();
-        self.memory = Memory::Plain(page);
+        let part = self.part().clone();
+        self.memory = Memory::Plain(part);
     }
 
     /// The first `len` bytes of the buffer, at most `N`, padded with zeroes. Called for
     /// a buffer that the device has returned.
     pub(crate) fn head<const N: usize>(&self, len: usize) -> [u8; N] {
-        const { assert!(N <= kernel::page::PAGE_SIZE) };
         let mut head = [0u8; N];
-        let from = self.page().address();
         for (at, byte) in head.iter_mut().enumerate().take(len) {
-            // SAFETY: A page has at least `PAGE_SIZE` bytes, and `N` is no more. Volatile,
-            // because the memory is a device's as well: one that still writes there makes
-            // the byte another one and nothing worse.
-            *byte = unsafe { core::ptr::read_volatile(from.add(at)) };
+            let Some(there) = self.byte(at) else { break };
+            *byte = there;
         }
         head
     }
@@ -148,21 +204,21 @@ impl RxBuffer {
     /// The byte at `at`, if the buffer is so long. Called for one that the device has given
     /// back.
     pub(crate) fn byte(&self, at: usize) -> Option<u8> {
-        self.page().holds(at, 1).then(|| {
-            // SAFETY: The byte lies in the page. Volatile as in `head`: the memory is a
-            // device's as well.
-            unsafe { core::ptr::read_volatile(self.page().address().add(at)) }
+        self.part().holds(at, 1).then(|| {
+            // SAFETY: The byte lies in the part. Volatile, because the memory is a device's
+            // as well: one that still writes there makes the byte another one and nothing worse.
+            unsafe { core::ptr::read_volatile(self.part().address().add(at)) }
         })
     }
 }
 
 /// Pages for `size` bytes, charged to the cgroup of `sk` and to the protocol. May sleep.
-fn alloc(sk: &Sk, size: usize, need: Need) -> Result<(Page, Charge)> {
+fn alloc(sk: &Sk, size: usize, need: Need) -> Result<(Page, Arc<Charge>)> {
     let order = size
-        .div_ceil(kernel::page::PAGE_SIZE)
+        .div_ceil(PAGE_SIZE)
         .next_power_of_two()
         .trailing_zeros();
-    let charge = Charge::new(sk, 1 << order, need)?;
+    let charge = Arc::new(Charge::new(sk, 1 << order, need)?, GFP_KERNEL)?;
     // SAFETY: A socket of ours. A fresh allocation carries one reference.
     unsafe {
         let page = NonNull::new(ffi::sdp_alloc_pages(sk.sk(), order)).ok_or(ENOMEM)?;

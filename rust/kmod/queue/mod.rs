@@ -10,7 +10,10 @@ mod buffer;
 mod recv;
 mod send;
 
-pub(crate) use buffer::RxBuffer;
+pub(crate) use buffer::{
+    RxBuffer,
+    Sheet, //
+};
 pub(crate) use recv::{
     RecvQueue,
     Segment,
@@ -28,9 +31,15 @@ mod tests {
     use super::*;
     use crate::{
         net::account::Charge,
-        rdma::page::Page, //
+        rdma::page::{
+            Page,
+            Part, //
+        }, //
     };
-    use kernel::page::PAGE_SIZE;
+    use kernel::{
+        page::PAGE_SIZE,
+        sync::Arc, //
+    };
 
     const ALL: u32 = PAGE_SIZE as u32;
 
@@ -104,7 +113,7 @@ mod tests {
 
     fn segment(offset: u32, len: u32) -> Result<Segment> {
         Ok(Segment {
-            buffer: RxBuffer::unmapped(page()?, Charge::none()),
+            buffer: RxBuffer::unmapped(page()?.into(), Arc::new(Charge::none(), GFP_KERNEL)?),
             offset,
             len,
             message: true,
@@ -173,6 +182,68 @@ mod tests {
         assert!(matches!(queue.peek(0), Some((_, 3, 5))));
         queue.clear();
         assert!(queue.is_empty() && queue.front().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn parts_of_a_page_follow_each_other() -> Result {
+        let quarter = PAGE_SIZE / 4;
+        let mut rest = Part::from(page()?);
+        let from = rest.address();
+        for at in 0..4 {
+            let part = rest.cut(quarter).ok_or(EINVAL)?;
+            assert_eq!((part.start(), part.size()), (at * quarter, quarter));
+            assert_eq!(part.address(), from.wrapping_add(at * quarter));
+            assert!(part.holds(1, quarter - 1) && !part.holds(1, quarter));
+            assert!(!part.holds(usize::MAX, 2));
+        }
+        assert!(rest.size() == 0 && rest.cut(1).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn parts_are_equal_shares_of_a_page() {
+        for (size, count) in [(PAGE_SIZE / 4, 4), (PAGE_SIZE / 2, 2), (PAGE_SIZE, 1)] {
+            assert_eq!(RxBuffer::in_page(size), count);
+        }
+        // What would leave a rest, and what is larger than a page, has pages of its own.
+        for size in [0, PAGE_SIZE / 2 - 1, PAGE_SIZE / 2 + 1, 2 * PAGE_SIZE] {
+            assert_eq!(RxBuffer::in_page(size), 1);
+        }
+    }
+
+    #[test]
+    fn a_part_keeps_its_page() -> Result {
+        let mut rest = Part::from(page()?);
+        let first = rest.cut(8).ok_or(EINVAL)?;
+        let same = rest.page().as_ptr();
+        drop(rest);
+        // SAFETY: A byte of the page, which is kept and which nobody else has.
+        unsafe { first.address().write_volatile(1) };
+        assert_eq!(first.into_page().as_ptr(), same);
+        Ok(())
+    }
+
+    #[test]
+    fn bytes_in_a_part_are_read_from_it() -> Result {
+        let mut rest = Part::from(page()?);
+        let _ = rest.cut(64).ok_or(EINVAL)?;
+        let part = rest.cut(64).ok_or(EINVAL)?;
+        // SAFETY: The last byte of the part, in a page that nobody else has.
+        unsafe { part.address().add(63).write_volatile(7) };
+        let charge = Arc::new(Charge::none(), GFP_KERNEL)?;
+        let of = |offset, len| Segment {
+            buffer: RxBuffer::unmapped(part.clone(), charge.clone()),
+            offset,
+            len,
+            message: true,
+        };
+        let mut queue = RecvQueue::new();
+        // These lie in the page, but not in the part.
+        assert!(queue.push(of(63, 2), false).is_err());
+        queue.push(of(60, 4), true)?;
+        assert!(queue.urgent() == Urgent::Byte(7));
+        assert!(matches!(queue.peek(1), Some((_, 125, 3))));
         Ok(())
     }
 }

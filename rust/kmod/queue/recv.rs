@@ -29,7 +29,7 @@ impl Segment {
     /// Whether the bytes lie in the buffer.
     fn is_sound(&self) -> bool {
         let (offset, len) = (self.offset as usize, self.len as usize);
-        self.buffer.page().holds(offset, len)
+        self.buffer.part().holds(offset, len)
     }
 }
 
@@ -166,9 +166,11 @@ impl RecvQueue {
             let len = u64::from(segment.len);
             if skip < len {
                 let skip = u32::try_from(skip).ok()?;
+                let part = segment.buffer.part();
+                let start = u32::try_from(part.start()).ok()?;
                 return Some((
-                    segment.buffer.page().clone(),
-                    segment.offset.saturating_add(skip),
+                    part.page().clone(),
+                    start.saturating_add(segment.offset).saturating_add(skip),
                     segment.len.saturating_sub(skip),
                 ));
             }

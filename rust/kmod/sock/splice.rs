@@ -128,9 +128,11 @@ impl Inner {
         }
         let segment = self.recv.take_front()?;
         // Unmapped under the lock: the device may go as soon as the link has gone.
+        let part = segment.buffer.into_part();
+        let start = u32::try_from(part.start()).ok()?;
         Some(Frag {
-            page: segment.buffer.into_page(),
-            offset: segment.offset,
+            offset: start.saturating_add(segment.offset),
+            page: part.into_page(),
             len: segment.len,
             extra: 0,
         })

@@ -97,7 +97,7 @@ impl Sock {
             let start = end.saturating_sub(FETCH_LEN as usize).max(from);
             let buffer = RxBuffer::without_device(self, FETCH_LEN as usize, Need::Least);
             let kept = buffer.and_then(|buffer| {
-                pages.copy_to(start, end.saturating_sub(start), buffer.page())?;
+                pages.copy_to(start, end.saturating_sub(start), buffer.part().page())?;
                 self.look(|inner| {
                     inner.recv.put_back(Segment {
                         buffer,

@@ -8,7 +8,7 @@ use super::{Connection, Output};
 use crate::engine::{
     error::PeerError,
     flow::credit::Need,
-    machine::{IllegalMove, Moved},
+    machine::IllegalMove,
     policy::message,
     types::Mseq,
     wire::{Body, Mid, BSDH_LEN},
@@ -54,8 +54,8 @@ pub(super) struct Resize {
     /// Size that the peer requested in the meantime.
     asked: Option<u16>,
     ask: Ask,
-    /// The engine has asked by itself, once and for all.
-    grown: bool,
+    /// The most payload that the engine has asked for by itself. It asks for more alone.
+    grown: u16,
     /// Size that we request, without the header.
     wanted: u32,
     /// The payload that fits the buffers of the peer's Hello.
@@ -95,7 +95,7 @@ impl Resize {
             held: false,
             asked: None,
             ask: Ask::No,
-            grown: false,
+            grown: 0,
             wanted: 0,
             first: 0,
             returning: false,
@@ -280,7 +280,7 @@ impl Connection {
         if core::mem::take(&mut self.resize.returning) {
             self.resize.kept = size != self.resize.first.into();
             if !self.resize.kept {
-                self.resize.grown = false;
+                self.resize.grown = 0;
                 //= spec: RESIZE-11
                 let idle = self.stream.unsent() == 0;
                 self.resize.spend = if idle { bufs.min(SPEND_MAX) } else { 0 };
@@ -347,22 +347,34 @@ impl Connection {
         Some(self.send_update())
     }
 
-    /// Whether `len` bytes that wait are a reason to ask for larger buffers.
-    pub(super) fn would_ask_larger(&self, len: u32) -> bool {
-        let most = self.cfg.max_send_payload;
-        !self.resize.grown && message::wants_larger(len, self.max_payload, most)
+    /// The payload of larger buffers, if `len` bytes that wait are a reason to ask for them. The
+    /// peer is asked once for each size, whatever it answers.
+    fn worth_asking(&self, len: u32) -> Option<u16> {
+        let larger = message::larger(len, self.max_payload, self.cfg.max_send_payload);
+        larger.filter(|larger| *larger > self.resize.grown)
     }
 
-    /// Asks the peer for buffers that take our largest messages, if many bytes are
-    /// waiting. It is asked once, whatever it answers.
+    /// Whether `len` bytes that wait are a reason to ask for larger buffers.
+    pub(super) fn would_ask_larger(&self, len: u32) -> bool {
+        self.worth_asking(len).is_some()
+    }
+
+    /// Asks the peer for larger buffers, if they are worth it for the bytes that wait.
     fn grow(&mut self) {
-        if self.would_ask_larger(self.stream.unsent()) {
-            self.resize.grown = true;
-            //= spec: RESIZE-8
-            let most = self.cfg.max_send_payload;
-            let asked = u32::from(most).saturating_add(HEADER.into());
-            // An earlier question that waits for its answer is enough.
-            self.resize.want(asked).if_legal();
+        let Some(larger) = self.worth_asking(self.stream.unsent()) else {
+            return;
+        };
+        // For a little more than a message the question does not take the credit that the
+        // first of the bytes could have.
+        let last = self.credits.count() == Need::Payload.least();
+        if larger < self.cfg.max_send_payload && last && self.may_send(Need::Payload) {
+            return;
+        }
+        //= spec: RESIZE-8
+        let asked = u32::from(larger).saturating_add(HEADER.into());
+        // An earlier question waits for its answer first.
+        if self.resize.want(asked).is_ok() {
+            self.resize.grown = larger;
         }
     }
 }

@@ -9,14 +9,22 @@ pub fn is_write(plain: u32, max_payload: u16) -> bool {
     plain > u32::from(max_payload)
 }
 
-/// Whether to ask the peer for larger receive buffers. A message costs both sides
-/// about as much as the copy of a few KiB, so a long stream benefits from long
-/// messages, and a short one ends before the answer comes. `plain` bytes wait, a
-/// message carries `max_payload`, and we could fill one of `most`. Fewer than half of
-/// that are not worth the peer's memory, which it does not get back.
-pub fn wants_larger(plain: u32, max_payload: u16, most: u16) -> bool {
+/// The payload of the larger receive buffers to ask the peer for, if they are worth it: `plain` bytes
+/// wait, a message carries `max_payload`, and we could fill one of `most`.
+///
+/// A message costs both sides about as much as the copy of a few KiB, so a long stream benefits from
+/// long messages, and a short one ends before the answer comes. Fewer than half of what would
+/// fill them is not worth the peer's memory. The first buffers may be far smaller, because
+/// an idle connection pays for them: then a write that does not fit one is reason enough for
+/// buffers of an eighth.
+pub fn larger(plain: u32, max_payload: u16, most: u16) -> Option<u16> {
+    let twice = max_payload.saturating_mul(2);
     let worth = u32::from(max_payload.max(most >> 2)).saturating_mul(2);
-    most > max_payload.saturating_mul(2) && plain >= worth
+    if most > twice && plain >= worth {
+        return Some(most);
+    }
+    let some = most >> 3;
+    (some >= twice && plain > max_payload.into()).then_some(some)
 }
 
 /// The least payload of a message that a connection is worth having with, where we
@@ -34,17 +42,27 @@ pub const fn least_payload(most: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_write, least_payload, wants_larger};
+    use super::{is_write, larger, least_payload};
 
     #[test]
-    fn larger_buffers_are_for_streams() {
-        assert!(!wants_larger(20_000, 10_001, 32768));
-        assert!(wants_larger(20_002, 10_001, 32768));
-        assert!(!wants_larger(u32::MAX, 4080, 8160));
-        assert!(!wants_larger(u32::MAX, u16::MAX, u16::MAX));
+    fn the_largest_buffers_are_for_streams() {
+        assert_eq!(larger(20_000, 10_001, 32768), None);
+        assert_eq!(larger(20_002, 10_001, 32768), Some(32768));
+        assert_eq!(larger(u32::MAX, 4080, 8160), None);
+        assert_eq!(larger(u32::MAX, u16::MAX, u16::MAX), None);
         // An answer of a few small messages is no stream.
-        assert!(!wants_larger(16383, 4096, 32768));
-        assert!(wants_larger(16384, 4096, 32768));
+        assert_eq!(larger(16383, 4096, 32768), None);
+        assert_eq!(larger(16384, 4096, 32768), Some(32768));
+        assert_eq!(larger(16384, 1024, 32768), Some(32768));
+    }
+
+    #[test]
+    fn a_write_that_does_not_fit_a_first_buffer_is_worth_a_page() {
+        assert_eq!(larger(1024, 1024, 32768), None);
+        assert_eq!(larger(1025, 1024, 32768), Some(4096));
+        assert_eq!(larger(16383, 2048, 32768), Some(4096));
+        // Half as many messages at least.
+        assert_eq!(larger(16383, 2049, 32768), None);
     }
 
     #[test]
