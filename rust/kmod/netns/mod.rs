@@ -100,7 +100,7 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     keepalive_intvl: 75,
     keepalive_probes: 9,
     close_timeout_ms: 60_000,
-    // Some 30 KiB each while nothing flows.
+    // Some 35 KiB each while nothing flows.
     max_orphans: 4096,
     // Not for whom a sandbox may hold.
     companion: ffi::SDP_COMPANION_UNCONFINED as c_int,
