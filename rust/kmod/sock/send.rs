@@ -182,36 +182,20 @@ impl Sock {
                 self.begin_send_turn(msg, len, asked)
             }
         };
-        let end = self.send_pieces(call, msg, len, flags, least, lending, timeo, copied);
+        let copies = least == 0 && matches!(lending, Lending::No);
+        let mut cut = copies.then(|| self.begin_chunks(len, flags)).flatten();
+        let end = self.send_pieces(
+            call, msg, len, flags, least, lending, &mut cut, timeo, copied,
+        );
+        self.end_chunks(cut, *copied == len);
         self.end_send_turn(turn, len, *copied);
         end
     }
 
-    /// Sends all of `msg`: pieces from `least` bytes on without a copy, if that is not 0.
+    /// Sends all of `msg`: pieces from `least` bytes on without a copy, if that is not 0, and the
+    /// others in chunks where `cut` says so.
     #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
     fn send_pieces<'a>(
-        &'a self,
-        call: &mut Call<'a>,
-        msg: &mut SendMsg,
-        len: usize,
-        flags: u32,
-        least: u32,
-        lending: Lending<'_>,
-        timeo: &mut isize,
-        copied: &mut usize,
-    ) -> Result {
-        let copies = least == 0 && matches!(lending, Lending::No);
-        let mut cut = copies.then(|| self.begin_chunks(len, flags)).flatten();
-        let end = self.take_over(
-            call, msg, len, flags, least, lending, &mut cut, timeo, copied,
-        );
-        self.end_chunks(cut, *copied == len);
-        end
-    }
-
-    /// The same, in chunks where `cut` says so.
-    #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
-    fn take_over<'a>(
         &'a self,
         call: &mut Call<'a>,
         msg: &mut SendMsg,
