@@ -16,7 +16,7 @@ import async_plots
 import experiments
 from async_aims import BLOCK, COPIES, COPY, TCP, ZCOPY, Section
 from experiments import Experiment
-from flow_programs import Bound, Program, Task
+from flow_programs import Bound, Program, Task, units_per_us
 from flows import Flows
 from streams import MIB, Rate
 from table import KIB, Row
@@ -154,6 +154,15 @@ class Ends(unittest.TestCase):
             Bound(program, verb, task, buffers).order(task.size, 20)
         told = [call.args[0] for call in program.say.call_args_list]
         self.assertEqual(told, ["send 4096 20 7 3 1", "receive 4096 20 7 1 1"])
+
+    def test_the_fastest_computation_counts(self) -> None:
+        """One that something else has disturbed says nothing of the program."""
+        times = iter([0.05, 0.2, 0.3, 0.1, 0.4, 0.3, 0.3])
+        with (
+            mock.patch("flow_programs.namespaces", return_value=(mock.MagicMock(), None)),
+            mock.patch("flow_programs.computing", lambda *_: next(times)),
+        ):
+            self.assertAlmostEqual(units_per_us(0.1), 20_000 / 0.1 / 1e6)
 
     def test_the_time_of_a_turn_ends_with_the_last_byte_or_the_answer(self) -> None:
         """The sender's end may be much earlier than the receiver's, or later."""
