@@ -261,10 +261,10 @@ calls! { unsafe {
     pub(crate) fn count_in_use(by: c_int) = rust_net_prot_inuse_add;
     /// Whether anybody is told of news without being in a call.
     pub(crate) fn is_watched() -> bool = rust_net_is_watched;
-    /// Tells pollers that there may be news, which their poll() looks for. Without `readers`
-    /// there is only room, for those that wait for it. Returns false if there are none, or if
-    /// somebody else has to be told as well. Any context.
-    pub(crate) fn tell_pollers(readers: bool) -> bool = rust_net_tell_pollers;
+    /// Whether [`wake_pollers`](Sk::wake_pollers) would tell everybody who has to know that there
+    /// may be news. Without `readers` there is only room, for those that wait for it. False if
+    /// there are no pollers, or if somebody else has to be told as well. Any context.
+    pub(crate) fn are_pollers_enough(readers: bool) -> bool = rust_net_are_pollers_enough;
     /// A writer has found no room: the next wake-up of writers is wanted.
     pub(crate) fn note_no_space() = rust_net_note_no_space;
 }}
@@ -280,6 +280,8 @@ calls! { unsafe {
     pub(crate) fn wake_writable() = rust_net_wake_writable;
     /// The state has changed.
     pub(crate) fn wake_state() = rust_net_wake_state;
+    /// Pollers are to look, by their poll(), whether there are news. Any context.
+    pub(crate) fn wake_pollers() = rust_net_wake_pollers;
     /// Tasks that sleep in a call are to look again; pollers are not.
     pub(crate) fn wake_sleepers() = rust_net_wake_sleepers;
     /// A connection is established.

@@ -12,7 +12,7 @@
 //!   that of sends only if somebody needs an event of it (`Inner::needs_sends`).
 //! - If a thread attends, the event wakes it, and does not start the worker.
 //! - If there is none, but a task polls the socket, the event wakes that, and its poll() takes
-//!   the completions. It does not wake pollers again for what it finds, because the event has told
+//!   the completions. It does not wake pollers again for what it finds, because the event tells
 //!   all of them.
 //! - A thread that attends looks for events before it sleeps and before it returns. The event
 //!   sets `event` before it reads `threads`, and the thread changes `threads`
@@ -52,7 +52,7 @@ pub(crate) struct Attendance {
 
 /// There was an event.
 const SEEN: i32 = 1;
-/// Pollers were told of it.
+/// Pollers are told of it.
 const TOLD: i32 = 2;
 
 /// The thread that an event needs.
@@ -61,7 +61,7 @@ pub(crate) enum Duty {
     Worker,
     /// The threads that attend have to be woken.
     Attendants,
-    /// Pollers were told.
+    /// Pollers have to be told.
     Pollers,
 }
 
@@ -74,15 +74,20 @@ impl Attendance {
         }
     }
 
-    /// The completion queue of `side` has reported an event. `tell` tells pollers, and returns
-    /// whether there are any.
-    pub(crate) fn on_event(&self, side: Side, tell: impl FnOnce() -> bool) -> Duty {
+    /// The completion queue of `side` has reported an event. `are_pollers_enough` says whether
+    /// there are pollers, and nobody else has to be told.
+    pub(crate) fn on_event(
+        &self,
+        side: Side,
+        are_pollers_enough: impl FnOnce() -> bool,
+    ) -> Duty {
         self.event(side).xchg(SEEN, Full);
         if self.threads.load(Relaxed) > 0 {
             of(&self.woken, side).store(now_ns(), Relaxed);
             Duty::Attendants
-        } else if tell() {
-            // Unless one of them has taken the completions already.
+        } else if are_pollers_enough() {
+            // Before they are told, because one that looks at once has to know that they were.
+            // Unless somebody has taken the completions already.
             let _ = self.event(side).cmpxchg(SEEN, TOLD, Full);
             Duty::Pollers
         } else {
@@ -90,7 +95,7 @@ impl Attendance {
         }
     }
 
-    /// Whether pollers were told of completions that wait.
+    /// Whether pollers are told of completions that wait.
     pub(crate) fn is_told(&self) -> bool {
         self.events.iter().any(|event| event.load(Relaxed) == TOLD)
     }

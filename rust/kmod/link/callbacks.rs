@@ -44,14 +44,15 @@ impl Completions for Context {
         if self.is_retired() {
             return true;
         }
-        let tell = || {
+        let are_enough = || {
             // Changes of the state concern more than pollers.
             self.sock.tcp_state() == ffi::TCP_ESTABLISHED
-                && self.sock.tell_pollers(side == Side::Receives)
+                && self.sock.are_pollers_enough(side == Side::Receives)
         };
-        match self.sock.attendance().on_event(side, tell) {
+        match self.sock.attendance().on_event(side, are_enough) {
             Duty::Worker => true,
             Duty::Pollers => {
+                self.sock.wake_pollers();
                 self.sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
                 false
             }
@@ -368,7 +369,6 @@ impl Sock {
     /// poll(2): takes what has completed, if pollers were told or no event would tell. From then
     /// on events tell of what comes.
     pub(crate) fn tend_for_poll(&self) {
-        // An event that tells pollers may wake this one before it has noted that it did.
         let told = self.attendance().is_told();
         let disarmed =
             || self.look(|inner| inner.link.as_ref().is_some_and(|link| link.is_disarmed()));

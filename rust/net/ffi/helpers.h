@@ -52,7 +52,8 @@ long rust_net_waitqueue_sleep_killable(struct wait_queue_entry *wait);
 void rust_net_waitqueue_end(struct wait_queue_head *queue,
 			    struct wait_queue_entry *wait);
 bool rust_net_is_watched(struct sock *sk);
-bool rust_net_tell_pollers(struct sock *sk, bool readers);
+bool rust_net_are_pollers_enough(struct sock *sk, bool readers);
+void rust_net_wake_pollers(struct sock *sk);
 unsigned int rust_net_busy_poll_us(const struct sock *sk);
 bool rust_net_must_yield(void);
 int rust_net_sock_intr_errno(long timeo);

@@ -87,31 +87,41 @@ bool rust_net_is_watched(struct sock *sk)
 }
 
 /*
- * Tells pollers that there may be news, which their poll() looks for. Without
- * `readers` there is only room, for those that wait for it. Returns false if
- * there are none, or if somebody else has to be told as well. From any context.
+ * Whether rust_net_wake_pollers() would tell everybody who has to know that
+ * there may be news. Without `readers` there is only room, for those that wait
+ * for it. False if there are no pollers, or if somebody else has to be told as
+ * well. From any context.
  */
-bool rust_net_tell_pollers(struct sock *sk, bool readers)
+bool rust_net_are_pollers_enough(struct sock *sk, bool readers)
 {
 	struct socket *socket;
 	struct socket_wq *wq;
-	bool told = false;
+	bool enough = false;
 
 	rcu_read_lock();
 	wq = rcu_dereference(sk->sk_wq);
 	/* Like the wait queue, which it contains, it is freed by RCU. */
 	socket = READ_ONCE(sk->sk_socket);
 	if (socket && skwq_has_sleeper(wq) && !wq->fasync_list &&
-	    READ_ONCE(sk->sk_data_ready) == READ_ONCE(data_ready)) {
+	    READ_ONCE(sk->sk_data_ready) == READ_ONCE(data_ready))
 		/* Those that find no room set it again. */
-		told = test_and_clear_bit(SOCK_NOSPACE, &socket->flags) ||
-		       readers;
-		/* No key, because io_uring would take it for the result. */
-		if (told)
-			wake_up_interruptible(&wq->wait);
-	}
+		enough = test_and_clear_bit(SOCK_NOSPACE, &socket->flags) ||
+			 readers;
 	rcu_read_unlock();
-	return told;
+	return enough;
+}
+
+/* Has pollers look, by their poll(), whether there are news. From any context. */
+void rust_net_wake_pollers(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	/* No key, because io_uring would take it for the result. */
+	if (skwq_has_sleeper(wq))
+		wake_up_interruptible(&wq->wait);
+	rcu_read_unlock();
 }
 
 /* Unless one of the two has another one. With lock_sock. */
