@@ -61,12 +61,17 @@ pub(crate) struct Ledger {
     disturbed: u32,
     /// Sends that are left to be done without lending.
     rest: u32,
+    /// So many are, the next time that writes disturb too many.
+    pause: u32,
     /// Some of a range was moved to a place that is not known.
     lost: bool,
 }
 
-/// Sends after which their benefit is judged; also those that are then left alone.
+/// Sends after which their benefit is judged; also those that are left alone the first time.
 const PERIOD: u32 = 64;
+/// Sends of a try after that. Each try that fails doubles the pause behind it, up to a limit.
+const TRY: u32 = 16;
+const PAUSE_MAX: u32 = PERIOD << 6;
 /// One disturbed send of so many is too much.
 const SHARE: u32 = 8;
 
@@ -77,6 +82,7 @@ impl Ledger {
             sends: 0,
             disturbed: 0,
             rest: 0,
+            pause: PERIOD,
             lost: false,
         }
     }
@@ -198,15 +204,20 @@ impl Ledger {
             self.rest = self.rest.saturating_sub(1);
             return false;
         }
-        if self.sends >= PERIOD {
-            if self.disturbed.saturating_mul(SHARE) > self.sends {
-                // The judged send is the first of them.
-                self.rest = PERIOD.saturating_sub(1);
-            }
-            (self.sends, self.disturbed) = (0, 0);
-            return self.rest == 0;
+        let judged = if self.pause > PERIOD { TRY } else { PERIOD };
+        if self.sends < judged {
+            return true;
         }
-        true
+        let fits = self.disturbed.saturating_mul(SHARE) <= self.sends;
+        (self.sends, self.disturbed) = (0, 0);
+        if fits {
+            self.pause = PERIOD;
+        } else {
+            // The judged send is the first of them.
+            self.rest = self.pause.saturating_sub(1);
+            self.pause = self.pause.saturating_mul(2).min(PAUSE_MAX);
+        }
+        fits
     }
 
     pub(crate) fn on_lent(&mut self) {

@@ -90,19 +90,42 @@ fn a_full_table_does_not_split() {
     assert!(!ledger.has_lost(), "nothing is lent any more");
 }
 
-#[test]
-fn programs_that_write_soon_are_left_alone_for_a_while() {
-    let mut ledger = Ledger::new();
-    for _ in 0..PERIOD {
+/// `count` sends that are lent, and all disturbed.
+fn disturb(ledger: &mut Ledger, count: u32) {
+    for _ in 0..count {
         assert!(ledger.may_lend());
         ledger.on_lent();
         ledger.on_disturbed();
     }
-    for _ in 0..PERIOD {
-        assert!(!ledger.may_lend());
+}
+
+/// The sends that are not lent before the next one that may be.
+fn rest(ledger: &mut Ledger) -> u32 {
+    let count = (0..).take_while(|_| !ledger.may_lend()).count();
+    u32::try_from(count).unwrap()
+}
+
+#[test]
+fn programs_that_write_soon_are_left_alone_for_longer_and_longer() {
+    let mut ledger = Ledger::new();
+    disturb(&mut ledger, PERIOD);
+    let mut pause = PERIOD;
+    while pause < PAUSE_MAX {
+        assert_eq!(rest(&mut ledger), pause);
+        pause *= 2;
+        disturb(&mut ledger, TRY);
     }
-    for _ in 0..2 * PERIOD {
+    for _ in 0..3 {
+        assert_eq!(rest(&mut ledger), PAUSE_MAX);
+        disturb(&mut ledger, TRY);
+    }
+    assert_eq!(rest(&mut ledger), PAUSE_MAX);
+    for _ in 0..TRY + PERIOD {
         assert!(ledger.may_lend(), "it tries again, and nothing disturbs it");
         ledger.on_lent();
     }
+    // It begins anew.
+    assert!(ledger.may_lend());
+    disturb(&mut ledger, PERIOD);
+    assert_eq!(rest(&mut ledger), PERIOD);
 }
