@@ -76,11 +76,7 @@ impl Attendance {
 
     /// The completion queue of `side` has reported an event. `are_pollers_enough` says whether
     /// there are pollers, and nobody else has to be told.
-    pub(crate) fn on_event(
-        &self,
-        side: Side,
-        are_pollers_enough: impl FnOnce() -> bool,
-    ) -> Duty {
+    pub(crate) fn on_event(&self, side: Side, are_pollers_enough: impl FnOnce() -> bool) -> Duty {
         self.event(side).xchg(SEEN, Full);
         if self.threads.load(Relaxed) > 0 {
             of(&self.woken, side).store(now_ns(), Relaxed);
