@@ -39,7 +39,7 @@ pub(super) const fn costs(copy: u64, transfer: u64, lend: u64, read: u64) -> Cos
     }
 }
 
-/// docs/zero-copy-speed.md, one connection.
+/// An earlier run of `make bench-zcopy`, one connection.
 pub(super) const RXE: Costs = costs(3_000, 29_000, 1_200_000, 22_500);
 /// docs/rlo-speed.md.
 pub(super) const RLO: Costs = costs(300, 730, 86_000, 470);
