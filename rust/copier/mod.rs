@@ -122,11 +122,6 @@ impl<H> Flight<H> {
         // SAFETY: It has begun, and has not ended, by the invariant.
         unsafe { ffi::copier_end(self.flight()) }
     }
-
-    /// What keeps the memory.
-    pub(crate) fn held(&self) -> &H {
-        &self.held
-    }
 }
 
 impl<H> Drop for Flight<H> {

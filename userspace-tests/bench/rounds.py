@@ -11,6 +11,12 @@ from table import Row, label
 from twohosts.report import say
 
 
+def order(names: Sequence[str], number: int) -> Sequence[str]:
+    """The names, beginning with another one for each number."""
+    first = number % len(names)
+    return [*names[first:], *names[:first]]
+
+
 def add(
     title: str,
     rows: Mapping[str, Row],
@@ -24,8 +30,7 @@ def add(
     for row in rows.values():
         row.rounds.append({})
     for turn, column in enumerate(columns):
-        first = (number + turn) % len(names)
-        for way in names[first:] + names[:first]:
+        for way in order(names, number + turn):
             rows[way].rounds[-1][column] = ways[way](column)
         rates = ", ".join(
             f"{way} {row.rounds[-1][column].mib_per_s:.1f}" for way, row in rows.items()

@@ -273,6 +273,7 @@ impl Inner {
         };
         let unannounced = link.is_send_unannounced();
         let disarmed = link.is_disarmed();
+        let timing = link.is_timing();
         let mut due = sock.attendance().has_event() || unannounced && link.is_reap_worthwhile();
         let others = || sock.attendance().is_shared() || sock.is_watched();
         let arms = match next {
@@ -281,7 +282,6 @@ impl Inner {
             Next::Return => {
                 // Bytes that wait for credits leave without the program.
                 let unsent = self.engine.as_ref().is_none_or(|e| e.unsent() > 0);
-                let timing = self.link.as_ref().is_some_and(|l| l.is_timing());
                 unsent
                     || timing
                     || self.polling.budget_us() == 0

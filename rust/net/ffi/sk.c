@@ -119,7 +119,7 @@ void rust_net_wake_pollers(struct sock *sk)
 	rcu_read_lock();
 	wq = rcu_dereference(sk->sk_wq);
 	/* No key, because io_uring would take it for the result. */
-	if (skwq_has_sleeper(wq))
+	if (wq)
 		wake_up_interruptible(&wq->wait);
 	rcu_read_unlock();
 }

@@ -349,14 +349,9 @@ impl Connection {
 
     /// The payload of larger buffers, if `len` bytes that wait are a reason to ask for them. The
     /// peer is asked once for each size, whatever it answers.
-    fn worth_asking(&self, len: u32) -> Option<u16> {
+    pub(super) fn worth_asking(&self, len: u32) -> Option<u16> {
         let larger = message::larger(len, self.max_payload, self.cfg.max_send_payload);
         larger.filter(|larger| *larger > self.resize.grown)
-    }
-
-    /// Whether `len` bytes that wait are a reason to ask for larger buffers.
-    pub(super) fn would_ask_larger(&self, len: u32) -> bool {
-        self.worth_asking(len).is_some()
     }
 
     /// Asks the peer for larger buffers, if they are worth it for the bytes that wait.

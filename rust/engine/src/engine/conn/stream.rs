@@ -59,7 +59,7 @@ impl Connection {
         let open = self.state.is_connected() && self.check_send_open().is_ok();
         // A peer is asked for larger buffers if many bytes wait, and an offered one is written
         // to if they are more than a message.
-        let uncut = self.would_ask_larger(len) || !self.targets.is_empty();
+        let uncut = self.worth_asking(len).is_some() || !self.targets.is_empty();
         let rich = self.credits.count() >= CHUNK_CREDITS;
         let may = idle && open && !uncut && rich && !self.stream.is_corked();
         may.then_some(self.next_payload())
