@@ -19,8 +19,8 @@ THROUGHPUT, LATENCY, OVERLAP, FAULTS, CONNECTIONS = (
 KINDS = (THROUGHPUT, LATENCY, OVERLAP, FAULTS, CONNECTIONS)
 # Below this length --async passes sends through: rust/async/src/lend.rs
 LEAST = 64 * KIB
-# A process whose memory is written to soon lends 64 sends and then none of 64, again and again: two
-# times of both, see rust/async/src/ledger.rs.
+# A process for which lending does not pay lends 16 sends, then none of 64, 16 again, none of 128: see
+# rust/async/src/ledger/benefit.rs.
 CYCLES = 256
 # The amounts of computation, as parts of the time of one blocking send.
 PARTS = (0, 0.25, 0.5, 1, 2, 4)

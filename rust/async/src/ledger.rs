@@ -2,6 +2,9 @@
 
 //! The ranges that are lent, and the lock that covers their protection.
 
+mod benefit;
+
+use benefit::Benefit;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -55,34 +58,17 @@ impl Range {
 /// See the module.
 pub(crate) struct Ledger {
     ranges: [Range; RANGES],
-    /// Sends that have lent something, and of these those that a write has disturbed, since the
-    /// last judgement.
-    sends: u32,
-    disturbed: u32,
-    /// Sends that are left to be done without lending.
-    rest: u32,
-    /// So many are, the next time that writes disturb too many.
-    pause: u32,
+    /// Whether it pays.
+    benefit: Benefit,
     /// Some of a range was moved to a place that is not known.
     lost: bool,
 }
-
-/// Sends after which their benefit is judged; also those that are left alone the first time.
-const PERIOD: u32 = 64;
-/// Sends of a try after that. Each try that fails doubles the pause behind it, up to a limit.
-const TRY: u32 = 16;
-const PAUSE_MAX: u32 = PERIOD << 6;
-/// One disturbed send of so many is too much.
-const SHARE: u32 = 8;
 
 impl Ledger {
     const fn new() -> Self {
         Self {
             ranges: [Range::FREE; RANGES],
-            sends: 0,
-            disturbed: 0,
-            rest: 0,
-            pause: PERIOD,
+            benefit: Benefit::new(),
             lost: false,
         }
     }
@@ -198,34 +184,14 @@ impl Ledger {
         }
     }
 
-    /// Whether the next send may lend: not if writes have disturbed too many.
-    pub(crate) fn may_lend(&mut self) -> bool {
-        if self.rest > 0 {
-            self.rest = self.rest.saturating_sub(1);
-            return false;
-        }
-        let judged = if self.pause > PERIOD { TRY } else { PERIOD };
-        if self.sends < judged {
-            return true;
-        }
-        let fits = self.disturbed.saturating_mul(SHARE) <= self.sends;
-        (self.sends, self.disturbed) = (0, 0);
-        if fits {
-            self.pause = PERIOD;
-        } else {
-            // The judged send is the first of them.
-            self.rest = self.pause.saturating_sub(1);
-            self.pause = self.pause.saturating_mul(2).min(PAUSE_MAX);
-        }
-        fits
-    }
-
-    pub(crate) fn on_lent(&mut self) {
-        self.sends = self.sends.saturating_add(1);
+    /// A send of `len` bytes begins at `now`, in ns; whether to lend them: not where it does not
+    /// pay.
+    pub(crate) fn may_lend(&mut self, len: usize, now: u64) -> bool {
+        self.benefit.begin(len, now)
     }
 
     pub(crate) fn on_disturbed(&mut self) {
-        self.disturbed = self.disturbed.saturating_add(1);
+        self.benefit.on_disturbed();
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::ledger::{Ledger, Quiet, Range, LEDGER};
 use crate::rights::errno;
-use crate::{counters, guard, handler, next, settings};
+use crate::{counters, guard, handler, next, settings, total};
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, iovec, msghdr, socklen_t, ssize_t};
 use sdp_uapi as uapi;
@@ -142,7 +142,7 @@ fn is_ready() -> bool {
 }
 
 /// Ends the protection of ranges that are over, and says whether the next send may lend.
-fn collect(ledger: &mut Ledger) -> bool {
+fn collect(ledger: &mut Ledger, len: usize) -> bool {
     let mut first = 0;
     while let Some(at) = ledger.over(first) {
         match handler::give_back(ledger, at) {
@@ -155,7 +155,21 @@ fn collect(ledger: &mut Ledger) -> bool {
         }
         first = at.saturating_add(1);
     }
-    ledger.may_lend()
+    ledger.may_lend(len, now())
+}
+
+/// Monotonic time, in ns.
+fn now() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: The time lives through the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let seconds = now.tv_sec.unsigned_abs();
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(now.tv_nsec.unsigned_abs())
 }
 
 /// Whether the long ones among the parts are memory that can be protected.
@@ -183,7 +197,10 @@ unsafe fn is_prepared(fd: c_int, parts: *const iovec, count: usize) -> bool {
     };
     // SAFETY: As the caller says.
     let plain = || unsafe { are_plain(parts, count) };
-    let can = is_ready() && plain() && LEDGER.try_with(collect) == Some(true);
+    // SAFETY: As the caller says.
+    let len = unsafe { total(parts, count) };
+    let judged = || LEDGER.try_with(|ledger| collect(ledger, len));
+    let can = is_ready() && plain() && judged() == Some(true);
     if !can || info.counter != 0 {
         return can;
     }
@@ -263,7 +280,6 @@ fn protect(counter: u64, lent: &[uapi::sdp_borrow_range]) -> bool {
         return false;
     };
     let done = LEDGER.try_with(|ledger| {
-        ledger.on_lent();
         lent.iter().all(|lent| {
             let range = Range {
                 start: usize::try_from(lent.start).unwrap_or(0),

@@ -15,12 +15,14 @@ use crate::{
         threshold::Threshold,
         tuning::{
             Choice,
+            Joint,
             Tuner,
             Way,
             CLASSES, //
         },
     },
     ffi,
+    netns::experience::Invitation,
     object::Sock,
     prelude::*, //
 };
@@ -41,6 +43,8 @@ const _: () = assert!(LEAST == ffi::SDP_LENT_LEAST && CLASSES == ffi::SDP_LENT_C
 pub(crate) struct Tuning {
     send: Tuner,
     receive: Tuner,
+    /// The device's place in what the namespace's connections know.
+    device: usize,
     /// Where the times that the tuners see begin.
     base: Instant<Monotonic>,
     /// Tries and changes that were counted.
@@ -61,6 +65,16 @@ impl Tuning {
 
 fn both(send: u16, receive: u16) -> u32 {
     u32::from(send) | u32::from(receive) << ffi::SDP_LENT_RECV
+}
+
+/// A message of `len` bytes comes, while the connections of the device may try something
+/// together.
+fn choose(tuner: &mut Tuner, len: u64, joint: Option<&Invitation>) -> Choice {
+    let choice = tuner.choose(len, joint.map_or(Joint::NONE, Invitation::get));
+    if let (Some(joint), Some(invitation)) = (joint, choice.invites) {
+        joint.set(invitation);
+    }
+    choice
 }
 
 /// A call that is measured.
@@ -100,6 +114,7 @@ impl Inner {
             let tuning = Tuning {
                 send: Tuner::new(hints as u16),
                 receive: Tuner::new((hints >> ffi::SDP_LENT_RECV) as u16),
+                device,
                 base: Instant::now(),
                 tries: 0,
                 changes: 0,
@@ -128,7 +143,8 @@ impl Inner {
         }
         let (queued, left) = self.positions();
         let tuning = self.tuning(sock)?;
-        let choice = tuning.send.choose(segment);
+        let joint = sock.net().experience.send(tuning.device);
+        let choice = choose(&mut tuning.send, segment, joint);
         if choice.timed {
             let now = tuning.now();
             tuning.send.on_begun(choice, len, now, queued, left);
@@ -179,7 +195,8 @@ impl Inner {
             return None;
         }
         let tuning = self.tuning(sock)?;
-        let choice = tuning.receive.choose(room as u64);
+        let joint = sock.net().experience.receive(tuning.device);
+        let choice = choose(&mut tuning.receive, room as u64, joint);
         let begun = if choice.timed { tuning.now() } else { 0 };
         Some(Turn::new(choice, begun))
     }
@@ -209,6 +226,16 @@ impl Inner {
         let Some(tuning) = self.turns.tuning.as_deref_mut() else {
             return;
         };
+        let experience = &sock.net().experience;
+        let tuners = [
+            (&mut tuning.send, experience.send(tuning.device)),
+            (&mut tuning.receive, experience.receive(tuning.device)),
+        ];
+        for (tuner, joint) in tuners {
+            if let (Some(ended), Some(joint)) = (tuner.take_ended(), joint) {
+                joint.end(ended);
+            }
+        }
         let (send, receive) = (&tuning.send, &tuning.receive);
         let tries = send.tries().wrapping_add(receive.tries());
         let changes = send.changes().wrapping_add(receive.changes());
@@ -219,11 +246,7 @@ impl Inner {
         sock.count(|t| &t.zcopy_changes, changes.wrapping_sub(tuning.changes));
         (tuning.tries, tuning.changes) = (tries, changes);
         let known = both(send.learnt(), receive.learnt());
-        let lent = tuning.lent_sizes();
-        if let Some(link) = self.link.as_ref() {
-            let device = link.qp().device().id().number();
-            sock.net().experience.learn(device, known, lent);
-        }
+        experience.learn(tuning.device, known, tuning.lent_sizes());
     }
 }
 

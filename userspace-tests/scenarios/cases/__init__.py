@@ -20,6 +20,7 @@ from cases import (
     memory_cgroup,
     memory_figures,
     memory_of_all_sockets,
+    mixed_load,
     module_removal,
     moving_network,
     namespace_deletion,

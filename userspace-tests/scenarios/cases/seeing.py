@@ -32,6 +32,8 @@ from twohosts.counters import GAUGES
 from twohosts.failure import Failure, check
 
 SO_COOKIE = 57
+# Of a connection, in each direction.
+BYTES = 5000
 Row = dict[str, Any]
 
 
@@ -73,6 +75,16 @@ def fallen_back(port: int) -> Iterator[tuple[socket.socket, socket.socket]]:
             yield client, end
 
 
+def exchange(pair: traffic.Pair) -> None:
+    """Sends so many bytes in each direction, and receives them."""
+    pair.exchange(BYTES)
+
+    def arrived() -> bool:
+        return all(end.received == BYTES for end in pair.ends)
+
+    traffic.run(pair.ends, arrived, limits.seconds(20), "bytes")
+
+
 @scenario
 def sdp_ss_tells_sdp_from_tcp() -> None:
     """A listener, a connection, one that fell back to TCP, one undecided: each is found."""
@@ -84,13 +96,7 @@ def sdp_ss_tells_sdp_from_tcp() -> None:
     pair = traffic.connect(1)[0]
     undecided = either("a")
     with both, undecided, fallen_back(7012) as (client, end):
-        pair.exchange(5000)
-        traffic.run(
-            pair.ends,
-            lambda: all(e.received == 5000 for e in pair.ends),
-            limits.seconds(20),
-            "bytes",
-        )
+        exchange(pair)
         end.sendall(b"five!")
         limits.until(
             "bytes",
@@ -109,7 +115,7 @@ def sdp_ss_tells_sdp_from_tcp() -> None:
         sock = pair.client.stream.sock
         check(row["device"] == A.device, f"{row}")
         check((row["mode_send"], row["mode_receive"]) == ("Combined", "Combined"), f"{row}")
-        check(row["traffic"]["bcopy_bytes_sent"] == 5000, f"{row}")
+        check(row["traffic"]["bcopy_bytes_sent"] == BYTES, f"{row}")
         told = struct.unpack("=37Q", sock.getsockopt(socket.SOL_TCP, uapi.SDP_TRAFFIC, 37 * 8))
         check(sorted(row["traffic"].values()) == sorted(told), f"{row}\n{told}")
         check(row["flow"]["max_payload"] > 0 and row["cookie"] == cookie(sock), f"{row}")
@@ -133,10 +139,7 @@ def sdp_ss_tells_sdp_from_tcp() -> None:
 def kernel_client_reads_the_specification() -> None:
     """The kernel's client for netlink specifications finds what sdp_ss finds, with all details."""
     pair = traffic.connect(1)[0]
-    pair.exchange(5000)
-    traffic.run(
-        pair.ends, lambda: all(e.received == 5000 for e in pair.ends), limits.seconds(20), "bytes"
-    )
+    exchange(pair)
     with fallen_back(7013):
         shown = {row["cookie"]: row for row in rows("a", "-a")}
         answers = {answer["cookie"]: answer for answer in ynl.sockets("a", "flow", "traffic")}
@@ -155,7 +158,7 @@ def kernel_client_reads_the_specification() -> None:
         check(sdp["mode-send"] == "combined" and sdp["credits"] > 0, f"{sdp}")
         counted = {name.replace("-", "_"): n for name, n in sdp["traffic"].items()}
         check(counted == shown[sdp["cookie"]]["traffic"], f"{shown}\n{sdp}")
-        check(counted["bcopy_bytes_sent"] == 5000, f"{sdp}")
+        check(counted["bcopy_bytes_sent"] == BYTES, f"{sdp}")
         brief = {answer["cookie"]: answer for answer in ynl.sockets("a")}[sdp["cookie"]]
         check("credits" not in brief and "traffic" not in brief, f"{brief}")
     pair.close()

@@ -21,6 +21,9 @@ const PRICE_SHIFT: u32 = 2;
 /// time: other work may have made messages slow for a moment, and led to the change.
 const CHECK_SHIFT: u32 = SHARE_SHIFT + 2;
 
+/// A try with others may come when half of its price is there.
+const JOIN_SHIFT: u32 = 1;
+
 /// Samples of a way before it is compared with the other.
 const SAMPLES_LEAST: u8 = 3;
 
@@ -100,6 +103,16 @@ impl Cost {
     pub(super) fn is_known(self) -> bool {
         self.samples >= SAMPLES_LEAST
     }
+
+    /// Of `expected` ns, what a try must save for the way to change: the more, the fewer tries
+    /// there were.
+    fn margin(self, expected: u64) -> u64 {
+        match self.samples {
+            0 | 1 => expected >> 1,
+            2 => expected >> 2,
+            _ => expected >> MARGIN_SHIFT,
+        }
+    }
 }
 
 /// What a balance says about lending.
@@ -143,6 +156,13 @@ impl Class {
         }
     }
 
+    fn of(&self, way: Way) -> &Cost {
+        match way {
+            Way::Copy => &self.copy,
+            Way::Lend => &self.lend,
+        }
+    }
+
     pub(super) fn cost(&mut self, way: Way) -> &mut Cost {
         match way {
             Way::Copy => &mut self.copy,
@@ -164,11 +184,22 @@ impl Class {
     }
 
     /// Whether a try can be paid.
-    pub(super) fn pays(&mut self) -> bool {
+    pub(super) fn pays(&self) -> bool {
+        self.may_try() && self.purse >= self.price
+    }
+
+    /// Whether to take part in a try of others. It is paid like one of its own, a little before
+    /// its time.
+    pub(super) fn joins(&self) -> bool {
+        self.may_try() && self.purse >= self.price >> JOIN_SHIFT
+    }
+
+    /// Whether there is something to compare a try with.
+    fn may_try(&self) -> bool {
         let way = self.way();
         // While copying is still to be measured, lending that others believe in is no try.
         let settled = self.lends == (way == Way::Lend);
-        settled && self.gone >= TRY_FROM && self.cost(way).is_known() && self.purse >= self.price
+        settled && self.gone >= TRY_FROM && self.of(way).is_known()
     }
 
     /// `len` more bytes have gone.
@@ -237,30 +268,38 @@ impl Class {
         Verdict::Good
     }
 
-    /// A stretch of a try has been timed; the whole try had `gone` bytes. Returns whether the
-    /// way changes.
-    pub(super) fn on_tried(&mut self, sample: &Sample, gone: u64) -> bool {
+    /// A stretch of a try has been timed.
+    pub(super) fn on_tried(&mut self, sample: &Sample) {
+        self.cost(other(self.way())).mix_try(sample.len, sample.ns);
+    }
+
+    /// A try of `gone` bytes has ended. One with others tells whether the connection that began
+    /// it has `changed` its way: this one does the same, unless its own times say otherwise.
+    /// Returns whether the way changes.
+    pub(super) fn conclude(&mut self, gone: u64, changed: Option<bool>) -> bool {
         let (own, tried) = (self.way(), other(self.way()));
-        self.cost(tried).mix_try(sample.len, sample.ns);
-        if !sample.last {
-            return false;
+        let expected = self.of(own).of(gone);
+        let cost = *self.of(tried);
+        let took = cost.of(gone);
+        let changes = match changed {
+            None => took < expected.saturating_sub(cost.margin(expected)),
+            Some(others) => others && took < expected.saturating_add(expected >> MARGIN_SHIFT),
+        };
+        if changes {
+            self.believe(tried);
+            self.set_price(took >> CHECK_SHIFT);
+            return true;
         }
-        let expected = self.cost(own).of(gone);
-        let took = self.cost(tried).of(gone);
-        let better = took < expected.saturating_sub(expected >> MARGIN_SHIFT);
-        let known = self.cost(tried).is_known();
+        self.learnt |= cost.is_known();
+        // One that may be better is tried again at once.
+        let may_be = !cost.is_known() && took < expected.saturating_sub(expected >> MARGIN_SHIFT);
         let least = expected >> PRICE_SHIFT;
-        self.set_price(if better {
+        self.set_price(if may_be {
             0
         } else {
             took.saturating_sub(expected).max(least)
         });
-        self.learnt |= known;
-        if better && known {
-            self.believe(tried);
-            self.set_price(took >> CHECK_SHIFT);
-        }
-        better && known
+        false
     }
 
     /// A try of `gone` bytes was given up after `ns`.

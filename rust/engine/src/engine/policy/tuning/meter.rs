@@ -242,6 +242,15 @@ impl Meter {
         self.lent.map(|stretch| stretch.sample)
     }
 
+    /// Ends the stretch of `class` of which all messages have left.
+    pub(super) fn take_ended(&mut self, class: u8) -> Option<Sample> {
+        let over = |stretch: &mut Stretch| {
+            stretch.sample.class == class && matches!(stretch.state, State::Idle(_))
+        };
+        let lent = self.lent.take_if(over);
+        lent.or(self.copied.take_if(over)).map(|s| s.sample)
+    }
+
     /// The stretches of `class` mean nothing.
     pub(super) fn forget(&mut self, class: u8) {
         for place in [&mut self.copied, &mut self.lent] {

@@ -9,9 +9,12 @@
 //! - Copying is always measured first, so there is something to compare with.
 //! - A try is paid from a purse of its class, into which each message puts a 64th of its
 //!   cost. So tries take at most a 64th of the time, however bad the other way is.
-//! - The other way is believed in if the tries, at least three, took less than 15/16 of the
-//!   time. So noise does not change the way. A change is checked by another try soon, because
-//!   work of others may have made messages slow while they were measured.
+//! - The other way is believed in if three tries or more took less than 15/16 of the time, two
+//!   less than 3/4, or one less than half. So noise does not change the way. A change is checked
+//!   by another try soon, because work of others may have made messages slow while they were
+//!   measured.
+//! - Connections of a device try together ([`joint`]), because what a way costs one of them
+//!   depends on the way of the others.
 //! - While lending is believed in, a balance compares its times with those of copying. A
 //!   reader that has gone away uses it up with one message. If it is used up slowly, because
 //!   the load has changed, copying is tried at once.
@@ -20,9 +23,11 @@
 //! both legal at any time.
 
 mod class;
+mod joint;
 mod meter;
 
 use class::Class;
+pub use joint::Joint;
 use meter::{Begin, Meter, Sample};
 
 /// Number of classes of sizes, each up to twice its least size. The last has no end.
@@ -38,8 +43,17 @@ const STRETCH_BYTES: u32 = 1 << 21;
 const STRETCH_MAX: u8 = 16;
 
 /// A try has a stretch that is not compared, because the messages before it went the other
-/// way, and one that is.
-const STRETCHES: u8 = 2;
+/// way, and two that are.
+const STRETCHES: u8 = 3;
+
+/// A try with others ends with theirs, or after so many times the messages of one's own.
+const FOLLOWED_MOST: u8 = 4;
+
+/// A try ends when so many messages of other classes have come behind its last one.
+const OTHERS_MOST: u8 = u8::MAX;
+
+/// So many messages are not measured because others try the other way.
+const ASIDE_MOST: u8 = 64;
 
 /// A try that has taken so many times as long as expected is given up.
 const PATIENCE: u64 = 4;
@@ -66,6 +80,8 @@ pub struct Choice {
     opens: bool,
     warm: bool,
     last: bool,
+    /// It begins a try to which the other connections of the device are to be invited.
+    pub invites: Option<Joint>,
 }
 
 /// A try of the way that a class does not believe in.
@@ -78,6 +94,22 @@ struct Try {
     gone: u64,
     /// Nanoseconds of those that were timed.
     spent: u64,
+    /// Messages that are not compared yet.
+    warm: u8,
+    /// Messages of other classes since the last one of this try.
+    others: u8,
+    /// The invitation to it, and whether it is the tuner's own.
+    joint: Option<Joint>,
+    leads: bool,
+}
+
+/// A try that others were invited to has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// The invitation.
+    pub invitation: Joint,
+    /// What takes its place, if it still stands.
+    pub result: Joint,
 }
 
 /// What one direction of a connection has learnt.
@@ -86,6 +118,12 @@ pub struct Tuner {
     classes: [Class; CLASSES],
     attempt: Option<Try>,
     meter: Meter,
+    /// The last invitation of others that was seen, and how many messages more are not measured
+    /// because of it.
+    seen: Joint,
+    aside: u8,
+    /// A try that others were invited to has ended.
+    ended: Option<Ended>,
     tries: u32,
     changes: u32,
 }
@@ -128,6 +166,9 @@ impl Tuner {
             classes,
             attempt: None,
             meter: Meter::new(),
+            seen: Joint::NONE,
+            aside: 0,
+            ended: None,
             tries: 0,
             changes: 0,
         }
@@ -137,8 +178,9 @@ impl Tuner {
         self.classes.get_mut(usize::from(at))
     }
 
-    /// A message of `len` bytes comes: which way it takes.
-    pub fn choose(&mut self, len: u64) -> Choice {
+    /// A message of `len` bytes comes: which way it takes. `joint` is what the connections of
+    /// the device try at the moment.
+    pub fn choose(&mut self, len: u64, joint: Joint) -> Choice {
         let mut choice = Choice {
             way: Way::Copy,
             timed: false,
@@ -146,13 +188,20 @@ impl Tuner {
             opens: false,
             warm: false,
             last: false,
+            invites: None,
         };
         let Some(at) = choice.class else {
             return choice;
         };
         self.see(at);
-        if self.attempt.is_none() && self.class(at).is_some_and(Class::pays) {
-            self.begin_try(at);
+        self.follow(joint);
+        self.await_next(at);
+        if self.attempt.is_none() {
+            choice.invites = self.consider(at, joint);
+        }
+        let aside = self.stands_aside(at, joint);
+        if aside {
+            self.meter.forget(at);
         }
         let (goes_on, pauses) = (self.meter.goes_on(at), self.meter.pauses());
         let attempt = self.attempt.as_mut();
@@ -165,26 +214,138 @@ impl Tuner {
             attempt.gone = attempt.gone.saturating_add(len);
             choice.way = other(choice.way);
             choice.opens = true;
-            choice.warm = attempt.left >= stretch(at);
+            choice.warm = attempt.warm > 0;
+            attempt.warm = attempt.warm.saturating_sub(1);
             choice.last = attempt.left == 0;
         } else {
-            choice.opens = goes_on || class.is_timed(stretch(at));
+            choice.opens = !aside && (goes_on || class.is_timed(stretch(at)));
         }
         choice.timed = choice.opens || pauses;
         choice
     }
 
-    fn begin_try(&mut self, at: u8) {
+    /// Begins a try if an invitation or the purse of the class is a reason; returns the
+    /// invitation to one of its own.
+    fn consider(&mut self, at: u8, joint: Joint) -> Option<Joint> {
+        let is_new = self.notice(joint);
+        let class = self.classes.get_mut(usize::from(at))?;
+        let tried = other(class.way());
+        if is_new && joint.is_for(at, tried) && class.joins() {
+            self.begin_try(at, Some(joint), false);
+            return None;
+        }
+        if !class.pays() {
+            return None;
+        }
+        let own = joint.next(at, tried);
+        self.begin_try(at, Some(own), true);
+        self.seen = own;
+        Some(own)
+    }
+
+    /// Sees what others try; returns whether it is new.
+    fn notice(&mut self, joint: Joint) -> bool {
+        let is_new = core::mem::replace(&mut self.seen, joint) != joint;
+        if is_new {
+            self.aside = ASIDE_MOST;
+        }
+        is_new
+    }
+
+    /// Whether others try the other way for class `at`, without this one: what its messages take
+    /// meanwhile says nothing about their way.
+    fn stands_aside(&mut self, at: u8, joint: Joint) -> bool {
+        let tries = self.attempt.is_some_and(|attempt| attempt.class == at);
+        let class = self.classes.get(usize::from(at));
+        let concerns = class.is_some_and(|class| joint.is_for(at, other(class.way())));
+        if tries || !concerns || self.aside == 0 {
+            return false;
+        }
+        self.aside = self.aside.saturating_sub(1);
+        true
+    }
+
+    /// Ends a try with others when theirs has ended.
+    fn follow(&mut self, joint: Joint) {
+        let followed = self.attempt.filter(|attempt| !attempt.leads);
+        let Some((attempt, of)) = followed.and_then(|t| Some((t, t.joint?))) else {
+            return;
+        };
+        if joint == of {
+            return;
+        }
+        let sample = self.meter.take_ended(attempt.class);
+        if let Some(class) = self.class(attempt.class) {
+            if let Some(sample) = sample.filter(|s| !s.warm && s.way != class.way()) {
+                class.on_tried(&sample);
+            }
+            if class.conclude(attempt.gone, Some(joint.says_change_of(of))) {
+                self.changes = self.changes.wrapping_add(1);
+            }
+        }
+        self.attempt = None;
+    }
+
+    /// A message of class `at` comes: ends the try of another class that is not continued.
+    fn await_next(&mut self, at: u8) {
+        let Some(attempt) = self.attempt.as_mut() else {
+            return;
+        };
+        if attempt.class == at {
+            attempt.others = 0;
+        } else if attempt.others < OTHERS_MOST {
+            attempt.others = attempt.others.saturating_add(1);
+        } else {
+            let class = attempt.class;
+            self.meter.forget(class);
+            self.end_try(false);
+        }
+    }
+
+    /// What the shell has to tell the other connections.
+    pub fn take_ended(&mut self) -> Option<Ended> {
+        self.ended.take()
+    }
+
+    fn begin_try(&mut self, at: u8, joint: Option<Joint>, leads: bool) {
         if let Some(class) = self.class(at) {
             class.purse = 0;
         }
         self.tries = self.tries.wrapping_add(1);
+        let most = stretch(at).saturating_mul(STRETCHES);
         self.attempt = Some(Try {
             class: at,
-            left: stretch(at).saturating_mul(STRETCHES),
+            left: if leads || joint.is_none() {
+                most
+            } else {
+                most.saturating_mul(FOLLOWED_MOST)
+            },
             gone: 0,
             spent: 0,
+            warm: stretch(at),
+            others: 0,
+            joint,
+            leads,
         });
+    }
+
+    /// The try has ended; the class has changed its way, or not.
+    fn end_try(&mut self, changed: bool) {
+        let Some(attempt) = self.attempt.take() else {
+            return;
+        };
+        let led = attempt.joint.filter(|_| attempt.leads);
+        self.ended = led.map(|invitation| Ended {
+            invitation,
+            result: invitation.over(changed),
+        });
+    }
+
+    /// Ends the try of class `at`, which says nothing.
+    fn drop_try(&mut self, at: u8) {
+        if self.attempt.is_some_and(|attempt| attempt.class == at) {
+            self.end_try(false);
+        }
     }
 
     /// The first message of a class goes the way of its neighbours, where they have learnt one.
@@ -254,7 +415,7 @@ impl Tuner {
     pub fn on_cut(&mut self, choice: Choice) {
         if let Some(at) = choice.class {
             self.meter.forget(at);
-            self.attempt.take_if(|attempt| attempt.class == at);
+            self.drop_try(at);
         }
     }
 
@@ -272,7 +433,7 @@ impl Tuner {
             return;
         };
         self.meter.forget(at);
-        self.attempt.take_if(|attempt| attempt.class == at);
+        self.drop_try(at);
         if let Some(class) = self.class(at) {
             class.on_refused(stretch(at));
         }
@@ -318,7 +479,7 @@ impl Tuner {
     fn on_verdict(&mut self, at: u8, verdict: class::Verdict) {
         match verdict {
             class::Verdict::Good => {}
-            class::Verdict::Bad if self.attempt.is_none() => self.begin_try(at),
+            class::Verdict::Bad if self.attempt.is_none() => self.begin_try(at, None, false),
             class::Verdict::Bad => {}
             class::Verdict::GivenUp => self.changes = self.changes.wrapping_add(1),
         }
@@ -331,14 +492,16 @@ impl Tuner {
         if self.review() {
             return;
         }
-        if sample.last {
-            self.attempt = None;
-        }
-        let Some(class) = self.class(sample.class).filter(|_| !sample.warm) else {
+        let Some(class) = self.class(sample.class) else {
             return;
         };
-        if class.on_tried(&sample, attempt.gone) {
-            self.changes = self.changes.wrapping_add(1);
+        if !sample.warm {
+            class.on_tried(&sample);
+        }
+        if sample.last {
+            let changed = class.conclude(attempt.gone, None);
+            self.changes = self.changes.wrapping_add(u32::from(changed));
+            self.end_try(changed);
         }
     }
 
@@ -361,7 +524,7 @@ impl Tuner {
             return false;
         }
         class.on_given_up(attempt.gone, spent);
-        self.attempt = None;
+        self.end_try(false);
         self.meter.forget(attempt.class);
         true
     }

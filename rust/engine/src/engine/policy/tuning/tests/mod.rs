@@ -2,9 +2,10 @@
 
 //! Tuners in worlds whose costs are known, so that an oracle knows the better way.
 
+mod many;
 mod world;
 
-use super::{Tuner, Way, CLASSES, LEAST};
+use super::{Joint, Tuner, Way, CLASSES, LEAST};
 use std::vec::Vec;
 use world::{Costs, Dice, World, ABSENT, ALL, DDR, DECLINE, FAST, FRAGMENT, KEPT, RLO, RXE};
 
@@ -117,6 +118,34 @@ fn a_reader_that_is_never_there_costs_a_64th() {
         let most = best + best / 16 + first + first / 8;
         assert!(took <= most, "{size}: {took} {best}");
     }
+}
+
+/// Other connections of the device invite all the time, perhaps with bad intent.
+#[test]
+fn invitations_cost_a_32nd_at_most() {
+    for (size, sizes) in SIZES {
+        let mut world = World::new(0, 3);
+        world.pestered = true;
+        let times = 6000;
+        let took = world.run(&ABSENT, sizes, times);
+        let best = oracle(&ABSENT, sizes, times, 0, 3);
+        let first = sizes.iter().map(|_| DECLINE).sum::<u64>();
+        let most = best + best / 8 + first + first / 4;
+        assert!(took <= most, "{size}: {took} {best}");
+    }
+}
+
+/// An invitation whose connection is gone.
+#[test]
+fn a_stale_invitation_does_not_hide_a_reader_that_goes() {
+    let mut world = World::new(0, 1);
+    world.run(&FAST, &[1 << 20], 200);
+    assert_eq!(world.tuner.lends(), 1 << 7);
+    world.joint = Joint::NONE.next(7, Way::Copy);
+    world.run(&FAST, &[1 << 20], 100);
+    let before = world.now;
+    world.run(&ABSENT, &[1 << 20], 20);
+    assert!(world.now - before < 2 * DECLINE, "{}", world.now - before);
 }
 
 #[test]
@@ -238,6 +267,17 @@ fn what_others_have_learnt_counts_when_copying_was_measured() {
     assert_eq!(world.tuner.learnt(), 1 << 7);
 }
 
+/// A program changes the size of its messages in the middle of a try.
+#[test]
+fn a_try_that_nobody_continues_ends() {
+    let mut world = World::new(0, 1);
+    while world.tuner.attempt.is_none() {
+        world.send(&KEPT, 1 << 20);
+    }
+    world.run(&KEPT, &[64 << 10], 2000);
+    assert_eq!(world.tuner.lends(), 1 << 3);
+}
+
 #[test]
 fn a_new_class_goes_the_way_of_its_neighbours() {
     let mut world = World::new(0, 1);
@@ -256,7 +296,7 @@ fn memory_that_cannot_be_lent_is_asked_for_rarely() {
     let mut world = World::new(u16::MAX, 1);
     let mut refused = 0;
     for _ in 0..20_000 {
-        let choice = world.tuner.choose(64 << 10);
+        let choice = world.tuner.choose(64 << 10, Joint::NONE);
         let (now, queued, left) = (world.now, world.queued, world.left);
         if choice.timed {
             world.tuner.on_begun(choice, 64 << 10, now, queued, left);
@@ -275,7 +315,7 @@ fn memory_that_cannot_be_lent_is_asked_for_rarely() {
 fn short_messages_need_no_clock_and_long_ones_seldom() {
     let mut world = World::new(u16::MAX, 1);
     for len in [0, 1, 64, u64::from(LEAST) - 1] {
-        let choice = world.tuner.choose(len);
+        let choice = world.tuner.choose(len, Joint::NONE);
         assert_eq!((choice.way, choice.timed), (Way::Copy, false));
     }
     let mut world = World::new(0, 1);
@@ -326,7 +366,7 @@ fn without_a_clock_everything_is_copied() {
         let mut tuner = Tuner::new(u16::MAX);
         let (mut now, mut position) = (1u64 << 40, 0u64);
         for _ in 0..1000 {
-            let choice = tuner.choose(1 << 20);
+            let choice = tuner.choose(1 << 20, Joint::NONE);
             assert_eq!(choice.way, Way::Copy);
             tuner.on_begun(choice, 1 << 20, now, position, position);
             position += 1 << 20;
@@ -350,12 +390,13 @@ fn no_numbers_are_too_large() {
     };
     for _ in 0..20 {
         let mut tuner = Tuner::new(u16::try_from(any(1 << 16)).unwrap_or(u16::MAX));
-        let mut choice = tuner.choose(1 << 16);
+        let mut choice = tuner.choose(1 << 16, Joint::NONE);
         for _ in 0..10_000 {
             match any(7) {
                 0 | 1 => {
                     let len = any(8 << 20);
-                    choice = tuner.choose(len);
+                    let joint = u32::try_from(any(1 << 32)).unwrap_or(0);
+                    choice = tuner.choose(len, Joint::from_number(joint));
                     assert!(len >= LEAST.into() || choice.way == Way::Copy);
                 }
                 2 => tuner.on_begun(
@@ -386,7 +427,7 @@ fn a_message_that_was_cut_teaches_nothing() {
     world.run(&FAST, &[64 << 10], 400);
     let before = world.tuner.lends();
     for _ in 0..200 {
-        let choice = world.tuner.choose(64 << 10);
+        let choice = world.tuner.choose(64 << 10, Joint::NONE);
         let (now, queued, left) = (world.now, world.queued, world.left);
         world.tuner.on_begun(choice, 64 << 10, now, queued, left);
         assert!(world.tuner.is_waiting() || !choice.opens);

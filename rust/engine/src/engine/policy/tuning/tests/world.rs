@@ -2,7 +2,7 @@
 
 //! A world whose costs are known: a writer, a transport, and a tuner that is asked.
 
-use super::super::{Choice, Tuner, Way};
+use super::super::{class_of, Choice, Joint, Tuner, Way};
 use std::collections::VecDeque;
 
 /// Most bytes that are copied and have not left.
@@ -97,6 +97,9 @@ pub(super) struct World {
     pub(super) forced: Option<fn(u64) -> Way>,
     pub(super) lent: u64,
     pub(super) sent: u64,
+    /// Each message finds another invitation to lend.
+    pub(super) pestered: bool,
+    pub(super) joint: Joint,
 }
 
 impl World {
@@ -115,6 +118,8 @@ impl World {
             forced: None,
             lent: 0,
             sent: 0,
+            pestered: false,
+            joint: Joint::NONE,
         }
     }
 
@@ -171,7 +176,10 @@ impl World {
 
     pub(super) fn send(&mut self, costs: &Costs, len: u64) -> Choice {
         self.advance(self.now);
-        let mut choice = self.tuner.choose(len);
+        if let (true, Some(class)) = (self.pestered, class_of(len)) {
+            self.joint = self.joint.next(class, Way::Lend);
+        }
+        let mut choice = self.tuner.choose(len, self.joint);
         if let Some(forced) = self.forced {
             choice.way = forced(len);
             choice.timed = false;
