@@ -80,7 +80,10 @@ class Flows:
                 if end - begin > seconds / 8:
                     break
                 count *= 4
-            self._counts[size] = max(self._least, int(count * seconds / (end - begin)))
+            # The first messages of a size set things up that stay, so that time may be far too long.
+            again, over = self._turn(size, count)
+            took = min(end - begin, over - again)
+            self._counts[size] = max(self._least, int(count * seconds / took))
         return self._counts[size]
 
     def rate_alone(self, size: int, seconds: float) -> Rate:

@@ -85,7 +85,8 @@ impl Benefit {
         Self {
             believed: Way::Lend,
             trying: false,
-            left: PERIOD,
+            // The first comparison comes soon.
+            left: WINDOW,
             period: PERIOD,
             known: None,
             window: Window::new(WARM),
@@ -219,13 +220,13 @@ mod tests {
     fn the_faster_way_is_used() {
         let mut program = Program::new();
         assert_eq!(
-            program.run(PERIOD, 100, 300),
-            PERIOD,
+            program.run(WINDOW, 100, 300),
+            WINDOW,
             "it begins by lending"
         );
         assert!(program.run(10_000, 100, 300) > 9_800);
         let mut program = Program::new();
-        program.run(PERIOD + WINDOW + 1, 300, 100);
+        program.run(2 * WINDOW + 1, 300, 100);
         // 16 of 64, 128, 256, 512, 1024, 2048.
         assert!(program.run(4_000, 300, 100) <= 6 * WINDOW);
         // Rarer and rarer.
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn a_long_wait_counts_with_a_limit() {
         let mut program = Program::new();
-        program.run(PERIOD, 1_000_000, 2_000_000);
+        program.run(WINDOW, 1_000_000, 2_000_000);
         // A night, in the window of ordinary sends and before the first one of it.
         program.now += 1 << 45;
         program.run(WINDOW / 2, 1_000_000, 2_000_000);
