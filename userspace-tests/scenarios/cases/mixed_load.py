@@ -51,6 +51,7 @@ _PERIOD = 1_048_583
 MEMORY_KIB = 40 << 10
 
 _libc = ctypes.CDLL(None)
+_libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 def _memory(size: int) -> tuple[memoryview, int]:
@@ -192,11 +193,13 @@ def _episode(pair: int, seed: int, until: float, pattern: tuple[memoryview, int]
     child = _in_child(lambda: (sock.close(), _receive(other, plan, seed, pattern[1])))
     other.close()
     begin = time.monotonic()
-    with sock:
-        total = _send(sock, plan, seed, pattern[0], min(until, begin + plan.seconds))
-        lends = sock.getsockopt(socket.SOL_TCP, uapi.SDP_LENT_SIZES)
-    _, status = os.waitpid(child, 0)
-    check(status == 0, f"the receiver failed: {plan}")
+    try:
+        with sock:
+            total = _send(sock, plan, seed, pattern[0], min(until, begin + plan.seconds))
+            lends = sock.getsockopt(socket.SOL_TCP, uapi.SDP_LENT_SIZES)
+    finally:
+        _, status = os.waitpid(child, 0)
+        check(status == 0, f"the receiver ended with {status}: {plan}")
     rate = total / MIB / (time.monotonic() - begin)
     say(f"# {pair}: {plan}: {rate:.1f} MiB/s, lends {lends & 0xFFFF:#05x}", to=sys.stderr)
 

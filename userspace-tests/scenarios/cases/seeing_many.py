@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import mmap
 import os
 import resource
 import subprocess
@@ -116,8 +117,10 @@ def _memory(words: Sequence[str]) -> int:
         def full() -> bool:
             waiting = bytearray(4)
             fcntl.ioctl(out, termios.FIONREAD, waiting)
-            return int.from_bytes(waiting, "little") > 60_000
+            return int.from_bytes(waiting, "little") == mmap.PAGESIZE
 
+        # The smallest one, so that it does not hold all of the output.
+        fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
         limits.until("a full pipe", limits.seconds(20), full)
         status = Path(f"/proc/{process.pid}/status").read_text()
         process.stdout.read()
