@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tries that others invite to, and those that end early.
+
+use super::super::{Joint, Way};
+use super::{
+    oracle,
+    world::{World, ABSENT, DECLINE, FAST, KEPT},
+    SIZES,
+};
+
+/// Other connections of the device invite all the time, perhaps with bad intent.
+#[test]
+fn invitations_cost_a_32nd_at_most() {
+    for (size, sizes) in SIZES {
+        let mut world = World::new(0, 3);
+        world.pestered = true;
+        let times = 6000;
+        let took = world.run(&ABSENT, sizes, times);
+        let best = oracle(&ABSENT, sizes, times, 0, 3);
+        let first = sizes.iter().map(|_| DECLINE).sum::<u64>();
+        let most = best + best / 8 + first + first / 4;
+        assert!(took <= most, "{size}: {took} {best}");
+    }
+}
+
+/// An invitation whose connection is gone.
+#[test]
+fn a_stale_invitation_does_not_hide_a_reader_that_goes() {
+    let mut world = World::new(0, 1);
+    world.run(&FAST, &[1 << 20], 200);
+    assert_eq!(world.tuner.lends(), 1 << 7);
+    world.joint = Joint::NONE.next(7, Way::Copy);
+    world.run(&FAST, &[1 << 20], 100);
+    let before = world.now;
+    world.run(&ABSENT, &[1 << 20], 20);
+    assert!(world.now - before < 2 * DECLINE, "{}", world.now - before);
+}
+
+/// A program changes the size of its messages in the middle of a try.
+#[test]
+fn a_try_that_nobody_continues_ends() {
+    let mut world = World::new(0, 1);
+    while world.tuner.attempt.is_none() {
+        world.send(&KEPT, 1 << 20);
+    }
+    world.run(&KEPT, &[64 << 10], 2000);
+    assert_eq!(world.tuner.lends(), 1 << 3);
+}
+
+#[test]
+fn a_message_that_was_cut_teaches_nothing() {
+    let mut world = World::new(0, 1);
+    world.run(&FAST, &[64 << 10], 400);
+    let before = world.tuner.lends();
+    for _ in 0..200 {
+        let choice = world.tuner.choose(64 << 10, Joint::NONE);
+        let (now, queued, left) = (world.now, world.queued, world.left);
+        world.tuner.on_begun(choice, 64 << 10, now, queued, left);
+        assert!(world.tuner.is_waiting() || !choice.opens);
+        world.tuner.on_cut(choice);
+        assert!(!world.tuner.is_waiting() && world.tuner.attempt.is_none());
+        world.now += 1 << 30;
+    }
+    assert_eq!(world.tuner.lends(), before);
+}
