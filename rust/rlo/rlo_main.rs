@@ -20,6 +20,7 @@ mod ffi;
 mod group;
 mod irq_lock;
 mod joint;
+mod joints;
 mod memory;
 mod modify;
 mod mr;
