@@ -32,6 +32,7 @@ mod receive;
 mod requester;
 mod responder;
 mod send;
+mod soft;
 mod subnet;
 mod table;
 mod task;
