@@ -190,13 +190,6 @@ impl Device {
         &self.limits
     }
 
-    /// Whether the device is a program of this machine: it makes a queue pair in memory, and
-    /// without a wait.
-    pub(crate) fn is_software(&self) -> bool {
-        // SAFETY: `ib` is valid by the invariant; what it does its DMA by never changes.
-        unsafe { ffi::rust_ib_is_software(self.ib.as_ptr()) }
-    }
-
     /// Whether a Read may complete although a part of it is missing; the queue pair is in the
     /// error state from then on.
     ///

@@ -17,11 +17,6 @@ bool rust_ib_is_rxe(const struct ib_device *device)
 	return device->ops.driver_id == RDMA_DRIVER_RXE;
 }
 
-bool rust_ib_is_software(struct ib_device *device)
-{
-	return ib_uses_virt_dma(device);
-}
-
 struct ib_pd *rust_ib_alloc_pd(struct ib_device *device)
 {
 	return ib_alloc_pd(device, 0);

@@ -18,8 +18,6 @@ struct user_struct;
 
 void rust_ib_device_name(const struct ib_device *device, char *name);
 bool rust_ib_is_rxe(const struct ib_device *device);
-/* Its DMA is copies by the processor. */
-bool rust_ib_is_software(struct ib_device *device);
 struct ib_pd *rust_ib_alloc_pd(struct ib_device *device);
 void rust_ib_dealloc_pd(struct ib_pd *pd);
 struct ib_cq *rust_ib_alloc_cq(struct ib_device *device, void *private,

@@ -5,9 +5,7 @@
 //! The connection manager handles one request after the other on a processor, and
 //! making a queue pair takes a card milliseconds. So the handler of a request makes the
 //! socket and asks the peer for patience (MRA), and a worker does the rest. All
-//! processors then answer a burst of requests, and no connect() gives up meanwhile. A
-//! device in software makes a queue pair as fast as a worker starts: there the handler
-//! does it all.
+//! processors then answer a burst of requests, and no connect() gives up meanwhile.
 //!
 //! Contexts: the handler of a listening identifier; an alarm. Locks: the endpoint's,
 //! and the listener's apart from it.
@@ -147,11 +145,8 @@ impl Request {
         let place = KBox::<Request>::new_uninit(GFP_KERNEL)?;
         // Nothing may fail from here on, because the identifier is ours then.
         let id = arrived.accept::<Connections>(&device, ticket.context())?;
-        let quick = device.is_software();
-        if !quick {
-            // An error would mean that the peer has gone already.
-            let _ = id.ask_for_patience();
-        }
+        // An error would mean that the peer has gone already.
+        let _ = id.ask_for_patience();
         let cm = CmId::new(id, ticket);
         let request = KBox::write(
             place,
@@ -184,9 +179,7 @@ impl Request {
             inner.request = Some(request);
             inner.show_state(&sock, ffi::TCP_SYN_RECV);
         });
-        if !(quick && answer_in_handler(&sock)) {
-            sock.set_alarm(Alarm::Engine, 0);
-        }
+        sock.set_alarm(Alarm::Engine, 0);
         Ok(())
     }
 
@@ -275,19 +268,6 @@ fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
             data: ack,
         },
     )
-}
-
-/// As [`Sock::answer`], in the handler of the request. Returns false if a worker has to try,
-/// because the handler cannot destroy its identifier.
-fn answer_in_handler(sock: &SockRef) -> bool {
-    let Some(mut request) = sock.look(|inner| inner.request.take()) else {
-        return true;
-    };
-    let answered = request.answer(sock).is_ok();
-    if !answered {
-        sock.look(|inner| inner.request = Some(request));
-    }
-    answered
 }
 
 impl Sock {
