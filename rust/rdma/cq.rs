@@ -129,7 +129,7 @@ pub(super) fn send_entry() -> *mut ffi::ib_cqe {
 /// # Invariants
 ///
 /// The pointer is valid. `comp_handler` and `work` of the queue are those of [`Cq::new`].
-/// The requests of its queue pair name `RECEIVE`, `SEND`, or an entry of ib_core.
+/// The requests of its queue pair name `RECEIVE`, `SEND`, or the marker of a drain.
 pub(crate) struct Cq(NonNull<ffi::ib_cq>);
 
 /// The queue that a worker was started for; its owner may have it, or may be about to
@@ -149,14 +149,7 @@ impl Borrowed<'_> {
     /// another thread takes meanwhile is not dropped.
     pub(crate) fn discard(self) {
         // INVARIANT: the queue exists by that of this.
-        let mut queue = core::mem::ManuallyDrop::new(Cq(self.0));
-        // Drivers let any number of threads poll and arm.
-        loop {
-            while queue.take::<DISCARDED>(drop) > 0 {}
-            if queue.arm() {
-                return;
-            }
-        }
+        core::mem::ManuallyDrop::new(Cq(self.0)).discard();
     }
 }
 
@@ -263,8 +256,7 @@ impl Cq {
                 each((entry == receive_entry(), done));
                 continue;
             }
-            // SAFETY: By the invariant it is an entry of ib_core's drain, which waits for this
-            // call.
+            // SAFETY: By the invariant it is a marker of a drain, which waits for this call.
             unsafe {
                 if let Some(done) = entry.as_ref().and_then(|entry| entry.done) {
                     done(cq, wc);
@@ -272,6 +264,17 @@ impl Cq {
             }
         }
         taken
+    }
+
+    /// As [`Borrowed::discard`].
+    pub(super) fn discard(&self) {
+        // Drivers let any number of threads poll and arm.
+        loop {
+            while self.take::<DISCARDED>(drop) > 0 {}
+            if !self.arm_has_missed() {
+                return;
+            }
+        }
     }
 
     /// Requests an event for the next completion. Returns false if there are completions

@@ -3,6 +3,7 @@
  * Wrappers of ib_core: devices, queue pairs, DMA, memory regions.
  * helpers.h has the declarations.
  */
+#include <linux/completion.h>
 #include <linux/dma-mapping.h>
 #include <linux/random.h>
 #include <linux/scatterlist.h>
@@ -82,6 +83,53 @@ struct ib_qp *rust_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr)
 void rust_ib_destroy_qp(struct ib_qp *qp)
 {
 	ib_destroy_qp(qp);
+}
+
+/* The last request of a queue that is drained. */
+struct marker {
+	struct ib_cqe cqe;
+	struct completion done;
+};
+
+static void marker_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	complete(&container_of(wc->wr_cqe, struct marker, cqe)->done);
+}
+
+/*
+ * As ib_drain_qp(), which would sleep until workers have taken the completions.
+ * Here the caller takes them itself, by @look, and sleeps only if that did not
+ * reach the end: an event has to tell of the others.
+ */
+void rust_ib_drain(struct ib_qp *qp, void (*look)(void *context), void *context)
+{
+	struct marker sent = { .cqe.done = marker_done };
+	struct marker received = { .cqe.done = marker_done };
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct ib_rdma_wr send = {
+		.wr = { .wr_cqe = &sent.cqe, .opcode = IB_WR_RDMA_WRITE },
+	};
+	struct ib_recv_wr receive = { .wr_cqe = &received.cqe };
+	bool sends, receives;
+
+	if (qp->device->ops.drain_sq || qp->device->ops.drain_rq) {
+		/* The driver knows more about its queues. Its markers need events. */
+		look(context);
+		ib_drain_qp(qp);
+		return;
+	}
+	init_completion(&sent.done);
+	init_completion(&received.done);
+	/* Nothing comes from a queue that refuses the marker. */
+	if (ib_modify_qp(qp, &attr, IB_QP_STATE))
+		return;
+	sends = !ib_post_send(qp, &send.wr, NULL);
+	receives = !ib_post_recv(qp, &receive, NULL);
+	look(context);
+	if (sends)
+		wait_for_completion(&sent.done);
+	if (receives)
+		wait_for_completion(&received.done);
 }
 
 int rust_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr)

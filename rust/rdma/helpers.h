@@ -31,6 +31,7 @@ bool rust_ib_cq_arm(struct ib_cq *cq);
 void rust_ib_free_cq(struct ib_cq *cq);
 struct ib_qp *rust_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr);
 void rust_ib_destroy_qp(struct ib_qp *qp);
+void rust_ib_drain(struct ib_qp *qp, void (*look)(void *context), void *context);
 int rust_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
 int rust_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
 u64 rust_ib_dma_map_single(struct ib_device *device, void *memory, size_t size,

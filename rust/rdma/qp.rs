@@ -511,31 +511,57 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
     pub(crate) fn drain(&self) -> Drain {
         Drain(self.started.get().then_some(self.qp.0))
     }
+
+    /// A drain has ended, and its owner posts no more: the queue pair is dropped without another.
+    pub(crate) fn set_drained(&self) {
+        self.started.set(false);
+    }
 }
 
 /// A queue pair to be drained.
 pub(crate) struct Drain(Option<NonNull<ffi::ib_qp>>);
 
 impl Drain {
-    /// Ends all transfers and waits until every completion was delivered. May
-    /// sleep; no lock that a completion callback takes may be held.
+    /// Ends all transfers and waits until every completion was taken. `look` takes those that
+    /// are there, of both sides, until there are none and events will tell of others. A device
+    /// that is quick needs no event. May sleep; no lock that a completion callback takes may be
+    /// held.
     ///
     /// # Safety
     ///
     /// The queue pair still exists.
-    pub(crate) unsafe fn run(self) {
+    pub(crate) unsafe fn run(self, look: impl FnMut()) {
+        /// # Safety
+        ///
+        /// `context` is an exclusive reference to an `F`.
+        unsafe extern "C" fn look_cb<F: FnMut()>(context: *mut c_void) {
+            // SAFETY: It is one, by the caller's promise.
+            (unsafe { &mut *context.cast::<F>() })();
+        }
+
+        fn drain<F: FnMut()>(qp: NonNull<ffi::ib_qp>, mut look: F) {
+            let context = (&raw mut look).cast();
+            // SAFETY: The queue pair exists, by the promise to `run`; `Qp::new` has made room for
+            // the markers. The context is what the callback expects, during the call.
+            unsafe { ffi::rust_ib_drain(qp.as_ptr(), Some(look_cb::<F>), context) };
+        }
+
         if let Some(qp) = self.0 {
-            // SAFETY: The queue pair exists, by the caller's promise; `Qp::new` has made room
-            // for the markers.
-            unsafe { ffi::ib_drain_qp(qp.as_ptr()) };
+            drain(qp, look);
         }
     }
 }
 
 impl<C, T, S, const SLOT: usize> Drop for Qp<C, T, S, SLOT> {
     fn drop(&mut self) {
+        let (sent, received) = (&self.sent, &self.received);
         // SAFETY: The queue pair exists until this has returned.
-        unsafe { self.drain().run() };
+        unsafe {
+            self.drain().run(|| {
+                sent.discard();
+                received.discard();
+            });
+        };
     }
 }
 

@@ -5,7 +5,8 @@
 //! They are sent as frames through the interfaces, so that loss, delay and filters of the network
 //! apply to them. Datagrams to the own interface are delivered directly.
 //!
-//! Contexts: [`send`] in a task; [`receive`] in softirq or process context.
+//! Contexts: [`send`] in a task, or in a softirq where it does not sleep; [`receive`] in softirq or
+//! process context.
 
 use crate::{
     device::{
@@ -56,6 +57,16 @@ pub(crate) struct Ah {
 unsafe impl Send for Ah {}
 // SAFETY: Nothing in it changes, and the only pointer in `attr` is not there.
 unsafe impl Sync for Ah {}
+
+/// Whether [`send`] may sleep for this one, which does not go to the wire alone.
+pub(crate) fn may_sleep(request: &Request) -> bool {
+    match &request.head.target {
+        Target::Datagram { ah, .. } => {
+            ah.av.is_own() || ah.av.is_administrator() || ah.av.is_multicast()
+        }
+        _ => false,
+    }
+}
 
 /// Sends a datagram and returns the status of its completion. A datagram that is lost counts as
 /// sent.

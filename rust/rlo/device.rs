@@ -16,10 +16,8 @@ use crate::{
         new_spinlock_irq,
         SpinLockIrq, //
     },
-    joint::{
-        self,
-        Joint, //
-    },
+    joint,
+    joints::Joints,
     mr::Mr,
     prelude::*,
     qp::Qp,
@@ -129,7 +127,7 @@ pub(crate) struct Device {
     #[pin]
     gsi: SpinLockIrq<Option<Arc<Qp>>>,
     #[pin]
-    pub(crate) joints: SpinLockIrq<KVVec<Arc<Joint>>>,
+    pub(crate) joints: Joints,
     #[pin]
     pub(crate) groups: Groups,
     #[pin]
@@ -226,7 +224,7 @@ impl Device {
                 qps <- Table::new(FIRST_QPN, max_qp),
                 regions <- Table::new(FIRST_REGION, MAX_REGIONS),
                 gsi <- new_spinlock_irq!(None),
-                joints <- new_spinlock_irq!(KVVec::new()),
+                joints <- Joints::new(),
                 groups <- Groups::new(),
                 administrator <- Administrator::new(),
                 own <- new_spinlock_irq!(None),
@@ -274,8 +272,7 @@ impl Device {
             (*object).own = core::ptr::null();
             let parts = own.own.lock().take();
             drop(parts);
-            let joints = core::mem::replace(&mut *own.joints.lock(), KVVec::new());
-            drop(joints);
+            own.joints.clear();
             own.qps.clear();
             own.regions.clear();
         }
@@ -424,32 +421,6 @@ impl Device {
 
     pub(crate) fn has_gsi(&self) -> bool {
         self.gsi.lock().is_some()
-    }
-
-    pub(crate) fn add_joint(&self, joint: &Arc<Joint>) -> Result {
-        loop {
-            let len = {
-                let mut joints = self.joints.lock();
-                if joints.len() < joints.capacity() {
-                    return joints
-                        .push_within_capacity(joint.clone())
-                        .map_err(|_| ENOMEM);
-                }
-                joints.len()
-            };
-            let mut grown = KVVec::with_capacity((len * 2).max(8), GFP_KERNEL)?;
-            let old = {
-                let mut joints = self.joints.lock();
-                if joints.len() >= grown.capacity() {
-                    continue;
-                }
-                for joint in joints.iter() {
-                    let _ = grown.push_within_capacity(joint.clone());
-                }
-                core::mem::replace(&mut *joints, grown)
-            };
-            drop(old);
-        }
     }
 
     pub(crate) fn random(&self) -> u64 {

@@ -126,6 +126,7 @@ pub(crate) fn is_multicast(lid: u16) -> bool {
 const FAST: u64 = 10_000_000;
 const SLOW: u64 = 1_000_000_000;
 const PATIENCE: u32 = 3;
+const UNUSED: u32 = 2;
 
 struct State {
     peer: Option<Arc<Device>>,
@@ -134,6 +135,16 @@ struct State {
     interval: u64,
     /// Queue pairs that use it. Without users there are no probes.
     users: usize,
+    /// How often the task has found no users. The second time it asks for the end of the joint.
+    unused: u32,
+}
+
+/// What a new user of a known joint has to do.
+pub(crate) struct Reuse {
+    /// To ask again whether the peer is there.
+    asks: bool,
+    /// A device that is gone, whose last reference may not be dropped under a lock.
+    _lost: Option<Arc<Device>>,
 }
 
 /// A path from one of our interfaces to a hardware address.
@@ -159,6 +170,14 @@ unsafe impl Run for Joint {
             let mut guard = self.state.lock();
             let state = &mut *guard;
             if state.users == 0 {
+                state.unused += 1;
+                let over = state.unused >= UNUSED;
+                drop(guard);
+                if over {
+                    self.device.joints.on_unused();
+                } else {
+                    self.task.kick_after(SLOW);
+                }
                 return;
             }
             let mut lost = None;
@@ -187,15 +206,19 @@ impl Joint {
             // SAFETY: An address of RoCE has the entry of its GID, by the invariant of `Av`.
             unsafe { ffi::rlo_av_resolve(&mut av.0) };
         }
-        if let Some(known) = device.joints.lock().iter().find(|joint| {
+        let known = device.joints.reuse(|joint| {
             joint.av.0.sgid_attr == av.0.sgid_attr
                 && joint.av.0.dmac == av.0.dmac
                 && joint.av.0.smac == av.0.smac
                 && joint.av.0.dlid == av.0.dlid
                 && joint.av.dgid() == av.dgid()
-        }) {
-            known.state.lock().users += 1;
-            return Ok(known.clone());
+        });
+        if let Some((known, reuse)) = known {
+            if reuse.asks {
+                known.ask();
+                known.task.kick_after(FAST);
+            }
+            return Ok(known);
         }
         let own = av.is_own();
         let nonce = device.random();
@@ -209,6 +232,7 @@ impl Joint {
                     unanswered: 0,
                     interval: FAST,
                     users: 1,
+                    unused: 0,
                 }),
                 task <- Task::new(),
             }),
@@ -217,7 +241,7 @@ impl Joint {
         if own {
             return Ok(joint);
         }
-        device.add_joint(&joint)?;
+        device.joints.add(&joint)?;
         joint.ask();
         joint.task.kick_after(FAST);
         Ok(joint)
@@ -225,22 +249,54 @@ impl Joint {
 
     /// Removes one user.
     pub(crate) fn leave(this: Arc<Self>) {
-        let peer = {
-            // The list's lock is taken first, so that no lookup finds the joint meanwhile.
-            let mut joints = this.device.joints.lock();
-            let mut state = this.state.lock();
-            state.users -= 1;
-            if state.users > 0 {
-                return;
-            }
-            if let Some(at) = joints.iter().position(|joint| Arc::ptr_eq(joint, &this)) {
-                // The last reference is dropped later, by this function.
-                let _ = joints.remove(at);
-            }
-            state.peer.take()
+        if this.device.joints.leave(&this) {
+            this.stop();
+        }
+    }
+
+    /// One user more. Under the lock of the list.
+    pub(crate) fn add_user(&self) -> Reuse {
+        let mut state = self.state.lock();
+        let was_unused = state.users == 0;
+        state.users += 1;
+        // Its probes may have ended, and the peer may have been removed.
+        let ended = core::mem::take(&mut state.unused) >= UNUSED;
+        let is_there = |peer: &Arc<Device>| peer.joints.is_open();
+        let mut reuse = Reuse {
+            asks: ended,
+            _lost: None,
         };
+        if was_unused && !state.peer.as_ref().is_some_and(is_there) {
+            state.interval = FAST;
+            state.unanswered = 0;
+            reuse.asks = true;
+            reuse._lost = state.peer.take();
+        }
+        reuse
+    }
+
+    /// One user less. Returns whether the joint has none, and does not stay: only an answer that
+    /// was heard lately is worth that. On InfiniBand, LIDs may change hands. Under the lock of the
+    /// list.
+    pub(crate) fn remove_user(&self, stays: bool) -> bool {
+        let mut state = self.state.lock();
+        state.users -= 1;
+        let answered = state.peer.is_some() && state.unanswered <= 1;
+        state.users == 0 && !(stays && answered && !self.av.is_infiniband())
+    }
+
+    /// Whether it has no users, and has had none for a while if `waits`. Under the lock of the
+    /// list.
+    pub(crate) fn is_over(&self, waits: bool) -> bool {
+        let state = self.state.lock();
+        state.users == 0 && (state.unused >= UNUSED || !waits)
+    }
+
+    /// Ends the probes. It is in no list, and has no users.
+    pub(crate) fn stop(&self) {
+        let peer = self.state.lock().peer.take();
         drop(peer);
-        this.task.stop();
+        self.task.stop();
     }
 
     /// The device at the other end, if it can be reached.
@@ -290,8 +346,15 @@ impl Joint {
         true
     }
 
-    /// The interface, or its peer, has gone down: probe at once.
+    /// The interface, or its peer, has gone down: probe at once. Without users there is nothing
+    /// to find out. Under the lock of the list.
     pub(crate) fn doubt(&self) {
+        {
+            let mut state = self.state.lock();
+            if state.users == 0 {
+                state.unused = UNUSED;
+            }
+        }
         self.task.kick();
     }
 }
@@ -365,12 +428,9 @@ unsafe extern "C" fn rlo_frame_received(
         }
         ffi::rlo_frame_kind_RLO_FRAME_PONG => {
             if let Some(peer) = Device::with_token(head.token) {
-                let joints = device.joints.lock();
-                for joint in joints.iter() {
-                    if joint.answered(head.nonce, &peer) {
-                        break;
-                    }
-                }
+                device
+                    .joints
+                    .each(|joint| joint.answered(head.nonce, &peer));
             }
         }
         ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM if device.is_meant_as_datagram(head) => {
@@ -389,9 +449,10 @@ unsafe extern "C" fn rlo_frame_received(
 unsafe extern "C" fn rlo_link_changed(own: *const c_void) {
     // SAFETY: The device is registered, so that `own` is its Arc, by the caller's promise.
     let device = unsafe { kernel::sync::ArcBorrow::<'_, Device>::from_raw(own.cast()) };
-    for joint in device.joints.lock().iter() {
+    device.joints.each(|joint| {
         joint.doubt();
-    }
+        false
+    });
 }
 
 /// The delay before a request tries an unreachable peer again.

@@ -33,12 +33,14 @@ use crate::{
     },
     requester::{
         self,
+        By,
         Execution, //
     },
     send::{
         Head,
         Sends, //
     },
+    soft::Soft,
     task::{
         self,
         Run,
@@ -94,6 +96,13 @@ pub(crate) struct Outbound {
     pub(crate) sends: Sends,
     pub(crate) route: Option<Route>,
     notify_drained: bool,
+}
+
+impl Outbound {
+    /// Whether requests wait to be executed, or to be completed.
+    fn has_work(&self) -> bool {
+        self.turn == Turn::Parked || self.sends.has_waiting() || self.sends.next_due().is_some()
+    }
 }
 
 /// The connection's parameters for the inbound side.
@@ -169,6 +178,8 @@ pub(crate) struct Qp {
     execution: UnsafeCell<Execution>,
     #[pin]
     task: Task<Qp>,
+    /// Sends datagrams before the task would.
+    soft: Option<Pin<KBox<Soft>>>,
 }
 
 // SAFETY: `ib` is handed back to ib_core; `execution` is used by who has the turn alone.
@@ -185,7 +196,7 @@ unsafe impl Run for Qp {
         self.tell();
         self.deliver_due();
         if self.take_turn() {
-            self.drive(usize::MAX, true);
+            self.drive(usize::MAX, By::Worker);
         }
         self.set_timer();
     }
@@ -203,6 +214,11 @@ impl Qp {
         let receives = match shape.srq {
             Some(_) => None,
             None => Some(Receives::new(cap.max_recv_wr, cap.max_recv_sge)?),
+        };
+        let soft = if shape.datagrams {
+            Some(Soft::new(shape.device.clone(), number)?)
+        } else {
+            None
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -232,6 +248,7 @@ impl Qp {
                 events: Atomic::new(0),
                 execution: UnsafeCell::new(Execution::new()),
                 task <- Task::new(),
+                soft,
             }),
             GFP_KERNEL,
         )
@@ -287,15 +304,37 @@ impl Qp {
 
     /// Executes the posted requests if they are small.
     pub(crate) fn posted(&self) {
-        if self.take_turn() {
+        if let Some(soft) = self.soft.as_ref() {
+            let mut outbound = self.outbound.lock();
+            outbound.again = true;
+            let needed = outbound.turn != Turn::Held && outbound.has_work();
+            drop(outbound);
+            if needed {
+                soft.kick();
+            }
+        } else if self.take_turn() {
             // SAFETY: Nothing here sleeps, because posts come from any context.
             let holds = unsafe { ffi::rlo_bells_hold() };
             let most = if holds { usize::MAX } else { ATOMIC_BYTES };
-            self.drive(self.shape.device.limits.inline_bytes.min(most), false);
+            let most = self.shape.device.limits.inline_bytes.min(most);
+            self.drive(most, By::Poster);
             if holds {
                 // SAFETY: Held above, in this thread.
                 unsafe { ffi::rlo_bells_release() };
             }
+        }
+    }
+
+    /// Sends the posted datagrams, unless they are many. In softirq context.
+    pub(crate) fn send_softly(&self) {
+        // SAFETY: Nothing here sleeps, and no consumer has called this.
+        let holds = unsafe { ffi::rlo_bells_hold_in_softirq() };
+        if self.take_turn() {
+            self.drive(ATOMIC_BYTES, By::Softirq);
+        }
+        if holds {
+            // SAFETY: Held above, in this thread.
+            unsafe { ffi::rlo_bells_release() };
         }
     }
 
@@ -349,14 +388,16 @@ impl Qp {
     pub(crate) fn wake(&self) {
         let mut outbound = self.outbound.lock();
         outbound.again = true;
-        if outbound.turn != Turn::Held && outbound.state != state::RESET {
+        let held = outbound.turn == Turn::Held;
+        if outbound.has_work() && !held && outbound.state != state::RESET {
             self.task.kick();
         }
     }
 
     /// Executes requests until there is none, `budget` bytes were copied, or one has to wait. The
     /// caller has the turn and gives it up here.
-    fn drive(&self, mut budget: usize, worker: bool) {
+    fn drive(&self, mut budget: usize, by: By) {
+        let worker = by == By::Worker;
         loop {
             // SAFETY: The turn is ours, and with it the execution; the reference of the last round
             // is used no more.
@@ -364,9 +405,15 @@ impl Qp {
             if !execution.is_busy() && !self.fetch(execution) {
                 return;
             }
-            match requester::step(self, execution, &mut budget, worker) {
+            match requester::step(self, execution, &mut budget, by) {
                 requester::Step::Done { status, due } => {
+                    // SAFETY: Nothing in `finish` sleeps.
+                    let holds = worker && unsafe { ffi::rlo_bells_hold() };
                     self.finish(execution, status, due);
+                    if holds {
+                        // SAFETY: Held above, in this thread.
+                        unsafe { ffi::rlo_bells_release() };
+                    }
                     if worker {
                         // SAFETY: A worker may sleep.
                         unsafe { ffi::rlo_cond_resched() };
@@ -757,6 +804,9 @@ impl Qp {
     /// The last step of destruction: no consumer posts, and no peer finds it any more.
     pub(crate) fn stop(&self) {
         self.reset();
+        if let Some(soft) = self.soft.as_ref() {
+            soft.stop();
+        }
         self.task.stop();
         // A request in progress when the task stopped may have filled it again.
         self.reset();

@@ -51,6 +51,17 @@ const QUANTUM: u64 = 1 << 20;
 /// The cost of a request in the poster's context, in bytes, beside its own bytes.
 const REQUEST_COST: usize = 256;
 
+/// The code that executes requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// In the context of a post.
+    Poster,
+    /// For datagrams.
+    Softirq,
+    /// A task, which may sleep.
+    Worker,
+}
+
 /// The result of a step.
 pub(crate) enum Step {
     /// The request is complete.
@@ -138,7 +149,8 @@ impl Execution {
 }
 
 /// Continues the request in progress.
-pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, worker: bool) -> Step {
+pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, by: By) -> Step {
+    let worker = by == By::Worker;
     let Execution { underway, peer } = execution;
     let Some(this) = underway.as_mut() else {
         return Step::done(status::SUCCESS);
@@ -165,7 +177,11 @@ pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, worke
     }
     if qp.shape.datagrams {
         if !worker {
-            return Step::Later;
+            let cost = this.request.head.len as usize + REQUEST_COST;
+            if by == By::Poster || *budget < cost || datagram::may_sleep(&this.request) {
+                return Step::Later;
+            }
+            *budget -= cost;
         }
         return Step::done(datagram::send(qp, &this.request));
     }

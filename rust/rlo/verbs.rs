@@ -597,6 +597,7 @@ unsafe fn new_qp(ib: *mut ffi::ib_qp, init: &mut ffi::ib_qp_init_attr) -> Result
     let qp = if gsi {
         let qp = Qp::new(ib, GSI, shape)?;
         device.set_gsi(Some(qp.clone()));
+        device.joints.open();
         qp
     } else {
         device.qps.enter(|number| Qp::new(ib, number, shape))?
@@ -653,6 +654,7 @@ unsafe extern "C" fn destroy_qp(ib: *mut ffi::ib_qp, _udata: *mut ffi::ib_udata)
     let qp = unsafe { detach::<_, Qp>(ib) };
     let device = qp.shape.device.clone();
     let listed = if qp.number == GSI {
+        device.joints.close();
         device.set_gsi(None)
     } else {
         device.qps.remove(qp.number)

@@ -25,8 +25,11 @@ use kernel::{
 };
 
 impl Inner {
+    /// The links to destroy. If there is none, the reaper is done.
     pub(crate) fn take_retired(&mut self) -> Option<KBox<Link>> {
-        self.retired.take()
+        let retired = self.retired.take();
+        self.reaping = retired.is_some();
+        retired
     }
 
     /// Puts the link aside for the reaper.
@@ -41,7 +44,10 @@ impl Inner {
             self.turns.dropped = self.turns.dropped.saturating_add(left);
             link.older = self.retired.take();
             self.retired = Some(link);
-            sock.set_alarm(Alarm::Reap, 0);
+            // The reaper looks again before it ends.
+            if !self.reaping {
+                sock.set_alarm(Alarm::Reap, 0);
+            }
         }
     }
 

@@ -98,6 +98,8 @@ pub(crate) struct Inner {
     pub(crate) engine: Option<Engine>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
+    /// The reaper runs, and will look for retired links.
+    pub(crate) reaping: bool,
     pub(crate) partings: Fifo<Parting>,
     generation: u64,
     pub(crate) send: SendQueue,
@@ -172,6 +174,7 @@ impl Inner {
             engine: None,
             link: None,
             retired: None,
+            reaping: false,
             partings: Fifo::new(),
             generation: 0,
             send: SendQueue::new(),

@@ -21,7 +21,9 @@
 //! - An attending thread may be runnable for a long time without a processor, or wait for
 //!   memory of its program, and an event loop may be busy. So the event that finds one sets an
 //!   alarm as well.
-//! - A retired link belongs to the worker alone, which retiring starts.
+//! - While a connection waits for its RTU, an event starts no worker: the handler of the RTU takes
+//!   what has come, or an alarm if there is none.
+//! - A retired link belongs to the reaper and the workers.
 //!
 //! Contexts: any.
 
@@ -63,6 +65,19 @@ pub(crate) enum Duty {
     Attendants,
     /// Pollers have to be told.
     Pollers,
+    /// Nobody for now. An alarm is for the case that no thread comes.
+    Nobody,
+}
+
+impl Duty {
+    /// The same, of a connection that may still wait for its RTU (`embryo`). Nobody can accept it
+    /// before that comes, and the handler of the RTU takes what has overtaken it.
+    pub(crate) fn of(self, embryo: bool) -> Self {
+        match self {
+            Duty::Worker if embryo => Duty::Nobody,
+            other => other,
+        }
+    }
 }
 
 impl Attendance {
@@ -170,6 +185,17 @@ mod tests {
         assert_eq!(attendance.on_event(Side::Sends, || false), Duty::Worker);
         attendance.begin();
         assert!(attendance.end());
+    }
+
+    #[test]
+    fn an_event_before_the_rtu_needs_nobody_but_threads_that_attend() {
+        let attendance = Attendance::new();
+        let event = || attendance.on_event(Side::Receives, || false);
+        assert_eq!(event().of(true), Duty::Nobody);
+        assert!(attendance.has_event());
+        assert_eq!(event().of(false), Duty::Worker);
+        attendance.begin();
+        assert_eq!(event().of(true), Duty::Attendants);
     }
 
     #[test]

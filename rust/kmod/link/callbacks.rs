@@ -49,8 +49,13 @@ impl Completions for Context {
             self.sock.tcp_state() == ffi::TCP_ESTABLISHED
                 && self.sock.are_pollers_enough(side == Side::Receives)
         };
-        match self.sock.attendance().on_event(side, are_enough) {
+        let duty = self.sock.attendance().on_event(side, are_enough);
+        match duty.of(self.sock.tcp_state() == ffi::TCP_SYN_RECV) {
             Duty::Worker => true,
+            Duty::Nobody => {
+                self.sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+                false
+            }
             Duty::Pollers => {
                 self.sock.wake_pollers();
                 self.sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
@@ -210,7 +215,7 @@ impl Inner {
     }
 
     /// Handles what has completed; leaves the rest to the worker if it is too much.
-    fn on_all(&mut self, sock: &Sock) {
+    pub(super) fn on_all(&mut self, sock: &Sock) {
         for _ in 0..BATCHES {
             if !self.on_completions(sock) {
                 return;

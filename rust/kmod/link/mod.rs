@@ -209,6 +209,8 @@ pub(crate) struct Link {
     /// The peer has disconnected: the queue pair still delivers its completions and
     /// then flushes. Flushed requests are no failure.
     pub(crate) draining: bool,
+    /// All completions have been delivered.
+    drained: bool,
     pub(crate) origin: Arc<Context>,
     /// An event of receives has come, and their queue has not been armed since. The thread
     /// that takes completions arms it when there are none left.
@@ -331,6 +333,7 @@ impl Link {
                 disconnecting: false,
                 lease,
                 draining: false,
+                drained: false,
                 origin,
                 disarmed: false,
                 // As all new completion queues.
@@ -424,12 +427,26 @@ impl Link {
         self.disarmed
     }
 
-    /// Leaves the completions to the worker, because the endpoint gives the link up.
-    pub(crate) fn leave_to_worker(&self) {
+    /// The drain has ended.
+    fn set_drained(&mut self) {
+        self.drained = true;
+        self.qp.set_drained();
+    }
+
+    /// From here on events start the worker, for which a drain may wait: no thread finds the link.
+    fn give_up(&self) {
         self.origin.retired.xchg(1, Full);
+    }
+
+    /// Leaves the completions to the worker, because the endpoint gives the link up. It has some
+    /// to take only if a drain waits for them: otherwise they go with the queues.
+    pub(crate) fn leave_to_worker(&self) {
+        self.give_up();
         // The next link begins without events.
         self.origin.sock.attendance().forget();
-        self.qp.start_work();
+        if self.draining && !self.drained {
+            self.qp.start_work();
+        }
     }
 
     /// Moves the queue pair as the connection manager wants it.

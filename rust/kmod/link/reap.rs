@@ -8,6 +8,7 @@
 use crate::{
     cm::identifier::CmId,
     devices::Lease,
+    endpoint::Inner,
     link::Link,
     object::Sock,
     parting::Parting,
@@ -19,6 +20,7 @@ impl Link {
     /// Frees a link that has sent nothing; returns its identifier and lease. Sleeps;
     /// without the endpoint's lock.
     pub(crate) fn undo(mut self: KBox<Self>) -> (Option<CmId>, Lease) {
+        self.give_up();
         let cm = self.cm.take();
         let Self { lease, .. } = KBox::into_inner(self);
         (cm, lease)
@@ -27,6 +29,7 @@ impl Link {
     /// Ends all transfers and frees everything except the identifier that still has to
     /// tell the peer. Sleeps; without the endpoint's lock.
     pub(crate) fn destroy(mut self: KBox<Self>) -> Option<Parting> {
+        self.give_up();
         // CM callbacks find the link through its endpoint, which no longer has it. But
         // one that found it earlier may still be running: destroying the identifier
         // waits for it, if the peer needs no further message.
@@ -71,22 +74,41 @@ impl Sock {
     /// never runs twice at a time, so no link is destroyed while it is drained.
     pub(crate) fn alarm_reap(&self) {
         let drain = self.look(|inner| {
+            inner.reaping = true;
             let link = inner.link.as_ref()?;
             link.draining.then(|| (link.generation(), link.qp.drain()))
         });
         if let Some((generation, drain)) = drain {
             // SAFETY: Only the code below destroys a link that an endpoint has had, and
             // this function does not run twice at a time.
-            unsafe { drain.run() };
+            unsafe { drain.run(|| self.take_last(generation)) };
             self.drive(|inner| {
-                if inner.is_current(generation) {
+                let link = inner.link.as_mut();
+                if let Some(link) = link.filter(|link| link.generation() == generation) {
+                    link.set_drained();
                     if let Some(engine) = inner.engine.as_mut() {
                         engine.handle_disconnect_requested();
                     }
                 }
             });
         }
-        let mut retired = self.look(|inner| inner.take_retired());
+        while let Some(link) = self.look(Inner::take_retired) {
+            self.destroy_all(link);
+        }
+    }
+
+    /// Takes the completions of a link that is being drained.
+    fn take_last(&self, generation: u64) {
+        self.visit(|inner| {
+            if inner.is_current(generation) {
+                inner.on_all(self);
+            }
+        });
+    }
+
+    /// Destroys a retired link and the older ones.
+    fn destroy_all(&self, newest: KBox<Link>) {
+        let mut retired = Some(newest);
         while let Some(mut link) = retired {
             retired = link.older.take();
             let (source, sink) = link.pins();

@@ -7,7 +7,8 @@
  * costs an interrupt, which is more than a short message costs. A post in a
  * context that may be preempted is made without locks that a handler may take,
  * because handlers run in hardirq context. There the handlers are called at
- * the end of the post, without an interrupt.
+ * the end of the post, without an interrupt; so they are at the end of a frame
+ * that was received, and of datagrams that were sent by a softirq.
  */
 #include <linux/bottom_half.h>
 #include <linux/percpu.h>
@@ -65,14 +66,32 @@ void rlo_bell_ring(struct rlo_bell *bell)
 		irq_work_queue(&bell->work);
 }
 
-bool rlo_bells_hold(void)
+static void begin(void)
 {
-	if (!preemptible())
-		return false;
 	/* The handlers may raise softirqs, which run at the end. */
 	local_bh_disable();
 	preempt_disable();
 	this_cpu_write(held.holds, true);
+}
+
+bool rlo_bells_hold(void)
+{
+	if (!preemptible())
+		return false;
+	begin();
+	return true;
+}
+
+/*
+ * The interrupted thread may hold locks, but none that a handler takes,
+ * because handlers may run in hardirq context. No consumer has called this
+ * with further ones.
+ */
+bool rlo_bells_hold_in_softirq(void)
+{
+	if (!in_serving_softirq() || in_hardirq() || irqs_disabled())
+		return false;
+	begin();
 	return true;
 }
 

@@ -106,6 +106,7 @@ static int frame_receive(struct sk_buff *skb, struct net_device *dev, struct pac
 			 struct net_device *orig_dev)
 {
 	struct rlo_frame head;
+	bool holds;
 
 	if (skb->pkt_type != PACKET_HOST && skb->pkt_type != PACKET_LOOPBACK &&
 	    skb->pkt_type != PACKET_BROADCAST)
@@ -118,7 +119,10 @@ static int frame_receive(struct sk_buff *skb, struct net_device *dev, struct pac
 	/* RoCE has no use for broadcasts. */
 	if (skb->pkt_type == PACKET_BROADCAST && !head.slid)
 		goto drop;
+	holds = rlo_bells_hold_in_softirq();
 	rlo_frame_received(dev, skb, &head, skb->data + sizeof(head));
+	if (holds)
+		rlo_bells_release();
 	consume_skb(skb);
 	return NET_RX_SUCCESS;
 drop:

@@ -81,6 +81,46 @@ void rlo_task_stop(struct rlo_task *task)
 	cancel_work_sync(&task->work);
 }
 
+static void soft_run(struct work_struct *work)
+{
+	struct rlo_soft *soft = container_of(work, struct rlo_soft, work);
+
+	soft->run(soft);
+}
+
+static void soft_irq(struct irq_work *irq)
+{
+	queue_work(system_bh_wq, &container_of(irq, struct rlo_soft, irq)->work);
+}
+
+void rlo_soft_init(struct rlo_soft *soft, void (*run)(struct rlo_soft *soft))
+{
+	init_irq_work(&soft->irq, soft_irq);
+	INIT_WORK(&soft->work, soft_run);
+	soft->run = run;
+}
+
+/*
+ * A softirq that is raised with interrupts disabled runs in a thread, unless an
+ * interrupt raises it: then it runs at the end of that.
+ */
+void rlo_soft_kick(struct rlo_soft *soft)
+{
+	if (irqs_disabled() || in_hardirq()) {
+		irq_work_queue(&soft->irq);
+		return;
+	}
+	local_bh_disable();
+	queue_work(system_bh_wq, &soft->work);
+	local_bh_enable();
+}
+
+void rlo_soft_stop(struct rlo_soft *soft)
+{
+	irq_work_sync(&soft->irq);
+	cancel_work_sync(&soft->work);
+}
+
 u64 rlo_now(void)
 {
 	return ktime_get_ns();

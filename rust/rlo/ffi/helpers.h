@@ -38,6 +38,20 @@ void rlo_task_kick_after(struct rlo_task *task, u64 nanoseconds);
 /* Sleeps until run has returned; there must be no more kicks. */
 void rlo_task_stop(struct rlo_task *task);
 
+/* A softirq. */
+struct rlo_soft {
+	struct irq_work irq;
+	struct work_struct work;
+	void (*run)(struct rlo_soft *soft);
+};
+
+/* run may not sleep, and is never called concurrently with itself. */
+void rlo_soft_init(struct rlo_soft *soft, void (*run)(struct rlo_soft *soft));
+/* From any context. */
+void rlo_soft_kick(struct rlo_soft *soft);
+/* Sleeps until run has returned; there must be no more kicks. */
+void rlo_soft_stop(struct rlo_soft *soft);
+
 /*
  * Acts as the interrupt of a completion queue: calls its comp_handler with
  * interrupts disabled, in hardirq context or at the end of a post.
@@ -63,6 +77,8 @@ void rlo_bell_sync(struct rlo_bell *bell);
  * wait. The caller must not sleep in between.
  */
 bool rlo_bells_hold(void);
+/* The same in a softirq, for a caller that was not called by a consumer. */
+bool rlo_bells_hold_in_softirq(void);
 void rlo_bells_release(void);
 
 u64 rlo_now(void);

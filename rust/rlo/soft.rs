@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Deferred work in softirq context, for datagrams.
+//!
+//! Connection managers post with interrupts disabled, where no frame can be sent. A worker would
+//! cost two switches of threads for each datagram.
+
+use crate::{
+    device::Device,
+    ffi,
+    prelude::*, //
+};
+use kernel::{
+    sync::Arc,
+    types::Opaque, //
+};
+
+/// Has a queue pair send what it can without sleeping.
+///
+/// # Invariants
+///
+/// The C object is initialised, and stays where it is.
+#[pin_data]
+pub(crate) struct Soft {
+    #[pin]
+    raw: Opaque<ffi::rlo_soft>,
+    device: Arc<Device>,
+    /// Of the queue pair.
+    number: u32,
+}
+
+// SAFETY: The C functions may be called from any thread; the rest does not change.
+unsafe impl Send for Soft {}
+// SAFETY: The C functions may be called by several threads at a time.
+unsafe impl Sync for Soft {}
+
+impl Soft {
+    pub(crate) fn new(device: Arc<Device>, number: u32) -> Result<Pin<KBox<Self>>> {
+        KBox::pin_init(
+            pin_init!(Self {
+                // SAFETY: `slot` is valid for writes, and stays where it is.
+                raw <- Opaque::ffi_init(|slot| unsafe {
+                    ffi::rlo_soft_init(slot, Some(Self::run_cb))
+                }),
+                device,
+                number,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is that of a `Soft`.
+    unsafe extern "C" fn run_cb(raw: *mut ffi::rlo_soft) {
+        let offset = core::mem::offset_of!(Self, raw);
+        // SAFETY: `Opaque` has the layout of what is in it, which stands in a `Soft` at this
+        // offset. It is stopped before that goes, by `drop`.
+        let this = unsafe { &*raw.byte_sub(offset).cast::<Self>() };
+        if let Some(qp) = this.device.qp(this.number) {
+            qp.send_softly();
+        }
+    }
+
+    pub(crate) fn kick(&self) {
+        // SAFETY: The C object is initialised, by the type invariant.
+        unsafe { ffi::rlo_soft_kick(self.raw.get()) }
+    }
+
+    /// Sleeps until it does not run. There must be no more kicks.
+    pub(crate) fn stop(&self) {
+        // SAFETY: The C object is initialised, by the type invariant.
+        unsafe { ffi::rlo_soft_stop(self.raw.get()) }
+    }
+}
