@@ -10,7 +10,11 @@ use crate::{
         Sock,
         SockRef, //
     },
-    zcopy::notice::Notices, //
+    prelude::KBox,
+    zcopy::{
+        notice::Notices,
+        promise::Promise, //
+    }, //
 };
 
 /// The wake-ups that a change of the endpoint needs; delivered after the lock is
@@ -29,6 +33,8 @@ pub(crate) struct Wake {
     pub(crate) settled: bool,
     /// Completion notices for writers that have not waited.
     pub(crate) notices: Notices,
+    /// A promise whose bytes have come.
+    pub(crate) kept: Option<KBox<Promise>>,
     /// The listener of a connection that will not be established.
     pub(crate) bereaved: Option<SockRef>,
 }
@@ -45,6 +51,9 @@ impl Wake {
 
     /// Delivers the wake-ups. Without the endpoint's lock.
     pub(crate) fn deliver(self, sock: &Sock) {
+        if let Some(promise) = self.kept {
+            sock.keep_promise(promise);
+        }
         if self.settled {
             sock.settled().wake();
         }

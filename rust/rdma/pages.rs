@@ -31,6 +31,10 @@ pub(crate) enum Purpose {
     /// pages that no other mapping and no other pin could change. They are accounted
     /// for here.
     Borrow,
+    /// A device writes to them after the system call has returned, and the program is kept
+    /// from them meanwhile: only pages that no other mapping and no other pin could show.
+    /// They are accounted for here.
+    Ahead,
 }
 
 /// A range of a program's memory whose pages are pinned.
@@ -93,7 +97,7 @@ impl UserPages {
         let mut user = core::ptr::null_mut();
         let mut charged = 0;
         let lent = purpose == Purpose::Lend;
-        let write = matches!(purpose, Purpose::Write { .. });
+        let write = matches!(purpose, Purpose::Write { .. } | Purpose::Ahead);
         let stay = matches!(
             purpose,
             Purpose::Read { stay: true } | Purpose::Write { stay: true }
@@ -111,7 +115,7 @@ impl UserPages {
         let got =
             unsafe { ffi::rust_pin_user_pages(addr, wanted, write, true, pages.as_mut_ptr()) };
         let mut got = usize::try_from(got).unwrap_or(0).min(count);
-        if purpose == Purpose::Borrow {
+        if matches!(purpose, Purpose::Borrow | Purpose::Ahead) {
             let wanted = c_int::try_from(got).unwrap_or(0);
             // SAFETY: So many were pinned and filled in.
             let good = unsafe { ffi::rust_count_borrowable(pages.as_mut_ptr(), wanted) };

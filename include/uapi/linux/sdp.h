@@ -278,7 +278,49 @@ struct sdp_borrow_info {
 	/* stretches that can be offered to the peer at a time; 0: none */
 	__u32 adverts;
 	__u32 reserved;
+	/* the address of the counter of SDP_AHEAD; 0 if this process set none */
+	__u64 ahead;
 };
+
+/*
+ * Receiving ahead: a blocking recvmsg() with the flag MSG_ZEROCOPY returns while
+ * RDMA Reads still write to whole pages of the program. The control message
+ * SDP_AHEAD (level SOL_TCP), a struct sdp_borrow_range, says which pages. The
+ * program must not touch them until the counter says that they are filled, and
+ * they never are if it says that the connection broke. sdp(7) explains it.
+ *
+ * struct sdp_ahead, set only: where the socket counts. The rules of struct
+ * sdp_borrow hold for it.
+ */
+#define SDP_AHEAD		93
+
+struct sdp_ahead {
+	/*
+	 * address of a struct sdp_ahead_counter, on a multiple of 16, in memory
+	 * of the program that stays mapped; 0: none
+	 */
+	__u64 counter;
+	/* bytes from which on a call receives ahead: 0 (never), or a page to 1 MiB */
+	__u32 least;
+	__u32 reserved;
+};
+
+struct sdp_ahead_counter {
+	/* stretches that have come; wraps */
+	__u32 ended;
+	/* 1 when the stretches that are not counted by now will never come */
+	__u32 failed;
+	/* of the first one of these, the bytes at its beginning that have come */
+	__u32 filled;
+	/* 1 when nothing is or will be counted here any more */
+	__u32 gone;
+};
+
+/*
+ * struct sdp_borrow_wait, set only: waits until the stretch of that id and those
+ * before it have come. EAGAIN after the time, EIO if they never will.
+ */
+#define SDP_AHEAD_WAIT		94
 
 /*
  * Values of the knob "companion": in which processes a socket may use TCP beside

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 
-//! Write protection by userfaultfd(2).
+//! Protection by userfaultfd(2): against writing, or against reading as well.
+//!
+//! A mapping is registered for one of the two: for the one that is needed first.
 //!
 //! EAGAIN is the answer while another thread moves memory by mremap(), until the handler has read of
 //! it. So nobody here tries again: the handler reads first, and the others go on without lending.
 
+use crate::ledger::Kind;
 use crate::rights::{self, ioctl, Descriptors, Vma};
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -15,13 +18,36 @@ pub(crate) const PAGE: usize = 4096;
 const UFFDIO_REGISTER: c_ulong = 0xc020_aa00;
 const UFFDIO_WAKE: c_ulong = 0x8010_aa02;
 const UFFDIO_WRITEPROTECT: c_ulong = 0xc018_aa06;
+const UFFDIO_RWPROTECT: c_ulong = 0xc018_aa09;
 
 const REGISTER_WP: u64 = 1 << 1;
+const REGISTER_RWP: u64 = 1 << 3;
+/// Of both requests.
 const PROTECT: u64 = 1;
+
+const FAULT_FLAG_RWP: u64 = 1 << 3;
+
+impl Kind {
+    const fn request(self) -> c_ulong {
+        match self {
+            Self::Sent => UFFDIO_WRITEPROTECT,
+            Self::Received => UFFDIO_RWPROTECT,
+        }
+    }
+
+    const fn mode(self) -> u64 {
+        match self {
+            Self::Sent => REGISTER_WP,
+            Self::Received => REGISTER_RWP,
+        }
+    }
+}
 
 static UFFD: AtomicI32 = AtomicI32::new(-1);
 static MAPS: AtomicI32 = AtomicI32::new(-1);
 static MEMORY: AtomicI32 = AtomicI32::new(-1);
+/// A file without bytes, of the handler thread.
+static EMPTY: AtomicI32 = AtomicI32::new(-1);
 /// An address in the stack of the process's first thread, which grows.
 static STACK: AtomicUsize = AtomicUsize::new(0);
 
@@ -38,8 +64,9 @@ struct Register {
     ioctls: u64,
 }
 
+/// Of both requests.
 #[repr(C)]
-struct WriteProtect {
+struct Protect {
     range: Span,
     mode: u64,
 }
@@ -56,7 +83,7 @@ struct Message {
 /// What it says.
 pub(crate) enum News {
     /// A thread waits for this page.
-    Fault(usize),
+    Fault(usize, Kind),
     /// `len` bytes have moved.
     Moved {
         from: usize,
@@ -71,7 +98,11 @@ impl Message {
     fn news(&self) -> News {
         let [first, second, third] = self.words;
         match self.event {
-            0x12 => News::Fault(second as usize & !(PAGE - 1)),
+            0x12 => {
+                let hidden = first & FAULT_FLAG_RWP != 0;
+                let kind = if hidden { Kind::Received } else { Kind::Sent };
+                News::Fault(second as usize & !(PAGE - 1), kind)
+            }
             0x14 => News::Moved {
                 from: first as usize,
                 to: second as usize,
@@ -93,8 +124,9 @@ fn uffd() -> c_int {
     UFFD.load(Ordering::Acquire)
 }
 
-/// Opens the descriptors; the reason if something is missing.
-pub(crate) fn open() -> Result<(), rights::Missing> {
+/// Opens the descriptors; the reason if something is missing. Whether memory can be protected against
+/// reading as well.
+pub(crate) fn open() -> Result<bool, rights::Missing> {
     let opened = rights::open()?;
     // SAFETY: It takes a number.
     let name = unsafe { libc::getauxval(libc::AT_EXECFN) };
@@ -102,7 +134,7 @@ pub(crate) fn open() -> Result<(), rights::Missing> {
     MEMORY.store(opened.memory, Ordering::Release);
     MAPS.store(opened.maps, Ordering::Release);
     UFFD.store(opened.uffd, Ordering::Release);
-    Ok(())
+    Ok(opened.hides)
 }
 
 /// Closes them: in a child, where they are about the parent's memory.
@@ -118,6 +150,7 @@ pub(crate) fn descriptors() -> Descriptors {
         uffd: uffd(),
         maps: MAPS.load(Ordering::Acquire),
         memory: MEMORY.load(Ordering::Acquire),
+        hides: false,
     }
 }
 
@@ -169,12 +202,12 @@ pub(crate) fn may_be_lent(start: usize, len: usize) -> bool {
 }
 
 /// Registers all mappings that the range lies in.
-fn register(start: usize, len: usize) -> Result<(), c_int> {
+fn register(kind: Kind, start: usize, len: usize) -> Result<(), c_int> {
     for vma in mappings(start, len) {
         let vma = vma.filter(|vma| vma.plain).ok_or(libc::EINVAL)?;
         let mut register = Register {
             range: span(vma.start, vma.end.saturating_sub(vma.start)),
-            mode: REGISTER_WP,
+            mode: kind.mode(),
             ioctls: 0,
         };
         ioctl(uffd(), UFFDIO_REGISTER, &mut register)?;
@@ -182,21 +215,21 @@ fn register(start: usize, len: usize) -> Result<(), c_int> {
     Ok(())
 }
 
-fn write_protect(start: usize, len: usize, mode: u64) -> Result<(), c_int> {
-    let mut request = WriteProtect {
+fn set(kind: Kind, start: usize, len: usize, mode: u64) -> Result<(), c_int> {
+    let mut request = Protect {
         range: span(start, len),
         mode,
     };
-    ioctl(uffd(), UFFDIO_WRITEPROTECT, &mut request)
+    ioctl(uffd(), kind.request(), &mut request)
 }
 
 /// Protects a range, in memory that is registered if it can be. After an error part of it may be
 /// protected.
-pub(crate) fn protect(start: usize, len: usize) -> Result<(), c_int> {
-    match write_protect(start, len, PROTECT) {
+pub(crate) fn protect(kind: Kind, start: usize, len: usize) -> Result<(), c_int> {
+    match set(kind, start, len, PROTECT) {
         Err(libc::ENOENT) => {
-            register(start, len)?;
-            write_protect(start, len, PROTECT)
+            register(kind, start, len)?;
+            set(kind, start, len, PROTECT)
         }
         result => result,
     }
@@ -204,13 +237,13 @@ pub(crate) fn protect(start: usize, len: usize) -> Result<(), c_int> {
 
 /// Ends the protection of a range, and wakes those that wait for it. Where part of the range is gone
 /// or was exchanged, the rest is released. An error: nothing has changed.
-pub(crate) fn release(start: usize, len: usize) -> Result<(), c_int> {
-    match write_protect(start, len, 0) {
+pub(crate) fn release(kind: Kind, start: usize, len: usize) -> Result<(), c_int> {
+    match set(kind, start, len, 0) {
         Err(libc::ENOENT) => {}
         result => return result,
     }
     for at in (start..start.saturating_add(len)).step_by(PAGE) {
-        match write_protect(at, PAGE, 0) {
+        match set(kind, at, PAGE, 0) {
             Ok(()) | Err(libc::ENOENT) => {}
             error => return error,
         }
@@ -246,7 +279,7 @@ pub(crate) fn flip(start: usize, len: usize) -> Result<(), c_int> {
     // that are there can be protected.
     // SAFETY: It changes nothing that the program can see.
     unsafe { libc::madvise(old, len, libc::MADV_POPULATE_READ) };
-    write_protect(start, len, PROTECT)?;
+    set(Kind::Sent, start, len, PROTECT)?;
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: New memory.
@@ -270,6 +303,35 @@ pub(crate) fn flip(start: usize, len: usize) -> Result<(), c_int> {
         unsafe { libc::munmap(place, len) };
         Err(libc::EFAULT)
     }
+}
+
+/// Makes the file that [`bury`] needs; `false` if that is impossible. For the handler thread, whose
+/// descriptors nobody else closes.
+pub(crate) fn make_grave() -> bool {
+    // SAFETY: The name is a string that ends.
+    let fd = unsafe { libc::memfd_create(c"sdp_async".as_ptr(), libc::MFD_CLOEXEC) };
+    EMPTY.store(fd, Ordering::Release);
+    fd >= 0
+}
+
+/// Exchanges a protected page for one behind the end of a file: who touches it, now or later, gets a
+/// SIGBUS, and a system call EFAULT. UFFDIO_POISON would need a moment in which the page is
+/// missing, so other threads would find zeroes, and the kernel would log a fault of the hardware.
+/// After an error the page is still protected.
+pub(crate) fn bury(page: usize) -> Result<(), c_int> {
+    if is_plain(page, PAGE) {
+        let at = core::ptr::without_provenance_mut::<c_void>(page);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
+        let file = EMPTY.load(Ordering::Acquire);
+        // SAFETY: The page is the program's memory, and a thread that needs its bytes waits. They will
+        // never come, so nothing is lost. The exchange is atomic for other threads.
+        if unsafe { libc::mmap(at, PAGE, access, flags, file, 0) } == libc::MAP_FAILED {
+            return Err(rights::errno());
+        }
+    }
+    wake(page, PAGE);
+    Ok(())
 }
 
 /// Reads one message; `None` if there is none now.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 
-//! The thread that lets writers through: it waits a moment for the peer, and then gives the program
-//! other pages.
+//! The thread that lets the program through. Writers to lent memory wait a moment for the peer, and then
+//! get other pages. Readers and writers of bytes that are received ahead wait until these have come; if
+//! the connection has broken, they get a SIGBUS.
 //!
 //! It has a table of descriptors of its own, so that a program which closes all of its descriptors
 //! does not end the protection. It uses no memory but its own stack and that of this library, which is
 //! never lent, allocates nothing, and handles no signal.
 
 use crate::guard::{self, News, PAGE};
-use crate::ledger::{Ledger, Quiet, LEDGER};
+use crate::ledger::{Kind, Ledger, Quiet, State, LEDGER};
 use crate::settings;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, c_uint, c_void};
@@ -58,6 +59,9 @@ pub(crate) fn start() -> bool {
 
 extern "C" fn main(_: *mut c_void) -> *mut c_void {
     let own = own_descriptors();
+    if own && settings::receives() && !guard::make_grave() {
+        settings::receive_no_more();
+    }
     // Without it a sleep of a few microseconds takes fifty more.
     // SAFETY: It takes numbers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
@@ -99,6 +103,7 @@ fn close_range(first: c_int, last: c_int) {
 #[derive(Clone, Copy)]
 struct Fault {
     page: usize,
+    kind: Kind,
     since: Instant,
 }
 
@@ -119,7 +124,7 @@ impl Handler {
             sleep_until_news(uffd, self.pause());
             while let Some(news) = guard::read() {
                 match news {
-                    News::Fault(page) => self.take_in(page),
+                    News::Fault(page, kind) => self.take_in(page, kind),
                     News::Moved { from, to, len } => self.on_moved(from, to, len),
                     News::Other => {}
                 }
@@ -139,15 +144,16 @@ impl Handler {
         Some(if youngest < FIRST { LOOK } else { LATER_LOOK })
     }
 
-    fn take_in(&mut self, page: usize) {
+    fn take_in(&mut self, page: usize, kind: Kind) {
         let mut fault = Fault {
             page,
+            kind,
             since: Instant::now(),
         };
         if judge(&mut fault, false) {
             return;
         }
-        LEDGER.with(Ledger::on_disturbed);
+        LEDGER.with(|ledger| ledger.on_disturbed(kind));
         if let Some(slot) = self.faults.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(fault);
             return;
@@ -181,43 +187,71 @@ impl Handler {
 /// whether nobody waits for it any more.
 fn judge(fault: &mut Fault, urgent: bool) -> bool {
     LEDGER.with(|ledger| {
-        let Some(at) = ledger.find(fault.page) else {
-            return if ledger.has_lost() {
-                guard::flip(fault.page, PAGE).is_ok()
-            } else {
-                is_released(fault.page, PAGE)
-            };
+        let Some(at) = ledger.find(fault.page, fault.kind) else {
+            return judge_unknown(ledger, fault);
         };
         let range = ledger.get(at);
-        if range.is_over() {
+        match range.state() {
             // No open range has the page, or it had been found.
-            return give_back(ledger, at).is_ok() && is_released(fault.page, PAGE);
-        }
-        if !urgent && fault.since.elapsed() < settings::patience() {
-            return false;
-        }
-        match guard::flip(range.start, range.len) {
-            Ok(()) => {
-                ledger.remove(at);
-                true
+            State::Over => give_back(ledger, at).is_ok() && is_released(fault.kind, fault.page),
+            State::Failed(filled) if range.is_filled(fault.page, filled) => {
+                is_released(fault.kind, fault.page)
             }
-            Err(libc::EAGAIN) => false,
-            // Some of the range may be gone, or be no plain memory any more. The entry stays, for the
-            // other pages. Without memory for a copy the writer waits, and this is tried again.
-            Err(_) => {
-                fault.since = Instant::now();
-                guard::flip(fault.page, PAGE).is_ok()
-            }
+            State::Failed(_) => is_buried(fault.page),
+            State::Open if fault.kind == Kind::Received => false,
+            State::Open if !urgent && fault.since.elapsed() < settings::patience() => false,
+            State::Open => match guard::flip(range.start, range.len) {
+                Ok(()) => {
+                    ledger.remove(at);
+                    true
+                }
+                Err(libc::EAGAIN) => false,
+                // Some of the range may be gone, or be no plain memory any more. The entry stays, for
+                // the other pages. Without memory for a copy the writer waits, and this is tried
+                // again.
+                Err(_) => {
+                    fault.since = Instant::now();
+                    guard::flip(fault.page, PAGE).is_ok()
+                }
+            },
         }
     })
 }
 
+/// The same for a page that no range has. It may be one that was moved, if the ledger does not know
+/// where all of them are.
+fn judge_unknown(ledger: &mut Ledger, fault: &Fault) -> bool {
+    let kind = fault.kind;
+    if !ledger.has_lost() {
+        return is_released(kind, fault.page);
+    }
+    match kind {
+        Kind::Sent => guard::flip(fault.page, PAGE).is_ok(),
+        Kind::Received if ledger.has(kind, |state| state == State::Open) => false,
+        Kind::Received if ledger.has(kind, |state| state != State::Over) => is_buried(fault.page),
+        Kind::Received => is_released(kind, fault.page),
+    }
+}
+
+/// The bytes of a page will never come: who waits for it gets a SIGBUS.
+fn is_buried(page: usize) -> bool {
+    match guard::bury(page) {
+        Ok(()) => true,
+        // Without memory for another mapping: the program ends here, or in its handler.
+        Err(_) => {
+            // SAFETY: It takes numbers.
+            unsafe { libc::kill(libc::getpid(), libc::SIGBUS) };
+            false
+        }
+    }
+}
+
 /// Ends the protection of a page that nothing holds; `false` if memory is being moved: later.
-fn is_released(start: usize, len: usize) -> bool {
-    match guard::release(start, len) {
+fn is_released(kind: Kind, page: usize) -> bool {
+    match guard::release(kind, page, PAGE) {
         Err(libc::EAGAIN) => false,
         Err(_) => {
-            guard::wake(start, len);
+            guard::wake(page, PAGE);
             true
         }
         Ok(()) => true,
@@ -227,14 +261,20 @@ fn is_released(start: usize, len: usize) -> bool {
 /// Ends a range that is over; after an error it is still there.
 pub(crate) fn give_back(ledger: &mut Ledger, at: usize) -> Result<(), c_int> {
     let range = ledger.get(at);
+    let kind = if range.is_of(Kind::Received) {
+        Kind::Received
+    } else {
+        Kind::Sent
+    };
     // Pages that another range holds stay protected. The others of this one are released when they
-    // are written to.
+    // are touched.
     if !ledger.is_shared(at) {
-        guard::release(range.start, range.len)?;
+        guard::release(kind, range.start, range.len)?;
     }
     ledger.remove(at);
     Ok(())
 }
+
 fn sleep_until_news(uffd: c_int, limit: Option<Duration>) {
     let mut poll = libc::pollfd {
         fd: uffd,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 
-//! The ranges that are lent, and the lock that covers their protection.
+//! The ranges that are lent or received ahead, and the lock that covers their protection.
 
 mod benefit;
 
+use crate::counters::Receipts;
+use crate::guard::PAGE;
 use benefit::Benefit;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -15,51 +17,123 @@ const RANGES: usize = 256;
 /// Tries of a thread of the program to take the lock, before it does without.
 const TRIES: u32 = 200;
 
-/// A range of whole pages that the peer may still read.
+/// From what the program is kept, and so in which mode of the userfaultfd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The peer may still read it: the program does not write to it.
+    Sent,
+    /// Bytes are still coming: the program neither reads nor writes it.
+    Received,
+}
+
+/// The counter that tells of the end of a range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Counted {
+    /// The number of runs of its socket that have ended.
+    Sent(&'static AtomicU32),
+    Received(&'static Receipts),
+}
+
+impl Counted {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Sent(_) => Kind::Sent,
+            Self::Received(_) => Kind::Received,
+        }
+    }
+}
+
+/// What is known of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The peer may still read it, or bytes are still coming.
+    Open,
+    /// It is the program's own again.
+    Over,
+    /// No more bytes will come; those before this offset have.
+    Failed(usize),
+}
+
+/// A range of whole pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
     pub(crate) start: usize,
     /// 0: no range.
     pub(crate) len: usize,
-    /// The number of runs of its socket that have ended.
-    pub(crate) ended: Option<&'static AtomicU32>,
+    pub(crate) counted: Option<Counted>,
     pub(crate) id: u32,
+    /// Bytes of the same run that were in front of it, before memory was moved.
+    pub(crate) offset: usize,
 }
 
 impl Range {
     const FREE: Self = Self {
         start: 0,
         len: 0,
-        ended: None,
+        counted: None,
         id: 0,
+        offset: 0,
     };
 
     fn end(&self) -> usize {
         self.start.saturating_add(self.len)
     }
 
+    pub(crate) fn is_of(&self, kind: Kind) -> bool {
+        self.counted.is_some_and(|counted| counted.kind() == kind)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let (ended, receipts) = match self.counted {
+            None => return State::Open,
+            Some(Counted::Sent(ended)) => (ended, None),
+            Some(Counted::Received(receipts)) => (&receipts.ended, Some(receipts)),
+        };
+        // Asked first: what has come before the failure is counted by then.
+        let failed = receipts.filter(|receipts| receipts.failed.load(Ordering::Acquire) != 0);
+        let behind = ended.load(Ordering::Acquire).wrapping_sub(self.id);
+        if behind < 1 << 31 {
+            return State::Over;
+        }
+        match failed {
+            None => State::Open,
+            Some(receipts) => {
+                let filled = receipts.filled.load(Ordering::Acquire);
+                State::Failed(usize::try_from(filled).unwrap_or(0))
+            }
+        }
+    }
+
     /// Whether the memory is the program's own again.
     pub(crate) fn is_over(&self) -> bool {
-        let ended = self.ended.map(|ended| ended.load(Ordering::Acquire));
-        ended.is_some_and(|ended| ended.wrapping_sub(self.id) < 1 << 31)
+        self.state() == State::Over
+    }
+
+    /// Whether all of the page is among the first `filled` bytes of its run.
+    pub(crate) fn is_filled(&self, page: usize, filled: usize) -> bool {
+        let behind = page.saturating_sub(self.start).saturating_add(PAGE);
+        behind.saturating_add(self.offset) <= filled
     }
 
     fn overlaps(&self, start: usize, len: usize) -> bool {
         self.len > 0 && self.start < start.saturating_add(len) && start < self.end()
     }
 
-    /// Whether the same counter tells of the end of both.
+    /// Whether the same counter tells of the end of both, in turn.
     fn is_counted_with(&self, other: &Self) -> bool {
-        let [own, its] = [self, other].map(|range| range.ended.map(core::ptr::from_ref));
-        own.is_some() && own == its
+        match (self.counted, other.counted) {
+            (Some(Counted::Sent(own)), Some(Counted::Sent(its))) => core::ptr::eq(own, its),
+            _ => false,
+        }
     }
 }
 
 /// See the module.
 pub(crate) struct Ledger {
     ranges: [Range; RANGES],
-    /// Whether it pays.
-    benefit: Benefit,
+    /// Whether each direction pays.
+    sends: Benefit,
+    receives: Benefit,
     /// Some of a range was moved to a place that is not known.
     lost: bool,
 }
@@ -68,14 +142,33 @@ impl Ledger {
     const fn new() -> Self {
         Self {
             ranges: [Range::FREE; RANGES],
-            benefit: Benefit::new(),
+            sends: Benefit::new(),
+            receives: Benefit::new(),
             lost: false,
         }
     }
 
+    fn benefit(&mut self, kind: Kind) -> &mut Benefit {
+        match kind {
+            Kind::Sent => &mut self.sends,
+            Kind::Received => &mut self.receives,
+        }
+    }
+
+    /// A call for `len` bytes begins at `now`, in ns; whether to lend, or to receive ahead: not where it
+    /// does not pay.
+    pub(crate) fn may_lend(&mut self, kind: Kind, len: usize, now: u64) -> bool {
+        self.benefit(kind).begin(len, now)
+    }
+
+    /// The program touches what it has lent or received ahead.
+    pub(crate) fn on_disturbed(&mut self, kind: Kind) {
+        self.benefit(kind).on_disturbed();
+    }
+
     /// The place of the range that has the page: of one that is not over, if there is one.
-    pub(crate) fn find(&self, page: usize) -> Option<usize> {
-        let has = |range: &Range| range.overlaps(page, 1);
+    pub(crate) fn find(&self, page: usize, kind: Kind) -> Option<usize> {
+        let has = |range: &Range| range.overlaps(page, 1) && range.is_of(kind);
         let open = |range: &Range| has(range) && !range.is_over();
         let ranges = &self.ranges;
         let first = ranges.iter().position(open);
@@ -89,6 +182,9 @@ impl Ledger {
     /// Adds a range, which may overlap with others; `false` if there is no place. Runs of a socket end
     /// in their order, so a range that is lent again on the same socket needs no second place.
     pub(crate) fn insert(&mut self, range: Range) -> bool {
+        if range.is_of(Kind::Received) && !self.forget_failed(range.start, range.end()) {
+            return false;
+        }
         let is_in = |inner: &Range, outer: &Range| {
             outer.len > 0 && outer.start <= inner.start && inner.end() <= outer.end()
         };
@@ -114,6 +210,51 @@ impl Ledger {
         }
     }
 
+    /// Bytes are received where others never came: the program has thrown these pages away meanwhile,
+    /// or the kernel could not have pinned them. `false` if there is no place for a rest.
+    fn forget_failed(&mut self, start: usize, end: usize) -> bool {
+        for at in 0..RANGES {
+            let range = self.get(at);
+            let failed = matches!(range.state(), State::Failed(_));
+            if !failed || !range.overlaps(start, end.saturating_sub(start)) {
+                continue;
+            }
+            let behind = Range {
+                start: end,
+                len: range.end().saturating_sub(end),
+                offset: range.offset.saturating_add(end.saturating_sub(range.start)),
+                ..range
+            };
+            if behind.len > 0 {
+                match self.ranges.iter_mut().find(|r| r.len == 0) {
+                    Some(place) => *place = behind,
+                    None => return false,
+                }
+            }
+            if let Some(place) = self.ranges.get_mut(at) {
+                place.len = start.saturating_sub(range.start);
+                if place.len == 0 {
+                    *place = Range::FREE;
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes a range of bytes that are received out again, which was the last one to be put in.
+    pub(crate) fn withdraw(&mut self, range: &Range) {
+        let Some(Counted::Received(receipts)) = range.counted else {
+            return;
+        };
+        for place in &mut self.ranges {
+            let same = matches!(place.counted, Some(Counted::Received(its))
+                if core::ptr::eq(its, receipts) && place.id == range.id);
+            if same {
+                *place = Range::FREE;
+            }
+        }
+    }
+
     pub(crate) fn remove(&mut self, at: usize) {
         if let Some(place) = self.ranges.get_mut(at) {
             *place = Range::FREE;
@@ -125,6 +266,12 @@ impl Ledger {
         let ranges = self.ranges.get(first..)?;
         let next = ranges.iter().position(|r| r.len > 0 && r.is_over())?;
         first.checked_add(next)
+    }
+
+    /// Whether a range of this kind is in this state.
+    pub(crate) fn has(&self, kind: Kind, is: impl Fn(State) -> bool) -> bool {
+        let mut used = self.ranges.iter().filter(|range| range.len > 0);
+        used.any(|range| range.is_of(kind) && is(range.state()))
     }
 
     /// Whether another range, which is not over, has some of the same pages.
@@ -154,6 +301,10 @@ impl Ledger {
             let behind = range.end().saturating_sub(last);
             (first, last, [(range.start, before), (last, behind)])
         };
+        let offset = |range: &Range, at: usize| {
+            let inside = at.saturating_sub(range.start);
+            range.offset.saturating_add(inside)
+        };
         let free = self.ranges.iter().filter(|r| r.len == 0).count();
         let moves = |range: &&Range| range.overlaps(from, len);
         let more = self.ranges.iter().filter(moves).map(|range| {
@@ -170,6 +321,7 @@ impl Ledger {
             if let Some(place) = self.ranges.get_mut(at) {
                 place.start = first.wrapping_sub(from).wrapping_add(to);
                 place.len = last.saturating_sub(first);
+                place.offset = offset(range, first);
             }
             for (start, len) in rests {
                 let place = self.ranges.iter_mut().find(|r| r.len == 0);
@@ -177,21 +329,12 @@ impl Ledger {
                     *place = Range {
                         start,
                         len,
+                        offset: offset(range, start),
                         ..*range
                     };
                 }
             }
         }
-    }
-
-    /// A send of `len` bytes begins at `now`, in ns; whether to lend them: not where it does not
-    /// pay.
-    pub(crate) fn may_lend(&mut self, len: usize, now: u64) -> bool {
-        self.benefit.begin(len, now)
-    }
-
-    pub(crate) fn on_disturbed(&mut self) {
-        self.benefit.on_disturbed();
     }
 }
 
@@ -255,13 +398,23 @@ impl Locked {
         None
     }
 
-    /// The same for the handler thread, which waits.
+    /// The same for callers that wait: the handler thread, and others with [`Quiet`].
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
         self.enter();
         // SAFETY: The lock is held.
         let result = f(unsafe { &mut *self.ledger.get() });
         self.leave();
         result
+    }
+
+    /// The ledger.
+    ///
+    /// # Safety
+    ///
+    /// The caller has taken the lock by [`enter`](Self::enter), and keeps it as long as the result.
+    pub(crate) unsafe fn peek(&self) -> &Ledger {
+        // SAFETY: As the caller says.
+        unsafe { &*self.ledger.get() }
     }
 
     /// Takes the lock, for fork().

@@ -3,18 +3,18 @@
 //! One send: lends, and protects what was lent. After any failure the send waits for the peer, and
 //! then takes the memory back, which is correct as well.
 
-use crate::ledger::{Ledger, Quiet, Range, LEDGER};
+use crate::ledger::{Counted, Kind, Ledger, Quiet, Range, State, LEDGER};
 use crate::rights::errno;
 use crate::{counters, guard, handler, next, settings, total};
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, iovec, msghdr, socklen_t, ssize_t};
 use sdp_uapi as uapi;
 
-/// Sends of fewer bytes are not lent.
+/// Sends of fewer bytes are not lent, and reads of fewer are not ahead.
 const LEAST: usize = 64 << 10;
 
 /// Of these, whole pages: memory of allocators does not begin with one.
-const LEAST_LENT: u32 = 56 << 10;
+pub(crate) const LEAST_LENT: u32 = 56 << 10;
 
 /// Stretches that one call can lend.
 const RANGES: usize = 16;
@@ -23,7 +23,7 @@ const RANGES: usize = 16;
 const WAIT_MS: u32 = 10;
 
 /// `SDP_BORROW_FOREVER`
-const FOREVER: u32 = u32::MAX;
+pub(crate) const FOREVER: u32 = u32::MAX;
 const _: () = assert!(FOREVER as i64 == uapi::SDP_BORROW_FOREVER);
 
 static STATE: AtomicU32 = AtomicU32::new(OFF);
@@ -37,7 +37,7 @@ const fn len_of<T>() -> socklen_t {
     size_of::<T>() as socklen_t
 }
 
-fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
     let before = errno();
     let result = f();
     // SAFETY: The C library gives each thread an errno that lives as long as it.
@@ -46,8 +46,8 @@ fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Switches lending on for this process, and off for the children that it forks.
-pub(crate) fn switch_on(way: settings::Way) {
-    settings::set(way);
+pub(crate) fn switch_on(settings: settings::Settings) {
+    settings::set(settings);
     // SAFETY: The functions take no arguments and stay.
     let hooked =
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
@@ -56,8 +56,22 @@ pub(crate) fn switch_on(way: settings::Way) {
     }
 }
 
+/// The child's pages are copies of this moment, so bytes that the program believes to have must
+/// be there: it waits for them as a recv() does that is not ahead.
 unsafe extern "C" fn before_fork() {
     LEDGER.enter();
+    while has_open(Kind::Received) {
+        LEDGER.leave();
+        // SAFETY: It takes a number.
+        unsafe { libc::usleep(50) };
+        LEDGER.enter();
+    }
+}
+
+/// With the lock.
+fn has_open(kind: Kind) -> bool {
+    // SAFETY: The caller has it.
+    unsafe { LEDGER.peek() }.has(kind, |state| state == State::Open)
 }
 
 unsafe extern "C" fn after_fork() {
@@ -74,7 +88,12 @@ unsafe extern "C" fn in_child() {
 
 /// Whether a send of so many bytes may lend.
 pub(crate) fn is_for_us(len: usize) -> bool {
-    len >= LEAST && STATE.load(Ordering::Relaxed) != OFF
+    len >= LEAST && settings::sends() && STATE.load(Ordering::Relaxed) != OFF
+}
+
+/// Whether a read of so many bytes may be ahead.
+pub(crate) fn may_be_ahead(len: usize) -> bool {
+    len >= LEAST && settings::receives() && STATE.load(Ordering::Relaxed) != OFF
 }
 
 /// The program makes an SDP socket, whose connection must be made with room for lending.
@@ -84,7 +103,7 @@ pub(crate) fn on_socket(fd: c_int) {
     }
 }
 
-fn set_option<T>(fd: c_int, name: c_int, value: &T) -> bool {
+pub(crate) fn set_option<T>(fd: c_int, name: c_int, value: &T) -> bool {
     let at = core::ptr::from_ref(value).cast();
     // SAFETY: The value lives through the call. A counter that it names stays.
     unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, name, at, len_of::<T>()) == 0 }
@@ -104,7 +123,7 @@ fn set_counter(fd: c_int, counter: u64) -> bool {
 }
 
 /// What SDP knows of the descriptor; `None` if it is no SDP socket.
-fn ask(fd: c_int) -> Option<uapi::sdp_borrow_info> {
+pub(crate) fn ask(fd: c_int) -> Option<uapi::sdp_borrow_info> {
     // SAFETY: It consists of numbers.
     let mut info = unsafe { core::mem::zeroed::<uapi::sdp_borrow_info>() };
     let mut len = len_of::<uapi::sdp_borrow_info>();
@@ -116,7 +135,7 @@ fn ask(fd: c_int) -> Option<uapi::sdp_borrow_info> {
 }
 
 /// The process has what it needs to lend: descriptors, counters, the handler.
-fn is_ready() -> bool {
+pub(crate) fn is_ready() -> bool {
     match STATE.load(Ordering::Acquire) {
         // A child of a fork() that the C library does not know of.
         ON if !counters::are_own() => {
@@ -127,10 +146,16 @@ fn is_ready() -> bool {
         IDLE => {
             // One thread does it; the others copy meanwhile.
             let first = STATE.compare_exchange(IDLE, OFF, Ordering::AcqRel, Ordering::Relaxed);
-            if first.is_err() || guard::open().is_err() {
+            if first.is_err() {
                 return false;
             }
-            if !counters::make() || !handler::start() {
+            let Ok(hides) = guard::open() else {
+                return false;
+            };
+            if !hides {
+                settings::receive_no_more();
+            }
+            if !counters::make(settings::receives()) || !handler::start() {
                 guard::close();
                 return false;
             }
@@ -141,8 +166,8 @@ fn is_ready() -> bool {
     }
 }
 
-/// Ends the protection of ranges that are over, and says whether the next send may lend.
-fn collect(ledger: &mut Ledger, len: usize) -> bool {
+/// Ends the protection of ranges that are over, and says whether the next call, of `len` bytes, may lend.
+pub(crate) fn collect(ledger: &mut Ledger, kind: Kind, len: usize) -> bool {
     let mut first = 0;
     while let Some(at) = ledger.over(first) {
         match handler::give_back(ledger, at) {
@@ -155,7 +180,7 @@ fn collect(ledger: &mut Ledger, len: usize) -> bool {
         }
         first = at.saturating_add(1);
     }
-    ledger.may_lend(len, now())
+    ledger.may_lend(kind, len, now())
 }
 
 /// Monotonic time, in ns.
@@ -177,7 +202,7 @@ fn now() -> u64 {
 /// # Safety
 ///
 /// `parts` has `count` elements.
-unsafe fn are_plain(parts: *const iovec, count: usize) -> bool {
+pub(crate) unsafe fn are_plain(parts: *const iovec, count: usize) -> bool {
     // SAFETY: As the caller says.
     let parts = unsafe { core::slice::from_raw_parts(parts, count) };
     let mut long = parts
@@ -199,7 +224,7 @@ unsafe fn is_prepared(fd: c_int, parts: *const iovec, count: usize) -> bool {
     let plain = || unsafe { are_plain(parts, count) };
     // SAFETY: As the caller says.
     let len = unsafe { total(parts, count) };
-    let judged = || LEDGER.try_with(|ledger| collect(ledger, len));
+    let judged = || LEDGER.try_with(|ledger| collect(ledger, Kind::Sent, len));
     let can = is_ready() && plain() && judged() == Some(true);
     if !can || info.counter != 0 {
         return can;
@@ -284,15 +309,16 @@ fn protect(counter: u64, lent: &[uapi::sdp_borrow_range]) -> bool {
             let range = Range {
                 start: usize::try_from(lent.start).unwrap_or(0),
                 len: lent.len as usize,
-                ended: Some(ended),
+                counted: Some(Counted::Sent(ended)),
                 id: lent.id,
+                offset: 0,
             };
-            ledger.insert(range) && guard::protect(range.start, range.len).is_ok()
+            ledger.insert(range) && guard::protect(Kind::Sent, range.start, range.len).is_ok()
         })
     });
     if done == Some(false) {
         // A program whose memory cannot be protected is left alone as well.
-        LEDGER.try_with(Ledger::on_disturbed);
+        LEDGER.try_with(|ledger| ledger.on_disturbed(Kind::Sent));
     }
     done == Some(true)
 }

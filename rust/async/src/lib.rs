@@ -7,9 +7,13 @@
 //! them waits for a moment; then the program gets copies of the pages, and the peer reads the old ones.
 //! So the bytes on the wire are always those of the call.
 //!
-//! It replaces the calls that send, which costs every long one a question to the kernel; so it is a
+//! A recv() returns while RDMA Reads still write to the program's pages (`SDP_AHEAD`). Such pages are
+//! protected against reading as well.
+//!
+//! It replaces the calls that send and receive, which costs every long one a question to the kernel; so it is a
 //! library of its own, and `sdp_run --async` loads it. It does nothing unless `SDP_ASYNC` is set.
 
+mod ahead;
 mod counters;
 mod guard;
 mod handler;
@@ -18,6 +22,7 @@ mod lend;
 #[cfg(test)]
 mod model;
 mod next;
+pub mod reads;
 mod rights;
 mod settings;
 
@@ -40,8 +45,8 @@ extern "C" fn on_load() {
     }
     // SAFETY: A string of the environment.
     let value = unsafe { core::ffi::CStr::from_ptr(value) };
-    if let Some(way) = settings::parse(value.to_bytes()) {
-        lend::switch_on(way);
+    if let Some(settings) = settings::parse(value.to_bytes()) {
+        lend::switch_on(settings);
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-//! Tests of the protection without the module. A pipe stands for the peer: vmsplice() gives it the
-//! pages themselves, as the module pins them, and it reads them late. They need a full userfaultfd, and
+//! Tests of the protection without the module. A pipe stands for the peer of a send: vmsplice() gives it
+//! the pages themselves, as the module pins them, and it reads them late. An io_uring stands for the
+//! device that writes to pinned pages ([`received`]). They need a full userfaultfd, and
 //! pass without a look at anything where the kernel refuses one to the tests.
 
 #![allow(
@@ -11,10 +12,14 @@
 )]
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
+mod received;
+mod ring;
+
 use crate::guard::{self, PAGE};
-use crate::ledger::{Range, LEDGER};
+use crate::ledger::{Counted, Kind, Range, LEDGER};
 use crate::rights::Missing;
-use crate::{handler, settings};
+use crate::settings::{Settings, Way};
+use crate::{handler, lend, settings};
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -23,25 +28,52 @@ use std::sync::{Mutex, MutexGuard};
 const PAGES: usize = 16;
 const LEN: usize = PAGES * PAGE;
 
-static ONE_AT_A_TIME: Mutex<Option<bool>> = Mutex::new(None);
+/// What there is of the handler.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum There {
+    Nothing,
+    Lending,
+    /// Bytes can be received ahead as well.
+    All,
+}
+
+static ONE_AT_A_TIME: Mutex<Option<There>> = Mutex::new(None);
 
 /// The handler of the process, once; `None` where there can be none.
-fn handler() -> Option<MutexGuard<'static, Option<bool>>> {
+fn handler() -> Option<MutexGuard<'static, Option<There>>> {
     let mut running = match ONE_AT_A_TIME.lock() {
         Ok(running) => running,
         Err(poisoned) => poisoned.into_inner(),
     };
     if running.is_none() {
-        match guard::open() {
-            Ok(()) => *running = Some(handler::start()),
+        // For the hooks of fork().
+        lend::switch_on(Settings {
+            send: Some(Way::Copy),
+            receive: true,
+        });
+        let hides = match guard::open() {
+            Ok(hides) => handler::start().then_some(hides),
             Err(Missing::Other(errno)) => panic!("userfaultfd: errno {errno}"),
-            Err(_) => *running = Some(false),
-        }
-        if *running == Some(false) {
+            Err(_) => None,
+        };
+        *running = Some(match hides {
+            None => There::Nothing,
+            Some(false) => There::Lending,
+            Some(true) => There::All,
+        });
+        if *running == Some(There::Nothing) {
             eprintln!("no userfaultfd here: nothing is tested");
         }
     }
-    (*running == Some(true)).then_some(running)
+    (*running != Some(There::Nothing)).then_some(running)
+}
+
+/// A write to lent memory ends in this way.
+fn set(way: Way) {
+    settings::set(Settings {
+        send: Some(way),
+        receive: true,
+    });
 }
 
 /// Memory of a program.
@@ -116,12 +148,13 @@ impl Peer {
         let range = Range {
             start: memory.start(),
             len: LEN,
-            ended: Some(ended),
+            counted: Some(Counted::Sent(ended)),
             id: 1,
+            offset: 0,
         };
         assert!(LEDGER.with(|ledger| ledger.insert(range)));
         // The same answer as in a program: while memory moves, somebody else goes first.
-        while guard::protect(range.start, range.len) == Err(libc::EAGAIN) {
+        while guard::protect(Kind::Sent, range.start, range.len) == Err(libc::EAGAIN) {
             std::thread::yield_now();
         }
         // SAFETY: The descriptor is ours.
@@ -136,7 +169,7 @@ impl Peer {
     /// Whether the program still has it protected.
     fn is_lent(&self) -> bool {
         LEDGER.with(|ledger| {
-            let found = ledger.find(self.start).map(|at| ledger.get(at));
+            let found = ledger.find(self.start, Kind::Sent).map(|at| ledger.get(at));
             found.is_some_and(|range| !range.is_over())
         })
     }
@@ -153,7 +186,7 @@ impl Peer {
 #[test]
 fn a_write_gets_other_pages_and_the_peer_the_old_ones() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
     let memory = Memory::new(0x55);
     let peer = Peer::hold(&memory);
     memory.write(5 * PAGE + 7, 0x11);
@@ -169,7 +202,7 @@ fn a_write_gets_other_pages_and_the_peer_the_old_ones() {
 #[test]
 fn a_write_waits_for_the_peer_if_it_may() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Block);
+    set(Way::Block);
     let memory = Memory::new(0x55);
     let peer = Peer::hold(&memory);
     std::thread::scope(|scope| {
@@ -179,13 +212,13 @@ fn a_write_waits_for_the_peer_if_it_may() {
         assert!(peer.read().iter().all(|byte| *byte == 0x55));
     });
     assert_eq!(memory.byte(PAGE), 0x11);
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
 }
 
 #[test]
 fn calls_that_write_are_stopped_as_well() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
     let zeros = std::fs::File::open("/dev/zero").expect("/dev/zero");
     let memory = Memory::new(0x55);
     let peer = Peer::hold(&memory);
@@ -199,7 +232,7 @@ fn calls_that_write_are_stopped_as_well() {
 #[test]
 fn moved_memory_stays_protected() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
     let (memory, place) = (Memory::new(0x55), Memory::new(0));
     let peer = Peer::hold(&memory);
     let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -226,7 +259,7 @@ fn moved_memory_stays_protected() {
 #[test]
 fn dropped_memory_is_the_programs_own() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
     let memory = Memory::new(0x55);
     let peer = Peer::hold(&memory);
     // SAFETY: Pages of the memory.
@@ -244,7 +277,7 @@ fn dropped_memory_is_the_programs_own() {
 #[test]
 fn no_write_is_lost_and_none_is_seen_by_the_peer() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
     let memory = Memory::new(0);
     for round in 1..200u8 {
         let before: Vec<u8> = (0..PAGES).map(|page| memory.byte(page * PAGE)).collect();
@@ -275,7 +308,7 @@ fn no_write_is_lost_and_none_is_seen_by_the_peer() {
 #[test]
 fn moves_and_writes_do_not_wait_for_each_other() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
     let (restless, place, memory) = (Memory::new(0x33), Memory::new(0), Memory::new(0));
     // It is registered from here on, so that every move is reported.
     let peer = Peer::hold(&restless);
@@ -318,7 +351,7 @@ fn moves_and_writes_do_not_wait_for_each_other() {
 #[test]
 fn a_page_among_others_that_are_gone_is_exchanged_alone() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
     let memory = Memory::new(0x55);
     let peer = Peer::hold(&memory);
     // SAFETY: Pages of the memory; nothing uses the first one any more.
@@ -333,7 +366,7 @@ fn a_page_among_others_that_are_gone_is_exchanged_alone() {
 #[test]
 fn the_first_of_two_peers_does_not_end_the_others() {
     let Some(_one) = handler() else { return };
-    settings::set(settings::Way::Copy);
+    set(Way::Copy);
     let memory = Memory::new(0x55);
     let (first, second) = (Peer::hold(&memory), Peer::hold(&memory));
     assert!(first.read().iter().all(|byte| *byte == 0x55));

@@ -71,7 +71,18 @@ next!(SENDMSG, sendmsg, c"sendmsg", libc::SYS_sendmsg,
 next!(SENDMMSG, sendmmsg, c"sendmmsg", libc::SYS_sendmmsg,
     (fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int);
 
+next!(READ, read, c"read", libc::SYS_read,
+    (fd: c_int, data: *mut c_void, len: size_t) -> ssize_t);
+next!(READV, readv, c"readv", libc::SYS_readv,
+    (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t);
+next!(RECVFROM, recvfrom, c"recvfrom", libc::SYS_recvfrom,
+    (fd: c_int, data: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr,
+     from_len: *mut socklen_t) -> ssize_t);
+next!(RECVMSG, recvmsg, c"recvmsg", libc::SYS_recvmsg,
+    (fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t);
+
 static SEND: Next = Next::new(c"send");
+static RECV: Next = Next::new(c"recv");
 
 /// # Safety
 ///
@@ -88,10 +99,27 @@ pub(crate) unsafe fn send(fd: c_int, data: *const c_void, len: size_t, flags: c_
     unsafe { transmute::<*mut c_void, Send>(next)(fd, data, len, flags) }
 }
 
+/// # Safety
+///
+/// As for recv(2).
+pub(crate) unsafe fn recv(fd: c_int, data: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    let next = RECV.get();
+    if next.is_null() {
+        let nobody = core::ptr::null_mut();
+        // SAFETY: The caller vouches for the arguments.
+        return unsafe { recvfrom(fd, data, len, flags, nobody, core::ptr::null_mut()) };
+    }
+    type Recv = unsafe extern "C" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t;
+    // SAFETY: It is the address of recv(), which has this type in every C library; the caller
+    // vouches for the arguments.
+    unsafe { transmute::<*mut c_void, Recv>(next)(fd, data, len, flags) }
+}
+
 /// Looks up all of them: dlsym() may not be called from a signal handler.
 pub(crate) fn resolve_all() {
     for next in [
-        &SOCKET, &SEND, &SENDTO, &WRITE, &WRITEV, &SENDMSG, &SENDMMSG,
+        &SOCKET, &SEND, &SENDTO, &WRITE, &WRITEV, &SENDMSG, &SENDMMSG, &RECV, &RECVFROM, &READ,
+        &READV, &RECVMSG,
     ] {
         next.get();
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! What the kernel must allow and know: a full userfaultfd with write protection, and questions
-//! about single mappings. `sdp_run` and `sdp_chk` include this file, so that they ask as the library
+//! What the kernel must allow and know: a full userfaultfd with write protection, or with protection
+//! against reading and writing, and questions about single mappings. `sdp_run` and `sdp_chk` include this file, so that they ask as the library
 //! does.
 
 use core::ffi::CStr;
@@ -15,6 +15,8 @@ const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1;
 const FEATURE_EVENT_REMAP: u64 = 1 << 2;
 /// mremap() keeps the protection and is reported.
 const FEATURES: u64 = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_EVENT_REMAP;
+/// Protection against reading as well: since Linux 7.3.
+const FEATURE_RWP: u64 = 1 << 17;
 
 const PROCMAP_QUERY: c_ulong = 0xc068_6611;
 const VMA_READABLE: u64 = 1;
@@ -31,6 +33,8 @@ pub(crate) struct Descriptors {
     pub(crate) uffd: c_int,
     pub(crate) maps: c_int,
     pub(crate) memory: c_int,
+    /// Memory can be protected against reading as well.
+    pub(crate) hides: bool,
 }
 
 impl Descriptors {
@@ -38,6 +42,7 @@ impl Descriptors {
         uffd: -1,
         maps: -1,
         memory: -1,
+        hides: false,
     };
 
     pub(crate) const fn all(self) -> [c_int; 3] {
@@ -171,7 +176,8 @@ fn new_uffd() -> Result<c_int, Missing> {
     result
 }
 
-/// Opens them, if the kernel allows and knows what is needed.
+/// Opens them, if the kernel allows and knows what is needed to lend memory. If it knows what is needed
+/// to receive ahead, they are for that, too.
 pub(crate) fn open() -> Result<Descriptors, Missing> {
     let mut opened = Descriptors::NONE;
     let result = open_into(&mut opened);
@@ -182,21 +188,30 @@ pub(crate) fn open() -> Result<Descriptors, Missing> {
         uffd: raised(opened.uffd),
         maps: raised(opened.maps),
         memory: raised(opened.memory),
+        hides: opened.hides,
     })
+}
+
+/// Has the userfaultfd work with these features.
+fn knows(uffd: c_int, features: u64) -> bool {
+    let mut api = Api {
+        api: API,
+        features,
+        ioctls: 0,
+    };
+    ioctl(uffd, UFFDIO_API, &mut api).is_ok()
 }
 
 fn open_into(opened: &mut Descriptors) -> Result<(), Missing> {
     opened.uffd = new_uffd()?;
-    let mut api = Api {
-        api: API,
-        features: FEATURES,
-        ioctls: 0,
-    };
-    // EINVAL for a feature that it does not know.
-    ioctl(opened.uffd, UFFDIO_API, &mut api).map_err(|_| Missing::Feature)?;
+    // EINVAL for a feature that it does not know. Then another try is possible.
+    opened.hides = knows(opened.uffd, FEATURES | FEATURE_RWP);
+    if !opened.hides && !knows(opened.uffd, FEATURES) {
+        return Err(Missing::Feature);
+    }
     opened.maps = open_file(c"/proc/self/maps", libc::O_RDONLY).map_err(Missing::Other)?;
     opened.memory = open_file(c"/proc/self/mem", libc::O_RDONLY).map_err(Missing::Other)?;
-    let own = core::ptr::from_ref(&api).addr();
+    let own = core::ptr::from_ref(opened).addr();
     vma(opened.maps, own).map(|_| ()).ok_or(Missing::Feature)
 }
 

@@ -154,6 +154,111 @@ fn no_more_reads_are_in_flight_than_agreed() {
     assert_eq!(s.conn.start_read(0), Err(Refused::BadRange));
 }
 
+//= test: MR-4
+#[test]
+fn reads_reach_as_far_as_one_for_each_offer() {
+    let mut s = pipelined();
+    assert_eq!(s.conn.read_reach(), 0);
+    for len in [1000, 300] {
+        s.send(Body::SrcAvail(SrcAvail { len, ..ADVERT }), 0)
+            .unwrap();
+    }
+    assert_eq!(s.conn.read_reach(), 1300);
+    // Three more are possible: one for the rest of the first, one for the second.
+    s.conn.start_read(10).unwrap();
+    assert_eq!(s.conn.read_reach(), 1290);
+    for len in [10, 10] {
+        s.conn.start_read(len).unwrap();
+    }
+    assert_eq!(s.conn.read_reach(), 970, "the second one has to wait");
+    s.conn.start_read(10).unwrap();
+    assert_eq!((s.conn.read_reach(), s.conn.remote_len()), (0, 1260));
+    s.conn.handle_read_completed();
+    assert_eq!(s.conn.read_reach(), 960);
+}
+
+//= test: SRCCANCEL-3, SRCCANCEL-5
+#[test]
+fn what_reads_have_reached_comes_although_the_peer_takes_it_back() {
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    let reach = s.conn.read_reach();
+    assert_eq!(reach, 2000);
+    for _ in 0..2 {
+        s.conn.start_read(1000).unwrap();
+    }
+    // The reader has gone, and has been told of these bytes.
+    s.conn.set_reading(false);
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    s.conn.decline();
+    s.conn.handle_timeout(Timer::Decline);
+    assert_eq!(answers(&mut s), []);
+    for _ in 0..2 {
+        s.conn.handle_read_completed();
+    }
+    assert_eq!(
+        answers(&mut s),
+        [Body::RdmaRdCompl(1000), Body::RdmaRdCompl(1000)]
+    );
+    assert_eq!(s.conn.stats().read_bytes_received, reach);
+    assert_eq!(s.send(Body::Data, 5).unwrap().payload_len, 5);
+}
+
+#[test]
+fn reads_reach_nothing_once_no_read_may_begin() {
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    assert_eq!(s.conn.read_reach(), 0, "taken back");
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.conn.decline();
+    assert_eq!(s.conn.read_reach(), 0, "declined");
+    let mut s = pipelined();
+    s.send(Body::SrcAvail(ADVERT), 0).unwrap();
+    s.conn.abort();
+    assert_eq!(s.conn.read_reach(), 0, "the end");
+}
+
+//= test: READ-1, READ-5, MR-3, MR-4
+#[test]
+fn two_parts_of_an_offer_are_read_in_either_order() {
+    let mut s = pipelined();
+    let large = SrcAvail {
+        len: 200 << 10,
+        ..ADVERT
+    };
+    s.send(Body::SrcAvail(large), 0).unwrap();
+    let (front, rest) = s.conn.start_split_read(192 << 10, 100).unwrap();
+    assert_eq!((front.va, front.len), (ADVERT.va, 192 << 10));
+    assert_eq!((rest.va, rest.len), (ADVERT.va + (192 << 10), 100));
+    assert_eq!(s.conn.remote_len(), (8 << 10) - 100);
+    // Enough to be reported, but nobody knows which part of it has come.
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), []);
+    s.conn.handle_read_completed();
+    assert_eq!(answers(&mut s), [Body::RdmaRdCompl((192 << 10) + 100)]);
+    let left = (8 << 10) - 100;
+    for (first, second, refused) in [
+        (0, 1, Refused::BadRange),
+        (1, 0, Refused::BadRange),
+        (left, 1, Refused::BadRange),
+        (u32::MAX, 2, Refused::BadRange),
+    ] {
+        assert_eq!(s.conn.start_split_read(first, second), Err(refused));
+    }
+    for _ in 0..3 {
+        s.conn.start_read(1).unwrap();
+    }
+    assert_eq!(s.conn.start_split_read(1, 1), Err(Refused::Busy));
+    assert_eq!(
+        s.conn.remote_len(),
+        u64::from(left) - 3,
+        "nothing was begun"
+    );
+}
+
 //= test: SRCCANCEL-2
 #[test]
 fn a_cancel_of_nothing_is_not_answered() {

@@ -90,6 +90,7 @@ inputs! {
     set_req_pipe(on: bool);
     set_reading(on: bool);
     start_read(max: u32) -> Result<Remote, Refused>;
+    start_split_read(first: u32, second: u32) -> Result<(Remote, Remote), Refused>;
     handle_read_completed();
     decline();
     offer_sink(sink: SinkBuffer) -> Result<SinkId, Refused>;

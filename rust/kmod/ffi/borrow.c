@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Borrowed memory: for which program it is, and how its end is told.
+ * Borrowed memory and memory that is received ahead: for which program it is, and how
+ * that is told.
  * Wrappers as in helpers.h.
  */
 #include <linux/eventfd.h>
@@ -31,6 +32,11 @@ void sdp_mm_drop(struct mm_struct *mm)
 bool sdp_mm_is_current(const struct mm_struct *mm)
 {
 	return current->mm == mm;
+}
+
+bool sdp_mm_is_used(const struct mm_struct *mm)
+{
+	return atomic_read(&mm->mm_users) > 0;
 }
 
 /* linux/eventfd.h */
@@ -70,4 +76,18 @@ int sdp_borrow_asked(struct msghdr *msg, u64 *where)
 		return 1;
 	}
 	return 0;
+}
+
+bool sdp_ahead_has_room(const struct msghdr *msg)
+{
+	const size_t len = sizeof(struct sdp_borrow_range);
+
+	/* Programs of 32 bits need no more. */
+	return msg->msg_control_is_user && msg->msg_control_user &&
+	       msg->msg_controllen >= CMSG_SPACE(len);
+}
+
+int sdp_ahead_report(struct msghdr *msg, const struct sdp_borrow_range *range)
+{
+	return put_cmsg(msg, SOL_TCP, SDP_AHEAD, sizeof(*range), (void *)range);
 }

@@ -114,11 +114,20 @@ impl Sock {
             let (source, sink) = link.pins();
             let lent = link.source.loans() > 0;
             self.count(|t| &t.kept_expirations, kept::clear(link.keeper.owner()));
+            let promise = link.sink.promise.take();
             let parting = link.destroy();
+            // Told when nothing can write to the memory any more.
+            let promised = promise.is_some();
+            drop(promise);
             let rest = parting.and_then(|parting| self.look(|inner| inner.part(self, parting)));
             drop(rest);
             if source > 0 || sink > 0 || lent {
-                self.drive(|inner| inner.on_unpinned(source, sink));
+                self.drive(|inner| {
+                    inner.on_unpinned(source, sink);
+                    if promised {
+                        inner.end_promise();
+                    }
+                });
             }
         }
     }

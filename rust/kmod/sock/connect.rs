@@ -40,6 +40,7 @@ impl Sock {
         let mut call = self.begin();
         let set_state = |to| socket.set_state(to);
         if let Ok(Parsed::Unspec) = parsed {
+            self.await_promises(&mut call);
             // Tells waiters: see `wait_for_peer`.
             self.note_disconnect();
             self.disconnect();

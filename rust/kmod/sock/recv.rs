@@ -20,15 +20,19 @@ use crate::{
         offload::Offload,
         wait::interruption, //
     },
-    zcopy::recv::{
-        Presence,
-        Wish, //
+    zcopy::{
+        ahead::Ahead,
+        recv::{
+            Presence,
+            Wish, //
+        },
     },
 };
 use kernel::error::to_result;
 
-/// A read with one of these does not wait, or does not take the bytes.
-const UNMEASURED: u32 = ffi::MSG_DONTWAIT | ffi::MSG_PEEK | ffi::MSG_TRUNC | ffi::MSG_OOB;
+/// A read with one of these does not wait, not for all bytes, or does not take them.
+const UNMEASURED: u32 =
+    ffi::MSG_DONTWAIT | ffi::MSG_PEEK | ffi::MSG_TRUNC | ffi::MSG_OOB | ffi::MSG_ZEROCOPY;
 
 /// The bytes at the reader's position.
 pub(super) enum Next {
@@ -59,10 +63,18 @@ impl Sock {
             (inner.options.inq, turn.flatten())
         });
         let least = turn.as_ref().map_or(0, |turn| turn.least);
-        let received = self.receive_locked(&mut call, msg, len, flags, least);
+        let mut ahead = if flags & ffi::MSG_ZEROCOPY != 0 {
+            self.ahead(msg)
+        } else {
+            None
+        };
+        let received = self.receive_locked(&mut call, msg, len, flags, least, ahead.as_mut());
         let done = received.map_or(0, |n| usize::try_from(n).unwrap_or(0));
         self.end_receive_turn(turn, done);
         let received = received?;
+        if let Some(ahead) = ahead.as_ref() {
+            self.report_ahead(&mut call, msg, ahead)?;
+        }
         drop(call);
         if as_message || msg.wants_inq() {
             msg.tell_inq(self.left_to_read(), as_message);
@@ -87,6 +99,7 @@ impl Sock {
         len: usize,
         flags: u32,
         least: u32,
+        mut ahead: Option<&mut Ahead>,
     ) -> Result<i32> {
         if flags & ffi::MSG_OOB != 0 {
             return self.receive_urgent(msg, len, flags);
@@ -103,7 +116,7 @@ impl Sock {
         let mut copied = 0usize;
         let mut offload = Offload::new(!peek && !discard);
         // How far a peek has looked; a real read moves the queue instead.
-        let mut ahead = if peek { self.peek_offset() } else { 0 };
+        let mut looked = if peek { self.peek_offset() } else { 0 };
         // At least once: a read of length 0 waits for data as well.
         loop {
             // The option may change while this call sleeps. If the urgent byte is not
@@ -118,14 +131,14 @@ impl Sock {
                 None
             };
             if let Some(end) = stop {
-                if self.look(|inner| inner.recv.to_mark(ahead) == Some(0)) {
+                if self.look(|inner| inner.recv.to_mark(looked) == Some(0)) {
                     return Err(if timeo == 0 { EAGAIN } else { end });
                 }
             }
             let begun = copied.wrapping_add(offload.len());
             let room = len.wrapping_sub(begun);
             let (next, remote, queued) = self.look(|inner| {
-                let at = ahead.wrapping_add(offload.ahead());
+                let at = looked.wrapping_add(offload.ahead());
                 let next = inner.next_bytes(at, begun > 0, inline);
                 (next, inner.may_read_remote(self, room), inner.recv.len())
             });
@@ -152,7 +165,7 @@ impl Sock {
                         msg.dest().copy_to_iter(bytes)
                     };
                     if peek {
-                        ahead = ahead.wrapping_add(done as u64);
+                        looked = looked.wrapping_add(done as u64);
                     } else if done > 0 {
                         self.consume(done as u32);
                     }
@@ -166,7 +179,7 @@ impl Sock {
                 }
                 Next::SkipUrgent => {
                     if peek {
-                        ahead = ahead.wrapping_add(1);
+                        looked = looked.wrapping_add(1);
                     } else {
                         self.drive(|inner| inner.skip_urgent());
                     }
@@ -182,10 +195,11 @@ impl Sock {
                         blocking,
                         plain: !peek && !discard,
                         hungry: copied < target || copied == 0,
+                        missing: target.wrapping_sub(copied.min(target)),
                         least,
                     };
                     let read = if remote {
-                        self.receive_remote(call, msg, &wish, &mut timeo)
+                        self.receive_remote(call, msg, &wish, ahead.as_deref_mut(), &mut timeo)
                     } else {
                         Ok(0)
                     };
@@ -193,7 +207,8 @@ impl Sock {
                         Ok(0) => {}
                         Ok(n) => {
                             copied = copied.wrapping_add(n);
-                            if copied >= len {
+                            let made = ahead.as_ref().is_some_and(|ahead| ahead.is_made());
+                            if copied >= len || made {
                                 break;
                             }
                             continue;
@@ -204,7 +219,7 @@ impl Sock {
                     if copied >= target {
                         break;
                     }
-                    match self.wait_for_data(call, &mut timeo, copied > 0, ahead) {
+                    match self.wait_for_data(call, &mut timeo, copied > 0, looked) {
                         Ok(true) => continue,
                         Ok(false) => break,
                         Err(_) if copied > 0 => break,
@@ -227,7 +242,7 @@ impl Sock {
         u64::try_from(offset).unwrap_or(0)
     }
 
-    pub(super) fn consume(&self, n: u32) {
+    pub(crate) fn consume(&self, n: u32) {
         self.drive(|inner| inner.consume(n));
     }
 

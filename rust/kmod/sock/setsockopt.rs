@@ -74,6 +74,8 @@ impl Sock {
             match option {
                 ffi::SDP_BORROW => return self.set_borrow(value),
                 ffi::SDP_BORROW_WAIT => return self.wait_borrowed(value, false),
+                ffi::SDP_AHEAD => return self.set_ahead(value),
+                ffi::SDP_AHEAD_WAIT => return self.wait_ahead(value),
                 ffi::SDP_BORROW_CANCEL => return self.wait_borrowed(value, true),
                 _ => {}
             }

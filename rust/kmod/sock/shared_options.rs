@@ -20,7 +20,7 @@ use kernel::error::to_result;
 /// Whether the option is SDP's own.
 fn is_own(level: c_int, option: c_int) -> bool {
     level == ffi::SOL_TCP as c_int
-        && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_BORROW_INFO as c_int).contains(&option)
+        && (ffi::SDP_ZCOPY_THRESH as c_int..=ffi::SDP_AHEAD_WAIT as c_int).contains(&option)
 }
 
 impl Sock {

@@ -200,7 +200,7 @@ unsafe impl FromBytes for ffi::sdp_borrow {}
 unsafe impl FromBytes for ffi::sdp_borrow_wait {}
 
 /// The value of an option, of which any bytes are one.
-fn read_value<T: FromBytes + Zeroable>(value: OptionValue<'_>) -> Result<T> {
+pub(super) fn read_value<T: FromBytes + Zeroable>(value: OptionValue<'_>) -> Result<T> {
     let mut to: T = pin_init::zeroed();
     let len = core::mem::size_of::<T>();
     // SAFETY: So many bytes, which are initialised, and may have any values, by the bound.
@@ -247,6 +247,7 @@ impl Sock {
         if let Some(lender) = self.lender() {
             lender.describe(&mut info);
         }
+        info.ahead = self.ahead_counter();
         info.adverts = self.look(|inner| match (inner.link.as_ref(), inner.engine.as_ref()) {
             (Some(link), Some(engine)) if link.is_zcopy() => engine.peer().max_adverts.into(),
             _ => 0,
@@ -394,11 +395,11 @@ impl Sock {
         }
     }
 
-    /// The last close(): nobody can lend on the socket any more. The counter is done when
-    /// the last run has ended.
+    /// The last close(): nobody can lend or receive ahead on the socket any more. The counters
+    /// are done when the last run and the last promise have ended.
     pub(crate) fn lend_no_more(&self) {
-        let lender = self.look(|inner| inner.turns.lender.take());
-        drop(lender);
+        let turns = self.look(|inner| (inner.turns.lender.take(), inner.turns.promiser.take()));
+        drop(turns);
     }
 
     /// Takes back the runs up to number `last`, and waits for their end; a connection
@@ -423,7 +424,7 @@ impl Sock {
     }
 }
 
-fn jiffies(ms: u32) -> isize {
+pub(super) fn jiffies(ms: u32) -> isize {
     isize::try_from(msecs_to_jiffies(ms)).unwrap_or(FOREVER)
 }
 

@@ -10,16 +10,13 @@
 //! Contexts and locks: numbers change under the endpoint's lock, or when a destroyed
 //! link is dropped, by then the only owner of its runs. Dropping may sleep.
 
+use super::place::{
+    AddressSpace,
+    Place, //
+};
 use crate::{
     ffi,
-    prelude::*,
-    rdma::{
-        page::Page,
-        pages::{
-            Purpose,
-            UserPages, //
-        },
-    }, //
+    prelude::*, //
 };
 use core::{
     ptr::NonNull,
@@ -35,41 +32,10 @@ use kernel::sync::Arc;
 const WINDOW_BYTES: u32 = 4 << 20;
 const WINDOW_RUNS: u32 = 16;
 
-/// Length of a `struct sdp_borrow_counter`.
+/// Length of a `struct sdp_borrow_counter`, and the offsets of its words.
 const COUNTER_LEN: usize = core::mem::size_of::<ffi::sdp_borrow_counter>();
-
-/// The address space of a program, which may have ended.
-///
-/// # Invariants
-///
-/// One reference to the `mm_struct` is this value's.
-struct AddressSpace(NonNull<ffi::mm_struct>);
-
-// SAFETY: References to an address space may be dropped by any task.
-unsafe impl Send for AddressSpace {}
-// SAFETY: It is only compared.
-unsafe impl Sync for AddressSpace {}
-
-impl AddressSpace {
-    fn current() -> Result<Self> {
-        // SAFETY: Plain question about the current task.
-        let mm = unsafe { ffi::sdp_mm_grab() };
-        // INVARIANT: The call has taken a reference.
-        Ok(Self(NonNull::new(mm).ok_or(EINVAL)?))
-    }
-
-    fn is_current(&self) -> bool {
-        // SAFETY: Only compared.
-        unsafe { ffi::sdp_mm_is_current(self.0.as_ptr()) }
-    }
-}
-
-impl Drop for AddressSpace {
-    fn drop(&mut self) {
-        // SAFETY: The reference is ours by the invariant.
-        unsafe { ffi::sdp_mm_drop(self.0.as_ptr()) };
-    }
-}
+const ENDED: usize = core::mem::offset_of!(ffi::sdp_borrow_counter, ended);
+const GONE: usize = core::mem::offset_of!(ffi::sdp_borrow_counter, gone);
 
 /// An eventfd of the program.
 ///
@@ -101,60 +67,6 @@ impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: The reference is ours by the invariant.
         unsafe { ffi::sdp_eventfd_put(self.0.as_ptr()) };
-    }
-}
-
-/// The program's `struct sdp_borrow_counter`, in a pinned page.
-struct Place {
-    /// The address in the program.
-    address: u64,
-    page: Page,
-    offset: usize,
-    /// The pin. The page is written through `page`.
-    _pages: Arc<UserPages>,
-}
-
-impl Place {
-    fn new(address: u64) -> Result<Self> {
-        let addr = usize::try_from(address).map_err(|_| EFAULT)?;
-        if addr % COUNTER_LEN != 0 {
-            return Err(EINVAL);
-        }
-        let pages = UserPages::pin(addr, COUNTER_LEN, Purpose::Write { stay: false })?;
-        let (page, offset, len) = pages.page_at(0, COUNTER_LEN as u32).ok_or(EFAULT)?;
-        // Aligned, so it lies in one page.
-        if len as usize != COUNTER_LEN {
-            return Err(EFAULT);
-        }
-        Ok(Self {
-            address,
-            page,
-            offset: offset as usize,
-            _pages: pages,
-        })
-    }
-
-    /// The word at the offset `at` of the counter.
-    fn word(&self, at: usize) -> &AtomicU32 {
-        let address = self
-            .page
-            .address()
-            .wrapping_add(self.offset)
-            .wrapping_add(at);
-        // SAFETY: The page is pinned, and the counter lies in it, on a multiple of its
-        // length. The program may change the word meanwhile, as any other thread may.
-        unsafe { AtomicU32::from_ptr(address.cast()) }
-    }
-
-    fn set_ended(&self, ended: u32) {
-        let at = core::mem::offset_of!(ffi::sdp_borrow_counter, ended);
-        // Release: the program sees it after everything that read the memory.
-        self.word(at).store(ended, Ordering::Release);
-    }
-
-    fn set_gone(&self, gone: bool) {
-        let at = core::mem::offset_of!(ffi::sdp_borrow_counter, gone);
-        self.word(at).store(gone.into(), Ordering::Release);
     }
 }
 
@@ -190,9 +102,9 @@ impl Lender {
             fd => Some(Event::of(fd)?),
         };
         let or = |value, default| if value == 0 { default } else { value };
-        let place = Place::new(asked.counter)?;
-        place.set_gone(false);
-        place.set_ended(0);
+        let place = Place::new(asked.counter, COUNTER_LEN)?;
+        place.set(GONE, 0);
+        place.set(ENDED, 0);
         Ok(Arc::new(
             Self {
                 book: Book {
@@ -215,7 +127,7 @@ impl Lender {
 
     /// The address of the counter in the program.
     pub(crate) fn address(&self) -> u64 {
-        self.place.address
+        self.place.address()
     }
 
     /// Whether it lends memory of the calling program.
@@ -290,13 +202,13 @@ impl Lender {
     fn end(&self, len: u32) {
         self.book.bytes.fetch_sub(len, Ordering::Relaxed);
         let before = self.book.ended.fetch_add(1, Ordering::Release);
-        self.place.set_ended(before.wrapping_add(1));
+        self.place.set(ENDED, before.wrapping_add(1));
     }
 }
 
 impl Drop for Lender {
     fn drop(&mut self) {
-        self.place.set_gone(true);
+        self.place.set(GONE, 1);
         if let Some(event) = self.event.as_ref() {
             event.signal();
         }

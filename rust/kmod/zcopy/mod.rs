@@ -9,16 +9,20 @@
 //! still access it. [`send`], [`recv`] and [`offer`] are the system calls' part: they
 //! pin, wait, and give up; [`room`] is code that the latter two share. A [`notice`]
 //! tells a caller that does not wait. [`borrow`] and [`lender`] are for callers that are
-//! told by a counter. [`keep`] is the registration cache, off by default. [`tuning`] measures
+//! told by a counter; [`ahead`] and [`promise`] are the same for readers, and the
+//! counters are in a [`place`] of the program. [`keep`] is the registration cache, off by default. [`tuning`] measures
 //! calls where the connection decides for itself.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 
+pub(crate) mod ahead;
 pub(crate) mod borrow;
 mod keep;
 pub(crate) mod lender;
 pub(crate) mod notice;
 pub(crate) mod offer;
+mod place;
+pub(crate) mod promise;
 pub(crate) mod recv;
 mod room;
 pub(crate) mod send;
@@ -39,7 +43,10 @@ use crate::{
     netns::stats::Traffic,
     object::Sock,
     prelude::*,
-    zcopy::lender::Lender, //
+    zcopy::{
+        lender::Lender,
+        promise::Promiser, //
+    }, //
 };
 use kernel::sync::Arc;
 use tuning::Tuning;
@@ -49,8 +56,13 @@ use tuning::Tuning;
 pub(crate) struct Turns {
     /// A send() has offered memory and waits. Other writers wait for it.
     pub(crate) sending: bool,
-    /// A recv() has pinned memory and waits. Other readers wait for it.
+    /// A recv() has pinned memory and waits, or was promised its bytes. Other readers wait for
+    /// it.
     pub(crate) reading: bool,
+    /// Promised bytes have not come.
+    pub(crate) promised: bool,
+    /// The call that was promised bytes waits for those behind them.
+    pub(crate) tailing: bool,
     /// Runs of the current send() whose memory is still pinned.
     pub(crate) source_pins: u32,
     /// Regions of Reads that are still in use.
@@ -68,6 +80,8 @@ pub(crate) struct Turns {
     pub(crate) tuning: Option<KBox<Tuning>>,
     /// The program that lends memory by SDP_BORROW.
     pub(crate) lender: Option<Arc<Lender>>,
+    /// The program that receives ahead by SDP_AHEAD.
+    pub(crate) promiser: Option<Arc<Promiser>>,
 }
 
 impl Inner {

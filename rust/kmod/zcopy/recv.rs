@@ -37,7 +37,8 @@ use crate::{
         self,
         Of,
         Path, //
-    }, //
+    },
+    zcopy::ahead::Ahead, //
 };
 use kernel::sync::Arc;
 
@@ -57,6 +58,8 @@ pub(crate) struct Wish {
     pub(crate) plain: bool,
     /// It does not have enough bytes yet.
     pub(crate) hungry: bool,
+    /// So many bytes are missing until it has enough.
+    pub(crate) missing: usize,
     /// Where the connection decides for itself: from so much room on it is offered to the
     /// peer; 0 for never.
     pub(crate) least: u32,
@@ -112,22 +115,28 @@ impl Sock {
         call: &mut Call<'a>,
         msg: &mut RecvMsg,
         wish: &Wish,
+        ahead: Option<&mut Ahead>,
         timeo: &mut isize,
     ) -> Result<usize> {
         if self.look(|inner| inner.remote_len()) == 0 {
-            if wish.blocking && wish.plain && wish.hungry {
+            // A reader that can receive ahead waits for an offer of the peer: only its length
+            // is known in time.
+            if wish.blocking && wish.plain && wish.hungry && ahead.is_none() {
                 return self.receive_offered(call, msg, wish, timeo);
             }
             return Ok(0);
         }
         if wish.blocking && wish.plain {
+            if let Some(n) = ahead.and_then(|ahead| self.read_ahead(call, msg, wish, ahead)) {
+                return Ok(n);
+            }
             let n = self.receive_uncopied(call, msg, wish.room)?;
             if n > 0 {
                 return Ok(n);
             }
         }
         if wish.hungry {
-            self.drive(|inner| inner.fetch(self, wish.blocking));
+            self.drive(|inner| inner.fetch(self, wish.blocking, FETCH_LEN));
         }
         Ok(0)
     }
@@ -135,7 +144,7 @@ impl Sock {
     /// Requests a part of the peer's offer for buffers of the kernel.
     pub(crate) fn fetch_remote(&self, blocking: bool) {
         if self.look(|inner| inner.remote_len()) > 0 {
-            self.drive(|inner| inner.fetch(self, blocking));
+            self.drive(|inner| inner.fetch(self, blocking, FETCH_LEN));
         }
     }
 
@@ -238,7 +247,7 @@ impl Inner {
     }
 
     /// Continues to read into the reader's memory, while there are bytes and room.
-    fn read_on(&mut self) {
+    pub(super) fn read_on(&mut self) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
@@ -265,9 +274,9 @@ impl Inner {
         Some(())
     }
 
-    /// Requests a part of the peer's offer for buffers of the kernel: by a Read for a
-    /// `blocking` call, otherwise as Data.
-    fn fetch(&mut self, sock: &Sock, blocking: bool) {
+    /// Requests a part of the peer's offer for buffers of the kernel: by a Read of at most `most`
+    /// bytes for a `blocking` call, otherwise as Data.
+    pub(super) fn fetch(&mut self, sock: &Sock, blocking: bool, most: u32) {
         let idle = !self.turns.reading && self.turns.sink_pins == 0;
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
@@ -279,7 +288,7 @@ impl Inner {
         let buffer = RxBuffer::new(sock, device, FETCH_LEN as usize, Need::Growth);
         match buffer {
             Ok(buffer) if blocking => {
-                if let Ok(remote) = engine.start_read(FETCH_LEN) {
+                if let Ok(remote) = engine.start_read(most.min(FETCH_LEN)) {
                     if link.read_for_kernel(&remote, buffer).is_err() {
                         engine.handle_link_failed();
                     }
@@ -306,6 +315,7 @@ impl Inner {
                 self.recv.pass(len);
                 self.turns.filled = self.turns.filled.saturating_add(len);
                 self.read_on();
+                self.on_promised(len);
                 self.wake().settled = true;
             }
             Some(buffer) => {
@@ -323,7 +333,10 @@ impl Inner {
                 if self.recv.push(segment, false).is_err() {
                     engine.handle_link_failed();
                 }
-                self.wake().readable = true;
+                let tailing = self.turns.tailing;
+                let wake = self.wake();
+                wake.readable = true;
+                wake.settled |= tailing;
             }
         }
     }

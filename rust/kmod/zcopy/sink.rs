@@ -2,8 +2,8 @@
 
 //! Reads in flight of memory that the peer has offered.
 //!
-//! A Read goes either into the pinned memory of a waiting reader, or into a buffer of
-//! the kernel. Reads complete in order.
+//! A Read goes either into the pinned memory of a waiting reader, or of one that was
+//! promised the bytes, or into a buffer of the kernel. Reads complete in order.
 //!
 //! Contexts and locks: under the endpoint's lock, in process context.
 
@@ -11,7 +11,8 @@ use crate::{
     engine::types::SinkId,
     fifo::Fifo,
     prelude::*,
-    rdma::lend::Lent, //
+    rdma::lend::Lent,
+    zcopy::promise::Promise, //
 };
 
 /// The state of an offer to be written.
@@ -35,6 +36,8 @@ pub(crate) struct Sink {
     pub(crate) started: u32,
     /// The memory was offered to the peer.
     offer: Option<Offer>,
+    /// No reader waits: its call has returned.
+    pub(crate) promise: Option<KBox<Promise>>,
 }
 
 impl Sink {
@@ -44,6 +47,7 @@ impl Sink {
             region: None,
             started: 0,
             offer: None,
+            promise: None,
         }
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note
 
-//! The control message of a `sendmsg()` that lends memory.
+//! The control messages of a `sendmsg()` that lends memory, and of a `recvmsg()` that receives ahead.
 
-use crate::{sdp_borrowed, SDP_BORROW};
+use crate::{sdp_borrow_range, sdp_borrowed, SDP_AHEAD, SDP_BORROW};
 use core::ffi::c_int;
 
 /// `SOL_TCP`, the level of SDP's options and control messages.
@@ -38,6 +38,41 @@ impl BorrowControl {
     }
 }
 
+/// Room for the answer of `SDP_AHEAD`: all that `msg_control` has, with its size as
+/// `msg_controllen`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AheadControl {
+    len: usize,
+    level: c_int,
+    kind: c_int,
+    range: sdp_borrow_range,
+}
+
+impl Default for AheadControl {
+    fn default() -> Self {
+        Self {
+            len: 0,
+            level: 0,
+            kind: 0,
+            range: sdp_borrow_range {
+                start: 0,
+                len: 0,
+                id: 0,
+            },
+        }
+    }
+}
+
+impl AheadControl {
+    /// The pages whose bytes are still coming, if there are some.
+    #[must_use]
+    pub fn range(&self) -> Option<sdp_borrow_range> {
+        let is_it = (self.len, self.level, self.kind) == (size_of::<Self>(), LEVEL, SDP_AHEAD);
+        is_it.then_some(self.range)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +87,26 @@ mod tests {
         assert_eq!(core::mem::offset_of!(BorrowControl, report), 16);
         assert_eq!((message.level, message.kind), (6, 89));
         assert_eq!(message.report, 0x1234_5678_9abc_def0);
+    }
+
+    /// The same for CMSG_LEN(16), which is CMSG_SPACE(16).
+    #[test]
+    fn an_answer_has_one_range() {
+        assert_eq!(AheadControl::default().range().map(|range| range.id), None);
+        assert_eq!(core::mem::offset_of!(AheadControl, range), 16);
+        let range = sdp_borrow_range {
+            start: 1,
+            len: 2,
+            id: 3,
+        };
+        let answer = AheadControl {
+            len: 32,
+            level: 6,
+            kind: 93,
+            range,
+        };
+        assert_eq!(answer.range().map(|range| range.id), Some(3));
+        let other = AheadControl { kind: 36, ..answer };
+        assert_eq!(other.range().map(|range| range.id), None);
     }
 }

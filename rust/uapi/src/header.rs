@@ -28,6 +28,8 @@ pub const SDP_BORROW_WAIT: i32 = 90;
 pub const SDP_BORROW_CANCEL: i32 = 91;
 pub const SDP_BORROW_FOREVER: i64 = 4294967295;
 pub const SDP_BORROW_INFO: i32 = 92;
+pub const SDP_AHEAD: i32 = 93;
+pub const SDP_AHEAD_WAIT: i32 = 94;
 pub const SDP_COMPANION_NEVER: i32 = 0;
 pub const SDP_COMPANION_UNCONFINED: i32 = 1;
 pub const SDP_COMPANION_ALWAYS: i32 = 2;
@@ -128,4 +130,20 @@ pub struct sdp_borrow_info {
     pub window_runs: __u32,
     pub adverts: __u32,
     pub reserved: __u32,
+    pub ahead: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_ahead {
+    pub counter: __u64,
+    pub least: __u32,
+    pub reserved: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sdp_ahead_counter {
+    pub ended: __u32,
+    pub failed: __u32,
+    pub filled: __u32,
+    pub gone: __u32,
 }

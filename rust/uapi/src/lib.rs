@@ -12,5 +12,5 @@ mod borrow;
 #[expect(missing_docs, non_camel_case_types, reason = "the names and the words are the header's")]
 mod header;
 
-pub use borrow::BorrowControl;
+pub use borrow::{AheadControl, BorrowControl};
 pub use header::*;

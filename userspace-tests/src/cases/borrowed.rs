@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! `SDP_BORROW`: `sendmsg` lends whole pages and returns, and a counter in the program's memory says
-//! when they are its own again. TCP ignores the control message, so the same scripts define the
+//! when they are its own again; and `SDP_AHEAD`, the same for what is received. TCP ignores the control message, so the same scripts define the
 //! data.
 
 use libc::{
@@ -20,8 +20,8 @@ use crate::pipes::Pipe;
 use crate::role::Role;
 use crate::sock::Sock;
 use crate::uapi::{
-    self, sdp_borrow, sdp_borrow_counter, sdp_borrow_info, sdp_borrow_range, sdp_borrow_wait,
-    sdp_borrowed, BorrowControl,
+    self, sdp_ahead, sdp_borrow, sdp_borrow_counter, sdp_borrow_info, sdp_borrow_range,
+    sdp_borrow_wait, sdp_borrowed, AheadControl, BorrowControl,
 };
 use crate::world::Family;
 
@@ -555,4 +555,77 @@ pub const CASES: &[Case] = &[
             t.meet("end");
         },
     ),
+    Case::two(
+        "ahead_and_there",
+        |t| {
+            let s = server(t);
+            let counter = Cliff::new(1);
+            let address = counter.as_mut_ptr() as u64;
+            let is_sdp = t.family == Family::Sdp;
+            if is_sdp {
+                let setup = sdp_ahead { counter: address, least: LEAST as u32, reserved: 0 };
+                assert_eq!(s.set(SOL_TCP, uapi::SDP_AHEAD, &setup), Ok(()), "SDP_AHEAD");
+                for setup in [
+                    sdp_ahead { reserved: 1, ..setup },
+                    sdp_ahead { least: 4095, ..setup },
+                    sdp_ahead { least: 1 + MIB as u32, ..setup },
+                    sdp_ahead { counter: address + 8, ..setup },
+                ] {
+                    let set = s.set(SOL_TCP, uapi::SDP_AHEAD, &setup);
+                    assert_eq!(set, Err(Errno(EINVAL)));
+                }
+                let nowhere = sdp_ahead { counter: 16, ..setup };
+                assert_eq!(s.set(SOL_TCP, uapi::SDP_AHEAD, &nowhere), Err(Errno(EFAULT)));
+                assert_eq!(s.set(SOL_TCP, uapi::SDP_AHEAD_WAIT, &0), Err(Errno(EINVAL)));
+                let unknown = sdp_borrow_wait { id: 1, timeout_ms: 0 };
+                assert_eq!(s.set(SOL_TCP, uapi::SDP_AHEAD_WAIT, &unknown), Err(Errno(EINVAL)));
+            }
+            t.meet("ready");
+            let mut last = 0;
+            // Aligned, with head and tail, and without room for the report.
+            for (turn, at, room) in [(7, 0, 32), (8, 100, 32), (9, 0, 31)] {
+                let mut memory = Room::new(at, MIB);
+                let mut done = 0;
+                while done < MIB {
+                    let (n, range) = read_ahead(&s, &mut memory.bytes()[done..], room);
+                    assert!(n > 0, "the end of the stream");
+                    done += n;
+                    let Some(range) = range else { continue };
+                    assert_eq!(room, 32, "nothing is ahead that cannot be reported");
+                    assert_eq!(range.id, last + 1, "numbered in turn");
+                    last = range.id;
+                    let timeout_ms = t.patience() as u32;
+                    let wait = sdp_borrow_wait { id: last, timeout_ms };
+                    assert_eq!(s.set(SOL_TCP, uapi::SDP_AHEAD_WAIT, &wait), Ok(()), "they come");
+                }
+                t.holds("the bytes", memory.bytes() == &bytes(turn, MIB)[..]);
+            }
+            assert_eq!(last > 0, is_sdp, "something was ahead");
+            t.meet("end");
+        },
+        |t| {
+            let lender = Lender::new(t);
+            t.meet("ready");
+            for turn in 7..10 {
+                let mut room = Room::filled(turn, 0, MIB);
+                let (sent, ranges) = lender.send(&[&*room.bytes()], MSG_NOSIGNAL).expect("sendmsg");
+                t.eq("sent", sent, MIB);
+                lender.is_back(t, ranges.last().map_or(0, |range| range.id));
+            }
+            t.meet("end");
+        },
+    )
+    .both_versions(),
 ];
+
+/// recvmsg() with MSG_ZEROCOPY and so much room for the report.
+fn read_ahead(sock: &Sock, room: &mut [u8], control: usize) -> (usize, Option<sdp_borrow_range>) {
+    let mut answer = AheadControl::default();
+    let mut parts = [libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() }];
+    let mut message = header(&mut parts);
+    message.msg_control = (&raw mut answer).cast();
+    message.msg_controllen = control;
+    let n = sock.recvmsg_header(&raw mut message, MSG_ZEROCOPY).expect("recvmsg");
+    // The kernel has written it.
+    (n, std::hint::black_box(answer).range())
+}

@@ -28,7 +28,7 @@ const VARYING: &[(c_int, c_int)] = &[
 const IP_MULTICAST_ALL: c_int = 49;
 
 /// Options that only SDP has; other cases test them.
-const OWN: std::ops::RangeInclusive<c_int> = uapi::SDP_ZCOPY_THRESH..=uapi::SDP_BORROW_INFO;
+const OWN: std::ops::RangeInclusive<c_int> = uapi::SDP_ZCOPY_THRESH..=uapi::SDP_AHEAD_WAIT;
 
 /// The answers of a socket about an option: get it, set the same value (zero if get failed), set a
 /// single byte, set nothing, and get it again.

@@ -3,6 +3,7 @@
 //! What the ledger says of ranges, as numbers.
 
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
+#![allow(clippy::expect_used, reason = "a panic is how a test fails")]
 
 use super::*;
 
@@ -13,9 +14,14 @@ fn range(start: usize, len: usize, ended: &'static AtomicU32, id: u32) -> Range 
     Range {
         start,
         len,
-        ended: Some(ended),
+        counted: Some(Counted::Sent(ended)),
         id,
+        offset: 0,
     }
+}
+
+fn find(ledger: &Ledger, page: usize) -> Option<usize> {
+    ledger.find(page, Kind::Sent)
 }
 
 fn used(ledger: &Ledger) -> Vec<(usize, usize, u32)> {
@@ -54,11 +60,11 @@ fn memory_is_shared_while_somebody_else_has_it() {
     assert!(ledger.is_shared(0));
     assert!(!ledger.is_shared(1), "what is over does not count");
     assert_eq!(
-        (ledger.find(2), ledger.find(6), ledger.find(12)),
+        (find(&ledger, 2), find(&ledger, 6), find(&ledger, 12)),
         (Some(0), Some(1), Some(1))
     );
     assert_eq!(
-        (ledger.over(0), ledger.over(1), ledger.find(15)),
+        (ledger.over(0), ledger.over(1), find(&ledger, 15)),
         (Some(0), None, None)
     );
 }
@@ -82,10 +88,99 @@ fn a_full_table_does_not_split() {
     }
     assert!(!ledger.insert(range(90, 5, &SECOND, 1)));
     ledger.on_moved(0, 1 << 30, 50);
-    assert_eq!(ledger.find(1 << 30), Some(0), "a whole one needs no place");
+    assert_eq!(
+        find(&ledger, 1 << 30),
+        Some(0),
+        "a whole one needs no place"
+    );
     assert!(!ledger.has_lost());
     ledger.on_moved(100, 1 << 31, 10);
     assert!(ledger.has_lost());
     ENDED.store(1, Ordering::Release);
     assert!(!ledger.has_lost(), "nothing is lent any more");
+}
+
+/// What is received ahead under this number.
+fn ahead(start: usize, len: usize, receipts: &'static Receipts, id: u32) -> Range {
+    Range {
+        counted: Some(Counted::Received(receipts)),
+        ..range(start, len, &FIRST, id)
+    }
+}
+
+#[test]
+fn a_failure_is_about_what_is_not_counted() {
+    static RECEIPTS: Receipts = Receipts::new();
+    let pages = 4 * PAGE;
+    let (first, second) = (
+        ahead(0, pages, &RECEIPTS, 1),
+        ahead(pages, pages, &RECEIPTS, 2),
+    );
+    assert_eq!(first.state(), State::Open);
+    RECEIPTS.ended.store(1, Ordering::Release);
+    assert_eq!((first.state(), second.state()), (State::Over, State::Open));
+    RECEIPTS.filled.store(6000, Ordering::Release);
+    RECEIPTS.failed.store(1, Ordering::Release);
+    assert_eq!(
+        (first.state(), second.state()),
+        (State::Over, State::Failed(6000))
+    );
+    assert!(second.is_filled(pages, 6000));
+    assert!(
+        !second.is_filled(pages + PAGE, 6000),
+        "a part is not enough"
+    );
+}
+
+#[test]
+fn bytes_that_moved_keep_their_place_in_the_run() {
+    static RECEIPTS: Receipts = Receipts::new();
+    let mut ledger = Ledger::new();
+    assert!(ledger.insert(ahead(10 * PAGE, 8 * PAGE, &RECEIPTS, 1)));
+    ledger.on_moved(12 * PAGE, 100 * PAGE, 2 * PAGE);
+    let place = |page: usize| {
+        let at = ledger.find(page * PAGE, Kind::Received).expect("a range");
+        ledger.get(at)
+    };
+    // Three pages of the run have come.
+    let is_filled = |page: usize| place(page).is_filled(page * PAGE, 3 * PAGE);
+    assert!(is_filled(10) && is_filled(11));
+    assert!(is_filled(100), "the third page of the run");
+    assert!(!is_filled(101));
+    assert!(!is_filled(14) && !is_filled(17));
+}
+
+#[test]
+fn a_page_is_looked_for_by_its_kind() {
+    static RECEIPTS: Receipts = Receipts::new();
+    let mut ledger = Ledger::new();
+    assert!(ledger.insert(range(0, PAGE, &FIRST, 1)));
+    assert!(ledger.insert(ahead(0, PAGE, &RECEIPTS, 1)));
+    assert!(
+        ledger.insert(ahead(0, PAGE, &RECEIPTS, 2)),
+        "each needs a place"
+    );
+    assert_eq!(find(&ledger, 0), Some(0));
+    assert_eq!(ledger.find(0, Kind::Received), Some(1));
+    assert!(ledger.has(Kind::Received, |state| state == State::Open));
+    RECEIPTS.ended.store(1, Ordering::Release);
+    assert_eq!(ledger.find(0, Kind::Received), Some(2), "the open one");
+}
+
+#[test]
+fn what_never_came_is_forgotten_where_other_bytes_come() {
+    static BROKEN: Receipts = Receipts::new();
+    static RECEIPTS: Receipts = Receipts::new();
+    BROKEN.failed.store(1, Ordering::Release);
+    let mut ledger = Ledger::new();
+    assert!(ledger.insert(ahead(10 * PAGE, 10 * PAGE, &BROKEN, 1)));
+    assert!(ledger.insert(ahead(14 * PAGE, 2 * PAGE, &RECEIPTS, 1)));
+    RECEIPTS.ended.store(1, Ordering::Release);
+    let state = |page: usize| {
+        let at = ledger.find(page * PAGE, Kind::Received).expect("a range");
+        ledger.get(at).state()
+    };
+    let states = [13, 14, 15, 16, 19].map(state);
+    let failed = State::Failed(0);
+    assert_eq!(states, [failed, State::Over, State::Over, failed, failed]);
 }

@@ -19,7 +19,7 @@ const LEVELS: [c_int; 8] = [
     17,
 ];
 
-const SDP_OPTIONS: [c_int; 13] = [
+const SDP_OPTIONS: [c_int; 15] = [
     uapi::SDP_ZCOPY_THRESH,
     uapi::SDP_LAST_BIND_ERR,
     uapi::SDP_SOCK_FAMILY,
@@ -33,6 +33,8 @@ const SDP_OPTIONS: [c_int; 13] = [
     uapi::SDP_BORROW_WAIT,
     uapi::SDP_BORROW_CANCEL,
     uapi::SDP_BORROW_INFO,
+    uapi::SDP_AHEAD,
+    uapi::SDP_AHEAD_WAIT,
 ];
 
 const REQUESTS: [u64; 16] = [

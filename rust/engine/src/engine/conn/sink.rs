@@ -30,6 +30,16 @@ impl Connection {
         zcopy.advertise &= peer_reads;
     }
 
+    /// Bytes among these for which Reads can be started at once. The peer cannot take
+    /// back what a Read was started for: it comes, or the connection ends. So a program may
+    /// be told of these bytes before they are there.
+    pub fn read_reach(&self) -> u64 {
+        if self.close.has_failed() || self.is_over() {
+            return 0;
+        }
+        self.held.reach(self.cfg.zcopy.read_depth)
+    }
+
     /// The result that [`start_read`](Self::start_read) would have, without a
     /// limit.
     pub fn next_remote(&self) -> Option<Remote> {
@@ -43,6 +53,20 @@ impl Connection {
             return Err(Refused::Ended);
         }
         self.held.start_read(max, self.cfg.zcopy.read_depth)
+    }
+
+    /// The next `first` bytes in the peer's memory, and the `second` ones behind them, of one
+    /// SrcAvail. The shell posts both Reads now, in the order that it likes.
+    pub fn start_split_read(
+        &mut self,
+        first: u32,
+        second: u32,
+    ) -> Result<(Remote, Remote), Refused> {
+        if self.close.has_failed() || self.is_over() {
+            return Err(Refused::Ended);
+        }
+        let depth = self.cfg.zcopy.read_depth;
+        self.held.start_split_read(first, second, depth)
     }
 
     /// The oldest RDMA Read has completed: its bytes are the next ones of the

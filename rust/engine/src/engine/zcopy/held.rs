@@ -205,6 +205,19 @@ impl Held {
         self.fifo.sum(|advert| advert.left)
     }
 
+    /// Bytes at the beginning of these for which Reads can be begun now, with at most `depth` in
+    /// flight: one Read for each SrcAvail.
+    pub(crate) fn reach(&self, depth: u8) -> u64 {
+        if self.state != Hold::Held {
+            return 0;
+        }
+        let most = usize::from(depth).min(READS_MAX);
+        let free = most.saturating_sub(self.reads.len().into());
+        let open = self.fifo.iter().filter(|advert| advert.left > 0);
+        open.take(free)
+            .fold(0, |sum, advert| sum.saturating_add(advert.left.into()))
+    }
+
     pub(crate) fn next_remote(&self) -> Option<Remote> {
         //= spec: CROSS-3, CLOSE-10, SRCCANCEL-5
         if self.state != Hold::Held {
@@ -217,6 +230,28 @@ impl Held {
             len: advert.left,
             inline: if advert.begun { 0 } else { advert.inline },
         })
+    }
+
+    /// Begins two Reads, of the next `first` bytes and of the `second` ones behind them, all of one
+    /// SrcAvail. They may complete in either order: as long as one of them is in flight, none of
+    /// their bytes is reported, and afterwards all are.
+    pub(crate) fn start_split_read(
+        &mut self,
+        first: u32,
+        second: u32,
+        depth: u8,
+    ) -> Result<(Remote, Remote), Refused> {
+        let left = self.next_remote().ok_or(Refused::Nothing)?.len;
+        let both = first.checked_add(second);
+        if first == 0 || second == 0 || both.is_none_or(|both| both > left) {
+            return Err(Refused::BadRange);
+        }
+        let most = usize::from(depth).min(READS_MAX);
+        if usize::from(self.reads.len()).saturating_add(2) > most {
+            return Err(Refused::Busy);
+        }
+        let front = self.start_read(first, depth)?;
+        Ok((front, self.start_read(second, depth)?))
     }
 
     /// Begins a Read of the next bytes, at most `max`.

@@ -11,12 +11,21 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 const DEVICE: &str = "/dev/userfaultfd";
 
+const NOT_HIDDEN: &str =
+    "sdp_run --async=receive has no effect: this kernel cannot protect memory against \
+                          reading; Linux 7.3 can, with CONFIG_USERFAULTFD_RWP";
+
 /// Says whether it works for this process, and what is missing.
 pub(crate) fn check(report: &mut Report) {
     match rights::open() {
         Ok(descriptors) => {
             descriptors.close();
             report.good("sdp_run --async can protect memory (userfaultfd)");
+            if descriptors.hides {
+                report.good("sdp_run --async=receive can, too");
+            } else {
+                report.note(NOT_HIDDEN);
+            }
         }
         Err(missing) => report.note(&said(missing, &device())),
     }

@@ -32,7 +32,8 @@ pub(crate) struct Arguments {
     pub(crate) library: Option<PathBuf>,
 
     /// Return from a long send before the peer has read it; a write to the memory waits a moment and
-    /// then gets a copy, or with =block waits for the peer
+    /// then gets a copy, or with =block waits for the peer. With =receive a recv() returns before its
+    /// bytes are there, and the program gets a SIGBUS if the connection breaks then
     #[arg(
         short,
         long = "async",
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "copy",
-        value_parser = ["copy", "block"],
+        value_parser = ["copy", "block", "receive", "copy,receive", "block,receive"],
         conflicts_with = "bpf"
     )]
     pub(crate) asynchronous: Option<String>,

@@ -5,22 +5,29 @@
 use crate::rights::{self, Missing};
 use std::io::Error;
 
-/// What is missing, in the words of a message.
-pub(crate) fn missing() -> Option<String> {
-    match rights::open() {
+/// The message, if something is missing for this way.
+pub(crate) fn missing(way: &str) -> Option<String> {
+    let missing = match rights::open() {
         Ok(descriptors) => {
             descriptors.close();
-            None
+            let receive = way.split(',').any(|word| word == "receive");
+            return (receive && !descriptors.hides).then(|| {
+                "--async=receive has no effect: this kernel cannot protect memory against reading \
+                 (Linux 7.3 can); recv() waits for its bytes"
+                    .into()
+            });
         }
         Err(Missing::Right) => {
-            Some("userfaultfd is not allowed to this process (sdp_chk says more)".into())
+            "userfaultfd is not allowed to this process (sdp_chk says more)".into()
         }
         Err(Missing::Feature) => {
-            Some("this kernel cannot protect memory by userfaultfd (Linux 6.11 can)".into())
+            "this kernel cannot protect memory by userfaultfd (Linux 6.11 can)".into()
         }
-        Err(Missing::Other(errno)) => Some(format!(
-            "no userfaultfd: {}",
-            Error::from_raw_os_error(errno)
-        )),
-    }
+        Err(Missing::Other(errno)) => {
+            format!("no userfaultfd: {}", Error::from_raw_os_error(errno))
+        }
+    };
+    Some(format!(
+        "--async has no effect: {missing}; sends and receives wait for the peer or copy"
+    ))
 }

@@ -99,10 +99,8 @@ fn preload(arguments: &Arguments) -> Result<(), String> {
         // Behind the other one, which makes the sockets by the functions of this one.
         env::set_var("LD_PRELOAD", preload_list(&found(ASYNC_LIBRARY)?)?);
         env::set_var("SDP_ASYNC", way);
-        if let Some(missing) = asynchronous::missing() {
-            say(format_args!(
-                "--async has no effect: {missing}; sends wait for the peer or copy"
-            ));
+        if let Some(missing) = asynchronous::missing(way) {
+            say(format_args!("{missing}"));
         }
     }
     if arguments.simple {

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bytes that a recv() has reported ahead of their arrival (SDP_AHEAD): the counter that tells the
+//! program when they are there, or that they will never be.
+//!
+//! A [`Promiser`] counts for one connection and one program. A connection has one
+//! [`Promise`] at a time, because its bytes are the next ones of the stream. A promise that is
+//! dropped before it was kept is broken, and so are all later ones: only the end of the
+//! connection does that.
+//!
+//! Contexts and locks: a promise is made and counts bytes under the endpoint's lock. It is kept, or
+//! dropped, without it, which may sleep.
+
+use super::place::{
+    AddressSpace,
+    Place, //
+};
+use crate::{
+    ffi,
+    prelude::*,
+    rdma::region::Region, //
+};
+use core::sync::atomic::{
+    AtomicBool,
+    AtomicU32,
+    AtomicU64,
+    Ordering, //
+};
+use kernel::sync::Arc;
+
+/// Length of a `struct sdp_ahead_counter`, and the offsets of its words.
+const COUNTER_LEN: usize = core::mem::size_of::<ffi::sdp_ahead_counter>();
+const ENDED: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, ended);
+const FAILED: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, failed);
+const FILLED: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, filled);
+const GONE: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, gone);
+
+/// Which promises a connection has made to a program, and what became of them.
+pub(crate) struct Promiser {
+    // As the kernel knows them: a program may write to its counter.
+    issued: AtomicU32,
+    ended: AtomicU32,
+    failed: AtomicBool,
+    /// The connection whose promises are counted; 0 for none yet.
+    generation: AtomicU64,
+    place: Place,
+    owner: AddressSpace,
+    /// Bytes from which on a call receives ahead.
+    pub(crate) least: u32,
+}
+
+impl Promiser {
+    /// The promiser that the calling program asks for.
+    pub(crate) fn new(asked: &ffi::sdp_ahead) -> Result<Arc<Self>> {
+        let place = Place::new(asked.counter, COUNTER_LEN)?;
+        for at in [ENDED, FAILED, FILLED, GONE] {
+            place.set(at, 0);
+        }
+        Ok(Arc::new(
+            Self {
+                issued: AtomicU32::new(0),
+                ended: AtomicU32::new(0),
+                failed: AtomicBool::new(false),
+                generation: AtomicU64::new(0),
+                place,
+                owner: AddressSpace::current()?,
+                least: asked.least,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The address of the counter in the program.
+    pub(crate) fn address(&self) -> u64 {
+        self.place.address()
+    }
+
+    /// Whether it is for the calling program.
+    pub(crate) fn is_of_caller(&self) -> bool {
+        self.owner.is_current()
+    }
+
+    /// Whether the program may still look at its memory.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.owner.is_used()
+    }
+
+    pub(crate) fn issued(&self) -> u32 {
+        self.issued.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is a promise of that number, kept or not.
+    pub(crate) fn knows(&self, id: u32) -> bool {
+        self.issued().wrapping_sub(id) <= u32::MAX / 2
+    }
+
+    /// What became of the promise of that number and those before it: they are kept, or EIO. `None`:
+    /// nothing yet.
+    pub(crate) fn outcome(&self, id: u32) -> Option<Result> {
+        // In this order: the last one may be kept while this asks.
+        let failed = self.failed.load(Ordering::Acquire);
+        let ended = self.ended.load(Ordering::Acquire);
+        if ended.wrapping_sub(id) <= u32::MAX / 2 {
+            return Some(Ok(()));
+        }
+        failed.then_some(Err(EIO))
+    }
+
+    /// Whether a promise of the connection `generation` can begin: EBUSY if another connection of the
+    /// socket was counted, and EPIPE after a failure.
+    fn can_begin(&self, generation: u64) -> Result {
+        let counted = self.generation.load(Ordering::Relaxed);
+        if counted != 0 && counted != generation {
+            return Err(EBUSY);
+        }
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(EPIPE);
+        }
+        Ok(())
+    }
+
+    /// Begins one that can. Under the endpoint's lock.
+    fn begin(&self, generation: u64) -> u32 {
+        self.generation.store(generation, Ordering::Relaxed);
+        let before = self.issued.fetch_add(1, Ordering::Relaxed);
+        before.wrapping_add(1)
+    }
+
+    /// The oldest promise is kept.
+    fn end(&self) {
+        let before = self.ended.fetch_add(1, Ordering::Release);
+        self.place.set(ENDED, before.wrapping_add(1));
+    }
+
+    /// The promises that are not kept by now never will be; `filled` bytes of the oldest have come.
+    fn fail(&self, filled: u32) {
+        self.place.set(FILLED, filled);
+        self.failed.store(true, Ordering::Release);
+        self.place.set(FAILED, 1);
+    }
+}
+
+impl Drop for Promiser {
+    fn drop(&mut self) {
+        self.place.set(GONE, 1);
+    }
+}
+
+/// Bytes that come to the memory of a program which believes that it has them.
+pub(crate) struct Promise {
+    promiser: Arc<Promiser>,
+    /// It has begun, and is not kept yet.
+    open: bool,
+    /// Bytes that have come.
+    filled: u32,
+    /// Their memory, once no request uses it any more.
+    region: Option<Region>,
+}
+
+impl Promise {
+    /// A promise that has not begun.
+    pub(crate) fn new(promiser: Arc<Promiser>) -> Result<KBox<Self>> {
+        let promise = Self {
+            promiser,
+            open: false,
+            filled: 0,
+            region: None,
+        };
+        Ok(KBox::new(promise, GFP_KERNEL)?)
+    }
+
+    pub(crate) fn promiser(&self) -> &Arc<Promiser> {
+        &self.promiser
+    }
+
+    /// See [`Promiser::can_begin`].
+    pub(crate) fn can_begin(&self, generation: u64) -> Result {
+        self.promiser.can_begin(generation)
+    }
+
+    /// Begins it; returns its number.
+    pub(crate) fn begin(&mut self, generation: u64) -> u32 {
+        self.open = true;
+        self.promiser.begin(generation)
+    }
+
+    /// `len` bytes have come.
+    pub(crate) fn on_filled(&mut self, len: u32) {
+        self.filled = self.filled.saturating_add(len);
+    }
+
+    /// All bytes have come, to the memory of `region`.
+    pub(crate) fn on_done(&mut self, region: Region) {
+        self.region = Some(region);
+    }
+
+    /// The program gets its memory. It is taken from the device first, which may have the bytes
+    /// elsewhere until then. Without the endpoint's lock.
+    pub(crate) fn keep(mut self: KBox<Self>) {
+        drop(self.region.take());
+        if core::mem::take(&mut self.open) {
+            self.promiser.end();
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        drop(self.region.take());
+        if self.open {
+            self.promiser.fail(self.filled);
+        }
+    }
+}
