@@ -618,7 +618,7 @@ pub const CASES: &[Case] = &[
     .both_versions(),
 ];
 
-/// recvmsg() with MSG_ZEROCOPY and so much room for the report.
+/// A `recvmsg()` with `MSG_ZEROCOPY` and so much room for the report.
 fn read_ahead(sock: &Sock, room: &mut [u8], control: usize) -> (usize, Option<sdp_borrow_range>) {
     let mut answer = AheadControl::default();
     let mut parts = [libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() }];

@@ -2,7 +2,7 @@
 //! A program that receives, and touches its memory while the bytes are still coming. `lent/ahead` starts it
 //! under `sdp_run --async=receive`, holds the bytes back, and lets them come later or never.
 //!
-//! `ahead-reads WAY ADDRESS PORT`. On stdout: `ahead` or `there` after the recv(), `touching`, and
+//! `ahead-reads WAY ADDRESS PORT`. On stdout: `ahead` or `there` after the `recv()`, `touching`, and
 //! `touched` once the way has found the peer's bytes and no other ones. Then it waits for a line on
 //! stdin, and ends.
 

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use libc::c_int;
 
-use crate::memory::{map, Memory, LEN, OLD, PAGE};
+use crate::memory::{map, Memory, LEN, OLD};
 use crate::{Ahead, Way};
 
 pub const WAYS: &[Way] = &[
