@@ -31,7 +31,7 @@ use class::Class;
 pub use joint::Joint;
 use meter::{Begin, Meter, Sample};
 pub use tries::Ended;
-use tries::Try;
+use tries::{Try, With};
 
 /// Number of classes of sizes, each up to twice its least size. The last has no end.
 pub const CLASSES: usize = 10;
@@ -314,7 +314,7 @@ impl Tuner {
     fn on_verdict(&mut self, at: u8, verdict: class::Verdict) {
         match verdict {
             class::Verdict::Good => {}
-            class::Verdict::Bad if self.attempt.is_none() => self.begin_try(at, None, false),
+            class::Verdict::Bad if self.attempt.is_none() => self.begin_try(at, With::Nobody),
             class::Verdict::Bad => {}
             class::Verdict::GivenUp => self.changes = self.changes.wrapping_add(1),
         }

@@ -35,9 +35,17 @@ pub(super) struct Try {
     pub(super) warm: u8,
     /// Messages of other classes since the last one of this try.
     others: u8,
-    /// The invitation to it, and whether it is the tuner's own.
-    joint: Option<Joint>,
-    leads: bool,
+    with: With,
+}
+
+/// The other connections of the device in a try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum With {
+    Nobody,
+    /// They were invited.
+    Leading(Joint),
+    /// One of them has invited.
+    Following(Joint),
 }
 
 /// A try that others were invited to has ended.
@@ -57,14 +65,14 @@ impl Tuner {
         let class = self.classes.get_mut(usize::from(at))?;
         let tried = other(class.way());
         if is_new && joint.is_for(at, tried) && class.joins() {
-            self.begin_try(at, Some(joint), false);
+            self.begin_try(at, With::Following(joint));
             return None;
         }
         if !class.pays() {
             return None;
         }
         let own = joint.next(at, tried);
-        self.begin_try(at, Some(own), true);
+        self.begin_try(at, With::Leading(own));
         self.seen = own;
         Some(own)
     }
@@ -93,13 +101,13 @@ impl Tuner {
 
     /// Ends a try with others when theirs has ended.
     pub(super) fn follow(&mut self, joint: Joint) {
-        let followed = self.attempt.filter(|attempt| !attempt.leads);
-        let Some((attempt, of)) = followed.and_then(|t| Some((t, t.joint?))) else {
+        let Some(attempt) = self.attempt else {
             return;
         };
-        if joint == of {
-            return;
-        }
+        let of = match attempt.with {
+            With::Following(of) if of != joint => of,
+            _ => return,
+        };
         let sample = self.meter.take_ended(attempt.class);
         if let Some(class) = self.class(attempt.class) {
             if let Some(sample) = sample.filter(|s| !s.warm && s.way != class.way()) {
@@ -133,7 +141,7 @@ impl Tuner {
         self.ended.take()
     }
 
-    pub(super) fn begin_try(&mut self, at: u8, joint: Option<Joint>, leads: bool) {
+    pub(super) fn begin_try(&mut self, at: u8, with: With) {
         if let Some(class) = self.class(at) {
             class.purse = 0;
         }
@@ -141,30 +149,27 @@ impl Tuner {
         let most = stretch(at).saturating_mul(STRETCHES);
         self.attempt = Some(Try {
             class: at,
-            left: if leads || joint.is_none() {
-                most
-            } else {
-                most.saturating_mul(FOLLOWED_MOST)
+            left: match with {
+                With::Following(_) => most.saturating_mul(FOLLOWED_MOST),
+                With::Nobody | With::Leading(_) => most,
             },
             gone: 0,
             spent: 0,
             warm: stretch(at),
             others: 0,
-            joint,
-            leads,
+            with,
         });
     }
 
     /// The try has ended; the class has changed its way, or not.
     fn end_try(&mut self, changed: bool) {
-        let Some(attempt) = self.attempt.take() else {
-            return;
-        };
-        let led = attempt.joint.filter(|_| attempt.leads);
-        self.ended = led.map(|invitation| Ended {
-            invitation,
-            result: invitation.over(changed),
-        });
+        let with = self.attempt.take().map(|attempt| attempt.with);
+        if let Some(With::Leading(invitation)) = with {
+            self.ended = Some(Ended {
+                invitation,
+                result: invitation.over(changed),
+            });
+        }
     }
 
     /// Ends the try of class `at`, which says nothing.
