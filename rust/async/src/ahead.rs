@@ -6,7 +6,7 @@
 use crate::counters::{self, Receipts};
 use crate::ledger::{Counted, Kind, Quiet, Range, State, LEDGER};
 use crate::lend::{self, FOREVER, LEAST_LENT};
-use crate::{guard, next, settings, total};
+use crate::{guard, next};
 use libc::{c_int, iovec, msghdr, ssize_t};
 use sdp_uapi as uapi;
 
@@ -36,12 +36,7 @@ fn set_counter(fd: c_int, counter: u64) -> bool {
 unsafe fn prepared(fd: c_int, parts: *const iovec, count: usize) -> Option<&'static Receipts> {
     let info = lend::ask(fd)?;
     // SAFETY: As the caller says.
-    let plain = || unsafe { lend::are_plain(parts, count) };
-    // SAFETY: As the caller says.
-    let len = unsafe { total(parts, count) };
-    let judged = || LEDGER.try_with(|ledger| lend::collect(ledger, Kind::Received, len));
-    let can = lend::is_ready() && settings::receives() && plain() && judged() == Some(true);
-    if !can {
+    if !unsafe { lend::may_lend(Kind::Received, parts, count) } {
         return None;
     }
     if info.ahead != 0 {

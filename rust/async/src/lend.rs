@@ -135,7 +135,7 @@ pub(crate) fn ask(fd: c_int) -> Option<uapi::sdp_borrow_info> {
 }
 
 /// The process has what it needs to lend: descriptors, counters, the handler.
-pub(crate) fn is_ready() -> bool {
+fn is_ready() -> bool {
     match STATE.load(Ordering::Acquire) {
         // A child of a fork() that the C library does not know of.
         ON if !counters::are_own() => {
@@ -167,7 +167,7 @@ pub(crate) fn is_ready() -> bool {
 }
 
 /// Ends the protection of ranges that are over, and says whether the next call, of `len` bytes, may lend.
-pub(crate) fn collect(ledger: &mut Ledger, kind: Kind, len: usize) -> bool {
+fn collect(ledger: &mut Ledger, kind: Kind, len: usize) -> bool {
     let mut first = 0;
     while let Some(at) = ledger.over(first) {
         match handler::give_back(ledger, at) {
@@ -202,13 +202,28 @@ fn now() -> u64 {
 /// # Safety
 ///
 /// `parts` has `count` elements.
-pub(crate) unsafe fn are_plain(parts: *const iovec, count: usize) -> bool {
+unsafe fn are_plain(parts: *const iovec, count: usize) -> bool {
     // SAFETY: As the caller says.
     let parts = unsafe { core::slice::from_raw_parts(parts, count) };
     let mut long = parts
         .iter()
         .filter(|part| part.iov_len >= LEAST_LENT as usize);
     long.all(|part| guard::may_be_lent(part.iov_base.addr(), part.iov_len))
+}
+
+/// Whether the process can and should lend the parts, or receive ahead into them, now.
+///
+/// # Safety
+///
+/// `parts` has `count` elements.
+pub(crate) unsafe fn may_lend(kind: Kind, parts: *const iovec, count: usize) -> bool {
+    // Getting ready may find that nothing can be received ahead.
+    if !is_ready() || kind == Kind::Received && !settings::receives() {
+        return false;
+    }
+    // SAFETY: As the caller says.
+    let (plain, len) = unsafe { (are_plain(parts, count), total(parts, count)) };
+    plain && LEDGER.try_with(|ledger| collect(ledger, kind, len)) == Some(true)
 }
 
 /// Prepares a send of the parts that lends; `false`: it must be an ordinary one.
@@ -221,11 +236,7 @@ unsafe fn is_prepared(fd: c_int, parts: *const iovec, count: usize) -> bool {
         return false;
     };
     // SAFETY: As the caller says.
-    let plain = || unsafe { are_plain(parts, count) };
-    // SAFETY: As the caller says.
-    let len = unsafe { total(parts, count) };
-    let judged = || LEDGER.try_with(|ledger| collect(ledger, Kind::Sent, len));
-    let can = is_ready() && plain() && judged() == Some(true);
+    let can = unsafe { may_lend(Kind::Sent, parts, count) };
     if !can || info.counter != 0 {
         return can;
     }
