@@ -7,18 +7,22 @@
 //! stdin, and ends.
 
 mod calls;
+#[path = "../lending/child.rs"]
+mod child;
 mod ends;
 mod memory;
 mod others;
 mod places;
+#[path = "../lending/runner.rs"]
+mod runner;
 mod socket;
 
-use std::io::{BufRead, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, IntoRawFd};
 
 use libc::c_int;
 use memory::Memory;
+pub use runner::{hear, say};
 use sdp_uapi::{sdp_borrow_wait, SDP_AHEAD_WAIT};
 
 /// The memory, and the socket whose bytes come there.
@@ -66,17 +70,6 @@ const OWN: &[Way] = &[
 fn ways() -> impl Iterator<Item = &'static Way> {
     let ways = [OWN, calls::WAYS, others::WAYS, places::WAYS, socket::WAYS, ends::WAYS];
     ways.into_iter().flatten()
-}
-
-/// Says a word to the runner.
-pub fn say(word: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{word}").and_then(|()| out.flush()).expect("stdout");
-}
-
-/// Waits for a line of the runner.
-pub fn hear() {
-    std::io::stdin().lock().read_line(&mut String::new()).expect("stdin");
 }
 
 /// Whether bytes are still coming.

@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use libc::{c_int, iovec, pid_t};
+use libc::{c_int, iovec};
 
+use crate::child::in_child;
 use crate::memory::{Memory, AT, SPAN};
 use crate::Way;
 
@@ -61,20 +62,4 @@ static SEEN: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn on_signal(_: c_int) {
     let memory = Memory(HANDLED.load(Ordering::Acquire));
     SEEN.store(memory.byte(AT).into(), Ordering::Release);
-}
-
-/// Runs it in a forked child that gets the number of its parent.
-fn in_child(f: impl FnOnce(pid_t)) {
-    let mut status = 0;
-    // SAFETY: the child runs `f` and ends, without the runtime of this program.
-    unsafe {
-        let parent = libc::getpid();
-        let child = libc::fork();
-        if child == 0 {
-            f(parent);
-            libc::_exit(0);
-        }
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-    }
-    assert_eq!(status, 0, "the child has failed");
 }

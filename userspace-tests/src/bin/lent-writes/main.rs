@@ -6,17 +6,21 @@
 //! once the program sees its own bytes. Then it waits for a line on stdin, and ends.
 
 mod calls;
+#[path = "../lending/child.rs"]
+mod child;
 mod ends;
 mod memory;
 mod others;
 mod places;
+#[path = "../lending/runner.rs"]
+mod runner;
 
-use std::io::{BufRead, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, IntoRawFd};
 
 use libc::{c_int, c_void};
 use memory::{Memory, LEN};
+pub use runner::{hear, say};
 use sdp_uapi::{sdp_borrow_info, SDP_BORROW_INFO};
 
 /// The memory, and the socket that has sent it.
@@ -70,17 +74,6 @@ fn ways() -> impl Iterator<Item = &'static Way> {
     OWN.iter().chain(calls::WAYS).chain(others::WAYS).chain(places::WAYS).chain(ends::WAYS)
 }
 
-/// Says a word to the runner.
-pub fn say(word: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{word}").and_then(|()| out.flush()).expect("stdout");
-}
-
-/// Waits for a line of the runner.
-pub fn hear() {
-    std::io::stdin().lock().read_line(&mut String::new()).expect("stdin");
-}
-
 /// Whether the peer still has memory of this process.
 fn is_lent(sock: c_int) -> bool {
     // SAFETY: numbers.
@@ -96,7 +89,7 @@ fn is_lent(sock: c_int) -> bool {
 fn run(way: &Way, address: &str, port: u16) {
     let stream = TcpStream::connect((address, port)).expect("connect");
     assert!(stream.as_raw_fd() > 2);
-    let lent = Lent { sock: stream.into_raw_fd(), memory: Memory::fresh() };
+    let lent = Lent { sock: stream.into_raw_fd(), memory: Memory::mapped() };
     (way.before)(&lent);
     for round in 0..way.rounds {
         lent.memory.draw(round);

@@ -4,8 +4,9 @@
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{c_int, c_void, iovec, pid_t};
+use libc::{c_int, c_void, iovec};
 
+use crate::child::{ended_well, in_child};
 use crate::memory::{touch, Memory, AT, SPAN};
 use crate::Way;
 
@@ -116,28 +117,4 @@ extern "C" fn on_signal(_: c_int) {
 extern "C" fn on_clone(_: *mut c_void) -> c_int {
     on_signal(0);
     0
-}
-
-/// Runs it in a forked child that gets the number of its parent.
-fn in_child(f: impl FnOnce(pid_t)) {
-    // SAFETY: the child runs `f` and ends, without the runtime of this program.
-    unsafe {
-        let parent = libc::getpid();
-        let child = libc::fork();
-        if child == 0 {
-            f(parent);
-            libc::_exit(0);
-        }
-        ended_well(child);
-    }
-}
-
-fn ended_well(child: pid_t) {
-    let mut status = 0;
-    // SAFETY: the status lives through the call.
-    while unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
-        let error = std::io::Error::last_os_error();
-        assert_eq!(error.raw_os_error(), Some(libc::EINTR), "waitpid");
-    }
-    assert_eq!(status, 0, "the child has failed");
 }
