@@ -10,10 +10,7 @@
 //! Contexts and locks: numbers change under the endpoint's lock, or when a destroyed
 //! link is dropped, by then the only owner of its runs. Dropping may sleep.
 
-use super::place::{
-    AddressSpace,
-    Place, //
-};
+use super::tally::Tally;
 use crate::{
     ffi,
     prelude::*, //
@@ -22,7 +19,6 @@ use core::{
     ptr::NonNull,
     sync::atomic::{
         AtomicU32,
-        AtomicU64,
         Ordering, //
     }, //
 };
@@ -32,9 +28,8 @@ use kernel::sync::Arc;
 const WINDOW_BYTES: u32 = 4 << 20;
 const WINDOW_RUNS: u32 = 16;
 
-/// Length of a `struct sdp_borrow_counter`, and the offsets of its words.
+/// Length of a `struct sdp_borrow_counter`, and the offset of its last word.
 const COUNTER_LEN: usize = core::mem::size_of::<ffi::sdp_borrow_counter>();
-const ENDED: usize = core::mem::offset_of!(ffi::sdp_borrow_counter, ended);
 const GONE: usize = core::mem::offset_of!(ffi::sdp_borrow_counter, gone);
 
 /// An eventfd of the program.
@@ -70,22 +65,12 @@ impl Drop for Event {
     }
 }
 
-/// The counts of a lender, as the kernel knows them: a program may write to its own.
-struct Book {
-    issued: AtomicU32,
-    ended: AtomicU32,
-    /// Bytes that are lent.
-    bytes: AtomicU32,
-    /// The connection whose runs are counted; 0 for none yet.
-    generation: AtomicU64,
-}
-
 /// Which runs a connection has of a program, and who is told of their ends.
 pub(crate) struct Lender {
-    book: Book,
-    place: Place,
+    tally: Tally,
+    /// Bytes that are lent.
+    bytes: AtomicU32,
     event: Option<Event>,
-    owner: AddressSpace,
     /// close() waits for the ends.
     pub(crate) lingers: bool,
     /// Bytes from which on a stretch is borrowed.
@@ -102,20 +87,11 @@ impl Lender {
             fd => Some(Event::of(fd)?),
         };
         let or = |value, default| if value == 0 { default } else { value };
-        let place = Place::new(asked.counter, COUNTER_LEN)?;
-        place.set(GONE, 0);
-        place.set(ENDED, 0);
         Ok(Arc::new(
             Self {
-                book: Book {
-                    issued: AtomicU32::new(0),
-                    ended: AtomicU32::new(0),
-                    bytes: AtomicU32::new(0),
-                    generation: AtomicU64::new(0),
-                },
-                place,
+                tally: Tally::new(asked.counter, COUNTER_LEN)?,
+                bytes: AtomicU32::new(0),
                 event,
-                owner: AddressSpace::current()?,
                 lingers: asked.flags & ffi::SDP_BORROW_NO_LINGER == 0,
                 least: asked.least,
                 window_bytes: or(asked.window_bytes, WINDOW_BYTES),
@@ -127,30 +103,30 @@ impl Lender {
 
     /// The address of the counter in the program.
     pub(crate) fn address(&self) -> u64 {
-        self.place.address()
+        self.tally.address()
     }
 
     /// Whether it lends memory of the calling program.
     pub(crate) fn is_of_caller(&self) -> bool {
-        self.owner.is_current()
+        self.tally.is_of_caller()
     }
 
     pub(crate) fn issued(&self) -> u32 {
-        self.book.issued.load(Ordering::Relaxed)
+        self.tally.issued()
     }
 
     pub(crate) fn ended(&self) -> u32 {
-        self.book.ended.load(Ordering::Acquire)
+        self.tally.ended()
     }
 
     /// Whether the run of that number and those before it have ended.
     pub(crate) fn has_ended(&self, id: u32) -> bool {
-        self.ended().wrapping_sub(id) <= u32::MAX / 2
+        self.tally.has_ended(id)
     }
 
     /// Whether there is a run of that number, ended or not.
     pub(crate) fn knows(&self, id: u32) -> bool {
-        self.issued().wrapping_sub(id) <= u32::MAX / 2
+        self.tally.knows(id)
     }
 
     /// Bytes that may still be borrowed.
@@ -164,7 +140,7 @@ impl Lender {
 
     /// Bytes that are lent.
     pub(crate) fn bytes(&self) -> u32 {
-        self.book.bytes.load(Ordering::Relaxed)
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Fills in what a program may know; all but the state of the connection.
@@ -182,33 +158,27 @@ impl Lender {
     /// connection of the socket was counted, whose runs may end later. Under the
     /// endpoint's lock.
     fn begin(&self, generation: u64, len: u32) -> Result<u32> {
-        let counted = self.book.generation.load(Ordering::Relaxed);
-        if counted != 0 && counted != generation {
-            return Err(EBUSY);
-        }
-        self.book.generation.store(generation, Ordering::Relaxed);
-        self.book.bytes.fetch_add(len, Ordering::Relaxed);
-        let before = self.book.issued.fetch_add(1, Ordering::Relaxed);
-        Ok(before.wrapping_add(1))
+        self.tally.is_for(generation)?;
+        self.bytes.fetch_add(len, Ordering::Relaxed);
+        Ok(self.tally.begin(generation))
     }
 
     /// The run that has just begun does not take place. Under the same lock.
     fn undo(&self, len: u32) {
-        self.book.bytes.fetch_sub(len, Ordering::Relaxed);
-        self.book.issued.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(len, Ordering::Relaxed);
+        self.tally.undo();
     }
 
     /// The oldest run has ended.
     fn end(&self, len: u32) {
-        self.book.bytes.fetch_sub(len, Ordering::Relaxed);
-        let before = self.book.ended.fetch_add(1, Ordering::Release);
-        self.place.set(ENDED, before.wrapping_add(1));
+        self.bytes.fetch_sub(len, Ordering::Relaxed);
+        self.tally.end();
     }
 }
 
 impl Drop for Lender {
     fn drop(&mut self) {
-        self.place.set(GONE, 1);
+        self.tally.set(GONE, 1);
         if let Some(event) = self.event.as_ref() {
             event.signal();
         }

@@ -28,6 +28,7 @@ mod room;
 pub(crate) mod send;
 pub(crate) mod sink;
 pub(crate) mod source;
+mod tally;
 pub(crate) mod tuning;
 
 use crate::{

@@ -11,10 +11,7 @@
 //! Contexts and locks: a promise is made and counts bytes under the endpoint's lock. It is kept, or
 //! dropped, without it, which may sleep.
 
-use super::place::{
-    AddressSpace,
-    Place, //
-};
+use super::tally::Tally;
 use crate::{
     ffi,
     prelude::*,
@@ -22,29 +19,21 @@ use crate::{
 };
 use core::sync::atomic::{
     AtomicBool,
-    AtomicU32,
-    AtomicU64,
     Ordering, //
 };
 use kernel::sync::Arc;
 
-/// Length of a `struct sdp_ahead_counter`, and the offsets of its words.
+/// Length of a `struct sdp_ahead_counter`, and the offsets of its other words.
 const COUNTER_LEN: usize = core::mem::size_of::<ffi::sdp_ahead_counter>();
-const ENDED: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, ended);
 const FAILED: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, failed);
 const FILLED: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, filled);
 const GONE: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, gone);
 
 /// Which promises a connection has made to a program, and what became of them.
 pub(crate) struct Promiser {
-    // As the kernel knows them: a program may write to its counter.
-    issued: AtomicU32,
-    ended: AtomicU32,
+    tally: Tally,
+    /// As the kernel knows it: a program may write to its counter.
     failed: AtomicBool,
-    /// The connection whose promises are counted; 0 for none yet.
-    generation: AtomicU64,
-    place: Place,
-    owner: AddressSpace,
     /// Bytes from which on a call receives ahead.
     pub(crate) least: u32,
 }
@@ -52,18 +41,10 @@ pub(crate) struct Promiser {
 impl Promiser {
     /// The promiser that the calling program asks for.
     pub(crate) fn new(asked: &ffi::sdp_ahead) -> Result<Arc<Self>> {
-        let place = Place::new(asked.counter, COUNTER_LEN)?;
-        for at in [ENDED, FAILED, FILLED, GONE] {
-            place.set(at, 0);
-        }
         Ok(Arc::new(
             Self {
-                issued: AtomicU32::new(0),
-                ended: AtomicU32::new(0),
+                tally: Tally::new(asked.counter, COUNTER_LEN)?,
                 failed: AtomicBool::new(false),
-                generation: AtomicU64::new(0),
-                place,
-                owner: AddressSpace::current()?,
                 least: asked.least,
             },
             GFP_KERNEL,
@@ -72,26 +53,26 @@ impl Promiser {
 
     /// The address of the counter in the program.
     pub(crate) fn address(&self) -> u64 {
-        self.place.address()
+        self.tally.address()
     }
 
     /// Whether it is for the calling program.
     pub(crate) fn is_of_caller(&self) -> bool {
-        self.owner.is_current()
+        self.tally.is_of_caller()
     }
 
     /// Whether the program may still look at its memory.
     pub(crate) fn is_needed(&self) -> bool {
-        self.owner.is_used()
+        self.tally.is_needed()
     }
 
     pub(crate) fn issued(&self) -> u32 {
-        self.issued.load(Ordering::Relaxed)
+        self.tally.issued()
     }
 
     /// Whether there is a promise of that number, kept or not.
     pub(crate) fn knows(&self, id: u32) -> bool {
-        self.issued().wrapping_sub(id) <= u32::MAX / 2
+        self.tally.knows(id)
     }
 
     /// What became of the promise of that number and those before it: they are kept, or EIO. `None`:
@@ -99,8 +80,7 @@ impl Promiser {
     pub(crate) fn outcome(&self, id: u32) -> Option<Result> {
         // In this order: the last one may be kept while this asks.
         let failed = self.failed.load(Ordering::Acquire);
-        let ended = self.ended.load(Ordering::Acquire);
-        if ended.wrapping_sub(id) <= u32::MAX / 2 {
+        if self.tally.has_ended(id) {
             return Some(Ok(()));
         }
         failed.then_some(Err(EIO))
@@ -109,10 +89,7 @@ impl Promiser {
     /// Whether a promise of the connection `generation` can begin: EBUSY if another connection of the
     /// socket was counted, and EPIPE after a failure.
     fn can_begin(&self, generation: u64) -> Result {
-        let counted = self.generation.load(Ordering::Relaxed);
-        if counted != 0 && counted != generation {
-            return Err(EBUSY);
-        }
+        self.tally.is_for(generation)?;
         if self.failed.load(Ordering::Relaxed) {
             return Err(EPIPE);
         }
@@ -121,28 +98,25 @@ impl Promiser {
 
     /// Begins one that can. Under the endpoint's lock.
     fn begin(&self, generation: u64) -> u32 {
-        self.generation.store(generation, Ordering::Relaxed);
-        let before = self.issued.fetch_add(1, Ordering::Relaxed);
-        before.wrapping_add(1)
+        self.tally.begin(generation)
     }
 
     /// The oldest promise is kept.
     fn end(&self) {
-        let before = self.ended.fetch_add(1, Ordering::Release);
-        self.place.set(ENDED, before.wrapping_add(1));
+        self.tally.end();
     }
 
     /// The promises that are not kept by now never will be; `filled` bytes of the oldest have come.
     fn fail(&self, filled: u32) {
-        self.place.set(FILLED, filled);
+        self.tally.set(FILLED, filled);
         self.failed.store(true, Ordering::Release);
-        self.place.set(FAILED, 1);
+        self.tally.set(FAILED, 1);
     }
 }
 
 impl Drop for Promiser {
     fn drop(&mut self) {
-        self.place.set(GONE, 1);
+        self.tally.set(GONE, 1);
     }
 }
 
