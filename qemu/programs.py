@@ -21,8 +21,10 @@ class Account:
         self.reader = reader
         self.log = os.path.join(logs, name)
         self.file = open(self.log, "w", buffering=1)
+        # "SECONDS RESULT" for each result, since the one before.
+        self.times = open(self.log + ".times", "w", buffering=1)
         self.piece = stage.piece()
-        self.start = time.monotonic()
+        self.start = self.before = time.monotonic()
         # KTAP diagnostics come before the test's result.
         self.said = []
         self.piece.say(f"=== {name} (log: {self.log})")
@@ -32,6 +34,9 @@ class Account:
         self.file.write(line + "\n")
         result = self.reader.feed(line)
         if result:
+            now = time.monotonic()
+            self.times.write(f"{now - self.before:.1f} {result[1]}\n")
+            self.before = now
             if result[0] == "not ok":
                 self.piece.say(*self.said)
             self.said.clear()
@@ -44,6 +49,7 @@ class Account:
     def end(self, status):
         """Its results, once its exit status is known."""
         self.file.close()
+        self.times.close()
         results = self.reader.finish(status)
         if results.failures:
             self.piece.say(f"--- the end of {self.log}", *tail(self.log))
