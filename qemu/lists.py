@@ -110,6 +110,7 @@ def guests(entries):
 
 
 def device(entries):
-    """The device of a guest for these entries, as an argument of qemu/vm."""
+    """The device of a guest for these entries, as an argument of qemu/vm. An exchange of the devices takes a
+    minute, so the guest begins with that of the first entry."""
     kinds = [entry.device for entry in entries]
-    return "both" if "rxe" in kinds and set(kinds) != {"rxe"} else kinds[0]
+    return "both" if kinds[0] == "rxe" and set(kinds) != {"rxe"} else kinds[0]

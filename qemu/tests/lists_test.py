@@ -44,8 +44,8 @@ class ListsTest(unittest.TestCase):
 
     def test_the_device_of_a_guest_is_that_of_its_entries(self):
         first, second, third = parsed()
-        self.assertEqual([lists.device(some) for some in ([first], [second, third], [first, second])],
-                         ["rlo", "rxe", "both"])
+        self.assertEqual([lists.device(some) for some in ([first], [second, third], [first, second], [second, first])],
+                         ["rlo", "rxe", "rlo", "both"])
 
     def test_what_is_wrong_is_named_with_its_place(self):
         for wrong in ("a netns -", "a lan rxe - b", "a netns siw - b", "a two rlo - b", "+ b rxe c",

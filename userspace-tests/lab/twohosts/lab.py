@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 from collections.abc import Callable
@@ -50,28 +51,28 @@ class Lab:
         """A TCP program with its sockets over SDP."""
         if self.family == "tcp":
             return [*self.wrapper, *command]
-        return [str(sdp_run()), *command]
+        return [*sdp_run(), *command]
 
     def switched(self, *command: str) -> list[str]:
         """A TCP program with its sockets over SDP, for every kind of program."""
         if self.family == "tcp":
             return list(command)
-        return [str(sdp_run()), "--bpf", *command]
+        return [*sdp_run(), "--bpf", *command]
 
 
-def sdp_run() -> Path:
-    """The path of sdp_run: from the environment, the installation, or this checkout."""
-    if named := os.environ.get("SDP_RUN"):
-        return Path(named)
+def sdp_run() -> list[str]:
+    """sdp_run, with options or without: from the environment, the installation, or this checkout."""
+    if words := os.environ.get("SDP_RUN"):
+        return shlex.split(words)
     if installed := shutil.which("sdp_run"):
-        return Path(installed)
+        return [installed]
     for profile in ("release", "debug"):
         built = REPOSITORY / "rust" / "target" / profile / "sdp_run"
         if built.exists() and (built.parent / "libsdp.so").exists():
-            return built
+            return [str(built)]
     raise Failure(
         "sdp_run is not built: cargo build --release --manifest-path rust/Cargo.toml, "
-        "or set SDP_RUN to where it is"
+        "or set SDP_RUN to its path"
     )
 
 
