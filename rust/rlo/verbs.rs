@@ -254,7 +254,8 @@ unsafe extern "C" fn query_port(
         attr.max_mtu = ffi::ib_mtu_IB_MTU_4096;
         attr.active_mtu = ffi::ib_mtu_IB_MTU_4096;
         attr.phys_mtu = 4096;
-        attr.gid_tbl_len = 256;
+        // The kernel makes two files for each in every network namespace.
+        attr.gid_tbl_len = 64;
         attr.port_cap_flags = Device::of(ib).port_caps.load(Relaxed);
         attr.max_msg_sz = 1 << 31;
         attr.pkey_tbl_len = 1;
