@@ -59,6 +59,10 @@ pub struct Args {
     #[arg(long, value_name = "PARTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub one_of: Option<u32>,
 
+    /// Of the tests over both IP versions, run only one of so many parts, chosen by name, over IPv6
+    #[arg(long, value_name = "PARTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub ipv6_of: Option<u32>,
+
     /// The RDMA device of both hosts; on rlo, tests that delay packets run only if selected
     #[arg(long, value_enum, env = "SDP_DEVICE", default_value = "rxe")]
     pub device: Device,

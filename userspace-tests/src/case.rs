@@ -167,10 +167,16 @@ impl Test {
         self.case.name.bytes().fold(0x811c_9dc5, mix) % parts == 0
     }
 
+    /// Whether it runs over IPv6 what another test runs over IPv4.
+    pub fn is_repeated(&self) -> bool {
+        self.ip == Ip::V6 && self.case.versions.len() > 1
+    }
+
     pub fn name(&self) -> String {
-        match self.ip {
-            Ip::V6 if self.case.versions.len() > 1 => format!("{}_ipv6", self.case.name),
-            _ => self.case.name.to_string(),
+        if self.is_repeated() {
+            format!("{}_ipv6", self.case.name)
+        } else {
+            self.case.name.to_string()
         }
     }
 }

@@ -96,6 +96,7 @@ fn chosen(args: &Args) -> Result<Vec<Test>, String> {
             && (args.device == Device::Rxe || !late)
             && (args.cgroup_programs || !programs)
             && args.one_of.is_none_or(|parts| late || programs || test.is_in_part(parts))
+            && args.ipv6_of.is_none_or(|parts| !test.is_repeated() || test.is_in_part(parts))
     };
     let chosen: Vec<Test> = all.into_iter().filter(wanted).collect();
     if chosen.is_empty() {
