@@ -11,7 +11,8 @@
 //! protected against reading as well.
 //!
 //! It replaces the calls that send and receive, which costs every long one a question to the kernel; so it is a
-//! library of its own, and `sdp_run --async` loads it. It does nothing unless `SDP_ASYNC` is set.
+//! library of its own, and `sdp_run --async` loads it. It does nothing unless `SDP_ASYNC` is set, or
+//! `libsdp.so` has a rule for the program.
 
 mod ahead;
 mod counters;
@@ -26,7 +27,9 @@ pub mod reads;
 mod rights;
 mod settings;
 
-use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{
+    c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t,
+};
 use sdp_uapi as uapi;
 
 /// Runs while the library is loaded, before the program's own code.
@@ -40,14 +43,36 @@ extern "C" fn on_load() {
     let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) != 0 };
     // SAFETY: No other thread runs yet, and the name is a string that ends.
     let value = unsafe { libc::getenv(c"SDP_ASYNC".as_ptr()) };
-    if is_secure || value.is_null() {
+    if is_secure {
         return;
     }
-    // SAFETY: A string of the environment.
+    let value = if value.is_null() {
+        way_of_the_rules()
+    } else {
+        value
+    };
+    if value.is_null() {
+        return;
+    }
+    // SAFETY: A string of the environment, or of the other library.
     let value = unsafe { core::ffi::CStr::from_ptr(value) };
     if let Some(settings) = settings::parse(value.to_bytes()) {
         lend::switch_on(settings);
     }
+}
+
+/// What `libsdp.conf` says of this program, by the library that reads it; null if that is not loaded or
+/// the file says nothing.
+fn way_of_the_rules() -> *const c_char {
+    // SAFETY: The name is a string that ends.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"libsdp_async_way".as_ptr()) };
+    if found.is_null() {
+        return core::ptr::null();
+    }
+    // SAFETY: The function of that name in libsdp.so has no arguments and returns a pointer.
+    let ask =
+        unsafe { core::mem::transmute::<*mut c_void, extern "C" fn() -> *const c_char>(found) };
+    ask()
 }
 
 /// socket(2)

@@ -8,12 +8,18 @@
 //! use sdp|tcp|both  server|listen|client|connect  PROGRAM  ADDRESS:PORTS
 //! ```
 //!
+//! and one statement of our own, which those would refuse:
+//!
+//! ```text
+//! async off|copy|block|receive|copy,receive|block,receive  PROGRAM
+//! ```
+//!
 //! Each line is one statement, with keywords in lower case. PROGRAM is a shell pattern, ADDRESS is
 //! `*` or an address with an optional prefix length, PORTS is `*`, a number or a range. Blanks are
 //! allowed around `.`, `/`, `:` and `-`. Every other text is an error, which is reported with its
 //! position.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -62,6 +68,23 @@ impl Rule {
     }
 }
 
+/// An `async` statement: what `sdp_run --async` does with programs of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lending {
+    /// As in `SDP_ASYNC`; `None` for off.
+    pub(crate) way: Option<&'static CStr>,
+    pub(crate) program: CString,
+}
+
+/// The ways of `async`, and of `SDP_ASYNC`.
+const WAYS: [&CStr; 5] = [
+    c"copy",
+    c"block",
+    c"receive",
+    c"copy,receive",
+    c"block,receive",
+];
+
 /// Where the log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
@@ -78,6 +101,22 @@ pub(crate) enum Statement {
         min_level: Option<u32>,
     },
     Use(Rule),
+    Async(Lending),
+}
+
+/// Whether a statement about PROGRAM is about this one.
+pub(crate) fn is_about(pattern: &CStr, program: &CStr) -> bool {
+    // SAFETY: Two C strings.
+    unsafe { libc::fnmatch(pattern.as_ptr(), program.as_ptr(), 0) == 0 }
+}
+
+/// How `program` lends its memory: the first statement about it decides.
+pub(crate) fn lending(statements: &[Statement], program: &CStr) -> Option<&'static CStr> {
+    let found = statements.iter().find_map(|statement| match statement {
+        Statement::Async(lending) => is_about(&lending.program, program).then_some(lending.way),
+        Statement::Log { .. } | Statement::Use(_) => None,
+    });
+    found.flatten()
 }
 
 /// A position in the text, and the error there.
@@ -197,10 +236,11 @@ impl<'a> Line<'a> {
         let statement = match word.bytes {
             b"log" => self.log()?,
             b"use" => Statement::Use(self.rule()?),
+            b"async" => Statement::Async(self.lending()?),
             _ => {
                 return self.error(
                     word.at,
-                    format!("'{}' where log or use belongs", word.text()),
+                    format!("'{}' where log, use or async belongs", word.text()),
                 )
             }
         };
@@ -251,6 +291,23 @@ impl<'a> Line<'a> {
             destination,
             min_level,
         })
+    }
+
+    fn lending(&mut self) -> Result<Lending, SyntaxError> {
+        let word = self.expect("off or a way", false)?;
+        let way = WAYS.into_iter().find(|way| way.to_bytes() == word.bytes);
+        if way.is_none() && word.bytes != b"off" {
+            return self.error(
+                word.at,
+                format!(
+                    "'{}' where off, copy, block, receive, copy,receive or block,receive belongs",
+                    word.text()
+                ),
+            );
+        }
+        let word = self.expect("the program", true)?;
+        let program = self.c_string(&word)?;
+        Ok(Lending { way, program })
     }
 
     fn rule(&mut self) -> Result<Rule, SyntaxError> {

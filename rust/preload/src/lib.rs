@@ -35,7 +35,7 @@ mod source;
 mod text;
 mod version;
 
-use libc::{c_int, c_void, sockaddr, socklen_t};
+use libc::{c_char, c_int, c_void, sockaddr, socklen_t};
 use sdp_uapi as uapi;
 
 /// Runs while the library is loaded, before the program's own code.
@@ -48,6 +48,15 @@ extern "C" fn on_load() {
     errno::keep(|| {
         settings::get();
     });
+}
+
+/// For `libsdp_async.so`: how the rules want this program to lend its memory, as in `SDP_ASYNC`. Null if
+/// they do not.
+#[cfg_attr(not(test), no_mangle)]
+pub extern "C" fn libsdp_async_way() -> *const c_char {
+    settings::get()
+        .lending
+        .map_or(core::ptr::null(), core::ffi::CStr::as_ptr)
 }
 
 /// socket(2): an SDP socket if the program asks for TCP.

@@ -5,7 +5,7 @@
 //!
 //! Pure: it maps rules and addresses to a decision.
 
-use crate::config::{Addresses, Role, Rule, Transport, ANY_PORT};
+use crate::config::{is_about, Addresses, Role, Rule, Transport, ANY_PORT};
 use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,9 +28,7 @@ impl Rules {
     pub(crate) fn for_program(rules: impl IntoIterator<Item = Rule>, program: &CStr) -> Self {
         let mut own = Self::default();
         for rule in rules {
-            // SAFETY: Two C strings.
-            let differs = unsafe { libc::fnmatch(rule.program.as_ptr(), program.as_ptr(), 0) };
-            if differs == 0 {
+            if is_about(&rule.program, program) {
                 match rule.role {
                     Role::Server => own.server.push(rule),
                     Role::Client => own.client.push(rule),
@@ -142,7 +140,7 @@ mod tests {
                 .into_iter()
                 .filter_map(|statement| match statement {
                     Statement::Use(rule) => Some(rule),
-                    Statement::Log { .. } => None,
+                    Statement::Log { .. } | Statement::Async(_) => None,
                 }),
             program,
         )

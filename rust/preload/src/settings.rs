@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     /// The decision for servers and for clients if it does not depend on the address.
     pub(crate) server: Option<Transport>,
     pub(crate) client: Option<Transport>,
+    /// What the file says of `sdp_run --async` for this program; see [`config::Lending`].
+    pub(crate) lending: Option<&'static CStr>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -83,6 +85,7 @@ impl Settings {
             log,
             server,
             client,
+            lending: None,
         }
     }
 
@@ -138,7 +141,9 @@ impl Settings {
         mut log: Log,
         debug: bool,
     ) -> Self {
+        let lending = config::lending(&statements, program);
         let mut rules = Vec::new();
+        let mut is_ours = false;
         for statement in statements {
             match statement {
                 // With debugging on, the log's destination and level in the file are ignored.
@@ -160,15 +165,19 @@ impl Settings {
                     }
                     rules.push(rule);
                 }
+                Statement::Async(_) => is_ours = true,
             }
         }
-        // As in libsdp: without a rule everything is SDP.
-        let rules = if rules.is_empty() {
-            Rules::all(Transport::Sdp)
-        } else {
-            Rules::for_program(rules, program)
+        // As in libsdp: without a rule everything is SDP. But libsdp has no statement of ours.
+        let rules = match (rules.is_empty(), is_ours) {
+            (true, false) => Rules::all(Transport::Sdp),
+            (true, true) => Rules::all(Transport::Both),
+            (false, _) => Rules::for_program(rules, program),
         };
-        Self::new(rules, log)
+        Self {
+            lending,
+            ..Self::new(rules, log)
+        }
     }
 }
 
@@ -197,6 +206,22 @@ mod tests {
         // A file whose rules are about other programs is a file with rules.
         let others = settings("use tcp server other *:*\n");
         assert_eq!(others.certain(), Some(Transport::Both));
+    }
+
+    #[test]
+    fn the_first_async_statement_about_the_program_decides() {
+        let way = |text| settings(text).lending;
+        assert_eq!(way("use tcp client * *:*\n"), None);
+        assert_eq!(way("async copy other\nasync block pr*\n"), Some(c"block"));
+        assert_eq!(way("async off prog\nasync copy *\n"), None);
+        assert_eq!(way("async copy,receive *\n"), Some(c"copy,receive"));
+        // It is no rule of libsdp, so its only presence forbids no TCP.
+        let alone = settings("async copy other\n");
+        assert_eq!(alone.certain(), Some(Transport::Both));
+        assert_eq!(
+            settings("async copy *\nuse tcp client * *:*\n").client,
+            Some(Transport::Tcp)
+        );
     }
 
     #[test]

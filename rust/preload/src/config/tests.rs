@@ -18,7 +18,7 @@ fn rules(text: &str) -> Vec<Rule> {
         .into_iter()
         .filter_map(|statement| match statement {
             Statement::Use(rule) => Some(rule),
-            Statement::Log { .. } => None,
+            Statement::Log { .. } | Statement::Async(_) => None,
         })
         .collect()
 }
@@ -26,6 +26,41 @@ fn rules(text: &str) -> Vec<Rule> {
 fn error(text: &str) -> (usize, usize, String) {
     let error = parse(text.as_bytes()).expect_err("it does not parse");
     (error.line, error.column, error.message)
+}
+
+#[test]
+fn async_has_a_way_and_a_program() {
+    let statements =
+        parse(b"async off redis*\nasync block,receive p?g # both\n").expect("it parses");
+    let lending = |way, program: &CStr| {
+        Statement::Async(Lending {
+            way,
+            program: program.into(),
+        })
+    };
+    assert_eq!(
+        statements,
+        [
+            lending(None, c"redis*"),
+            lending(Some(c"block,receive"), c"p?g")
+        ]
+    );
+    let belongs = "off, copy, block, receive, copy,receive or block,receive belongs";
+    for wrong in ["on", "copy,block", "receive,copy", "Copy"] {
+        assert_eq!(
+            error(&format!("async {wrong} *")),
+            (1, 7, format!("'{wrong}' where {belongs}"))
+        );
+    }
+    assert_eq!(error("async"), (1, 6, "off or a way is missing".into()));
+    assert_eq!(
+        error("async copy"),
+        (1, 11, "the program is missing".into())
+    );
+    assert_eq!(
+        error("async copy a b"),
+        (1, 14, "'b' behind a complete statement".into())
+    );
 }
 
 #[test]
@@ -170,7 +205,7 @@ fn options_of_log_come_in_any_order_or_not_at_all() {
 #[test]
 fn errors_have_a_line_and_a_column() {
     let cases = [
-        ("\n\nUse sdp", 3, 1, "'Use' where log or use belongs"),
+        ("\n\nUse sdp", 3, 1, "'Use' where log, use or async belongs"),
         ("use", 1, 4, "sdp, tcp or both is missing"),
         ("use udp", 1, 5, "'udp' where sdp, tcp or both belongs"),
         ("use sdp # client", 1, 9, "server or client is missing"),

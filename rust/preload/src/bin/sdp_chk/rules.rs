@@ -40,10 +40,17 @@ pub(crate) fn check(report: &mut Report, named: Option<&Path>) {
                     .iter()
                     .filter_map(|statement| match statement {
                         Statement::Use(rule) => Some(rule),
-                        Statement::Log { .. } => None,
+                        Statement::Log { .. } | Statement::Async(_) => None,
                     })
                     .collect();
+                let other = statements
+                    .iter()
+                    .any(|statement| matches!(statement, Statement::Async(_)));
                 report.good(&match rules.len() {
+                    0 if other => format!(
+                        "{}: no rule: every socket tries SDP and then TCP",
+                        path.display()
+                    ),
                     0 => format!("{}: no rule: every socket is SDP", path.display()),
                     1 => format!("{}: 1 rule", path.display()),
                     count => format!("{}: {count} rules", path.display()),

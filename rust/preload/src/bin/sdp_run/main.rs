@@ -95,14 +95,6 @@ fn main() -> ExitCode {
 fn preload(arguments: &Arguments) -> Result<(), String> {
     let library = library(arguments.library.as_deref())?;
     env::set_var("LD_PRELOAD", preload_list(&library)?);
-    if let Some(way) = &arguments.asynchronous {
-        // Behind the other one, which makes the sockets by the functions of this one.
-        env::set_var("LD_PRELOAD", preload_list(&found(ASYNC_LIBRARY)?)?);
-        env::set_var("SDP_ASYNC", way);
-        if let Some(missing) = asynchronous::missing(way) {
-            say(format_args!("{missing}"));
-        }
-    }
     if arguments.simple {
         env::set_var("SIMPLE_LIBSDP", "1");
     }
@@ -111,10 +103,33 @@ fn preload(arguments: &Arguments) -> Result<(), String> {
         env::remove_var("SIMPLE_LIBSDP");
         env::remove_var("ALWAYS_USE_SDP");
     }
+    preload_async(arguments)?;
     if arguments.debug {
         env::set_var("SDP_DEBUG", "1");
         let library = library.display();
         say(format_args!("{library} is loaded; {}", rules::in_force()));
+    }
+    Ok(())
+}
+
+/// The same for the library of `--async`, if the option or a rule asks for it.
+fn preload_async(arguments: &Arguments) -> Result<(), String> {
+    let way = if let Some(way) = &arguments.asynchronous {
+        env::set_var("SDP_ASYNC", way);
+        Some(way.clone())
+    } else {
+        let name = arguments.program.first().map(OsString::as_os_str);
+        let (way, any) = rules::lending(name.unwrap_or_default());
+        // The variable comes before the rules, and does not load the library.
+        if !any || env::var_os("SDP_ASYNC").is_some() {
+            return Ok(());
+        }
+        way.map(|way| way.to_string_lossy().into_owned())
+    };
+    // Behind the other one, which makes the sockets by the functions of this one.
+    env::set_var("LD_PRELOAD", preload_list(&found(ASYNC_LIBRARY)?)?);
+    if let Some(missing) = way.and_then(|way| asynchronous::missing(&way)) {
+        say(format_args!("{missing}"));
     }
     Ok(())
 }

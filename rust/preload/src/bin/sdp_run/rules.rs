@@ -5,8 +5,10 @@
 use crate::config::{self, Statement};
 use crate::source;
 use std::env;
+use std::ffi::{CStr, CString, OsStr};
 use std::fmt::Display;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const CONFIG_FILE: &str = "/etc/libsdp.conf";
@@ -22,6 +24,31 @@ pub(crate) fn checked(file: &Path) -> Result<PathBuf, String> {
     config::parse(&text).map_err(|error| fault(file, error))?;
 
     file.canonicalize().map_err(|error| fault(file, error))
+}
+
+/// The way of `async` for programs of this name, and whether there is one for any.
+pub(crate) fn lending(program: &OsStr) -> (Option<&'static CStr>, bool) {
+    let statements = statements();
+    let any = |statement: &Statement| {
+        matches!(statement, Statement::Async(lending) if lending.way.is_some())
+    };
+    let name = Path::new(program).file_name().unwrap_or_default();
+    let way = CString::new(name.as_bytes())
+        .ok()
+        .and_then(|name| config::lending(&statements, &name));
+    (way, statements.iter().any(any))
+}
+
+/// What the library will read. Its errors are the library's to report.
+fn statements() -> Vec<Statement> {
+    let is_set = |name: &str| env::var_os(name).is_some();
+    if is_set("SIMPLE_LIBSDP") || is_set("ALWAYS_USE_SDP") {
+        return Vec::new();
+    }
+    let named = env::var_os("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
+    let path = named.map_or(CONFIG_FILE.into(), PathBuf::from);
+    let text = source::read(&path).unwrap_or_default();
+    config::parse(&text).unwrap_or_default()
 }
 
 /// A description of the rules that the library will find.
