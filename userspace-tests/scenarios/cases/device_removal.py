@@ -106,12 +106,15 @@ def device_removal_ends_all_connections() -> str:
         # An end that has seen the end of the stream need not see an error afterwards.
         seen = {end.end for end in on_a if end not in finished}
         check(seen == {errno.ECONNRESET}, f"ends on a: {set(map(traffic.name, seen))}")
+        # On a slow machine these have given up before the device was removed.
         for one in crowd.waiting[1:]:
             outcome = one.outcome(limits.seconds(10))
-            check(outcome == errno.ENETUNREACH, f"connect ends with {traffic.name(outcome)}")
+            check(
+                outcome in (errno.ENETUNREACH, errno.ETIMEDOUT),
+                f"connect ends with {traffic.name(outcome)}",
+            )
         for one in crowd.searching:
             outcome = one.outcome(limits.seconds(10))
-            # On a slow machine they have given up before the device was removed.
             check(
                 outcome in (errno.ENETUNREACH, errno.EHOSTUNREACH),
                 f"connect to nobody ends with {traffic.name(outcome)}",
