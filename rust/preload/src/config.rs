@@ -104,21 +104,6 @@ pub(crate) enum Statement {
     Async(Lending),
 }
 
-/// Whether a statement about PROGRAM is about this one.
-pub(crate) fn is_about(pattern: &CStr, program: &CStr) -> bool {
-    // SAFETY: Two C strings.
-    unsafe { libc::fnmatch(pattern.as_ptr(), program.as_ptr(), 0) == 0 }
-}
-
-/// How `program` lends its memory: the first statement about it decides.
-pub(crate) fn lending(statements: &[Statement], program: &CStr) -> Option<&'static CStr> {
-    let found = statements.iter().find_map(|statement| match statement {
-        Statement::Async(lending) => is_about(&lending.program, program).then_some(lending.way),
-        Statement::Log { .. } | Statement::Use(_) => None,
-    });
-    found.flatten()
-}
-
 /// A position in the text, and the error there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {

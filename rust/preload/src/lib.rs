@@ -25,6 +25,7 @@ mod decision;
 mod descriptors;
 mod errno;
 mod family;
+mod lending;
 mod log;
 mod memory;
 mod next;

@@ -5,7 +5,8 @@
 //!
 //! Pure: it maps rules and addresses to a decision.
 
-use crate::config::{is_about, Addresses, Role, Rule, Transport, ANY_PORT};
+use crate::config::{Addresses, Role, Rule, Transport, ANY_PORT};
+use crate::lending::is_about;
 use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr};
 

@@ -13,6 +13,7 @@
 //! A set-user-ID program ignores all of them, because its user is not trusted.
 
 use crate::config::{self, Role, Statement, Transport};
+use crate::lending;
 use crate::log::{level, Log};
 use crate::rules::Rules;
 use crate::source;
@@ -141,7 +142,7 @@ impl Settings {
         mut log: Log,
         debug: bool,
     ) -> Self {
-        let lending = config::lending(&statements, program);
+        let lending = lending::way(&statements, program);
         let mut rules = Vec::new();
         let mut is_ours = false;
         for statement in statements {

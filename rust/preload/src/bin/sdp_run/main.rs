@@ -34,6 +34,8 @@ mod rights;
     reason = "the library goes by the rules; here they need only parse"
 )]
 mod config;
+#[path = "../../lending.rs"]
+mod lending;
 #[path = "../../library.rs"]
 mod library;
 #[path = "../../source.rs"]

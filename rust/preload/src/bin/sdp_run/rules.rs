@@ -3,6 +3,7 @@
 //! The file of rules that the program will use.
 
 use crate::config::{self, Statement};
+use crate::lending;
 use crate::source;
 use std::env;
 use std::ffi::{CStr, CString, OsStr};
@@ -29,13 +30,11 @@ pub(crate) fn checked(file: &Path) -> Result<PathBuf, String> {
 /// The way of `async` for programs of this name, and whether there is one for any.
 pub(crate) fn lending(program: &OsStr) -> (Option<&'static CStr>, bool) {
     let statements = statements();
-    let any = |statement: &Statement| {
-        matches!(statement, Statement::Async(lending) if lending.way.is_some())
-    };
+    let any = |statement: &Statement| matches!(statement, Statement::Async(lending) if lending.way.is_some());
     let name = Path::new(program).file_name().unwrap_or_default();
     let way = CString::new(name.as_bytes())
         .ok()
-        .and_then(|name| config::lending(&statements, &name));
+        .and_then(|name| lending::way(&statements, &name));
     (way, statements.iter().any(any))
 }
 
