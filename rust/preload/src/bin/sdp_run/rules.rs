@@ -30,12 +30,18 @@ pub(crate) fn checked(file: &Path) -> Result<PathBuf, String> {
 /// The way of `async` for programs of this name, and whether there is one for any.
 pub(crate) fn lending(program: &OsStr) -> (Option<&'static CStr>, bool) {
     let statements = statements();
-    let any = |statement: &Statement| matches!(statement, Statement::Async(lending) if lending.way.is_some());
     let name = Path::new(program).file_name().unwrap_or_default();
     let way = CString::new(name.as_bytes())
         .ok()
         .and_then(|name| lending::way(&statements, &name));
-    (way, statements.iter().any(any))
+    (way, statements.iter().any(lends))
+}
+
+fn lends(statement: &Statement) -> bool {
+    match statement {
+        Statement::Async(lending) => lending.way.is_some(),
+        Statement::Log { .. } | Statement::Use(_) => false,
+    }
 }
 
 /// What the library will read. Its errors are the library's to report.
