@@ -116,7 +116,8 @@ fn sdp_chk_ends_with_its_own_status_though_nobody_reads() {
     assert_eq!(status(Stdio::from(OwnedFd::from(output))), read);
 }
 
-/// Data moves without the library: it intercepts these calls and no others.
+/// Data moves without the library: it intercepts these calls and no others. The other library asks it
+/// for the rules.
 #[test]
 fn the_library_is_in_five_calls() {
     let output = Command::new("nm")
@@ -131,5 +132,7 @@ fn the_library_is_in_five_calls() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     names.sort_unstable();
+    let question = names.iter().position(|name| *name == "libsdp_async_way");
+    names.remove(question.expect("the rules about --async"));
     assert_eq!(names, ["bind", "connect", "getsockopt", "listen", "socket"]);
 }
