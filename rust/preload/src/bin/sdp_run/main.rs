@@ -120,10 +120,13 @@ fn preload_async(arguments: &Arguments) -> Result<(), String> {
         env::set_var("SDP_ASYNC", way);
         Some(way.clone())
     } else {
+        // The variable comes before the rules, and does not load the library.
+        if env::var_os("SDP_ASYNC").is_some() {
+            return Ok(());
+        }
         let name = arguments.program.first().map(OsString::as_os_str);
         let (way, any) = rules::lending(name.unwrap_or_default());
-        // The variable comes before the rules, and does not load the library.
-        if !any || env::var_os("SDP_ASYNC").is_some() {
+        if !any {
             return Ok(());
         }
         way.map(|way| way.to_string_lossy().into_owned())

@@ -46,25 +46,28 @@ fn lends(statement: &Statement) -> bool {
 
 /// What the library will read. Its errors are the library's to report.
 fn statements() -> Vec<Statement> {
-    let is_set = |name: &str| env::var_os(name).is_some();
-    if is_set("SIMPLE_LIBSDP") || is_set("ALWAYS_USE_SDP") {
-        return Vec::new();
+    let text = file().ok().and_then(|(path, _)| source::read(&path).ok());
+    config::parse(&text.unwrap_or_default()).unwrap_or_default()
+}
+
+/// The file that the library will read, and whether it was named. An error: the variable that makes
+/// it read none.
+fn file() -> Result<(PathBuf, bool), &'static str> {
+    let is_set = |name: &&&str| env::var_os(name).is_some();
+    if let Some(name) = ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"].iter().find(is_set) {
+        return Err(name);
     }
     let named = env::var_os("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
-    let path = named.map_or(CONFIG_FILE.into(), PathBuf::from);
-    let text = source::read(&path).unwrap_or_default();
-    config::parse(&text).unwrap_or_default()
+    let is_named = named.is_some();
+    Ok((named.map_or(CONFIG_FILE.into(), PathBuf::from), is_named))
 }
 
 /// A description of the rules that the library will find.
 pub(crate) fn in_force() -> String {
-    let is_set = |name: &&&str| env::var_os(name).is_some();
-    if let Some(name) = ["SIMPLE_LIBSDP", "ALWAYS_USE_SDP"].iter().find(is_set) {
-        return format!("{name} is set: SDP for every socket");
-    }
-    let named = env::var_os("LIBSDP_CONFIG_FILE").filter(|name| !name.is_empty());
-    let is_named = named.is_some();
-    let path = named.map_or(CONFIG_FILE.into(), PathBuf::from);
+    let (path, is_named) = match file() {
+        Ok(found) => found,
+        Err(name) => return format!("{name} is set: SDP for every socket"),
+    };
     match source::read(&path) {
         Err(error) if !is_named && error.kind() == ErrorKind::NotFound => {
             "no rules: every socket tries SDP and then TCP".into()
