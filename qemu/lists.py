@@ -12,6 +12,7 @@ NEEDS      separated by commas, or a dash:
            built:FILE   programs that a script there builds from a source package
            append:WORD  a word of the kernel's command line
            kernel:stock the distribution's own kernel; kernel:stock-7.2.12 its release of that number
+           kernel:base  in `qemu/suite all`, the base kernel; otherwise the kernel of -k
 COMMAND    runs in a shell in the guest, in userspace-tests/ of the checkout, and prints KTAP
 
 Each COMMAND accepts --list, and patterns of test names: `make test-vm T=NAME A='PATTERN...'`.
@@ -20,7 +21,7 @@ unloading and one scan for leaks.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TOPOLOGIES = ("netns", "two")
 DEVICES = ("rxe", "rlo", "rlo_ib")
@@ -99,6 +100,11 @@ def picked(entries, wanted):
     if unknown:
         raise Wrong(f"not in the lists: {', '.join(sorted(unknown))}")
     return [entry for entry in entries if not wanted or entry.name in wanted]
+
+
+def on_kernel_of_call(entries):
+    """The entries for the kernel that the call names, instead of the base kernel."""
+    return [replace(entry, needs=tuple(need for need in entry.needs if need != "kernel:base")) for entry in entries]
 
 
 def guests(entries):

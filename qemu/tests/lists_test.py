@@ -47,6 +47,10 @@ class ListsTest(unittest.TestCase):
         self.assertEqual([lists.device(some) for some in ([first], [second, third], [first, second], [second, first])],
                          ["rlo", "rxe", "rlo", "both"])
 
+    def test_only_the_base_kernel_gives_way_to_that_of_the_call(self):
+        entries = lists.on_kernel_of_call(parsed("a netns rlo x,kernel:base ./a\nb netns rlo kernel:stock ./b\n"))
+        self.assertEqual([entry.needs for entry in entries], [("x",), ("kernel:stock",)])
+
     def test_what_is_wrong_is_named_with_its_place(self):
         for wrong in ("a netns -", "a lan rxe - b", "a netns siw - b", "a two rlo - b", "+ b rxe c",
                       "a netns rxe - b\n+ c", "a netns rxe - b\na netns rxe - b"):
