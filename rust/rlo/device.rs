@@ -83,7 +83,7 @@ impl Limits {
             max_srq_wr: knobs.max_srq_wr.clamp(1, 1 << 16),
             srq: knobs.no_srq == 0,
             mem_mgt: knobs.no_mem_mgt == 0,
-            inline_bytes: knobs.inline_bytes.min(1 << 20) as usize,
+            inline_bytes: knobs.inline_bytes.min(1 << 22) as usize,
         }
     }
 }

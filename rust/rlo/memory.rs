@@ -270,21 +270,17 @@ pub(crate) fn copy(
     Ok(())
 }
 
-/// Whether a whole range is accessible. It is checked before the first byte is copied to a peer's
-/// memory, because a refused request must not change that memory.
+/// Whether a whole range of a peer's memory is accessible. It is checked before the first byte is
+/// copied there, because a refused request must not change that memory.
 pub(crate) fn check(end: End<'_>, len: u64) -> Result<(), Refused> {
-    let mut done = 0;
-    while done < len {
-        let want = usize::try_from(len - done).unwrap_or(usize::MAX);
-        let mut found = 0u64;
-        end.each_run(done, want, |_, len| {
-            found += len as u64;
-            true
-        })?;
-        if found == 0 {
-            return Err(Refused);
-        }
-        done += found;
-    }
-    Ok(())
+    let Side::Remote {
+        key,
+        address,
+        rights,
+    } = end.side
+    else {
+        return Err(Refused);
+    };
+    let region = end.device.regions.get(key >> 8).ok_or(Refused)?;
+    region.allows((key, end.pd, rights), address, len, end.device)
 }

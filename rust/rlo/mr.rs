@@ -48,6 +48,25 @@ struct State {
 }
 
 impl State {
+    /// How far behind the begin of the region `address` is, if the key and the domain are right, it
+    /// gives these rights, and `len` bytes from there on belong to it.
+    fn offset(
+        &self,
+        domain: usize,
+        (key, pd, rights): (u32, usize, u32),
+        address: u64,
+        len: u64,
+    ) -> Result<u64, Refused> {
+        if !self.valid || self.key != key as u8 || domain != pd || self.rights & rights != rights {
+            return Err(Refused);
+        }
+        let offset = address.checked_sub(self.start).ok_or(Refused)?;
+        match self.len.checked_sub(offset) {
+            Some(rest) if rest >= len => Ok(offset),
+            _ => Err(Refused),
+        }
+    }
+
     /// The device address of the byte `place` behind the begin of the first page, and how many of
     /// `want` bytes from there on lie in adjacent pages.
     fn run(&self, place: u64, want: usize) -> Option<(u64, usize)> {
@@ -83,6 +102,24 @@ pub(crate) struct Mr {
     state: SpinLockIrq<State>,
     /// Copies in progress.
     uses: Atomic<i32>,
+}
+
+/// The pages of the next registration, while they are listed.
+pub(crate) struct Pages {
+    list: KVVec<u64>,
+    most: usize,
+    /// Their size, as a power of two.
+    shift: u32,
+}
+
+impl Pages {
+    /// Adds a page; `ENOMEM` if there is no room.
+    pub(crate) fn push(&mut self, address: u64) -> Result {
+        if self.list.len() >= self.most {
+            return Err(ENOMEM);
+        }
+        self.list.push_within_capacity(address).map_err(|_| ENOMEM)
+    }
 }
 
 /// Permission for a copy in progress.
@@ -137,32 +174,35 @@ impl Mr {
         )
     }
 
-    /// Begins a new list of pages for the next registration.
+    /// An empty list for the pages of the next registration, which [`Self::end_map`] takes back. It
+    /// is filled outside of the lock, by one thread at a time: a second one gets a list without
+    /// room.
     ///
     /// # Errors
     ///
     /// `EINVAL` for pages that are too small, or whose size is not a power of two.
-    pub(crate) fn begin_map(&self, page_size: u32) -> Result {
+    pub(crate) fn begin_map(&self, page_size: u32) -> Result<Pages> {
         if page_size < 1 << MIN_SHIFT || !page_size.is_power_of_two() {
             return Err(EINVAL);
         }
-        let mut state = self.state.lock();
-        state.mapped.clear();
-        state.mapped_shift = page_size.trailing_zeros();
-        state.fresh = true;
-        Ok(())
+        let mut list = core::mem::replace(&mut self.state.lock().mapped, KVVec::new());
+        list.clear();
+        Ok(Pages {
+            list,
+            most: self.max_pages,
+            shift: page_size.trailing_zeros(),
+        })
     }
 
-    /// Adds a page; -ENOMEM if there is no room.
-    pub(crate) fn map_page(&self, address: u64) -> Result {
-        let mut state = self.state.lock();
-        if state.mapped.len() >= self.max_pages {
-            return Err(ENOMEM);
-        }
-        state
-            .mapped
-            .push_within_capacity(address)
-            .map_err(|_| ENOMEM)
+    /// The next registration has these pages.
+    pub(crate) fn end_map(&self, pages: Pages) {
+        let former = {
+            let mut state = self.state.lock();
+            state.mapped_shift = pages.shift;
+            state.fresh = true;
+            core::mem::replace(&mut state.mapped, pages.list)
+        };
+        drop(former);
     }
 
     /// Executes a registration, in the order of the queue pair's requests.
@@ -225,6 +265,23 @@ impl Mr {
         }
     }
 
+    /// Whether `len` bytes from `address` on are the region's. Pages are not looked at: all have the
+    /// same rights.
+    pub(crate) fn allows(
+        &self,
+        access: (u32, usize, u32),
+        address: u64,
+        len: u64,
+        device: &Device,
+    ) -> Result<(), Refused> {
+        self.state.lock().offset(self.pd, access, address, len)?;
+        if self.all {
+            let len = usize::try_from(len).map_err(|_| Refused)?;
+            device.address(address, len).ok_or(Refused)?;
+        }
+        Ok(())
+    }
+
     /// Shows `visit` the runs of at most `want` bytes from `address` on, each with its length, until
     /// that returns false. The runs stay memory of the region until the result is dropped.
     ///
@@ -238,20 +295,10 @@ impl Mr {
         mut visit: impl FnMut(*mut u8, usize) -> bool,
     ) -> Result<Use, Refused> {
         let state = this.state.lock();
-        if !state.valid || state.key != key as u8 || this.pd != pd {
-            return Err(Refused);
-        }
-        if state.rights & rights != rights {
-            return Err(Refused);
-        }
+        let offset = state.offset(this.pd, (key, pd, rights), address, want as u64)?;
         if this.all {
             visit(device.address(address, want).ok_or(Refused)?, want);
         } else {
-            let offset = address.checked_sub(state.start).ok_or(Refused)?;
-            let rest = state.len.checked_sub(offset).ok_or(Refused)?;
-            if rest < want as u64 {
-                return Err(Refused);
-            }
             let mut place = (state.start & ((1 << state.shift) - 1)) + offset;
             let mut left = want;
             while left > 0 {

@@ -48,6 +48,10 @@ const CHUNK: usize = 64 * 1024;
 /// Bytes that a task copies before it yields the worker.
 const QUANTUM: u64 = 1 << 20;
 
+/// Up to so many bytes a poster copies, even if there is an engine: the switch to the worker takes
+/// longer than an engine saves.
+const ENGINE_LEAST: u64 = 256 * 1024;
+
 /// The cost of a request in the poster's context, in bytes, beside its own bytes.
 const REQUEST_COST: usize = 256;
 
@@ -193,7 +197,8 @@ pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, by: B
     // Large requests are not executed in the poster's context.
     let rest = this.request.head.len - this.done;
     if !worker {
-        if *budget == 0 || rest > *budget as u64 {
+        let engine = rest > ENGINE_LEAST && rest >= copier::threshold() as u64;
+        if *budget == 0 || rest > *budget as u64 || engine {
             return Step::Later;
         }
         *budget = budget.saturating_sub(rest as usize + REQUEST_COST);

@@ -25,6 +25,7 @@ use crate::{
     modify,
     mr::{
         Mr,
+        Pages,
         Registration, //
     },
     names::opcode,
@@ -930,9 +931,18 @@ unsafe extern "C" fn dereg_mr(ib: *mut ffi::ib_mr, _udata: *mut ffi::ib_udata) -
     0
 }
 
+/// What `ib_sg_to_pages` gets instead of a region: it reads the size of a page, writes the address
+/// and the length, and hands its argument on to `map_page`. So the list of the pages is there
+/// without a lock.
+#[repr(C)]
+struct Mapping {
+    ib: ffi::ib_mr,
+    pages: Pages,
+}
+
 unsafe extern "C" fn map_page(ib: *mut ffi::ib_mr, address: u64) -> c_int {
-    // SAFETY: It was created.
-    errno(unsafe { own::<_, Mr>(ib) }.map_page(address))
+    // SAFETY: It is the first field of the `Mapping` of `map_mr_sg`.
+    errno(unsafe { &mut (*ib.cast::<Mapping>()).pages }.push(address))
 }
 
 unsafe extern "C" fn map_mr_sg(
@@ -941,11 +951,24 @@ unsafe extern "C" fn map_mr_sg(
     count: c_int,
     offset: *mut c_uint,
 ) -> c_int {
-    // SAFETY: It was created, and the list is valid.
-    unsafe {
-        if let Err(error) = own::<_, Mr>(ib).begin_map((*ib).page_size) {
-            return error.to_errno();
-        }
-        ffi::ib_sg_to_pages(ib, list, count, offset, Some(map_page))
-    }
+    // SAFETY: It was created.
+    let (mr, page_size) = unsafe { (own::<_, Mr>(ib), (*ib).page_size) };
+    let pages = match mr.begin_map(page_size) {
+        Ok(pages) => pages,
+        Err(error) => return error.to_errno(),
+    };
+    let mut mapping = Mapping {
+        ib: ffi::ib_mr {
+            page_size,
+            ..pin_init::zeroed()
+        },
+        pages,
+    };
+    let argument = (&raw mut mapping).cast();
+    // SAFETY: The list is valid.
+    let count = unsafe { ffi::ib_sg_to_pages(argument, list, count, offset, Some(map_page)) };
+    mr.end_map(mapping.pages);
+    // SAFETY: It was created, and its consumer waits for this call.
+    unsafe { ((*ib).iova, (*ib).length) = (mapping.ib.iova, mapping.ib.length) };
+    count
 }

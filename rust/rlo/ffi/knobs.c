@@ -19,7 +19,7 @@ struct rlo_knobs rlo_knobs = {
 	.max_mr_pages = 512,
 	.max_inline = 256,
 	.max_srq_wr = 16384,
-	.inline_bytes = 262144,
+	.inline_bytes = 2097152,
 };
 
 #define KNOB(name, text) \

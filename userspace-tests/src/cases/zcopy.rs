@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::fs;
 
 use libc::{
-    SYS_recvfrom, SYS_recvmsg, SYS_sendto, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL, POLLIN, SHUT_WR,
-    SIGUSR1, SOL_TCP, SO_SNDTIMEO,
+    SYS_recvfrom, SYS_recvmsg, SYS_sendto, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL,
+    POLLIN, SHUT_WR, SIGUSR1, SOL_TCP, SO_SNDTIMEO,
 };
 
 use crate::blocked::kill_thread;
