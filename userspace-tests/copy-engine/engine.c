@@ -331,6 +331,12 @@ static void remove(struct platform_device *pdev)
 	dma_async_device_unregister(&engine->dma);
 	/* Waits until the last user has released it. */
 	wait_for_completion(&engine->released);
+	/*
+	 * dma_release_channel() reads the channel after it has dropped the last
+	 * reference. It holds the list's mutex meanwhile, which these take.
+	 */
+	dmaengine_get();
+	dmaengine_put();
 	kthread_destroy_worker(engine->thread);
 	kfree(engine);
 }

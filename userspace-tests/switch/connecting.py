@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import kinds
@@ -85,6 +86,23 @@ def connect_without_waiting_turns_to_tcp_unseen() -> None:
             equal(epoll.poll(PATIENCE)[0][1] & select.EPOLLIN, select.EPOLLIN)
             equal(client.recv(10), b"x")
             fails(errno.EAGAIN, client.recv, 10)
+
+
+@case
+def a_socket_has_decided_when_it_is_writable() -> None:
+    """A poller that does not wait takes the completions itself."""
+    with listener_of(switched(), backlog=64) as listener:
+        for _ in range(20):
+            with switched() as client:
+                client.setblocking(False)
+                fails(errno.EINPROGRESS, client.connect, listener.getsockname())
+                poller = select.poll()
+                poller.register(client, select.POLLOUT)
+                end = time.monotonic() + PATIENCE
+                while not (events := poller.poll(0)) and time.monotonic() < end:
+                    pass
+                equal(events, [(client.fileno(), select.POLLOUT)])
+                equal((transport(client), reason(client)), (SDP, 0))
 
 
 @case

@@ -170,9 +170,14 @@ impl Sock {
         if self.tcp().is_some() {
             return ffi::SDP_TRANSPORT_TCP;
         }
-        let open = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
+        // A poller that takes the completions itself learns that connect() has succeeded before
+        // any call ends the attempt.
         let attempt = self.is_attempting();
-        if self.companion().is_some() && (open || attempt) {
+        let undecided = self.look(|inner| {
+            let open = matches!(inner.phase, Phase::Idle | Phase::Listening);
+            open || attempt && !inner.came_about
+        });
+        if self.companion().is_some() && undecided {
             ffi::SDP_TRANSPORT_BOTH
         } else {
             ffi::SDP_TRANSPORT_SDP
