@@ -178,7 +178,6 @@ def too_many_offers(scene: Scene) -> None:
         key, address = victim.peer.memory(PATTERN[:9000])
         before = scene.stats()["violations"]
         for _ in range(10):
-            victim.talk.await_credits(4 + 3)
             for _ in range(4 + 3):
                 victim.talk.send(Mid.SRC_AVAIL, SRC.pack(9000, key, address))
             if scene.comes(lambda: scene.stats()["violations"] > before, 2):
