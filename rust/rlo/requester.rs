@@ -48,8 +48,8 @@ const CHUNK: usize = 64 * 1024;
 /// Bytes that a task copies before it yields the worker.
 const QUANTUM: u64 = 1 << 20;
 
-/// Up to so many bytes a poster copies, even if there is an engine: the switch to the worker takes
-/// longer than an engine saves.
+/// Up to so many bytes a poster copies, even if there is an engine, because a switch to the worker
+/// takes about as long as the copy.
 const ENGINE_LEAST: u64 = 256 * 1024;
 
 /// The cost of a request in the poster's context, in bytes, beside its own bytes.
