@@ -306,7 +306,6 @@ pub const CASES: &[Case] = &[
     Case::two("connections_one_after_the_other", |t| serve_cycles(t, 40), |t| make_cycles(t, 40))
         .both_versions(),
     Case::two("parallel-200", |t| echo_many(t, 200), |t| use_many(t, 200, 3001)).long(60),
-    Case::two("cycles-200", |t| serve_cycles(t, 200), |t| make_cycles(t, 200)).long(120),
     Case::two("cycles-1000", |t| serve_cycles(t, 1000), |t| make_cycles(t, 1000)).long(120),
     Case::connected(
         "stream-64-mib",
