@@ -31,6 +31,7 @@ use crate::{
     },
     prelude::*,
     qp::Qp,
+    receive::Pieces,
     send::{
         Request,
         Target, //
@@ -216,6 +217,7 @@ fn deliver(device: &Arc<Device>, number: u32, head: &ffi::rlo_frame, payload: &[
     if head.qkey != qkey {
         return None;
     }
+    let mut pieces = Pieces::new();
     let receive = {
         let mut inbound = qp.inbound.lock();
         if !matches!(
@@ -225,8 +227,8 @@ fn deliver(device: &Arc<Device>, number: u32, head: &ffi::rlo_frame, payload: &[
             return None;
         }
         let receive = match (&qp.shape.srq, inbound.receives.as_mut()) {
-            (Some(srq), _) => srq.pop(),
-            (None, Some(receives)) => receives.pop(),
+            (Some(srq), _) => srq.pop(&mut pieces),
+            (None, Some(receives)) => receives.pop(&mut pieces),
             (None, None) => None,
         }?;
         inbound.busy += 1;
@@ -234,14 +236,14 @@ fn deliver(device: &Arc<Device>, number: u32, head: &ffi::rlo_frame, payload: &[
     };
     let len = GRH + payload.len() as u64;
     let mut entry = qp.receive_entry(receive.id, status::SUCCESS);
-    if receive.len() < len {
+    if pieces.len() < len {
         entry.status = status::LOC_LEN_ERR;
     } else {
         let to = End {
             device,
             pd: qp.shape.pd,
             side: Side::Local {
-                pieces: receive.pieces(),
+                pieces: pieces.as_slice(),
                 rights: LOCAL_WRITE,
             },
         };

@@ -450,11 +450,11 @@ impl Qp {
         outbound.again = false;
         match outbound.state {
             state::RTS => {
-                if let Some(request) = outbound.sends.fetch() {
+                if outbound.sends.fetch(execution.place()) {
                     let route = outbound.route.clone();
                     let reads = outbound.sends.reads();
                     drop(outbound);
-                    execution.begin(request, route, reads);
+                    execution.begin(route, reads);
                     return true;
                 }
             }
@@ -476,7 +476,7 @@ impl Qp {
     }
 
     fn finish(&self, execution: &mut Execution, status: u32, due: u64) {
-        let request = execution.end();
+        let target = execution.end();
         let failed = {
             let mut outbound = self.outbound.lock();
             // It is not busy if a reset has removed it meanwhile.
@@ -487,7 +487,7 @@ impl Qp {
             status != status::SUCCESS && outbound.state != state::ERR
         };
         // It may hold the last reference to a region.
-        drop(request);
+        drop(target);
         if failed {
             if self.shape.datagrams {
                 // A failed datagram stops the send queue only.
@@ -627,7 +627,7 @@ impl Qp {
             count += 1;
         }
         if let Some(receives) = inbound.receives.as_mut() {
-            while let Some(receive) = receives.pop() {
+            while let Some(receive) = receives.flush() {
                 self.shape
                     .recv_cq
                     .push(self.receive_entry(receive.id, status::WR_FLUSH_ERR), true);
@@ -758,8 +758,8 @@ impl Qp {
             task::moment();
         }
         // SAFETY: The turn is ours.
-        let request = unsafe { (*self.execution.get()).abandon() };
-        drop(request);
+        let target = unsafe { (*self.execution.get()).abandon() };
+        drop(target);
         let route = {
             let mut outbound = self.outbound.lock();
             outbound.sends.clear();

@@ -27,18 +27,46 @@ pub(crate) const MAX_PIECES: usize = 16;
 #[derive(Clone, Copy)]
 pub(crate) struct Receive {
     pub(crate) id: u64,
-    count: usize,
-    pieces: [ffi::ib_sge; MAX_PIECES],
 }
 
-impl Receive {
-    pub(crate) fn pieces(&self) -> &[ffi::ib_sge] {
-        self.pieces.get(..self.count).unwrap_or(&[])
+/// Copies of the pieces of a work request. They are large, so they stay where they are, and
+/// requests are copied there one after the other.
+pub(crate) struct Pieces {
+    count: usize,
+    list: [ffi::ib_sge; MAX_PIECES],
+}
+
+impl Pieces {
+    pub(crate) fn new() -> Self {
+        Self {
+            count: 0,
+            list: [ffi::ib_sge::default(); MAX_PIECES],
+        }
     }
 
-    /// The number of bytes that it has room for.
+    pub(crate) fn as_slice(&self) -> &[ffi::ib_sge] {
+        self.list.get(..self.count).unwrap_or(&[])
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Adds copies of as many pieces as there is room for.
+    pub(crate) fn add(&mut self, given: &[ffi::ib_sge]) {
+        let room = self.list.get_mut(self.count..).unwrap_or(&mut []);
+        for (to, from) in room.iter_mut().zip(given) {
+            *to = *from;
+            self.count += 1;
+        }
+    }
+
+    /// The number of bytes that they have room for.
     pub(crate) fn len(&self) -> u64 {
-        self.pieces().iter().map(|sge| u64::from(sge.length)).sum()
+        self.as_slice()
+            .iter()
+            .map(|sge| u64::from(sge.length))
+            .sum()
     }
 }
 
@@ -98,26 +126,29 @@ impl Receives {
         Ok(())
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Receive> {
+    /// Takes the oldest, and copies its pieces to `pieces`.
+    pub(crate) fn pop(&mut self, pieces: &mut Pieces) -> Option<Receive> {
         if self.len == 0 {
             return None;
         }
         let &(id, count) = self.ids.get(self.head)?;
         let from = self.head * self.each;
-        let mut taken = Receive {
-            id,
-            count,
-            pieces: [ffi::ib_sge::default(); MAX_PIECES],
-        };
-        if let (Some(to), Some(from)) = (
-            taken.pieces.get_mut(..count),
-            self.pieces.get(from..from + count),
-        ) {
-            to.copy_from_slice(from);
-        }
+        pieces.clear();
+        pieces.add(self.pieces.get(from..from + count).unwrap_or(&[]));
+        self.drop_oldest();
+        Some(Receive { id })
+    }
+
+    /// Takes the oldest, which nothing will be copied to.
+    pub(crate) fn flush(&mut self) -> Option<Receive> {
+        let &(id, _) = self.ids.get(self.head).filter(|_| self.len > 0)?;
+        self.drop_oldest();
+        Some(Receive { id })
+    }
+
+    fn drop_oldest(&mut self) {
         self.head = (self.head + 1) % self.ids.len();
         self.len -= 1;
-        Some(taken)
     }
 }
 
@@ -173,9 +204,9 @@ impl Srq {
         self.shared.lock().receives.push(id, given)
     }
 
-    pub(crate) fn pop(&self) -> Option<Receive> {
+    pub(crate) fn pop(&self, pieces: &mut Pieces) -> Option<Receive> {
         let mut shared = self.shared.lock();
-        let taken = shared.receives.pop();
+        let taken = shared.receives.pop(pieces);
         if shared.limit > 0 && shared.receives.len() < shared.limit as usize {
             shared.limit = 0;
             self.task.kick();

@@ -30,7 +30,10 @@ use crate::{
         Qp,
         Route, //
     },
-    receive::Receive,
+    receive::{
+        Pieces,
+        Receive, //
+    },
     responder::Verdict,
     send::{
         Request,
@@ -92,13 +95,16 @@ struct Admitted {
     receive: Option<Receive>,
 }
 
-/// A request in progress.
+/// A request in progress. It stays where it is, because its parts are too large to be moved for
+/// each.
 struct Underway {
     request: Request,
     route: Option<Route>,
     /// Reads of the queue pair that were posted and are not complete, including this one.
     reads: u32,
     admitted: Option<Admitted>,
+    /// Where a message goes: the pieces of the receive of `admitted`.
+    receive: Pieces,
     /// Bytes copied so far.
     done: u64,
     /// The times since which no peer answers and no receive is posted; 0: not the case.
@@ -108,7 +114,8 @@ struct Underway {
 
 /// State that only the owner of the turn accesses.
 pub(crate) struct Execution {
-    underway: Option<Underway>,
+    busy: bool,
+    underway: Underway,
     /// The peer's queue pair, once found.
     peer: Option<Arc<Qp>>,
 }
@@ -116,47 +123,68 @@ pub(crate) struct Execution {
 impl Execution {
     pub(crate) fn new() -> Self {
         Self {
-            underway: None,
+            busy: false,
+            underway: Underway {
+                request: Request::new(),
+                route: None,
+                reads: 0,
+                admitted: None,
+                receive: Pieces::new(),
+                done: 0,
+                unanswered: 0,
+                not_ready: 0,
+            },
             peer: None,
         }
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.underway.is_some()
+        self.busy
     }
 
-    pub(crate) fn begin(&mut self, request: Request, route: Option<Route>, reads: u32) {
-        self.underway = Some(Underway {
-            request,
-            route,
-            reads,
-            admitted: None,
-            done: 0,
-            unanswered: 0,
-            not_ready: 0,
-        });
+    /// Where the next request is put.
+    pub(crate) fn place(&mut self) -> &mut Request {
+        &mut self.underway.request
     }
 
-    pub(crate) fn end(&mut self) -> Option<Request> {
-        self.underway.take().map(|underway| underway.request)
+    /// Begins the request that was put there. The one before has ended.
+    pub(crate) fn begin(&mut self, route: Option<Route>, reads: u32) {
+        let this = &mut self.underway;
+        this.route = route;
+        this.reads = reads;
+        this.done = 0;
+        this.unanswered = 0;
+        this.not_ready = 0;
+        self.busy = true;
     }
 
-    /// Removes the request, because the queue pair is reset or destroyed.
-    pub(crate) fn abandon(&mut self) -> Option<Request> {
+    /// Ends the request. What it referred to is dropped by the caller.
+    pub(crate) fn end(&mut self) -> Target {
+        self.busy = false;
+        self.underway.admitted = None;
+        core::mem::take(&mut self.underway.request.head.target)
+    }
+
+    /// As [`end`](Self::end), because the queue pair is reset or destroyed.
+    pub(crate) fn abandon(&mut self) -> Target {
         self.peer = None;
-        let mut underway = self.underway.take()?;
-        if let Some(admitted) = underway.admitted.take() {
+        self.underway.route = None;
+        if let Some(admitted) = self.underway.admitted.take() {
             admitted.peer.release(admitted.receive);
         }
-        Some(underway.request)
+        self.end()
     }
 }
 
 /// Continues the request in progress.
 pub(crate) fn step(qp: &Qp, execution: &mut Execution, budget: &mut usize, by: By) -> Step {
     let worker = by == By::Worker;
-    let Execution { underway, peer } = execution;
-    let Some(this) = underway.as_mut() else {
+    let Execution {
+        busy: true,
+        underway: this,
+        peer,
+    } = execution
+    else {
         return Step::done(status::SUCCESS);
     };
     if qp.is_failed() {
@@ -257,7 +285,7 @@ pub(crate) fn invalidate(qp: &Qp, key: u32, worker: bool) -> Option<bool> {
 /// Finds the peer and asks it to admit the request.
 fn admit(qp: &Qp, this: &mut Underway, found: &mut Option<Arc<Qp>>) -> Result<(), Step> {
     let device = &qp.shape.device;
-    let Some(route) = this.route.clone() else {
+    let Some(route) = &this.route else {
         return Err(Step::done(status::LOC_QP_OP_ERR));
     };
     let head = &this.request.head;
@@ -282,7 +310,7 @@ fn admit(qp: &Qp, this: &mut Underway, found: &mut Option<Arc<Qp>>) -> Result<()
     };
     let verdict = match &peer {
         None => Verdict::Silent,
-        Some(peer) => peer.admit(qp, &this.request, &route, this.reads),
+        Some(peer) => peer.admit(qp, &this.request, route, this.reads, &mut this.receive),
     };
     match verdict {
         Verdict::Go(receive) => {
@@ -377,7 +405,7 @@ fn transfer(qp: &Qp, this: &mut Underway, worker: bool) -> Result<bool, Step> {
         (
             own(source),
             peers(Side::Local {
-                pieces: admitted.receive.as_ref().map_or(&[], Receive::pieces),
+                pieces: this.receive.as_slice(),
                 rights: LOCAL_WRITE,
             }),
         )

@@ -17,17 +17,16 @@ use crate::{
         Qp,
         Route, //
     },
-    receive::Receive,
+    receive::{
+        Pieces,
+        Receive, //
+    },
     send::Request, //
 };
 
 /// The answer to a request.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "it is used at once, and never kept"
-)]
 pub(crate) enum Verdict {
-    /// It may copy. A needed receive is taken from the queue. The request ends with `conclude`,
+    /// It may copy. A needed receive is taken from the queue, with its pieces. The request ends with `conclude`,
     /// `receive_failed` or `release`.
     Go(Option<Receive>),
     /// No receive is posted; try again after so many nanoseconds.
@@ -39,13 +38,14 @@ pub(crate) enum Verdict {
 }
 
 impl Qp {
-    /// Whether to admit a request.
+    /// Whether to admit a request. The pieces of a receive that it needs are copied to `pieces`.
     pub(crate) fn admit(
         &self,
         sender: &Qp,
         request: &Request,
         route: &Route,
         reads: u32,
+        pieces: &mut Pieces,
     ) -> Verdict {
         let device = &self.shape.device;
         let head = &request.head;
@@ -97,8 +97,8 @@ impl Qp {
             return Verdict::NotReady { timer };
         }
         let receive = match (&self.shape.srq, inbound.receives.as_mut()) {
-            (Some(srq), _) => srq.pop(),
-            (None, Some(receives)) => receives.pop(),
+            (Some(srq), _) => srq.pop(pieces),
+            (None, Some(receives)) => receives.pop(pieces),
             (None, None) => None,
         };
         let Some(receive) = receive else {
@@ -113,7 +113,7 @@ impl Qp {
             return Verdict::NotReady { timer };
         };
         inbound.busy += 1;
-        if !head.is_write() && head.len > receive.len() {
+        if !head.is_write() && head.len > pieces.len() {
             drop(inbound);
             device.counters.requests_refused.one();
             self.receive_failed(&receive, status::LOC_LEN_ERR);

@@ -17,7 +17,7 @@ use crate::{
         status, //
     },
     prelude::*,
-    receive::MAX_PIECES, //
+    receive::Pieces, //
 };
 use kernel::sync::Arc;
 
@@ -99,14 +99,21 @@ impl Head {
 /// A request in execution.
 pub(crate) struct Request {
     pub(crate) head: Head,
-    count: usize,
-    pieces: [ffi::ib_sge; MAX_PIECES],
+    pieces: Pieces,
     inline: [u8; MAX_INLINE],
 }
 
 impl Request {
+    pub(crate) fn new() -> Self {
+        Self {
+            head: Head::default(),
+            pieces: Pieces::new(),
+            inline: [0; MAX_INLINE],
+        }
+    }
+
     pub(crate) fn pieces(&self) -> &[ffi::ib_sge] {
-        self.pieces.get(..self.count).unwrap_or(&[])
+        self.pieces.as_slice()
     }
 
     pub(crate) fn inline(&self) -> &[u8] {
@@ -270,32 +277,26 @@ impl Sends {
         Ok(())
     }
 
-    /// The next request, which is in execution from now on.
-    pub(crate) fn fetch(&mut self) -> Option<Request> {
+    /// Copies the next request to `request`; it is in execution from now on. Returns false if there
+    /// is none.
+    pub(crate) fn fetch(&mut self, request: &mut Request) -> bool {
         if self.busy || self.ran >= self.len {
-            return None;
+            return false;
         }
         let at = self.at(self.ran);
-        let slot = self.slots.get_mut(at)?;
+        let Some(slot) = self.slots.get_mut(at) else {
+            return false;
+        };
         // Fields with references are moved; the completion needs the others again.
         let target = core::mem::take(&mut slot.head.target);
-        let mut request = Request {
-            head: slot.head.clone(),
-            count: slot.count as usize,
-            pieces: [ffi::ib_sge::default(); MAX_PIECES],
-            inline: [0; MAX_INLINE],
-        };
+        request.head = slot.head.clone();
         request.head.target = target;
-        let from = at * self.more;
-        if let Some((first, others)) = request
-            .pieces
-            .get_mut(..request.count)
-            .and_then(<[_]>::split_first_mut)
-        {
-            *first = slot.first;
-            if let Some(given) = self.pieces.get(from..from + others.len()) {
-                others.copy_from_slice(given);
-            }
+        request.pieces.clear();
+        if let Some(others) = (slot.count as usize).checked_sub(1) {
+            request.pieces.add(&[slot.first]);
+            let from = at * self.more;
+            let others = self.pieces.get(from..from + others).unwrap_or(&[]);
+            request.pieces.add(others);
         }
         if request.head.is_inline() {
             let (from, len) = (at * self.inline_each, request.head.len as usize);
@@ -307,7 +308,7 @@ impl Sends {
             }
         }
         self.busy = true;
-        Some(request)
+        true
     }
 
     /// Ends the execution of the fetched request.
