@@ -76,7 +76,7 @@ impl Sock {
         let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
         // A connect() that has succeeded is not repeated, even if the connection ended
         // before anybody asked. Nor is one that shutdown() has ended.
-        let shut = !self.is_attempting() || self.look(|inner| inner.came_about);
+        let shut = !self.is_attempt_open();
         match result {
             Err(e) if !shut && (is_worth_tcp(e) || portless(e)) => {
                 {
@@ -110,6 +110,12 @@ impl Sock {
             self.end_attempt();
         }
         result
+    }
+
+    /// Whether a connect() is under way that may go on over TCP. A poller that takes the
+    /// completions itself learns that it has succeeded before any call ends the attempt.
+    pub(super) fn is_attempt_open(&self) -> bool {
+        self.is_attempting() && !self.look(|inner| inner.came_about)
     }
 
     /// Records the target of connect(), if this call begins one.

@@ -170,13 +170,8 @@ impl Sock {
         if self.tcp().is_some() {
             return ffi::SDP_TRANSPORT_TCP;
         }
-        // A poller that takes the completions itself learns that connect() has succeeded before
-        // any call ends the attempt.
-        let attempt = self.is_attempting();
-        let undecided = self.look(|inner| {
-            let open = matches!(inner.phase, Phase::Idle | Phase::Listening);
-            open || attempt && !inner.came_about
-        });
+        let open = self.look(|inner| matches!(inner.phase, Phase::Idle | Phase::Listening));
+        let undecided = open || self.is_attempt_open();
         if self.companion().is_some() && undecided {
             ffi::SDP_TRANSPORT_BOTH
         } else {
