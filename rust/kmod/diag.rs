@@ -66,8 +66,8 @@ fn view_engine(view: &mut ffi::sdp_view, engine: &Connection) {
     view.has_flow = true;
     view.credits = engine.credits().into();
     view.posted = engine.posted().into();
-    view.rcv_size = engine.rcv_size().into();
-    view.max_payload = engine.max_payload().into();
+    view.rcv_size = engine.rcv_size();
+    view.max_payload = engine.max_payload();
     view.credit_stalls = engine.stats().credit_stalls;
     view.slot_stalls = engine.stats().slot_stalls;
 }

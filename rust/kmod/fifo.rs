@@ -52,17 +52,23 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// Whether one more element needs no memory.
-    pub(crate) fn has_room(&self) -> bool {
-        self.len < self.slots.len()
+    /// Whether `count` more elements need no memory.
+    pub(crate) fn has_room(&self, count: usize) -> bool {
+        self.len.saturating_add(count) <= self.slots.len()
     }
 
     /// Makes room for one more element.
     pub(crate) fn reserve(&mut self, flags: Flags) -> Result {
-        if self.len < self.slots.len() {
+        self.reserve_for(1, flags)
+    }
+
+    /// Makes room for `count` more elements.
+    pub(crate) fn reserve_for(&mut self, count: usize, flags: Flags) -> Result {
+        if self.has_room(count) {
             return Ok(());
         }
-        self.move_to(self.slots.len().saturating_mul(2).max(LEAST), flags)
+        let cap = self.slots.len().saturating_mul(2).max(LEAST);
+        self.move_to(cap.max(self.len.saturating_add(count)), flags)
     }
 
     /// Moves the elements to an allocation for `cap` of them, or leaves them where they are. There

@@ -52,7 +52,7 @@ impl Inner {
             return;
         };
         // A program may read long after the last message; then buffers become spare.
-        if link.spares() > 0 || self.messages() != self.idle.messages {
+        if link.has_spare_buffers() || self.messages() != self.idle.messages {
             self.watch_idle(sock);
         }
     }

@@ -90,6 +90,7 @@ impl DeviceId {
 pub(crate) struct Limits {
     pub(crate) work_requests: u16,
     pub(crate) send_sges: u32,
+    pub(crate) receive_sges: u32,
     /// RDMA Reads in flight, in each direction.
     pub(crate) reads: u8,
     /// Queue pairs with two completion queues of their own.
@@ -105,11 +106,11 @@ impl Limits {
     unsafe fn of(ib: NonNull<ffi::ib_device>) -> Self {
         // SAFETY: The device is valid, by the caller's promise. Raw and word by word, as
         // the rest of the struct is C's.
-        let (work_requests, send_sges, target, initiator, pairs, queues, pages, registers) = unsafe {
+        let (work_requests, sges, target, initiator, pairs, queues, pages, registers) = unsafe {
             let attrs = &raw const (*ib.as_ptr()).attrs;
             (
                 (*attrs).max_qp_wr,
-                (*attrs).max_send_sge,
+                ((*attrs).max_send_sge, (*attrs).max_recv_sge),
                 (*attrs).max_qp_rd_atom,
                 (*attrs).max_qp_init_rd_atom,
                 (*attrs).max_qp,
@@ -120,7 +121,8 @@ impl Limits {
         };
         Self {
             work_requests: u16::try_from(work_requests).unwrap_or(u16::MAX),
-            send_sges: from_attribute(send_sges),
+            send_sges: from_attribute(sges.0),
+            receive_sges: from_attribute(sges.1),
             // As target and as initiator; drivers do not agree which is which.
             reads: u8::try_from(target.min(initiator)).unwrap_or(u8::MAX),
             queue_pairs: from_attribute(pairs.min(queues / 2)),

@@ -26,7 +26,7 @@ use crate::{
         mr::Mr,
         receive::{
             Receives,
-            PIECES, //
+            SLOT_PIECES, //
         },
         send::{
             Remote,
@@ -147,6 +147,8 @@ pub(crate) struct Capacity {
     pub(crate) sends: u32,
     pub(crate) send_sges: u32,
     pub(crate) receives: u32,
+    /// Buffers that a receive can have, at most [`BUFFERS`](super::receive::BUFFERS).
+    pub(crate) receive_buffers: u32,
     /// Number of messages in flight that have a header, and the room for each.
     pub(crate) headers: usize,
     pub(crate) header_len: usize,
@@ -244,7 +246,7 @@ impl<C: Completions, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
         attr.cap.max_recv_wr = receives;
         attr.cap.max_send_sge = capacity.send_sges;
         // A device that supports fewer refuses the queue pair.
-        attr.cap.max_recv_sge = PIECES as u32;
+        attr.cap.max_recv_sge = capacity.receive_buffers.saturating_add(SLOT_PIECES as u32);
         // SAFETY: The protection domain is valid by its type's invariant, and the queue is new.
         let qp = unsafe { ffi::rust_ib_create_qp(domain.as_ptr(), &mut attr) };
         let qp = NonNull::new(kernel::error::from_err_ptr(qp)?).ok_or(ENOMEM)?;

@@ -2,9 +2,10 @@
 
 //! Receives: memory that is given away until a message has come.
 //!
-//! A receive has up to three pieces: the beginning of a slot, a buffer, and the end of the slot.
-//! Slots are the queue pair's; a buffer is given away when it is posted, and comes back for the
-//! [`Received`] of its completion. Receives complete in order, so the oldest buffer is the one.
+//! A receive has up to four pieces: the beginning of a slot, one or two buffers, and the end of the
+//! slot. Slots are the queue pair's; buffers are given away when they are posted, and come back for
+//! the [`Received`] of their completion. Receives complete in order, so the oldest buffers are the
+//! ones.
 //!
 //! Contexts: posting and taking do not sleep; making room does. No locks: the owner of the queue
 //! pair calls them.
@@ -24,8 +25,11 @@ use crate::{
     },
 };
 
-/// Maximum number of pieces of a receive.
-pub(super) const PIECES: usize = 3;
+/// Maximum number of buffers of a receive.
+pub(crate) const BUFFERS: usize = 2;
+
+/// Pieces of a receive that lie in its slot.
+pub(crate) const SLOT_PIECES: usize = 2;
 
 /// A buffer for a receive, and what its owner keeps with it.
 pub(crate) struct Buffer<T> {
@@ -33,11 +37,16 @@ pub(crate) struct Buffer<T> {
     pub(crate) with: T,
 }
 
+/// The buffers of a receive, in the order in which they are filled.
+pub(crate) type Buffers<T> = [Option<Buffer<T>>; BUFFERS];
+
 /// The receives of a queue pair: `SLOT` bytes of each lie in a slot.
 ///
 /// Dropped behind the queue pair.
 pub(super) struct Receives<T, const SLOT: usize> {
-    posted: Fifo<Buffer<T>>,
+    /// How many of `buffers` belong to each receive.
+    posted: Fifo<u8>,
+    buffers: Fifo<Buffer<T>>,
     slots: ReceiveSlots<SLOT>,
 }
 
@@ -45,77 +54,107 @@ impl<T, const SLOT: usize> Receives<T, SLOT> {
     pub(super) fn new(slots: ReceiveSlots<SLOT>) -> Self {
         Self {
             posted: Fifo::new(),
+            buffers: Fifo::new(),
             slots,
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.posted.has_room(1) && self.buffers.has_room(BUFFERS)
     }
 }
 
 impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
     /// Makes room to remember one more receive. May sleep.
     pub(crate) fn reserve_receive(&mut self) -> Result {
-        self.receives.posted.reserve(GFP_KERNEL)
+        self.receives.posted.reserve(GFP_KERNEL)?;
+        self.receives.buffers.reserve_for(BUFFERS, GFP_KERNEL)
     }
 
-    /// Posts a receive: its first `head` bytes go to a slot, the next to `buffer` as far as that
-    /// is mapped, and `tail` more to the rest of the slot. The buffer comes back where this fails:
+    /// Posts a receive: its first `head` bytes go to a slot, the next to `buffers` as far as those
+    /// are mapped, and `tail` more to the rest of the slot. The buffers come back where this fails:
     /// the queue is full or broken, there is no room, or the parts are longer than a slot.
     pub(crate) fn post_receive(
         &mut self,
-        buffer: Buffer<T>,
+        buffers: Buffers<T>,
         head: usize,
         tail: usize,
-    ) -> Result<(), Buffer<T>> {
+    ) -> Result<(), Buffers<T>> {
         let Some(slot) = self.receives.slots.next() else {
-            return Err(buffer);
+            return Err(buffers);
         };
         let fits = head.checked_add(tail).is_some_and(|both| both <= SLOT);
-        let (Ok(size), true) = (u32::try_from(buffer.memory.size()), fits) else {
-            return Err(buffer);
-        };
-        buffer.memory.sync_for_device(0, buffer.memory.size());
+        if !fits || !self.receives.has_room() {
+            return Err(buffers);
+        }
         let lkey = self.domain().local_dma_lkey();
-        let addr = buffer.memory.addr();
-        let mut pieces: [Sge; PIECES] = [
-            Sge::new(lkey, slot, head as u32),
-            Sge::new(lkey, addr, size),
-            Sge::new(lkey, slot.wrapping_add(head as u64), tail as u32),
-        ];
-        let used = if tail > 0 { PIECES } else { PIECES - 1 };
-        let pieces = pieces.get_mut(..used).unwrap_or(&mut []);
-        if !self.receives.posted.has_room() {
-            return Err(buffer);
+        let mut pieces = [Sge::NONE; BUFFERS + SLOT_PIECES];
+        let mut count = 0usize;
+        let mut add = |piece| {
+            if let Some(place) = pieces.get_mut(count) {
+                *place = piece;
+                count = count.wrapping_add(1);
+            }
+        };
+        add(Sge::new(lkey, slot, head as u32));
+        for buffer in buffers.iter().flatten() {
+            let memory = &buffer.memory;
+            memory.sync_for_device(0, memory.size());
+            let Ok(size) = u32::try_from(memory.size()) else {
+                return Err(buffers);
+            };
+            add(Sge::new(lkey, memory.addr(), size));
         }
-        // SAFETY: So many bytes are mapped in the buffer and in the slot. Both are kept here,
-        // behind the queue pair, and not touched until the receive has completed.
+        if tail > 0 {
+            add(Sge::new(lkey, slot.wrapping_add(head as u64), tail as u32));
+        }
+        let pieces = pieces.get_mut(..count).unwrap_or(&mut []);
+        // SAFETY: So many bytes are mapped in the buffers and in the slot. All of them are kept
+        // here, behind the queue pair, and not touched until the receive has completed.
         if unsafe { self.post_pieces(pieces) }.is_err() {
-            return Err(buffer);
+            return Err(buffers);
         }
-        self.receives.slots.on_posted();
-        // There is room, so every posted buffer has its slot.
-        let _ = self.receives.posted.push(buffer, GFP_KERNEL);
+        let receives = &mut self.receives;
+        receives.slots.on_posted();
+        // There is room, so every posted receive has its slot and its buffers.
+        let mut kept = 0u8;
+        for buffer in buffers.into_iter().flatten() {
+            let _ = receives.buffers.push(buffer, GFP_KERNEL);
+            kept = kept.saturating_add(1);
+        }
+        let _ = receives.posted.push(kept, GFP_KERNEL);
         Ok(())
     }
 
-    /// The slot and the buffer of the oldest receive, for a completion. None for one of another
+    /// The slot and the buffers of the oldest receive, for a completion. None for one of another
     /// queue pair.
-    pub(crate) fn take_received(&mut self, received: Received) -> Option<([u8; SLOT], Buffer<T>)> {
+    pub(crate) fn take_received(&mut self, received: Received) -> Option<([u8; SLOT], Buffers<T>)> {
         // A completion tells of one receive, and of all before it. One that was dropped leaves
-        // its buffer here, and so the oldest has always completed.
+        // its buffers here, and so the oldest has always completed.
         if !received.is_of(self.id()) {
             return None;
         }
-        let buffer = self.receives.posted.pop()?;
-        let slot = self.receives.slots.take()?;
-        Some((slot, buffer))
+        let receives = &mut self.receives;
+        let count = receives.posted.pop()?;
+        let mut buffers = [const { None }; BUFFERS];
+        for place in buffers.iter_mut().take(count.into()) {
+            *place = receives.buffers.pop();
+        }
+        let slot = receives.slots.take()?;
+        Some((slot, buffers))
     }
 
     /// Frees what only further receives would need. May sleep.
     pub(crate) fn shrink_receives(&mut self) {
         self.receives.posted.shrink();
+        self.receives.buffers.shrink();
     }
 
-    /// The oldest buffer that is posted.
-    pub(crate) fn oldest_receive(&self) -> Option<&Mapping<Part>> {
-        self.receives.posted.get(0).map(|buffer| &buffer.memory)
+    /// Bytes of the buffers of the oldest receive.
+    pub(crate) fn oldest_receive(&self) -> Option<usize> {
+        let receives = &self.receives;
+        let count = usize::from(*receives.posted.get(0)?);
+        let sizes = (0..count).filter_map(|at| Some(receives.buffers.get(at)?.memory.size()));
+        Some(sizes.sum())
     }
 }

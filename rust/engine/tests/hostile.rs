@@ -213,7 +213,7 @@ impl Game {
                     assert!(self.advertised.may_read(
                         remote.r_key,
                         remote.va - before,
-                        remote.len + u32::from(remote.inline)
+                        remote.len + remote.inline
                     ));
                 }
             }

@@ -159,7 +159,7 @@ fn its_source_advertises_with_much_inline_and_takes_back_what_takes_long() {
         s.conn.on_buffer_consumed();
         s.drain();
         let len = left.min(100);
-        assert_eq!(u32::from(s.send(Body::Data, len).unwrap().payload_len), len);
+        assert_eq!(s.send(Body::Data, len).unwrap().payload_len, len);
         left -= len;
     }
     s.conn.on_buffer_consumed();

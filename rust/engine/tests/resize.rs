@@ -14,9 +14,9 @@ mod script;
 
 use script::{config, Did, Script};
 use sdp_engine::engine::{
-    conn::{Config, Connection},
+    conn::{Config, Connection, Queue},
     error::{PeerError, Refused},
-    wire::{Body, Mid},
+    wire::{hello::Hello, Body, Mid},
 };
 
 fn growing() -> Script {
@@ -189,7 +189,7 @@ fn gives_back(mut s: Script) {
     s.conn.on_idle();
     assert_eq!(s.sent(), []);
     s.queue(2000);
-    assert!(s.sent().contains(&Body::ChRcvBuf(1016)));
+    assert!(s.sent().contains(&Body::ChRcvBuf(516)));
 }
 
 //= test: RESIZE-11
@@ -261,12 +261,12 @@ fn one_question_at_a_time_either_way() {
 #[test]
 fn an_answer_that_leaves_a_byte_to_a_message_is_a_violation() {
     let answered = |size| {
-        let mut s = Script::asking(1000);
+        let mut s = Script::asking(2000);
         s.conn.ask_rcv_size(500).unwrap();
         s.drain();
         s.send(Body::ChRcvBufAck(size), 0).err()
     };
-    // A 64th of what we could send is 15.
+    // A 128th of what we could send is 15.
     for size in [0, 16, 17, 30] {
         assert_eq!(answered(size), Some(PeerError::ResizeTooSmall), "{size}");
     }
@@ -347,7 +347,7 @@ fn smaller_buffers_that_are_still_posted_are_filled_before_messages_grow() {
 fn a_write_that_does_not_fit_a_small_buffer_asks_for_larger_ones() {
     let with_credits = |bufs| {
         let cfg = Config {
-            max_send_payload: 2000,
+            max_send_payload: 4000,
             ..config()
         };
         Script::with(cfg, bufs, 1)
@@ -363,10 +363,78 @@ fn a_write_that_does_not_fit_a_small_buffer_asks_for_larger_ones() {
     assert!(s.sent().iter().all(|body| *body == Body::Data));
     s.queue(2000);
     assert!(s.sent().contains(&Body::ChRcvBuf(2016)));
+    s.bufs = 0;
+    s.send(Body::ChRcvBufAck(2016), 0).unwrap();
+    s.bufs = 20;
+    s.send(Body::Data, 0).unwrap();
+    s.drain();
+    assert_eq!(s.conn.max_payload(), 2000);
+    // What just fits one of these is no reason for twice as large ones. What does not, is: its
+    // first part is queued alone.
+    s.queue(2000);
+    assert_eq!(s.sent(), [Body::Data]);
+    let more = Queue {
+        more: true,
+        ..Queue::default()
+    };
+    s.conn.queue(2000, more).unwrap();
+    assert_eq!(s.sent(), [Body::ChRcvBuf(4016), Body::Data]);
     // The question does not take the credit that the first message could have.
     let mut s = with_credits(3);
     s.queue(201);
     assert_eq!(s.sent(), [Body::Data, Body::ChRcvBuf(266)]);
+}
+
+//= test: HDR-3, RESIZE-5
+#[test]
+fn a_message_can_have_more_bytes_than_16_bits_can_count() {
+    const LARGE: u32 = 65536;
+    let cfg = Config {
+        max_send_payload: LARGE,
+        rcv_size_max: LARGE + 32,
+        ..config()
+    };
+    let hello = Hello {
+        local_rcv_size: 528,
+        ..script::hello(20)
+    };
+    let mut s = Script::new(Connection::accepting(cfg, &hello), 20);
+    s.conn.on_receives_posted(4);
+    s.conn.hello_ack().unwrap();
+    s.conn.handle_established();
+    s.send(Body::ChRcvBuf(LARGE + 16), 0).unwrap();
+    for _ in 0..8 {
+        s.drain();
+        s.send(Body::Data, 0).unwrap();
+    }
+    s.drain();
+    assert_eq!(s.conn.rcv_size(), LARGE + 32);
+    // A peer that counts its header twice.
+    for len in [LARGE - 1, LARGE, LARGE + 16] {
+        assert_eq!(s.send(Body::Data, len).unwrap().payload_len, len);
+        s.conn.on_buffer_consumed();
+        s.drain();
+    }
+    // The same to the peer.
+    s.conn.ask_rcv_size(LARGE + 16).unwrap();
+    s.drain();
+    s.bufs = 0;
+    s.send(Body::ChRcvBufAck(LARGE + 16), 0).unwrap();
+    s.bufs = 20;
+    s.send(Body::Data, 0).unwrap();
+    s.drain();
+    s.queue(2 * LARGE + 1);
+    let did = s.drain();
+    let lens = did.iter().filter_map(|did| match did {
+        Did::Sent(repr) => Some(repr.payload_len),
+        _ => None,
+    });
+    assert_eq!(lens.collect::<Vec<_>>(), [LARGE, LARGE, 1]);
+    assert_eq!(s.conn.uncompleted(), 0);
+    assert_eq!(
+        s.send(Body::Data, LARGE + 17).err(),
+        Some(PeerError::TooLong)
+    );
 }
 
 /// Posted buffers at the height of a stream that is read at once.

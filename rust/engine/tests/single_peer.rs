@@ -45,7 +45,7 @@ fn updates(did: &[Did]) -> usize {
 fn a_connection_is_small() {
     let size = size_of::<Connection>();
     println!("Connection: {size} bytes");
-    assert!(size <= 1024);
+    assert!(size <= 1280);
 }
 
 //= test: HELLO-8, HELLO-9
@@ -162,7 +162,7 @@ fn a_configuration_out_of_range_is_refused() {
 fn a_peer_with_tiny_buffers_is_refused() {
     let met = |actual_rcv_size| {
         let cfg = Config {
-            max_send_payload: 6400,
+            max_send_payload: 12800,
             ..config()
         };
         let mut conn = Connection::connecting(cfg);
@@ -176,7 +176,7 @@ fn a_peer_with_tiny_buffers_is_refused() {
             actual_rcv_size,
         };
         let told = conn.handle_hello_ack(&ack.emit());
-        assert_eq!(told, Connection::check_rcv_size(actual_rcv_size, 6400));
+        assert_eq!(told, Connection::check_rcv_size(actual_rcv_size, 12800));
         (told.err(), conn.ended())
     };
     let error = PeerError::HelloRcvSize;
@@ -203,7 +203,7 @@ fn a_peer_that_begins_with_large_buffers_is_met_with_large_ones() {
         }
         conn.on_receives_posted(4);
         let ack = HelloAck::parse(&conn.hello_ack().unwrap()).unwrap();
-        assert_eq!(ack.actual_rcv_size, conn.rcv_size().into());
+        assert_eq!(ack.actual_rcv_size, conn.rcv_size());
         conn.rcv_size()
     };
     assert_eq!(met(37, false), 116);
@@ -246,8 +246,8 @@ fn a_message_fits_the_peers_buffer_and_our_gather_list() {
     assert_eq!(with(37, 1000), 21);
     assert_eq!(with(1016, 2000), 1000);
     assert_eq!(with(1016, 500), 500);
-    assert_eq!(with(u32::MAX, u16::MAX), u16::MAX);
-    assert_eq!(with(65536, u16::MAX), 65520);
+    assert_eq!(with(u32::MAX, 65536), 65536);
+    assert_eq!(with(65536, 65536), 65520);
 }
 
 //= test: EST-2
@@ -521,8 +521,8 @@ fn only_an_idle_connection_cuts_writes() {
 #[test]
 fn writes_are_not_cut_before_larger_buffers_were_asked_for() {
     let mut script = Script::asking(1000);
-    assert_eq!(script.conn.chunk_most(499), Some(100));
-    assert_eq!(script.conn.chunk_most(500), None);
+    assert_eq!(script.conn.chunk_most(249), Some(100));
+    assert_eq!(script.conn.chunk_most(250), None);
     script.queue(500);
     script.drain();
     script.send(Body::ChRcvBufAck(1016), 0).unwrap();
@@ -559,7 +559,7 @@ fn a_stream_asks_once_for_larger_buffers() {
     script.queue(500);
     assert_eq!(
         script.sent().first(),
-        Some(&Body::ChRcvBuf(1016)),
+        Some(&Body::ChRcvBuf(516)),
         "before the bytes that would profit"
     );
     script.send(Body::ChRcvBufAck(1016), 0).unwrap();

@@ -211,7 +211,7 @@ impl Request {
             engine.hold_rcv_size(true);
             inner.options.tell(&mut engine);
             let size = engine.rcv_size();
-            if size > shape.rcv_size && !link.stock(size, RX_INITIAL) {
+            if size > shape.rcv_size.into() && !link.stock(size, RX_INITIAL) {
                 engine.keep_rcv_size();
             }
             let answered = link

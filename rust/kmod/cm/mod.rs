@@ -87,7 +87,10 @@ pub(crate) const RX_INITIAL: u16 = 3;
 pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 
 /// The header of a message, which the sizes that peers are told include.
-const HEADER: u16 = BSDH_LEN as u16;
+const HEADER: u32 = BSDH_LEN as u32;
+
+/// Minimum number of receive buffers of which each has the largest size.
+const LARGEST_LEAST: u32 = 8;
 
 /// As in TCP, a receive buffer size that the program has set is a limit; the default is
 /// the size where growth begins.
@@ -102,14 +105,16 @@ fn shape(knobs: &Knobs, sock: &Sock, peer: Ip, able: bool) -> Shape {
     } else {
         u32::MAX
     };
-    let least = u32::from(knobs.rcv_size_initial.min(knobs.rcv_size));
+    let least = knobs.rcv_size_initial.min(knobs.rcv_size);
+    // With a small limit, many buffers are better than large ones.
     let part = limit / u32::from(RX_LEAST);
-    let largest = u32::from(knobs.rcv_size).min(part).max(least);
+    let part = part.min(knobs.rcv_size / 2).max(limit / LARGEST_LEAST);
+    let largest = knobs.rcv_size.min(part).max(least);
     let by_buffer = limit / largest.max(1);
-    let size = |payload: u32| u16::try_from(payload).unwrap_or(u16::MAX);
     Shape {
-        rcv_size: size(least).saturating_add(HEADER),
-        rcv_size_max: size(largest).saturating_add(HEADER).saturating_add(HEADER),
+        // The knob has 16 bits, with room for the header.
+        rcv_size: u16::try_from(least.saturating_add(HEADER)).unwrap_or(u16::MAX),
+        rcv_size_max: largest.saturating_add(HEADER).saturating_add(HEADER),
         rx_depth: u16::try_from(by_buffer)
             .unwrap_or(u16::MAX)
             .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),

@@ -65,7 +65,7 @@ impl Inner {
                 Ok(delivery) => delivery,
                 Err(_) => {
                     // The engine is failing; settle() sees how.
-                    link.recycle(message.into_buffer());
+                    link.recycle_all(message.into_buffers());
                     return;
                 }
             };
@@ -103,19 +103,24 @@ impl Inner {
         if delivery.payload_len == 0 {
             stats.control_msgs_received.inc();
             trace::receive(Of(sock, &self.local, &self.peer), 0, Path::Control);
-            link.recycle(message.into_buffer());
+            link.recycle_all(message.into_buffers());
         } else {
             stats.data_msgs_received.inc();
-            sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len.into());
+            sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len);
             let of = Of(sock, &self.local, &self.peer);
-            trace::receive(of, delivery.payload_len.into(), Path::Copy);
+            trace::receive(of, delivery.payload_len, Path::Copy);
             // The engine has seen that the message has these bytes.
             let payload = message.into_payload(sock, &delivery);
-            let queued = payload.and_then(|(first, tail)| {
-                // Room for one was reserved.
-                let urgent = delivery.urgent_byte;
-                self.recv.push(first, urgent && tail.is_none())?;
-                tail.map_or(Ok(()), |tail| self.recv.push(tail, urgent))
+            let queued = payload.and_then(|payload| {
+                if let (Some(free), Some(engine)) = (payload.free, self.engine.as_ref()) {
+                    link.recycle_if_wanted(free, engine.spares_wanted());
+                }
+                let mut segments = payload.segments.into_iter().flatten().peekable();
+                while let Some(segment) = segments.next() {
+                    let last = segments.peek().is_none();
+                    self.recv.push(segment, delivery.urgent_byte && last)?;
+                }
+                Ok(())
             });
             if let (Err(_), Some(engine)) = (queued, self.engine.as_mut()) {
                 // Rather no connection than one that has lost bytes.

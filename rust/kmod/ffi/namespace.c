@@ -21,7 +21,8 @@ MODULE_VERSION(SDP_VERSION);
 
 static int rcv_size_min = 2048;		/* messages of less cost too much */
 static int rcv_initial_min = 1024;	/* a peer of ours takes no less than 512 */
-static int rcv_size_max = 32768;	/* one compound page, 16 bits on the wire */
+static int rcv_size_max = 65536;	/* two compound pages */
+static int rcv_initial_max = 32768;	/* OpenIB gen2 reads 16 bits of a Hello's */
 static int depth_min = 4;		/* three credits let payload through */
 static int depth_max = 1024;
 static int send_depth_max = 64;	/* what the engine keeps in flight */
@@ -31,7 +32,7 @@ static int thresh_max = 1024 * 1024;	/* as OFED's SDP_ZCOPY_THRESH */
 static int regions_max = 65536;
 static int polls_max = 10000;	/* a process that polls for longer can sleep */
 static int chunk_min = -2;	/* doubling */
-static int chunk_max = 32768;	/* a whole message */
+static int chunk_max = 65536;	/* a whole message */
 static int msec_min = 1000;
 static int msec_max = 600 * 1000;
 
@@ -79,7 +80,7 @@ void sdp_knob_peers(const struct sdp_knobs *knobs, char *text)
 
 static const struct ctl_table knob_table[] = {
 	KNOB(rcv_size, &rcv_size_min, &rcv_size_max),
-	KNOB(rcv_size_initial, &rcv_initial_min, &rcv_size_max),
+	KNOB(rcv_size_initial, &rcv_initial_min, &rcv_initial_max),
 	KNOB(rcv_depth, &depth_min, &depth_max),
 	KNOB(send_depth, &depth_min, &send_depth_max),
 	KNOB(keepalive_time, SYSCTL_ONE, &seconds_max),

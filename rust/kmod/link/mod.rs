@@ -22,7 +22,11 @@ pub(crate) use callbacks::{
 };
 pub(crate) use pace::between;
 use pace::Pacing;
-use receive::RECEIVE_SLOT;
+use receive::{
+    Layout,
+    BUFFER_MAX,
+    RECEIVE_SLOT, //
+};
 
 use crate::{
     cm::identifier::CmId,
@@ -55,6 +59,10 @@ use crate::{
             Reply,
             State, //
         },
+        receive::{
+            BUFFERS,
+            SLOT_PIECES, //
+        },
         send::PIECES, //
     },
     zcopy::{
@@ -82,9 +90,9 @@ use kernel::{
 /// They cost 96 bytes more for each element of a send queue than three pieces, and 256 on rxe.
 const SEND_SGES: u32 = PIECES as u32;
 
-/// Maximum payload of one SEND: a fragment. A grown buffer of this module, and each of OFED and
-/// FreeBSD, has room for all of it.
-pub(crate) const MAX_PAYLOAD: u16 = 32768;
+/// Maximum payload of one SEND: two fragments. The largest receive of this module has room for all
+/// of it, each of OFED and FreeBSD for half.
+pub(crate) const MAX_PAYLOAD: u32 = 65536;
 
 /// Room of one header; the longest has 36 bytes.
 const HEADER_SLOT: usize = 64;
@@ -190,8 +198,8 @@ pub(crate) struct Link {
     /// Small buffers are cut from it.
     sheet: Sheet,
     rx_depth: u16,
-    /// Size of the buffers that are posted now; 0 before the first.
-    posting: usize,
+    /// The buffers of a receive that is posted now; none before the first.
+    posting: Layout,
     /// Until then only indispensable memory is requested.
     tight_until: Option<Instant<Monotonic>>,
     send_depth: usize,
@@ -230,7 +238,7 @@ pub(crate) struct Shape {
     /// Receive buffers at the start.
     pub(crate) rcv_size: u16,
     /// Largest size that the peer may ask for.
-    pub(crate) rcv_size_max: u16,
+    pub(crate) rcv_size_max: u32,
     pub(crate) rx_depth: u16,
     pub(crate) send_depth: u16,
     /// Zero copy is possible. It needs work requests.
@@ -262,6 +270,22 @@ fn send_sges(device: &Device) -> u32 {
     device.limits().send_sges.clamp(2, SEND_SGES)
 }
 
+/// Buffers of one receive, beside its slot.
+fn receive_buffers(device: &Device) -> u32 {
+    let room = device
+        .limits()
+        .receive_sges
+        .saturating_sub(SLOT_PIECES as u32);
+    // A device that supports less than one refuses the queue pair.
+    room.clamp(1, BUFFERS as u32)
+}
+
+/// The longest message that the device can receive into so many buffers.
+fn most_received(device: &Device) -> u32 {
+    let buffers = receive_buffers(device).saturating_mul(BUFFER_MAX as u32);
+    buffers.saturating_add(RECEIVE_SLOT as u32)
+}
+
 impl Shape {
     /// Reduces the sizes to the device's limits.
     pub(crate) fn fit(self, device: &Device) -> Self {
@@ -270,7 +294,7 @@ impl Shape {
         let wanted = self.send_depth.saturating_add(ZCOPY_REQUESTS);
         Self {
             rcv_size: self.rcv_size,
-            rcv_size_max: self.rcv_size_max,
+            rcv_size_max: self.rcv_size_max.min(most_received(device)),
             // Two more receives and one marker are posted; one marker here.
             rx_depth: self.rx_depth.min(limits.work_requests.saturating_sub(3)),
             send_depth: self.send_depth.min(room),
@@ -300,6 +324,7 @@ impl Link {
             send_sges: send_sges(device),
             // Two more than the engine's depth: see `Connection::receives_wanted`.
             receives: u32::from(shape.rx_depth).saturating_add(2),
+            receive_buffers: receive_buffers(device),
             headers: shape.send_depth.into(),
             header_len: HEADER_SLOT,
         };
@@ -322,7 +347,7 @@ impl Link {
                 spare: Fifo::new(),
                 sheet: Sheet::default(),
                 rx_depth: shape.rx_depth,
-                posting: 0,
+                posting: Layout::default(),
                 tight_until: None,
                 send_depth: shape.send_depth.into(),
                 send_pieces: send_sges(device).saturating_sub(1) as usize,

@@ -2,10 +2,11 @@
 
 //! The buffers of a link: made, posted, filled.
 //!
-//! A receive has up to three pieces. The base header goes to a slot, so that the payload
-//! begins at a page and fills pages whole. A few bytes more than whole pages go to the rest
-//! of the slot: an announced size has them for a peer that counts its header twice
-//! (RESIZE-5), and hardly any message has so many.
+//! The base header of a message goes to a slot, so that the payload begins at a page and fills
+//! pages whole. Long messages have two buffers, because adjacent pages are hard to get in larger
+//! numbers than for one; where a message does not fill the first, the second is free at once. A
+//! few bytes more than whole pages go to the rest of the slot: an announced size has them for a
+//! peer that counts its header twice (RESIZE-5), and hardly any message has so many.
 //!
 //! Contexts: under the endpoint's lock.
 
@@ -29,19 +30,31 @@ use crate::{
         Link, //
     },
     net::{
-        account::Need,
+        account::{
+            Charge,
+            Need, //
+        },
         sk::Sk, //
     },
     prelude::*,
     queue::{
+        Kind,
         RxBuffer,
         Segment,
-        Sheet, //
+        Sheet,
+        SEGMENTS, //
     },
-    rdma, //
+    rdma::{
+        self,
+        receive::{
+            Buffers,
+            BUFFERS, //
+        },
+    }, //
 };
 use kernel::{
     page::PAGE_SIZE,
+    sync::Arc,
     time::{
         Delta,
         Instant, //
@@ -60,35 +73,68 @@ const TAIL_MAX: usize = BSDH_LEN;
 /// Beginning and end of a message.
 pub(super) const RECEIVE_SLOT: usize = BSDH_LEN + TAIL_MAX;
 
+/// Size of the largest buffer: adjacent pages that the allocator keeps at hand.
+pub(super) const BUFFER_MAX: usize = PAGE_SIZE << 3;
+
 /// The pieces of messages of up to so many bytes.
-#[derive(Clone, Copy)]
-struct Layout {
-    /// Bytes behind the base header that go to a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Layout {
+    /// Number of buffers behind the base header.
+    count: usize,
+    /// Size of each.
     buffer: usize,
     /// Bytes behind those.
     tail: usize,
 }
 
 impl Layout {
-    fn new(size: u16) -> Self {
-        let payload = usize::from(size).saturating_sub(BSDH_LEN);
+    fn new(size: u32) -> Self {
+        let payload = (size as usize).saturating_sub(BSDH_LEN);
         let over = payload % PAGE_SIZE;
         let tail = if payload > PAGE_SIZE && over <= TAIL_MAX {
             over
         } else {
             0
         };
+        let whole = payload.wrapping_sub(tail);
+        if whole <= BUFFER_MAX {
+            return Self {
+                count: 1,
+                buffer: whole,
+                tail,
+            };
+        }
         Self {
-            buffer: payload.wrapping_sub(tail),
+            count: BUFFERS,
+            buffer: whole.div_ceil(BUFFERS).next_multiple_of(PAGE_SIZE),
             tail,
         }
+    }
+
+    fn size(&self) -> usize {
+        self.count.saturating_mul(self.buffer)
     }
 }
 
 /// A message that has arrived.
 pub(crate) struct Received {
     slot: [u8; RECEIVE_SLOT],
-    buffer: RxBuffer,
+    buffers: [Option<RxBuffer>; BUFFERS],
+}
+
+/// The payload of a message, and a buffer that it did not need.
+#[derive(Default)]
+pub(crate) struct Payload {
+    pub(crate) segments: [Option<Segment>; SEGMENTS],
+    pub(crate) free: Option<RxBuffer>,
+}
+
+impl Payload {
+    fn add(&mut self, segment: Segment) {
+        if let Some(place) = self.segments.iter_mut().find(|place| place.is_none()) {
+            *place = Some(segment);
+        }
+    }
 }
 
 impl Received {
@@ -96,7 +142,9 @@ impl Received {
     /// arbitrary.
     pub(crate) fn head(&self, len: usize) -> [u8; HEADER_MAX] {
         let mut head = [0; HEADER_MAX];
-        let more: [u8; HEADER_MAX - BSDH_LEN] = self.buffer.head(len.saturating_sub(BSDH_LEN));
+        let first = self.buffers.first().and_then(Option::as_ref);
+        let more: [u8; HEADER_MAX - BSDH_LEN] =
+            first.map_or([0; _], |buffer| buffer.head(len.saturating_sub(BSDH_LEN)));
         let (first, second) = head.split_at_mut(BSDH_LEN);
         for (to, from) in first.iter_mut().zip(&self.slot) {
             *to = *from;
@@ -105,42 +153,49 @@ impl Received {
         head
     }
 
-    /// The buffer, of a message without payload.
-    pub(crate) fn into_buffer(self) -> RxBuffer {
-        self.buffer
+    /// The buffers, of a message without payload.
+    pub(crate) fn into_buffers(self) -> impl Iterator<Item = RxBuffer> {
+        self.buffers.into_iter().flatten()
     }
 
-    /// The payload of the message: what lies in the buffer, and a copy of what lies behind.
+    /// The payload of the message: what lies in the buffers, and a copy of what lies behind.
     /// May sleep.
-    pub(crate) fn into_payload(
-        self,
-        sk: &Sk,
-        delivery: &Delivery,
-    ) -> Result<(Segment, Option<Segment>)> {
-        let offset = usize::from(delivery.payload_offset)
+    pub(crate) fn into_payload(self, sk: &Sk, delivery: &Delivery) -> Result<Payload> {
+        let Self { slot, buffers } = self;
+        let mut payload = Payload::default();
+        let mut offset = usize::from(delivery.payload_offset)
             .checked_sub(BSDH_LEN)
             .ok_or(EINVAL)?;
-        let len = usize::from(delivery.payload_len);
-        let there = self.buffer.size().saturating_sub(offset).min(len);
-        let tail = len.wrapping_sub(there);
-        let tail = match self.slot.get(BSDH_LEN..BSDH_LEN.wrapping_add(tail)) {
-            Some([]) => None,
-            Some(bytes) => Some(RxBuffer::copy_of(sk, bytes, Need::Least)?),
+        let mut left = delivery.payload_len as usize;
+        for buffer in buffers.into_iter().flatten() {
+            let there = buffer.size().saturating_sub(offset).min(left);
+            if there == 0 {
+                payload.free = Some(buffer);
+                continue;
+            }
+            left = left.wrapping_sub(there);
+            payload.add(Segment {
+                buffer,
+                offset: offset as u32,
+                len: there as u32,
+                kind: Kind::Piece,
+            });
+            offset = 0;
+        }
+        // A message is read with its last buffer.
+        let last = payload.segments.iter_mut().flatten().last();
+        last.ok_or(EINVAL)?.kind = Kind::Last;
+        match slot.get(BSDH_LEN..BSDH_LEN.wrapping_add(left)) {
+            Some([]) => {}
+            Some(bytes) => payload.add(Segment {
+                buffer: RxBuffer::copy_of(sk, bytes, Need::Least)?,
+                offset: 0,
+                len: left as u32,
+                kind: Kind::Aside,
+            }),
             None => return Err(EINVAL),
-        };
-        let segment = Segment {
-            buffer: self.buffer,
-            offset: offset as u32,
-            len: there as u32,
-            message: true,
-        };
-        let tail = tail.map(|buffer| Segment {
-            buffer,
-            offset: 0,
-            len: len.wrapping_sub(there) as u32,
-            message: false,
-        });
-        Ok((segment, tail))
+        }
+        Ok(payload)
     }
 }
 
@@ -155,6 +210,26 @@ impl Link {
         self.new_buffer(size, need)
     }
 
+    /// The buffers of a receive, spare ones first. Those that are there come back as spares where
+    /// memory for another one is lacking.
+    fn rx_buffers(&mut self, layout: Layout, need: Need) -> Result<Buffers<Arc<Charge>>> {
+        let mut buffers = [const { None }; BUFFERS];
+        for at in 0..layout.count {
+            match self.rx_buffer(layout.buffer, need) {
+                Ok(buffer) => {
+                    if let Some(place) = buffers.get_mut(at) {
+                        *place = buffer.into_receive();
+                    }
+                }
+                Err(e) => {
+                    self.recycle_all(buffers.into_iter().flatten().map(RxBuffer::from));
+                    return Err(e);
+                }
+            }
+        }
+        Ok(buffers)
+    }
+
     fn new_buffer(&mut self, size: usize, need: Need) -> Result<RxBuffer> {
         let (sock, device) = (&self.origin.sock, self.qp.device());
         RxBuffer::of_sheet(&mut self.sheet, sock, device, size, need)
@@ -163,14 +238,14 @@ impl Link {
     /// Makes spare buffers for messages of `size` bytes: as many as keep a connection going
     /// when there is no memory for more, because they come back after use.
     /// Returns whether there was memory for them. May sleep.
-    pub(crate) fn stock(&mut self, size: u16, count: u16) -> bool {
+    pub(crate) fn stock(&mut self, size: u32, count: u16) -> bool {
         if !self.leaves_room() {
             return false;
         }
-        let size = Layout::new(size).buffer;
-        self.posting = size;
-        let made = (0..count).all(|_| {
-            let buffer = self.new_buffer(size, Need::Growth);
+        let layout = Layout::new(size);
+        self.posting = layout;
+        let made = (0..usize::from(count).saturating_mul(layout.count)).all(|_| {
+            let buffer = self.new_buffer(layout.buffer, Need::Growth);
             buffer.is_ok_and(|buffer| self.spare.push(buffer, GFP_KERNEL).is_ok())
         });
         if !made {
@@ -181,7 +256,7 @@ impl Link {
 
     /// Allocates memory for larger buffers if `engine` wants them larger than `size`,
     /// or has the engine decline them.
-    pub(crate) fn grow(&mut self, engine: &mut Connection, size: u16) {
+    pub(crate) fn grow(&mut self, engine: &mut Connection, size: u32) {
         let larger = engine.rcv_size();
         if larger > size && !self.stock(larger, RX_LEAST) {
             engine.keep_rcv_size();
@@ -191,7 +266,7 @@ impl Link {
     /// A replacement, for messages of `size` bytes, for a buffer that does not come back.
     /// None if that would take the last memory of the socket's cgroup or of all sockets.
     /// May sleep.
-    pub(crate) fn fresh_buffer(&mut self, size: u16) -> Option<RxBuffer> {
+    pub(crate) fn fresh_buffer(&mut self, size: u32) -> Option<RxBuffer> {
         if !self.leaves_room() {
             return None;
         }
@@ -223,15 +298,20 @@ impl Link {
         room
     }
 
-    /// Number of spare receive buffers.
+    /// Number of receives that the spare buffers are enough for.
     pub(crate) fn spares(&self) -> u16 {
-        u16::try_from(self.spare.len()).unwrap_or(u16::MAX)
+        let receives = self.spare.len().checked_div(self.posting.count);
+        u16::try_from(receives.unwrap_or(0)).unwrap_or(u16::MAX)
+    }
+
+    pub(crate) fn has_spare_buffers(&self) -> bool {
+        !self.spare.is_empty()
     }
 
     /// How many receive buffers a connection begins with. Of small ones there are as many as
     /// fill [`FIRST_PAGES`]: with the fewest the peer could send one of their size, and then
     /// it would have to wait.
-    fn first_count(&self, size: u16) -> u16 {
+    fn first_count(&self, size: u32) -> u16 {
         let in_page = RxBuffer::in_page(Layout::new(size).buffer);
         let small = if in_page > 1 {
             in_page.saturating_mul(FIRST_PAGES)
@@ -257,9 +337,9 @@ impl Link {
     /// Posts up to `count` receives for messages of up to `size` bytes; the connection
     /// needs `least` of them to go on. Returns the number posted. Less than `count` means
     /// that memory ran out, or that the queue pair is broken.
-    pub(crate) fn post_receives(&mut self, count: u16, least: u16, size: u16) -> u16 {
+    pub(crate) fn post_receives(&mut self, count: u16, least: u16, size: u32) -> u16 {
         let layout = Layout::new(size);
-        self.posting = layout.buffer;
+        self.posting = layout;
         let mut done = 0u16;
         while done < count {
             // Reserve the slot first, so that no buffer is lost if that fails.
@@ -269,16 +349,13 @@ impl Link {
             } else {
                 Need::Growth
             };
-            let buffer = room.and_then(|()| self.rx_buffer(layout.buffer, need));
-            let Ok(buffer) = buffer else {
+            let buffers = room.and_then(|()| self.rx_buffers(layout, need));
+            let Ok(buffers) = buffers else {
                 self.origin.sock.net().stats.rx_alloc_failures.inc();
                 break;
             };
-            let Some(buffer) = buffer.into_receive() else {
-                break;
-            };
-            if let Err(buffer) = self.qp.post_receive(buffer, BSDH_LEN, layout.tail) {
-                self.recycle(buffer.into());
+            if let Err(buffers) = self.qp.post_receive(buffers, BSDH_LEN, layout.tail) {
+                self.recycle_all(buffers.into_iter().flatten().map(RxBuffer::from));
                 break;
             }
             done = done.saturating_add(1);
@@ -289,19 +366,23 @@ impl Link {
     /// The message of a receive that has completed.
     pub(crate) fn take_received(&mut self, received: rdma::cq::Received) -> Option<Received> {
         let len = received.done.byte_len as usize;
-        let (slot, buffer) = self.qp.take_received(received)?;
-        let there = len.saturating_sub(BSDH_LEN);
-        buffer.memory.sync_for_cpu(0, there);
-        let buffer = buffer.into();
-        Some(Received { slot, buffer })
+        let (slot, buffers) = self.qp.take_received(received)?;
+        let mut left = len.saturating_sub(BSDH_LEN);
+        for buffer in buffers.iter().flatten() {
+            let there = left.min(buffer.memory.size());
+            buffer.memory.sync_for_cpu(0, there);
+            left = left.wrapping_sub(there);
+        }
+        let buffers = buffers.map(|buffer| buffer.map(RxBuffer::from));
+        Some(Received { slot, buffers })
     }
 
     /// Frees what only further messages would need. Buffers for messages of `size` bytes
     /// that replace smaller ones stay, because the peer has been promised them.
-    pub(crate) fn shrink(&mut self, size: u16) {
-        let size = Layout::new(size).buffer;
+    pub(crate) fn shrink(&mut self, size: u32) {
+        let size = Layout::new(size).size();
         let first = self.qp.oldest_receive();
-        let grown = first.is_none_or(|first| first.size() >= size);
+        let grown = first.is_none_or(|first| first >= size);
         while grown && self.spare.pop().is_some() {}
         self.spare.shrink();
         self.sheet = Sheet::default();
@@ -312,10 +393,25 @@ impl Link {
     /// Makes a buffer a spare. One of another size than that of the buffers posted now is freed: the
     /// large ones of a stream go with the messages that use them up.
     pub(crate) fn recycle(&mut self, buffer: RxBuffer) {
-        if self.posting != 0 && buffer.size() != self.posting {
+        if self.posting.count > 0 && buffer.size() != self.posting.buffer {
             return;
         }
         // If the push fails, the buffer is freed and allocated again later.
         let _ = self.spare.push(buffer, GFP_KERNEL);
+    }
+
+    /// As [`recycle`](Self::recycle), of each.
+    pub(crate) fn recycle_all(&mut self, buffers: impl Iterator<Item = RxBuffer>) {
+        for buffer in buffers {
+            self.recycle(buffer);
+        }
+    }
+
+    /// As [`recycle`](Self::recycle), as far as there are less spares than `wanted`: a buffer that a
+    /// smaller window does not need is freed.
+    pub(crate) fn recycle_if_wanted(&mut self, buffer: RxBuffer, wanted: u16) {
+        if self.spares() < wanted {
+            self.recycle(buffer);
+        }
     }
 }

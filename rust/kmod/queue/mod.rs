@@ -15,9 +15,11 @@ pub(crate) use buffer::{
     Sheet, //
 };
 pub(crate) use recv::{
+    Kind,
     RecvQueue,
     Segment,
-    Urgent, //
+    Urgent,
+    SEGMENTS, //
 };
 pub(crate) use send::{
     Frag,
@@ -116,7 +118,7 @@ mod tests {
             buffer: RxBuffer::unmapped(page()?.into(), Arc::new(Charge::none(), GFP_KERNEL)?),
             offset,
             len,
-            message: true,
+            kind: Kind::Last,
         })
     }
 
@@ -236,7 +238,7 @@ mod tests {
             buffer: RxBuffer::unmapped(part.clone(), charge.clone()),
             offset,
             len,
-            message: true,
+            kind: Kind::Last,
         };
         let mut queue = RecvQueue::new();
         // These lie in the page, but not in the part.

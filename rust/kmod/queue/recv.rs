@@ -8,22 +8,40 @@ use crate::{
     fifo::Fifo,
     prelude::*,
     queue::RxBuffer,
-    rdma::page::Page, //
+    rdma::{
+        page::Page,
+        receive::BUFFERS, //
+    },
 };
 
-/// Payload of one received message.
+/// Where the bytes of a segment have come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// In a posted buffer, and their message goes on in another one.
+    Piece,
+    /// In the last posted buffer that their message has filled.
+    Last,
+    /// In no posted buffer.
+    Aside,
+}
+
+/// Received bytes that lie in one buffer.
 pub(crate) struct Segment {
     pub(crate) buffer: RxBuffer,
     pub(crate) offset: u32,
     pub(crate) len: u32,
-    /// The buffer belongs to those that are posted for the peer's messages.
-    pub(crate) message: bool,
+    pub(crate) kind: Kind,
 }
 
 impl Segment {
     /// Whether the link needs the buffer back.
     pub(crate) fn is_of_link(&self) -> bool {
-        self.message && self.buffer.mapping().is_some()
+        self.kind != Kind::Aside && self.buffer.mapping().is_some()
+    }
+
+    /// Whether the message is read when these bytes are.
+    pub(crate) fn ends_message(&self) -> bool {
+        self.kind == Kind::Last
     }
 
     /// Whether the bytes lie in the buffer.
@@ -32,6 +50,9 @@ impl Segment {
         self.buffer.part().holds(offset, len)
     }
 }
+
+/// The most segments of one message: the buffers of a receive, and a copy of what lies behind.
+pub(crate) const SEGMENTS: usize = BUFFERS + 1;
 
 /// The urgent byte, as TCP keeps it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,12 +94,13 @@ impl RecvQueue {
         }
     }
 
-    /// Makes room for one more segment, so that `push` can't fail for want of memory.
+    /// Makes room for the segments of one more message, so that `push` can't fail for want of
+    /// memory.
     pub(crate) fn reserve(&mut self) -> Result {
-        self.segments.reserve(GFP_KERNEL)
+        self.segments.reserve_for(SEGMENTS, GFP_KERNEL)
     }
 
-    /// Appends a message's payload; `urgent` if its last byte is the OOB byte. EINVAL for
+    /// Appends bytes of a message; `urgent` if its last byte is the OOB byte. EINVAL for
     /// bytes that do not lie in their buffer.
     pub(crate) fn push(&mut self, segment: Segment, urgent: bool) -> Result {
         if !segment.is_sound() {
@@ -218,9 +240,9 @@ impl RecvQueue {
         }
     }
 
-    /// The program has read `n` bytes; returns a message's buffer that became free.
+    /// The program has read `n` bytes; returns the segment that they were the last of.
     /// Called with at most as many as `peek(0)` offered.
-    pub(crate) fn consume(&mut self, n: u32) -> Option<RxBuffer> {
+    pub(crate) fn consume(&mut self, n: u32) -> Option<Segment> {
         self.advance(n);
         let front = self.segments.front_mut()?;
         // INVARIANT: what is left ends where it did.
@@ -228,8 +250,7 @@ impl RecvQueue {
         front.offset = front.offset.saturating_add(n);
         front.len = front.len.saturating_sub(n);
         if front.len == 0 {
-            let segment = self.segments.pop()?;
-            return segment.message.then_some(segment.buffer);
+            return self.segments.pop();
         }
         None
     }

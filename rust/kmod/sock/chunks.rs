@@ -55,7 +55,7 @@ impl Inner {
         }
         let most = self.engine.as_ref()?.chunk_most(len)?;
         let link = self.link.as_mut()?;
-        let chunks = Chunks::begin(mode, link.pace(), len, most.into())?;
+        let chunks = Chunks::begin(mode, link.pace(), len, most)?;
         let measure = match mode {
             Mode::Fitted => link.begin_measure(),
             Mode::Doubling | Mode::Fixed(_) | Mode::Whole => Measure::No,

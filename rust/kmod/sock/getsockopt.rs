@@ -113,7 +113,7 @@ impl Sock {
                 ffi::TCP_KEEPCNT => seconds(o.keep_count, knobs.keepalive_probes),
                 // The payload of one message corresponds to TCP's segment.
                 ffi::TCP_MAXSEG => Ok(match inner.engine.as_ref() {
-                    Some(engine) => i32::from(engine.max_payload()),
+                    Some(engine) => i32::try_from(engine.max_payload()).unwrap_or(i32::MAX),
                     None if o.max_segment != 0 => o.max_segment,
                     None => 536,
                 }),
@@ -150,8 +150,8 @@ impl Sock {
                 return;
             }
             if let Some(engine) = inner.engine.as_ref() {
-                info.tcpi_snd_mss = engine.max_payload().into();
-                info.tcpi_rcv_mss = engine.max_payload().into();
+                info.tcpi_snd_mss = engine.max_payload();
+                info.tcpi_rcv_mss = engine.max_payload();
                 info.tcpi_snd_cwnd = engine.credits().into();
                 info.tcpi_unacked = engine.uncompleted();
                 info.tcpi_notsent_bytes = engine.unsent();

@@ -368,18 +368,17 @@ impl Inner {
 
     /// The program has read `n` bytes; an empty buffer is recycled.
     fn consume(&mut self, n: u32) {
-        let Some(buffer) = self.recv.consume(n) else {
+        let Some(segment) = self.recv.consume(n) else {
             return;
         };
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        if buffer.mapping().is_some() {
-            engine.on_buffer_consumed();
-            // A buffer that a smaller window does not need is freed.
-            if engine.spares_wanted() > link.spares() {
-                link.recycle(buffer);
+        if segment.is_of_link() {
+            if segment.ends_message() {
+                engine.on_buffer_consumed();
             }
+            link.recycle_if_wanted(segment.buffer, engine.spares_wanted());
         }
     }
 }

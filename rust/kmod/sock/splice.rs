@@ -121,10 +121,10 @@ impl Inner {
             (self.link.as_mut(), self.engine.as_mut(), front.is_of_link())
         {
             let fresh = link.fresh_buffer(engine.rcv_size())?;
-            engine.on_buffer_consumed();
-            if engine.spares_wanted() > link.spares() {
-                link.recycle(fresh);
+            if front.ends_message() {
+                engine.on_buffer_consumed();
             }
+            link.recycle_if_wanted(fresh, engine.spares_wanted());
         }
         let segment = self.recv.take_front()?;
         // Unmapped under the lock: the device may go as soon as the link has gone.

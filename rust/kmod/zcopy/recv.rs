@@ -18,6 +18,7 @@ use crate::{
     object::Sock,
     prelude::*,
     queue::{
+        Kind,
         RxBuffer,
         Segment, //
     },
@@ -328,7 +329,7 @@ impl Inner {
                     buffer,
                     offset: 0,
                     len,
-                    message: false,
+                    kind: Kind::Aside,
                 };
                 if self.recv.push(segment, false).is_err() {
                     engine.handle_link_failed();

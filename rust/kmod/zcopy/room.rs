@@ -14,6 +14,7 @@ use crate::{
     object::Sock,
     prelude::*,
     queue::{
+        Kind,
         RxBuffer,
         Segment, //
     },
@@ -103,7 +104,7 @@ impl Sock {
                         buffer,
                         offset: 0,
                         len: end.saturating_sub(start) as u32,
-                        message: false,
+                        kind: Kind::Aside,
                     })
                 })
             });

@@ -30,7 +30,7 @@ pub(crate) enum Done {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Port {
     /// Sizes of the posted receive buffers.
-    pub(crate) free: VecDeque<u16>,
+    pub(crate) free: VecDeque<u32>,
     /// Filled buffers that were not passed to the engine yet.
     pub(crate) arrived: VecDeque<Frame>,
     /// Posted requests that have not arrived at the other side.
@@ -50,7 +50,7 @@ impl Port {
         self.free.len() + self.arrived.len()
     }
 
-    pub(crate) fn post_receives(&mut self, count: u16, size: u16) {
+    pub(crate) fn post_receives(&mut self, count: u16, size: u32) {
         self.free.extend((0..count).map(|_| size));
     }
 
@@ -98,7 +98,7 @@ impl Port {
             )));
         };
         ensure!(
-            frame.wire_len() <= size.into(),
+            frame.wire_len() <= size,
             "{} bytes for a buffer of {size}",
             frame.wire_len()
         );

@@ -385,7 +385,7 @@ impl Rogue {
             return Ok(());
         };
         let size = shell.port.free.front().copied().unwrap_or(0);
-        if frame.wire_len() > size.into() || size == 0 {
+        if frame.wire_len() > size || size == 0 {
             // Not ready, or too long: the transport handles this.
             return Ok(());
         }
@@ -404,7 +404,7 @@ impl Rogue {
             Ok(delivery) if delivery.payload_len > 0 => {
                 ensure!(!over, "bytes are delivered after the end");
                 let mut span = frame.payload;
-                span.len = delivery.payload_len.into();
+                span.len = delivery.payload_len;
                 shell.app.deliver(span, delivery.urgent_byte)?;
             }
             Ok(_) => {}

@@ -65,9 +65,13 @@ pub(crate) fn limits(dice: &mut impl Dice) -> Config {
         rx_depth: rx_initial + draw(0, 5),
         rx_initial,
         tx_depth: draw(3, 8),
-        max_send_payload: payload,
+        max_send_payload: payload.into(),
         max_adverts: u8::try_from(draw(1, 4)).unwrap_or(1),
-        rcv_size_max: if draw(0, 3) == 0 { payload + 60 } else { 0 },
+        rcv_size_max: if draw(0, 3) == 0 {
+            u32::from(payload) + 60
+        } else {
+            0
+        },
         zcopy: if draw(0, 4) == 0 {
             Zcopy::OFF
         } else {

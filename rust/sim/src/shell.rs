@@ -254,7 +254,7 @@ impl Shell {
         }
         if delivery.payload_len > 0 {
             let mut span = frame.payload;
-            span.len = delivery.payload_len.into();
+            span.len = delivery.payload_len;
             self.app.deliver(span, delivery.urgent_byte)?;
         }
         Ok(true)

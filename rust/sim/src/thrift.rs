@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 impl Shell {
     /// A message followed by more bytes must not be so short that it is hardly worth its header.
     pub(crate) fn check_worth(&self, frame: &Frame) -> Checked {
-        let least = u32::from(self.cfg.max_send_payload >> 6);
+        let least = self.cfg.max_send_payload >> 7;
         let len = frame.payload.len;
         let urgent = frame.repr().is_some_and(|repr| repr.flags.oob_pres);
         // The last message of a run may be short.
@@ -62,8 +62,8 @@ impl Thrift {
     }
 
     /// A message is posted.
-    pub(crate) fn on_posted(&mut self, payload: u32, most: u16) {
-        self.small.push_back((1..most.into()).contains(&payload));
+    pub(crate) fn on_posted(&mut self, payload: u32, most: u32) {
+        self.small.push_back((1..most).contains(&payload));
     }
 
     /// The oldest message has completed.

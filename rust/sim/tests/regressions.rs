@@ -27,7 +27,7 @@ fn config(rcv_size: u16, rx: [u16; 2], tx_depth: u16, max_adverts: u8) -> Config
         rx_depth,
         rx_initial,
         tx_depth,
-        max_send_payload: rcv_size - 16,
+        max_send_payload: u32::from(rcv_size) - 16,
         max_adverts,
         rcv_size_max: 0,
         zcopy: EVERYTHING,

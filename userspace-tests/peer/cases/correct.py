@@ -183,7 +183,7 @@ def ch_rcv_buf(scene: Scene) -> None:
         victim.talk.put(Mid.DATA, bytes([byte]))
     large = _answered(victim)
     # The administrator chooses the limit.
-    check(small <= large < 1 << 16, f"buffers of {small} have become {large}")
+    check(small <= large < 1 << 17, f"buffers of {small} have become {large}")
     check(victim.stream.receive(7) == b"used up", "the bytes")
     victim.talk.put(Mid.DATA, b"z" * large)
     check(victim.stream.receive(large) == b"z" * large, "a message of the new size")

@@ -23,7 +23,7 @@ pub(crate) fn config(rx_depth: u16, rx_initial: u16, tx_depth: u16, max_payload:
         rx_depth,
         rx_initial,
         tx_depth,
-        max_send_payload: max_payload,
+        max_send_payload: max_payload.into(),
         max_adverts: 1,
         rcv_size_max: 0,
         zcopy: Zcopy::OFF,

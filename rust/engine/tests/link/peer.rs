@@ -194,7 +194,7 @@ impl Peer {
         }
         assert!(!self.eof, "bytes behind the end");
         let from = usize::from(delivery.payload_offset);
-        let payload = &packet.bytes[from..from + usize::from(delivery.payload_len)];
+        let payload = &packet.bytes[from..from + usize::try_from(delivery.payload_len).unwrap()];
         for byte in payload {
             assert_eq!(*byte, stream_byte(self.delivered), "at {}", self.delivered);
             self.delivered += 1;

@@ -164,7 +164,7 @@ impl Script {
     /// The same with another configuration.
     pub(crate) fn asking_with(cfg: Config, payload: u16) -> Self {
         let cfg = Config {
-            max_send_payload: payload,
+            max_send_payload: payload.into(),
             ..cfg
         };
         Self::with(cfg, 20, 1)

@@ -89,9 +89,9 @@ impl Meeting {
         let long = kind == Kind::Ofed && dice.once_in(2);
         let cfg = Config {
             max_send_payload: if long {
-                LARGE_SIZE - 16
+                u32::from(LARGE_SIZE) - 16
             } else {
-                drawn.max_send_payload.min(RCV_SIZE - 16)
+                drawn.max_send_payload.min(u32::from(RCV_SIZE) - 16)
             },
             ..drawn
         };

@@ -30,7 +30,7 @@ use crate::engine::{error::Refused, oob::UrgentMark};
 /// One Data message to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
-    pub(crate) len: u16,
+    pub(crate) len: u32,
     /// The last byte is the urgent one.
     pub(crate) urgent: bool,
     /// More of the same write follows.
@@ -57,6 +57,11 @@ pub(crate) struct SendStream {
 impl SendStream {
     pub(crate) fn unsent(&self) -> u32 {
         self.unsent
+    }
+
+    /// Bytes that wait, and one for those that the application has announced.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.unsent.saturating_add(self.more.into())
     }
 
     pub(crate) fn urgent(&self) -> &UrgentMark {
@@ -91,9 +96,9 @@ impl SendStream {
 
     /// Whether the message `segment`, which has at most `max_payload` bytes, is a small one.
     /// Called once for each that is sent.
-    pub(crate) fn is_small(&mut self, segment: Segment, max_payload: u16) -> bool {
-        let part = self.part.wrapping_add(segment.len.into());
-        let over = part.checked_rem(max_payload.into()).unwrap_or(0);
+    pub(crate) fn is_small(&mut self, segment: Segment, max_payload: u32) -> bool {
+        let part = self.part.wrapping_add(segment.len);
+        let over = part.checked_rem(max_payload).unwrap_or(0);
         self.part = if segment.chunk { over } else { 0 };
         !segment.chunk && segment.len < max_payload && over != 0
     }
@@ -121,7 +126,7 @@ impl SendStream {
     /// The next message, if one may go now. `small`: an earlier message that was
     /// not full has not completed. `front`: the number of bytes at the front of the
     /// stream that may go as Data.
-    pub(crate) fn next(&self, max_payload: u16, small: bool, front: u32) -> Option<Segment> {
+    pub(crate) fn next(&self, max_payload: u32, small: bool, front: u32) -> Option<Segment> {
         let segment = self.cut(max_payload, front)?;
         //= spec: DATA-5
         let nagled = small && !self.nodelay;
@@ -132,7 +137,7 @@ impl SendStream {
     }
 
     /// Whether only a cork or a promise holds the next message back.
-    pub(crate) fn is_held_by_cork(&self, max_payload: u16) -> bool {
+    pub(crate) fn is_held_by_cork(&self, max_payload: u32) -> bool {
         self.is_corked()
             && self
                 .cut(max_payload, self.unsent)
@@ -144,21 +149,21 @@ impl SendStream {
         self.cork || self.more
     }
 
-    fn may_hold(&self, segment: Segment, max_payload: u16) -> bool {
+    fn may_hold(&self, segment: Segment, max_payload: u32) -> bool {
         segment.len < max_payload && self.pushed == 0 && self.chunked == 0
     }
 
     /// rules: URGENT (the urgent byte is the last of its message)
-    fn cut(&self, max_payload: u16, front: u32) -> Option<Segment> {
+    fn cut(&self, max_payload: u32, front: u32) -> Option<Segment> {
         //= spec: URGENT-4
         let mark = self.urgent.distance();
-        let limit = self.unsent.min(front).min(max_payload.into());
+        let limit = self.unsent.min(front).min(max_payload);
         let len = mark.map_or(limit, |mark| limit.min(mark));
         if len == 0 {
             return None;
         }
         Some(Segment {
-            len: u16::try_from(len).unwrap_or(max_payload),
+            len,
             urgent: mark == Some(len),
             chunk: len <= self.chunked,
         })
@@ -200,11 +205,11 @@ mod tests {
     use crate::engine::error::Refused;
     use std::vec::Vec;
 
-    const MAX: u16 = 100;
+    const MAX: u32 = 100;
 
-    fn next(stream: &mut SendStream, small: bool) -> Option<u16> {
+    fn next(stream: &mut SendStream, small: bool) -> Option<u32> {
         let segment = stream.next(MAX, small, u32::MAX)?;
-        stream.on_sent(segment.len.into());
+        stream.on_sent(segment.len);
         assert!(stream.is_sound());
         Some(segment.len)
     }
@@ -306,11 +311,11 @@ mod tests {
     }
 
     /// Lengths of the messages that leave, and whether each is a small one.
-    fn leave(stream: &mut SendStream, small: bool) -> Vec<(u16, bool)> {
+    fn leave(stream: &mut SendStream, small: bool) -> Vec<(u32, bool)> {
         let mut all = Vec::new();
         while let Some(segment) = stream.next(MAX, small, u32::MAX) {
             all.push((segment.len, stream.is_small(segment, MAX)));
-            stream.on_sent(segment.len.into());
+            stream.on_sent(segment.len);
             assert!(stream.is_sound());
         }
         all
@@ -341,8 +346,8 @@ mod tests {
     #[test]
     fn a_write_that_fills_its_messages_is_not_small_in_chunks() {
         let mut stream = SendStream::default();
-        for (len, more) in [(40_u16, true), (80, true), (80, false)] {
-            stream.queue(u32::from(len), more, false).unwrap();
+        for (len, more) in [(40, true), (80, true), (80, false)] {
+            stream.queue(len, more, false).unwrap();
             if more {
                 stream.release_chunk();
             }
@@ -380,7 +385,7 @@ mod tests {
         let mut step = || {
             let segment = stream.next(MAX, true, u32::MAX);
             if let Some(segment) = segment {
-                stream.on_sent(segment.len.into());
+                stream.on_sent(segment.len);
             }
             segment
         };

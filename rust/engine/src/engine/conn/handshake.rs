@@ -24,7 +24,7 @@ impl Connection {
 
     /// Whether the buffers of a peer that says so of their size are worth a
     /// connection. The shell asks before [`accepting`](Self::accepting).
-    pub fn check_rcv_size(rcv_size: u32, max_send_payload: u16) -> Result<(), PeerError> {
+    pub fn check_rcv_size(rcv_size: u32, max_send_payload: u32) -> Result<(), PeerError> {
         //= spec: HELLO-13
         if room(rcv_size) < message::least_payload(max_send_payload) {
             return Err(PeerError::HelloRcvSize);
@@ -37,8 +37,7 @@ impl Connection {
         let mut connection = Self::new(cfg, State::HelloReceived);
         connection.meet(hello.bufs, hello.local_rcv_size, hello.max_adverts);
         //= spec: HELLO-14
-        let size = u16::try_from(hello.local_rcv_size).unwrap_or(u16::MAX);
-        connection.begin_with(size);
+        connection.begin_with(hello.local_rcv_size);
         connection
     }
 
@@ -82,7 +81,7 @@ impl Connection {
             bufs,
             minor: MINOR,
             max_adverts: self.cfg.max_adverts,
-            actual_rcv_size: self.announce_posting().into(),
+            actual_rcv_size: self.announce_posting(),
         };
         Ok(ack.emit())
     }
@@ -151,7 +150,7 @@ impl Connection {
 }
 
 /// Payload that buffers of a size hold.
-fn room(rcv_size: u32) -> u16 {
+fn room(rcv_size: u32) -> u32 {
     let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
-    u16::try_from(rcv_size.saturating_sub(header)).unwrap_or(u16::MAX)
+    rcv_size.saturating_sub(header)
 }

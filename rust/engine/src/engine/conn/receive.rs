@@ -50,7 +50,7 @@ impl Connection {
         }
         // rules: HDR
         //= spec: HDR-3
-        if wire_len > u32::from(self.resize.longest()) {
+        if wire_len > self.resize.longest() {
             return Err(PeerError::TooLong);
         }
         let mut repr = Repr::parse(&Message::check(head, wire_len)?)?;
@@ -58,8 +58,7 @@ impl Connection {
             // The bytes behind its header are unknown, too.
             repr.payload_len = 0;
         }
-        let payload_len = u16::try_from(repr.payload_len).map_err(|_| PeerError::TooLong)?;
-        self.window.check(repr.mseq, payload_len > 0)?;
+        self.window.check(repr.mseq, repr.payload_len > 0)?;
         repr.mseq_ack = self.credits.newest(repr.mseq_ack)?;
         let meaning = self.check_legal(&repr)?;
         //= spec: ROBUST-3
@@ -76,16 +75,16 @@ impl Connection {
             ..Delivery::default()
         };
         match meaning {
-            Meaning::Plain => self.obey(&repr, payload_len, &mut delivery),
+            Meaning::Plain => self.obey(&repr, &mut delivery),
             Meaning::Void => self.on_void_message(&repr),
         }
         //= spec: DATA-3, SINK-6
-        self.take_payload(&repr, payload_len, urgency, &mut delivery);
+        self.take_payload(&repr, urgency, &mut delivery);
         Ok(delivery)
     }
 
     /// Applies everything in a message but its payload.
-    fn obey(&mut self, repr: &Repr, payload_len: u16, delivery: &mut Delivery) {
+    fn obey(&mut self, repr: &Repr, delivery: &mut Delivery) {
         match repr.body {
             Body::DisConn => {
                 self.on_peer_disconn();
@@ -93,7 +92,7 @@ impl Connection {
             }
             //= spec: ABORT-4
             Body::AbortConn => self.fail(Ended::Reset),
-            Body::SrcAvail(advert) => self.on_src_avail(advert, payload_len, delivery),
+            Body::SrcAvail(advert) => self.on_src_avail(advert, repr.payload_len, delivery),
             Body::SrcAvailCancel => self.on_src_avail_cancel(),
             Body::SendSm => self.on_send_sm(),
             Body::RdmaRdCompl(len) => self.on_read_by_peer(len),
@@ -106,10 +105,7 @@ impl Connection {
             Body::RdmaWrCompl(len) => self.on_written_by_peer(len, delivery),
             //= spec: MODE-4
             Body::ModeChange(change) => self.on_mode_change(change),
-            Body::ChRcvBuf(size) => {
-                let payload = u16::try_from(size).unwrap_or(u16::MAX);
-                self.on_asked(payload);
-            }
+            Body::ChRcvBuf(size) => self.on_asked(size),
             Body::ChRcvBufAck(size) => {
                 self.on_resized(size, repr.mseq_ack, repr.bufs);
             }
@@ -145,14 +141,8 @@ impl Connection {
         }
     }
 
-    fn take_payload(
-        &mut self,
-        repr: &Repr,
-        payload_len: u16,
-        urgency: Urgency,
-        delivery: &mut Delivery,
-    ) {
-        if payload_len == 0 {
+    fn take_payload(&mut self, repr: &Repr, urgency: Urgency, delivery: &mut Delivery) {
+        if repr.payload_len == 0 {
             return;
         }
         //= spec: DISCARD-1
@@ -162,7 +152,7 @@ impl Connection {
             Payload::Deliver => {
                 self.window.on_held();
                 delivery.payload_offset = repr.payload_offset();
-                delivery.payload_len = payload_len;
+                delivery.payload_len = repr.payload_len;
                 delivery.urgent_byte = urgency.present;
             }
             Payload::Unwanted => self.fail(Ended::Aborted),

@@ -37,29 +37,29 @@ machine! {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resize {
     /// Size that the peer may send us now.
-    announced: u16,
+    announced: u32,
     /// Size that we post from now on. `announced <= posting`
-    posting: u16,
+    posting: u32,
     /// Buffers of the announced size in front of those, while the two differ.
     smaller: u16,
     /// Buffers in front of those of the announced size that are larger, of this size.
     larger_posted: u16,
-    largest: u16,
+    largest: u32,
     /// Size to which our buffers become smaller with the answer.
-    shrink: Option<u16>,
+    shrink: Option<u32>,
     /// ChRcvBufAck is owed.
     owed: bool,
     /// Growth is suspended, and so is the answer to the peer.
     held: bool,
     /// Size that the peer requested in the meantime.
-    asked: Option<u16>,
+    asked: Option<u32>,
     ask: Ask,
     /// The most payload that the engine has asked for by itself. It asks for more alone.
-    grown: u16,
+    grown: u32,
     /// Size that we request, without the header.
     wanted: u32,
     /// The payload that fits the buffers of the peer's Hello.
-    first: u16,
+    first: u32,
     /// Our question is for that size.
     returning: bool,
     /// The peer's buffers do not become smaller.
@@ -67,15 +67,15 @@ pub(super) struct Resize {
     /// Messages without payload that use up the peer's larger buffers.
     spend: u16,
     /// The payload that fits when `posted` has gone; 0 for no other than now.
-    larger: u16,
+    larger: u32,
     /// Up to this one a message may land in a buffer that was posted before the
     /// peer's answer.
     posted: Mseq,
 }
 
-const HEADER: u16 = {
+const HEADER: u32 = {
     let [low, high, ..] = BSDH_LEN.to_le_bytes();
-    u16::from_le_bytes([low, high])
+    u32::from_le_bytes([low, high, 0, 0])
 };
 
 /// The most messages without payload that follow each other to use up buffers, whatever
@@ -84,6 +84,7 @@ const SPEND_MAX: u16 = 64;
 
 impl Resize {
     pub(super) fn new(rcv_size: u16) -> Self {
+        let rcv_size = u32::from(rcv_size);
         Self {
             announced: rcv_size,
             posting: rcv_size,
@@ -107,7 +108,7 @@ impl Resize {
     }
 
     /// The longest message that may come.
-    pub(super) fn longest(&self) -> u16 {
+    pub(super) fn longest(&self) -> u32 {
         //= spec: RESIZE-10
         if self.larger_posted > 0 {
             self.largest.max(self.announced)
@@ -117,7 +118,7 @@ impl Resize {
     }
 
     /// The payload that fits the buffers of the peer's Hello.
-    pub(super) fn begin(&mut self, payload: u16) {
+    pub(super) fn begin(&mut self, payload: u32) {
         self.first = payload;
     }
 
@@ -127,7 +128,7 @@ impl Resize {
     }
 
     /// The size of buffers posted from now on.
-    pub(super) fn posting(&self) -> u16 {
+    pub(super) fn posting(&self) -> u32 {
         self.posting
     }
 
@@ -153,7 +154,7 @@ impl Resize {
 
     /// ChRcvBuf for buffers with `payload` bytes behind the header. They grow up
     /// to `most`, and become smaller down to `least`.
-    pub(super) fn on_asked(&mut self, payload: u16, (least, most): (u16, u16), posted: u16) {
+    pub(super) fn on_asked(&mut self, payload: u32, (least, most): (u32, u32), posted: u16) {
         self.owed = true;
         if self.held {
             self.asked = Some(payload);
@@ -197,13 +198,13 @@ impl Resize {
         }
         self.announced = self.posting;
         //= spec: RESIZE-4
-        self.announced.saturating_sub(HEADER).into()
+        self.announced.saturating_sub(HEADER)
     }
 }
 
 impl Connection {
     /// The size of the receive buffers to post from now on.
-    pub fn rcv_size(&self) -> u16 {
+    pub fn rcv_size(&self) -> u32 {
         self.resize.posting
     }
 
@@ -227,10 +228,10 @@ impl Connection {
     }
 
     /// ChRcvBuf, or one that was held back.
-    pub(super) fn on_asked(&mut self, payload: u16) {
+    pub(super) fn on_asked(&mut self, payload: u32) {
         let most = self.cfg.rcv_size_max;
         let posted = self.window.posted();
-        let least = self.cfg.rcv_size;
+        let least = self.cfg.rcv_size.into();
         self.resize.on_asked(payload, (least, most), posted);
     }
 
@@ -242,20 +243,21 @@ impl Connection {
         let quiet = self.stream.unsent() == 0;
         if grown && quiet && self.state.is_connected() && self.check_send_open().is_ok() {
             //= spec: RESIZE-9
-            let first = self.resize.first.into();
+            let first = self.resize.first;
             self.resize.returning = self.resize.want(first).is_ok();
         }
     }
 
     /// The passive side answers large buffers with large ones, up to its own limit:
     /// a peer that begins with them never asks for more.
-    pub(super) fn begin_with(&mut self, size: u16) {
-        let posting = size.min(self.cfg.rcv_size_max).max(self.cfg.rcv_size);
+    pub(super) fn begin_with(&mut self, size: u32) {
+        let least = self.cfg.rcv_size.into();
+        let posting = size.min(self.cfg.rcv_size_max).max(least);
         self.resize.posting = posting;
     }
 
     /// The size that the HelloAck states.
-    pub(super) fn announce_posting(&mut self) -> u16 {
+    pub(super) fn announce_posting(&mut self) -> u32 {
         self.resize.announced = self.resize.posting;
         self.resize.announced
     }
@@ -264,7 +266,7 @@ impl Connection {
         self.resize.check_answer()?;
         //= spec: RESIZE-6
         let least = message::least_payload(self.cfg.max_send_payload);
-        if size < self.max_payload.into() && payload(size) < least {
+        if size < self.max_payload && payload(size) < least {
             return Err(PeerError::ResizeTooSmall);
         }
         Ok(())
@@ -278,7 +280,7 @@ impl Connection {
         let answered = self.resize.ask.on_answer();
         self.must(answered);
         if core::mem::take(&mut self.resize.returning) {
-            self.resize.kept = size != self.resize.first.into();
+            self.resize.kept = size != self.resize.first;
             if !self.resize.kept {
                 self.resize.grown = 0;
                 //= spec: RESIZE-11
@@ -288,8 +290,7 @@ impl Connection {
         }
         //= spec: RESIZE-5
         let payload = payload(size);
-        let known = u32::from(self.max_payload);
-        if size < known {
+        if size < self.max_payload {
             self.max_payload = payload;
             self.resize.larger = 0;
         } else {
@@ -349,24 +350,24 @@ impl Connection {
 
     /// The payload of larger buffers, if `len` bytes that wait are a reason to ask for them. The
     /// peer is asked once for each size, whatever it answers.
-    pub(super) fn worth_asking(&self, len: u32) -> Option<u16> {
+    pub(super) fn worth_asking(&self, len: u32) -> Option<u32> {
         let larger = message::larger(len, self.max_payload, self.cfg.max_send_payload);
         larger.filter(|larger| *larger > self.resize.grown)
     }
 
     /// Asks the peer for larger buffers, if they are worth it for the bytes that wait.
     fn grow(&mut self) {
-        let Some(larger) = self.worth_asking(self.stream.unsent()) else {
+        let Some(larger) = self.worth_asking(self.stream.waiting()) else {
             return;
         };
         // For a little more than a message the question does not take the credit that the
         // first of the bytes could have.
         let last = self.credits.count() == Need::Payload.least();
-        if larger < self.cfg.max_send_payload && last && self.may_send(Need::Payload) {
+        if larger < self.cfg.max_send_payload >> 1 && last && self.may_send(Need::Payload) {
             return;
         }
         //= spec: RESIZE-8
-        let asked = u32::from(larger).saturating_add(HEADER.into());
+        let asked = larger.saturating_add(HEADER);
         // An earlier question waits for its answer first.
         if self.resize.want(asked).is_ok() {
             self.resize.grown = larger;
@@ -375,7 +376,6 @@ impl Connection {
 }
 
 /// Bytes behind the header of a message that fits, if the header counts.
-fn payload(size: u32) -> u16 {
-    let payload = size.saturating_sub(HEADER.into());
-    u16::try_from(payload).unwrap_or(u16::MAX)
+fn payload(size: u32) -> u32 {
+    size.saturating_sub(HEADER)
 }

@@ -125,7 +125,7 @@ impl Connection {
     }
 
     /// SrcAvail, checked and not void.
-    pub(super) fn on_src_avail(&mut self, advert: SrcAvail, inline: u16, delivery: &mut Delivery) {
+    pub(super) fn on_src_avail(&mut self, advert: SrcAvail, inline: u32, delivery: &mut Delivery) {
         // Bytes that come behind those of the SrcAvail have no place any more.
         self.offers.end_unsent(u32::MAX);
         let held = self.held.on_src_avail(advert, inline);
@@ -142,7 +142,7 @@ impl Connection {
             return;
         }
         match self.received.on_payload() {
-            Payload::Deliver => delivery.remote = advert.len.saturating_sub(inline.into()),
+            Payload::Deliver => delivery.remote = advert.len.saturating_sub(inline),
             //= spec: DATA-4
             Payload::Unwanted => self.fail(Ended::Aborted),
         }
@@ -165,7 +165,7 @@ impl Connection {
     pub fn sink_len_min(&self) -> u32 {
         let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
         let longest = self.resize.posting().max(self.resize.longest());
-        u32::from(longest).saturating_sub(header)
+        longest.saturating_sub(header)
     }
 
     /// How many buffers [`offer_sink`](Self::offer_sink) would take now.

@@ -54,7 +54,7 @@ impl Connection {
 
     /// Payload of a whole message, if a write of `len` bytes may go in chunks: nothing is
     /// queued or in flight, and what is queued leaves at once as Data.
-    pub fn chunk_most(&self, len: u32) -> Option<u16> {
+    pub fn chunk_most(&self, len: u32) -> Option<u32> {
         let idle = self.stream.unsent() == 0 && self.slots.bytes() == 0;
         let open = self.state.is_connected() && self.check_send_open().is_ok();
         // A peer is asked for larger buffers if many bytes wait, and an offered one is written
@@ -148,9 +148,9 @@ impl Connection {
     }
 
     /// The most inline bytes: the header is longer than that of Data.
-    fn inline_room(&self) -> u16 {
+    fn inline_room(&self) -> u32 {
         //= spec: HDR-3
-        let header = u16::try_from(SRC_AVAIL_LEN).unwrap_or(u16::MAX);
+        let header = u32::try_from(SRC_AVAIL_LEN).unwrap_or(u32::MAX);
         let room = self.max_payload.saturating_sub(header);
         room.min(self.next_payload())
     }
@@ -219,10 +219,9 @@ impl Connection {
             oob_pend: self.take_announcement(),
             ..Flags::default()
         };
-        self.stream.on_sent(inline.into());
+        self.stream.on_sent(inline);
         let output = self.send(Body::SrcAvail(advert), flags, inline);
-        self.runs
-            .on_advertised(self.credits.last_sent(), inline.into());
+        self.runs.on_advertised(self.credits.last_sent(), inline);
         self.on_payload_sent(inline);
         self.stats.src_avails_sent = self.stats.src_avails_sent.wrapping_add(1);
         self.holding.on_sent();
@@ -249,7 +248,7 @@ impl Connection {
         if flags.oob_pres {
             self.stats.urgent_sent = self.stats.urgent_sent.wrapping_add(1);
         }
-        self.on_stream(segment.len.into());
+        self.on_stream(segment.len);
         self.on_payload_sent(segment.len);
         let output = self.send(Body::Data, flags, segment.len);
         if self.stream.is_small(segment, full) {
@@ -277,7 +276,7 @@ impl Connection {
         self.runs.on_sent(len);
     }
 
-    fn on_payload_sent(&mut self, len: u16) {
+    fn on_payload_sent(&mut self, len: u32) {
         if len > 0 {
             self.targets.on_payload_sent();
         }

@@ -119,7 +119,7 @@ impl Connection {
     }
 
     /// The caller has asked [`may_send`](Self::may_send).
-    pub(super) fn send(&mut self, body: Body, flags: Flags, payload_len: u16) -> Output {
+    pub(super) fn send(&mut self, body: Body, flags: Flags, payload_len: u32) -> Output {
         self.answer_update = false;
         if body != Body::Data || payload_len > 0 {
             self.window.on_busy();
@@ -144,11 +144,11 @@ impl Connection {
             mseq,
             mseq_ack,
             body,
-            payload_len: payload_len.into(),
+            payload_len,
         };
         Output::Send {
             header: repr.emit(),
-            payload_len: payload_len.into(),
+            payload_len,
             // rules: HDR (solicited events)
             solicited: body.mid().is_solicited() || flags.oob_pres,
         }

@@ -15,7 +15,7 @@ const RING: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slots {
     /// Payload length of each, a ring.
-    payload: [u16; RING],
+    payload: [u32; RING],
     /// The last message that has completed.
     completed: Mseq,
     /// Payload bytes of all messages in flight.
@@ -64,14 +64,14 @@ impl Slots {
         !mseq.is_after(self.completed)
     }
 
-    fn place(&mut self, mseq: Mseq) -> Option<&mut u16> {
+    fn place(&mut self, mseq: Mseq) -> Option<&mut u32> {
         let index = usize::try_from(mseq.get()).unwrap_or(0) & (RING - 1);
         self.payload.get_mut(index)
     }
 
-    pub(crate) fn on_sent(&mut self, mseq: Mseq, payload_len: u16) {
+    pub(crate) fn on_sent(&mut self, mseq: Mseq, payload_len: u32) {
         self.in_flight = self.in_flight.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(payload_len.into());
+        self.bytes = self.bytes.saturating_add(payload_len);
         if let Some(place) = self.place(mseq) {
             *place = payload_len;
         }
@@ -92,7 +92,7 @@ impl Slots {
         self.completed = self.completed.next();
         let completed = self.completed;
         let payload_len = self.place(completed).map_or(0, |place| *place);
-        self.bytes = self.bytes.saturating_sub(payload_len.into());
+        self.bytes = self.bytes.saturating_sub(payload_len);
         true
     }
 
@@ -144,10 +144,10 @@ mod tests {
         let mut mseq = Mseq::HELLO;
         let mut oldest = 0;
         let mut sum = 0;
-        for round in 0..1000u16 {
+        for round in 0..1000u32 {
             mseq = mseq.next();
             slots.on_sent(mseq, round);
-            sum += u32::from(round);
+            sum += round;
             if round % 3 != 0 || !slots.allow(Need::Payload) {
                 assert!(slots.on_completed());
                 sum -= oldest;

@@ -35,9 +35,8 @@ pub const fn wants_pipelined(queued: u8, peer_asks: bool) -> bool {
 /// Inline bytes of a SrcAvail in Combined mode, of a run with `left` bytes, in a
 /// message with room for `room`: the program's wish, or one. The sink copies inline
 /// bytes, and the protocol requires one at least, not all.
-pub fn inline_len(wish: u16, left: u32, room: u16) -> u16 {
-    let most = u16::try_from(left.saturating_sub(1)).unwrap_or(u16::MAX);
-    wish.max(1).min(room).min(most)
+pub fn inline_len(wish: u16, left: u32, room: u32) -> u32 {
+    u32::from(wish.max(1)).min(room).min(left.saturating_sub(1))
 }
 
 /// Number of bytes read from an unfinished advertisement that are worth a report to
@@ -72,6 +71,6 @@ mod tests {
         assert_eq!(inline_len(500, 1000, 100), 100);
         assert_eq!(inline_len(50, 2, 100), 1);
         assert_eq!(inline_len(50, 51, 100), 50);
-        assert_eq!(inline_len(u16::MAX, u32::MAX, u16::MAX), u16::MAX);
+        assert_eq!(inline_len(u16::MAX, u32::MAX, 65536), 65535);
     }
 }

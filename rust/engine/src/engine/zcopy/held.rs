@@ -55,7 +55,7 @@ struct Advert {
     /// Bytes that were read and not reported.
     fetched: u32,
     /// Inline bytes at its beginning.
-    inline: u16,
+    inline: u32,
     /// A Read was begun.
     begun: bool,
 }
@@ -78,7 +78,7 @@ pub struct Remote {
     /// So many bytes right before them belong to the same buffer and came
     /// inline. A Read may begin there instead, for the sake of alignment; they
     /// count for nothing.
-    pub inline: u16,
+    pub inline: u32,
 }
 
 /// See the module.
@@ -181,12 +181,12 @@ impl Held {
     pub(crate) fn on_src_avail(
         &mut self,
         advert: SrcAvail,
-        inline: u16,
+        inline: u32,
     ) -> Result<(), IllegalMove> {
         let pushed = self.fifo.push(Advert {
             va: advert.va.wrapping_add(inline.into()),
             r_key: advert.r_key,
-            left: advert.len.saturating_sub(inline.into()),
+            left: advert.len.saturating_sub(inline),
             in_flight: 0,
             fetched: 0,
             inline,
