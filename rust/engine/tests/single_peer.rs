@@ -187,9 +187,9 @@ fn a_peer_with_tiny_buffers_is_refused() {
 //= test: HELLO-14
 #[test]
 fn a_peer_that_begins_with_large_buffers_is_met_with_large_ones() {
-    let met = |local_rcv_size, keep: bool| {
+    let met_up_to = |rcv_size_max, local_rcv_size, keep: bool| {
         let cfg = Config {
-            rcv_size_max: 1160,
+            rcv_size_max,
             rx_depth: 40,
             ..config()
         };
@@ -206,6 +206,7 @@ fn a_peer_that_begins_with_large_buffers_is_met_with_large_ones() {
         assert_eq!(ack.actual_rcv_size, conn.rcv_size());
         conn.rcv_size()
     };
+    let met = |local_rcv_size, keep| met_up_to(1160, local_rcv_size, keep);
     assert_eq!(met(37, false), 116);
     assert_eq!(met(116, false), 116);
     assert_eq!(met(1000, false), 1000);
@@ -227,6 +228,8 @@ fn a_peer_that_begins_with_large_buffers_is_met_with_large_ones() {
     script.conn.hello_ack().unwrap();
     let delivery = script.send(Body::Data, 1144).unwrap();
     assert_eq!(delivery.payload_len, 1144);
+    // Before anybody accepts.
+    assert_eq!(met_up_to(65568, u32::MAX, false), 32800);
 }
 
 //= test: HDR-3

@@ -22,7 +22,7 @@ MODULE_VERSION(SDP_VERSION);
 static int rcv_size_min = 2048;		/* messages of less cost too much */
 static int rcv_initial_min = 1024;	/* a peer of ours takes no less than 512 */
 static int rcv_size_max = 65536;	/* two compound pages */
-static int rcv_initial_max = 32768;	/* OpenIB gen2 reads 16 bits of a Hello's */
+static int rcv_initial_max = 32768;	/* OpenIB gen2 reads 16 bits of a Hello's size */
 static int depth_min = 4;		/* three credits let payload through */
 static int depth_max = 1024;
 static int send_depth_max = 64;	/* what the engine keeps in flight */

@@ -215,10 +215,11 @@ impl Link {
     fn rx_buffers(&mut self, layout: Layout, need: Need) -> Result<Buffers<Arc<Charge>>> {
         let mut buffers = [const { None }; BUFFERS];
         for at in 0..layout.count {
-            match self.rx_buffer(layout.buffer, need) {
+            let buffer = self.rx_buffer(layout.buffer, need);
+            match buffer.and_then(|buffer| buffer.into_receive().ok_or(EINVAL)) {
                 Ok(buffer) => {
                     if let Some(place) = buffers.get_mut(at) {
-                        *place = buffer.into_receive();
+                        *place = Some(buffer);
                     }
                 }
                 Err(e) => {
@@ -407,7 +408,7 @@ impl Link {
         }
     }
 
-    /// As [`recycle`](Self::recycle), as far as there are less spares than `wanted`: a buffer that a
+    /// As [`recycle`](Self::recycle), if there are fewer spares than `wanted`: a buffer that a
     /// smaller window does not need is freed.
     pub(crate) fn recycle_if_wanted(&mut self, buffer: RxBuffer, wanted: u16) {
         if self.spares() < wanted {

@@ -78,6 +78,11 @@ const HEADER: u32 = {
     u32::from_le_bytes([low, high, 0, 0])
 };
 
+/// The largest buffers that a connection begins with: no known peer begins with larger ones, and
+/// memory for them is there before a program has accepted. They have room for another header, as
+/// RESIZE-8 asks for.
+const FIRST_MOST: u32 = (32 << 10) + 2 * HEADER;
+
 /// The most messages without payload that follow each other to use up buffers, whatever
 /// the peer says of their number.
 const SPEND_MAX: u16 = 64;
@@ -252,7 +257,8 @@ impl Connection {
     /// a peer that begins with them never asks for more.
     pub(super) fn begin_with(&mut self, size: u32) {
         let least = self.cfg.rcv_size.into();
-        let posting = size.min(self.cfg.rcv_size_max).max(least);
+        let most = self.cfg.rcv_size_max.min(FIRST_MOST);
+        let posting = size.min(most).max(least);
         self.resize.posting = posting;
     }
 
