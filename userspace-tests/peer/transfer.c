@@ -276,7 +276,16 @@ void peer_qp_destroy(struct peer *peer)
 	peer->qp = NULL;
 	mutex_unlock(&peer->qp_lock);
 	if (qp) {
+		struct ib_qp_attr reset = { .qp_state = IB_QPS_RESET };
+
 		ib_drain_qp(qp);
+		/*
+		 * The other side may still send. rxe uses a queue pair after it
+		 * has given a packet's reference to it away, so none may arrive
+		 * while it is destroyed: in RESET it drops them.
+		 */
+		WARN_ON(ib_modify_qp(qp, &reset, IB_QP_STATE));
+		synchronize_net();
 		ib_destroy_qp(qp);
 	}
 	if (peer->cq)

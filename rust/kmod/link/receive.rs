@@ -97,16 +97,15 @@ impl Layout {
             0
         };
         let whole = payload.wrapping_sub(tail);
-        if whole <= BUFFER_MAX {
-            return Self {
-                count: 1,
-                buffer: whole,
-                tail,
-            };
-        }
+        let count = whole.div_ceil(BUFFER_MAX).clamp(1, BUFFERS);
+        let buffer = if count == 1 {
+            whole
+        } else {
+            whole.div_ceil(count).next_multiple_of(PAGE_SIZE)
+        };
         Self {
-            count: BUFFERS,
-            buffer: whole.div_ceil(BUFFERS).next_multiple_of(PAGE_SIZE),
+            count,
+            buffer,
             tail,
         }
     }
