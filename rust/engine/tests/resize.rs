@@ -437,6 +437,31 @@ fn a_message_can_have_more_bytes_than_16_bits_can_count() {
     );
 }
 
+//= test: RESIZE-12
+#[test]
+fn growth_is_declined_where_the_stream_has_ended_before() {
+    let mut s = growing();
+    s.send(Body::ChRcvBuf(150), 0).unwrap();
+    s.send(Body::Data, 100).unwrap();
+    s.conn.on_buffer_consumed();
+    s.drain();
+    // The next buffers are larger, and smaller ones are in front of them.
+    assert_eq!(s.conn.rcv_size(), 166);
+    s.conn.on_idle();
+    assert_eq!(s.sent(), [Body::ChRcvBufAck(100)]);
+    assert_eq!(s.conn.rcv_size(), 116);
+    assert!(s.conn.is_sound());
+    assert_eq!(s.send(Body::Data, 100).unwrap().payload_len, 100);
+    s.conn.on_buffer_consumed();
+    // The peer may ask again.
+    s.send(Body::ChRcvBuf(150), 0).unwrap();
+    for _ in 0..12 {
+        s.drain();
+        s.send(Body::Data, 0).unwrap();
+    }
+    assert_eq!(s.send(Body::Data, 150).unwrap().payload_len, 150);
+}
+
 /// Posted buffers at the height of a stream that is read at once.
 fn streamed(s: &mut Script) -> u16 {
     for _ in 0..100 {

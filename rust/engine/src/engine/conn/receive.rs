@@ -184,6 +184,7 @@ impl Connection {
     /// No message has come or gone for a while. The shell says how long that is.
     pub fn on_idle(&mut self) {
         self.window.on_idle();
+        self.resize.on_idle();
         self.ask_first_size();
     }
 

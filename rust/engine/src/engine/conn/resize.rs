@@ -180,11 +180,20 @@ impl Resize {
         Ok(())
     }
 
-    /// Nothing grows: no buffer of the larger size was posted yet.
+    /// Nothing grows. Buffers of the larger size that are posted hold messages of this one.
     fn keep(&mut self) {
         self.posting = self.announced;
         self.smaller = 0;
         self.shrink = None;
+    }
+
+    /// No message has come for a while. Those that would use up the smaller buffers may never
+    /// come, and until the answer the peer can ask for nothing else, so growth is declined.
+    pub(super) fn on_idle(&mut self) {
+        //= spec: RESIZE-12
+        if self.owed && self.smaller > 0 {
+            self.keep();
+        }
     }
 
     /// Whether the answer may go: not while a smaller buffer is in front.
