@@ -26,8 +26,8 @@ use crate::{
 
 /// The answer to a request.
 pub(crate) enum Verdict {
-    /// It may copy. A needed receive is taken from the queue, with its pieces. The request ends with `conclude`,
-    /// `receive_failed` or `release`.
+    /// It may copy. A needed receive is taken from the queue, with its pieces. The request ends
+    /// with `conclude`, `receive_failed` or `release`.
     Go(Option<Receive>),
     /// No receive is posted; try again after so many nanoseconds.
     NotReady { timer: u64 },

@@ -77,7 +77,7 @@ pub(super) const RECEIVE_SLOT: usize = BSDH_LEN + TAIL_MAX;
 pub(super) const BUFFER_MAX: usize = PAGE_SIZE << 3;
 
 /// The pieces of messages of up to so many bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Layout {
     /// Number of buffers behind the base header.
     count: usize,

@@ -4,7 +4,7 @@
 //!
 //! rules: HELLO, EST
 
-use super::{Config, Connection, Ended, State};
+use super::{resize, Config, Connection, Ended, State};
 use crate::engine::{
     error::{PeerError, ShellError},
     flow::credit::Credits,
@@ -12,7 +12,7 @@ use crate::engine::{
     types::Ip,
     wire::{
         hello::{Hello, HelloAck, HELLO_ACK_LEN, HELLO_LEN, MINOR},
-        Mid, BSDH_LEN,
+        Mid,
     },
 };
 
@@ -26,7 +26,7 @@ impl Connection {
     /// connection. The shell asks before [`accepting`](Self::accepting).
     pub fn check_rcv_size(rcv_size: u32, max_send_payload: u32) -> Result<(), PeerError> {
         //= spec: HELLO-13
-        if room(rcv_size) < message::least_payload(max_send_payload) {
+        if resize::payload(rcv_size) < message::least_payload(max_send_payload) {
             return Err(PeerError::HelloRcvSize);
         }
         Ok(())
@@ -132,7 +132,7 @@ impl Connection {
         self.credits = Credits::new(bufs);
         // rules: DATA (a message fits the peer's buffer, headers included)
         //= spec: HDR-3
-        self.max_payload = room(rcv_size).min(self.cfg.max_send_payload);
+        self.max_payload = resize::payload(rcv_size).min(self.cfg.max_send_payload);
         self.resize.begin(self.max_payload);
     }
 
@@ -147,10 +147,4 @@ impl Connection {
         }
         Ok(())
     }
-}
-
-/// Payload that buffers of a size hold.
-fn room(rcv_size: u32) -> u32 {
-    let header = u32::try_from(BSDH_LEN).unwrap_or(u32::MAX);
-    rcv_size.saturating_sub(header)
 }

@@ -390,7 +390,7 @@ impl Connection {
     }
 }
 
-/// Bytes behind the header of a message that fits, if the header counts.
-fn payload(size: u32) -> u32 {
+/// Payload that a buffer of that size holds, if the size counts the header.
+pub(super) fn payload(size: u32) -> u32 {
     size.saturating_sub(HEADER)
 }
