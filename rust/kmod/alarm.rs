@@ -23,7 +23,7 @@ use kernel::types::Opaque;
 /// The purpose of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alarm {
-    /// A thread that was woken may not have taken the completions.
+    /// No thread may have taken the completions of which one was told, or of which no event tells.
     Attend,
     /// A timer of the engine, the next try to resolve the peer, or the fallback to TCP.
     Engine,
@@ -41,8 +41,6 @@ pub(crate) enum Alarm {
     Reap,
     /// There was no memory for receive buffers or for bytes to send.
     Refill,
-    /// Sends may have completed without an event.
-    Sweep,
     /// SO_KEEPALIVE has been set.
     Switched,
     /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
@@ -71,8 +69,6 @@ pub(crate) struct Alarms {
     #[pin]
     refill: Opaque<ffi::core::delayed_work>,
     #[pin]
-    sweep: Opaque<ffi::core::delayed_work>,
-    #[pin]
     switched: Opaque<ffi::core::delayed_work>,
     #[pin]
     user_timeout: Opaque<ffi::core::delayed_work>,
@@ -100,7 +96,6 @@ impl Alarms {
             parting <- work(Some(parting_cb)),
             reap <- work(Some(reap_cb)),
             refill <- work(Some(refill_cb)),
-            sweep <- work(Some(sweep_cb)),
             switched <- work(Some(switched_cb)),
             user_timeout <- work(Some(user_timeout_cb)),
         })
@@ -117,7 +112,6 @@ impl Alarms {
             Alarm::Parting => self.parting.get(),
             Alarm::Reap => self.reap.get(),
             Alarm::Refill => self.refill.get(),
-            Alarm::Sweep => self.sweep.get(),
             Alarm::Switched => self.switched.get(),
             Alarm::UserTimeout => self.user_timeout.get(),
         }
@@ -206,7 +200,6 @@ callbacks! {
     user_timeout_cb: user_timeout, alarm_user_timeout;
     reap_cb: reap, alarm_reap;
     refill_cb: refill, alarm_refill;
-    sweep_cb: sweep, alarm_sweep;
     switched_cb: switched, alarm_switched;
 }
 

@@ -259,7 +259,7 @@ calls! { unsafe {
     pub(crate) fn inode() -> c_ulong = rust_net_sock_inode;
     /// Changes the number of sockets in /proc/net/protocols.
     pub(crate) fn count_in_use(by: c_int) = rust_net_prot_inuse_add;
-    /// Whether anybody is told of news without being in a call.
+    /// Whether anybody is told of news without being in a call. In a call on the socket.
     pub(crate) fn is_watched() -> bool = rust_net_is_watched;
     /// Whether [`wake_pollers`](Sk::wake_pollers) would tell everybody who has to know that there
     /// may be news. Without `readers` there is only room, for those that wait for it. False if

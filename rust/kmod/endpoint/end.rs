@@ -38,7 +38,6 @@ impl Inner {
             self.recv.unmap();
             link.leave_to_worker();
             sock.clear_alarm(Alarm::Attend);
-            sock.clear_alarm(Alarm::Sweep);
             // Bytes that were offered and not read are no longer sent.
             let left = link.source.awaited_left();
             self.turns.dropped = self.turns.dropped.saturating_add(left);

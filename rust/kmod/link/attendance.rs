@@ -21,6 +21,7 @@
 //! - An attending thread may be runnable for a long time without a processor, or wait for
 //!   memory of its program, and an event loop may be busy. So the event that finds one sets an
 //!   alarm as well.
+//! - Between calls no event is requested if nobody is told of news, and an alarm is set instead.
 //! - While a connection waits for its RTU, an event starts no worker: the handler of the RTU takes
 //!   what has come, or an alarm if there is none.
 //! - A retired link belongs to the reaper and the workers.

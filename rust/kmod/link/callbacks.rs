@@ -27,12 +27,12 @@ use crate::{
     }, //
 };
 
-/// Time that a thread has to take completions after it was woken.
+/// Time that threads have to take completions after one was woken, or after the last one has
+/// returned without an event for the next. Each busy connection has a worker run that often.
 const ATTEND_MS: u32 = 200;
 
-/// Time after which sends that nobody needs are looked for, and that an event loop has to take
-/// completions after it was told.
-const SWEEP_MS: u32 = 20;
+/// Time that the connection manager has to report the RTU that a message has overtaken.
+const RTU_MS: u32 = 20;
 
 /// Batches that a thread handles at a time; the worker goes on with the others, so that a
 /// peer cannot keep a system call busy.
@@ -53,12 +53,12 @@ impl Completions for Context {
         match duty.of(self.sock.tcp_state() == ffi::TCP_SYN_RECV) {
             Duty::Worker => true,
             Duty::Nobody => {
-                self.sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+                self.sock.set_alarm_once(Alarm::Attend, RTU_MS);
                 false
             }
             Duty::Pollers => {
                 self.sock.wake_pollers();
-                self.sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+                self.sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
                 false
             }
             Duty::Attendants => {
@@ -109,18 +109,24 @@ pub(crate) enum Next {
     Sleep,
     /// It goes on with a system call, and looks again before that ends.
     Call,
-    /// It returns from a system call. If the connection's waits are so short that its threads
-    /// poll, and nobody waits for news, then the next call will look, or the alarm:
-    /// an event for each message would cost more than the message.
+    /// It returns from a system call. If nobody waits for news, then the next call will look, or
+    /// the alarm: an event that finds no thread starts the worker, which costs more than the
+    /// message.
     Return,
 }
 
 impl Inner {
     /// Handles the oldest completions of the link, one after the other, as if each had come
     /// alone. Returns false if there are no more of them; then the next one leads to an
-    /// event, or to [`Alarm::Sweep`] if nobody needs it.
+    /// event, or to [`Alarm::Attend`] if nobody needs it.
     pub(crate) fn on_completions(&mut self, sock: &Sock) -> bool {
-        match self.on_batch(sock) {
+        let taken = self.on_batch(sock);
+        self.goes_on(sock, taken)
+    }
+
+    /// Whether there are completions after a batch. If not, events tell of what comes.
+    fn goes_on(&mut self, sock: &Sock, taken: Taken) -> bool {
+        match taken {
             Taken::Over => false,
             Taken::Full => true,
             Taken::Nothing | Taken::Some => !self.arm(sock),
@@ -209,29 +215,33 @@ impl Inner {
             return false;
         }
         if link.is_send_unannounced() && !link.is_send_idle() {
-            sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
+            sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
         }
         true
     }
 
-    /// Handles what has completed; leaves the rest to the worker if it is too much.
-    pub(super) fn on_all(&mut self, sock: &Sock) {
-        for _ in 0..BATCHES {
-            if !self.on_completions(sock) {
-                return;
-            }
-        }
-        self.leave_rest();
+    /// Handles what has completed; leaves the rest to the worker if it is too much. Returns
+    /// whether there was any.
+    pub(super) fn on_all(&mut self, sock: &Sock) -> bool {
+        self.on_batches(sock, Self::goes_on)
     }
 
     /// As `on_all`, but there may be no event for the next completion.
-    fn on_some(&mut self, sock: &Sock) {
+    fn on_some(&mut self, sock: &Sock) -> bool {
+        self.on_batches(sock, |_, _, taken| taken == Taken::Full)
+    }
+
+    fn on_batches(&mut self, sock: &Sock, more: fn(&mut Self, &Sock, Taken) -> bool) -> bool {
+        let mut found = false;
         for _ in 0..BATCHES {
-            if self.on_batch(sock) != Taken::Full {
-                return;
+            let taken = self.on_batch(sock);
+            found |= taken != Taken::Nothing;
+            if !more(self, sock, taken) {
+                return found;
             }
         }
         self.leave_rest();
+        found
     }
 
     fn leave_rest(&self) {
@@ -265,8 +275,7 @@ impl Inner {
     }
 
     /// Handles what has completed, if an event or the state of the link demands it, and has
-    /// events tell of what comes, as `next` needs it. Returns whether it has looked for
-    /// completions.
+    /// events tell of what comes, as `next` needs it. Returns whether there was any.
     pub(crate) fn tend_completions(&mut self, sock: &Sock, next: Next) -> bool {
         if next != Next::Call && self.engine.as_mut().is_some_and(|e| e.hold_offers(false)) {
             // Nobody looks for the SinkAvail any more.
@@ -279,40 +288,33 @@ impl Inner {
         let unannounced = link.is_send_unannounced();
         let disarmed = link.is_disarmed();
         let timing = link.is_timing();
+        let lends = !link.source.is_empty() || link.sink.pins() > 0;
         let mut due = sock.attendance().has_event() || unannounced && link.is_reap_worthwhile();
         let others = || sock.attendance().is_shared() || sock.is_watched();
         let arms = match next {
             Next::Sleep => true,
             Next::Call => others(),
             Next::Return => {
-                // Bytes that wait for credits leave without the program.
+                // Bytes that wait for credits leave without the program, and memory that is
+                // offered is given back without it.
                 let unsent = self.engine.as_ref().is_none_or(|e| e.unsent() > 0);
-                unsent
-                    || timing
-                    || self.polling.budget_us() == 0
-                    || !self.is_plain(sock)
-                    || others()
+                unsent || timing || lends || !self.is_plain(sock) || others()
             }
         };
         if arms {
             due |= disarmed || unannounced && self.needs_sends(sock);
         }
-        match (due, arms) {
+        let found = match (due, arms) {
             (true, true) => self.on_all(sock),
             (true, false) => self.on_some(sock),
-            (false, _) => {}
-        }
+            (false, _) => false,
+        };
         let disarmed = self.link.as_ref().is_some_and(|link| link.is_disarmed());
-        match next {
-            // The alarm is for a call that does not come to its end.
-            Next::Call if disarmed => sock.set_alarm_once(Alarm::Attend, ATTEND_MS),
-            Next::Return if disarmed => sock.set_alarm_once(Alarm::Sweep, SWEEP_MS),
-            Next::Sleep | Next::Return if self.is_sent_silently() => {
-                sock.set_alarm_once(Alarm::Sweep, SWEEP_MS);
-            }
-            _ => {}
+        // Also for a call that does not come to its end.
+        if disarmed || next != Next::Call && self.is_sent_silently() {
+            sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
         }
-        due
+        found
     }
 
     /// Whether there are sends whose completion no event will tell of.
@@ -323,7 +325,7 @@ impl Inner {
 
     /// Whether the completion of a send matters to anybody now. In the plainest state of a
     /// connection it frees memory and no more; then threads that pass take it, or the alarm
-    /// behind [`Alarm::Sweep`].
+    /// behind [`Alarm::Attend`].
     pub(crate) fn needs_sends(&mut self, sock: &Sock) -> bool {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_ref()) else {
             return true;
@@ -350,14 +352,6 @@ impl Inner {
     fn is_plain(&self, sock: &Sock) -> bool {
         self.phase == Phase::Connected && !self.orphan && sock.tcp_state() == ffi::TCP_ESTABLISHED
     }
-
-    /// Takes what has completed, and has events tell of the sends that have not.
-    fn sweep(&mut self, sock: &Sock) {
-        if let Some(link) = self.link.as_mut() {
-            link.set_sweeping(true);
-        }
-        self.on_all(sock);
-    }
 }
 
 impl Sock {
@@ -366,8 +360,8 @@ impl Sock {
     pub(crate) fn tend<R>(&self, next: Next, f: impl FnOnce(&mut Inner, bool) -> R) -> R {
         let _noio = NoIo::new();
         self.visit(|inner| {
-            let looked = inner.tend_completions(self, next);
-            f(inner, looked)
+            let found = inner.tend_completions(self, next);
+            f(inner, found)
         })
     }
 
@@ -387,12 +381,6 @@ impl Sock {
         });
     }
 
-    /// The alarm behind [`Alarm::Sweep`]: sends may have completed that nobody needed, or that
-    /// an event loop has not looked for.
-    pub(crate) fn alarm_sweep(&self) {
-        self.visit(|inner| inner.sweep(self));
-    }
-
     /// Takes the completions that nobody was told of, for a caller that counts what is in
     /// flight.
     pub(crate) fn reap(&self) {
@@ -404,10 +392,17 @@ impl Sock {
         });
     }
 
-    /// The alarm behind [`Alarm::Attend`]: an event woke a thread, which may have got no
+    /// The alarm behind [`Alarm::Attend`]: takes what has completed, and has events tell of the
+    /// rest. Sends may have completed that nobody needed. A thread that was told may have got no
     /// processor since.
     pub(crate) fn alarm_attend(&self) {
-        self.tend(Next::Sleep, |_, _| ());
+        let _noio = NoIo::new();
+        self.visit(|inner| {
+            if let Some(link) = inner.link.as_mut() {
+                link.set_sweeping(true);
+            }
+            inner.tend_completions(self, Next::Sleep);
+        });
     }
 }
 

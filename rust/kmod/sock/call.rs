@@ -77,13 +77,13 @@ impl<'a> Call<'a> {
             }
         }
         // INVARIANT: `resume` counts the call again.
-        let looked = self.sock.tend(Next::Sleep, |inner, looked| {
-            if !looked {
+        let found = self.sock.tend(Next::Sleep, |inner, found| {
+            if !found {
                 inner.callers = inner.callers.wrapping_sub(1);
             }
-            looked
+            found
         });
-        if looked {
+        if found {
             return false;
         }
         self.guard = None;
@@ -99,7 +99,7 @@ impl<'a> Call<'a> {
             link.is_some_and(|link| link.is_disarmed() || link.is_send_unannounced())
         };
         let due = self.sock.attendance().has_event() || self.sock.look(silent);
-        due && self.sock.tend(Next::Sleep, |_, looked| looked)
+        due && self.sock.tend(Next::Sleep, |_, found| found)
     }
 
     /// The call goes on: takes what has completed, and `lock_sock`.

@@ -71,10 +71,12 @@ bool rust_net_sock_flag(const struct sock *sk, unsigned int flag)
 
 /*
  * Whether anybody is told of news without being in a call: a task in poll(), an
- * epoll instance, the owner of SIGIO, or code of the kernel with a callback.
+ * epoll instance, the owner of SIGIO or SIGURG, or code of the kernel with a
+ * callback. In a call on the socket.
  */
 bool rust_net_is_watched(struct sock *sk)
 {
+	struct socket *socket = sk->sk_socket;
 	struct socket_wq *wq;
 	bool watched;
 
@@ -82,6 +84,8 @@ bool rust_net_is_watched(struct sock *sk)
 	wq = rcu_dereference(sk->sk_wq);
 	watched = wq && (waitqueue_active(&wq->wait) || wq->fasync_list);
 	rcu_read_unlock();
+	if (socket && socket->file && file_f_owner(socket->file))
+		watched = true;
 	return watched || READ_ONCE(sk->sk_data_ready) !=
 			  READ_ONCE(data_ready);
 }
@@ -120,7 +124,7 @@ void rust_net_wake_pollers(struct sock *sk)
 	wq = rcu_dereference(sk->sk_wq);
 	/* No key, because io_uring would take it for the result. */
 	if (wq)
-		wake_up_interruptible(&wq->wait);
+		__wake_up_sync_key(&wq->wait, TASK_INTERRUPTIBLE, NULL);
 	rcu_read_unlock();
 }
 

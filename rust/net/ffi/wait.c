@@ -134,8 +134,8 @@ void rust_net_wake_sleepers(struct sock *sk)
 	rcu_read_lock();
 	wq = rcu_dereference(sk->sk_wq);
 	if (skwq_has_sleeper(wq))
-		__wake_up(&wq->wait, TASK_INTERRUPTIBLE, 0,
-			  poll_to_key(EPOLLMSG));
+		__wake_up_sync_key(&wq->wait, TASK_INTERRUPTIBLE,
+				   poll_to_key(EPOLLMSG));
 	rcu_read_unlock();
 }
 
