@@ -365,13 +365,30 @@ impl Sock {
         })
     }
 
+    /// Takes what has come since the last call, for a call that would not look at it otherwise:
+    /// it sees a peer that has left before, and bytes that nobody has read.
+    pub(crate) fn catch_up(&self) {
+        let _noio = NoIo::new();
+        self.visit(|inner| {
+            let disarmed = inner.link.as_ref().is_some_and(|link| link.is_disarmed());
+            if disarmed || self.attendance().has_event() {
+                inner.on_some(self);
+            }
+        });
+    }
+
     /// poll(2): takes what has completed, if pollers were told or no event would tell. From then
     /// on events tell of what comes.
     pub(crate) fn tend_for_poll(&self) {
         let told = self.attendance().is_told();
-        let disarmed =
-            || self.look(|inner| inner.link.as_ref().is_some_and(|link| link.is_disarmed()));
-        if !self.attendance().has_event() && !disarmed() {
+        let silent = |inner: &mut Inner| {
+            let link = inner.link.as_ref();
+            let (receives, sends) = link.map_or((false, false), |link| {
+                (link.is_disarmed(), link.is_send_unannounced())
+            });
+            receives || sends && inner.needs_sends(self)
+        };
+        if !self.attendance().has_event() && !self.look(silent) {
             return;
         }
         self.tend(Next::Sleep, |inner, _| {

@@ -65,6 +65,7 @@ impl Sock {
     /// close(2) of the last descriptor. Sleeps as SO_LINGER says.
     pub(crate) fn release(&self) {
         let mut call = self.begin();
+        self.catch_up();
         self.await_promises(&mut call);
         let linger = self.linger();
         let mut dead = (None, None);

@@ -110,6 +110,7 @@ impl Sock {
         let flags = msg.flags();
         let mut copied = 0usize;
         let mut call = self.begin();
+        self.catch_up();
         let result = self.send_locked(&mut call, msg, len, flags, &mut copied);
         drop(call);
         if copied > 0 {
