@@ -97,6 +97,26 @@ pub const CASES: &[Case] = &[
     )
     .both_versions(),
     Case::connected(
+        "close_with_data_that_came_since_the_last_call_resets_the_peer",
+        |t, s| {
+            t.eq("request", t.recv_exactly(s, 1), b"?".to_vec());
+            t.send_all(s, b"!");
+            t.wait("arrived");
+            s.close().expect("close");
+        },
+        |t, s| {
+            t.send_all(s, b"?");
+            t.eq("answer", t.recv_exactly(s, 1), b"!".to_vec());
+            t.send_all(s, b"never read");
+            t.holds("acknowledged", t.until(|| s.ioctl(SIOCOUTQ) == Ok(0)));
+            t.say("arrived");
+            t.await_events(s, POLLHUP);
+            t.err("recv", s.recv(&mut [0; 8], 0), ECONNRESET);
+            t.err("send", s.send(b"x", MSG_NOSIGNAL), EPIPE);
+        },
+    )
+    .both_versions(),
+    Case::connected(
         "close_while_the_peer_sends_ends_in_an_error",
         |t, s| {
             t.recv_exactly(s, 10_000);
@@ -382,6 +402,22 @@ pub const CASES: &[Case] = &[
             t.eq("the first time", error, Some(Errno(ECONNRESET)));
             t.eq("the second time", s.error(), Ok(None));
             t.eq("recv", s.recv(&mut [0; 8], 0), Ok(0));
+        },
+    ),
+    Case::connected(
+        "reset_shows_in_so_error_although_no_call_looks",
+        |t, s| {
+            t.eq("request", t.recv_exactly(s, 1), b"?".to_vec());
+            t.send_all(s, b"!");
+            t.wait("read");
+            reset(s);
+        },
+        |t, s| {
+            t.send_all(s, b"?");
+            t.eq("answer", t.recv_exactly(s, 1), b"!".to_vec());
+            t.say("read");
+            t.holds("reset", t.until(|| s.error() == Ok(Some(Errno(ECONNRESET)))));
+            t.err("send", s.send(b"x", MSG_NOSIGNAL), EPIPE);
         },
     ),
     Case::connected(
