@@ -309,12 +309,16 @@ impl Inner {
             (true, false) => self.on_some(sock),
             (false, _) => false,
         };
-        let disarmed = self.link.as_ref().is_some_and(|link| link.is_disarmed());
         // Also for a call that does not come to its end.
-        if disarmed || next != Next::Call && self.is_sent_silently() {
+        if self.is_disarmed() || next != Next::Call && self.is_sent_silently() {
             sock.set_alarm_once(Alarm::Attend, ATTEND_MS);
         }
         found
+    }
+
+    /// Whether no event will tell of the next receive.
+    fn is_disarmed(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.is_disarmed())
     }
 
     /// Whether there are sends whose completion no event will tell of.
@@ -370,8 +374,7 @@ impl Sock {
     pub(crate) fn catch_up(&self) {
         let _noio = NoIo::new();
         self.visit(|inner| {
-            let disarmed = inner.link.as_ref().is_some_and(|link| link.is_disarmed());
-            if disarmed || self.attendance().has_event() {
+            if inner.is_disarmed() || self.attendance().has_event() {
                 inner.on_some(self);
             }
         });
@@ -382,11 +385,7 @@ impl Sock {
     pub(crate) fn tend_for_poll(&self) {
         let told = self.attendance().is_told();
         let silent = |inner: &mut Inner| {
-            let link = inner.link.as_ref();
-            let (receives, sends) = link.map_or((false, false), |link| {
-                (link.is_disarmed(), link.is_send_unannounced())
-            });
-            receives || sends && inner.needs_sends(self)
+            inner.is_disarmed() || inner.is_sent_silently() && inner.needs_sends(self)
         };
         if !self.attendance().has_event() && !self.look(silent) {
             return;

@@ -21,6 +21,18 @@ fn reset(s: &Sock) {
 
 fn nothing(_: &Role, _: &Sock) {}
 
+/// The turn of a client, after which no event tells SDP of what comes until the next call.
+fn ask(t: &Role, s: &Sock) {
+    t.send_all(s, b"?");
+    t.eq("answer", t.recv_exactly(s, 1), b"!".to_vec());
+}
+
+/// The same turn of a server.
+fn answer(t: &Role, s: &Sock) {
+    t.eq("request", t.recv_exactly(s, 1), b"?".to_vec());
+    t.send_all(s, b"!");
+}
+
 /// Sends, shuts down and reads to the end; both sides may do this concurrently.
 fn send_and_drain(t: &Role, s: &Sock) {
     t.send_all(s, &bytes(1, 30_000));
@@ -99,14 +111,12 @@ pub const CASES: &[Case] = &[
     Case::connected(
         "close_with_data_that_came_since_the_last_call_resets_the_peer",
         |t, s| {
-            t.eq("request", t.recv_exactly(s, 1), b"?".to_vec());
-            t.send_all(s, b"!");
+            answer(t, s);
             t.wait("arrived");
             s.close().expect("close");
         },
         |t, s| {
-            t.send_all(s, b"?");
-            t.eq("answer", t.recv_exactly(s, 1), b"!".to_vec());
+            ask(t, s);
             t.send_all(s, b"never read");
             t.holds("acknowledged", t.until(|| s.ioctl(SIOCOUTQ) == Ok(0)));
             t.say("arrived");
@@ -407,14 +417,12 @@ pub const CASES: &[Case] = &[
     Case::connected(
         "reset_shows_in_so_error_although_no_call_looks",
         |t, s| {
-            t.eq("request", t.recv_exactly(s, 1), b"?".to_vec());
-            t.send_all(s, b"!");
+            answer(t, s);
             t.wait("read");
             reset(s);
         },
         |t, s| {
-            t.send_all(s, b"?");
-            t.eq("answer", t.recv_exactly(s, 1), b"!".to_vec());
+            ask(t, s);
             t.say("read");
             t.holds("reset", t.until(|| s.error() == Ok(Some(Errno(ECONNRESET)))));
             t.err("send", s.send(b"x", MSG_NOSIGNAL), EPIPE);
