@@ -32,10 +32,14 @@ static POOL: Pool = Pool::new();
 /// that uses advertised memory, five seconds.
 const GRACE: Duration = Duration::from_secs(300);
 
+/// The maximum number of rounds. The first one is enough on most machines; on a slow one it makes a
+/// dozen calls of a kind, and by chance none of them may succeed.
+const ROUNDS: u64 = 5;
+
 /// Random system calls on SDP sockets
 #[derive(Parser)]
 struct Arguments {
-    /// Duration in seconds
+    /// Duration of a round in seconds; further rounds follow while a call has never succeeded
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     #[arg(long, default_value_t = 8)]
@@ -45,8 +49,8 @@ struct Arguments {
     seed: Option<u64>,
 }
 
-/// The missing results of a run that prove nothing about the module. On a slow machine it is chance
-/// which of the calls that transfer bytes succeed.
+/// The missing results of a run that proves nothing about the module. On a slow machine it is
+/// chance which of the calls that transfer bytes succeed.
 fn missing(tally: &Tally) -> Vec<String> {
     let calls = [
         "socket of the family",
@@ -73,8 +77,8 @@ fn missing(tally: &Tally) -> Vec<String> {
     missing
 }
 
-fn run(arguments: &Arguments, seed: u64) -> Tally {
-    thread::prepare();
+/// A round of random calls by all threads.
+fn round(arguments: &Arguments, seed: u64) -> Tally {
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     let (done, results) = mpsc::channel();
     for number in 0..arguments.threads {
@@ -95,6 +99,19 @@ fn run(arguments: &Arguments, seed: u64) -> Tally {
             sum.add(tally);
         } else {
             sum.fault("a thread has not come back".into());
+            break;
+        }
+    }
+    sum
+}
+
+/// Rounds until the results are complete or faulty.
+fn run(arguments: &Arguments, seed: u64) -> Tally {
+    thread::prepare();
+    let mut sum = Tally::default();
+    for number in 0..ROUNDS {
+        sum.add(round(arguments, seed.wrapping_add(number * arguments.threads)));
+        if !sum.faults.is_empty() || missing(&sum).is_empty() {
             break;
         }
     }
