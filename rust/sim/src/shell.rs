@@ -112,6 +112,10 @@ impl Shell {
     pub(crate) fn settle(&mut self, watch: &mut Watch) -> Checked<Leave> {
         let mut disconnect = false;
         while let Some(conn) = self.conn.as_mut() {
+            if conn.is_at_rest() {
+                check_rest(conn)?;
+                break;
+            }
             let wanted = conn.receives_wanted();
             let posted = u16::try_from(self.port.posted()).unwrap_or(u16::MAX);
             // Two are always available, however little memory there is.
@@ -567,6 +571,16 @@ impl Shell {
         );
         self.thrift.check(self, conn)
     }
+}
+
+/// Whether a connection that is said to be at rest has nothing to do.
+fn check_rest(conn: &Connection) -> Checked {
+    let output = conn.clone().poll_output();
+    ensure!(output.is_none(), "at rest, but there is {output:?}");
+    let timer = conn.timers().next();
+    ensure!(timer.is_none(), "at rest, but {timer:?} is wanted");
+    ensure!(conn.receives_needed() == 0, "at rest, but receives are needed");
+    Ok(())
 }
 
 fn written(region: &Region) -> &[Span] {

@@ -9,6 +9,7 @@ mod io;
 mod legal;
 mod receive;
 mod resize;
+mod rest;
 mod sink;
 mod source;
 mod state;

@@ -196,6 +196,11 @@ impl Resize {
         }
     }
 
+    /// Whether nothing is to be asked, answered or used up.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.ask != Ask::Wanted && !self.owed && self.spend == 0
+    }
+
     /// Whether the answer may go: not while a smaller buffer is in front.
     fn is_answer_due(&self) -> bool {
         let waits = self.asked.is_some();
@@ -257,8 +262,7 @@ impl Connection {
         let quiet = self.stream.unsent() == 0;
         if grown && quiet && self.state.is_connected() && self.check_send_open().is_ok() {
             //= spec: RESIZE-9
-            let first = self.resize.first;
-            self.resize.returning = self.resize.want(first).is_ok();
+            self.resize.returning = self.resize.want(self.resize.first).is_ok();
         }
     }
 

@@ -159,6 +159,9 @@ impl Connection {
     /// News for the shell about runs and offers. It comes before all outputs that
     /// go on the wire.
     pub(super) fn poll_notice(&mut self) -> Option<Output> {
+        if self.runs.is_empty() && self.offers.is_empty() {
+            return None;
+        }
         if let Some(notice) = self.runs.next_notice() {
             return Some(match notice {
                 Notice::Taken { run, len } => Output::Taken { run, len },
@@ -174,10 +177,9 @@ impl Connection {
     ///
     /// rules: MODE
     pub(super) fn poll_mode(&mut self) -> Option<Output> {
-        let wanted = self.modes.wants_pipelined() || self.is_pipelining_useful();
         let possible = self.runs.outstanding() == 0 && !self.close.is_disconn_sent();
         //= spec: MODE-9
-        if !wanted || !possible || !self.may_send(Need::Control) {
+        if !self.wants_pipelined() || !possible || !self.may_send(Need::Control) {
             return None;
         }
         self.modes.on_pipelined().ok()?;
@@ -185,6 +187,11 @@ impl Connection {
             half: Half::Receive,
             mode: Mode::Pipelined,
         })))
+    }
+
+    /// Whether our source goes to Pipelined mode when it can.
+    pub(super) fn wants_pipelined(&self) -> bool {
+        self.modes.wants_pipelined() || self.is_pipelining_useful()
     }
 
     fn is_pipelining_useful(&self) -> bool {

@@ -36,6 +36,9 @@ const OPEN_LEAST: u16 = 4;
 /// Buffers wanted in addition when updates of the peer have cost credits.
 const UPDATES: u16 = 2;
 
+/// The part of the wanted buffers that can be lacking for a while.
+const WAITING_PART: u16 = 8;
+
 /// Whether a message is owed to the peer for its grant alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UpdateDue {
@@ -157,6 +160,14 @@ impl Window {
     /// would want with the smallest depth.
     pub(crate) fn needed(&self) -> u16 {
         self.lacking(self.depth.min(OPEN_LEAST))
+    }
+
+    /// Whether the wanted buffers can be posted with the next message, together: the peer has
+    /// credits for most of what it may send.
+    pub(crate) fn may_wait(&self) -> bool {
+        let wanted = self.wanted();
+        wanted == 0
+            || self.needed() == 0 && wanted <= self.posted.saturating_add(wanted) / WAITING_PART
     }
 
     /// Number of spare buffers that will soon be wanted: the lacking ones, and as

@@ -61,11 +61,11 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
     }
 
     pub(crate) fn first(&self) -> Option<&T> {
-        self.iter().next()
+        self.items.first()?.as_ref()
     }
 
     pub(crate) fn first_mut(&mut self) -> Option<&mut T> {
-        self.iter_mut().next()
+        self.items.first_mut()?.as_mut()
     }
 
     /// Puts an item last.

@@ -99,6 +99,15 @@ impl Offers {
         }
     }
 
+    /// Whether there are no offers, and no cancel of one is to be sent or answered.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.is_empty() && self.cancel == Cancel::No
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fifo.is_empty()
+    }
+
     pub(crate) fn room(&self) -> u8 {
         self.fifo.room()
     }

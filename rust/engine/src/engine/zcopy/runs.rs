@@ -61,6 +61,15 @@ impl Runs {
         }
     }
 
+    /// Whether there are no runs, and no cancel of one is to be sent or answered.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.is_empty() && self.cancel == Cancel::No
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fifo.is_empty()
+    }
+
     pub(crate) fn room(&self) -> u8 {
         self.fifo.room()
     }

@@ -79,6 +79,11 @@ impl Targets {
         self.fifo.len()
     }
 
+    /// Whether the peer offers nothing, and is owed no answer.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.fifo.is_empty() && !self.ack_owed
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.fifo.is_empty()
     }
