@@ -204,7 +204,9 @@ impl Sock {
             let result = f(&mut inner);
             (result, inner.take_wake())
         };
-        wake.deliver(self);
+        if let Some(wake) = wake {
+            wake.deliver(self);
+        }
         result
     }
 }

@@ -49,6 +49,21 @@ impl Wake {
         (self.state, self.error) = (false, false);
     }
 
+    /// Whether there is anything to deliver.
+    pub(crate) fn is_due(&self) -> bool {
+        self.readable
+            || self.writable
+            || self.connected
+            || self.hangup
+            || self.state
+            || self.sleepers
+            || self.error
+            || self.settled
+            || !self.notices.is_empty()
+            || self.kept.is_some()
+            || self.bereaved.is_some()
+    }
+
     /// Delivers the wake-ups. Without the endpoint's lock.
     pub(crate) fn deliver(self, sock: &Sock) {
         if let Some(promise) = self.kept {

@@ -89,12 +89,35 @@ pub(crate) trait Completions: Send + Sync + 'static {
 /// Maximum number of completions taken at a time.
 const BATCH: usize = 16;
 
+/// Of those, the ones that are looked for first: mostly there are no more, and room for each costs
+/// time.
+const FIRST: usize = 2;
+
 /// Maximum number of completions dropped at a time.
 const DISCARDED: usize = 4;
 
+/// What a batch keeps of a completion.
+struct Entry {
+    is_receive: bool,
+    done: Done,
+}
+
+impl Entry {
+    fn into_completion(self, of: u64) -> Completion {
+        let done = self.done;
+        if self.is_receive {
+            Completion::Received(Received { done, of })
+        } else {
+            Completion::Sent(Sent { done, of })
+        }
+    }
+}
+
 /// Completions taken together, in order.
 pub(crate) struct Batch {
-    entries: [Option<Completion>; BATCH],
+    entries: [Option<Entry>; BATCH],
+    /// Of the queue pair.
+    of: u64,
     /// There may be more.
     pub(crate) full: bool,
 }
@@ -104,8 +127,11 @@ impl Batch {
         self.entries.first().is_none_or(Option::is_none)
     }
 
-    pub(crate) fn completions(self) -> impl Iterator<Item = Completion> {
-        self.entries.into_iter().map_while(|entry| entry)
+    /// Takes all of them out.
+    pub(crate) fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
+        let of = self.of;
+        let entries = self.entries.iter_mut();
+        entries.map_while(move |entry| entry.take().map(|entry| entry.into_completion(of)))
     }
 }
 
@@ -220,24 +246,19 @@ impl Cq {
     pub(super) fn poll(&mut self, of: u64) -> Batch {
         let mut entries = [const { None }; BATCH];
         let mut slots = entries.iter_mut();
-        let taken = self.take::<BATCH>(|(is_receive, done)| {
+        let mut keep = |entry| {
             if let Some(slot) = slots.next() {
-                *slot = Some(if is_receive {
-                    Completion::Received(Received { done, of })
-                } else {
-                    Completion::Sent(Sent { done, of })
-                });
+                *slot = Some(entry);
             }
-        });
-        Batch {
-            entries,
-            full: taken >= BATCH,
-        }
+        };
+        let more = self.take::<FIRST>(&mut keep) == FIRST;
+        let full = more && self.take::<{ BATCH - FIRST }>(keep) == BATCH - FIRST;
+        Batch { entries, of, full }
     }
 
-    /// Takes up to `MOST` completions. Tells `each` of those of the owner's requests: whether it is
-    /// a receive, and its result. Returns the number of all.
-    fn take<const MOST: usize>(&self, mut each: impl FnMut((bool, Done))) -> usize {
+    /// Takes up to `MOST` completions, and gives `each` those of the owner's requests. Returns the
+    /// number of all.
+    fn take<const MOST: usize>(&self, mut each: impl FnMut(Entry)) -> usize {
         let cq = self.0.as_ptr();
         // Zeroes, because drivers do not write every field.
         let mut room: [ffi::ib_wc; MOST] = [pin_init::zeroed(); MOST];
@@ -253,7 +274,10 @@ impl Cq {
                     unanswered: wc.status == ffi::ib_wc_status_IB_WC_RETRY_EXC_ERR,
                     byte_len: wc.byte_len,
                 };
-                each((entry == receive_entry(), done));
+                each(Entry {
+                    is_receive: entry == receive_entry(),
+                    done,
+                });
                 continue;
             }
             // SAFETY: By the invariant it is a marker of a drain, which waits for this call.

@@ -13,7 +13,10 @@ use crate::{
     },
     prelude::*, //
 };
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    mem::MaybeUninit, //
+};
 
 /// The key of all memory, for local use. Index 1 of the table of regions is reserved for it.
 pub(crate) const DMA_LKEY: u32 = 0x0100;
@@ -164,11 +167,11 @@ impl<'a> End<'a> {
         Mr::each_run(&region, access, address, want, self.device, visit)
     }
 
-    /// At most `want` bytes from `offset` on.
-    fn runs(&self, offset: u64, want: usize) -> Result<Runs<'a>, Refused> {
-        let mut runs = Runs::new();
+    /// Fills `runs` with at most `want` bytes from `offset` on.
+    fn translate(&self, offset: u64, want: usize, runs: &mut Runs<'a>) -> Result<(), Refused> {
+        runs.clear();
         runs.held = self.each_run(offset, want, |start, len| runs.push(start, len))?;
-        Ok(runs)
+        Ok(())
     }
 }
 
@@ -179,9 +182,9 @@ const RUNS: usize = 16;
 ///
 /// # Invariants
 ///
-/// Each of the first `count` runs is memory, as in [`Piece`].
+/// Each of the first `count` runs is initialised, and memory as in [`Piece`].
 struct Runs<'a> {
-    runs: [(*mut u8, usize); RUNS],
+    runs: [MaybeUninit<(*mut u8, usize)>; RUNS],
     count: usize,
     held: Option<Use>,
     _bytes: PhantomData<&'a [u8]>,
@@ -190,17 +193,23 @@ struct Runs<'a> {
 impl Runs<'_> {
     fn new() -> Self {
         Self {
-            runs: [(core::ptr::null_mut(), 0); RUNS],
+            runs: [const { MaybeUninit::uninit() }; RUNS],
             count: 0,
             held: None,
             _bytes: PhantomData,
         }
     }
 
+    fn clear(&mut self) {
+        self.count = 0;
+        self.held = None;
+    }
+
     /// Adds a run. Returns whether there is room for another.
     fn push(&mut self, start: *mut u8, len: usize) -> bool {
         if let Some(run) = self.runs.get_mut(self.count) {
-            *run = (start, len);
+            // INVARIANT: initialised here; `each_run` promises the rest.
+            run.write((start, len));
             self.count += 1;
         }
         self.count < RUNS
@@ -211,7 +220,9 @@ impl Runs<'_> {
     }
 
     fn iter(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
-        self.runs.iter().take(self.count).copied()
+        let runs = self.runs.iter().take(self.count);
+        // SAFETY: Initialised by the invariant.
+        runs.map(|run| unsafe { run.assume_init() })
     }
 
     /// Copies bytes of `from` until one of both is used up; returns their number.
@@ -254,13 +265,12 @@ pub(crate) fn copy(
     len: usize,
 ) -> Result<(), Fault> {
     to.writable().map_err(|_| Fault::Destination)?;
+    let (mut source, mut target) = (Runs::new(), Runs::new());
     let mut done = 0;
     while done < len {
-        let source = from
-            .runs(from_offset + done as u64, len - done)
+        from.translate(from_offset + done as u64, len - done, &mut source)
             .map_err(|_| Fault::Source)?;
-        let target = to
-            .runs(to_offset + done as u64, source.len())
+        to.translate(to_offset + done as u64, source.len(), &mut target)
             .map_err(|_| Fault::Destination)?;
         match target.fill(&source) {
             0 => return Err(Fault::Source),

@@ -110,21 +110,16 @@ impl Inner {
             let of = Of(sock, &self.local, &self.peer);
             trace::receive(of, delivery.payload_len, Path::Copy);
             // The engine has seen that the message has these bytes.
-            let payload = message.into_payload(sock, &delivery);
-            let queued = payload.and_then(|payload| {
-                if let (Some(free), Some(engine)) = (payload.free, self.engine.as_ref()) {
-                    link.recycle_if_wanted(free, engine.spares_wanted());
-                }
-                let mut segments = payload.segments.into_iter().flatten().peekable();
-                while let Some(segment) = segments.next() {
-                    let last = segments.peek().is_none();
-                    self.recv.push(segment, delivery.urgent_byte && last)?;
-                }
-                Ok(())
+            let queued = message.into_payload(sock, &delivery, |segment, is_end| {
+                self.recv.push(segment, delivery.urgent_byte && is_end)
             });
-            if let (Err(_), Some(engine)) = (queued, self.engine.as_mut()) {
-                // Rather no connection than one that has lost bytes.
-                engine.handle_link_failed();
+            if let Some(engine) = self.engine.as_mut() {
+                match queued {
+                    Ok(None) => {}
+                    Ok(Some(free)) => link.recycle_if_wanted(free, engine.spares_wanted()),
+                    // Rather no connection than one that has lost bytes.
+                    Err(_) => engine.handle_link_failed(),
+                }
             }
             self.wake.readable = true;
         }

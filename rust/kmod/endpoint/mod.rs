@@ -210,8 +210,9 @@ impl Inner {
         &mut self.wake
     }
 
-    pub(crate) fn take_wake(&mut self) -> Wake {
-        core::mem::take(&mut self.wake)
+    pub(crate) fn take_wake(&mut self) -> Option<Wake> {
+        let due = self.wake.is_due();
+        due.then(|| core::mem::take(&mut self.wake))
     }
 
     /// Starts a new connection attempt; callbacks of older ones are ignored

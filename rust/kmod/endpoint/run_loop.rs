@@ -50,6 +50,12 @@ impl Inner {
         if self.engine.is_none() {
             return;
         }
+        if self.is_at_rest(sock) {
+            sock.set_wmem_queued(self.send.charged() as c_int);
+            self.settle_user_timeout(sock);
+            self.settle_idle(sock);
+            return;
+        }
         // As TCP in CLOSE_WAIT; publish() forgets it.
         let peer_had_closed = sock.tcp_state() == ffi::TCP_CLOSE_WAIT;
         self.drain(sock);
@@ -61,11 +67,18 @@ impl Inner {
         self.settle_end(sock, peer_had_closed);
     }
 
+    /// Whether there is nothing to carry out, no timer to set, and no state to publish.
+    fn is_at_rest(&self, sock: &Sock) -> bool {
+        self.due.is_none()
+            && sock.tcp_state() == ffi::TCP_ESTABLISHED
+            && self.engine.as_ref().is_some_and(|engine| engine.is_at_rest())
+    }
+
     pub(super) fn drain(&mut self, sock: &Sock) {
         let stats = &sock.net().stats;
         loop {
             let of = Of(sock, &self.local, &self.peer);
-            let Some(engine) = self.engine.as_mut() else {
+            let Some(engine) = self.engine.as_mut().filter(|engine| !engine.is_at_rest()) else {
                 return;
             };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {

@@ -182,7 +182,7 @@ impl Inner {
         generation: u64,
         side: Side,
     ) -> Option<(Taken, Option<Completion>)> {
-        let batch = self.link.as_mut()?.take_completions(side);
+        let mut batch = self.link.as_mut()?.take_completions(side);
         let taken = if batch.full {
             Taken::Full
         } else if batch.is_empty() {

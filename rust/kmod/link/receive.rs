@@ -41,8 +41,7 @@ use crate::{
         Kind,
         RxBuffer,
         Segment,
-        Sheet,
-        SEGMENTS, //
+        Sheet, //
     },
     rdma::{
         self,
@@ -121,21 +120,6 @@ pub(crate) struct Received {
     buffers: [Option<RxBuffer>; BUFFERS],
 }
 
-/// The payload of a message, and a buffer that it did not need.
-#[derive(Default)]
-pub(crate) struct Payload {
-    pub(crate) segments: [Option<Segment>; SEGMENTS],
-    pub(crate) free: Option<RxBuffer>,
-}
-
-impl Payload {
-    fn add(&mut self, segment: Segment) {
-        if let Some(place) = self.segments.iter_mut().find(|place| place.is_none()) {
-            *place = Some(segment);
-        }
-    }
-}
-
 impl Received {
     /// The first bytes of the message, which has `len`. Those that it does not have are
     /// arbitrary.
@@ -157,44 +141,61 @@ impl Received {
         self.buffers.into_iter().flatten()
     }
 
-    /// The payload of the message: what lies in the buffers, and a copy of what lies behind.
-    /// May sleep.
-    pub(crate) fn into_payload(self, sk: &Sk, delivery: &Delivery) -> Result<Payload> {
+    /// Gives `take` the payload of the message: what lies in the buffers, and a copy of what lies
+    /// behind; with each segment, whether it is the end. Returns a buffer that the message did not
+    /// need. May sleep.
+    pub(crate) fn into_payload(
+        self,
+        sk: &Sk,
+        delivery: &Delivery,
+        mut take: impl FnMut(Segment, bool) -> Result,
+    ) -> Result<Option<RxBuffer>> {
         let Self { slot, buffers } = self;
-        let mut payload = Payload::default();
         let mut offset = usize::from(delivery.payload_offset)
             .checked_sub(BSDH_LEN)
             .ok_or(EINVAL)?;
         let mut left = delivery.payload_len as usize;
-        for buffer in buffers.into_iter().flatten() {
+        let mut free = None;
+        let mut buffers = buffers.into_iter().flatten().peekable();
+        while let Some(buffer) = buffers.next() {
             let there = buffer.size().saturating_sub(offset).min(left);
             if there == 0 {
-                payload.free = Some(buffer);
+                free = Some(buffer);
                 continue;
             }
             left = left.wrapping_sub(there);
-            payload.add(Segment {
+            // A message is read with its last buffer.
+            let kind = if left == 0 || buffers.peek().is_none() {
+                Kind::Last
+            } else {
+                Kind::Piece
+            };
+            let segment = Segment {
                 buffer,
                 offset: offset as u32,
                 len: there as u32,
-                kind: Kind::Piece,
-            });
+                kind,
+            };
+            take(segment, left == 0)?;
             offset = 0;
         }
-        // A message is read with its last buffer.
-        let last = payload.segments.iter_mut().flatten().last();
-        last.ok_or(EINVAL)?.kind = Kind::Last;
+        if left == delivery.payload_len as usize {
+            return Err(EINVAL);
+        }
         match slot.get(BSDH_LEN..BSDH_LEN.wrapping_add(left)) {
             Some([]) => {}
-            Some(bytes) => payload.add(Segment {
-                buffer: RxBuffer::copy_of(sk, bytes, Need::Least)?,
-                offset: 0,
-                len: left as u32,
-                kind: Kind::Aside,
-            }),
+            Some(bytes) => {
+                let segment = Segment {
+                    buffer: RxBuffer::copy_of(sk, bytes, Need::Least)?,
+                    offset: 0,
+                    len: left as u32,
+                    kind: Kind::Aside,
+                };
+                take(segment, true)?;
+            }
             None => return Err(EINVAL),
         }
-        Ok(payload)
+        Ok(free)
     }
 }
 

@@ -19,7 +19,6 @@ pub(crate) use recv::{
     RecvQueue,
     Segment,
     Urgent,
-    SEGMENTS, //
 };
 pub(crate) use send::{
     Frag,

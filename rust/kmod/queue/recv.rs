@@ -52,7 +52,7 @@ impl Segment {
 }
 
 /// The most segments of one message: the buffers of a receive, and a copy of what lies behind.
-pub(crate) const SEGMENTS: usize = BUFFERS + 1;
+const SEGMENTS: usize = BUFFERS + 1;
 
 /// The urgent byte, as TCP keeps it.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -153,6 +153,10 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.newest.is_none()
+    }
+
     pub(crate) fn push(&mut self, mut notice: KBox<Notice>) {
         notice.next = self.newest.take();
         self.newest = Some(notice);

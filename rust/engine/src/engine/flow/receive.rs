@@ -162,12 +162,12 @@ impl Window {
         self.lacking(self.depth.min(OPEN_LEAST))
     }
 
-    /// Whether the wanted buffers can be posted with the next message, together: the peer has
-    /// credits for most of what it may send.
+    /// Whether the wanted buffers can be posted with the next message, which may be one of the
+    /// peer: so few are lacking that it can send one, with payload, and most of what it may send.
     pub(crate) fn may_wait(&self) -> bool {
         let wanted = self.wanted();
-        wanted == 0
-            || self.needed() == 0 && wanted <= self.posted.saturating_add(wanted) / WAITING_PART
+        let few = self.posted.saturating_add(wanted) / WAITING_PART;
+        wanted == 0 || wanted <= few.max(1) && self.posted >= PAYLOAD_LEAST
     }
 
     /// Number of spare buffers that will soon be wanted: the lacking ones, and as
