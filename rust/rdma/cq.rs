@@ -18,6 +18,7 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
+    mem::MaybeUninit,
     ptr::NonNull, //
 };
 
@@ -27,6 +28,7 @@ pub(crate) struct Done {
     pub(crate) ok: bool,
     /// The peer did not answer any retry.
     pub(crate) unanswered: bool,
+    /// Of a receive that was successful.
     pub(crate) byte_len: u32,
 }
 
@@ -86,15 +88,8 @@ pub(crate) trait Completions: Send + Sync + 'static {
     fn communicated(&self);
 }
 
-/// Maximum number of completions taken at a time.
-const BATCH: usize = 16;
-
-/// Of those, the ones that are looked for first: mostly there are no more, and room for each costs
-/// time.
-const FIRST: usize = 2;
-
-/// Maximum number of completions dropped at a time.
-const DISCARDED: usize = 4;
+/// Maximum number of completions taken at a time. Mostly there is one, and room for each costs time.
+const BATCH: usize = 4;
 
 /// What a batch keeps of a completion.
 struct Entry {
@@ -246,38 +241,42 @@ impl Cq {
     pub(super) fn poll(&mut self, of: u64) -> Batch {
         let mut entries = [const { None }; BATCH];
         let mut slots = entries.iter_mut();
-        let mut keep = |entry| {
+        let taken = self.take(|entry| {
             if let Some(slot) = slots.next() {
                 *slot = Some(entry);
             }
-        };
-        let more = self.take::<FIRST>(&mut keep) == FIRST;
-        let full = more && self.take::<{ BATCH - FIRST }>(keep) == BATCH - FIRST;
+        });
+        let full = taken >= BATCH;
         Batch { entries, of, full }
     }
 
-    /// Takes up to `MOST` completions, and gives `each` those of the owner's requests. Returns the
-    /// number of all.
-    fn take<const MOST: usize>(&self, mut each: impl FnMut(Entry)) -> usize {
+    /// Takes up to [`BATCH`] completions, and gives `each` those of the owner's requests. Returns
+    /// the number of all.
+    fn take(&self, mut each: impl FnMut(Entry)) -> usize {
         let cq = self.0.as_ptr();
-        // Zeroes, because drivers do not write every field.
-        let mut room: [ffi::ib_wc; MOST] = [pin_init::zeroed(); MOST];
-        // SAFETY: The queue is valid by the invariant, and there is room for `MOST`.
-        let taken = unsafe { ffi::rust_ib_poll_cq(cq, MOST as c_int, room.as_mut_ptr()) };
-        let taken = usize::try_from(taken).unwrap_or(0).min(MOST);
+        let mut room = [const { MaybeUninit::<ffi::ib_wc>::uninit() }; BATCH];
+        // SAFETY: The queue is valid by the invariant, and there is room for so many.
+        let taken = unsafe { ffi::rust_ib_poll_cq(cq, BATCH as c_int, room.as_mut_ptr().cast()) };
+        let taken = usize::try_from(taken).unwrap_or(0).min(BATCH);
         for wc in room.iter_mut().take(taken) {
-            // SAFETY: All requests name an entry.
-            let entry = unsafe { wc.__bindgen_anon_1.wr_cqe };
-            if entry == receive_entry() || entry == send_entry() {
+            let wc = wc.as_mut_ptr();
+            // SAFETY: Of each completion that a driver returns it has written the request and the
+            // status, because ib_core relies on them. All requests name an entry.
+            let (entry, status) = unsafe { ((*wc).__bindgen_anon_1.wr_cqe, (*wc).status) };
+            let is_receive = entry == receive_entry();
+            if is_receive || entry == send_entry() {
+                let ok = status == ffi::ib_wc_status_IB_WC_SUCCESS;
                 let done = Done {
-                    ok: wc.status == ffi::ib_wc_status_IB_WC_SUCCESS,
-                    unanswered: wc.status == ffi::ib_wc_status_IB_WC_RETRY_EXC_ERR,
-                    byte_len: wc.byte_len,
+                    ok,
+                    unanswered: status == ffi::ib_wc_status_IB_WC_RETRY_EXC_ERR,
+                    byte_len: if is_receive && ok {
+                        // SAFETY: Written for a receive that was successful.
+                        unsafe { (*wc).byte_len }
+                    } else {
+                        0
+                    },
                 };
-                each(Entry {
-                    is_receive: entry == receive_entry(),
-                    done,
-                });
+                each(Entry { is_receive, done });
                 continue;
             }
             // SAFETY: By the invariant it is a marker of a drain, which waits for this call.
@@ -294,7 +293,7 @@ impl Cq {
     pub(super) fn discard(&self) {
         // Drivers let any number of threads poll and arm.
         loop {
-            while self.take::<DISCARDED>(drop) > 0 {}
+            while self.take(drop) > 0 {}
             if !self.arm_has_missed() {
                 return;
             }

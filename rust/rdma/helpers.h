@@ -70,6 +70,7 @@ void rust_get_page(struct page *page);
 void rust_put_page(struct page *page);
 size_t rust_page_size(struct page *page);
 void *rust_page_address(struct page *page);
+void rust_copy_shared(void *to, const void *from, size_t len);
 unsigned long rust_copy_to_user(void __user *to, const void *from, size_t n);
 
 /* rdma/ib_cm.h, rdma/rdma_cm.h: see helpers_cm.c */

@@ -113,6 +113,15 @@ void *rust_page_address(struct page *page)
 	return page_address(page);
 }
 
+/*
+ * Copies memory that is a device's as well. One that still writes there makes
+ * the bytes other ones, and nothing worse.
+ */
+void rust_copy_shared(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+}
+
 unsigned long rust_copy_to_user(void __user *to, const void *from, size_t n)
 {
 	return copy_to_user(to, from, n);

@@ -248,16 +248,11 @@ impl Mapping<Bytes> {
         }
         self.sync_for_cpu(offset, N);
         let mut bytes = [0; N];
-        for (at, byte) in bytes.iter_mut().enumerate() {
-            // SAFETY: All of the memory is mapped, so it has the bytes. Volatile, because it is a
-            // device's as well: one that still writes there makes the byte another one and nothing
-            // worse.
-            *byte = unsafe {
-                self.memory
-                    .address()
-                    .add(offset.wrapping_add(at))
-                    .read_volatile()
-            };
+        // SAFETY: All of the memory is mapped, so it has the bytes. It is C that copies them,
+        // because a device may still write there.
+        unsafe {
+            let from = self.memory.address().add(offset);
+            ffi::rust_copy_shared(bytes.as_mut_ptr().cast(), from.cast(), N);
         }
         Some(bytes)
     }

@@ -143,6 +143,21 @@ impl Part {
         unsafe { self.page.address().add(self.start) }
     }
 
+    /// Copies the bytes from `offset` on to `to`. Returns whether there are so many. The memory may
+    /// be that of a device, which has given it back.
+    pub(crate) fn read(&self, offset: usize, to: &mut [u8]) -> bool {
+        let there = self.holds(offset, to.len());
+        if there {
+            // SAFETY: The bytes lie in the part. It is C that copies them, because a device may
+            // still write there.
+            unsafe {
+                let from = self.address().add(offset);
+                ffi::rust_copy_shared(to.as_mut_ptr().cast(), from.cast(), to.len());
+            }
+        }
+        there
+    }
+
     /// Cuts off the first `len` bytes; none where there are fewer.
     pub(crate) fn cut(&mut self, len: usize) -> Option<Self> {
         let rest = self.len.checked_sub(len)?;

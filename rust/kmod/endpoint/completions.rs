@@ -39,7 +39,7 @@ impl Inner {
             return;
         }
         let len = done.byte_len as usize;
-        let Some(message) = link.take_received(received) else {
+        let Some(mut message) = link.take_received(received) else {
             engine.handle_link_failed();
             return;
         };
@@ -110,7 +110,7 @@ impl Inner {
             let of = Of(sock, &self.local, &self.peer);
             trace::receive(of, delivery.payload_len, Path::Copy);
             // The engine has seen that the message has these bytes.
-            let queued = message.into_payload(sock, &delivery, |segment, is_end| {
+            let queued = message.take_payload(sock, &delivery, |segment, is_end| {
                 self.recv.push(segment, delivery.urgent_byte && is_end)
             });
             if let Some(engine) = self.engine.as_mut() {

@@ -69,16 +69,14 @@ impl Inner {
 
     /// Whether there is nothing to carry out, no timer to set, and no state to publish.
     fn is_at_rest(&self, sock: &Sock) -> bool {
-        self.due.is_none()
-            && sock.tcp_state() == ffi::TCP_ESTABLISHED
-            && self.engine.as_ref().is_some_and(|engine| engine.is_at_rest())
+        self.due.is_none() && sock.tcp_state() == ffi::TCP_ESTABLISHED && self.is_engine_at_rest()
     }
 
     pub(super) fn drain(&mut self, sock: &Sock) {
         let stats = &sock.net().stats;
         loop {
             let of = Of(sock, &self.local, &self.peer);
-            let Some(engine) = self.engine.as_mut().filter(|engine| !engine.is_at_rest()) else {
+            let Some(engine) = self.engine.as_mut() else {
                 return;
             };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
@@ -202,7 +200,15 @@ impl Inner {
                     }
                 }
             }
+            if self.is_engine_at_rest() {
+                return;
+            }
         }
+    }
+
+    fn is_engine_at_rest(&self) -> bool {
+        let engine = self.engine.as_ref();
+        engine.is_some_and(|engine| engine.is_at_rest())
     }
 
     /// Mirrors the engine's state in fields that C code and other threads read.

@@ -36,7 +36,7 @@ const RTU_MS: u32 = 20;
 
 /// Batches that a thread handles at a time; the worker goes on with the others, so that a
 /// peer cannot keep a system call busy.
-const BATCHES: usize = 4;
+const BATCHES: usize = 16;
 
 /// Completions of a link, on their way to the endpoint.
 impl Completions for Context {
@@ -382,19 +382,25 @@ impl Sock {
 
     /// poll(2): takes what has completed, if pollers were told or no event would tell. From then
     /// on events tell of what comes.
-    pub(crate) fn tend_for_poll(&self) {
+    /// Returns what `view` sees then.
+    pub(crate) fn tend_for_poll<R>(&self, view: impl Fn(&mut Inner) -> R) -> R {
         let told = self.attendance().is_told();
-        let silent = |inner: &mut Inner| {
-            inner.is_disarmed() || inner.is_sent_silently() && inner.needs_sends(self)
-        };
-        if !self.attendance().has_event() && !self.look(silent) {
-            return;
+        if !self.attendance().has_event() {
+            let seen = self.look(|inner| {
+                let silent =
+                    inner.is_disarmed() || inner.is_sent_silently() && inner.needs_sends(self);
+                (!silent).then(|| view(inner))
+            });
+            if let Some(seen) = seen {
+                return seen;
+            }
         }
         self.tend(Next::Sleep, |inner, _| {
             if told {
                 inner.wake().spare_pollers();
             }
-        });
+            view(inner)
+        })
     }
 
     /// Takes the completions that nobody was told of, for a caller that counts what is in

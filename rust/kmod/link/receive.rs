@@ -117,7 +117,7 @@ impl Layout {
 /// A message that has arrived.
 pub(crate) struct Received {
     slot: [u8; RECEIVE_SLOT],
-    buffers: [Option<RxBuffer>; BUFFERS],
+    buffers: Buffers<Arc<Charge>>,
 }
 
 impl Received {
@@ -125,39 +125,37 @@ impl Received {
     /// arbitrary.
     pub(crate) fn head(&self, len: usize) -> [u8; HEADER_MAX] {
         let mut head = [0; HEADER_MAX];
-        let first = self.buffers.first().and_then(Option::as_ref);
-        let more: [u8; HEADER_MAX - BSDH_LEN] =
-            first.map_or([0; _], |buffer| buffer.head(len.saturating_sub(BSDH_LEN)));
-        let (first, second) = head.split_at_mut(BSDH_LEN);
-        for (to, from) in first.iter_mut().zip(&self.slot) {
-            *to = *from;
+        let (base, more) = head.split_at_mut(BSDH_LEN);
+        base.copy_from_slice(self.slot.split_at(BSDH_LEN).0);
+        let there = len.saturating_sub(BSDH_LEN).min(more.len());
+        if let (Some(Some(buffer)), Some(more)) = (self.buffers.first(), more.get_mut(..there)) {
+            buffer.memory.memory().read(0, more);
         }
-        second.copy_from_slice(&more);
         head
     }
 
     /// The buffers, of a message without payload.
     pub(crate) fn into_buffers(self) -> impl Iterator<Item = RxBuffer> {
-        self.buffers.into_iter().flatten()
+        self.buffers.into_iter().flatten().map(RxBuffer::from)
     }
 
     /// Gives `take` the payload of the message: what lies in the buffers, and a copy of what lies
     /// behind; with each segment, whether it is the end. Returns a buffer that the message did not
     /// need. May sleep.
-    pub(crate) fn into_payload(
-        self,
+    pub(crate) fn take_payload(
+        &mut self,
         sk: &Sk,
         delivery: &Delivery,
         mut take: impl FnMut(Segment, bool) -> Result,
     ) -> Result<Option<RxBuffer>> {
-        let Self { slot, buffers } = self;
         let mut offset = usize::from(delivery.payload_offset)
             .checked_sub(BSDH_LEN)
             .ok_or(EINVAL)?;
         let mut left = delivery.payload_len as usize;
         let mut free = None;
-        let mut buffers = buffers.into_iter().flatten().peekable();
+        let mut buffers = self.buffers.iter_mut().filter_map(Option::take).peekable();
         while let Some(buffer) = buffers.next() {
+            let buffer = RxBuffer::from(buffer);
             let there = buffer.size().saturating_sub(offset).min(left);
             if there == 0 {
                 free = Some(buffer);
@@ -182,7 +180,7 @@ impl Received {
         if left == delivery.payload_len as usize {
             return Err(EINVAL);
         }
-        match slot.get(BSDH_LEN..BSDH_LEN.wrapping_add(left)) {
+        match self.slot.get(BSDH_LEN..BSDH_LEN.wrapping_add(left)) {
             Some([]) => {}
             Some(bytes) => {
                 let segment = Segment {
@@ -364,7 +362,8 @@ impl Link {
         done
     }
 
-    /// The message of a receive that has completed.
+    /// The message of a receive that has completed. It is large, so it stays where it is put.
+    #[inline(never)]
     pub(crate) fn take_received(&mut self, received: rdma::cq::Received) -> Option<Received> {
         let len = received.done.byte_len as usize;
         let (slot, buffers) = self.qp.take_received(received)?;
@@ -374,7 +373,6 @@ impl Link {
             buffer.memory.sync_for_cpu(0, there);
             left = left.wrapping_sub(there);
         }
-        let buffers = buffers.map(|buffer| buffer.map(RxBuffer::from));
         Some(Received { slot, buffers })
     }
 

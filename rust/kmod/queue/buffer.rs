@@ -190,30 +190,11 @@ impl RxBuffer {
         self.memory = Memory::Plain(part);
     }
 
-    /// The first `len` bytes of the buffer, at most `N`, padded with zeroes. Called for
-    /// a buffer that the device has returned.
-    pub(crate) fn head<const N: usize>(&self, len: usize) -> [u8; N] {
-        let mut head = [0u8; N];
-        if len >= N && self.part().holds(0, N) {
-            // SAFETY: The bytes lie in the part, and an array of them needs no alignment. Volatile,
-            // as in `byte`.
-            return unsafe { core::ptr::read_volatile(self.part().address().cast()) };
-        }
-        for (at, byte) in head.iter_mut().enumerate().take(len) {
-            let Some(there) = self.byte(at) else { break };
-            *byte = there;
-        }
-        head
-    }
-
     /// The byte at `at`, if the buffer is so long. Called for one that the device has given
     /// back.
     pub(crate) fn byte(&self, at: usize) -> Option<u8> {
-        self.part().holds(at, 1).then(|| {
-            // SAFETY: The byte lies in the part. Volatile, because the memory is a device's
-            // as well: one that still writes there makes the byte another one and nothing worse.
-            unsafe { core::ptr::read_volatile(self.part().address().add(at)) }
-        })
+        let mut byte = [0];
+        self.part().read(at, &mut byte).then(|| byte[0])
     }
 }
 

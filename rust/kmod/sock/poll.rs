@@ -30,11 +30,24 @@ struct View {
     held: u32,
 }
 
+impl View {
+    /// `inline`: SO_OOBINLINE.
+    fn of(inner: &Inner, inline: bool) -> Self {
+        Self {
+            listening: inner.listener.as_ref().map(|l| l.ready() > 0),
+            waiting: inner.waiting(inline),
+            full: inner.is_full(),
+            urgent: matches!(inner.recv.urgent(), Urgent::Byte(_)),
+            held: inner.held(),
+        }
+    }
+}
+
 impl Sock {
     /// The current events, as `tcp_poll` gives them. After `sock_poll_wait`.
     pub(crate) fn poll(&self) -> u32 {
-        self.tend_for_poll();
-        let view = self.view();
+        let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
+        let view = self.tend_for_poll(|inner| View::of(inner, inline));
         if let Some(ready) = view.listening {
             return if ready { IN | RDNORM } else { 0 };
         }
@@ -58,7 +71,7 @@ impl Sock {
             } else {
                 self.note_no_space();
                 // A completion may have come before the flag was set.
-                if self.is_writable(self.view().held) {
+                if self.is_writable(self.look(|inner| inner.held())) {
                     mask |= OUT | WRNORM;
                 }
             }
@@ -84,17 +97,6 @@ impl Sock {
         }
     }
 
-    fn view(&self) -> View {
-        let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
-        self.look(|inner| View {
-            listening: inner.listener.as_ref().map(|l| l.ready() > 0),
-            waiting: inner.waiting(inline),
-            full: inner.is_full(),
-            urgent: matches!(inner.recv.urgent(), Urgent::Byte(_)),
-            held: inner.held(),
-        })
-    }
-
     /// As `sk_stream_is_writeable`: a third of the buffer is free.
     fn is_writable(&self, held: u32) -> bool {
         let size = self.sndbuf();
@@ -111,12 +113,11 @@ impl Sock {
         let listening = self.tcp_state() == ffi::TCP_LISTEN;
         let value = match command {
             ffi::SIOCINQ => {
-                self.tend_for_poll();
                 if listening {
                     return Err(EINVAL);
                 }
                 let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
-                self.look(|inner| inner.readable(inline))
+                self.tend_for_poll(|inner| inner.readable(inline))
             }
             ffi::SIOCATMARK => self.look(|inner| u64::from(inner.recv.at_mark())),
             ffi::SIOCOUTQ => {

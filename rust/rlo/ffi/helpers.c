@@ -141,7 +141,9 @@ void *rlo_address(struct device *dev, u64 address, size_t len)
 	}
 	first = (void *)(uintptr_t)address;
 	last = first + len - 1;
-	if (last < first || !virt_addr_valid(first) || !virt_addr_valid(last))
+	if (last < first || !virt_addr_valid(first))
+		return NULL;
+	if (((uintptr_t)first ^ (uintptr_t)last) >> PAGE_SHIFT && !virt_addr_valid(last))
 		return NULL;
 	return first;
 }
