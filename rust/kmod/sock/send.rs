@@ -188,6 +188,10 @@ impl Sock {
         let end = self.send_pieces(
             call, msg, len, flags, least, lending, &mut cut, timeo, copied,
         );
+        if end.is_err() {
+            // Pieces before this one may wait for a message to be full.
+            self.drive(|_| ());
+        }
         self.end_chunks(cut, *copied == len);
         self.end_send_turn(turn, len, *copied);
         end
@@ -274,7 +278,7 @@ impl Sock {
             let rest = after < len;
             let more = rest || flags & ffi::MSG_MORE != 0;
             let urgent = after == len && flags & ffi::MSG_OOB != 0;
-            self.drive(|inner| {
+            let take = |inner: &mut Inner| {
                 let engine = inner.engine.as_mut().ok_or(EPIPE)?;
                 if engine.send_closed() || engine.ended().is_some() {
                     return Err(EPIPE);
@@ -286,7 +290,11 @@ impl Sock {
                 }
                 inner.send.push(page, offset, n, given)?;
                 inner.send.trim();
-                Ok(())
+                Ok(rest && engine.is_gathering())
+            };
+            self.drive_if(|inner| {
+                let gathers = take(inner);
+                (gathers, gathers != Ok(true))
             })?;
             *copied = after;
             if let Some(cut) = cut {
@@ -347,6 +355,7 @@ impl Sock {
             self.set_alarm(Alarm::Refill, MEMORY_NAP_MS);
             return Err(EAGAIN);
         }
+        self.drive(|_| ());
         let nap = msecs_to_jiffies(MEMORY_NAP_MS) as isize;
         let mut left = nap.min(*timeo);
         let slept = left;

@@ -23,6 +23,14 @@ impl Connection {
             && self.resize.is_at_rest()
     }
 
+    /// Whether everything that is queued waits for more bytes, which were announced, to fill a
+    /// message. Until they are queued there is nothing new to do but to limit that wait.
+    pub fn is_gathering(&self) -> bool {
+        self.runs.is_empty()
+            && self.targets.is_empty()
+            && self.stream.is_held_by_cork(self.next_payload())
+    }
+
     /// Whether neither side offers memory, or has an answer to an offer to send.
     fn is_nothing_lent(&self) -> bool {
         self.runs.is_at_rest()
