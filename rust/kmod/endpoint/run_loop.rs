@@ -50,34 +50,29 @@ impl Inner {
         if self.engine.is_none() {
             return;
         }
-        if self.is_at_rest(sock) {
-            sock.set_wmem_queued(self.send.charged() as c_int);
-            self.settle_user_timeout(sock);
-            self.settle_idle(sock);
+        let state = sock.tcp_state();
+        let rests = self.is_engine_at_rest() || self.drain(sock);
+        sock.set_wmem_queued(self.send.charged() as c_int);
+        self.settle_user_timeout(sock);
+        self.settle_idle(sock);
+        if rests && self.due.is_none() && state == ffi::TCP_ESTABLISHED {
+            // No timer has to be set, and no state to be published.
             return;
         }
-        // As TCP in CLOSE_WAIT; publish() forgets it.
-        let peer_had_closed = sock.tcp_state() == ffi::TCP_CLOSE_WAIT;
-        self.drain(sock);
         self.publish(sock);
         self.settle_timers(sock);
         self.settle_stall(sock);
-        self.settle_user_timeout(sock);
-        self.settle_idle(sock);
-        self.settle_end(sock, peer_had_closed);
+        // As TCP in CLOSE_WAIT.
+        self.settle_end(sock, state == ffi::TCP_CLOSE_WAIT);
     }
 
-    /// Whether there is nothing to carry out, no timer to set, and no state to publish.
-    fn is_at_rest(&self, sock: &Sock) -> bool {
-        self.due.is_none() && sock.tcp_state() == ffi::TCP_ESTABLISHED && self.is_engine_at_rest()
-    }
-
-    pub(super) fn drain(&mut self, sock: &Sock) {
+    /// Returns whether the engine is at rest, as far as is known.
+    pub(super) fn drain(&mut self, sock: &Sock) -> bool {
         let stats = &sock.net().stats;
         loop {
             let of = Of(sock, &self.local, &self.peer);
             let Some(engine) = self.engine.as_mut() else {
-                return;
+                return false;
             };
             if let (Some(link), wanted @ 1..) = (self.link.as_mut(), engine.receives_wanted()) {
                 let needed = engine.receives_needed();
@@ -111,7 +106,7 @@ impl Inner {
                 trace::stall(of, slots, engine.credits(), engine.unsent());
             }
             let Some(output) = output else {
-                return;
+                return false;
             };
             if let Some(before) = before {
                 let advertised = engine.stats().advertised().since(before);
@@ -201,7 +196,7 @@ impl Inner {
                 }
             }
             if self.is_engine_at_rest() {
-                return;
+                return true;
             }
         }
     }
@@ -216,7 +211,6 @@ impl Inner {
         let Some(engine) = self.engine.as_ref() else {
             return;
         };
-        sock.set_wmem_queued(self.send.charged() as c_int);
         let state = errno::tcp_state(engine.state());
         let before = sock.tcp_state();
         if state == before || self.phase != Phase::Connected {

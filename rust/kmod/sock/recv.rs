@@ -164,16 +164,20 @@ impl Sock {
                         };
                         msg.dest().copy_to_iter(bytes)
                     };
+                    copied = copied.wrapping_add(done);
+                    let mut more = true;
                     if peek {
                         looked = looked.wrapping_add(done as u64);
                     } else if done > 0 {
-                        self.consume(done as u32);
+                        more = self.consume_of(done as u32, len.wrapping_sub(copied));
                     }
-                    copied = copied.wrapping_add(done);
                     if done < n {
                         if copied == 0 {
                             return Err(EFAULT);
                         }
+                        break;
+                    }
+                    if !more && copied >= target {
                         break;
                     }
                 }
@@ -244,6 +248,14 @@ impl Sock {
 
     pub(crate) fn consume(&self, n: u32) {
         self.drive(|inner| inner.consume(n));
+    }
+
+    /// As `consume`. Returns whether a reader with `room` for more may find it at once.
+    fn consume_of(&self, n: u32, room: usize) -> bool {
+        self.drive(|inner| {
+            inner.consume(n);
+            !inner.recv.is_empty() || inner.turns.reading || inner.may_read_remote(self, room)
+        })
     }
 
     /// Waits for more than `ahead` bytes. `Ok(false)` means that there will be none, or

@@ -53,11 +53,11 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items.iter().flatten()
+        self.items.iter().map_while(Option::as_ref)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.items.iter_mut().flatten()
+        self.items.iter_mut().map_while(Option::as_mut)
     }
 
     pub(crate) fn first(&self) -> Option<&T> {
