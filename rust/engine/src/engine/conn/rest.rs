@@ -26,7 +26,7 @@ impl Connection {
     /// Whether everything that is queued waits for more bytes, which were announced, to fill a
     /// message. Until they are queued there is nothing new to do but to limit that wait.
     pub fn is_gathering(&self) -> bool {
-        self.runs.is_empty()
+        self.runs.is_clear()
             && self.targets.is_empty()
             && self.stream.is_held_by_cork(self.next_payload())
     }

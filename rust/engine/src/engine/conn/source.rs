@@ -159,7 +159,7 @@ impl Connection {
     /// News for the shell about runs and offers. It comes before all outputs that
     /// go on the wire.
     pub(super) fn poll_notice(&mut self) -> Option<Output> {
-        if self.runs.is_empty() && self.offers.is_empty() {
+        if self.runs.is_clear() && self.offers.is_clear() {
             return None;
         }
         if let Some(notice) = self.runs.next_notice() {

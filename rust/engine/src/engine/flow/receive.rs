@@ -36,8 +36,8 @@ const OPEN_LEAST: u16 = 4;
 /// Buffers wanted in addition when updates of the peer have cost credits.
 const UPDATES: u16 = 2;
 
-/// The part of the wanted buffers that can be lacking for a while.
-const WAITING_PART: u16 = 8;
+/// The part of the wanted buffers that can be lacking for a while: an eighth, as a shift.
+const WAITING_SHIFT: u32 = 3;
 
 /// Whether a message is owed to the peer for its grant alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,7 +166,7 @@ impl Window {
     /// peer: so few are lacking that it can send one, with payload, and most of what it may send.
     pub(crate) fn may_wait(&self) -> bool {
         let wanted = self.wanted();
-        let few = self.posted.saturating_add(wanted) / WAITING_PART;
+        let few = self.posted.saturating_add(wanted) >> WAITING_SHIFT;
         wanted == 0 || wanted <= few.max(1) && self.posted >= PAYLOAD_LEAST
     }
 

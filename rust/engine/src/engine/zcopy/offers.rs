@@ -101,10 +101,11 @@ impl Offers {
 
     /// Whether there are no offers, and no cancel of one is to be sent or answered.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.is_empty() && self.cancel == Cancel::No
+        self.is_clear() && self.cancel == Cancel::No
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there are none, not even ended ones.
+    pub(crate) fn is_clear(&self) -> bool {
         self.fifo.is_empty()
     }
 
