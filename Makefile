@@ -48,7 +48,8 @@ help:
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies, raw RDMA Read and TCP, with plots in DIR'
 	@echo 'make bench-async OUT=DIR zero copy under blocking sends (sdp_run --async), with plots in DIR'
 	@echo 'make bench-programs      real programs over SDP beside TCP, SMC and rsockets (OUT=DIR for JSON)'
-	@echo '               A="..."   options of these four, such as "--rounds 3"; A=--help lists them'
+	@echo 'make bench-instructions  the instructions that the same programs take over SDP and over TCP'
+	@echo '               A="..."   options of these five, such as "--rounds 3"; A=--help lists them'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
 	@echo 'make install             tools, library, header and man pages, below PREFIX=/usr/local (and DESTDIR)'
@@ -153,12 +154,20 @@ bench-chunks: programs
 
 # make bench-programs [OUT=DIR] [A="--rounds 3 'redis*'"]: a page of results in Markdown. The
 # packages are those of the tests of the same programs, so that one root serves both.
+SERVERS = $(addprefix -p ,$(shell sed -n 's/^servers //p' userspace-tests/packages.list))
+
 .PHONY: bench-programs
 bench-programs: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)
-	@qemu/vm -k base -d rlo -m 4096 $(addprefix -p ,$(shell sed -n 's/^servers //p' userspace-tests/packages.list)) \
-		$(if $(OUT),-s '$(OUT)',) -T 7200 -- \
+	@qemu/vm -k base -d rlo -m 4096 $(SERVERS) $(if $(OUT),-s '$(OUT)',) -T 7200 -- \
 		/mnt/sdp/userspace-tests/bench/programs $(if $(OUT),--out /mnt/share,) $(A)
+
+# make bench-instructions [A="'redis*' --functions 40"]
+.PHONY: bench-instructions
+bench-instructions: programs
+	@counts=$$(mktemp -d) && trap 'rm -rf "$$counts"' EXIT && \
+		qemu/vm -k base -d rlo -m 4096 $(SERVERS) -s "$$counts" -I "$$counts/counts" -T 3600 -- \
+		/mnt/sdp/userspace-tests/bench/instructions $(A)
 
 # The root is made first, so that it does not delay the first results.
 .PHONY: test

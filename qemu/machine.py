@@ -92,6 +92,8 @@ class Machine:
             "-chardev", f"file,id=console,path={self.path('console')}", "-serial", "chardev:console",
             "-device", "virtio-serial-device",
         ]
+        if s.plugin:
+            args += ["-plugin", s.plugin]
         for port in ("out", "err"):
             args += ["-chardev", f"file,id={port},path={self.path(port)}",
                      "-device", f"virtserialport,chardev={port},name={port}"]

@@ -70,8 +70,14 @@ class Symbols:
 
     def name(self, address: int) -> str:
         """The function an address is in; those of modules end in "[module]"."""
+        return self.place(address)[1]
+
+    def place(self, address: int) -> tuple[int, str]:
+        """The offset of an address in its function, and the function as `name` has it."""
         index = bisect.bisect_right(self._addresses, address) - 1
-        return self._names[index] if index >= 0 else ""
+        if index < 0:
+            return address, ""
+        return address - self._addresses[index], self._names[index]
 
 
 def layer(sample: Sample, symbols: Symbols, module: str = "sdp") -> str:

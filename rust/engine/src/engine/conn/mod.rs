@@ -82,6 +82,8 @@ use crate::engine::{
 ///    sets its alarm to the first one. When that goes off, what is due is handed
 ///    in by [`handle_timeout`](Self::handle_timeout).
 ///
+/// It may skip all of that if [`is_at_rest`](Self::is_at_rest).
+///
 /// # Buffers
 ///
 /// `handle_message` takes one posted buffer back. When the delivery has
