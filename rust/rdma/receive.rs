@@ -31,11 +31,15 @@ pub(crate) const BUFFERS: usize = 2;
 /// Pieces of a receive that lie in its slot.
 pub(crate) const SLOT_PIECES: usize = 2;
 
-/// A buffer for a receive, and what its owner keeps with it.
-pub(crate) struct Buffer<T> {
+/// A buffer for a receive, and what its owner keeps with it. It goes back and forth with each
+/// message, so that it is not moved itself.
+pub(crate) struct Parts<T> {
     pub(crate) memory: Mapping<Part>,
     pub(crate) with: T,
 }
+
+/// See [`Parts`].
+pub(crate) type Buffer<T> = KBox<Parts<T>>;
 
 /// The buffers of a receive, in the order in which they are filled.
 pub(crate) type Buffers<T> = [Option<Buffer<T>>; BUFFERS];

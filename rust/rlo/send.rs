@@ -17,7 +17,10 @@ use crate::{
         status, //
     },
     prelude::*,
-    receive::Pieces, //
+    receive::{
+        self,
+        Pieces, //
+    }, //
 };
 use kernel::sync::Arc;
 
@@ -193,7 +196,7 @@ impl Sends {
     }
 
     fn at(&self, index: usize) -> usize {
-        (self.head + index) % self.slots.len().max(1)
+        receive::wrapped(self.head + index, self.slots.len())
     }
 
     pub(crate) fn reads(&self) -> u32 {

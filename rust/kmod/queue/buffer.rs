@@ -30,7 +30,10 @@ use crate::{
             Page,
             Part, //
         },
-        receive::Buffer, //
+        receive::{
+            Buffer,
+            Parts, //
+        }, //
     },
 };
 use core::ptr::NonNull;
@@ -40,15 +43,12 @@ use kernel::{
 };
 
 enum Memory {
-    Mapped(Mapping<Part>),
-    Plain(Part),
+    Mapped(Buffer<Arc<Charge>>),
+    Plain { part: Part, _charge: Arc<Charge> },
 }
 
 /// A private receive buffer. Those that are parts of the same page share its charge.
-pub(crate) struct RxBuffer {
-    memory: Memory,
-    charge: Arc<Charge>,
-}
+pub(crate) struct RxBuffer(Memory);
 
 /// The rest of a page that buffers are cut from.
 #[derive(Default)]
@@ -72,10 +72,7 @@ impl Sheet {
 
 impl From<Buffer<Arc<Charge>>> for RxBuffer {
     fn from(buffer: Buffer<Arc<Charge>>) -> Self {
-        Self {
-            memory: Memory::Mapped(buffer.memory),
-            charge: buffer.with,
-        }
+        Self(Memory::Mapped(buffer))
     }
 }
 
@@ -113,19 +110,19 @@ impl RxBuffer {
     }
 
     fn mapped(device: &Arc<Device>, part: Part, size: usize, charge: Arc<Charge>) -> Result<Self> {
-        let mapping = Mapping::new(device, part, 0, size, Direction::FromDevice)?;
-        Ok(Self {
-            memory: Memory::Mapped(mapping),
-            charge,
-        })
+        let parts = Parts {
+            memory: Mapping::new(device, part, 0, size, Direction::FromDevice)?,
+            with: charge,
+        };
+        Ok(Self(Memory::Mapped(KBox::new(parts, GFP_KERNEL)?)))
     }
 
     /// Memory that no device knows, with its charge.
     pub(crate) fn unmapped(part: Part, charge: Arc<Charge>) -> Self {
-        Self {
-            memory: Memory::Plain(part),
-            charge,
-        }
+        Self(Memory::Plain {
+            part,
+            _charge: charge,
+        })
     }
 
     /// Allocates `size` bytes that no device knows. May sleep.
@@ -147,16 +144,16 @@ impl RxBuffer {
 
     /// The memory.
     pub(crate) fn part(&self) -> &Part {
-        match &self.memory {
-            Memory::Mapped(mapping) => mapping.memory(),
-            Memory::Plain(part) => part,
+        match &self.0 {
+            Memory::Mapped(buffer) => buffer.memory.memory(),
+            Memory::Plain { part, .. } => part,
         }
     }
 
     pub(crate) fn mapping(&self) -> Option<&Mapping<Part>> {
-        match &self.memory {
-            Memory::Mapped(mapping) => Some(mapping),
-            Memory::Plain(_) => None,
+        match &self.0 {
+            Memory::Mapped(buffer) => Some(&buffer.memory),
+            Memory::Plain { .. } => None,
         }
     }
 
@@ -167,27 +164,25 @@ impl RxBuffer {
 
     /// To be posted; none where it is not mapped.
     pub(crate) fn into_receive(self) -> Option<Buffer<Arc<Charge>>> {
-        match self.memory {
-            Memory::Mapped(memory) => Some(Buffer {
-                memory,
-                with: self.charge,
-            }),
-            Memory::Plain(_) => None,
+        match self.0 {
+            Memory::Mapped(buffer) => Some(buffer),
+            Memory::Plain { .. } => None,
         }
     }
 
     /// Ends the mapping and gives the memory away: no device will write to it again.
     pub(crate) fn into_part(self) -> Part {
-        match self.memory {
-            Memory::Mapped(mapping) => mapping.into_memory(),
-            Memory::Plain(part) => part,
+        match self.0 {
+            Memory::Mapped(buffer) => KBox::into_inner(buffer).memory.into_memory(),
+            Memory::Plain { part, .. } => part,
         }
     }
 
     /// Ends the mapping; the bytes stay readable.
     pub(crate) fn unmap(&mut self) {
-        let part = self.part().clone();
-        self.memory = Memory::Plain(part);
+        if let Memory::Mapped(buffer) = &self.0 {
+            *self = Self::unmapped(buffer.memory.memory().clone(), buffer.with.clone());
+        }
     }
 
     /// The byte at `at`, if the buffer is so long. Called for one that the device has given

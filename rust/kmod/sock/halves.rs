@@ -184,10 +184,10 @@ impl Sock {
         if let Some(tcp) = self.tcp() {
             return tcp.poll(Some(file));
         }
-        match self.other_half() {
-            Some(tcp) if self.tcp_state() == ffi::TCP_LISTEN => mask | tcp.poll(None),
-            _ => mask,
+        if self.tcp_state() != ffi::TCP_LISTEN {
+            return mask;
         }
+        self.other_half().map_or(mask, |tcp| mask | tcp.poll(None))
     }
 
     /// shutdown(2) of a socket that may have two halves.

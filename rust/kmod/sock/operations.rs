@@ -147,10 +147,11 @@ impl Operations for Calls {
             Some(_) => Err(MOVED),
             None => sock.receive(msg, len, flags as u32),
         };
-        match sock.tcp() {
-            Some(tcp) if result == Err(MOVED) => tcp.receive(msg, len, flags),
-            _ => result,
+        if result != Err(MOVED) {
+            return result;
         }
+        sock.tcp()
+            .map_or(result, |tcp| tcp.receive(msg, len, flags))
     }
 
     fn splice(sock: &Sock, splice: &mut Splice<'_>) -> Result<usize> {
