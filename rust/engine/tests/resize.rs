@@ -356,7 +356,7 @@ fn a_write_that_does_not_fit_a_small_buffer_asks_for_larger_ones() {
     s.queue(100);
     assert_eq!(s.sent(), [Body::Data]);
     s.queue(101);
-    assert_eq!(s.sent(), [Body::ChRcvBuf(266), Body::Data, Body::Data]);
+    assert_eq!(s.sent(), [Body::ChRcvBuf(516), Body::Data, Body::Data]);
     // Nothing changes, and it is not asked again, but a stream asks for more.
     s.send(Body::ChRcvBufAck(100), 0).unwrap();
     s.queue(900);
@@ -382,7 +382,7 @@ fn a_write_that_does_not_fit_a_small_buffer_asks_for_larger_ones() {
     // The question does not take the credit that the first message could have.
     let mut s = with_credits(3);
     s.queue(201);
-    assert_eq!(s.sent(), [Body::Data, Body::ChRcvBuf(266)]);
+    assert_eq!(s.sent(), [Body::Data, Body::ChRcvBuf(516)]);
 }
 
 //= test: HDR-3, RESIZE-5

@@ -2,10 +2,7 @@
 
 //! When there is nothing to do. The simulator compares each such answer with all other questions.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test says what is wrong by panicking"
-)]
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
 mod script;
 

@@ -18,7 +18,8 @@ pub fn is_write(plain: u32, max_payload: u32) -> bool {
 /// those it has. The largest are for writes that do not fit one of half the size, and are asked
 /// for last, because there are peers which refuse what they cannot have whole. The first buffers
 /// may be far smaller, because an idle connection pays for them: then a write that does not fit
-/// one is reason enough for buffers of a sixteenth.
+/// one is reason enough for buffers of an eighth. They are two pages, because a page with a header
+/// before it is what databases, disks and web servers send.
 pub fn larger(plain: u32, max_payload: u32, most: u32) -> Option<u32> {
     let half = most >> 1;
     let worth = |size: u32, least: u32| {
@@ -29,7 +30,7 @@ pub fn larger(plain: u32, max_payload: u32, most: u32) -> Option<u32> {
     } else if worth(half, half >> 1) {
         Some(half)
     } else {
-        let some = most >> 4;
+        let some = most >> 3;
         worth(some, 0).then_some(some)
     }
 }
@@ -71,18 +72,18 @@ mod tests {
         assert_eq!(larger(16385, 16384, 65536), Some(32768));
         assert_eq!(larger(16384, 16384, 65536), None);
         // An answer of a few small messages is no stream.
-        assert_eq!(larger(16383, 4096, 65536), None);
+        assert_eq!(larger(16383, 8192, 65536), None);
         assert_eq!(larger(16384, 4096, 65536), Some(32768));
         assert_eq!(larger(16384, 1024, 65536), Some(32768));
     }
 
     #[test]
-    fn a_write_that_does_not_fit_a_first_buffer_is_worth_a_page() {
+    fn a_write_that_does_not_fit_a_first_buffer_is_worth_two_pages() {
         assert_eq!(larger(1024, 1024, 65536), None);
-        assert_eq!(larger(1025, 1024, 65536), Some(4096));
-        assert_eq!(larger(16383, 2048, 65536), Some(4096));
+        assert_eq!(larger(1025, 1024, 65536), Some(8192));
+        assert_eq!(larger(16383, 4096, 65536), Some(8192));
         // Half as many messages at least.
-        assert_eq!(larger(16383, 2049, 65536), None);
+        assert_eq!(larger(16383, 4097, 65536), None);
     }
 
     #[test]
