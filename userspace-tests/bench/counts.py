@@ -13,7 +13,17 @@ from layers import Symbols
 
 PROGRAMS = "programs"
 KERNEL = "kernel"
-PARTS = (PROGRAMS, KERNEL, "sdp.ko", "rlo.ko")
+WAITS = "waits"
+PARTS = (PROGRAMS, WAITS, KERNEL, "sdp.ko", "rlo.ko")
+
+# Loops that wait for another processor, which may have none of the machine's.
+_WAITING = {
+    "queued_spin_lock_slowpath",
+    "mutex_spin_on_owner",
+    "rwsem_spin_on_owner",
+    "osq_lock",
+    "smp_call_function_many_cond",
+}
 
 # In a Rust symbol: a reference back or a number that tells crates apart, or the length of an
 # identifier, with a separator where that begins with a digit.
@@ -57,6 +67,8 @@ def read(text: str, symbols: Symbols) -> Counts:
 
 
 def _part(name: str) -> str:
+    if name in _WAITING:
+        return WAITS
     module = name.rpartition("[")[2].rstrip("]") if name.endswith("]") else ""
     part = f"{module}.ko"
     return part if part in PARTS else KERNEL

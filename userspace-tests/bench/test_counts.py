@@ -9,6 +9,7 @@ from layers import Symbols
 SYMBOLS = Symbols(
     "1000 T first\n"
     "1100 t second\n"
+    "1200 t osq_lock\n"
     "2000 t own\t[sdp]\n"
     "3000 t device\t[rlo]\n"
     "4000 t other\t[ib_core]\n"
@@ -19,9 +20,10 @@ class CountsTest(unittest.TestCase):
     """Files of counts."""
 
     def test_instructions_belong_to_the_part_of_their_function(self) -> None:
-        text = "0 5 100\n1000 4 10\n1010 3 20\n2008 7 2\n3000 1 6\n4000 1 9\n"
+        text = "0 5 100\n1200 1 8\n1000 4 10\n1010 3 20\n2008 7 2\n3000 1 6\n4000 1 9\n"
         parts = read(text, SYMBOLS).parts
-        self.assertEqual(parts, {"programs": 500, "kernel": 109, "sdp.ko": 14, "rlo.ko": 6})
+        want = {"programs": 500, "waits": 8, "kernel": 109, "sdp.ko": 14, "rlo.ko": 6}
+        self.assertEqual(parts, want)
 
     def test_a_call_is_an_execution_of_the_first_block(self) -> None:
         functions = read("1000 4 10\n1010 3 20\n1000 2 1\n1100 1 3\n", SYMBOLS).functions
