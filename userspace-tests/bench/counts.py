@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The instructions of a guest by function, from the counts that the harness writes for `-I FILE`."""
+"""The instructions of a guest by function, from the counts of the harness (`qemu/vm -I FILE`)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Counts:
 
 
 def read(text: str, symbols: Symbols) -> Counts:
-    """The counts of a file: lines of an address, and of the instructions and executions of the block
-    of code there. Address 0 stands for programs.
+    """The counts of a file: lines of an address, and of the instructions and executions of the
+    block of code there. Address 0 stands for programs.
     """
     counts = Counts()
     for line in text.splitlines():
