@@ -36,10 +36,13 @@ class Transport:
         """At least so many bytes go that way meanwhile; a failure otherwise."""
         before = self.carried(lab) if self.carried else (0, 0)
         yield
-        if self.carried:
-            sent, received = (
-                new - old for new, old in zip(self.carried(lab), before, strict=True)
-            )
+        if carried := self.carried:
+
+            def since() -> tuple[int, int]:
+                (sent, received), (sent_before, received_before) = carried(lab), before
+                return sent - sent_before, received - received_before
+
+            sent, received = counters.settled(payload(), since)
             check(
                 min(sent, received) >= payload(),
                 f"the programs carried {payload()} bytes, {self.name} sent {sent} and received "

@@ -93,12 +93,13 @@ class Proving(unittest.TestCase):
     """A case passes only if the counters confirm it."""
 
     def outcome(
-        self, case: Case, *readings: counters.Counters, by_tcp: int = 0
+        self, case: Case, *readings: counters.Counters, by_tcp: int = 0, patience: int = 0
     ) -> proof.Outcome:
-        """Runs a case with these counters of both hosts, before and after."""
+        """Runs a case with these counters of both hosts, before and after, perhaps repeatedly."""
         lab = Lab(HERE, HERE, "sdp", True, Path("/nonexistent"))
         with (
             mock.patch.object(counters, "read", side_effect=readings),
+            mock.patch.object(counters, "SETTLED", patience),
             mock.patch.object(counters, "accepted_by_tcp", side_effect=(3, 4, 3, 4 + by_tcp)),
         ):
             return proof.run(case, lab)
@@ -114,6 +115,20 @@ class Proving(unittest.TestCase):
         )
         self.assertTrue(outcome.ok)
         self.assertEqual(outcome.path, "SDP")
+
+    def test_bytes_that_are_counted_a_moment_later_went_over_sdp(self) -> None:
+        """A connection that has ended is counted behind its program's end."""
+        outcome = self.outcome(
+            Case("case", lambda _lab: Measured("1 MB/s", 100)),
+            {},
+            {},
+            {"bcopy_bytes_sent": 60},
+            {"bcopy_bytes_received": 100},
+            {"bcopy_bytes_sent": 100},
+            {"bcopy_bytes_received": 100},
+            patience=60,
+        )
+        self.assertEqual((outcome.ok, outcome.path), (True, "SDP"), outcome.reason)
 
     def test_bytes_that_went_another_way_are_a_failure(self) -> None:
         """The program succeeded, but over TCP."""

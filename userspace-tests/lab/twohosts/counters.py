@@ -9,13 +9,17 @@ prove that bytes were transferred over SDP.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from twohosts.failure import Failure
 from twohosts.hosts import Host
 
 STATS = "/proc/net/sdpstats"
 SOCKETS = "/proc/net/sdp"
+
+# Seconds until everything that connections have carried is counted, on slow machines.
+SETTLED = 5
 
 # Gauges: current values, which are not sums.
 GAUGES = {"established", "orphans", "memory_pages"}
@@ -77,6 +81,17 @@ def sent_bytes(changes: Counters) -> int:
 def received_bytes(changes: Counters) -> int:
     """Payload bytes received, by all paths of SDP."""
     return _bytes(changes, "received")
+
+
+def settled(payload: int, carried: Callable[[], tuple[int, int]]) -> tuple[int, int]:
+    """Bytes sent and received, as `carried` has them, once both are `payload` or more; what they are
+    after `SETTLED` seconds otherwise. What a program's last connections have sent may be counted a
+    moment after its end: a peer's DREQ overtakes its last messages, and these are handled behind it.
+    """
+    deadline = time.monotonic() + SETTLED
+    while min(both := carried()) < payload and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return both
 
 
 def summary(changes: Iterable[Counters], most: int = 4) -> str:

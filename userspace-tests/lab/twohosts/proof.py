@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twohosts import counters
 from twohosts.device import kind
 from twohosts.failure import Failure
-from twohosts.hosts import PATIENCE
+from twohosts.hosts import PATIENCE, Host
 from twohosts.lab import Case, Lab, Measured
 
 
@@ -46,10 +47,16 @@ def run(case: Case, lab: Lab) -> Outcome:
         figure = measured.figure
         path = "TCP" if measured.payload else "-"
         if lab.family == "sdp":
-            after = [counters.read(host) for host in hosts]
-            changes = [counters.difference(*pair) for pair in zip(before, after, strict=True)]
+
+            def carried() -> tuple[int, int]:
+                changes[:] = _changes(hosts, before)
+                return _carried(changes)
+
+            sent, received = counters.settled(measured.payload, carried)
             if measured.payload:
-                _went_over_sdp(measured, changes, by_tcp)
+                _went_over_sdp(measured, sent, received)
+                if wrong := counters.rather_by_tcp(by_tcp, changes):
+                    raise Failure(wrong)
                 path = "SDP"
     except Failure as failure:
         reason = str(failure)
@@ -57,17 +64,23 @@ def run(case: Case, lab: Lab) -> Outcome:
     return Outcome(case.name, True, path, figure, counters.summary(changes), "", device)
 
 
-def _went_over_sdp(measured: Measured, changes: list[counters.Counters], by_tcp: int) -> None:
+def _changes(hosts: Sequence[Host], before: list[counters.Counters]) -> list[counters.Counters]:
+    after = [counters.read(host) for host in hosts]
+    return [counters.difference(*pair) for pair in zip(before, after, strict=True)]
+
+
+def _carried(changes: list[counters.Counters]) -> tuple[int, int]:
     sent = sum(map(counters.sent_bytes, changes))
-    received = sum(map(counters.received_bytes, changes))
+    return sent, sum(map(counters.received_bytes, changes))
+
+
+def _went_over_sdp(measured: Measured, sent: int, received: int) -> None:
     # Each host has its own counters: bytes sent by one are received by the other.
     if min(sent, received) < measured.payload:
         raise Failure(
             f"the programs carried {measured.payload} bytes, SDP sent {sent} "
             f"and received {received}: they went another way"
         )
-    if wrong := counters.rather_by_tcp(by_tcp, changes):
-        raise Failure(wrong)
 
 
 def nothing_left(lab: Lab) -> Outcome:
