@@ -152,10 +152,10 @@ bench-chunks: programs
 	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
 		-T 3600 -- /mnt/sdp/userspace-tests/bench/chunks $(A)
 
-# make bench-programs [OUT=DIR] [A="--rounds 3 'redis*'"]: a page of results in Markdown. The
-# packages are those of the tests of the same programs, so that one root serves both.
+# The packages are those of the tests of the same programs, so that one root serves both.
 SERVERS = $(addprefix -p ,$(shell sed -n 's/^servers //p' userspace-tests/packages.list))
 
+# make bench-programs [OUT=DIR] [A="--rounds 3 'redis*'"]: a page of results in Markdown.
 .PHONY: bench-programs
 bench-programs: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)

@@ -70,8 +70,8 @@ impl Pieces {
     }
 }
 
-/// The place of the element `at` in a ring of `len`, of one that is less than a round ahead. It is
-/// no division, which takes as long as the rest of a request's turn.
+/// The place of the element `at` in a ring of `len`, for one that is less than a round ahead; without
+/// a division, because each request asks several times.
 pub(crate) fn wrapped(at: usize, len: usize) -> usize {
     if at < len {
         at

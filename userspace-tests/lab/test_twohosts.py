@@ -22,6 +22,8 @@ from twohosts.hosts import Host
 from twohosts.lab import Case, Lab, Measured
 
 HERE = Host("here", "127.0.0.1", "::1", ())
+# Says that it has carried 100 bytes.
+CARRIED = Case("case", lambda _lab: Measured("1 MB/s", 100))
 
 
 class Counting(unittest.TestCase):
@@ -107,7 +109,7 @@ class Proving(unittest.TestCase):
     def test_bytes_that_the_counters_have_seen_went_over_sdp(self) -> None:
         """One host sent the bytes, the other received them."""
         outcome = self.outcome(
-            Case("case", lambda _lab: Measured("1 MB/s", 100)),
+            CARRIED,
             {"bcopy_bytes_sent": 10},
             {"bcopy_bytes_received": 10},
             {"bcopy_bytes_sent": 110},
@@ -119,7 +121,7 @@ class Proving(unittest.TestCase):
     def test_bytes_that_are_counted_a_moment_later_went_over_sdp(self) -> None:
         """A connection that has ended is counted behind its program's end."""
         outcome = self.outcome(
-            Case("case", lambda _lab: Measured("1 MB/s", 100)),
+            CARRIED,
             {},
             {},
             {"bcopy_bytes_sent": 60},
@@ -133,16 +135,14 @@ class Proving(unittest.TestCase):
     def test_bytes_that_went_another_way_are_a_failure(self) -> None:
         """The program succeeded, but over TCP."""
         still = {"bcopy_bytes_sent": 10, "bcopy_bytes_received": 10}
-        outcome = self.outcome(
-            Case("case", lambda _lab: Measured("1 MB/s", 100)), still, still, still, still
-        )
+        outcome = self.outcome(CARRIED, still, still, still, still)
         self.assertFalse(outcome.ok)
         self.assertEqual(outcome.path, "TCP")
 
     def test_bytes_that_only_left_are_a_failure(self) -> None:
         """No host has received the bytes."""
         outcome = self.outcome(
-            Case("case", lambda _lab: Measured("1 MB/s", 100)),
+            CARRIED,
             {"bcopy_bytes_sent": 0},
             {},
             {"bcopy_bytes_sent": 100},
@@ -154,7 +154,7 @@ class Proving(unittest.TestCase):
         """The bytes alone would be enough, but too many connections used TCP."""
         for by_tcp, good in ((2, True), (3, False)):
             outcome = self.outcome(
-                Case("case", lambda _lab: Measured("1 MB/s", 100)),
+                CARRIED,
                 {"bcopy_bytes_sent": 0},
                 {"bcopy_bytes_received": 0, "passive_opens": 5},
                 {"bcopy_bytes_sent": 100},

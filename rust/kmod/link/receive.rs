@@ -122,7 +122,7 @@ pub(crate) struct Received {
 
 impl Received {
     /// The first bytes of the message, which has `len`. Those that it does not have are
-    /// arbitrary.
+    /// zeroes.
     pub(crate) fn head(&self, len: usize) -> [u8; HEADER_MAX] {
         let mut head = [0; HEADER_MAX];
         let (base, more) = head.split_at_mut(BSDH_LEN);

@@ -14,7 +14,12 @@ pub(crate) use buffer::{
     RxBuffer,
     Sheet, //
 };
-pub(crate) use recv::{Kind, RecvQueue, Segment, Urgent};
+pub(crate) use recv::{
+    Kind,
+    RecvQueue,
+    Segment,
+    Urgent, //
+};
 pub(crate) use send::{
     Frag,
     SendQueue, //
