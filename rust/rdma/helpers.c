@@ -190,21 +190,36 @@ bool rust_ib_device_speaks_ib_cm(struct ib_device *device)
 	return false;
 }
 
+/*
+ * Maps the pages, of which the first begins at @offset. Adjacent ones share an
+ * element of the list, which has room for @count: the fewer there are, the less
+ * is to be done for each page. Returns the number of mapped elements, and in
+ * @used the number of those to be unmapped.
+ */
 int rust_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
 			 struct page **pages, unsigned int count,
-			 unsigned int offset, size_t len, int direction)
+			 unsigned int offset, size_t len, int direction,
+			 unsigned int *used)
 {
-	unsigned int i;
+	unsigned int most = ib_dma_max_seg_size(device);
+	unsigned int i, n = 0;
 
 	sg_init_table(sgl, count);
 	for (i = 0; i < count; i++) {
 		unsigned int part = min_t(size_t, len, PAGE_SIZE - offset);
+		struct scatterlist *last = n ? &sgl[n - 1] : NULL;
 
-		sg_set_page(&sgl[i], pages[i], part, offset);
+		if (last && page_to_pfn(pages[i]) == page_to_pfn(pages[i - 1]) + 1 &&
+		    last->length <= most - part)
+			last->length += part;
+		else
+			sg_set_page(&sgl[n++], pages[i], part, offset);
 		len -= part;
 		offset = 0;
 	}
-	return ib_dma_map_sg(device, sgl, count, direction);
+	sg_mark_end(&sgl[n - 1]);
+	*used = n;
+	return ib_dma_map_sg(device, sgl, n, direction);
 }
 
 void rust_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,

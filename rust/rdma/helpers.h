@@ -46,7 +46,8 @@ void rust_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size
 bool rust_ib_device_speaks_ib_cm(struct ib_device *device);
 int rust_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
 			 struct page **pages, unsigned int count,
-			 unsigned int offset, size_t len, int direction);
+			 unsigned int offset, size_t len, int direction,
+			 unsigned int *used);
 void rust_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
 			 unsigned int count, int direction);
 void rust_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
@@ -59,8 +60,10 @@ void rust_ib_dereg_mr(struct ib_mr *mr);
 /* linux/mm.h, linux/uaccess.h: see helpers_mm.c */
 /* Between pages, of which a program may write to the one meanwhile */
 void rust_copy_bytes(void *to, const void *from, size_t n);
-int rust_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
-		       struct page **pages);
+int rust_pin_user_pages(unsigned long addr, int count, bool write,
+			struct page **pages);
+int rust_get_user_pages(unsigned long addr, int count, struct page **pages);
+void rust_put_user_pages(struct page **pages, unsigned int count);
 int rust_count_borrowable(struct page **pages, int count);
 int rust_account_pinned(size_t len, struct user_struct **user,
 		       unsigned int *pages);

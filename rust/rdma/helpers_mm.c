@@ -17,15 +17,25 @@ void rust_copy_bytes(void *to, const void *from, size_t n)
 	memcpy(to, from, n);
 }
 
-int rust_pin_user_pages(unsigned long addr, int count, bool write, bool lasting,
-		       struct page **pages)
+/* For the long term. */
+int rust_pin_user_pages(unsigned long addr, int count, bool write,
+			struct page **pages)
 {
-	unsigned int flags = write ? FOLL_WRITE : 0;
+	unsigned int flags = FOLL_LONGTERM | (write ? FOLL_WRITE : 0);
 
-	/* Without it the pin is short-term, as for direct I/O. */
-	if (lasting)
-		flags |= FOLL_LONGTERM;
 	return pin_user_pages_fast(addr, count, flags, pages);
+}
+
+/* The pages for writing, with references instead of pins: to be looked at. */
+int rust_get_user_pages(unsigned long addr, int count, struct page **pages)
+{
+	return get_user_pages_fast(addr, count, FOLL_WRITE, pages);
+}
+
+void rust_put_user_pages(struct page **pages, unsigned int count)
+{
+	while (count--)
+		put_page(pages[count]);
 }
 
 /*

@@ -112,8 +112,7 @@ impl UserPages {
         // Long-term, because the peer decides how long it lasts, even while a call
         // waits. Not all memory can be pinned that way.
         // SAFETY: There is room for `count` pointers.
-        let got =
-            unsafe { ffi::rust_pin_user_pages(addr, wanted, write, true, pages.as_mut_ptr()) };
+        let got = unsafe { ffi::rust_pin_user_pages(addr, wanted, write, pages.as_mut_ptr()) };
         let mut got = usize::try_from(got).unwrap_or(0).min(count);
         if matches!(purpose, Purpose::Borrow | Purpose::Ahead) {
             let wanted = c_int::try_from(got).unwrap_or(0);
@@ -232,6 +231,12 @@ impl UserPages {
                 done.tangled = true;
                 return done;
             }
+            if compared.same.count_ones() as usize == n {
+                let end = first.wrapping_add(n).saturating_mul(PAGE_SIZE);
+                done.len = end.saturating_sub(self.offset()).min(len);
+                first = first.wrapping_add(n);
+                continue;
+            }
             for i in 0..n {
                 let Some((page, offset, part)) =
                     self.page_at(done.len as u32, len.saturating_sub(done.len) as u32)
@@ -296,7 +301,7 @@ impl UserPages {
         let at = (self.addr & !(PAGE_SIZE - 1)).wrapping_add(first.saturating_mul(PAGE_SIZE));
         let wanted = n.min(BATCH) as c_int;
         // SAFETY: There is room for `BATCH` pointers.
-        let got = unsafe { ffi::rust_pin_user_pages(at, wanted, true, false, now.as_mut_ptr()) };
+        let got = unsafe { ffi::rust_get_user_pages(at, wanted, now.as_mut_ptr()) };
         let got = usize::try_from(got).unwrap_or(0).min(BATCH);
         let mut found = Compared {
             same: 0,
@@ -309,8 +314,8 @@ impl UserPages {
                 found.tangled |= self.pages.contains(page);
             }
         }
-        // SAFETY: Pinned just above.
-        unsafe { ffi::unpin_user_pages(now.as_mut_ptr().cast(), got) };
+        // SAFETY: Taken just above.
+        unsafe { ffi::rust_put_user_pages(now.as_mut_ptr(), got as c_uint) };
         found
     }
 

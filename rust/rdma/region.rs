@@ -30,8 +30,7 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The first `entries` of `sgl` are mapped for the region's device in `direction` and
-/// describe `pages`. If `direction` permits writing, the pages are pinned for writing.
+/// The elements of `sgl` are mapped for the region's device in `direction` and describe `pages`. If `direction` permits writing, the pages are pinned for writing.
 /// No work request names the region, unless a queue pair has it ([`lend`](super::lend)). A drop
 /// ends a registration that may be left before the pages are unpinned.
 pub(crate) struct Region {
@@ -66,15 +65,13 @@ impl Region {
         let mr = region.mr().map(Mr::as_ptr).ok_or(EINVAL)?;
         let count = pages.as_slice().len();
         let mut sgl = KVVec::with_capacity(count, GFP_KERNEL)?;
-        while sgl.len() < count {
-            sgl.push(pin_init::zeroed(), GFP_KERNEL)?;
-        }
+        let mut used = 0;
         let direction = if pages.is_for_writing() {
             Direction::FromDevice
         } else {
             Direction::ToDevice
         };
-        // SAFETY: There are `count` entries for `count` pinned pages, which have `len` bytes
+        // SAFETY: There is room for `count` entries for `count` pinned pages, which have `len` bytes
         // from the offset on, by their type's invariant; the device waits for its regions.
         let entries = unsafe {
             ffi::rust_ib_dma_map_pages(
@@ -85,8 +82,11 @@ impl Region {
                 pages.offset() as c_uint,
                 pages.len(),
                 direction.raw(),
+                &mut used,
             )
         };
+        // SAFETY: There is room for them, and the call has initialised them.
+        unsafe { sgl.inc_len((used as usize).min(count)) };
         if entries <= 0 {
             return Err(ENOMEM);
         }

@@ -36,6 +36,7 @@ use crate::{
         slots::SlotRing, //
     },
 };
+use core::mem::MaybeUninit;
 use kernel::page::PAGE_SIZE;
 
 /// Maximum number of pieces of a message or Write.
@@ -161,11 +162,12 @@ impl<T, S> Sends<T, S> {
 ///
 /// # Invariants
 ///
-/// Each piece is mapped for the device to read, or is under the key of a region. The queue pair
-/// keeps it until the request with the number [`Sends::next`] has completed.
+/// The first `used` pieces are initialised. Each is mapped for the device to read, or is under the
+/// key of a region. The queue pair keeps it until the request with the number [`Sends::next`] has
+/// completed.
 pub(crate) struct Gather<'a, C, T, S, const SLOT: usize> {
     qp: &'a mut Qp<C, T, S, SLOT>,
-    pieces: [Sge; PIECES],
+    pieces: [MaybeUninit<Sge>; PIECES],
     used: usize,
     frags: u8,
     posted: bool,
@@ -174,7 +176,8 @@ pub(crate) struct Gather<'a, C, T, S, const SLOT: usize> {
 impl<C, T, S, const SLOT: usize> Gather<'_, C, T, S, SLOT> {
     /// Adds a piece, which the queue pair keeps.
     fn push(&mut self, piece: Sge) -> Result {
-        *self.pieces.get_mut(self.used).ok_or(EMSGSIZE)? = piece;
+        let place = self.pieces.get_mut(self.used).ok_or(EMSGSIZE)?;
+        place.write(piece);
         self.used = self.used.wrapping_add(1);
         Ok(())
     }
@@ -241,18 +244,25 @@ impl<C, T, S, const SLOT: usize> Gather<'_, C, T, S, SLOT> {
         self.push(piece)
     }
 
-    /// Posts a SEND of the pieces.
-    pub(crate) fn send(self, with: S, solicited: bool) -> Result {
+    /// Posts a SEND of the pieces. May sleep for memory.
+    pub(crate) fn send(&mut self, with: S, solicited: bool) -> Result {
         self.post(Work::Send { solicited }, with)
     }
 
-    /// Posts an RDMA Write of the pieces to the peer's memory.
-    pub(crate) fn write(self, with: S, to: Remote) -> Result {
+    /// Posts an RDMA Write of the pieces to the peer's memory. May sleep for memory.
+    pub(crate) fn write(&mut self, with: S, to: Remote) -> Result {
         self.post(Work::Write(to), with)
     }
 
-    fn post(mut self, work: Work<'_>, with: S) -> Result {
+    /// Once. The pieces are many, so they stay where they were put.
+    fn post(&mut self, work: Work<'_>, with: S) -> Result {
+        if self.posted {
+            return Err(EINVAL);
+        }
+        self.qp.sends.reserve()?;
         let pieces = self.pieces.get_mut(..self.used).unwrap_or(&mut []);
+        // SAFETY: So many are initialised.
+        let pieces = unsafe { &mut *(core::ptr::from_mut(pieces) as *mut [Sge]) };
         // SAFETY: By the invariant of the pieces. The request is the one with the next number.
         let result = unsafe { self.qp.post(work, pieces) };
         self.posted = true;
@@ -280,22 +290,21 @@ enum Place<'a, T> {
 
 impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
     /// Begins a message or a Write.
-    pub(crate) fn gather(&mut self) -> Result<Gather<'_, C, T, S, SLOT>> {
-        self.sends.reserve()?;
+    pub(crate) fn gather(&mut self) -> Gather<'_, C, T, S, SLOT> {
         // INVARIANT: there are no pieces.
-        Ok(Gather {
+        Gather {
             qp: self,
-            pieces: [Sge::NONE; PIECES],
+            pieces: [const { MaybeUninit::uninit() }; PIECES],
             used: 0,
             frags: 0,
             posted: false,
-        })
+        }
     }
 
     /// Posts an RDMA Write of zero bytes: the peer's transport acknowledges it, the
     /// peer's program never sees it.
     pub(crate) fn post_probe(&mut self, with: S) -> Result {
-        self.gather()?.write(with, Remote { key: 0, addr: 0 })
+        self.gather().write(with, Remote { key: 0, addr: 0 })
     }
 
     /// Posts an RDMA Read of `len` bytes of the peer's memory into `buffer`, which comes back for

@@ -109,8 +109,9 @@ impl<'a> End<'a> {
     }
 
     /// Shows `visit` the contiguous runs of at most `want` bytes from `offset` on, each with its
-    /// length, until that returns false. There are fewer than `want` bytes where a piece of a work
-    /// request ends. The runs are memory until the result is dropped.
+    /// length, until that returns false. There are fewer than `want` bytes where the pieces of a work
+    /// request end, and before or behind a piece in a region. The runs are memory until the result
+    /// is dropped.
     fn each_run(
         &self,
         offset: u64,
@@ -132,24 +133,36 @@ impl<'a> End<'a> {
                 self.region(key, rights, address, want, visit).map(Some)
             }
             Side::Local { pieces, rights } => {
-                let mut before = 0u64;
+                let (mut before, mut offset, mut rest) = (0u64, offset, want);
                 for sge in pieces {
                     let end = before + u64::from(sge.length);
                     if offset < end {
-                        let want = want.min((end - offset) as usize);
+                        let len = rest.min((end - offset) as usize);
                         let address = sge.addr.checked_add(offset - before).ok_or(Refused)?;
                         if sge.lkey != DMA_LKEY || !self.device.limits.dma_lkey {
-                            let used = self.region(sge.lkey, rights, address, want, visit)?;
+                            if rest < want {
+                                // A use is of one region: the next call translates it.
+                                return Ok(None);
+                            }
+                            let used = self.region(sge.lkey, rights, address, len, visit)?;
                             return Ok(Some(used));
                         }
                         // It is memory; the verbs ask its consumer to keep it until the work
                         // request that names it is complete, and no copy goes on after that.
-                        visit(self.device.address(address, want).ok_or(Refused)?, want);
-                        return Ok(None);
+                        let start = self.device.address(address, len).ok_or(Refused)?;
+                        rest -= len;
+                        if !visit(start, len) || rest == 0 {
+                            return Ok(None);
+                        }
+                        offset = end;
                     }
                     before = end;
                 }
-                Err(Refused)
+                if rest < want {
+                    Ok(None)
+                } else {
+                    Err(Refused)
+                }
             }
         }
     }

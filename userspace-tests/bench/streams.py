@@ -93,6 +93,10 @@ class Stream:
                 return max(2, int(count * seconds / (end - begin)))
             count *= 4
 
+    def send(self, size: int, count: int) -> None:
+        """So many messages of that size in one direction."""
+        self._turn(False, size, count)
+
     def rate(self, size: int, seconds: float, symbols: layers.Symbols) -> Rate:
         """The rate of messages of that size in one direction."""
         count = self._enough(False, size, seconds)
@@ -109,10 +113,12 @@ class Stream:
         return (end - begin) / count / 2 * 1e6
 
 
+# Two connected sockets, while they are in use.
+Pairing = contextlib.AbstractContextManager[tuple[socket.socket, socket.socket]]
+
+
 @contextlib.contextmanager
-def served(
-    pair: Callable[[], contextlib.AbstractContextManager[tuple[socket.socket, socket.socket]]],
-) -> Iterator[Stream]:
+def served(pair: Callable[[], Pairing]) -> Iterator[Stream]:
     """The first of two sockets, while a child serves the second one."""
     signal.signal(signal.SIGALRM, too_late)
     ours, theirs = socket.socketpair()

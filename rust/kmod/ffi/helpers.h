@@ -30,8 +30,15 @@ bool sdp_leaves_room(struct sock *sk);
 unsigned int sdp_noio_begin(void);
 void sdp_noio_end(unsigned int before);
 void *sdp_page_address(struct page *page);
-size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
-			size_t *offset);
+/* Pages that a call of sdp_splice_pages() finds at most. */
+#define SDP_SPLICE_PAGES 8
+struct sdp_spliced {
+	struct page *page;
+	unsigned int offset;
+	unsigned int len;
+};
+unsigned int sdp_splice_pages(struct msghdr *msg, size_t max,
+			      struct sdp_spliced *to, unsigned int count);
 
 /* linux/pipe_fs_i.h, linux/splice.h: a pipe that is locked */
 

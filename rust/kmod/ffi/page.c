@@ -87,26 +87,39 @@ void *sdp_page_address(struct page *page)
 
 /*
  * The next bytes of a message whose pages may be taken (MSG_SPLICE_PAGES), up
- * to @max of them in one page: the head of its folio, and the offset in that.
- * Returns their number, or 0 if they must be copied. No reference is taken.
+ * to @max of them in up to @count pages: for each the head of its folio, and
+ * the offset in that. Returns the number of pages, or 0 if the next bytes must
+ * be copied. No reference is taken.
  */
-size_t sdp_splice_bytes(struct msghdr *msg, size_t max, struct page **page,
-			size_t *offset)
+unsigned int sdp_splice_pages(struct msghdr *msg, size_t max,
+			      struct sdp_spliced *to, unsigned int count)
 {
-	struct page *found, **pages = &found;
-	struct page *head;
-	ssize_t n;
+	struct page *found[SDP_SPLICE_PAGES], **pages = found;
+	unsigned int n = 0;
+	ssize_t left;
+	size_t offset;
 
-	n = iov_iter_extract_pages(&msg->msg_iter, &pages, max, 1, 0, offset);
-	if (n <= 0)
-		return 0;
-	if (!sendpage_ok(found)) {
-		iov_iter_revert(&msg->msg_iter, n);
-		return 0;
+	count = min(count, SDP_SPLICE_PAGES);
+	left = iov_iter_extract_pages(&msg->msg_iter, &pages, max, count, 0,
+				      &offset);
+	while (left > 0) {
+		struct page *head = compound_head(found[n]);
+		size_t before = (page_to_pfn(found[n]) - page_to_pfn(head))
+				<< PAGE_SHIFT;
+		size_t len = min_t(size_t, left, PAGE_SIZE - offset);
+
+		if (!sendpage_ok(found[n])) {
+			iov_iter_revert(&msg->msg_iter, left);
+			break;
+		}
+		to[n++] = (struct sdp_spliced){
+			.page = head,
+			.offset = before + offset,
+			.len = len,
+		};
+		left -= len;
+		offset = 0;
 	}
-	head = compound_head(found);
-	*offset += (page_to_pfn(found) - page_to_pfn(head)) << PAGE_SHIFT;
-	*page = head;
 	return n;
 }
 

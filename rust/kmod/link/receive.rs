@@ -100,7 +100,11 @@ impl Layout {
         let buffer = if count == 1 {
             whole
         } else {
-            whole.div_ceil(count).next_multiple_of(PAGE_SIZE)
+            // As `div_ceil`, which would check for a panic.
+            let each = whole
+                .saturating_add(count.wrapping_sub(1))
+                .checked_div(count);
+            each.unwrap_or(whole).next_multiple_of(PAGE_SIZE)
         };
         Self {
             count,

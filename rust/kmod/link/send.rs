@@ -81,7 +81,7 @@ impl Link {
             return Err(ENOBUFS);
         }
         let before = self.qp.sends_in_flight();
-        let mut gather = self.qp.gather()?;
+        let mut gather = self.qp.gather();
         gather.header(header.as_bytes())?;
         let load = load(&mut gather, &mut self.source, queue, payload_len)?;
         self.untimed = self.untimed.saturating_sub(1);
@@ -100,7 +100,7 @@ impl Link {
 
     /// Posts a Write of the next `len` bytes of `queue`.
     pub(crate) fn write(&mut self, queue: &mut SendQueue, to: &RemoteSink, len: u32) -> Result {
-        let mut gather = self.qp.gather()?;
+        let mut gather = self.qp.gather();
         let load = load(&mut gather, &mut self.source, queue, len)?;
         let to = Remote {
             key: to.r_key,

@@ -67,21 +67,6 @@ struct Piece {
     extra: u32,
 }
 
-impl Piece {
-    /// Up to `max` bytes from its front, if they are in a page of the socket.
-    fn frag(&self, max: u32) -> Option<Frag> {
-        match &self.store {
-            Store::Page(page) => Some(Frag {
-                page: page.clone(),
-                offset: self.offset,
-                len: max.min(self.len),
-                extra: 0,
-            }),
-            Store::Pinned(_) => None,
-        }
-    }
-}
-
 /// Bytes written by the application, oldest first.
 pub(crate) struct SendQueue {
     pieces: Fifo<Piece>,
@@ -156,9 +141,9 @@ impl SendQueue {
         self.starved
     }
 
-    /// Makes room for one more piece, so that `push` can't fail.
-    pub(crate) fn reserve(&mut self) -> Result {
-        self.pieces.reserve(GFP_KERNEL)
+    /// Makes room for `count` more pieces, so that `push` can't fail.
+    pub(crate) fn reserve(&mut self, count: usize) -> Result {
+        self.pieces.reserve_for(count, GFP_KERNEL)
     }
 
     /// Appends bytes in `page`. Either the page was `given` away with all its contents,
@@ -216,14 +201,31 @@ impl SendQueue {
     /// Takes up to `max` bytes off the front, if they are in a page of the socket.
     pub(crate) fn take(&mut self, max: u32) -> Option<Frag> {
         let front = self.pieces.front_mut()?;
-        let mut frag = front.frag(max)?;
-        front.offset = front.offset.saturating_add(frag.len);
-        front.len = front.len.saturating_sub(frag.len);
-        if front.len == 0 {
-            frag.extra = front.extra;
-            self.pieces.pop();
+        let Store::Page(page) = &front.store else {
+            return None;
+        };
+        if max < front.len {
+            let frag = Frag {
+                page: page.clone(),
+                offset: front.offset,
+                len: max,
+                extra: 0,
+            };
+            front.offset = front.offset.saturating_add(max);
+            front.len = front.len.saturating_sub(max);
+            return Some(frag);
         }
-        Some(frag)
+        // All of it: its reference moves, too.
+        let piece = self.pieces.pop()?;
+        match piece.store {
+            Store::Page(page) => Some(Frag {
+                page,
+                offset: piece.offset,
+                len: piece.len,
+                extra: piece.extra,
+            }),
+            Store::Pinned(_) => None,
+        }
     }
 
     /// Whether the next bytes are in a program's memory.

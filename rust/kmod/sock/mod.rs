@@ -14,6 +14,7 @@ pub(crate) mod companion;
 pub(crate) mod connect;
 pub(crate) mod decision;
 pub(crate) mod family;
+mod fragment;
 pub(crate) mod getsockopt;
 pub(crate) mod halves;
 pub(crate) mod name;

@@ -11,26 +11,22 @@ use crate::{
     endpoint::Inner,
     engine::conn::Queue,
     ffi,
-    net::{
-        msg::SendMsg,
-        sk::Guard, //
-    },
+    net::msg::SendMsg,
     object::Sock,
     prelude::*,
-    rdma::page::Page,
     sock::{
         call::Call,
         chunks::Cut,
+        fragment::{
+            Given,
+            Wanted, //
+        },
         wait::FOREVER, //
     },
     zcopy::{
         borrow::Lending,
         notice::Notice, //
     },
-};
-use core::{
-    mem::MaybeUninit,
-    ptr::NonNull, //
 };
 use kernel::{
     page::PAGE_SIZE,
@@ -42,14 +38,6 @@ const MEMORY_NAP_MS: u32 = 100;
 
 /// Maximum number of bytes taken over at a time.
 const FRAGMENT_MAX: u32 = (PAGE_SIZE << 3) as u32;
-
-/// The next bytes to take over.
-#[derive(Clone, Copy)]
-struct Wanted {
-    len: usize,
-    /// No other bytes are queued or in flight, and none follow.
-    alone: bool,
-}
 
 impl Inner {
     /// The part of `left` bytes that can be taken over now; none if the writer has to
@@ -72,35 +60,6 @@ impl Inner {
             len: len as usize,
             alone: !chunk && self.send.charged() == 0,
         })
-    }
-}
-
-/// Copies up to `want` bytes from the message into the fragment of the locked socket.
-/// ENOBUFS without memory, EFAULT if nothing could be read.
-fn fill_fragment(lock: &Guard<'_>, msg: &mut SendMsg, want: Wanted) -> Result<(Page, u32, u32)> {
-    // SAFETY: `lock_sock` is held, which protects the socket's fragment. The bytes go behind all
-    // those of the page that anybody else has.
-    unsafe {
-        let frag = ffi::sdp_sk_frag(lock.sk());
-        let small = want.alone && want.len <= PAGE_SIZE;
-        if !ffi::sdp_page_frag_refill(lock.sk(), frag, small) {
-            return Err(ENOBUFS);
-        }
-        let page = NonNull::new((*frag).page.cast()).ok_or(ENOBUFS)?;
-        let offset = (*frag).offset;
-        let size = (*frag).size;
-        let n = want.len.min(size.saturating_sub(offset) as usize);
-        let to = ffi::sdp_page_address(page.as_ptr())
-            .cast::<MaybeUninit<u8>>()
-            .add(offset as usize);
-        let to = core::slice::from_raw_parts_mut(to, n);
-        let n = msg.source().copy_from_iter_raw(to).len();
-        if n == 0 {
-            return Err(EFAULT);
-        }
-        let n = n as u32;
-        (*frag).offset = offset.saturating_add(n);
-        Ok((Page::get(page), offset as u32, n))
     }
 }
 
@@ -189,8 +148,11 @@ impl Sock {
             call, msg, len, flags, least, lending, &mut cut, timeo, copied,
         );
         if end.is_err() {
-            // Pieces before this one may wait for a message to be full.
-            self.drive(|_| ());
+            // The run loop was left out for pieces before this one that wait for more bytes.
+            self.drive_if(|inner| {
+                let engine = inner.engine.as_ref();
+                ((), engine.is_some_and(|engine| engine.is_gathering()))
+            });
         }
         self.end_chunks(cut, *copied == len);
         self.end_send_turn(turn, len, *copied);
@@ -212,6 +174,7 @@ impl Sock {
         timeo: &mut isize,
         copied: &mut usize,
     ) -> Result {
+        let mut given = Given::none();
         while *copied < len {
             // Whether the next piece can be lent when an offer has ended. A piece that cannot be
             // lent at all must not wait for that: it would not sleep.
@@ -260,11 +223,11 @@ impl Sock {
                 cut.on_copying();
             }
             // A write may overshoot the limit by one fragment, as in TCP.
-            let filled = self.next_fragment(call.guard()?, msg, want, flags);
+            let filled = self.next_fragments(call.guard()?, msg, want, flags, &mut given);
             if filled.is_err() {
                 self.look(|inner| inner.send.trim());
             }
-            let (page, offset, n, given) = match filled {
+            let (n, copied_to) = match filled {
                 Ok(filled) => filled,
                 Err(e) if e == ENOBUFS => {
                     // No page is free: wait for this socket's own pages.
@@ -283,12 +246,17 @@ impl Sock {
                 if engine.send_closed() || engine.ended().is_some() {
                     return Err(EPIPE);
                 }
-                inner.send.reserve()?;
+                inner.send.reserve(given.len().max(1))?;
                 engine.queue(n, Queue { more, urgent }).map_err(|_| EPIPE)?;
                 if complete && rest {
                     engine.release_chunk();
                 }
-                inner.send.push(page, offset, n, given)?;
+                if let Some((page, offset)) = copied_to {
+                    inner.send.push(page, offset, n, false)?;
+                }
+                for (page, offset, n) in given.take() {
+                    inner.send.push(page, offset, n, true)?;
+                }
                 inner.send.trim();
                 Ok(rest && engine.is_gathering())
             };
@@ -316,34 +284,6 @@ impl Sock {
                 engine.withdraw_more();
             }
         });
-    }
-
-    /// The next bytes of the message: in their own page where the caller gives
-    /// that away (`true`), as sendfile() does, or copied.
-    fn next_fragment(
-        &self,
-        lock: &Guard<'_>,
-        msg: &mut SendMsg,
-        want: Wanted,
-        flags: u32,
-    ) -> Result<(Page, u32, u32, bool)> {
-        if flags & ffi::MSG_SPLICE_PAGES != 0 {
-            let (mut page, mut offset) = (core::ptr::null_mut(), 0usize);
-            // SAFETY: The message is ours for the call, and its references hold the page until
-            // ours does.
-            let spliced = unsafe {
-                let n =
-                    ffi::sdp_splice_bytes(msg.as_ptr().cast(), want.len, &mut page, &mut offset);
-                let page = NonNull::new(page).map(|page| Page::get(page));
-                page.map(|page| (page, offset as u32, n as u32))
-            };
-            if let Some((page, offset, n @ 1..)) = spliced {
-                self.net().stats.spliced_bytes.add(n);
-                return Ok((page, offset, n, true));
-            }
-        }
-        let (page, offset, n) = fill_fragment(lock, msg, want)?;
-        Ok((page, offset, n, false))
     }
 
     /// No page could be allocated: waits a moment for others to free some. A caller

@@ -302,7 +302,7 @@ impl Inner {
         if !link.can_register() {
             return Err(EAGAIN);
         }
-        self.send.reserve()?;
+        self.send.reserve(1)?;
         link.source.reserve()?;
         let given = region.take().ok_or(EINVAL)?;
         let pages = given.pages().clone();

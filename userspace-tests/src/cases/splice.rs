@@ -108,6 +108,27 @@ pub const CASES: &[Case] = &[
         recv_digest,
     ),
     Case::connected(
+        "sendfile_begins_and_ends_anywhere_in_a_page",
+        |t, s| {
+            let data = bytes(1, 150_000);
+            let file = file_with(&data);
+            let mut sent = Vec::new();
+            for (first, len) in
+                [(1, 100_000), (4095, 2), (4095, 4098), (5001, 32_768), (8191, 65_537)]
+            {
+                let mut offset = first as i64;
+                while (offset as usize) < first + len {
+                    let rest = first + len - offset as usize;
+                    sendfile(s.fd(), &file, &mut offset, rest).expect("sendfile");
+                }
+                sent.extend_from_slice(&data[first..first + len]);
+            }
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.see("data", Digest::of(&sent));
+        },
+        recv_digest,
+    ),
+    Case::connected(
         "sendfile_between_header_and_trailer",
         |t, s| {
             let data = bytes(1, 40_000);
