@@ -210,7 +210,7 @@ int rust_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
 		struct scatterlist *last = n ? &sgl[n - 1] : NULL;
 
 		if (last && page_to_pfn(pages[i]) == page_to_pfn(pages[i - 1]) + 1 &&
-		    last->length <= most - part)
+		    last->length + part <= most)
 			last->length += part;
 		else
 			sg_set_page(&sgl[n++], pages[i], part, offset);
