@@ -21,8 +21,9 @@ KIB = 1 << 10
 FEW, MANY = 20, 520
 # Sent through each connection, so that its buffers grow.
 USE = 256 * KIB
-# Seconds until a connection without messages has given back what it does not need.
-IDLE = 5
+# Seconds until a connection without messages has given back what it does not need. It begins two to
+# four seconds after its last byte, and its buffers become small by messages.
+IDLE = 10
 
 
 def _meminfo() -> dict[str, int]:
