@@ -30,7 +30,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The elements of `sgl` are mapped for the region's device in `direction` and describe `pages`. If `direction` permits writing, the pages are pinned for writing.
+/// The elements of `sgl` are mapped for the region's device in `direction` and describe
+/// `pages`. If `direction` permits writing, the pages are pinned for writing.
 /// No work request names the region, unless a queue pair has it ([`lend`](super::lend)). A drop
 /// ends a registration that may be left before the pages are unpinned.
 pub(crate) struct Region {
