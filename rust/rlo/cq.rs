@@ -24,7 +24,13 @@ use crate::{
 };
 use core::mem::offset_of;
 use kernel::{
-    sync::Arc,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
     types::Opaque, //
 };
 
@@ -140,6 +146,9 @@ pub(crate) struct Cq {
     ib: *mut ffi::ib_cq,
     #[pin]
     ring: SpinLockIrq<Ring>,
+    /// `len` of the ring, changed under its lock. A thread that polls an empty queue does not keep
+    /// completions out.
+    len: Atomic<u32>,
     #[pin]
     bell: Opaque<ffi::rlo_bell>,
     #[pin]
@@ -177,6 +186,7 @@ impl Cq {
                     armed: Armed::No,
                     overrun: false,
                 }),
+                len: Atomic::new(0),
                 // SAFETY: `slot` is valid for writes and stays where it is; `owner` lives until `stop`.
                 bell <- Opaque::ffi_init(|slot| unsafe { ffi::rlo_bell_init(slot, owner) }),
                 task <- Task::new(),
@@ -208,6 +218,7 @@ impl Cq {
             *slot = Entry::new(&entry);
         }
         ring.len += 1;
+        self.len.store(ring.len as u32, Relaxed);
         let ring_bell = match ring.armed {
             Armed::No => false,
             Armed::Next => true,
@@ -223,6 +234,10 @@ impl Cq {
 
     /// Takes the oldest completion.
     pub(crate) fn poll(&self, out: &mut [core::mem::MaybeUninit<ffi::ib_wc>]) -> usize {
+        // Whoever was told of a completion sees it: it was counted before the bell rang.
+        if self.len.load(Relaxed) == 0 {
+            return 0;
+        }
         let mut ring = self.ring.lock();
         let mut count = 0;
         for slot in out {
@@ -241,6 +256,7 @@ impl Cq {
             ring.len -= 1;
             count += 1;
         }
+        self.len.store(ring.len as u32, Relaxed);
         count
     }
 
@@ -278,6 +294,7 @@ impl Cq {
             kept += 1;
         }
         ring.len = kept;
+        self.len.store(kept as u32, Relaxed);
     }
 
     /// Sleeps until no handler runs. No more completions are added.
@@ -287,6 +304,7 @@ impl Cq {
             let mut ring = self.ring.lock();
             ring.armed = Armed::No;
             ring.len = 0;
+            self.len.store(0, Relaxed);
             ring.head = 0;
             core::mem::replace(&mut ring.entries, KVVec::new())
         };

@@ -19,6 +19,8 @@ from twohosts.failure import Failure
 OPERATIONS = ("SEND", "READ", "WRITE")
 # In flight at a time: a stream has as many messages, or as many as fit.
 DEPTH = 16
+# Messages of a measurement in turn.
+MOST = 20000
 
 
 def _command(*words: object) -> dict[str, str]:
@@ -52,7 +54,16 @@ def rate(
     return Rate(sum(float(one["mib_per_s"]) for one in found), per_mib(profile, total))
 
 
+def _pings(size: int, count: int, seconds: float, *, polled: bool) -> dict[str, str]:
+    words = (f"size={size}", f"polled={int(polled)}", f"count={count}")
+    return _command("latency", *device.devices(), *words, f"ms={round(1000 * seconds)}")
+
+
 def one_way(size: int, seconds: float, *, polled: bool) -> float:
     """Half of the round-trip time of a SEND, in us: the median."""
-    words = (f"size={size}", f"polled={int(polled)}", "count=20000", f"ms={round(1000 * seconds)}")
-    return int(_command("latency", *device.devices(), *words)["median_ns"]) / 1000
+    return int(_pings(size, MOST, seconds, polled=polled)["median_ns"]) / 1000
+
+
+def ping(size: int, count: int) -> int:
+    """Messages in each direction, in turn, with events; returns their number, at most `count`."""
+    return int(_pings(size, count, 60, polled=False)["count"])

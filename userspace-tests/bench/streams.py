@@ -97,6 +97,10 @@ class Stream:
         """So many messages of that size in one direction."""
         self._turn(False, size, count)
 
+    def ping(self, size: int, count: int) -> None:
+        """So many messages of that size in each direction, in turn."""
+        self._turn(True, size, count)
+
     def rate(self, size: int, seconds: float, symbols: layers.Symbols) -> Rate:
         """The rate of messages of that size in one direction."""
         count = self._enough(False, size, seconds)

@@ -139,11 +139,14 @@ void *rlo_address(struct device *dev, u64 address, size_t len)
 			return NULL;
 		return phys_to_virt(phys);
 	}
+	/*
+	 * Addresses are those of consumers in the kernel. Those of vmalloc() or of
+	 * a program would be a mistake; all that are mapped linearly are as good as
+	 * each other, and virt_addr_valid() takes 50 instructions for a page.
+	 */
 	first = (void *)(uintptr_t)address;
 	last = first + len - 1;
-	if (last < first || !virt_addr_valid(first))
-		return NULL;
-	if (((uintptr_t)first ^ (uintptr_t)last) >> PAGE_SHIFT && !virt_addr_valid(last))
+	if (first < (void *)PAGE_OFFSET || last < first || last >= high_memory)
 		return NULL;
 	return first;
 }
