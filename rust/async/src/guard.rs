@@ -10,7 +10,7 @@
 use crate::ledger::Kind;
 use crate::rights::{self, ioctl, Descriptors, Vma};
 use core::ops::Range;
-use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use libc::{c_int, c_ulong, c_void};
 
 pub(crate) const PAGE: usize = 4096;
@@ -48,6 +48,11 @@ static MAPS: AtomicI32 = AtomicI32::new(-1);
 static MEMORY: AtomicI32 = AtomicI32::new(-1);
 /// A file without bytes, of the handler thread.
 static EMPTY: AtomicI32 = AtomicI32::new(-1);
+/// Memory of [`SCRATCH_LEN`] bytes in which the handler thread makes copies. A program may map memory
+/// where it knows that there is none, for example where it has moved some away, so nothing is mapped for
+/// a copy. A socket lends no more bytes at a time.
+static SCRATCH: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+const SCRATCH_LEN: usize = 4 << 20;
 /// An address in the stack of the process's first thread, which grows.
 static STACK: AtomicUsize = AtomicUsize::new(0);
 
@@ -268,9 +273,30 @@ fn copy(to: *mut c_void, from: usize, len: usize) -> bool {
     usize::try_from(n) == Ok(len)
 }
 
-/// Exchanges the pages of a protected range for copies. Whoever has pinned the old pages keeps
-/// them, with the bytes of this moment. After an error the range is as it was, or protected.
+/// Maps the memory for copies; `false` if that is impossible.
+pub(crate) fn make_scratch() -> bool {
+    // A page on each side that nothing may use. Without these it could become one mapping with memory of
+    // the program, and be registered with that; a move of registered memory waits for this handler.
+    let whole = SCRATCH_LEN.saturating_add(2 * PAGE);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: New memory.
+    let around = unsafe { libc::mmap(core::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
+    if around == libc::MAP_FAILED {
+        return false;
+    }
+    let at = around.wrapping_byte_add(PAGE);
+    SCRATCH.store(at, Ordering::Release);
+    // SAFETY: A part of the memory just mapped.
+    unsafe { libc::mprotect(at, SCRATCH_LEN, libc::PROT_READ | libc::PROT_WRITE) == 0 }
+}
+
+/// Exchanges the pages of a protected range for copies, all at once. Whoever has pinned the old pages
+/// keeps them, with the bytes of this moment. After an error the range is as it was, or protected. For the
+/// handler thread.
 pub(crate) fn flip(start: usize, len: usize) -> Result<(), c_int> {
+    if len > SCRATCH_LEN {
+        return Err(libc::E2BIG);
+    }
     if !is_plain(start, len) {
         return Err(libc::EINVAL);
     }
@@ -280,14 +306,9 @@ pub(crate) fn flip(start: usize, len: usize) -> Result<(), c_int> {
     // SAFETY: It changes nothing that the program can see.
     unsafe { libc::madvise(old, len, libc::MADV_POPULATE_READ) };
     set(Kind::Sent, start, len, PROTECT)?;
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: New memory.
-    let place = unsafe { libc::mmap(core::ptr::null_mut(), len, access, flags, -1, 0) };
-    if place == libc::MAP_FAILED {
-        return Err(libc::ENOMEM);
-    }
-    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let place = SCRATCH.load(Ordering::Acquire);
+    // The pages move, and the mapping of the scratch memory stays.
+    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
     let done = copy(place, start, len)
         // Another thread may have unmapped some of it meanwhile.
         && is_plain(start, len)
@@ -299,8 +320,8 @@ pub(crate) fn flip(start: usize, len: usize) -> Result<(), c_int> {
         wake(start, len);
         Ok(())
     } else {
-        // SAFETY: Mapped above.
-        unsafe { libc::munmap(place, len) };
+        // SAFETY: The scratch memory, which nobody else uses.
+        unsafe { libc::madvise(place, len, libc::MADV_DONTNEED) };
         Err(libc::EFAULT)
     }
 }

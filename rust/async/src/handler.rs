@@ -58,7 +58,7 @@ pub(crate) fn start() -> bool {
 }
 
 extern "C" fn main(_: *mut c_void) -> *mut c_void {
-    let own = own_descriptors();
+    let own = guard::make_scratch() && own_descriptors();
     if own && settings::receives() && !guard::make_grave() {
         settings::receive_no_more();
     }
@@ -206,9 +206,9 @@ fn judge(fault: &mut Fault, urgent: bool) -> bool {
                     true
                 }
                 Err(libc::EAGAIN) => false,
-                // Some of the range may be gone, or be no plain memory any more. The entry stays, for
-                // the other pages. Without memory for a copy the writer waits, and this is tried
-                // again.
+                // Some of the range may be gone, or be no plain memory any more, or it is too long. The
+                // entry stays, for the other pages. Without memory for a copy the writer waits, and this
+                // is tried again.
                 Err(_) => {
                     fault.since = Instant::now();
                     guard::flip(fault.page, PAGE).is_ok()

@@ -20,13 +20,17 @@ use crate::ledger::{Counted, Kind, Range, LEDGER};
 use crate::rights::Missing;
 use crate::settings::{Settings, Way};
 use crate::{handler, lend, settings};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::sync::{Mutex, MutexGuard};
 
 const PAGES: usize = 16;
 const LEN: usize = PAGES * PAGE;
+
+/// Pages move, and leave no gap: a thread that begins meanwhile would use it, and find its memory
+/// gone with that of the test.
+const MOVES: libc::c_int = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
 
 /// What there is of the handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -235,14 +239,13 @@ fn moved_memory_stays_protected() {
     set(Way::Copy);
     let (memory, place) = (Memory::new(0x55), Memory::new(0));
     let peer = Peer::hold(&memory);
-    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // The second half moves over that of the other memory.
     let half = LEN / 2;
     // SAFETY: Both are this test's.
     unsafe {
         let to = place.0.add(half).cast();
         assert_eq!(
-            libc::mremap(memory.0.add(half).cast(), half, half, moves, to),
+            libc::mremap(memory.0.add(half).cast(), half, half, MOVES, to),
             to
         );
     }
@@ -305,6 +308,95 @@ fn no_write_is_lost_and_none_is_seen_by_the_peer() {
     }
 }
 
+/// New memory where the kernel finds room.
+fn mapped(len: usize) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: New memory.
+    let at = unsafe { libc::mmap(core::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+    assert_ne!(at, libc::MAP_FAILED);
+    at.addr()
+}
+
+fn unmap(start: usize, len: usize) {
+    // SAFETY: Memory of `mapped`.
+    let done = unsafe { libc::munmap(core::ptr::without_provenance_mut(start), len) };
+    assert_eq!(done, 0);
+}
+
+/// Whether something is mapped at a page.
+fn is_mapped(page: usize) -> bool {
+    let mut there = 0u8;
+    let at = core::ptr::without_provenance_mut(page);
+    // SAFETY: It reads no memory, and there is room for the answer.
+    unsafe { libc::mincore(at, PAGE, &raw mut there) == 0 }
+}
+
+/// A gap that the kernel uses for the next mapping of that length, and what lies around it.
+fn gap(len: usize) -> (usize, Vec<usize>) {
+    let around = mapped(3 * len);
+    let gap = around + len;
+    unmap(gap, len);
+    let mut others = vec![around, gap + len];
+    for _ in 0..1000 {
+        let at = mapped(len);
+        if at == gap {
+            unmap(gap, len);
+            return (gap, others);
+        }
+        others.push(at);
+    }
+    panic!("the gap is never used");
+}
+
+/// Ends another thread of a test, also when it fails.
+struct Done<'a>(&'a AtomicU32);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(1, Ordering::Release);
+    }
+}
+
+#[test]
+fn nothing_is_mapped_where_the_program_has_nothing() {
+    // Threads that begin meanwhile map nothing that is so short.
+    const SHORT: usize = 2 * PAGE;
+    let Some(_one) = handler() else { return };
+    let memory = Memory::new(0x55);
+    let (place, done) = (AtomicUsize::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let (mut looks, mut found) = (0u32, 0u32);
+            while done.load(Ordering::Acquire) == 0 {
+                let gap = place.load(Ordering::Acquire);
+                if gap == 0 {
+                    std::thread::yield_now();
+                    continue;
+                }
+                found += u32::from(is_mapped(gap));
+                looks += 1;
+            }
+            (looks, found)
+        });
+        let end = Done(&done);
+        let exchange = || {
+            let start = memory.start();
+            assert_eq!(guard::protect(Kind::Sent, start, SHORT), Ok(()));
+            assert_eq!(guard::flip(start, SHORT), Ok(()));
+        };
+        exchange();
+        let (gap, others) = gap(SHORT);
+        place.store(gap, Ordering::Release);
+        (0..1000).for_each(|_| exchange());
+        drop(end);
+        let (looks, found) = watcher.join().expect("the watcher");
+        assert!(looks > 100, "it has looked {looks} times");
+        assert_eq!(found, 0, "the gap was used");
+        others.into_iter().for_each(|at| unmap(at, SHORT));
+    });
+    assert_eq!((memory.byte(0), memory.byte(SHORT)), (0x55, 0x55));
+}
+
 #[test]
 fn moves_and_writes_do_not_wait_for_each_other() {
     let Some(_one) = handler() else { return };
@@ -315,25 +407,18 @@ fn moves_and_writes_do_not_wait_for_each_other() {
     let done = AtomicU32::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
             while done.load(Ordering::Acquire) == 0 {
                 for (from, to) in [(&restless, &place), (&place, &restless)] {
                     // SAFETY: Both are this test's, and nobody else uses them.
                     let at = unsafe {
-                        libc::mremap(from.0.cast(), LEN, LEN, moves, to.0.cast::<libc::c_void>())
+                        libc::mremap(from.0.cast(), LEN, LEN, MOVES, to.0.cast::<libc::c_void>())
                     };
                     assert_eq!(at, to.0.cast());
-                    // SAFETY: As above; there is nothing where it was.
-                    let room = unsafe {
-                        let access = libc::PROT_READ | libc::PROT_WRITE;
-                        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-                        libc::mmap(from.0.cast(), LEN, access, flags, -1, 0)
-                    };
-                    assert_eq!(room, from.0.cast());
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
             }
         });
+        let _end = Done(&done);
         for round in 1..30u8 {
             let lent = Peer::hold(&memory);
             memory.write(3 * PAGE, round);
@@ -343,7 +428,6 @@ fn moves_and_writes_do_not_wait_for_each_other() {
                 "round {round}"
             );
         }
-        done.store(1, Ordering::Release);
     });
     assert!(peer.read().iter().all(|byte| *byte == 0x33));
 }

@@ -4,7 +4,7 @@
 //! other ones. They need Linux 7.3, and pass without a look at anything before.
 
 use super::ring::Ring;
-use super::{handler, set, Memory, Peer, There, LEN};
+use super::{handler, set, Memory, Peer, There, LEN, MOVES};
 use crate::counters::Receipts;
 use crate::guard::{self, PAGE};
 use crate::ledger::{Counted, Kind, Range, LEDGER};
@@ -284,12 +284,11 @@ fn moved_memory_has_the_bytes() {
     let (memory, place) = (Memory::new(OLD), Memory::new(0));
     let device = Device::begin(&memory);
     let half = LEN / 2;
-    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: Both are this test's.
     unsafe {
         let to = place.0.add(half).cast();
         assert_eq!(
-            libc::mremap(memory.0.add(half).cast(), half, half, moves, to),
+            libc::mremap(memory.0.add(half).cast(), half, half, MOVES, to),
             to
         );
     }
