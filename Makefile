@@ -48,7 +48,7 @@ help:
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies, raw RDMA Read and TCP, with plots in DIR'
 	@echo 'make bench-async OUT=DIR zero copy under blocking sends (sdp_run --async), with plots in DIR'
 	@echo 'make bench-programs      real programs over SDP beside TCP, SMC and rsockets (OUT=DIR for JSON)'
-	@echo 'make bench-instructions  the instructions of the same programs, and of streams, over SDP and over TCP'
+	@echo 'make bench-instructions  the instructions of the same programs, of streams, and of a message that comes back'
 	@echo '               A="..."   options of these five, such as "--rounds 3"; A=--help lists them'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
