@@ -385,6 +385,8 @@ fn nothing_is_mapped_where_the_program_has_nothing() {
             assert_eq!(guard::flip(start, SHORT), Ok(()));
         };
         exchange();
+        // Longer than what is there for copies.
+        assert_eq!(guard::flip(memory.start(), 5 << 20), Err(libc::E2BIG));
         let (gap, others) = gap(SHORT);
         place.store(gap, Ordering::Release);
         (0..1000).for_each(|_| exchange());
