@@ -91,7 +91,7 @@ impl Completions for Context {
     }
 }
 
-/// The oldest completions have been handled.
+/// The oldest completions have been handled, of which some may concern a call that waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Taken {
     Nothing,
@@ -139,9 +139,15 @@ impl Inner {
         let Some(generation) = self.link.as_ref().map(|link| link.generation()) else {
             return Taken::Over;
         };
+        let needed = self.needs_sends(sock);
         let Some((mut taken, mut failed)) = self.on_side(sock, generation, Side::Sends) else {
             return Taken::Over;
         };
+        if taken == Taken::Some && failed.is_none() && !needed {
+            // No call waits for them. One that waits for an answer would look at its state once
+            // more for the completion of its question.
+            taken = Taken::Nothing;
+        }
         // A failed send ends the connection. What came before it is handled first: all of the
         // receives that were successful.
         loop {
@@ -384,8 +390,10 @@ impl Sock {
     /// on events tell of what comes.
     /// Returns what `view` sees then.
     pub(crate) fn tend_for_poll<R>(&self, view: impl Fn(&mut Inner) -> R) -> R {
-        let told = self.attendance().is_told();
-        if !self.attendance().has_event() {
+        let mut told = false;
+        if self.attendance().has_event() {
+            told = self.attendance().is_told();
+        } else {
             let seen = self.look(|inner| {
                 let silent =
                     inner.is_disarmed() || inner.is_sent_silently() && inner.needs_sends(self);

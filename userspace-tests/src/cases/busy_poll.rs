@@ -50,6 +50,9 @@ fn ask(t: &Role, s: &Sock) {
     }
 }
 
+/// Milliseconds to an answer that comes after the end of polling, and the number of such answers.
+const LATE: (u64, i64) = (30, 10);
+
 /// Turns after which a connection knows that its waits are short.
 const TURNS: u32 = 300;
 
@@ -138,6 +141,27 @@ pub const CASES: &[Case] = &[
             t.wait("asleep");
             t.send_all(s, b"first");
             answer_turns(t, s);
+        },
+    ),
+    Case::connected(
+        "busy_poll_is_not_ended_by_the_completion_of_a_send",
+        |t, s| {
+            poll_for(s, POLLS);
+            let before = Counters::now(t);
+            for _ in 0..LATE.1 {
+                t.send_all(s, &[MORE]);
+                assert_eq!(t.recv_exactly(s, 1), [MORE]);
+            }
+            // Control messages may have been found.
+            let few = t.family != Family::Sdp || before.since(t, "polled_waits") < LATE.1 / 2;
+            t.holds("most polling is in vain", few);
+        },
+        |t, s| {
+            for _ in 0..LATE.1 {
+                assert_eq!(t.recv_exactly(s, 1), [MORE]);
+                std::thread::sleep(std::time::Duration::from_millis(LATE.0));
+                t.send_all(s, &[MORE]);
+            }
         },
     ),
     Case::connected(

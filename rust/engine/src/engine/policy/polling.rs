@@ -2,11 +2,11 @@
 
 //! How long a thread that has to wait looks for messages before it sleeps.
 //!
-//! A sleep costs a wake-up: an interrupt, a switch, and the time until the thread runs. A
-//! thread that polls for as long as that takes, and then sleeps, needs at most twice the
-//! time that the better choice would have needed. It does not poll at all if
-//! waits have lately been longer. Nothing here depends on the speed of a machine: both
-//! times are measured.
+//! A sleep costs a wake-up: an interrupt, a switch, and the time until the thread runs. The
+//! processor pays for the switch away as well, so a wait that is up to twice as long is
+//! polled: its thread needs at most twice the time that the better choice would have
+//! needed. It does not poll at all if waits have lately been longer. Nothing here depends
+//! on the speed of a machine: both times are measured.
 
 /// A new value counts for `1 / 8`.
 const SHIFT: u32 = 3;
@@ -31,10 +31,16 @@ impl Polling {
 
     /// Microseconds for which the next wait polls.
     pub const fn budget_us(&self) -> u32 {
-        if self.wait > self.wake {
+        let most = self.wake.saturating_mul(2);
+        if self.wait > most {
             return 0;
         }
-        self.wake >> SHIFT
+        let us = most >> SHIFT;
+        if us > LONGEST_US {
+            LONGEST_US
+        } else {
+            us
+        }
     }
 
     /// A thread ran `us` microseconds after the event that woke it.
@@ -49,8 +55,8 @@ impl Polling {
 
     /// A wait would have taken `us` microseconds if the thread had polled all the time.
     pub fn on_waited(&mut self, us: u32) {
-        // A long one counts as twice a wake-up, so that a change is soon noticed.
-        let most = (self.wake >> SHIFT).saturating_mul(2);
+        // A long one counts as four wake-ups, so that a change is soon noticed.
+        let most = (self.wake >> SHIFT).saturating_mul(4);
         self.wait = mix(self.wait, us.min(most));
     }
 }
@@ -77,12 +83,18 @@ mod tests {
     }
 
     #[test]
-    fn short_waits_are_polled_for_the_time_of_a_wake_up() {
+    fn short_waits_are_polled_for_the_time_of_two_wake_ups() {
         let mut polling = woken_in(20);
-        for _ in 0..100 {
-            polling.on_waited(10);
-            assert_eq!(polling.budget_us(), 20);
+        for us in [10, 39] {
+            for _ in 0..100 {
+                polling.on_waited(us);
+                assert_eq!(polling.budget_us(), 40);
+            }
         }
+        for _ in 0..100 {
+            polling.on_waited(42);
+        }
+        assert_eq!(polling.budget_us(), 0);
     }
 
     #[test]
@@ -107,7 +119,7 @@ mod tests {
             polling.on_waited(10);
         }
         polling.on_waited(u32::MAX);
-        assert_eq!(polling.budget_us(), 20);
+        assert_eq!(polling.budget_us(), 40);
     }
 
     #[test]
@@ -117,7 +129,7 @@ mod tests {
         for _ in 0..100 {
             polling.on_woken(8);
         }
-        assert!(polling.budget_us() < 16);
+        assert!(polling.budget_us() < 32);
         polling.on_woken(0);
         assert!(polling.budget_us() >= 1);
     }
