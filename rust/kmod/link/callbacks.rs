@@ -390,10 +390,8 @@ impl Sock {
     /// on events tell of what comes.
     /// Returns what `view` sees then.
     pub(crate) fn tend_for_poll<R>(&self, view: impl Fn(&mut Inner) -> R) -> R {
-        let mut told = false;
-        if self.attendance().has_event() {
-            told = self.attendance().is_told();
-        } else {
+        let told = self.attendance().is_told();
+        if !self.attendance().has_event() {
             let seen = self.look(|inner| {
                 let silent =
                     inner.is_disarmed() || inner.is_sent_silently() && inner.needs_sends(self);

@@ -103,9 +103,9 @@ fn read_rooms_to_end(t: &Role, len: usize) {
 fn recv_offered(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     t.tell("more", true);
     if t.family == Family::Sdp {
-        // The offer is declined if no reader takes it within 20 ms, so the wait ends with its
-        // arrival. To a reader that was late for the last ones the bytes are sent.
-        s.poll(POLLIN, t.patience()).expect("poll");
+        // The offer is declined if no reader takes it within 20 ms, and to look at the counters may
+        // take as long. To a reader that was late for the last ones the bytes are sent.
+        t.await_events(s, POLLIN);
     }
     let len = room.bytes().len();
     assert_eq!(s.recv(room.bytes(), MSG_WAITALL), Ok(len));
