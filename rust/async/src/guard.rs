@@ -52,7 +52,7 @@ static EMPTY: AtomicI32 = AtomicI32::new(-1);
 /// where it knows that there is none, for example where it has moved some away, so nothing is mapped for
 /// a copy. A socket lends no more bytes at a time.
 static SCRATCH: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-const SCRATCH_LEN: usize = 4 << 20;
+pub(crate) const SCRATCH_LEN: usize = 4 << 20;
 /// An address in the stack of the process's first thread, which grows.
 static STACK: AtomicUsize = AtomicUsize::new(0);
 

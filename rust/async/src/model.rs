@@ -90,14 +90,10 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     fn new(byte: u8) -> Self {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: New memory.
-        let at = unsafe { libc::mmap(core::ptr::null_mut(), LEN, access, flags, -1, 0) };
-        assert_ne!(at, libc::MAP_FAILED);
+        let at = mapped(LEN, libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: It has so many bytes.
-        unsafe { core::ptr::write_bytes(at.cast::<u8>(), byte, LEN) };
-        Self(at.cast())
+        unsafe { core::ptr::write_bytes(at, byte, LEN) };
+        Self(at)
     }
 
     fn start(&self) -> usize {
@@ -309,12 +305,12 @@ fn no_write_is_lost_and_none_is_seen_by_the_peer() {
 }
 
 /// New memory where the kernel finds room.
-fn mapped(len: usize) -> usize {
+fn mapped(len: usize, access: libc::c_int) -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: New memory.
-    let at = unsafe { libc::mmap(core::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+    let at = unsafe { libc::mmap(core::ptr::null_mut(), len, access, flags, -1, 0) };
     assert_ne!(at, libc::MAP_FAILED);
-    at.addr()
+    at.cast()
 }
 
 fn unmap(start: usize, len: usize) {
@@ -333,12 +329,12 @@ fn is_mapped(page: usize) -> bool {
 
 /// A gap that the kernel uses for the next mapping of that length, and what lies around it.
 fn gap(len: usize) -> (usize, Vec<usize>) {
-    let around = mapped(3 * len);
+    let around = mapped(3 * len, libc::PROT_NONE).addr();
     let gap = around + len;
     unmap(gap, len);
     let mut others = vec![around, gap + len];
     for _ in 0..1000 {
-        let at = mapped(len);
+        let at = mapped(len, libc::PROT_NONE).addr();
         if at == gap {
             unmap(gap, len);
             return (gap, others);
@@ -386,7 +382,8 @@ fn nothing_is_mapped_where_the_program_has_nothing() {
         };
         exchange();
         // Longer than what is there for copies.
-        assert_eq!(guard::flip(memory.start(), 5 << 20), Err(libc::E2BIG));
+        let long = guard::SCRATCH_LEN + PAGE;
+        assert_eq!(guard::flip(memory.start(), long), Err(libc::E2BIG));
         let (gap, others) = gap(SHORT);
         place.store(gap, Ordering::Release);
         (0..1000).for_each(|_| exchange());
