@@ -166,7 +166,7 @@ bench-programs: programs
 .PHONY: bench-instructions
 bench-instructions: programs
 	@counts=$$(mktemp -d) && trap 'rm -rf "$$counts"' EXIT && \
-		qemu/vm -k base -d rlo -m 4096 -x userspace-tests/verbs $(SERVERS) \
+		qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs $(SERVERS) \
 		-s "$$counts" -I "$$counts/counts" -T 3600 -- /mnt/sdp/userspace-tests/bench/instructions $(A)
 
 # The root is made first, so that it does not delay the first results.

@@ -24,6 +24,7 @@ use crate::{
             Counter,
             Traffic, //
         },
+        Home,
         NetState, //
     },
     prelude::*,
@@ -47,6 +48,7 @@ pub(crate) type Sock = Whole<Body>;
 /// This module's state of a socket.
 #[pin_data]
 pub(crate) struct Body {
+    net: Home,
     #[pin]
     inner: Mutex<Inner>,
     #[pin]
@@ -125,7 +127,9 @@ impl Sock {
         mut parent: Option<&mut Creation<'_>>,
         family: Family,
     ) -> Result<SockRef> {
-        let sock = SockRef(Sock::new(net, parent.as_deref_mut(), Body::new(family))?);
+        // SAFETY: The socket holds its namespace.
+        let body = Body::new(unsafe { Home::new(net) }, family);
+        let sock = SockRef(Sock::new(net, parent.as_deref_mut(), body)?);
         // SAFETY: A new socket, which nobody else knows.
         unsafe { ffi::sdp_sock_prepare(sock.sk()) };
         if let Err(e) = sock.net().enlist(&sock) {
@@ -141,8 +145,7 @@ impl Sock {
 
     /// The namespace, alive as long as the socket.
     pub(crate) fn net(&self) -> &NetState {
-        // SAFETY: A socket holds its namespace.
-        unsafe { NetState::of(self.namespace().as_ptr()) }
+        &self.body().net
     }
 
     /// The user of the socket, with its namespace.
@@ -219,8 +222,9 @@ impl Sock {
 }
 
 impl Body {
-    fn new(family: Family) -> impl PinInit<Self, Error> {
+    fn new(net: Home, family: Family) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            net,
             inner <- new_mutex!(Inner::new(family), "sdp_endpoint"),
             alarms <- alarm::Alarms::new(),
             settled <- WaitQueue::new(),

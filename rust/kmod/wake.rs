@@ -51,17 +51,16 @@ impl Wake {
 
     /// Whether there is anything to deliver.
     pub(crate) fn is_due(&self) -> bool {
-        self.readable
-            || self.writable
-            || self.connected
-            || self.hangup
-            || self.state
-            || self.sleepers
-            || self.error
-            || self.settled
-            || !self.notices.is_empty()
-            || self.kept.is_some()
-            || self.bereaved.is_some()
+        // Asked behind each visit, and mostly answered with no: without a branch for each.
+        let is_any = self.readable
+            | self.writable
+            | self.connected
+            | self.hangup
+            | self.state
+            | self.sleepers
+            | self.error
+            | self.settled;
+        is_any || !self.notices.is_empty() || self.kept.is_some() || self.bereaved.is_some()
     }
 
     /// Delivers the wake-ups. Without the endpoint's lock.

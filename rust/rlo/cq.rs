@@ -124,15 +124,14 @@ const _: () = {
     assert!(ffi::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE < PORT);
 };
 
-/// A ring of completions.
+/// A ring of completions, of which `Cq::len` are in use.
 ///
 /// # Invariants
 ///
-/// `len <= entries.len()`, and `head < entries.len()`.
+/// `head < entries.len()`.
 struct Ring {
     entries: KVVec<Entry>,
     head: usize,
-    len: usize,
     armed: Armed,
     overrun: bool,
 }
@@ -146,9 +145,10 @@ pub(crate) struct Cq {
     ib: *mut ffi::ib_cq,
     #[pin]
     ring: SpinLockIrq<Ring>,
-    /// `len` of the ring, changed under its lock. A thread that polls an empty queue does not keep
+    /// The completions in the ring, at most as many as it has entries. It changes under the ring's
+    /// lock, and is read without it as well: a thread that polls an empty queue does not keep
     /// completions out.
-    len: Atomic<u32>,
+    len: Atomic<usize>,
     #[pin]
     bell: Opaque<ffi::rlo_bell>,
     #[pin]
@@ -182,7 +182,6 @@ impl Cq {
                 ring <- new_spinlock_irq!(Ring {
                     entries: ring,
                     head: 0,
-                    len: 0,
                     armed: Armed::No,
                     overrun: false,
                 }),
@@ -199,8 +198,8 @@ impl Cq {
     /// queue pair fails.
     pub(crate) fn push(&self, entry: ffi::ib_wc, solicited: bool) -> bool {
         let mut ring = self.ring.lock();
-        let room = ring.entries.len();
-        if ring.len >= room {
+        let (len, room) = (self.len.load(Relaxed), ring.entries.len());
+        if len >= room {
             let first = !ring.overrun;
             ring.overrun = true;
             drop(ring);
@@ -209,7 +208,7 @@ impl Cq {
             }
             return false;
         }
-        let mut at = ring.head + ring.len;
+        let mut at = ring.head + len;
         if at >= room {
             at -= room;
         }
@@ -217,8 +216,7 @@ impl Cq {
         if let Some(slot) = ring.entries.get_mut(at) {
             *slot = Entry::new(&entry);
         }
-        ring.len += 1;
-        self.len.store(ring.len as u32, Relaxed);
+        self.len.store(len + 1, Relaxed);
         let ring_bell = match ring.armed {
             Armed::No => false,
             Armed::Next => true,
@@ -239,11 +237,9 @@ impl Cq {
             return 0;
         }
         let mut ring = self.ring.lock();
-        let mut count = 0;
-        for slot in out {
-            if ring.len == 0 {
-                break;
-            }
+        let len = self.len.load(Relaxed);
+        let count = len.min(out.len());
+        for slot in out.iter_mut().take(count) {
             let head = ring.head;
             if let Some(entry) = ring.entries.get(head) {
                 slot.write(entry.wc());
@@ -253,10 +249,8 @@ impl Cq {
             } else {
                 head + 1
             };
-            ring.len -= 1;
-            count += 1;
         }
-        self.len.store(ring.len as u32, Relaxed);
+        self.len.store(len - count, Relaxed);
         count
     }
 
@@ -269,7 +263,8 @@ impl Cq {
         } else if ring.armed == Armed::No {
             ring.armed = Armed::Solicited;
         }
-        flags & ffi::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0 && ring.len > 0
+        flags & ffi::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS != 0
+            && self.len.load(Relaxed) > 0
     }
 
     /// Removes the completions of a queue pair that is destroyed or reset.
@@ -279,7 +274,7 @@ impl Cq {
         let room = ring.entries.len();
         let wrapped = |at: usize| if at >= room { at - room } else { at };
         let mut kept = 0;
-        for i in 0..ring.len {
+        for i in 0..self.len.load(Relaxed) {
             let from = wrapped(ring.head + i);
             let to = wrapped(ring.head + kept);
             let Some(&entry) = ring.entries.get(from) else {
@@ -293,8 +288,7 @@ impl Cq {
             }
             kept += 1;
         }
-        ring.len = kept;
-        self.len.store(kept as u32, Relaxed);
+        self.len.store(kept, Relaxed);
     }
 
     /// Sleeps until no handler runs. No more completions are added.
@@ -303,7 +297,6 @@ impl Cq {
         let entries = {
             let mut ring = self.ring.lock();
             ring.armed = Armed::No;
-            ring.len = 0;
             self.len.store(0, Relaxed);
             ring.head = 0;
             core::mem::replace(&mut ring.entries, KVVec::new())

@@ -14,7 +14,12 @@ from layers import Symbols
 PROGRAMS = "programs"
 KERNEL = "kernel"
 WAITS = "waits"
-PARTS = (PROGRAMS, WAITS, KERNEL, "sdp.ko", "rlo.ko")
+SDP = "sdp.ko"
+DEVICE = "device"
+PARTS = (PROGRAMS, WAITS, KERNEL, SDP, DEVICE)
+
+# The drivers rlo and rxe, which may be built in. The packets that rxe sends are the kernel's work.
+_OWNERS = ((SDP, re.compile(r"\[sdp\]$")), (DEVICE, re.compile(r"^rxe_|\[(?:rlo|rdma_rxe)\]$")))
 
 # Loops that wait for another processor, which may have none of the machine's.
 _WAITING = {
@@ -44,6 +49,8 @@ class Counts:
 
     parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
     functions: dict[str, Function] = field(default_factory=dict)
+    # Of threads, on all processors.
+    switches: int = 0
 
 
 def read(text: str, symbols: Symbols) -> Counts:
@@ -69,9 +76,7 @@ def read(text: str, symbols: Symbols) -> Counts:
 def _part(name: str) -> str:
     if name in _WAITING:
         return WAITS
-    module = name.rpartition("[")[2].rstrip("]") if name.endswith("]") else ""
-    part = f"{module}.ko"
-    return part if part in PARTS else KERNEL
+    return next((part for part, pattern in _OWNERS if pattern.search(name)), KERNEL)
 
 
 def plain(name: str) -> str:
@@ -98,17 +103,21 @@ class Counter:
     def __init__(self, base: str) -> None:
         self._base = base
         self._number = 0
+        self._switched = 0
 
     def begin(self) -> None:
         """What was executed before does not count."""
         self._next().unlink()
+        self._switched = _switches()
 
     def end(self, symbols: Symbols) -> Counts:
         """What was executed since the beginning."""
+        switches = _switches() - self._switched
         path = self._next()
-        text = path.read_text(encoding="ascii")
+        counts = read(path.read_text(encoding="ascii"), symbols)
         path.unlink()
-        return read(text, symbols)
+        counts.switches = switches
+        return counts
 
     def _next(self) -> Path:
         name = os.uname().nodename.encode()
@@ -118,3 +127,9 @@ class Counter:
         path = Path(f"{self._base}.{self._number}")
         self._number += 1
         return path
+
+
+def _switches() -> int:
+    """Switches of threads since the boot."""
+    lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("ctxt "))

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ _MODEL = Path("/sys/kernel/debug/rlo")
 _STATS = "/proc/thread-self/net/sdpstats"
 # The receiver's counters of bytes received with zero copy.
 _UNCOPIED = ("zcopy_bytes_received", "written_bytes_received")
+HOSTS = ("a", "b")
 # One way, with a rate; about that of one switch.
 LATENCY_US = 2
 
@@ -83,7 +86,23 @@ def knob(host: str, name: str) -> str:
         return Path(f"/proc/sys/net/sdp/{name}").read_text().strip()
 
 
-def set_knob(host: str, name: str, value: int) -> None:
-    """Sets a knob of SDP on a host."""
+def set_knob(name: str, value: int | str) -> None:
+    """Sets a knob of SDP on both hosts."""
+    for host in HOSTS:
+        _set(host, name, value)
+
+
+@contextlib.contextmanager
+def knob_kept(name: str) -> Iterator[None]:
+    """A knob of SDP has its old values on both hosts afterwards."""
+    before = {host: knob(host, name) for host in HOSTS}
+    try:
+        yield
+    finally:
+        for host, value in before.items():
+            _set(host, name, value)
+
+
+def _set(host: str, name: str, value: int | str) -> None:
     with namespace(host):
         Path(f"/proc/sys/net/sdp/{name}").write_text(str(value))

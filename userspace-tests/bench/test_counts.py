@@ -13,6 +13,7 @@ SYMBOLS = Symbols(
     "2000 t own\t[sdp]\n"
     "3000 t device\t[rlo]\n"
     "4000 t other\t[ib_core]\n"
+    "5000 T rxe_sender\n"
 )
 
 
@@ -20,9 +21,9 @@ class CountsTest(unittest.TestCase):
     """Files of counts."""
 
     def test_instructions_belong_to_the_part_of_their_function(self) -> None:
-        text = "0 5 100\n1200 1 8\n1000 4 10\n1010 3 20\n2008 7 2\n3000 1 6\n4000 1 9\n"
+        text = "0 5 100\n1200 1 8\n1000 4 10\n1010 3 20\n2008 7 2\n3000 1 6\n4000 1 9\n5000 1 5\n"
         parts = read(text, SYMBOLS).parts
-        want = {"programs": 500, "waits": 8, "kernel": 109, "sdp.ko": 14, "rlo.ko": 6}
+        want = {"programs": 500, "waits": 8, "kernel": 109, "sdp.ko": 14, "device": 11}
         self.assertEqual(parts, want)
 
     def test_a_call_is_an_execution_of_the_first_block(self) -> None:

@@ -68,6 +68,38 @@ unsafe impl Send for NetState {}
 // SAFETY: The reason is that of `Send`: nothing here belongs to one thread.
 unsafe impl Sync for NetState {}
 
+/// The state of a namespace, found once, for an object that holds the namespace.
+///
+/// # Invariants
+///
+/// The state is there as long as this.
+pub(crate) struct Home(NonNull<NetState>);
+
+// SAFETY: It stands for a reference to the state, which may be used by all threads.
+unsafe impl Send for Home {}
+// SAFETY: As above.
+unsafe impl Sync for Home {}
+
+impl Home {
+    /// # Safety
+    ///
+    /// `net` stays alive for as long as the result, and the module's pernet operations are
+    /// registered.
+    pub(crate) unsafe fn new(net: &Namespace) -> Self {
+        // SAFETY: By the caller's promise. INVARIANT: As well.
+        Self(unsafe { NetState::of(net.as_ptr()) }.into())
+    }
+}
+
+impl core::ops::Deref for Home {
+    type Target = NetState;
+
+    fn deref(&self) -> &NetState {
+        // SAFETY: By the invariant.
+        unsafe { self.0.as_ref() }
+    }
+}
+
 /// Values of the knobs at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Knobs {

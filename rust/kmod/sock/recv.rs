@@ -169,7 +169,7 @@ impl Sock {
                     if peek {
                         looked = looked.wrapping_add(done as u64);
                     } else if done > 0 {
-                        more = self.consume_of(done as u32, len.wrapping_sub(copied));
+                        more = self.consume_of(done as u32, blocking);
                     }
                     if done < n {
                         if copied == 0 {
@@ -250,11 +250,12 @@ impl Sock {
         self.drive(|inner| inner.consume(n));
     }
 
-    /// As `consume`. Returns whether a reader with `room` for more may find it at once.
-    fn consume_of(&self, n: u32, room: usize) -> bool {
+    /// As `consume`. Returns whether a reader who need not wait for more finds it at once: only
+    /// one that may block reads what the peer offers.
+    fn consume_of(&self, n: u32, blocking: bool) -> bool {
         self.drive(|inner| {
             inner.consume(n);
-            !inner.recv.is_empty() || inner.turns.reading || inner.may_read_remote(self, room)
+            !inner.recv.is_empty() || blocking && inner.remote_len() > 0
         })
     }
 

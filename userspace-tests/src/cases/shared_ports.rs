@@ -50,7 +50,7 @@ fn device() -> &'static str {
 /// A socket on the loopback device and one on the device to the other host, bound to one port.
 ///
 /// A port that is free on the one device may be taken on the other, for instance by a connection
-/// in TIME_WAIT, so another port is tried then.
+/// in `TIME_WAIT`, so another port is tried then.
 #[track_caller]
 fn one_port_on_two_devices(t: &Role) -> (Sock, Sock, u16) {
     let found = (0..20).find_map(|_| {

@@ -30,17 +30,12 @@ impl Polling {
     }
 
     /// Microseconds for which the next wait polls.
-    pub const fn budget_us(&self) -> u32 {
+    pub fn budget_us(&self) -> u32 {
         let most = self.wake.saturating_mul(2);
         if self.wait > most {
             return 0;
         }
-        let us = most >> SHIFT;
-        if us > LONGEST_US {
-            LONGEST_US
-        } else {
-            us
-        }
+        (most >> SHIFT).min(LONGEST_US)
     }
 
     /// A thread ran `us` microseconds after the event that woke it.
