@@ -176,6 +176,7 @@ impl Inner {
             *region = link.take_back(lent);
             return Err(EAGAIN);
         };
+        self.turns.offered = true;
         // Posted before the offer, which leaves when the engine is polled next.
         if link.register(&lent).is_err() {
             engine.handle_link_failed();

@@ -198,10 +198,12 @@ impl Inner {
         let joint = sock.net().experience.receive(tuning.device);
         let choice = choose(&mut tuning.receive, room as u64, joint);
         let begun = if choice.timed { tuning.now() } else { 0 };
+        self.turns.offered = false;
         Some(Turn::new(choice, begun))
     }
 
     fn end_receive(&mut self, sock: &Sock, turn: &Turn, done: u64) {
+        let offered = self.turns.offered;
         let Some(tuning) = self.turns.tuning.as_deref_mut() else {
             return;
         };
@@ -210,7 +212,9 @@ impl Inner {
             return;
         }
         tuning.receive.on_gone(turn.choice, done);
-        if turn.choice.timed {
+        if turn.choice.way == Way::Lend && !offered {
+            tuning.receive.on_needless(turn.choice);
+        } else if turn.choice.timed {
             let now = tuning.now();
             // Calls take turns, so none overlaps the next.
             tuning.receive.on_begun(turn.choice, done, turn.begun, 0, 0);

@@ -74,6 +74,8 @@ impl Cost {
         };
         self.rate = match self.samples {
             0 => rate,
+            // The first messages of a connection take longer: its buffers grow, pages are touched.
+            _ if !self.is_known() && rate < self.rate => rate,
             _ => {
                 let (old, new) = (u64::from(self.rate), u64::from(rate.min(most)));
                 let sum = old

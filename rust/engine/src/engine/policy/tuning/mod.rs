@@ -6,7 +6,8 @@
 //! peer and its load. So both are timed ([`meter`]), for each class of sizes. A class has
 //! a way that it believes in, and tries the other one from time to time:
 //!
-//! - Copying is always measured first, so there is something to compare with.
+//! - Copying is always measured first, so there is something to compare with. Of the first three
+//!   measurements the least counts.
 //! - A try is paid from a purse of its class, into which each message puts a 64th of its
 //!   cost. So tries take at most a 64th of the time, however bad the other way is.
 //! - The other way is believed in if three tries or more took less than 15/16 of the time, two
@@ -271,6 +272,19 @@ impl Tuner {
         self.drop_try(at);
         if let Some(class) = self.class(at) {
             class.on_refused(stretch(at));
+        }
+    }
+
+    /// A message was to be lent, and its bytes were there before memory was offered for them. So
+    /// its time says nothing of lending. A try goes on with the messages that were on their way
+    /// when it began; behind these, a reader that never waits has no use for it.
+    pub fn on_needless(&mut self, choice: Choice) {
+        match choice.class {
+            Some(at) if !choice.warm && self.attempt.is_some_and(|t| t.class == at) => {
+                self.on_refused(choice);
+            }
+            Some(at) => self.meter.forget(at),
+            None => {}
         }
     }
 

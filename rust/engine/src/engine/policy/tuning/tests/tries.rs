@@ -48,6 +48,38 @@ fn a_try_that_nobody_continues_ends() {
     assert_eq!(world.tuner.lends(), 1 << 3);
 }
 
+/// A reader whose bytes are always there before it comes, of which each message takes another
+/// time.
+#[test]
+fn a_reader_that_never_waits_learns_nothing_of_lending() {
+    for prior in [0, 1 << 1] {
+        let mut world = World::new(prior, 1);
+        let mut lends = 0;
+        for _ in 0..50_000 {
+            let choice = world.tuner.choose(16 << 10, Joint::NONE);
+            let begun = world.now;
+            world.now += 10_000 + world.dice.below(40_000);
+            world.tuner.on_gone(choice, 16 << 10);
+            if choice.way == Way::Lend {
+                lends += 1;
+                world.tuner.on_needless(choice);
+            } else if choice.timed {
+                let now = world.now;
+                world.tuner.on_begun(choice, 16 << 10, begun, 0, 0);
+                world.tuner.on_left(16 << 10, now);
+            }
+        }
+        assert_eq!((world.tuner.lends(), world.tuner.changes()), (prior, 0));
+        assert_eq!(world.tuner.learnt(), 0);
+        // A try ends with the first message behind those that were on their way.
+        let (tries, most) = (world.tuner.tries(), 17 * world.tuner.tries());
+        assert!(
+            prior != 0 || (1..4).contains(&tries) && lends <= most,
+            "{tries} {lends}"
+        );
+    }
+}
+
 #[test]
 fn a_message_that_was_cut_teaches_nothing() {
     let mut world = World::new(0, 1);
