@@ -247,15 +247,16 @@ impl Sock {
     }
 
     pub(crate) fn consume(&self, n: u32) {
-        self.drive(|inner| inner.consume(n));
+        self.drive_if(|inner| ((), inner.consume(n)));
     }
 
     /// As `consume`. Returns whether a reader who need not wait for more finds it at once: only
     /// one that may block reads what the peer offers.
     fn consume_of(&self, n: u32, blocking: bool) -> bool {
-        self.drive(|inner| {
-            inner.consume(n);
-            !inner.recv.is_empty() || blocking && inner.remote_len() > 0
+        self.drive_if(|inner| {
+            let due = inner.consume(n);
+            let more = !inner.recv.is_empty() || blocking && inner.remote_len() > 0;
+            (more, due)
         })
     }
 
@@ -379,13 +380,14 @@ impl Inner {
         }
     }
 
-    /// The program has read `n` bytes; an empty buffer is recycled.
-    fn consume(&mut self, n: u32) {
+    /// The program has read `n` bytes; an empty buffer is recycled. Returns whether that is news
+    /// for the engine.
+    fn consume(&mut self, n: u32) -> bool {
         let Some(segment) = self.recv.consume(n) else {
-            return;
+            return false;
         };
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
-            return;
+            return false;
         };
         if segment.is_of_link() {
             if segment.ends_message() {
@@ -393,5 +395,6 @@ impl Inner {
             }
             link.recycle_if_wanted(segment.buffer, engine.spares_wanted());
         }
+        true
     }
 }

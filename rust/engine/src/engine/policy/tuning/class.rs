@@ -74,8 +74,6 @@ impl Cost {
         };
         self.rate = match self.samples {
             0 => rate,
-            // The first messages of a connection take longer: its buffers grow, pages are touched.
-            _ if !self.is_known() && rate < self.rate => rate,
             _ => {
                 let (old, new) = (u64::from(self.rate), u64::from(rate.min(most)));
                 let sum = old
@@ -88,6 +86,14 @@ impl Cost {
             }
         };
         self.samples = self.samples.saturating_add(1);
+    }
+
+    /// As `mix`, for messages of the way that is believed in. The first ones of a connection take
+    /// longer, because its buffers grow and its pages are touched. So the second measurement takes
+    /// the place of the first.
+    pub(super) fn mix_own(&mut self, len: u64, ns: u64) {
+        let shift = if self.samples == 1 { 0 } else { 2 };
+        self.mix(len, ns, shift, true);
     }
 
     /// As `mix`, for a try. Other work makes messages slower and never faster, so a shorter time

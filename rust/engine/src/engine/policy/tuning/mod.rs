@@ -6,8 +6,7 @@
 //! peer and its load. So both are timed ([`meter`]), for each class of sizes. A class has
 //! a way that it believes in, and tries the other one from time to time:
 //!
-//! - Copying is always measured first, so there is something to compare with. Of the first three
-//!   measurements the least counts.
+//! - Copying is always measured first, so there is something to compare with.
 //! - A try is paid from a purse of its class, into which each message puts a 64th of its
 //!   cost. So tries take at most a 64th of the time, however bad the other way is.
 //! - The other way is believed in if three tries or more took less than 15/16 of the time, two
@@ -299,7 +298,7 @@ impl Tuner {
             // Of a try that was given up.
             _ if sample.way != class.way() => {}
             _ => {
-                class.cost(sample.way).mix(sample.len, sample.ns, 2, true);
+                class.cost(sample.way).mix_own(sample.len, sample.ns);
                 if sample.way == Way::Lend {
                     let verdict = class.weigh(&sample);
                     self.on_verdict(sample.class, verdict);
