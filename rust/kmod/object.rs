@@ -194,7 +194,8 @@ impl Sock {
         self.drive_if(|inner| (f(inner), true))
     }
 
-    /// As `drive`, if `f` says so. Otherwise the caller drives later.
+    /// As `drive`, if `f` says so. Otherwise nothing has changed for the engine, or the caller
+    /// drives later.
     pub(crate) fn drive_if<R>(&self, f: impl FnOnce(&mut Inner) -> (R, bool)) -> R {
         self.visit(|inner| {
             let attends = inner.begin_attending(self);

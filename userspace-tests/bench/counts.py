@@ -19,7 +19,10 @@ DEVICE = "device"
 PARTS = (PROGRAMS, WAITS, KERNEL, SDP, DEVICE)
 
 # The drivers rlo and rxe, which may be built in. The packets that rxe sends are the kernel's work.
-_OWNERS = ((SDP, re.compile(r"\[sdp\]$")), (DEVICE, re.compile(r"^rxe_|\[(?:rlo|rdma_rxe)\]$")))
+_OWNERS = (
+    (SDP, re.compile(r"\[sdp\]$")),
+    (DEVICE, re.compile(r"^(?:rxe_|do_task$|do_complete)|\[(?:rlo|rdma_rxe)\]$")),
+)
 
 # Loops that wait for another processor, which may have none of the machine's.
 _WAITING = {

@@ -52,7 +52,7 @@ def available() -> list[str]:
 def use(link: Link) -> None:
     """Switches the hosts to it. Existing queue pairs keep their link."""
     device.use(link.device)
-    for end in ("a", "b") if link.device == "rlo" else ():
+    for end in HOSTS if link.device == "rlo" else ():
         directory = _MODEL / f"rlo{end}"
         (directory / "rate_mbps").write_text(str(link.mbps))
         (directory / "latency_us").write_text(str(LATENCY_US if link.mbps else 0))

@@ -39,6 +39,8 @@ pub(crate) struct Call<'a> {
     guard: Option<Guard<'a>>,
     /// Since when it sleeps, in nanoseconds.
     paused: Option<i64>,
+    /// It has offered its memory to be written.
+    pub(crate) offered: bool,
 }
 
 impl Sock {
@@ -52,6 +54,7 @@ impl Sock {
             sock: self,
             guard: Some(guard),
             paused: None,
+            offered: false,
         }
     }
 }

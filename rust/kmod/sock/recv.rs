@@ -70,7 +70,7 @@ impl Sock {
         };
         let received = self.receive_locked(&mut call, msg, len, flags, least, ahead.as_mut());
         let done = received.map_or(0, |n| usize::try_from(n).unwrap_or(0));
-        self.end_receive_turn(turn, done);
+        self.end_receive_turn(turn, done, call.offered);
         let received = received?;
         if let Some(ahead) = ahead.as_ref() {
             self.report_ahead(&mut call, msg, ahead)?;
@@ -169,7 +169,7 @@ impl Sock {
                     if peek {
                         looked = looked.wrapping_add(done as u64);
                     } else if done > 0 {
-                        more = self.consume_of(done as u32, blocking);
+                        more = self.consume_of(done as u32, blocking, len.wrapping_sub(copied));
                     }
                     if done < n {
                         if copied == 0 {
@@ -250,12 +250,12 @@ impl Sock {
         self.drive_if(|inner| ((), inner.consume(n)));
     }
 
-    /// As `consume`. Returns whether a reader who need not wait for more finds it at once: only
-    /// one that may block reads what the peer offers.
-    fn consume_of(&self, n: u32, blocking: bool) -> bool {
+    /// As `consume`. Returns whether a reader with `room` for more looks again: one that may not
+    /// block has no use for what the peer offers.
+    fn consume_of(&self, n: u32, blocking: bool, room: usize) -> bool {
         self.drive_if(|inner| {
             let due = inner.consume(n);
-            let more = !inner.recv.is_empty() || blocking && inner.remote_len() > 0;
+            let more = !inner.recv.is_empty() || blocking && inner.may_read_remote(self, room);
             (more, due)
         })
     }
@@ -394,7 +394,8 @@ impl Inner {
                 engine.on_buffer_consumed();
             }
             link.recycle_if_wanted(segment.buffer, engine.spares_wanted());
+            return true;
         }
-        true
+        false
     }
 }

@@ -77,8 +77,6 @@ pub(crate) struct Turns {
     pub(crate) habit: Habit,
     /// The current send() has offered memory.
     pub(crate) lent: bool,
-    /// The current recv() has.
-    pub(crate) offered: bool,
     /// What the connection has learnt, if it decides for itself.
     pub(crate) tuning: Option<KBox<Tuning>>,
     /// The program that lends memory by SDP_BORROW.

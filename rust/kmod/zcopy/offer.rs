@@ -97,6 +97,7 @@ impl Sock {
         if offered.is_err() {
             return Ok(0);
         }
+        call.offered = true;
         let mut done = None;
         let waited = self.wait_settled(call, timeo, WaitMode::Signals, || {
             let over = self.look(|inner| inner.end_offer(&mut done));
@@ -176,7 +177,6 @@ impl Inner {
             *region = link.take_back(lent);
             return Err(EAGAIN);
         };
-        self.turns.offered = true;
         // Posted before the offer, which leaves when the engine is polled next.
         if link.register(&lent).is_err() {
             engine.handle_link_failed();

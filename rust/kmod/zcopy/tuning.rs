@@ -198,21 +198,17 @@ impl Inner {
         let joint = sock.net().experience.receive(tuning.device);
         let choice = choose(&mut tuning.receive, room as u64, joint);
         let begun = if choice.timed { tuning.now() } else { 0 };
-        self.turns.offered = false;
         Some(Turn::new(choice, begun))
     }
 
-    fn end_receive(&mut self, sock: &Sock, turn: &Turn, done: u64) {
-        let offered = self.turns.offered;
+    fn end_receive(&mut self, sock: &Sock, turn: &Turn, done: u64, offered: bool) {
         let Some(tuning) = self.turns.tuning.as_deref_mut() else {
             return;
         };
+        tuning.receive.on_gone(turn.choice, done);
         if done == 0 {
             tuning.receive.on_cut(turn.choice);
-            return;
-        }
-        tuning.receive.on_gone(turn.choice, done);
-        if turn.choice.way == Way::Lend && !offered {
+        } else if turn.choice.way == Way::Lend && !offered {
             tuning.receive.on_needless(turn.choice);
         } else if turn.choice.timed {
             let now = tuning.now();
@@ -276,10 +272,10 @@ impl Sock {
         }
     }
 
-    /// The call has ended, with `done` bytes.
-    pub(crate) fn end_receive_turn(&self, turn: Option<Turn>, done: usize) {
+    /// The call has ended, with `done` bytes. `offered`: it had offered its memory.
+    pub(crate) fn end_receive_turn(&self, turn: Option<Turn>, done: usize, offered: bool) {
         if let Some(turn) = turn {
-            self.look(|inner| inner.end_receive(self, &turn, done as u64));
+            self.look(|inner| inner.end_receive(self, &turn, done as u64, offered));
         }
     }
 }

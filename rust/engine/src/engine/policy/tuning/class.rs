@@ -88,14 +88,6 @@ impl Cost {
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// As `mix`, for messages of the way that is believed in. The first ones of a connection take
-    /// longer, because its buffers grow and its pages are touched. So the second measurement takes
-    /// the place of the first.
-    pub(super) fn mix_own(&mut self, len: u64, ns: u64) {
-        let shift = if self.samples == 1 { 0 } else { 2 };
-        self.mix(len, ns, shift, true);
-    }
-
     /// As `mix`, for a try. Other work makes messages slower and never faster, so a shorter time
     /// than the known one counts whole.
     fn mix_try(&mut self, len: u64, ns: u64) {
@@ -155,6 +147,16 @@ pub(super) struct Class {
 }
 
 impl Class {
+    /// A stretch that went the way of the class has been timed. The first messages of a connection
+    /// take longer, because its buffers grow and its pages are touched. So the second measurement
+    /// of copying takes the place of the first.
+    pub(super) fn on_own(&mut self, sample: &Sample) {
+        let is_second = sample.way == Way::Copy && self.copy.samples == 1;
+        let shift = if is_second { 0 } else { 2 };
+        self.cost(sample.way)
+            .mix(sample.len, sample.ns, shift, true);
+    }
+
     /// How messages go that are no try.
     pub(super) fn way(&self) -> Way {
         if self.lends && self.copy.is_known() {

@@ -248,7 +248,7 @@ impl Meter {
             stretch.sample.class == class && matches!(stretch.state, State::Idle(_))
         };
         let lent = self.lent.take_if(over);
-        lent.or(self.copied.take_if(over)).map(|s| s.sample)
+        lent.or_else(|| self.copied.take_if(over)).map(|s| s.sample)
     }
 
     /// The stretches of `class` mean nothing.

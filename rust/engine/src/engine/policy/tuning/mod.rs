@@ -274,15 +274,23 @@ impl Tuner {
         }
     }
 
-    /// A message was to be lent, and its bytes were there before memory was offered for them. So
-    /// its time says nothing of lending. A try goes on with the messages that were on their way
-    /// when it began; behind these, a reader that never waits has no use for it.
+    /// A message was to be lent, and no memory was offered for it, mostly because its bytes were
+    /// there already. So its time says nothing of lending. A try of lending has another message
+    /// instead; if there are too many of them, it is of no use to this reader.
     pub fn on_needless(&mut self, choice: Choice) {
-        match choice.class {
-            Some(at) if !choice.warm && self.attempt.is_some_and(|t| t.class == at) => {
-                self.on_refused(choice);
-            }
-            Some(at) => self.meter.forget(at),
+        let Some(at) = choice.class else {
+            return;
+        };
+        if let Some(sample) = self.meter.take_ended(at) {
+            self.on_sample(sample);
+        }
+        let tries = |class: &Class| class.way() == Way::Copy;
+        if !self.classes.get(usize::from(at)).is_some_and(tries) {
+            return;
+        }
+        match self.attempt.as_mut().filter(|t| t.class == at) {
+            Some(attempt) if attempt.needless < stretch(at) => attempt.repeat(),
+            Some(_) => self.on_refused(choice),
             None => {}
         }
     }
@@ -298,7 +306,7 @@ impl Tuner {
             // Of a try that was given up.
             _ if sample.way != class.way() => {}
             _ => {
-                class.cost(sample.way).mix_own(sample.len, sample.ns);
+                class.on_own(&sample);
                 if sample.way == Way::Lend {
                     let verdict = class.weigh(&sample);
                     self.on_verdict(sample.class, verdict);

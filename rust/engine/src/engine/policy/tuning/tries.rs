@@ -35,7 +35,17 @@ pub(super) struct Try {
     pub(super) warm: u8,
     /// Messages of other classes since the last one of this try.
     others: u8,
+    /// Messages that were not lent, because there was no need.
+    pub(super) needless: u8,
     with: With,
+}
+
+impl Try {
+    /// Another message takes the place of one that was not lent.
+    pub(super) fn repeat(&mut self) {
+        self.needless = self.needless.saturating_add(1);
+        self.left = self.left.saturating_add(1);
+    }
 }
 
 /// The other connections of the device in a try.
@@ -157,6 +167,7 @@ impl Tuner {
             spent: 0,
             warm: stretch(at),
             others: 0,
+            needless: 0,
             with,
         });
     }

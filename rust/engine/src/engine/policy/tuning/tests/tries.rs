@@ -48,34 +48,59 @@ fn a_try_that_nobody_continues_ends() {
     assert_eq!(world.tuner.lends(), 1 << 3);
 }
 
-/// A reader whose bytes are always there before it comes, of which each message takes another
-/// time.
+/// A reader of messages of 16 KiB that finds some of them there when it comes, `here` percent.
+/// Copying takes another time for each, and lending a quarter of it. Returns how many took
+/// the way of lending.
+fn read(world: &mut World, here: u64, times: usize) -> u32 {
+    let mut lends = 0;
+    for _ in 0..times {
+        let choice = world.tuner.choose(16 << 10, Joint::NONE);
+        let is_here = world.dice.below(100) < here;
+        let begun = world.now;
+        let ns = 10_000 + world.dice.below(40_000);
+        let lent = choice.way == Way::Lend && !is_here;
+        world.now += if lent { ns / 4 } else { ns };
+        world.tuner.on_gone(choice, 16 << 10);
+        lends += u32::from(choice.way == Way::Lend);
+        if choice.way == Way::Lend && is_here {
+            world.tuner.on_needless(choice);
+        } else if choice.timed {
+            let now = world.now;
+            world.tuner.on_begun(choice, 16 << 10, begun, 0, 0);
+            world.tuner.on_left(16 << 10, now);
+        }
+    }
+    lends
+}
+
 #[test]
 fn a_reader_that_never_waits_learns_nothing_of_lending() {
     for prior in [0, 1 << 1] {
         let mut world = World::new(prior, 1);
-        let mut lends = 0;
-        for _ in 0..50_000 {
-            let choice = world.tuner.choose(16 << 10, Joint::NONE);
-            let begun = world.now;
-            world.now += 10_000 + world.dice.below(40_000);
-            world.tuner.on_gone(choice, 16 << 10);
-            if choice.way == Way::Lend {
-                lends += 1;
-                world.tuner.on_needless(choice);
-            } else if choice.timed {
-                let now = world.now;
-                world.tuner.on_begun(choice, 16 << 10, begun, 0, 0);
-                world.tuner.on_left(16 << 10, now);
-            }
-        }
+        let lends = read(&mut world, 100, 50_000);
         assert_eq!((world.tuner.lends(), world.tuner.changes()), (prior, 0));
         assert_eq!(world.tuner.learnt(), 0);
-        // A try ends with the first message behind those that were on their way.
+        // A try ends after a stretch.
         let (tries, most) = (world.tuner.tries(), 17 * world.tuner.tries());
         assert!(
             prior != 0 || (1..4).contains(&tries) && lends <= most,
             "{tries} {lends}"
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_waits_mostly_learns_of_lending() {
+    for here in [0, 5, 15] {
+        let mut world = World::new(0, 1);
+        read(&mut world, here, 1000);
+        assert_eq!(world.tuner.lends(), 1 << 1, "{here}");
+        let changes = world.tuner.changes();
+        let lends = read(&mut world, here, 50_000);
+        assert!(lends > 47_500, "{here}: {lends}");
+        assert_eq!(
+            (world.tuner.lends(), world.tuner.changes()),
+            (1 << 1, changes)
         );
     }
 }
