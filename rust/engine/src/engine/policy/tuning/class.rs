@@ -2,7 +2,7 @@
 
 //! What is known of the messages of one class of sizes.
 
-use super::{meter::Sample, other, Way};
+use super::{meter::Sample, other, stretch, Way, STRETCH_MAX};
 
 /// Tries may take a 64th of the time.
 const SHARE_SHIFT: u32 = 6;
@@ -149,9 +149,11 @@ pub(super) struct Class {
 impl Class {
     /// A stretch that went the way of the class has been timed. The first messages of a connection
     /// take longer, because its buffers grow and its pages are touched. So the second measurement
-    /// of copying takes the place of the first.
+    /// of copying short messages takes the place of the first. The buffers grow within the first
+    /// long one.
     pub(super) fn on_own(&mut self, sample: &Sample) {
-        let is_second = sample.way == Way::Copy && self.copy.samples == 1;
+        let is_short = stretch(sample.class) == STRETCH_MAX;
+        let is_second = is_short && sample.way == Way::Copy && self.copy.samples == 1;
         let shift = if is_second { 0 } else { 2 };
         self.cost(sample.way)
             .mix(sample.len, sample.ns, shift, true);
