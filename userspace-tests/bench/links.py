@@ -11,12 +11,13 @@ from pathlib import Path
 
 from peer import namespace
 from twohosts import counters, device
+from twohosts.hosts import namespaces
 
 _MODEL = Path("/sys/kernel/debug/rlo")
 _STATS = "/proc/thread-self/net/sdpstats"
 # The receiver's counters of bytes received with zero copy.
 _UNCOPIED = ("zcopy_bytes_received", "written_bytes_received")
-HOSTS = ("a", "b")
+HOSTS = tuple(host.name for host in namespaces())
 # One way, with a rate; about that of one switch.
 LATENCY_US = 2
 
