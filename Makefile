@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
-# The harness kernel: base or debug.
+# The harness kernel: base, debug, native or native-debug.
 K ?= debug
 # Another kernel tree; without it, the harness kernel.
 KDIR ?=
@@ -18,7 +18,7 @@ KDIR ?=
 T ?=
 # Further arguments of these entries.
 A ?=
-# rxe or rlo: another RDMA device than that of the lists.
+# rxe or rlo: another RDMA device than the lists name.
 D ?=
 # The number of concurrent guests; by default qemu/suite chooses it.
 J ?=
@@ -30,11 +30,14 @@ PICKED := $(foreach name,$(T),-o $(name)) $(if $(A),--arguments='$(A)') $(if $(D
 .PHONY: help
 help:
 	@echo 'make demo                real programs over SDP in a virtual machine, with a table'
+	@echo 'make quick               a part of the tests natively, in simulated time: run it before each commit'
 	@echo 'make test                all tests, under a kernel that checks memory, locks and references'
 	@echo 'make test-vm T="a b"     some entries of userspace-tests/suite.list (K=base for the other kernel)'
 	@echo 'make test-apps T="a b"   programs and test suites that others wrote (userspace-tests/apps.list)'
 	@echo '               A="c d"   with T=NAME: only these programs or modules of it'
 	@echo '               D=rxe|rlo the RDMA device; J=n the number of concurrent guests'
+	@echo 'make coverage T="a b"    the same natively, and which blocks of sdp.ko and rlo.ko ran, by source file'
+	@echo 'make planted T="a b"     whether random histories still find faults that are planted in the modules'
 	@echo 'make test-install        a plain Debian 13: packages, a program over SDP, removal'
 	@echo 'make check               formatting, lints and engine tests: run it every few minutes'
 	@echo 'make sim SEEDS=n         random histories of two engines and a faulty link'
@@ -44,12 +47,15 @@ help:
 	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs on each device, TCP, SMC-D, AF_UNIX'
+	@echo 'make profile LOAD="sdp back 64"  the functions of the kernel under a load (OUT=DIR for a flame graph)'
 	@echo 'make bench-chunks        writes that are sent while they are copied, beside raw SEND'
 	@echo 'make bench-zcopy OUT=DIR zero copy beside copies, raw RDMA Read and TCP, with plots in DIR'
+	@echo 'make bench-decisions     what other values of the knobs would cost'
 	@echo 'make bench-async OUT=DIR zero copy under blocking sends (sdp_run --async), with plots in DIR'
 	@echo 'make bench-programs      real programs over SDP beside TCP, SMC and rsockets (OUT=DIR for JSON)'
+	@echo 'make bench-kernel        sockets inside the kernel, without system calls, natively (OUT=DIR for each result)'
 	@echo 'make bench-instructions  the instructions of the same programs, of streams, and of a message that comes back'
-	@echo '               A="..."   options of these five, such as "--rounds 3"; A=--help lists them'
+	@echo '               A="..."   options of these six, such as "--rounds 3"; A=--help lists them'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
 	@echo 'make install             tools, library, header and man pages, below PREFIX=/usr/local (and DESTDIR)'
@@ -78,7 +84,7 @@ module: host
 	@qemu/module -k $(K)
 endif
 
-# The installation uses this machine's tools, not those of the builder root.
+# The installation uses this machine's tools, not the builder root's.
 PREFIX ?= /usr/local
 DESTDIR ?=
 RUNNING := /lib/modules/$(shell uname -r)/build
@@ -122,10 +128,19 @@ demo: host
 		wait $$root && wait $$programs && exit $$module
 	@qemu/vm -k stock -d both $(addprefix -p ,$(DEMO_PACKAGES)) -T 1800 -- /mnt/sdp/userspace-tests/apps/demo
 
+# The bench judges by the processor time of a native kernel, which has the last processor of the host.
+PIN = $$(python3 -c 'import os; print(max(os.sched_getaffinity(0)))')
+NATIVE = qemu/vm -k native --pin $(PIN) -m 1800
+
+# make bench [A="--rounds 9 --devices rlo --idle"]
 .PHONY: bench
 bench: programs
-	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
-		-T 3600 -- /mnt/sdp/userspace-tests/bench/run
+	@$(NATIVE) -d both -x userspace-tests/verbs -T 3600 -- /mnt/sdp/userspace-tests/bench/run $(A)
+
+# make profile LOAD="sdp back 64" [OUT=DIR]
+.PHONY: profile
+profile: programs
+	@userspace-tests/bench/profile $(LOAD) --pin $(PIN) $(if $(OUT),--out '$(OUT)')
 
 # make bench-zcopy [OUT=DIR] [A="--rounds 3 --links rlo"]: a page of results, and with
 # OUT the page, plots and figures.json in that directory.
@@ -134,9 +149,16 @@ OUT ?=
 .PHONY: bench-zcopy
 bench-zcopy: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)
-	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
+	@$(NATIVE) -d both -x userspace-tests/verbs \
 		$(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy) $(if $(OUT),-s '$(OUT)',) \
 		-T 7200 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,) $(A)
+
+# make bench-decisions [OUT=DIR] [A="busy_poll chunk"]: what each knob earns.
+.PHONY: bench-decisions
+bench-decisions: programs
+	$(if $(OUT),@mkdir -p '$(OUT)',)
+	@$(NATIVE) -d rlo $(if $(OUT),-s '$(OUT)',) -T 3600 -- \
+		/mnt/sdp/userspace-tests/bench/decisions $(if $(OUT),--json /mnt/share/decisions.json,) $(A)
 
 # make bench-async [OUT=DIR] [A="--rounds 3 --experiments overlap faults"]
 .PHONY: bench-async
@@ -152,15 +174,22 @@ bench-chunks: programs
 	@qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs \
 		-T 3600 -- /mnt/sdp/userspace-tests/bench/chunks $(A)
 
-# The packages are those of the tests of the same programs, so that one root serves both.
+# The packages are the ones that the tests of the same programs need, so that one root serves both.
 SERVERS = $(addprefix -p ,$(shell sed -n 's/^servers //p' userspace-tests/packages.list))
 
 # make bench-programs [OUT=DIR] [A="--rounds 3 'redis*'"]: a page of results in Markdown.
 .PHONY: bench-programs
 bench-programs: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)
-	@qemu/vm -k base -d rlo -m 4096 $(SERVERS) $(if $(OUT),-s '$(OUT)',) -T 7200 -- \
+	@$(NATIVE) -d rlo $(SERVERS) $(if $(OUT),-s '$(OUT)',) -T 7200 -- \
 		/mnt/sdp/userspace-tests/bench/programs $(if $(OUT),--out /mnt/share,) $(A)
+
+# make bench-kernel [OUT=DIR] [A="--rounds 3 --kinds tcp sdp"]
+.PHONY: bench-kernel
+bench-kernel: programs
+	$(if $(OUT),@mkdir -p '$(OUT)',)
+	@$(NATIVE) -d both -x userspace-tests/kernel-sockets $(if $(OUT),-s '$(OUT)',) -T 3600 -- \
+		/mnt/sdp/userspace-tests/bench/kernel_sockets $(if $(OUT),--csv /mnt/share/kernel-sockets.csv,) $(A)
 
 # make bench-instructions [A="'redis*' --functions 40"]
 .PHONY: bench-instructions
@@ -170,14 +199,33 @@ bench-instructions: programs
 		-s "$$counts" -I "$$counts/counts" -T 3600 -- /mnt/sdp/userspace-tests/bench/instructions $(A)
 
 # The root is made first, so that it does not delay the first results.
+# EMULATED=1: without native kernels, which need a host that lets a process control others.
+EMULATED ?=
 .PHONY: test
 test: host
 	@qemu/root builder >/dev/null
-	@qemu/suite all $(JOBS)
+	@qemu/suite all $(JOBS) $(if $(EMULATED),--emulated)
 
+.PHONY: quick
+quick: host
+	@qemu/root builder >/dev/null
+	@qemu/suite quick $(PICKED)
+
+# Entries of the lists on another kernel; SIMULATED=1 with native ones lets no time pass for waits.
+SIMULATED ?=
 .PHONY: test-vm
 test-vm: host
-	@qemu/suite vm -k $(K) $(PICKED)
+	@qemu/suite vm -k $(K) $(if $(SIMULATED),--simulated-time) $(PICKED)
+
+# make coverage T="histories sockets" [A="--seed 1 --count 1000"]: natively, if K names no other kernel.
+GROUND := $(if $(filter file,$(origin K)),native,$(K))
+.PHONY: coverage
+coverage: host
+	@qemu/suite vm -k $(GROUND) $(if $(filter native%,$(GROUND)),--simulated-time) --coverage $(PICKED)
+
+.PHONY: planted
+planted: programs
+	@userspace-tests/planted/run $(T)
 
 .PHONY: test-apps
 test-apps: host
@@ -185,7 +233,7 @@ test-apps: host
 
 .PHONY: soak
 soak: host
-	@qemu/suite vm -k $(K) --soak $(PICKED)
+	@qemu/suite vm $(if $(filter file,$(origin K)),,-k $(K) $(if $(SIMULATED),--simulated-time)) --soak $(PICKED)
 
 # A plain Debian 13: packages, a program over SDP, removal; part of soak.
 .PHONY: test-install

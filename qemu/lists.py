@@ -12,7 +12,8 @@ NEEDS      separated by commas, or a dash:
            built:FILE   programs that a script there builds from a source package
            append:WORD  a word of the kernel's command line
            kernel:stock the distribution's own kernel; kernel:stock-7.2.12 its release of that number
-           kernel:base  in `qemu/suite all`, the base kernel; otherwise the kernel of -k
+           kernel:KIND  in `qemu/suite all`, this kernel of qemu/kernel; otherwise the kernel of -k
+           time:simulated  waiting takes no time, on native kernels
 COMMAND    runs in a shell in the guest, in userspace-tests/ of the checkout, and prints KTAP
 
 Each COMMAND accepts --list, and patterns of test names: `make test-vm T=NAME A='PATTERN...'`.
@@ -25,6 +26,8 @@ from dataclasses import dataclass, replace
 
 TOPOLOGIES = ("netns", "two")
 DEVICES = ("rxe", "rlo", "rlo_ib")
+# The kernels of this repository, which a call may replace by another one.
+OWN_KERNELS = ("kernel:base", "kernel:debug", "kernel:native", "kernel:native-debug", "time:simulated")
 
 
 class Wrong(Exception):
@@ -103,8 +106,20 @@ def picked(entries, wanted):
 
 
 def on_kernel_of_call(entries):
-    """The entries for the kernel that the call names, instead of the base kernel."""
-    return [replace(entry, needs=tuple(need for need in entry.needs if need != "kernel:base")) for entry in entries]
+    """The entries for the kernel that the call names, instead of that of the lists."""
+    return [replace(entry, needs=tuple(need for need in entry.needs if need not in OWN_KERNELS)) for entry in entries]
+
+
+def on_emulated_kernels(entries):
+    """The entries for a host where native kernels do not run."""
+    native = ("kernel:native", "kernel:native-debug", "time:simulated")
+    return [replace(entry, needs=tuple(need for need in entry.needs if need not in native)) for entry in entries]
+
+
+def kernel(entries, default):
+    """The kernel of a guest for these entries."""
+    named = [need.removeprefix("kernel:") for need in entries[0].needs if need.startswith("kernel:")]
+    return named[0] if named else default
 
 
 def guests(entries):

@@ -1,33 +1,78 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One virtual machine: its command line, its output, its end."""
+"""One virtual machine: its directory, its output, its end.
 
+A machine of QEMU (emulated.py) or a kernel that is a process of the host (native.py).
+"""
+
+import errno
+import fcntl
+import glob
 import os
 import shlex
 import shutil
+import signal
 import subprocess
+import tempfile
 import threading
-
-import accelerator
 
 # The host allocates memory when the guest uses it. But a leak scan reads every page, so more memory
 # is not better.
-MEMORY = "2048"
+MEMORY = 2048
 
-# The distribution's kernel finds virtio devices only by ACPI.
-MACHINE = {False: "microvm,acpi=off,rtc=on", True: "microvm,acpi=on,rtc=on"}
-
-FIRST_STAGE = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose ro "
-               "init=/first-stage")
-KERNEL = ("console=ttyS0 earlyprintk=ttyS0 loglevel=7 printk.devkmsg=on "
-          # There is no ACPI or HPET to check the TSC, and no need: it is the host's.
-          "tsc=reliable reboot=t panic=-1 oops=panic net.ifnames=0 random.trust_cpu=on dummy.numdummies=0 "
+KERNEL = ("loglevel=7 printk.devkmsg=on panic=-1 oops=panic net.ifnames=0 dummy.numdummies=0 "
           # The size of memory disks, in KiB, if the kernel has them; allocated when written.
-          "ramdisk_size=65536")
+          "ramdisk_size=65536 "
+          # The unit tests in a module run when it is loaded.
+          "kunit.enable=1 kunit.autorun=1")
 
 # With checks enabled, the allocator does not use its per-processor arrays of free objects. Stale
 # entries there point to freed objects, and would hide up to 60 leaked objects of a size from
-# kmemleak. The unit tests in a module run when it is loaded.
-DEBUG_KERNEL = "kmemleak=on slab_debug=F kunit.enable=1 kunit.autorun=1"
+# kmemleak.
+DEBUG_KERNEL = "kmemleak=on slab_debug=F"
+
+
+# The log of a guest that prints without end. The longest ones of tests have a few MiB.
+LOG_LIMIT = 64 << 20
+
+# A kernel or QEMU does not outlive the program that started it. The user namespace comes before: to enter one
+# resets this.
+BOUND = ["setpriv", "--pdeathsig", "KILL", "--"]
+
+# A run holds a lock on this file in its directory, which the kernel releases if the run is killed.
+ALIVE = "alive"
+PREFIX = "sdp-vm-"
+
+
+def lock(path):
+    """Opens a file and locks it, unless another process has."""
+    file = open(path, "a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def remove_stale_directories():
+    """Removes directories of runs that were killed. Those without the file are not ours."""
+    for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{PREFIX}*", ALIVE)):
+        try:
+            held = lock(path)
+        except OSError:
+            continue
+        if held:
+            shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+            held.close()
+
+
+def fresh_directory():
+    """A directory for a run, and the lock that it has to keep."""
+    directory = tempfile.mkdtemp(prefix=PREFIX)
+    # Others see the file when it is locked.
+    held = lock(os.path.join(directory, "new"))
+    os.rename(held.name, os.path.join(directory, ALIVE))
+    return directory, held
 
 
 class Machine:
@@ -40,6 +85,8 @@ class Machine:
         self.process = None
         self.pumps = []
         self.killed = False
+        # Why the log is not complete.
+        self.incomplete = None
         os.makedirs(self.path(""), exist_ok=True)
 
     def path(self, name):
@@ -62,7 +109,8 @@ class Machine:
             "HOST": self.name, "TOPOLOGY": s.topology, "DEVICE": s.first_device,
             "LOAD": "1" if module else "", "LOAD_RLO": "1" if rlo else "", "SHARE": "1" if s.share else "",
             "UNLOAD": "" if s.no_unload else "1", "LEAK_SCAN": "" if s.no_leak_scan else "1",
-            "MODULES": "1" if s.modules else "", "LIMIT": str(s.limit), "UNLOAD_LIMIT": str(s.unload_limit),
+            "MODULES": "1" if s.modules else "", "NATIVE": "1" if s.native else "",
+            "LIMIT": str(s.limit), "UNLOAD_LIMIT": str(s.unload_limit),
         }
         with open(self.path("run/settings"), "w") as file:
             file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
@@ -77,81 +125,68 @@ class Machine:
             file.writelines(f"export {name}={shlex.quote(value)}\n" for name, value in environment)
             file.write("exec " + shlex.join(command) + "\n")
 
-    def arguments(self):
-        s = self.settings
-        accel = s.accel
-        args = [
-            "qemu-system-x86_64", "-name", f"sdp-{self.name}", "-M", MACHINE[s.stock],
-            "-accel", accelerator.ACCEL[accel], "-cpu", accelerator.CPU[accel],
-            "-smp", str(s.cpus), "-m", s.memory or MEMORY,
-            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            # Modern virtio; the old register layout is microvm's default.
-            "-global", "virtio-mmio.force-legacy=false",
-            "-kernel", s.vmlinux, "-append", self.kernel_arguments(),
-            *(("-initrd", s.initrd) if s.initrd else ()),
-            "-chardev", f"file,id=console,path={self.path('console')}", "-serial", "chardev:console",
-            "-device", "virtio-serial-device",
-        ]
-        if s.plugin:
-            args += ["-plugin", s.plugin]
-        for port in ("out", "err"):
-            args += ["-chardev", f"file,id={port},path={self.path(port)}",
-                     "-device", f"virtserialport,chardev={port},name={port}"]
-        for tag, path, access in (
-                ("root", s.root, ",readonly=on"), ("sdp", s.checkout, ",readonly=on"),
-                ("target", s.target, ",readonly=on"), ("run", self.path("run"), ""), ("share", s.share, ""),
-                ("modules", s.modules, ",readonly=on")):
-            if path:
-                # A comma separates options; a doubled comma is a literal one.
-                args += ["-fsdev", f"local,id={tag},path={path.replace(',', ',,')},security_model=none{access},multidevs=remap",
-                         "-device", f"virtio-9p-device,fsdev={tag},mount_tag={tag}"]
-        if s.topology == "two":
-            args += self.network("data", 0) + self.network("control", 1)
-        return args
-
     def kernel_arguments(self):
+        """What the kernels of all machines are told."""
         s = self.settings
-        return " ".join(filter(None, (KERNEL, DEBUG_KERNEL if s.kernel == "debug" else "", FIRST_STAGE, s.append)))
+        return " ".join(filter(None, (KERNEL, DEBUG_KERNEL if s.kernel.endswith("debug") else "", s.append)))
 
-    def network(self, kind, number):
-        """One end of a datagram pair, so the order of starts and a dead peer do not matter."""
-        me, peer = ("1", "2") if self.name == "a" else ("2", "1")
-        other = "b" if self.name == "a" else "a"
-        return ["-netdev", f"dgram,id={kind},local.type=unix,local.path={self.directory}/{kind}-{self.name},"
-                           f"remote.type=unix,remote.path={self.directory}/{kind}-{other}",
-                "-device", f"virtio-net-device,netdev={kind},mac=52:54:00:00:0{number}:0{me}"]
+    def trouble(self):
+        """Why the machine must not go on, or None."""
+        if not self.incomplete and self.exists("console"):
+            room = os.statvfs(self.directory)
+            if os.stat(self.path("console")).st_size > LOG_LIMIT:
+                self.incomplete = f"machine {self.name} has printed more than {LOG_LIMIT >> 20} MiB to its log"
+            elif room.f_blocks and not room.f_bavail:
+                self.incomplete = f"the disk under the log of machine {self.name} is full ({self.directory})"
+        return self.incomplete
 
-    def start(self, prefix, out, err):
-        """Starts QEMU; the command's output goes to the files OUT and ERR."""
-        for port, sink in (("out", out), ("err", err)):
-            os.mkfifo(self.path(port))
-            pump = threading.Thread(target=self.pump, args=(self.path(port), sink), daemon=True)
-            pump.start()
-            self.pumps.append(pump)
-        with open(self.path("qemu.log"), "w") as log:
-            self.process = subprocess.Popen(prefix + self.arguments(), stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, start_new_session=True)
+    def pump_to(self, stream, sink):
+        """Copies STREAM to the file SINK in the background."""
+        pump = threading.Thread(target=self.pump, args=(stream, sink), daemon=True)
+        pump.start()
+        self.pumps.append(pump)
 
-    @staticmethod
-    def pump(path, sink):
+    def pump(self, path, sink):
         with open(path, "rb", buffering=0) as stream:
             while data := stream.read(65536):
                 try:
                     while data:
                         data = data[os.write(sink, data):]
-                except OSError:
-                    # The reader is gone, but the guest must not block.
+                except OSError as error:
+                    # The reader is gone, or the disk is full, but the guest must not block.
+                    if error.errno != errno.EPIPE:
+                        self.incomplete = f"output of machine {self.name} cannot be written: {error.strerror}"
                     sink = os.open(os.devnull, os.O_WRONLY)
+
+    def spawn(self, command, **more):
+        """Starts the process, which is killed if this one is; its own messages go to a file."""
+        with open(self.path("host.log"), "w") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            start_new_session=True, **more)
 
     def running(self):
         return self.process is not None and self.process.poll() is None
 
     def kill(self):
-        if self.running():
-            self.process.kill()
+        """Ends the machine, with all processes of it."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.process.wait()
 
+    def kill_in_handler(self):
+        """The same in the handler of a signal, which may have interrupted a wait for the process. That
+        holds a lock for which a further wait would wait for ever."""
+        if self.process is None:
+            return
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            os.waitpid(self.process.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+
     def drain(self):
-        """After QEMU's end: waits until all its output has been copied."""
+        """After the machine's end: waits until all its output has been copied."""
         for pump in self.pumps:
             pump.join(timeout=10)

@@ -113,6 +113,10 @@ class LogTest(unittest.TestCase):
                "[   13.000002] Call Trace:\n[   13.000003]  should_fail_ex+0x1/0x2\n")
         self.assertEqual(judge.judge(log), [])
 
+    def test_tracker_without_memory_is_none(self):
+        log = "[   13.000000] ref_tracker: memory allocation failure, unreliable refcount tracker.\n"
+        self.assertEqual(judge.judge(CLEAN + log), [])
+
     def test_full_cgroup_is_none_and_a_full_machine_is_one(self):
         log = ("[   13.000000] python3 invoked oom-killer: gfp_mask=0xcc0, order=0\n"
                "[   13.000002] Call Trace:\n[   13.000003]  dump_header+0x1/0x2\n")

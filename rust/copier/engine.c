@@ -5,7 +5,7 @@
  * channel of its own.
  *
  * The channel is not shared. So it may be terminated if it does not answer,
- * and idxd, whose channels are never public, can be used as well. It is
+ * and idxd, which has no public channels, can be used as well. It is
  * requested when there is something to copy, and released two seconds after
  * the last copy, because a driver cannot be removed while its channel is
  * held, and dmaengine does not announce such a removal.
@@ -103,7 +103,7 @@ static size_t threshold(void)
 	return engine.measured ?: SMALLEST;
 }
 
-/* Stops the use of the channel; it is released once nobody waits for it. */
+/* Stops the use of the channel; it is released once no task waits for it. */
 static void refuse(void)
 {
 	WRITE_ONCE(engine.refuses, true);
@@ -144,12 +144,13 @@ static bool is_suitable(const struct copier_run *run)
 	/* If caches are not coherent, a cache line must not be shared with the engine. */
 	if (!IS_ALIGNED((unsigned long)to | len, dma_get_cache_alignment()))
 		return false;
-	return is_dma_copy_aligned(engine.chan->device, offset_in_page(from), offset_in_page(to), len);
+	return is_dma_copy_aligned(engine.chan->device, offset_in_page(from),
+				   offset_in_page(to), len);
 }
 
 /*
  * Regions of consumers may share cache lines, and requests for both may run
- * concurrently, those of peers included.
+ * concurrently, peers included.
  */
 static dma_addr_t map_one(void *start, size_t len, enum dma_data_direction direction)
 {
@@ -203,7 +204,8 @@ static bool prepare_and_submit(struct copier_descriptor *descriptor, size_t len)
 	return false;
 }
 
-static void send(struct copier_flight *flight, struct copier_descriptor *descriptor, const struct copier_run *run)
+static void send(struct copier_flight *flight, struct copier_descriptor *descriptor,
+		 const struct copier_run *run)
 {
 	if (engine.refuses || atomic_read(&engine.under_way) >= engine.depth || !is_suitable(run) ||
 	    !map(descriptor, run))
@@ -319,7 +321,8 @@ static void prepare(struct copier_flight *flight, const struct copier_run *runs,
 		flight->descriptors[i].sent = false;
 }
 
-void copier_begin(struct copier_flight *flight, const struct copier_run *runs, unsigned int count, size_t least)
+void copier_begin(struct copier_flight *flight, const struct copier_run *runs,
+		  unsigned int count, size_t least)
 {
 	unsigned int i;
 
@@ -402,7 +405,9 @@ static unsigned int divide(struct copier_run *runs, void *to, const void *from, 
 	unsigned int count = 0;
 
 	for (done = 0; done < len; done += piece)
-		runs[count++] = (struct copier_run){ .to = to + done, .from = from + done, .len = piece };
+		runs[count++] = (struct copier_run){
+			.to = to + done, .from = from + done, .len = piece
+		};
 	return count;
 }
 

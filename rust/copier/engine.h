@@ -47,7 +47,7 @@ struct copier_flight {
 int copier_init(unsigned int depth, size_t piece, int bytes);
 /* No flight is left. */
 void copier_exit(void);
-/* Copies from so many bytes on use the engine; 0: none; -1: what is measured. */
+/* Copies of at least so many bytes use the engine; 0: none; -1: as measured. */
 void copier_set(int bytes);
 /* The channel in use, and what it has done: a page of text for sysfs. */
 int copier_describe(char *buffer);
@@ -56,7 +56,7 @@ extern size_t copier_threshold;
 
 /*
  * Begins to copy all of the runs, COPIER_RUNS at most, in no particular
- * order: those of `least` bytes or more by the engine, as far as it has room,
+ * order: runs of `least` bytes or more by the engine, as far as it has room,
  * and the others before it returns. The runs, their memory and the flight
  * stay until copier_end(). Sleeps.
  */

@@ -2,6 +2,8 @@
 
 //! Copies of memory by a DMA engine, if the machine has one: a channel of dmaengine for each module.
 //!
+//! C header: [`include/linux/dmaengine.h`](srctree/include/linux/dmaengine.h)
+//!
 //! Every byte is copied: the processor copies what the engine does not accept, does not finish in
 //! a second, or copies with an error. `engine.c` drives the channel, and has the locks. Each module
 //! includes it in a C file of its own, which calls `copier_init`.
@@ -9,6 +11,24 @@
 //! A [`copy`] waits. A [`Flight`] goes on while its owner does something else.
 //!
 //! Contexts: [`threshold`] and [`Flight::is_over`] work in any; all others sleep.
+//!
+//! # Locks and entry points of `engine.c`
+//!
+//! A *flight* is a copy of up to 16 runs, and each run is one descriptor. `copier_begin` gives the
+//! engine as many as it has room for (the module sets the number, for all tasks together), and the
+//! processor copies the rest. No memory is released while the channel can still write to
+//! it: a flight ends when each descriptor was called back or the channel has been stopped.
+//!
+//! | lock | type | protects | may be taken under it |
+//! |---|---|---|---|
+//! | `users` | rw_semaphore | the channel; held for reading by flights, which only try, and for writing by `tend` | `sending`, dmaengine's locks |
+//! | `sending` | mutex | the order of prepare and submit, whether descriptors go out | the channel driver's locks |
+//!
+//! | entry | where it runs | may sleep |
+//! |---|---|---|
+//! | `copier_begin`, `copier_end` | the caller, which ends a flight in the task that began it | yes |
+//! | `tend`, which changes the state of the engine | the module's workqueue for it (unbound) | yes |
+//! | `descriptor_done` | the context from which the engine's driver calls back | **no** |
 
 #![allow(dead_code, reason = "each module uses a part")]
 
@@ -47,7 +67,7 @@ pub(crate) unsafe fn copy(runs: &[Run]) -> usize {
     unsafe { ffi::copier_copy(runs.as_ptr(), count(runs)) }
 }
 
-/// What C knows of a flight, at a place that does not change.
+/// The part of a flight that C uses, at a place that does not change.
 struct Place {
     flight: MaybeUninit<ffi::copier_flight>,
     runs: [Run; RUNS],
@@ -69,7 +89,7 @@ pub(crate) struct Flight<H> {
 }
 
 impl<H> Flight<H> {
-    /// Begins to copy at most [`RUNS`] runs: those of `least` bytes or more by the engine.
+    /// Begins to copy at most [`RUNS`] runs: runs of `least` bytes or more by the engine.
     ///
     /// # Safety
     ///
@@ -94,7 +114,7 @@ impl<H> Flight<H> {
                 count(runs),
                 least,
             );
-            // INVARIANT: as above.
+            // INVARIANT: `place` is from `into_raw()`, the flight has begun, and `held` is kept.
             Ok(Self {
                 place: NonNull::new_unchecked(place),
                 over: false,

@@ -143,7 +143,7 @@ impl Addr {
         Self::parse_beginning(addr, addr.len())
     }
 
-    /// The same for an address of `len` bytes, of which `addr` has as many as matter.
+    /// The same for an address of `len` bytes; `addr` has the ones that matter.
     fn parse_beginning(addr: &[u8], len: usize) -> Result<Parsed> {
         if len < 2 {
             return Err(EINVAL);
@@ -191,7 +191,7 @@ impl Addr {
         }
     }
 
-    /// Changes the family of a name of `len` bytes, of which `name` has as many as matter, from
+    /// Changes the family of a name of `len` bytes (`name` has the ones that matter) from
     /// 27 or 28 to the one that TCP knows.
     pub(crate) fn name_for_tcp(name: &mut [u8], len: usize) {
         if let Ok(Parsed::Addr(_, family)) = Self::parse_beginning(name, len) {

@@ -23,7 +23,7 @@ use kernel::types::Opaque;
 /// The purpose of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alarm {
-    /// No thread may have taken the completions of which one was told, or of which no event tells.
+    /// A thread was told of completions and may not have taken them, or no event announces them.
     Attend,
     /// A timer of the engine, the next try to resolve the peer, or the fallback to TCP.
     Engine,
@@ -123,7 +123,7 @@ impl Sock {
     pub(crate) fn set_alarm(&self, alarm: Alarm, msecs: u32) {
         let holder = SockRef::of(self);
         // SAFETY: The queue lives as long as the module; the work is initialised, and lives as
-        // long as the socket, of which it has a reference while it is pending.
+        // long as the socket; it has a reference to that while it is pending.
         let was_pending = unsafe {
             ffi::sdp_mod_delayed_work(queue(), self.alarms().work(alarm), msecs as usize)
         };

@@ -28,6 +28,7 @@ use crate::{
             DeviceId, //
         },
         lease,
+        noio::NoIo,
         route::SockAddr,
     }, //
 };
@@ -150,10 +151,21 @@ impl Drop for Service {
 /// A device that has an address of `family` in the namespace, and that
 /// address. Loopback connections use it.
 pub(crate) fn local_address(net: &Namespace, family: u32) -> Result<SockAddr> {
-    let registry = REGISTRY.lock();
-    let mut entries = registry.entries.iter();
-    entries
-        .find_map(|entry| entry.device.local_address(net, family))
+    // Asked without a lock: a device answers slowly, and any user may ask.
+    let mut devices: KVec<Arc<Leasing>> = KVec::new();
+    {
+        let _noio = NoIo::new();
+        let known = KNOWN.lock();
+        devices.reserve(known.len(), GFP_KERNEL)?;
+        for device in known.iter() {
+            devices
+                .push_within_capacity(device.clone())
+                .map_err(|_| ENOMEM)?;
+        }
+    }
+    devices
+        .iter()
+        .find_map(|device| device.local_address(net, family))
         .ok_or(ENODEV)
 }
 
@@ -166,14 +178,14 @@ pub(crate) fn find(device: DeviceId) -> Option<Arc<Leasing>> {
     known.iter().find(|known| known.id() == device).cloned()
 }
 
-/// Takes the device off the list, so that nobody finds it any more.
+/// Takes the device off the list, so that no caller finds it any more.
 fn forget(device: DeviceId) -> Option<Arc<Leasing>> {
     let mut known = KNOWN.lock();
     let at = known.iter().position(|known| known.id() == device)?;
     known.remove(at).ok()
 }
 
-/// What ib_core tells of devices.
+/// The events of devices that ib_core reports.
 struct Devices;
 
 static CLIENT: Slot<Devices> = Slot::new(c"sdp");
@@ -194,7 +206,11 @@ impl Client for Devices {
         let mut listens = KVec::new();
         let mut registry = REGISTRY.lock();
         // First: requests come as soon as there are listening identifiers.
-        let known = KNOWN.lock().push(device.clone(), GFP_KERNEL);
+        let known = {
+            // Handlers of requests look there.
+            let _noio = NoIo::new();
+            KNOWN.lock().push(device.clone(), GFP_KERNEL)
+        };
         let added = (|| {
             known?;
             for (port, _) in registry.services.iter() {

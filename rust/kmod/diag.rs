@@ -2,7 +2,7 @@
 
 //! What netlink shows of a socket; requests and attributes are in `ffi/diag.c`.
 //!
-//! Contexts: may sleep. Locks: that of the table, then the endpoint's, never together.
+//! Contexts: may sleep. Locks: the lock of the table, then the endpoint's, never together.
 
 use crate::{
     addr::Addr,
@@ -87,7 +87,6 @@ fn view_endpoint(view: &mut ffi::sdp_view, inner: &Inner) {
     }
     if let Some(link) = inner.link.as_ref() {
         view.round_trip_us = link.round_trip.smoothed_us();
-        view.lent_sizes = inner.turns.lent_sizes();
         view.device = link.qp().device().name();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From the engine's words to those of the system calls: errnos and TCP states.
+//! From the engine's words to the words of system calls: errnos and TCP states.
 
 use crate::{
     engine::conn::{

@@ -29,17 +29,19 @@ unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
     kernel::error::from_result(|| {
         let net = NonNull::new(net).ok_or(EINVAL)?;
         let state = KBox::pin_init(NetState::new(net), GFP_KERNEL)?;
-        // SAFETY: `knobs` stays in place inside the pinned box until exit.
-        let header = unsafe {
-            ffi::sdp_sysctl_register(net.as_ptr(), state.knobs.get(), Some(peers::check_cb))
-        };
-        if header.is_null() {
-            return Err(ENOMEM);
-        }
-        // SAFETY: Nobody else knows the state yet. The slot is ours; filled before the files can
+        // SAFETY: `knobs` stays in place inside the pinned box until exit, and so does the place
+        // of the header.
+        to_result(unsafe {
+            ffi::sdp_sysctl_register(
+                net.as_ptr(),
+                state.knobs.get(),
+                Some(peers::check_cb),
+                state.sysctl.get(),
+            )
+        })?;
+        // SAFETY: No other code knows the state yet. The slot is ours; filled before the files can
         // be opened.
         unsafe {
-            *state.sysctl.get() = header;
             *slot(net.as_ptr()) = KBox::into_raw(Pin::into_inner_unchecked(state));
         }
         // SAFETY: `net` is alive, the callbacks have the signature asked for.
@@ -75,9 +77,9 @@ unsafe extern "C" fn exit_cb(net: *mut ffi::core::net) {
 
 /// # Safety
 ///
-/// The slot of `net` is filled and nobody uses the state any more.
+/// The slot of `net` is filled and no code uses the state any more.
 unsafe fn release(net: *mut ffi::net) {
-    // SAFETY: The slot has what `init_cb` allocated, and nobody uses it, by the caller's
+    // SAFETY: The slot has what `init_cb` allocated, and no code uses it, by the caller's
     // promise. Sysctl writes to the knobs no more when the table is gone.
     unsafe {
         let state = KBox::from_raw(*slot(net));

@@ -12,12 +12,16 @@
 use crate::{
     addr::Family,
     alarm,
+    calls::calls,
     endpoint::Inner,
     ffi,
     link::attendance::Attendance,
     net::{
-        calls::calls, family::Creation, namespace::Namespace, proto::Whole, sk::SkRef,
-        wait::WaitQueue,
+        family::Creation,
+        namespace::Namespace,
+        proto::Whole,
+        sk::SkRef,
+        wait::WaitQueue, //
     },
     netns::{
         stats::{
@@ -30,7 +34,8 @@ use crate::{
     prelude::*,
     rdma::{
         domain::User,
-        lease::Holder, //
+        lease::Holder,
+        noio::NoIo, //
     },
 };
 use core::ptr::NonNull;
@@ -58,6 +63,8 @@ pub(crate) struct Body {
     settled: WaitQueue,
     attendance: Attendance,
     traffic: Traffic,
+    /// The user that has made the socket, or its listener: this user's share of a device counts.
+    creator: u32,
 }
 
 const _: () = {
@@ -109,6 +116,13 @@ impl Holder for SockRef {
     fn user(&self) -> User {
         Sock::user(self)
     }
+
+    fn payer(&self) -> User {
+        User {
+            uid: self.body().creator,
+            ..Sock::user(self)
+        }
+    }
 }
 
 impl From<SkRef> for SockRef {
@@ -120,22 +134,29 @@ impl From<SkRef> for SockRef {
 }
 
 impl Sock {
-    /// Makes a socket in `net`, of `parent` unless it waits to be accepted. The result carries
-    /// the one reference that belongs to the socket's user.
+    /// Makes a socket in `net`, of `parent` unless it waits to be accepted; then it is made for
+    /// the user of `listener`. The result carries the one reference that belongs to the socket's
+    /// user.
     pub(crate) fn create(
         net: &Namespace,
         mut parent: Option<&mut Creation<'_>>,
+        listener: Option<&Sock>,
         family: Family,
     ) -> Result<SockRef> {
+        let creator = match listener {
+            Some(listener) => listener.body().creator,
+            // SAFETY: A plain question about the current task.
+            None => unsafe { ffi::sdp_responsible_user() },
+        };
         // SAFETY: The socket holds its namespace.
-        let body = Body::new(unsafe { Home::new(net) }, family);
+        let body = Body::new(unsafe { Home::new(net) }, family, creator);
         let sock = SockRef(Sock::new(net, parent.as_deref_mut(), body)?);
-        // SAFETY: A new socket, which nobody else knows.
+        // SAFETY: A new socket, which no other code knows.
         unsafe { ffi::sdp_sock_prepare(sock.sk()) };
         if let Err(e) = sock.net().enlist(&sock) {
             if let Some(parent) = parent {
                 // `sock_init_data` has connected the two.
-                sock.orphan();
+                sock.lock().orphan();
                 parent.forget();
             }
             return Err(e);
@@ -185,6 +206,8 @@ impl Sock {
 
     /// Reads the endpoint, or changes state that does not concern the engine.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
+        // The worker of the completion queue may wait for the lock.
+        let _noio = NoIo::new();
         f(&mut self.body().inner.lock())
     }
 
@@ -211,6 +234,7 @@ impl Sock {
     /// As `drive`, if `f` calls [`Inner::settle`] after each change.
     pub(crate) fn visit<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         let (result, wake) = {
+            let _noio = NoIo::new();
             let mut inner = self.body().inner.lock();
             let result = f(&mut inner);
             (result, inner.take_wake())
@@ -223,7 +247,7 @@ impl Sock {
 }
 
 impl Body {
-    fn new(net: Home, family: Family) -> impl PinInit<Self, Error> {
+    fn new(net: Home, family: Family, creator: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             net,
             inner <- new_mutex!(Inner::new(family), "sdp_endpoint"),
@@ -231,6 +255,7 @@ impl Body {
             settled <- WaitQueue::new(),
             attendance: Attendance::new(),
             traffic: Traffic::new(),
+            creator,
         })
     }
 }

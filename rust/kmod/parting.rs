@@ -29,7 +29,7 @@ use kernel::{
     },
 };
 
-/// Maximum number for one socket. Beyond it the oldest is dropped, whose DREQ was
+/// Maximum number for one socket. Beyond it the oldest is dropped: its DREQ was
 /// repeated most often.
 pub(crate) const MOST: usize = 4;
 

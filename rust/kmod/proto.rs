@@ -36,7 +36,7 @@ impl Protocol for Body {
             return sock.ioctl(command);
         }
         let mut result = 0;
-        // SAFETY: A socket whose calls go to its companion.
+        // SAFETY: A socket that passes its calls to its companion.
         to_result(unsafe { ffi::sdp_companion_ioctl(sock.sk(), command as c_int, &mut result) })?;
         Ok(result)
     }

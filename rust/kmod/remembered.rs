@@ -5,7 +5,7 @@
 //! programs run. Accepted connections inherit them. TCP_DEFER_ACCEPT, IP_TOS and
 //! IPV6_TCLASS are stored here, too; their effect is in `cm`.
 //!
-//! An option whose promise would not be kept (control messages, TCP_ULP) is not in the
+//! An option with a promise that would not be kept (control messages, TCP_ULP) is not in the
 //! table, and gives ENOPROTOOPT.
 
 use crate::{

@@ -25,6 +25,20 @@ mod rdma;
 #[path = "../copier/mod.rs"]
 mod copier;
 
+// The parts that all modules share.
+#[path = "../linux/calls.rs"]
+mod calls;
+#[path = "../linux/ffi.rs"]
+mod ffi;
+#[path = "../linux/fifo.rs"]
+mod fifo;
+#[path = "../linux/offsets.rs"]
+mod offsets;
+#[path = "../linux/prelude.rs"]
+mod prelude;
+#[path = "../linux/random.rs"]
+mod random;
+
 mod addr;
 mod alarm;
 mod cm;
@@ -32,8 +46,6 @@ mod devices;
 mod diag;
 mod endpoint;
 mod errno;
-mod ffi;
-mod fifo;
 mod idle;
 mod keepalive;
 mod link;
@@ -42,7 +54,6 @@ mod netns;
 mod object;
 mod options;
 mod parting;
-mod prelude;
 mod proc;
 mod proto;
 mod queue;

@@ -39,7 +39,7 @@ pub(crate) enum Path {
     WrittenCopy = ffi::SDP_PATH_WRITTEN_COPY,
 }
 
-/// What becomes of an advertisement.
+/// The changes of an advertisement.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum Life {
@@ -68,7 +68,7 @@ impl From<Why> for Life {
     }
 }
 
-/// Whose event it is: a socket and its names.
+/// The socket of an event, and its names.
 #[derive(Clone, Copy)]
 pub(crate) struct Of<'a>(pub(crate) &'a Sk, pub(crate) &'a Addr, pub(crate) &'a Addr);
 
@@ -95,7 +95,7 @@ impl Of<'_> {
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident, $is_on:ident, $point:ident, $call:ident, ($($arg:ident: $kind:ty => $value:expr),*);)*) => {$(
-        /// Whether somebody has switched the event on.
+        /// Whether the event is switched on.
         #[inline(always)]
         pub(crate) fn $is_on() -> bool {
             #[cfg(CONFIG_TRACEPOINTS)]
@@ -141,7 +141,7 @@ events! {
     /// Something happens to an advertisement.
     advert, is_advert_on, __tracepoint_sdp_advert, sdp_trace_advert,
         (sink: bool => sink, life: Life => life as c_int, len: u32 => len);
-    /// The connection is over.
+    /// The connection has ended.
     end, is_end_on, __tracepoint_sdp_end, sdp_trace_end,
         (end: u8 => end.into(), rule: &[c_char; RULE_LEN] => rule.as_ptr());
 }

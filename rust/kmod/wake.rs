@@ -33,7 +33,7 @@ pub(crate) struct Wake {
     pub(crate) settled: bool,
     /// Completion notices for writers that have not waited.
     pub(crate) notices: Notices,
-    /// A promise whose bytes have come.
+    /// A promise with all of its bytes here.
     pub(crate) kept: Option<KBox<Promise>>,
     /// The listener of a connection that will not be established.
     pub(crate) bereaved: Option<SockRef>,
@@ -93,11 +93,7 @@ impl Wake {
         }
         drop(self.notices);
         if let Some(listener) = self.bereaved {
-            listener.look(|inner| {
-                if let Some(l) = inner.listener.as_mut() {
-                    l.pending = l.pending.saturating_sub(1);
-                }
-            });
+            listener.lose_pending();
         }
     }
 }

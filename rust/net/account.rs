@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of sockets that peers and programs fill, counted against the limits of their protocol.
+//! The memory of sockets that peers and programs fill, counted against the limits of their
+//! protocol.
+//!
+//! C header: [`include/net/proto_memory.h`](srctree/include/net/proto_memory.h)
 //!
 //! Contexts: any. No locks.
 
 use crate::{
+    calls::calls,
     ffi,
-    net::{
-        calls::calls,
-        sk::Sk, //
-    },
+    net::sk::Sk,
     prelude::*, //
 };
 use kernel::{
@@ -21,15 +22,15 @@ use kernel::{
 pub(crate) struct Account(());
 
 impl Account {
-    /// Gives `proto` the account. Its limits are those of TCP at the start, doubled.
+    /// Gives `proto` the account, or ENOMEM. Its limits are TCP's at the start, doubled.
     ///
     /// # Safety
     ///
     /// `proto` is static, and is registered later and as long as this lives. It is called once.
-    pub(crate) unsafe fn of(proto: *mut ffi::proto) -> Self {
-        // SAFETY: Nobody has the protocol yet, by the caller's promise.
-        unsafe { ffi::rust_net_memory_init(proto) };
-        Self(())
+    pub(crate) unsafe fn of(proto: *mut ffi::proto) -> Result<Self> {
+        // SAFETY: No other code has the protocol yet, by the caller's promise.
+        to_result(unsafe { ffi::rust_net_memory_init(proto) })?;
+        Ok(Self(()))
     }
 }
 
@@ -118,7 +119,8 @@ impl Drop for Charge {
     }
 }
 
-// SAFETY: A socket of ours.
+// SAFETY: `sk` is valid. Each function compares and changes counters of the protocol, and looks at
+// the cgroup of the socket, which holds it.
 calls! { unsafe {
     impl Sk, |me| me.sk();
     fn charge(pages: u32, need: Need) -> c_int = rust_net_memory_charge(

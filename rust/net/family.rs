@@ -2,6 +2,8 @@
 
 //! `struct net_proto_family`: a family of sockets, from its registration to socket(2).
 //!
+//! C header: [`include/linux/net.h`](srctree/include/linux/net.h)
+//!
 //! Contexts: process context, may sleep, no lock held.
 
 use crate::{
@@ -40,13 +42,13 @@ pub(crate) trait Family: Operations {
 ///
 /// # Invariants
 ///
-/// It is valid, and nobody else uses it for `'a`.
+/// It is valid, and no other code uses it for `'a`.
 pub(crate) struct Creation<'a>(*mut ffi::core::socket, PhantomData<&'a mut ()>);
 
 impl Creation<'_> {
     /// # Safety
     ///
-    /// `socket` is valid, and for the chosen lifetime nobody else uses it.
+    /// `socket` is valid, and for the chosen lifetime no other code uses it.
     pub(crate) unsafe fn from_raw(socket: *mut ffi::core::socket) -> Self {
         // INVARIANT: By the caller's promise.
         Self(socket, PhantomData)
@@ -128,11 +130,11 @@ unsafe extern "C" fn create_cb<F: Family>(
     from_result(|| {
         // SAFETY: The namespace is the caller's.
         let net = unsafe { Namespace::from_raw(net.cast()) };
-        // INVARIANT: Nobody else uses the socket yet.
+        // INVARIANT: No other code uses the socket yet.
         let mut creation = Creation(socket, PhantomData);
         let sock = F::create(net, &mut creation, protocol, kern != 0)?;
-        // SAFETY: Nobody else uses the socket yet. Its `sk` is the beginning of an object, of
-        // which it gets the reference.
+        // SAFETY: No other code uses the socket yet. Its `sk` is the beginning of an object, and it
+        // gets the reference to that.
         unsafe {
             if !core::ptr::eq((*socket).sk.cast(), sock.sk()) {
                 return Err(EINVAL);

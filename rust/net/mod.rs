@@ -3,19 +3,21 @@
 //! The socket layer, for modules in Rust: sockets, their operations, messages and options,
 //! network namespaces, wait queues, and the memory account of a protocol.
 //!
+//! C headers: [`include/linux/net.h`](srctree/include/linux/net.h),
+//! [`include/net/sock.h`](srctree/include/net/sock.h)
+//!
 //! A socket of a module is an object that begins with an [`Sk`](sk::Sk)
-//! ([`Object`](sk::Object)). What system calls do with it is an implementation of
+//! ([`Object`](sk::Object)). Its system calls are an implementation of
 //! [`Operations`](proto_ops::Operations); the library has the thunks.
 //!
 //! Nothing here knows a protocol. Helpers in C are in `ffi`, and their names begin with
 //! `rust_net_`; no other part of a module names them. The iovs of messages and the memory of
-//! user programs are those of the kernel crate.
+//! user programs are the kernel crate's.
 //!
 //! Contexts and locks: each file says which. Methods of [`Sk`](sk::Sk) need no lock unless their
 //! comment names one, and no promise in any case: a lock orders changes, it keeps no memory.
 
 pub(crate) mod account;
-pub(crate) mod calls;
 pub(crate) mod family;
 pub(crate) mod msg;
 pub(crate) mod namespace;

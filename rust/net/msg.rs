@@ -2,16 +2,16 @@
 
 //! `struct msghdr`: the message of a sendmsg(2) or recvmsg(2).
 //!
+//! C header: [`include/linux/socket.h`](srctree/include/linux/socket.h)
+//!
 //! A message is the call's alone, so a method that changes it takes it mutably. The bytes are
 //! an [`IovIterSource`] or an [`IovIterDest`] of the kernel crate. Contexts: process context;
 //! copies may sleep.
 
 use crate::{
+    calls::calls,
     ffi,
-    net::{
-        calls::calls,
-        sk::Sk, //
-    },
+    net::sk::Sk,
     prelude::*, //
 };
 use core::ptr::NonNull;
@@ -25,20 +25,14 @@ use kernel::{
 };
 
 /// A message: what both directions share.
+///
+/// # Invariants
+///
+/// It is valid, and changed by its owner alone.
 #[repr(transparent)]
 struct Msg(Opaque<ffi::core::msghdr>);
 
 impl Msg {
-    fn get(&self) -> &ffi::core::msghdr {
-        // SAFETY: A message is valid, and changed by nobody but who has it.
-        unsafe { &*self.0.get() }
-    }
-
-    fn get_mut(&mut self) -> &mut ffi::core::msghdr {
-        // SAFETY: As above, and borrowed mutably.
-        unsafe { &mut *self.0.get() }
-    }
-
     fn segment(&self) -> (usize, usize) {
         let mut addr = 0;
         let len = self.next_segment(&mut addr);
@@ -46,12 +40,11 @@ impl Msg {
     }
 }
 
-// SAFETY: A valid message. Those that change it are for who has it.
+// SAFETY: The message is valid, by the invariant. Both functions only read it.
 calls! { unsafe {
     impl Msg, |me| me.0.get().cast();
     fn next_segment(addr: &mut c_ulong) -> usize = rust_net_user_segment;
     fn wants_inq() -> bool = rust_net_wants_inq;
-    fn tell_inq(left: c_int, as_message: bool) = rust_net_tell_inq;
 }}
 
 /// A message to send.
@@ -72,20 +65,24 @@ impl SendMsg {
     }
 
     pub(crate) fn as_ptr(&mut self) -> *mut ffi::core::msghdr {
-        self.0.get_mut()
+        self.0 .0.get()
     }
 
     /// `MSG_*`.
     pub(crate) fn flags(&self) -> u32 {
-        self.0.get().msg_flags
+        // SAFETY: Valid, by the invariant of `Msg`.
+        unsafe { (*self.0 .0.get()).msg_flags }
     }
 
     /// The name of the receiver, if there is one.
     pub(crate) fn name(&self) -> Result<Option<&[u8]>> {
-        let Some(name) = NonNull::new(self.0.get().msg_name.cast::<u8>()) else {
+        let msg = self.0 .0.get();
+        // SAFETY: Valid, by the invariant of `Msg`.
+        let (name, len) = unsafe { ((*msg).msg_name, (*msg).msg_namelen) };
+        let Some(name) = NonNull::new(name.cast::<u8>()) else {
             return Ok(None);
         };
-        let len = usize::try_from(self.0.get().msg_namelen).map_err(|_| EINVAL)?;
+        let len = usize::try_from(len).map_err(|_| EINVAL)?;
         // SAFETY: The name has `len` bytes, by the invariant.
         Ok(Some(unsafe {
             core::slice::from_raw_parts(name.as_ptr(), len)
@@ -95,7 +92,7 @@ impl SendMsg {
     /// The bytes to send.
     pub(crate) fn source(&mut self) -> &mut IovIterSource<'_> {
         // SAFETY: It is a source, by the invariant, and borrowed with the message.
-        unsafe { IovIterSource::from_raw(&raw mut self.0.get_mut().msg_iter) }
+        unsafe { IovIterSource::from_raw(&raw mut (*self.as_ptr()).msg_iter) }
     }
 
     /// The address of the next bytes in the program's memory, and their number; 0 if they are not
@@ -140,18 +137,19 @@ impl RecvMsg {
     }
 
     pub(crate) fn as_ptr(&mut self) -> *mut ffi::core::msghdr {
-        self.0.get_mut()
+        self.0 .0.get()
     }
 
     /// Sets some of `MSG_*`.
     pub(crate) fn add_flags(&mut self, flags: u32) {
-        self.0.get_mut().msg_flags |= flags;
+        // SAFETY: Valid, by the invariant of `Msg`, and borrowed mutably.
+        unsafe { (*self.as_ptr()).msg_flags |= flags };
     }
 
     /// The memory to fill.
     pub(crate) fn dest(&mut self) -> &mut IovIterDest<'_> {
         // SAFETY: It is a destination, by the invariant, and borrowed with the message.
-        unsafe { IovIterDest::from_raw(&raw mut self.0.get_mut().msg_iter) }
+        unsafe { IovIterDest::from_raw(&raw mut (*self.as_ptr()).msg_iter) }
     }
 
     /// As [`SendMsg::segment`], of the memory to fill.
@@ -166,6 +164,7 @@ impl RecvMsg {
 
     /// Says how many bytes are left, and if `as_message` in a control message as well.
     pub(crate) fn tell_inq(&mut self, left: c_int, as_message: bool) {
-        self.0.tell_inq(left, as_message);
+        // SAFETY: Valid, by the invariant of `Msg`, and borrowed mutably.
+        unsafe { ffi::rust_net_tell_inq(self.as_ptr().cast(), left, as_message) };
     }
 }

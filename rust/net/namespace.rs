@@ -2,14 +2,13 @@
 
 //! `struct net`: what the Internet families know of a network namespace.
 //!
+//! C header: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
+//!
 //! Contexts: any that may sleep. No locks.
 
 use crate::{
+    calls::calls,
     ffi,
-    net::{
-        calls::calls,
-        sk::Sk, //
-    },
     prelude::*, //
 };
 use core::ptr::NonNull;
@@ -19,7 +18,7 @@ use kernel::types::Opaque;
 ///
 /// # Invariants
 ///
-/// It is alive as long as anybody has a reference.
+/// It is alive as long as there is a reference.
 #[repr(transparent)]
 pub(crate) struct Namespace(Opaque<ffi::net>);
 
@@ -47,7 +46,7 @@ impl Namespace {
         unsafe { Self::from_raw(ffi::rust_net_sock_net(sk)) }
     }
 
-    /// The namespace whose file is read.
+    /// The namespace of the file that is read.
     ///
     /// # Safety
     ///
@@ -57,7 +56,7 @@ impl Namespace {
         unsafe { Self::from_raw(ffi::rust_net_seq_net(m)) }
     }
 
-    /// What a subsystem has stored under its number.
+    /// The pointer that a subsystem has stored under its number.
     ///
     /// # Safety
     ///
@@ -92,32 +91,30 @@ impl Namespace {
     }
 }
 
-// SAFETY: The namespace is alive. The functions read single words, or take the locks that they
-// need.
+// SAFETY: The namespace is alive, by the invariant. Each function reads words of it and of its user
+// namespace, which it holds; words that belong together with the seqlock of C.
 calls! { unsafe {
     impl Namespace, |me| me.as_ptr();
     fn read_port_range(low: &mut c_int, high: &mut c_int) = rust_net_local_port_range;
-    fn has_address6(addr: &ffi::in6_addr, device: c_int) -> bool = rust_net_addr_is_local6;
-    fn has_address(addr: u32, device: c_int) -> bool = rust_net_addr_is_local4;
     /// Whether no socket gets a port unless it names it: `net.ipv4.ip_local_reserved_ports`.
     pub(crate) fn is_reserved(port: u16) -> bool = rust_net_port_is_reserved;
     /// Whether the caller may bind to a port below `net.ipv4.ip_unprivileged_port_start`.
     pub(crate) fn may_bind(port: u16) -> bool = rust_net_may_bind_low_port;
     /// `net.ipv6.bindv6only`.
     pub(crate) fn binds_v6only() -> bool = rust_net_v6only_by_default;
-    /// The VRF of an interface, which may be the interface itself; 0 for none.
-    pub(crate) fn vrf_of(device: c_int) -> c_int = rust_net_vrf_of;
     /// Whether sockets outside of all VRFs serve all of them: `net.ipv4.tcp_l3mdev_accept`.
     pub(crate) fn serves_vrfs() -> bool = rust_net_vrfs_are_open;
 }}
 
-impl Sk {
-    /// The namespace, which the socket holds.
-    pub(crate) fn namespace(&self) -> &Namespace {
-        // SAFETY: `sk` is valid.
-        unsafe { Namespace::of_sock(self.sk()) }
-    }
-}
+// SAFETY: The namespace is alive, by the invariant. Each function looks at its interfaces,
+// addresses and routes under RCU.
+calls! { unsafe {
+    impl Namespace, |me| me.as_ptr();
+    fn has_address6(addr: &ffi::in6_addr, device: c_int) -> bool = rust_net_addr_is_local6;
+    fn has_address(addr: u32, device: c_int) -> bool = rust_net_addr_is_local4;
+    /// The VRF of an interface, which may be the interface itself; 0 for none.
+    pub(crate) fn vrf_of(device: c_int) -> c_int = rust_net_vrf_of;
+}}
 
 /// A reference to a namespace.
 ///
@@ -150,10 +147,4 @@ impl Drop for Held {
         // SAFETY: The reference is ours.
         unsafe { ffi::rust_net_put_net(self.0.as_ptr()) };
     }
-}
-
-/// A random number. Any context.
-pub(crate) fn random_u32() -> u32 {
-    // SAFETY: A plain number.
-    unsafe { ffi::rust_net_random_u32() }
 }

@@ -2,6 +2,8 @@
 
 //! The values of options, as setsockopt(2) takes them and getsockopt(2) gives them.
 //!
+//! C header: [`include/linux/sockptr.h`](srctree/include/linux/sockptr.h)
+//!
 //! Contexts: process context, may sleep. No locks.
 
 use crate::{

@@ -2,6 +2,8 @@
 
 //! `struct proto`: the sockets of one protocol, from their allocation to their end.
 //!
+//! C header: [`include/net/sock.h`](srctree/include/net/sock.h)
+//!
 //! A socket is a `struct sock` and what the module has of it, in one allocation ([`Whole`]).
 //!
 //! Contexts: process context, may sleep, except where a comment says otherwise.
@@ -41,7 +43,7 @@ use kernel::{
     },
 };
 
-/// What a protocol has of each socket, behind the `struct sock`.
+/// The part of each socket that a protocol has behind the `struct sock`.
 pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// The number of the family.
     const FAMILY: c_int;
@@ -133,7 +135,7 @@ impl<B: Protocol> Whole<B> {
                 return Err(e);
             }
             ffi::rust_net_sock_init(parent, sk, Some(destruct_cb::<B>));
-            // INVARIANT: as just made. The reference is that of `sk_alloc`.
+            // INVARIANT: as just made. The reference is from `sk_alloc`.
             Ok(ARef::from_raw(sock))
         }
     }
@@ -146,7 +148,7 @@ impl<B: Protocol> Whole<B> {
 /// Called by `sk_destruct` once, on a socket of ours.
 unsafe extern "C" fn destruct_cb<B: Protocol>(sk: *mut ffi::sock) {
     let sock: *mut Whole<B> = sk.cast();
-    // SAFETY: The memory is still there, and `body` initialised, by the invariant; nobody has a
+    // SAFETY: The memory is still there, and `body` initialised, by the invariant; no code has a
     // reference any more.
     unsafe {
         B::end(&*sock);
@@ -207,9 +209,10 @@ impl<B: Protocol> Registration<B> {
             return Err(EBUSY);
         }
         let proto = table.proto.get();
-        // SAFETY: The struct is static, and nobody has it yet: it was not registered.
-        let (account, registered) = unsafe { (Account::of(proto), ffi::proto_register(proto, 1)) };
-        to_result(registered)?;
+        // SAFETY: The struct is static, and not registered yet, so nothing else uses it.
+        let account = unsafe { Account::of(proto) }?;
+        // SAFETY: The struct is static, and not registered yet, so nothing else uses it.
+        to_result(unsafe { ffi::proto_register(proto, 1) })?;
         table.registered.store(1, Relaxed);
         Ok(Self(account, PhantomData))
     }

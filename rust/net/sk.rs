@@ -2,12 +2,15 @@
 
 //! `struct sock`: what the core knows of a socket.
 //!
+//! C header: [`include/net/sock.h`](srctree/include/net/sock.h)
+//!
 //! Contexts: any, unless a method says otherwise. Locks: each method says which one its
 //! word needs.
 
 use crate::{
+    calls::calls,
     ffi,
-    net::calls::calls,
+    net::namespace::Namespace,
     prelude::*, //
 };
 use core::ptr::NonNull;
@@ -30,10 +33,10 @@ pub(crate) struct Sk(Opaque<ffi::rust_net_inet>);
 
 // SAFETY: It is only used through C calls. Of its words, those that are changed by
 // more than a whole store are changed with a lock that all who do so hold: `lock_sock`
-// for what system calls change (`sk_flags`, `sk_frag`), or before anybody else knows the
+// for what system calls change (`sk_flags`, `sk_frag`), or before other code knows the
 // socket; the endpoint's for `sk_shutdown`, C's own for wait queues and references.
 unsafe impl Send for Sk {}
-// SAFETY: The reason is that of `Send`: it speaks of any number of threads at a time.
+// SAFETY: As for `Send`, which is about any number of threads at a time.
 unsafe impl Sync for Sk {}
 
 // SAFETY: `sock_hold` and `sock_put` count references to the allocation.
@@ -49,7 +52,7 @@ unsafe impl AlwaysRefCounted for Sk {
     }
 }
 
-/// An object of which an [`Sk`] is the beginning: a socket of one kind.
+/// An object that begins with an [`Sk`]: a socket of one kind.
 ///
 /// # Safety
 ///
@@ -106,7 +109,7 @@ impl SkRef {
 ///
 /// # Invariants
 ///
-/// It was taken, and nobody else gives it back.
+/// It was taken, and no other code gives it back.
 pub(crate) struct Guard<'a>(&'a Sk);
 
 impl core::ops::Deref for Guard<'_> {
@@ -136,6 +139,12 @@ impl Sk {
         self.0.get().cast()
     }
 
+    /// The namespace, which the socket holds.
+    pub(crate) fn namespace(&self) -> &Namespace {
+        // SAFETY: `sk` is valid.
+        unsafe { Namespace::of_sock(self.sk()) }
+    }
+
     /// Takes the pending error: `Err` with it, or `Ok`.
     pub(crate) fn take_err(&self) -> Result {
         to_result(self.exchange_err())
@@ -149,7 +158,7 @@ impl Sk {
         self.read_shutdown() as u32
     }
 
-    /// With a lock that all callers hold.
+    /// Adds bits. Callers have a lock in common: of two calls at a time one may be lost.
     pub(crate) fn add_shutdown(&self, bits: u32) {
         self.write_shutdown(bits as c_int);
     }
@@ -188,110 +197,144 @@ impl Sk {
     /// The error with which a sendmsg(2) ends that was to end with `errno`: for EPIPE the
     /// pending error, or SIGPIPE as well.
     pub(crate) fn send_error(&self, flags: u32, errno: Error) -> Error {
-        Error::from_errno(self.stream_error(flags as c_int, errno.to_errno()))
+        // SAFETY: `sk` is valid. The signal is for the current task.
+        let errno = unsafe { ffi::sk_stream_error(self.sk(), flags as c_int, errno.to_errno()) };
+        Error::from_errno(errno)
     }
 }
 
-// Any context, no locks.
-// SAFETY: `sk` is valid. The functions read single words, store single words, or take the locks
-// that they need.
+// The blocks differ in what is true of their functions. `sk` is valid in all of them, by the
+// invariant.
+
+// SAFETY: Each function reads one word of `sk` at a time, and words of its namespace, which it
+// holds.
 calls! { unsafe {
     impl Sk, |me| me.sk();
     /// The pending error as a number, or 0.
     pub(crate) fn err() -> c_int = rust_net_get_err;
-    fn write_err(errno: c_int) = rust_net_set_err;
-    fn exchange_err() -> c_int = rust_net_sock_error;
-    fn take_lock() = rust_net_lock_sock;
-    fn read_linger(jiffies: &mut c_ulong) -> bool = rust_net_sock_linger;
-    fn stream_error(flags: c_int, errno: c_int) -> c_int = sk_stream_error;
     fn read_shutdown() -> c_int = rust_net_get_shutdown;
-    fn write_shutdown(bits: c_int) = rust_net_set_shutdown;
-    /// Nothing is shut down any more.
-    pub(crate) fn clear_shutdown() = rust_net_clear_shutdown;
     fn read_state() -> c_int = rust_net_get_state;
-    fn write_state(state: c_int) = rust_net_set_state;
     /// One of `SOCK_*` of `enum sock_flags`.
     pub(crate) fn flag(flag: c_uint) -> bool = rust_net_sock_flag;
+    fn read_linger(jiffies: &mut c_ulong) -> bool = rust_net_sock_linger;
     fn read_sndbuf() -> c_int = rust_net_get_sndbuf;
-    fn expand_sndbuf(bytes: c_int) = rust_net_grow_sndbuf;
     fn read_rcvbuf() -> c_int = rust_net_get_rcvbuf;
     /// Whether the program has set SO_RCVBUF.
     pub(crate) fn has_own_rcvbuf() -> bool = rust_net_has_own_rcvbuf;
-    /// Shows how much is to be sent.
-    pub(crate) fn set_wmem_queued(bytes: c_int) = rust_net_set_wmem_queued;
     /// SO_SNDTIMEO in jiffies, 0 for a call that must not wait.
     pub(crate) fn send_timeout(nonblock: bool) -> isize = rust_net_sock_sndtimeo;
     /// SO_RCVTIMEO in jiffies, 0 for a call that must not wait.
     pub(crate) fn receive_timeout(nonblock: bool) -> isize = rust_net_sock_rcvtimeo;
     /// How many bytes a recvmsg(2) of `len` bytes waits for: SO_RCVLOWAT, or all.
     pub(crate) fn low_water_mark(all: bool, len: c_int) -> c_int = rust_net_sock_rcvlowat;
-    /// SO_RCVLOWAT, at most TCP's limit.
-    pub(crate) fn set_rcvlowat(bytes: c_int) = rust_net_set_rcvlowat;
     /// SO_PEEK_OFF, or -1.
     pub(crate) fn peek_off() -> c_int = rust_net_peek_offset;
-    /// A peek moves the offset of SO_PEEK_OFF forward, a read moves it back. With `lock_sock`.
-    pub(crate) fn move_peek_off(peeked: bool, by: c_int) = rust_net_peek_moved;
-    /// SO_PEEK_OFF.
-    pub(crate) fn set_peek_off(value: c_int) -> c_int = rust_net_set_peek_off;
     /// SO_REUSEADDR.
     pub(crate) fn reuse() -> bool = rust_net_sock_reuse;
     /// SO_REUSEPORT.
     pub(crate) fn reuseport() -> bool = rust_net_sock_reuseport;
     /// The interface of SO_BINDTODEVICE, or 0.
     pub(crate) fn device() -> c_int = rust_net_sock_device;
-    /// The VRF whose ports it uses, or 0.
-    pub(crate) fn vrf() -> c_int = rust_net_sock_vrf;
-    /// Binds it to a VRF, unless it is bound to an interface.
-    pub(crate) fn enter_vrf(vrf: c_int) = rust_net_sock_enter_vrf;
     /// SO_BUSY_POLL in microseconds, or 0.
     pub(crate) fn own_busy_poll_us() -> c_uint = rust_net_busy_poll_us;
     /// The number of disconnects while a task may have waited for the peer.
     pub(crate) fn disconnects() -> c_int = rust_net_disconnects;
-    /// Counts a disconnect. With `lock_sock`.
-    pub(crate) fn note_disconnect() = rust_net_note_disconnect;
-    /// SO_INCOMING_CPU: this processor has handled the last message.
-    pub(crate) fn note_processor() = rust_net_note_processor;
     /// The owner, as the owner of the namespace sees it.
     pub(crate) fn uid() -> c_uint = rust_net_sock_uid;
     /// The owner, as the first namespace sees it.
     pub(crate) fn kuid() -> c_uint = rust_net_sock_kuid;
     /// The number of its file, or 0.
     pub(crate) fn inode() -> c_ulong = rust_net_sock_inode;
+}}
+
+// SAFETY: Each function stores one word of `sk` that is a number, which Rust and C read and store
+// whole. Any number is allowed there.
+calls! { unsafe {
+    impl Sk, |me| me.sk();
+    fn write_err(errno: c_int) = rust_net_set_err;
+    fn write_shutdown(bits: c_int) = rust_net_set_shutdown;
+    /// Nothing is shut down any more.
+    pub(crate) fn clear_shutdown() = rust_net_clear_shutdown;
+    fn write_state(state: c_int) = rust_net_set_state;
+    /// Shows how much is to be sent.
+    pub(crate) fn set_wmem_queued(bytes: c_int) = rust_net_set_wmem_queued;
+    /// SO_RCVLOWAT, at most TCP's limit.
+    pub(crate) fn set_rcvlowat(bytes: c_int) = rust_net_set_rcvlowat;
+    /// SO_PEEK_OFF.
+    pub(crate) fn set_peek_off(value: c_int) -> c_int = rust_net_set_peek_off;
+    /// Binds it to a VRF, unless it is bound to an interface.
+    pub(crate) fn enter_vrf(vrf: c_int) = rust_net_sock_enter_vrf;
+    /// SO_INCOMING_CPU: this processor has handled the last message.
+    pub(crate) fn note_processor() = rust_net_note_processor;
+}}
+
+// SAFETY: Each function changes one word in one step, in `sk` or, for `count_in_use`, in this
+// processor's counters of its namespace, which it holds.
+calls! { unsafe {
+    impl Sk, |me| me.sk();
+    fn exchange_err() -> c_int = rust_net_sock_error;
+    fn expand_sndbuf(bytes: c_int) = rust_net_grow_sndbuf;
     /// Changes the number of sockets in /proc/net/protocols.
     pub(crate) fn count_in_use(by: c_int) = rust_net_prot_inuse_add;
-    /// Whether anybody is told of news without being in a call. In a call on the socket.
+}}
+
+// SAFETY: Each function looks under RCU at what the socket may have: its file, its wait queue, its
+// interface.
+calls! { unsafe {
+    impl Sk, |me| me.sk();
+    /// The VRF with its ports, or 0.
+    pub(crate) fn vrf() -> c_int = rust_net_sock_vrf;
+    /// Whether news reaches a waiter that is in no call.
     pub(crate) fn is_watched() -> bool = rust_net_is_watched;
-    /// Whether [`wake_pollers`](Sk::wake_pollers) would tell everybody who has to know that there
-    /// may be news. Without `readers` there is only room, for those that wait for it. False if
-    /// there are no pollers, or if somebody else has to be told as well. Any context.
+    /// Whether [`wake_pollers`](Sk::wake_pollers) would reach every waiter that has to know that
+    /// there may be news. Without `readers` there is only room, for writers that wait for it. False
+    /// if there are no pollers, or if another waiter has to be told as well. Any context.
     pub(crate) fn are_pollers_enough(readers: bool) -> bool = rust_net_are_pollers_enough;
     /// A writer has found no room: the next wake-up of writers is wanted.
     pub(crate) fn note_no_space() = rust_net_note_no_space;
-}}
-
-// Wake-ups. They call code of others, and are delivered without locks. A socket without a file
-// has nobody to wake.
-// SAFETY: `sk` is valid, and has callbacks. The functions take the locks that they need.
-calls! { unsafe {
-    impl Sk, |me| me.sk();
-    /// There is something to read, or to accept.
-    pub(crate) fn wake_readable() = rust_net_wake_readable;
-    /// There is room to write, if a writer has asked for it.
-    pub(crate) fn wake_writable() = rust_net_wake_writable;
-    /// The state has changed.
-    pub(crate) fn wake_state() = rust_net_wake_state;
     /// Pollers are to look, by their poll(), whether there are news. Any context.
     pub(crate) fn wake_pollers() = rust_net_wake_pollers;
     /// Tasks that sleep in a call are to look again; pollers are not.
     pub(crate) fn wake_sleepers() = rust_net_wake_sleepers;
+}}
+
+// SAFETY: Each function takes a lock of `sk` itself: `lock_sock`, or `sk_callback_lock`, under
+// which the file stays.
+calls! { unsafe {
+    impl Sk, |me| me.sk();
+    fn take_lock() = rust_net_lock_sock;
+    /// There is room to write, if a writer has asked for it.
+    pub(crate) fn wake_writable() = rust_net_wake_writable;
+    /// There is a byte out of band.
+    pub(crate) fn wake_urgent() = rust_net_wake_urgent;
+}}
+
+// The other wake-ups. The callbacks may be code of others, so a caller that has no lock cannot
+// block itself. A socket without a file has no task to wake.
+// SAFETY: Each function calls a callback of `sk`, which `rust_net_sock_init` has set, and which
+// copes with any context up to softirq, and with a socket without a file; then it may look at the
+// file's queue of SIGIO under RCU.
+calls! { unsafe {
+    impl Sk, |me| me.sk();
+    /// There is something to read, or to accept.
+    pub(crate) fn wake_readable() = rust_net_wake_readable;
+    /// The state has changed.
+    pub(crate) fn wake_state() = rust_net_wake_state;
     /// A connection is established.
     pub(crate) fn wake_connected() = rust_net_wake_connected;
     /// One direction has ended, or both.
     pub(crate) fn wake_hangup() = rust_net_wake_hangup;
-    /// There is a byte out of band.
-    pub(crate) fn wake_urgent() = rust_net_wake_urgent;
     /// There is a pending error.
     pub(crate) fn wake_error() = rust_net_wake_error;
-    /// Gives the file up: the socket has none any more. With `lock_sock`.
+}}
+
+// SAFETY: `sk` is valid, and locked by the invariant, which is what each function asks for.
+calls! { unsafe {
+    impl Guard<'_>, |me| me.0.sk();
+    /// A peek moves the offset of SO_PEEK_OFF forward, a read moves it back.
+    pub(crate) fn move_peek_off(peeked: bool, by: c_int) = rust_net_peek_moved;
+    /// Counts a disconnect.
+    pub(crate) fn note_disconnect() = rust_net_note_disconnect;
+    /// Gives the file up: the socket has none any more.
     pub(crate) fn orphan() = rust_net_sock_orphan;
 }}

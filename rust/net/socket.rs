@@ -2,6 +2,8 @@
 
 //! `struct socket`: what a file of the socket layer has, and calls on one of any family.
 //!
+//! C header: [`include/linux/net.h`](srctree/include/linux/net.h)
+//!
 //! Contexts: process context, may sleep, except for the words of a socket: any. Locks: none;
 //! the callee takes `lock_sock` of its own socket.
 
@@ -64,7 +66,7 @@ impl Storage {
 ///
 /// # Invariants
 ///
-/// It has operations, and is not released as long as anybody has a reference.
+/// It has operations, and is not released as long as there is a reference.
 #[repr(transparent)]
 pub(crate) struct Socket(Opaque<ffi::core::socket>);
 
@@ -87,7 +89,8 @@ impl Socket {
         unsafe { (&raw const (*self.0.get()).state).read_volatile() }
     }
 
-    /// Changes the state. Writers hold `lock_sock`; readers may hold nothing.
+    /// Changes the state, by one store. System calls do that with `lock_sock`, so that they come
+    /// one after the other.
     pub(crate) fn set_state(&self, state: ffi::core::socket_state) {
         // SAFETY: A word of a valid socket; others may read it meanwhile, hence volatile.
         unsafe { (&raw mut (*self.0.get()).state).write_volatile(state) };
@@ -104,7 +107,7 @@ impl Socket {
     pub(crate) fn bind(&self, name: &[u8]) -> Result {
         let bind = self.ops().bind.ok_or(EOPNOTSUPP)?;
         let mut storage = Storage::of(name)?;
-        // SAFETY: The operation is that of the socket. The name has the memory of any.
+        // SAFETY: The operation is the socket's. The name has the memory of any.
         to_result(unsafe { bind(self.as_ptr(), storage.as_mut_ptr(), name.len() as c_int) })
     }
 
@@ -113,14 +116,14 @@ impl Socket {
         let connect = self.ops().connect.ok_or(EOPNOTSUPP)?;
         let mut storage = Storage::of(name)?;
         let len = name.len() as c_int;
-        // SAFETY: The operation is that of the socket. The name has the memory of any.
+        // SAFETY: The operation is the socket's. The name has the memory of any.
         to_result(unsafe { connect(self.as_ptr(), storage.as_mut_ptr(), len, flags as c_int) })
     }
 
     /// getsockname(2) and getpeername(2); returns the length.
     pub(crate) fn name(&self, name: &mut Storage, peer: c_int) -> Result<usize> {
         let getname = self.ops().getname.ok_or(EOPNOTSUPP)?;
-        // SAFETY: The operation is that of the socket. There is memory for any name.
+        // SAFETY: The operation is the socket's. There is memory for any name.
         let len = unsafe { getname(self.as_ptr(), name.as_mut_ptr(), peer) };
         usize::try_from(len).map_err(|_| Error::from_errno(len))
     }
@@ -128,7 +131,7 @@ impl Socket {
     /// ioctl(2). The callee checks what `arg` points to.
     pub(crate) fn ioctl(&self, command: c_uint, arg: c_ulong) -> Result<c_int> {
         let ioctl = self.ops().ioctl.ok_or(EOPNOTSUPP)?;
-        // SAFETY: The operation is that of the socket.
+        // SAFETY: The operation is the socket's.
         number(unsafe { ioctl(self.as_ptr(), command, arg) })
     }
 
@@ -142,21 +145,21 @@ impl Socket {
     /// sendmsg(2); returns the number of bytes taken.
     pub(crate) fn send(&self, msg: &mut SendMsg, len: usize) -> Result<c_int> {
         let sendmsg = self.ops().sendmsg.ok_or(EOPNOTSUPP)?;
-        // SAFETY: The operation is that of the socket, and the message the caller's own.
+        // SAFETY: The operation is the socket's, and the message the caller's own.
         number(unsafe { sendmsg(self.as_ptr(), msg.as_ptr(), len) })
     }
 
     /// recvmsg(2); returns the number of bytes given.
     pub(crate) fn receive(&self, msg: &mut RecvMsg, len: usize, flags: c_int) -> Result<c_int> {
         let recvmsg = self.ops().recvmsg.ok_or(EOPNOTSUPP)?;
-        // SAFETY: The operation is that of the socket, and the message the caller's own.
+        // SAFETY: The operation is the socket's, and the message the caller's own.
         number(unsafe { recvmsg(self.as_ptr(), msg.as_ptr(), len, flags) })
     }
 
     /// The end of a splice(2) or sendfile(2) that had announced more.
     pub(crate) fn splice_eof(&self) {
         if let Some(splice_eof) = self.ops().splice_eof {
-            // SAFETY: The operation is that of the socket.
+            // SAFETY: The operation is the socket's.
             unsafe { splice_eof(self.as_ptr()) }
         }
     }

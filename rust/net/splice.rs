@@ -2,7 +2,10 @@
 
 //! splice(2) from a socket into a pipe.
 //!
-//! Contexts: process context, may sleep. Locks: that of the pipe is held.
+//! C headers: [`include/linux/pipe_fs_i.h`](srctree/include/linux/pipe_fs_i.h),
+//! [`include/linux/splice.h`](srctree/include/linux/splice.h)
+//!
+//! Contexts: process context, may sleep. Locks: the pipe's is held.
 
 use crate::{
     ffi,
@@ -110,7 +113,7 @@ impl PipeEnd<'_> {
     /// # Safety
     ///
     /// The caller owns a reference to `page`, and gives it up if the result is `Ok`. The page
-    /// has `len` bytes from `offset` on, and nobody writes to them any more.
+    /// has `len` bytes from `offset` on, and no code writes to them any more.
     pub(crate) unsafe fn give(&mut self, page: *mut ffi::page, offset: u32, len: u32) -> Result {
         if !self.has_room() {
             return Err(EAGAIN);

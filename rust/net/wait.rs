@@ -2,19 +2,19 @@
 
 //! Waiting: wait queues, and what a task that waits has to ask.
 //!
-//! An entry is on the stack of the task that waits, so it is lent to a closure: nobody can
+//! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
+//!
+//! An entry is on the stack of the task that waits, so it is lent to a closure: no caller can
 //! forget to take it off. (The kernel crate's condition variables release a lock of a certain
 //! kind while they sleep, and forget a wake-up from before.)
 //!
-//! Contexts: process context; a sleep holds no spinlock. Wake-ups: any context. Locks: that of
+//! Contexts: process context; a sleep holds no spinlock. Wake-ups: any context. Locks: the lock of
 //! the queue, inside.
 
 use crate::{
+    calls::calls,
     ffi,
-    net::{
-        calls::calls,
-        sk::Sk, //
-    },
+    net::sk::Sk,
     prelude::*, //
 };
 use core::marker::PhantomData;
@@ -133,7 +133,8 @@ impl Sleeper<'_> {
     }
 }
 
-// SAFETY: The entry is queued, by the invariant.
+// SAFETY: The entry is queued and the current task's, by the invariant. Both functions put the task
+// to sleep.
 calls! { unsafe {
     impl Sleeper<'_>, |me| me.0.get();
     fn sleep_in(interruptible: bool, timeo: isize) -> isize = rust_net_waitqueue_sleep;

@@ -2,6 +2,8 @@
 
 //! A client of ib_core: code that is told of devices as they come and go.
 //!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
 //! Contexts: everything may sleep; ib_core calls a client for one device at a time. No locks.
 
 use crate::{
@@ -42,7 +44,7 @@ pub(crate) trait Client: Sized + 'static {
     fn remove(device: DeviceId);
 }
 
-/// What ib_core knows of a client. It has to be a static.
+/// The client as ib_core knows it. It has to be a static.
 pub(crate) struct Slot<C> {
     client: UnsafeCell<ffi::ib_client>,
     registered: Atomic<i32>,
@@ -105,7 +107,7 @@ struct Added {
 }
 
 impl Added {
-    /// Waits until nobody has the device any more.
+    /// Waits until there is no reference to the device any more.
     fn end(self) {
         // Idle regions refer to the device.
         self.device.close();

@@ -2,6 +2,8 @@
 
 //! The completion queues of one queue pair, taken by its owner.
 //!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
 //! ib_core would take completions in a worker alone. Here the owner of the queue does, in
 //! any of its threads, and the worker of ib_core's workqueue runs only if the owner asks for
 //! it. The queue reports one event after it was armed, and no further one until it is
@@ -12,8 +14,8 @@
 //! under the owner's lock, in process context.
 
 use crate::{
+    calls::calls,
     ffi,
-    net::calls::calls,
     prelude::*, //
 };
 use core::{
@@ -88,10 +90,11 @@ pub(crate) trait Completions: Send + Sync + 'static {
     fn communicated(&self);
 }
 
-/// Maximum number of completions taken at a time. Mostly there is one, and room for each costs time.
+/// Maximum number of completions taken at a time. Mostly there is one, and room for each costs
+/// time.
 const BATCH: usize = 4;
 
-/// What a batch keeps of a completion.
+/// The part of a completion that a batch keeps.
 struct Entry {
     is_receive: bool,
     done: Done,
@@ -149,7 +152,7 @@ pub(super) fn send_entry() -> *mut ffi::ib_cqe {
 ///
 /// # Invariants
 ///
-/// The pointer is valid. `comp_handler` and `work` of the queue are those of [`Cq::new`].
+/// The pointer is valid. `comp_handler` and `work` of the queue are from [`Cq::new`].
 /// The requests of its queue pair name `RECEIVE`, `SEND`, or the marker of a drain.
 pub(crate) struct Cq(NonNull<ffi::ib_cq>);
 
@@ -166,10 +169,10 @@ impl Borrowed<'_> {
         self.0 == queue.0
     }
 
-    /// Drops what has completed, until there is nothing left and an event will tell of more. What
-    /// another thread takes meanwhile is not dropped.
+    /// Drops what has completed, until there is nothing left and an event will tell of more.
+    /// Completions that another thread takes meanwhile are not dropped.
     pub(crate) fn discard(self) {
-        // INVARIANT: the queue exists by that of this.
+        // INVARIANT: the queue exists by the invariant of `self`.
         core::mem::ManuallyDrop::new(Cq(self.0)).discard();
     }
 }
@@ -186,7 +189,8 @@ unsafe extern "C" fn event_cb<C: Completions, const SENDS: bool>(
     // that the context lives so long.
     let context = unsafe { &*context.cast::<C>() };
     if context.announced(side) {
-        // SAFETY: As above; `Cq::drop` disables the work before it frees the queue.
+        // SAFETY: The driver passes a queue of ours, which lives until `ib_free_cq` returns.
+        // `Cq::drop` disables the work before it frees the queue.
         unsafe { ffi::rust_ib_cq_start_work(cq) };
     }
 }
@@ -195,7 +199,7 @@ unsafe extern "C" fn event_cb<C: Completions, const SENDS: bool>(
 ///
 /// Called by the workqueue with the work of a queue of ours.
 unsafe extern "C" fn work_cb<C: Completions>(work: *mut ffi::core::work_struct) {
-    // SAFETY: The work is that of a queue, which exists as long as its work runs, and so does
+    // SAFETY: The work belongs to a queue, which exists as long as its work runs, and so does
     // its context, by the promise to `Cq::new`.
     let (context, cq) = unsafe {
         let cq = ffi::rust_ib_cq_of_work(work);
@@ -250,8 +254,8 @@ impl Cq {
         Batch { entries, of, full }
     }
 
-    /// Takes up to [`BATCH`] completions, and gives `each` those of the owner's requests. Returns
-    /// the number of all.
+    /// Takes up to [`BATCH`] completions, and gives `each` the ones of the owner's requests.
+    /// Returns the number of all.
     fn take(&self, mut each: impl FnMut(Entry)) -> usize {
         let cq = self.0.as_ptr();
         let mut room = [const { MaybeUninit::<ffi::ib_wc>::uninit() }; BATCH];
@@ -307,7 +311,8 @@ impl Cq {
     }
 }
 
-// SAFETY: The queue is valid by the invariant.
+// SAFETY: The queue is valid by the invariant. Both functions take the locks of the queue that they
+// need.
 calls! { unsafe {
     impl Cq, |me| me.0.as_ptr();
     fn arm_has_missed() -> bool = rust_ib_cq_arm;

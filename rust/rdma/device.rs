@@ -2,6 +2,8 @@
 
 //! An RDMA device and its limits.
 //!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
 //! One [`Device`] stands for one `ib_device` that speaks the IB connection manager. A
 //! reference to it is the right to use it: the removal of the device waits for the last one.
 //! So everything made on a device has one. `lease` tells those who have them of a removal.
@@ -76,17 +78,12 @@ impl Gone {
 pub(crate) struct DeviceId(usize);
 
 impl DeviceId {
-    /// A number that devices which exist at the same time do not share.
-    pub(crate) fn number(self) -> usize {
-        self.0
-    }
-
     pub(super) fn of(ib: *const ffi::ib_device) -> Self {
         Self(ib.addr())
     }
 }
 
-/// What a device can do: its attributes, which do not change while it is registered.
+/// The abilities of a device: its attributes, which do not change while it is registered.
 pub(crate) struct Limits {
     pub(crate) work_requests: u16,
     pub(crate) send_sges: u32,
@@ -134,7 +131,7 @@ impl Limits {
 // SAFETY: ib_core objects may be used from any thread; the rest is in a mutex, or does
 // not change.
 unsafe impl Send for Device {}
-// SAFETY: The reason is that of `Send`: nothing here belongs to one thread.
+// SAFETY: Nothing here belongs to one thread.
 unsafe impl Sync for Device {}
 
 impl Device {

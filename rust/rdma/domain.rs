@@ -2,6 +2,8 @@
 
 //! Protection domains: a user's queue pairs and memory regions on a device.
 //!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
 //! A key is valid on every queue pair of its protection domain. Connections must not
 //! reach memory that another user, or another namespace, offers. So each user of a
 //! namespace has its own domain on each device, while it has a queue pair or a region
@@ -12,7 +14,10 @@
 use crate::{
     ffi,
     prelude::*,
-    rdma::device::Device, //
+    rdma::{
+        device::Device,
+        noio::NoIo, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -119,6 +124,7 @@ unsafe impl Send for Domain {}
 impl Domain {
     /// Takes the protection domain of `tenant` into use. May sleep.
     pub(crate) fn of(tenant: Tenant) -> Result<Self> {
+        let _noio = NoIo::new();
         let mut domains = tenant.device.domains().lock();
         let pd = domains.hold(&tenant.device, tenant.user)?;
         drop(domains);

@@ -28,7 +28,7 @@ void rust_ib_dealloc_pd(struct ib_pd *pd)
 }
 
 struct ib_cq *rust_ib_alloc_cq(struct ib_device *device, void *private,
-			      int entries, int comp_vector)
+			       int entries, int comp_vector)
 {
 	return ib_alloc_cq(device, private, entries, comp_vector,
 			   IB_POLL_WORKQUEUE);
@@ -65,7 +65,7 @@ int rust_ib_poll_cq(struct ib_cq *cq, int entries, struct ib_wc *wc)
 bool rust_ib_cq_arm(struct ib_cq *cq)
 {
 	return ib_req_notify_cq(cq, IB_CQ_NEXT_COMP |
-				    IB_CQ_REPORT_MISSED_EVENTS) > 0;
+				IB_CQ_REPORT_MISSED_EVENTS) > 0;
 }
 
 /* An event that comes this late starts no work. */
@@ -143,7 +143,7 @@ int rust_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr)
 }
 
 u64 rust_ib_dma_map_single(struct ib_device *device, void *memory, size_t size,
-			  int direction)
+			   int direction)
 {
 	return ib_dma_map_single(device, memory, size, direction);
 }
@@ -154,19 +154,19 @@ int rust_ib_dma_mapping_error(struct ib_device *device, u64 addr)
 }
 
 void rust_ib_dma_unmap_single(struct ib_device *device, u64 addr, size_t size,
-			     int direction)
+			      int direction)
 {
 	ib_dma_unmap_single(device, addr, size, direction);
 }
 
 void rust_ib_dma_sync_for_cpu(struct ib_device *device, u64 addr, size_t size,
-			     int direction)
+			      int direction)
 {
 	ib_dma_sync_single_for_cpu(device, addr, size, direction);
 }
 
 void rust_ib_dma_sync_for_device(struct ib_device *device, u64 addr, size_t size,
-				int direction)
+				 int direction)
 {
 	ib_dma_sync_single_for_device(device, addr, size, direction);
 }
@@ -191,15 +191,15 @@ bool rust_ib_device_speaks_ib_cm(struct ib_device *device)
 }
 
 /*
- * Maps the pages, of which the first begins at @offset. Adjacent ones share an
+ * Maps the pages; the first begins at @offset. Adjacent ones share an
  * element of the list, which has room for @count: the fewer there are, the less
  * is to be done for each page. Returns the number of mapped elements, and in
  * @used the number of those to be unmapped.
  */
 int rust_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
-			 struct page **pages, unsigned int count,
-			 unsigned int offset, size_t len, int direction,
-			 unsigned int *used)
+			  struct page **pages, unsigned int count,
+			  unsigned int offset, size_t len, int direction,
+			  unsigned int *used)
 {
 	unsigned int most = ib_dma_max_seg_size(device);
 	unsigned int i, n = 0;
@@ -223,14 +223,14 @@ int rust_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
 }
 
 void rust_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
-			 unsigned int count, int direction)
+			  unsigned int count, int direction)
 {
 	ib_dma_unmap_sg(device, sgl, count, direction);
 }
 
 /* The counterpart of ib_dma_map_sg(), which ib_core lacks. */
 void rust_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
-			unsigned int count, int direction, bool for_device)
+			 unsigned int count, int direction, bool for_device)
 {
 	if (ib_uses_virt_dma(device))
 		return;

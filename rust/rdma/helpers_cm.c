@@ -15,7 +15,7 @@
 #include "helpers.h"
 
 struct rdma_cm_id *rust_rdma_create_id(struct net *net,
-				      rdma_cm_event_handler handler, void *context)
+				       rdma_cm_event_handler handler, void *context)
 {
 	return rdma_create_id(net, handler, context, RDMA_PS_TCP, IB_QPT_RC);
 }
@@ -33,6 +33,32 @@ static bool gid_attr_in_net(const struct ib_gid_attr *attr, struct net *net,
 	      l3mdev_master_ifindex_rcu(ndev) == device);
 	rcu_read_unlock();
 	return in;
+}
+
+/* A port for identifiers that find none of their own; any one from 1024 on. */
+#define SHARED_PORT	65535
+
+/*
+ * rdma_bind_addr() without a port. rdma_cm takes one of the namespace's local ports for
+ * that, never the same one twice in a row, and finds none in a small range, or while
+ * there are many identifiers. The port has no meaning here, so they share one then.
+ */
+int rust_route_bind(struct rdma_cm_id *id, struct sockaddr_storage *address)
+{
+	struct sockaddr_storage again = *address;
+	/* Also for those that find the shared port as one of their own. */
+	int err = rdma_set_reuseaddr(id, 1);
+
+	if (err)
+		return err;
+	err = rdma_bind_addr(id, (struct sockaddr *)address);
+	if (err != -EADDRNOTAVAIL)
+		return err;
+	if (again.ss_family == AF_INET)
+		((struct sockaddr_in *)&again)->sin_port = htons(SHARED_PORT);
+	else
+		((struct sockaddr_in6 *)&again)->sin6_port = htons(SHARED_PORT);
+	return rdma_bind_addr(id, (struct sockaddr *)&again);
 }
 
 /* Sets the interface by which @id reaches its peer, before it has a source. */
@@ -58,7 +84,7 @@ void rust_route_set_peer(struct rdma_cm_id *id, const struct sockaddr_storage *p
  * Whether the route that @id has found leaves @net by the interface @device or
  * one of the VRF @device, if not 0. On RoCE the GID says so. On InfiniBand GIDs
  * have no interface; there rdma_cm has looked in the namespace of @id, and the
- * interface is the one whose hardware address it took.
+ * interface is the one with the hardware address that it took.
  */
 bool rust_route_is_in_net(const struct rdma_cm_id *id, struct net *net, int device)
 {
@@ -96,6 +122,9 @@ static struct net *cm_req_net(struct ib_cm_id *id,
 		rcu_read_unlock();
 		return net;
 	}
+	/* It looks IPv6 addresses up in tables that are missing if IPv6 is off. */
+	if (daddr->sa_family == AF_INET6 && !ipv6_mod_enabled())
+		return NULL;
 	ndev = ib_get_net_dev_by_params(id->device, req->port, req->bth_pkey,
 					&req->primary_path->sgid, daddr);
 	if (ndev) {
@@ -110,7 +139,7 @@ static struct net *cm_req_net(struct ib_cm_id *id,
  * The namespace where a request came in, with a reference, and the interface.
  */
 struct net *rust_cm_req_net(struct ib_cm_id *id, const struct ib_cm_event *event,
-			   const struct sockaddr *daddr, int *device)
+			    const struct sockaddr *daddr, int *device)
 {
 	struct net *net = cm_req_net(id, event, daddr, device);
 
@@ -176,7 +205,7 @@ static bool interface_address(struct net_device *ndev, int family,
 }
 
 /*
- * An address of an IPoIB interface of that port: one whose hardware address, as
+ * An address of an IPoIB interface of that port: its hardware address, as
  * rdma_cm reads it, has a GID of the port.
  */
 static bool ipoib_address(struct ib_device *device, u32 port, struct net *net,
@@ -206,7 +235,7 @@ static bool ipoib_address(struct ib_device *device, u32 port, struct net *net,
 }
 
 int rust_device_local_address(struct ib_device *device, struct net *net,
-			     int family, struct sockaddr_storage *out)
+			      int family, struct sockaddr_storage *out)
 {
 	const struct ib_gid_attr *attr;
 	u32 port;

@@ -6,11 +6,23 @@
 #include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/page-flags.h>
+#include <linux/sched/mm.h>
 #include <linux/skbuff.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "helpers.h"
+
+/* Until the other one allocations of the task start no I/O. */
+unsigned int rust_noio_begin(void)
+{
+	return memalloc_noio_save();
+}
+
+void rust_noio_end(unsigned int before)
+{
+	memalloc_noio_restore(before);
+}
 
 void rust_copy_bytes(void *to, const void *from, size_t n)
 {
@@ -39,7 +51,7 @@ void rust_put_user_pages(struct page **pages, unsigned int count)
 }
 
 /*
- * Whether nobody but the pins of the caller, as many as `ours`, pins the
+ * Whether nothing except the pins of the caller, as many as `ours`, pins the
  * folio. A pin of others may be for writing, which no protection of the
  * program's mapping would notice.
  */
@@ -49,6 +61,20 @@ static bool pins_are_ours(struct folio *folio, unsigned int ours)
 		return atomic_read(&folio->_pincount) <= ours;
 	return (unsigned int)folio_ref_count(folio) <
 	       (ours + 1) * GUP_PIN_COUNTING_BIAS;
+}
+
+/*
+ * Whether the page, which is pinned, belongs to one program alone. Of a huge
+ * page that one entry of the page tables maps, the first page has the mark of
+ * all.
+ */
+static bool is_exclusive(struct folio *folio, struct page *page)
+{
+	if (PageAnonExclusive(page))
+		return true;
+	return folio_test_large(folio) && folio_entire_mapcount(folio) == 1 &&
+	       folio_large_mapcount(folio) == 1 &&
+	       PageAnonExclusive(&folio->page);
 }
 
 /*
@@ -70,7 +96,7 @@ int rust_count_borrowable(struct page **pages, int count)
 		if (!pins_are_ours(folio, next - first))
 			break;
 		for (; first < next; first++)
-			if (!PageAnonExclusive(pages[first]))
+			if (!is_exclusive(folio, pages[first]))
 				return first;
 	}
 	return first;
@@ -79,7 +105,7 @@ int rust_count_borrowable(struct page **pages, int count)
 /* linux/skbuff.h: RLIMIT_MEMLOCK of the user, as MSG_ZEROCOPY charges it */
 
 int rust_account_pinned(size_t len, struct user_struct **user,
-		       unsigned int *pages)
+			unsigned int *pages)
 {
 	struct mmpin pin = {};
 	int err = mm_account_pinned_pages(&pin, len);

@@ -16,6 +16,7 @@ use crate::{
     prelude::*,
     rdma::{
         device::Device,
+        noio::NoIo,
         pages::UserPages,
         qp::Access,
         region::Region, //
@@ -138,10 +139,11 @@ impl Keeper {
         self.0
     }
 
-    /// Caches `region`, of which no request is in flight. Returns whether it is the
+    /// Caches `region`, which has no request in flight. Returns whether it is the
     /// only one now. Without memory for the entry nothing is cached.
     pub(crate) fn keep(&self, region: Region) -> Result<bool> {
         region.sync_for_cpu();
+        let _noio = NoIo::new();
         let mut kept = KEPT.lock();
         if let Err(e) = kept.list.reserve(1, GFP_KERNEL) {
             drop(kept);

@@ -16,6 +16,7 @@ use crate::{
             Tenant,
             User, //
         },
+        noio::NoIo, //
     },
 };
 use core::ops::Deref;
@@ -30,8 +31,11 @@ use kernel::{
 
 /// The holder of a lease, which hears of the removal of the device.
 pub(crate) trait Holder: Clone + Unpin {
-    /// The user for which a lease counts.
+    /// The user that has a protection domain for it.
     fn user(&self) -> User;
+
+    /// The user for which a lease counts. One person may be several users.
+    fn payer(&self) -> User;
 }
 
 /// A device and the leases of it.
@@ -54,7 +58,7 @@ struct Leases<H> {
     removing: bool,
     next: u64,
     holders: RBTree<u64, H>,
-    /// Number of leases of each user in each namespace.
+    /// Number of leases of each user in each namespace, by [`Holder::payer`].
     of_users: RBTree<User, u32>,
 }
 
@@ -93,30 +97,32 @@ impl<H: Holder> Leasing<H> {
     }
 
     /// Leases the device to `holder`; ENODEV if it is being removed, ENOBUFS if the
-    /// user of `holder` has used `share` percent of its queue pairs in this namespace.
+    /// payer of `holder` has used `share` percent of its queue pairs in this namespace.
     ///
     /// rdmacg cannot be used: it charges the cgroup of the running task, which is a
     /// worker here, on both sides of a connection.
     pub(crate) fn lease(self: &Arc<Self>, holder: H, share: u32) -> Result<Lease<H>> {
         let most = u64::from(self.device.limits().queue_pairs) * u64::from(share) / 100;
         let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
-        let user = holder.user();
+        let (user, payer) = (holder.user(), holder.payer());
+        let _noio = NoIo::new();
         let mut leases = self.leases.lock();
         if leases.removing {
             return Err(ENODEV);
         }
-        leases.count(user, most)?;
+        leases.count(payer, most)?;
         let id = leases.next;
         leases.next = id.wrapping_add(1);
         let entered = leases.holders.try_create_and_insert(id, holder, GFP_KERNEL);
         if let Err(e) = entered {
-            leases.discount(user);
+            leases.discount(payer);
             return Err(e);
         }
         Ok(Lease {
             of: self.clone(),
             id,
             user,
+            payer,
         })
     }
 
@@ -150,7 +156,7 @@ impl<H: Holder> Leasing<H> {
 }
 
 impl<H: Holder> Lease<H> {
-    /// The user whose queue pairs and regions share a protection domain.
+    /// The user; all queue pairs and regions of a user share a protection domain.
     pub(crate) fn tenant(&self) -> Tenant {
         Tenant::new(&self.of.device, self.user)
     }
@@ -165,8 +171,9 @@ impl<H: Holder> Lease<H> {
 pub(crate) struct Lease<H: Holder> {
     of: Arc<Leasing<H>>,
     id: u64,
-    /// The user that it was counted for; the socket may have another owner by now.
     user: User,
+    /// The user that it was counted for; the socket may have another owner by now.
+    payer: User,
 }
 
 impl<H: Holder> Drop for Lease<H> {
@@ -175,6 +182,6 @@ impl<H: Holder> Drop for Lease<H> {
         let _holder;
         let mut leases = self.of.leases.lock();
         _holder = leases.holders.remove(&self.id);
-        leases.discount(self.user);
+        leases.discount(self.payer);
     }
 }

@@ -2,7 +2,9 @@
 
 //! Memory that is mapped for a device.
 //!
-//! A [`Mapping`] owns its memory, so the device never has memory that is somebody else's by now.
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
+//! A [`Mapping`] owns its memory, so the device never has memory that has another owner by now.
 //! `kernel::dma` maps for a `struct device`; ib_core has calls of its own, because some RDMA devices
 //! have none.
 //!
@@ -45,7 +47,7 @@ unsafe impl Memory for Page {
     }
 }
 
-// SAFETY: As a page, of which it is a part.
+// SAFETY: As for a page: it is a part of one.
 unsafe impl Memory for Part {
     fn address(&self) -> *mut u8 {
         Part::address(self)
@@ -56,7 +58,7 @@ unsafe impl Memory for Part {
     }
 }
 
-/// Bytes of `kmalloc`, which nobody looks at by a Rust reference.
+/// Bytes of `kmalloc`, which no Rust reference reaches.
 pub(super) struct Bytes(KVec<u8>);
 
 impl Bytes {

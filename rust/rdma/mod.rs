@@ -2,6 +2,10 @@
 
 //! RDMA for consumers in the kernel: ib_core, ib_cm and rdma_cm.
 //!
+//! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
+//! [`include/rdma/ib_cm.h`](srctree/include/rdma/ib_cm.h),
+//! [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
+//!
 //! The library wraps what a consumer with reliable connections needs:
 //!
 //! | module | what |
@@ -24,7 +28,7 @@
 //! - **A mapping owns its memory** and ends before the memory is freed.
 //! - **A posted request owns its memory**, which comes back for its completion alone: the buffer of
 //!   a receive or Read, the pages and regions that a message or Write gathers from.
-//! - **What events lead to lives as long as they come.** A queue pair and a resolution own their
+//! - **The target of events lives as long as they come.** A queue pair and a resolution own their
 //!   contexts and are destroyed before them. The context of a connection is a number.
 //! - **An event is an enum** with the data that it has, for as long as its handler runs.
 //!
@@ -47,6 +51,7 @@ pub(crate) mod lease;
 pub(crate) mod lend;
 pub(crate) mod mapping;
 pub(crate) mod mr;
+pub(crate) mod noio;
 pub(crate) mod page;
 pub(crate) mod pages;
 pub(crate) mod qp;

@@ -2,21 +2,24 @@
 
 //! Memory regions that a work request registers, and the pool of each device.
 //!
-//! An idle region returns to the pool for the next user. A region whose work requests
-//! did not all succeed is in an unknown state and is not used again.
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
+//! An idle region returns to the pool for the next user. A region with failed work requests
+//! is in an unknown state and is not used again.
 //!
 //! Contexts: everything may sleep. Locks: the pool's, innermost.
 
 use crate::{
     ffi,
-    net::namespace::random_u32,
     prelude::*,
+    random::random_u32,
     rdma::{
         device::Device,
         domain::{
             Domain,
             Tenant, //
         },
+        noio::NoIo, //
     },
 };
 use core::ptr::NonNull;
@@ -69,23 +72,20 @@ impl Mr {
         Ok(this)
     }
 
-    fn raw(&self) -> &ffi::ib_mr {
-        // SAFETY: Valid by the invariant. Its words change only by methods that have `&mut`.
-        unsafe { self.mr.as_ref() }
-    }
-
     pub(super) fn as_ptr(&self) -> *mut ffi::ib_mr {
         self.mr.as_ptr()
     }
 
     /// The key of this registration, for the peer and for our own requests.
     pub(super) fn key(&self) -> u32 {
-        self.raw().rkey
+        // SAFETY: Valid by the invariant. The word changes only by methods that have `&mut`.
+        unsafe { (*self.mr.as_ptr()).rkey }
     }
 
     /// The address of the first byte.
     pub(super) fn start(&self) -> u64 {
-        self.raw().iova
+        // SAFETY: As in `key`.
+        unsafe { (*self.mr.as_ptr()).iova }
     }
 
     /// Gives the first byte a random address. Drivers use the address of the memory, as
@@ -250,7 +250,11 @@ impl Tenant {
     /// has fewer than `most` in use.
     pub(crate) fn take_region(&self, most: u32) -> Result<(Pooled, Origin)> {
         let regions = self.device().regions();
-        let choice = regions.state.lock().choose(self, most)?;
+        let choice = {
+            // The worker of the completion queue gives regions back.
+            let _noio = NoIo::new();
+            regions.state.lock().choose(self, most)?
+        };
         match choice {
             Choice::Reuse(mr) => Ok((Pooled::new(mr, self), Origin::Reused)),
             Choice::Make(others) => {

@@ -2,6 +2,8 @@
 
 //! Pages with a reference count.
 //!
+//! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h)
+//!
 //! `kernel::page::Page` frees its page when it is dropped, so it cannot be shared with a pipe or a
 //! socket's fragment, and it is a single page.
 //!
@@ -144,7 +146,7 @@ impl Part {
     }
 
     /// Copies the bytes from `offset` on to `to`. Returns whether there are so many. The memory may
-    /// be that of a device, which has given it back.
+    /// be a device's page that was given back.
     pub(crate) fn read(&self, offset: usize, to: &mut [u8]) -> bool {
         let there = self.holds(offset, to.len());
         if there {

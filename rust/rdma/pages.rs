@@ -2,6 +2,8 @@
 
 //! Pages of a program, pinned while a device moves their bytes.
 //!
+//! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h)
+//!
 //! Pinning happens in the system call of the program that owns the memory;
 //! unpinning may happen in any process context. No locks.
 
@@ -37,7 +39,7 @@ pub(crate) enum Purpose {
     Ahead,
 }
 
-/// A range of a program's memory whose pages are pinned.
+/// A range of a program's memory with pinned pages.
 ///
 /// # Invariants
 ///

@@ -2,13 +2,15 @@
 
 //! A reliable-connected queue pair with its completion queues.
 //!
-//! Contexts: creating and destroying sleep; posting does not. `cq` has those of
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
+//! Contexts: creating and destroying sleep; posting does not. `cq` has the contexts of
 //! completions.
 
 use crate::{
     ffi,
-    net::namespace::random_u32,
     prelude::*,
+    random::random_u32,
     rdma::{
         cm::Id,
         cq::{
@@ -96,7 +98,7 @@ pub(crate) struct Reply {
     /// Number of the first packet that we expect, 24 bits.
     pub(crate) starting_psn: u32,
     pub(crate) reads: ReadDepths,
-    /// The traffic class of our packets; 0 means that of the peer's path.
+    /// The traffic class of our packets; 0 means the class of the peer's path.
     pub(crate) class: u8,
 }
 
@@ -161,16 +163,16 @@ pub(crate) enum State {
     ReadyToSend,
 }
 
-/// An RC queue pair and its completion queues, whose events go to `C`.
+/// An RC queue pair and its completion queues; their events go to `C`.
 ///
 /// Dropping it ends all transfers and waits until every completion was delivered. That sleeps;
 /// no lock that a handler of events takes may be held.
 ///
 /// # Invariants
 ///
-/// `qp` and the queues are valid and belong to `domain`. Their context is that of `_context`.
+/// `qp` and the queues are valid and belong to `domain`. Their context is `_context`.
 ///
-/// The order of the fields is that of destruction: a completion queue counts its users.
+/// The order of the fields is the order of destruction: a completion queue counts its users.
 pub(crate) struct Qp<C, T, S, const SLOT: usize> {
     qp: RawQp,
     sent: Cq,
@@ -212,7 +214,7 @@ unsafe extern "C" fn event_cb<C: Completions>(event: *mut ffi::ib_event, context
 }
 
 impl<C: Completions, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
-    /// Creates a queue pair whose events go to `context`. May sleep.
+    /// Creates a queue pair with events that go to `context`. May sleep.
     pub(crate) fn new(domain: Domain, capacity: &Capacity, context: Arc<C>) -> Result<Self> {
         let device = domain.tenant().device().as_ptr();
         let raw = core::ptr::from_ref(&*context);
@@ -299,7 +301,7 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
         queue.is(&self.sent) || queue.is(&self.received)
     }
 
-    /// Starts the workers, whose part is [`Completions::work`].
+    /// Starts the workers, which call [`Completions::work`].
     pub(crate) fn start_work(&self) {
         self.sent.start_work();
         self.received.start_work();
@@ -336,7 +338,7 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
         self.begin(attr)
     }
 
-    /// The same for the passive side: the port is that of the path in the request, as
+    /// The same for the passive side: the port is from the path in the request, as
     /// RTR will have it, and not the port where the request came in.
     /// Fails where `id` has received no request.
     pub(crate) fn initialise_by_cm(&self, id: &Id) -> Result {
@@ -440,14 +442,14 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
     /// # Safety
     ///
     /// The pieces are mapped for the device to write to, and neither unmapped nor used by
-    /// anybody else until the receive has completed or the queue pair is gone.
+    /// any other code until the receive has completed or the queue pair is gone.
     pub(super) unsafe fn post_pieces(&self, sges: &mut [Sge]) -> Result {
         let mut wr: ffi::ib_recv_wr = pin_init::zeroed();
         wr.__bindgen_anon_1.wr_cqe = receive_entry();
         wr.sg_list = sges.as_mut_ptr().cast();
         wr.num_sge = i32::try_from(sges.len()).map_err(|_| EINVAL)?;
         // SAFETY: The queue pair is valid by the invariant; the request and its list are read
-        // during the call. What the device does with the memory is the caller's promise.
+        // during the call. The caller promises that the device may use the memory.
         to_result(unsafe { ffi::rust_ib_post_recv(self.qp.0.as_ptr(), &wr) })
     }
 
@@ -456,8 +458,8 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
     /// # Safety
     ///
     /// The pieces are mapped for the device to read, or to write for a Read, and neither unmapped
-    /// nor used by anybody else until the request has completed or the queue pair is gone; or they
-    /// are under the key of a region. A region to register exists as long. What was put into it
+    /// nor used by any other code until the request has completed or the queue pair is gone; or they
+    /// are under the key of a region. A region to register exists as long. Its memory
     /// stays mapped, and its pages pinned for such access, until the registration has ended: by an
     /// invalidation that has completed, or with the region, or with the queue pair.
     pub(super) unsafe fn post(&self, work: Work<'_>, pieces: &mut [Sge]) -> Result {
@@ -467,8 +469,8 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
         head.num_sge = i32::try_from(pieces.len()).map_err(|_| EINVAL)?;
         head.sg_list = pieces.as_mut_ptr().cast();
         // SAFETY: The queue pair is valid by the invariant. The request and its list are read
-        // during the call, and the request is of the type that its opcode says. What the device
-        // does with the memory is the caller's promise.
+        // during the call, and the request is of the type that its opcode says. The caller
+        // promises that the device may use the memory.
         let submit = |request: *const ffi::ib_send_wr| unsafe {
             to_result(ffi::rust_ib_post_send(self.qp.0.as_ptr(), request))
         };

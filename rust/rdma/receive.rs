@@ -2,6 +2,8 @@
 
 //! Receives: memory that is given away until a message has come.
 //!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
 //! A receive has up to four pieces: the beginning of a slot, one or two buffers, and the end of the
 //! slot. Slots are the queue pair's; buffers are given away when they are posted, and come back for
 //! the [`Received`] of their completion. Receives complete in order, so the oldest buffers are the

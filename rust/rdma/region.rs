@@ -3,6 +3,8 @@
 //! A range of a program's memory, pinned, mapped for a device, and described to it by a
 //! memory region.
 //!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//!
 //! Contexts: making one may sleep, and happens in the system call of the
 //! program; dropping one may sleep.
 

@@ -2,20 +2,23 @@
 
 //! From an address to a device and a path to the peer, by rdma_cm.
 //!
+//! C header: [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h)
+//!
 //! Contexts: events come in a workqueue of rdma_cm, and their handlers may sleep. Dropping an
 //! identifier waits for its handler, so that is not done by the handler, nor with a lock that
 //! it takes; a handler ends its identifier by returning it.
 
 use crate::{
+    calls::calls,
     ffi,
-    net::{
-        calls::calls,
-        namespace::Namespace, //
-    },
+    net::namespace::Namespace,
     prelude::*,
-    rdma::device::{
-        Device,
-        DeviceId, //
+    rdma::{
+        device::{
+            Device,
+            DeviceId, //
+        },
+        noio::NoIo, //
     }, //
 };
 use core::{
@@ -50,6 +53,17 @@ impl SockAddr {
         &mut self.0
     }
 
+    /// The wildcard address of the same family.
+    fn wildcard(&self) -> Self {
+        let mut any = Self(pin_init::zeroed());
+        // SAFETY: Both are addresses, which begin with their family.
+        unsafe {
+            let family = (*self.as_ptr()).sa_family;
+            (*(&raw mut any.0).cast::<ffi::sockaddr>()).sa_family = family;
+        }
+        any
+    }
+
     pub(in crate::rdma) fn as_ptr(&self) -> *const ffi::sockaddr {
         core::ptr::from_ref(&self.0).cast()
     }
@@ -77,7 +91,7 @@ pub(crate) trait OnResolved: Send + Sync + Sized {
     fn on_event(&self, event: Event<'_>) -> Option<Resolver<Self>>;
 }
 
-/// What has happened to a resolution. Borrowed from rdma_cm while its handler runs.
+/// An event of a resolution. Borrowed from rdma_cm while its handler runs.
 pub(crate) enum Event<'a> {
     /// The address is resolved, and the identifier has a device.
     AddressResolved(Bound<'a>),
@@ -119,8 +133,8 @@ impl Bound<'_> {
     }
 }
 
-// SAFETY: The identifier is valid and bound by the invariant, and rdma_cm leaves its route to the
-// handler.
+// SAFETY: The identifier is valid and bound by the invariant. Its handler runs, and until that
+// returns rdma_cm leaves the route to it; each function reads or changes the route.
 calls! { unsafe {
     impl Bound<'_>, |me| me.id.as_ptr();
     fn enter_peer(peer: &ffi::__kernel_sockaddr_storage) = rust_route_set_peer;
@@ -141,34 +155,31 @@ pub(crate) struct Path<'a> {
 }
 
 impl Path<'_> {
-    /// The identifier, which stays the same while its handler runs.
-    fn id(&self) -> &ffi::rdma_cm_id {
-        // SAFETY: Valid by the invariant, and rdma_cm leaves it to the handler.
-        unsafe { self.id.as_ref() }
-    }
-
     /// The device that it leaves by.
     pub(crate) fn device(&self) -> DeviceId {
-        DeviceId::of(self.id().device)
+        // SAFETY: Valid by the invariant; the word stays the same while the handler runs.
+        DeviceId::of(unsafe { (*self.id.as_ptr()).device })
     }
 
     /// The port that it leaves by, and its partition key.
     pub(crate) fn port(&self) -> (u32, u16) {
-        // SAFETY: Valid by the invariant, with a path record.
-        let pkey = unsafe { (*self.record()).pkey };
-        (self.id().port_num, u16::from_be(pkey))
+        // SAFETY: Valid by the invariant, with a path record. Both stay the same, as in `device`.
+        let (port, pkey) = unsafe { ((*self.id.as_ptr()).port_num, (*self.record()).pkey) };
+        (port, u16::from_be(pkey))
     }
 
     pub(super) fn record(&self) -> *mut ffi::sa_path_rec {
-        self.id().route.path_rec
+        // SAFETY: As in `device`.
+        unsafe { (*self.id.as_ptr()).route.path_rec }
     }
 
     pub(super) fn source(&self) -> *const ffi::ib_gid_attr {
-        self.id().route.addr.dev_addr.sgid_attr
+        // SAFETY: As in `device`.
+        unsafe { (*self.id.as_ptr()).route.addr.dev_addr.sgid_attr }
     }
 }
 
-/// What an identifier and a query for it share.
+/// The state that an identifier and a query for it share.
 #[pin_data]
 struct Shared<C> {
     /// The identifier, until it is about to be destroyed. Held while rdma_cm is told to resolve
@@ -184,14 +195,14 @@ struct Id(NonNull<ffi::rdma_cm_id>);
 
 // SAFETY: An identifier may be used from any thread.
 unsafe impl Send for Id {}
-// SAFETY: As above.
+// SAFETY: An identifier may be used from any thread.
 unsafe impl Sync for Id {}
 
-/// An identifier of rdma_cm, whose events go to its context.
+/// An identifier of rdma_cm; its events go to its context.
 ///
 /// # Invariants
 ///
-/// `id` is valid, its context is that of `shared`, and this or a running handler that was
+/// `id` is valid, its context is the one of `shared`, and this or a running handler that was
 /// given this destroys it, after it has left `shared`.
 pub(crate) struct Resolver<C> {
     id: Id,
@@ -262,29 +273,25 @@ impl<C> Query<C> {
     /// which is not destroyed before this returns.
     ///
     /// The source address binds the identifier to its device, and from then on the device
-    /// may be removed. A separate call binds it, because an identifier whose device goes
+    /// may be removed. A separate call binds it, because a device that goes
     /// between the two halves of `rdma_resolve_addr` causes a warning there. Between the
     /// two calls the same removal gives EINVAL, which has no other cause here, and is ENODEV.
     ///
     /// A handler may be told of the removal before the query is queued. If it could end the
-    /// identifier then, nobody would cancel the query.
+    /// identifier then, no code would cancel the query.
     pub(crate) fn start(self, from: Option<SockAddr>, mut to: SockAddr, ms: u32) -> Result {
         let place = self.0.id.lock();
         let id = place.as_ref().ok_or(ENODEV)?.0.as_ptr();
-        let mut from = from;
-        let from = from.as_mut().map_or(core::ptr::null_mut(), |from| {
-            (&raw mut from.0).cast::<ffi::sockaddr>()
-        });
-        let bound = if from.is_null() {
-            0
-        } else {
-            // SAFETY: The identifier is there while it is in its place, which is locked; the
-            // address is ours.
-            unsafe { ffi::rdma_bind_addr(id, from) }
-        };
+        // The wildcard of the peer's family stands for no source.
+        let mut from = from.unwrap_or_else(|| to.wildcard());
+        let from = &raw mut from.0;
+        // SAFETY: The identifier is there while it is in its place, which is locked; the
+        // address is ours.
+        let bound = unsafe { ffi::rust_route_bind(id, from) };
         let resolved = if bound == 0 {
-            // SAFETY: As above.
-            unsafe { ffi::rdma_resolve_addr(id, from, (&raw mut to.0).cast(), ms as usize) }
+            // SAFETY: The identifier is there while it is in its place, which is locked; the
+            // addresses are ours.
+            unsafe { ffi::rdma_resolve_addr(id, from.cast(), (&raw mut to.0).cast(), ms as usize) }
         } else {
             bound
         };
@@ -294,12 +301,12 @@ impl<C> Query<C> {
 
 /// # Safety
 ///
-/// Called by rdma_cm with an identifier whose handler is this one, and its event.
+/// Called by rdma_cm with an identifier that has this handler, and its event.
 unsafe extern "C" fn event_cb<C: OnResolved>(
     id: *mut ffi::rdma_cm_id,
     event: *mut ffi::rdma_cm_event,
 ) -> c_int {
-    // SAFETY: Both are valid for the call. The context is that of the `Resolver`, which is
+    // SAFETY: Both are valid for the call. The context belongs to the `Resolver`, which is
     // there as long as handlers run: by its drop, and by the end of this one.
     let (kind, status, context) =
         unsafe { ((*event).event, (*event).status, &*(*id).context.cast::<C>()) };
@@ -325,6 +332,8 @@ unsafe extern "C" fn event_cb<C: OnResolved>(
         ffi::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Event::DeviceRemoved,
         _ => Event::Other,
     };
+    // Storage over RDMA connects again by way of this workqueue.
+    let _noio = NoIo::new();
     match context.on_event(event) {
         Some(own) if own.id.0 == valid => {
             drop(own.leave_to_core());
@@ -350,6 +359,6 @@ impl OnResolved for NoEvent {
 pub(crate) fn check_local(net: &Namespace, mut address: SockAddr) -> Result {
     let id = Resolver::new(net, NoEvent, 0, 0)?;
     // SAFETY: The identifier is ours, and the address too.
-    let bound = unsafe { ffi::rdma_bind_addr(id.id.0.as_ptr(), (&raw mut address.0).cast()) };
+    let bound = unsafe { ffi::rust_route_bind(id.id.0.as_ptr(), &raw mut address.0) };
     to_result(bound).map_err(|e| if e == ENOMEM { e } else { ENODEV })
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sends: work requests whose memory is given away until they have completed.
+//! Sends: work requests with memory that is given away until they have completed.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 //!
 //! Messages and RDMA Writes gather pieces ([`Gather`]): a header, parts of pages, parts of lent
 //! regions ([`lend`](super::lend)). RDMA Reads go into a buffer or a lent region. The queue pair
@@ -42,7 +44,7 @@ use kernel::page::PAGE_SIZE;
 /// Maximum number of pieces of a message or Write.
 pub(crate) const PIECES: usize = 9;
 
-/// Largest page that is mapped whole. A page that somebody else gave may be far larger.
+/// Largest page that is mapped whole. A page from another owner may be far larger.
 const SHARED_MAX: usize = PAGE_SIZE << 3;
 
 /// Memory of the peer, by a key of the peer's.
@@ -88,7 +90,7 @@ impl Flying {
 ///
 /// # Invariants
 ///
-/// If not `broken`, the elements of `flying` and `buffers` are those of the requests in `posted`,
+/// If not `broken`, the elements of `flying` and `buffers` belong to the requests in `posted`,
 /// in their order.
 pub(super) struct Sends<T, S> {
     posted: Fifo<Posted<S>>,
@@ -182,8 +184,9 @@ impl<C, T, S, const SLOT: usize> Gather<'_, C, T, S, SLOT> {
         Ok(())
     }
 
-    /// Adds `bytes`, from the next slot for headers. The slot's last message must have completed,
-    /// or its bytes become these; [`Capacity`](super::qp::Capacity) has the number of slots.
+    /// Adds `bytes`, from the next slot for headers. A message of the same slot that is still in
+    /// flight may be sent with these bytes; [`Capacity`](super::qp::Capacity) has the number of
+    /// slots.
     pub(crate) fn header(&mut self, bytes: &[u8]) -> Result {
         let addr = self.qp.sends.headers.put(bytes)?;
         let lkey = self.qp.domain().local_dma_lkey();
@@ -277,7 +280,7 @@ impl<C, T, S, const SLOT: usize> Gather<'_, C, T, S, SLOT> {
 
 impl<C, T, S, const SLOT: usize> Drop for Gather<'_, C, T, S, SLOT> {
     fn drop(&mut self) {
-        // Its elements of `flying` are those of no request.
+        // Its elements of `flying` belong to no request.
         self.qp.sends.broken |= !self.posted && self.frags > 0;
     }
 }
@@ -326,7 +329,7 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
     /// Posts an RDMA Read of `len` bytes of the peer's memory into a lent region, from `offset` on.
     ///
     /// With `behind`, its last byte is read once more, behind it, by a request of that name:
-    /// without the queue pair that does not succeed. It is one packet, of which no part can be
+    /// without the queue pair that does not succeed. It is one packet, so no part of it can be
     /// missing, and its answer is no acknowledgement that could be late.
     pub(crate) fn read_lent(
         &mut self,

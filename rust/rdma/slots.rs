@@ -46,8 +46,8 @@ impl SlotRing {
         })
     }
 
-    /// Puts `bytes` into the next slot and returns its address for an SGE. The device
-    /// must have finished with the contents of `count` calls ago.
+    /// Puts `bytes` into the next slot and returns its address for an SGE. A message of
+    /// `count` calls ago that is still in flight may be sent with these bytes.
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<u64> {
         if bytes.len() > self.slot {
             return Err(EMSGSIZE);
@@ -96,7 +96,7 @@ impl<const SLOT: usize> ReceiveSlots<SLOT> {
         self.posted = self.posted.saturating_add(1);
     }
 
-    /// The contents of the oldest posted slot, whose receive has completed.
+    /// The contents of the oldest posted slot; its receive has completed.
     pub(super) fn take(&mut self) -> Option<[u8; SLOT]> {
         let behind = self.posted.wrapping_mul(SLOT);
         self.posted = self.posted.checked_sub(1)?;

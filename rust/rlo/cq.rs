@@ -42,7 +42,7 @@ enum Armed {
     Next,
 }
 
-/// What a completion has, in less than half of the size: most of the memory of an idle queue pair
+/// The contents of a completion, in less than half of the size: most of the memory of an idle queue pair
 /// is for completions that never come.
 #[derive(Clone, Copy)]
 struct Entry {
@@ -53,7 +53,8 @@ struct Entry {
     extra: u32,
     /// 24 bits, and above these the flags of `ib_wc`.
     origin: u32,
-    slid: u16,
+    /// The source's LID, or with `IB_WC_WITH_VLAN`, which InfiniBand has not, the VLAN.
+    slid_or_vlan: u16,
     opcode: u8,
     /// The status, and above its bits the type of the network.
     status: u8,
@@ -66,6 +67,10 @@ const STATUS: u32 = 5;
 /// The flag that stands for a port.
 const PORT: u32 = 1 << 7;
 
+fn has_vlan(wc_flags: i32) -> bool {
+    wc_flags as u32 & ffi::ib_wc_flags_IB_WC_WITH_VLAN != 0
+}
+
 impl Entry {
     const NONE: Self = Self {
         id: 0,
@@ -73,7 +78,7 @@ impl Entry {
         byte_len: 0,
         extra: 0,
         origin: 0,
-        slid: 0,
+        slid_or_vlan: 0,
         opcode: 0,
         status: 0,
     };
@@ -87,10 +92,14 @@ impl Entry {
             id: unsafe { wc.__bindgen_anon_1.wr_id },
             qp: wc.qp,
             byte_len: wc.byte_len,
-            // SAFETY: As above.
+            // SAFETY: All values of both variants are valid numbers of the same size.
             extra: unsafe { wc.ex.invalidate_rkey },
             origin: (wc.src_qp & ((1 << NUMBER) - 1)) | flags << NUMBER,
-            slid: wc.slid as u16,
+            slid_or_vlan: if has_vlan(wc.wc_flags) {
+                wc.vlan_id
+            } else {
+                wc.slid as u16
+            },
             opcode: wc.opcode as u8,
             status: wc.status as u8 | wc.network_hdr_type << STATUS,
         }
@@ -105,13 +114,17 @@ impl Entry {
             byte_len: self.byte_len,
             qp: self.qp,
             src_qp: self.origin & ((1 << NUMBER) - 1),
-            slid: self.slid.into(),
             wc_flags: (flags & (PORT - 1)) as i32,
             port_num: u32::from(flags & PORT != 0),
             network_hdr_type: self.status >> STATUS,
             ..Default::default()
         };
         wc.ex.invalidate_rkey = self.extra;
+        if has_vlan(wc.wc_flags) {
+            wc.vlan_id = self.slid_or_vlan;
+        } else {
+            wc.slid = self.slid_or_vlan.into();
+        }
         wc
     }
 }
@@ -124,7 +137,7 @@ const _: () = {
     assert!(ffi::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE < PORT);
 };
 
-/// A ring of completions, of which `Cq::len` are in use.
+/// A ring of completions; `Cq::len` are in use.
 ///
 /// # Invariants
 ///
@@ -160,7 +173,7 @@ unsafe impl Send for Cq {}
 // SAFETY: The ring has a lock; C locks the bell and the task.
 unsafe impl Sync for Cq {}
 
-// SAFETY: The offset is that of the field. `stop` stops the task, when nobody adds completions.
+// SAFETY: The offset is the field's. `stop` stops the task, when no code adds completions.
 unsafe impl Run for Cq {
     const TASK_OFFSET: usize = offset_of!(Cq, task);
 
@@ -232,7 +245,7 @@ impl Cq {
 
     /// Takes the oldest completion.
     pub(crate) fn poll(&self, out: &mut [core::mem::MaybeUninit<ffi::ib_wc>]) -> usize {
-        // Whoever was told of a completion sees it: it was counted before the bell rang.
+        // A consumer that was told of a completion sees it: it was counted before the bell rang.
         if self.len.load(Relaxed) == 0 {
             return 0;
         }
@@ -291,6 +304,14 @@ impl Cq {
         self.len.store(kept, Relaxed);
     }
 
+    /// Sleeps until the handler has run for all completions that were added. Its consumer may give up the
+    /// queue once it has no queue pairs: ib_core then stops the handler's work before it calls `destroy_cq`,
+    /// and a late call would queue it again.
+    pub(crate) fn settle(&self) {
+        // SAFETY: Initialised in `new`.
+        unsafe { ffi::rlo_bell_sync(self.bell.get()) };
+    }
+
     /// Sleeps until no handler runs. No more completions are added.
     pub(crate) fn stop(&self) {
         // The entries are freed here, which may sleep, and not with the last reference.
@@ -302,8 +323,7 @@ impl Cq {
             core::mem::replace(&mut ring.entries, KVVec::new())
         };
         drop(entries);
-        // SAFETY: Initialised in `new`.
-        unsafe { ffi::rlo_bell_sync(self.bell.get()) };
+        self.settle();
         self.task.stop();
     }
 }

@@ -92,7 +92,7 @@ impl Root {
 
     /// Called when the module is removed.
     pub(crate) fn remove(&self) {
-        // SAFETY: What was made above, or an error pointer.
+        // SAFETY: The directory that was made above, or an error pointer.
         unsafe { ffi::debugfs_remove(self.0) }
     }
 }
@@ -130,7 +130,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // SAFETY: What was made above, or an error pointer.
+        // SAFETY: The directory that was made above, or an error pointer.
         unsafe { ffi::debugfs_remove(self.0) }
     }
 }

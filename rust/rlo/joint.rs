@@ -10,117 +10,36 @@
 //! On InfiniBand the frame is sent to the interface that has the LID. If only a GID is known, the
 //! frame is a broadcast, which the owner of the GID answers.
 //!
-//! Contexts: [`Joint::join`] and [`Joint::leave`] sleep; the rest works in any.
+//! Contexts: [`Joint::new`] and [`Joint::stop`] sleep; the rest works in any.
 
 use crate::{
-    device::Device,
     ffi,
     irq_lock::{
         new_spinlock_irq,
         SpinLockIrq, //
     },
+    path::{
+        send,
+        Av, //
+    },
+    port::{
+        random,
+        Port, //
+    },
     prelude::*,
     task::{
-        self,
         Run,
         Task, //
     },
 };
 use core::mem::offset_of;
-use kernel::sync::Arc;
-
-/// A path: source and destination. Holds the entry of the GID table.
-///
-/// # Invariants
-///
-/// `0` was filled by `rlo_av_init` or `rlo_av_search`, and not put.
-pub(crate) struct Av(pub(crate) ffi::rlo_av);
-
-// SAFETY: The table's entries are counted, and may be used from any thread.
-unsafe impl Send for Av {}
-// SAFETY: No part of a path that others read changes.
-unsafe impl Sync for Av {}
-
-impl Av {
-    /// # Safety
-    ///
-    /// `attr` is valid, and its GID's entry held by the caller meanwhile; `device` is registered
-    /// until the address is dropped.
-    pub(crate) unsafe fn new(device: &Device, attr: *const ffi::rdma_ah_attr) -> Result<Self> {
-        let mut av = ffi::rlo_av::default();
-        // SAFETY: `attr` and its GID's entry are valid for the call, and the device's object until
-        // the address is dropped, by the caller's promise.
-        let made = unsafe { ffi::rlo_av_init(&mut av, device.object(), attr) };
-        kernel::error::to_result(made)?;
-        Ok(Self(av))
-    }
-
-    /// The path to the owner of a GID, from an InfiniBand port.
-    ///
-    /// # Safety
-    ///
-    /// `device` is registered until the address is dropped.
-    pub(crate) unsafe fn search(device: &Device, dgid: [u8; 16]) -> Self {
-        let mut av = ffi::rlo_av::default();
-        let dgid = ffi::ib_gid { raw: dgid };
-        // SAFETY: The device's object is valid until the address is dropped, by the caller's
-        // promise; the rest is ours.
-        unsafe { ffi::rlo_av_search(&mut av, device.object(), &dgid) };
-        Self(av)
-    }
-
-    pub(crate) fn is_infiniband(&self) -> bool {
-        self.0.slid != 0
-    }
-
-    /// Whether it leads back to its own interface.
-    pub(crate) fn is_own(&self) -> bool {
-        if self.is_infiniband() {
-            return self.0.slid == self.0.dlid;
-        }
-        self.0.smac == self.0.dmac
-    }
-
-    /// Whether it leads to a group.
-    pub(crate) fn is_multicast(&self) -> bool {
-        self.is_infiniband() && is_multicast(self.0.dlid)
-    }
-
-    /// Whether it leads to the subnet administrator.
-    pub(crate) fn is_administrator(&self) -> bool {
-        self.is_infiniband() && u32::from(self.0.dlid) == ffi::RLO_LID_SM
-    }
-
-    pub(crate) fn sgid(&self) -> [u8; 16] {
-        // SAFETY: Every bit pattern is a GID.
-        unsafe { self.0.sgid.raw }
-    }
-
-    pub(crate) fn dgid(&self) -> [u8; 16] {
-        // SAFETY: Every bit pattern is a GID.
-        unsafe { self.0.dgid.raw }
-    }
-
-    /// Whether frames along `other` come from this path's destination.
-    pub(crate) fn is_reverse_of(&self, other: &Self) -> bool {
-        if self.is_infiniband() {
-            return self.0.slid == other.0.dlid && self.0.dlid == other.0.slid;
-        }
-        self.sgid() == other.dgid() && self.dgid() == other.sgid() && self.0.dmac == other.0.smac
-    }
-}
-
-impl Drop for Av {
-    fn drop(&mut self) {
-        // SAFETY: It was filled by `rlo_av_init`, and is put once.
-        unsafe { ffi::rlo_av_put(&mut self.0) }
-    }
-}
-
-/// Whether a LID is that of a group.
-pub(crate) fn is_multicast(lid: u16) -> bool {
-    (ffi::RLO_LID_MULTICAST..ffi::RLO_LID_PERMISSIVE).contains(&u32::from(lid))
-}
+use kernel::sync::{
+    atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    Arc, //
+};
 
 /// Between the first probes, in nanoseconds; doubled until `SLOW`.
 const FAST: u64 = 10_000_000;
@@ -128,8 +47,19 @@ const SLOW: u64 = 1_000_000_000;
 const PATIENCE: u32 = 3;
 const UNUSED: u32 = 2;
 
-struct State {
-    peer: Option<Arc<Device>>,
+/// A device, as its joints know it, and those that lead to it.
+pub(crate) trait Node: Sized + Send + Sync + 'static {
+    fn port(&self) -> &Port;
+
+    /// Whether it is there for its peers.
+    fn is_open(&self) -> bool;
+
+    /// A joint of it has had no user for a while.
+    fn on_unused(&self);
+}
+
+struct State<N> {
+    peer: Option<Arc<N>>,
     /// Probes without an answer since the last answer.
     unanswered: u32,
     interval: u64,
@@ -139,31 +69,34 @@ struct State {
     unused: u32,
 }
 
-/// What a new user of a known joint has to do.
-pub(crate) struct Reuse {
+/// The duties of a new user of a known joint.
+pub(crate) struct Reuse<N> {
     /// To ask again whether the peer is there.
-    asks: bool,
-    /// A device that is gone, whose last reference may not be dropped under a lock.
-    _lost: Option<Arc<Device>>,
+    pub(crate) asks: bool,
+    /// A device that is gone; its last reference may not be dropped under a lock.
+    _lost: Option<Arc<N>>,
 }
 
 /// A path from one of our interfaces to a hardware address.
 #[pin_data]
-pub(crate) struct Joint {
+pub(crate) struct Joint<N: Node> {
     pub(crate) av: Av,
-    nonce: u64,
+    /// Only devices that its frames reach know it.
+    pub(crate) nonce: u64,
+    /// The token of the device that has answered last, or 0. It stays when the peer is lost.
+    answerer: Atomic<u64>,
     /// Our own device, for the counters. It outlives its queue pairs, and these outlive the joint's
     /// task.
-    device: Arc<Device>,
+    device: Arc<N>,
     #[pin]
-    state: SpinLockIrq<State>,
+    state: SpinLockIrq<State<N>>,
     #[pin]
-    task: Task<Joint>,
+    task: Task<Joint<N>>,
 }
 
-// SAFETY: The offset is that of the field. `leave` stops the task of a joint that was kicked.
-unsafe impl Run for Joint {
-    const TASK_OFFSET: usize = offset_of!(Joint, task);
+// SAFETY: The offset is the field's. `leave` stops the task of a joint that was kicked.
+unsafe impl<N: Node> Run for Joint<N> {
+    const TASK_OFFSET: usize = offset_of!(Joint<N>, task);
 
     fn run(&self) {
         let (wait, lost) = {
@@ -174,7 +107,7 @@ unsafe impl Run for Joint {
                 let over = state.unused >= UNUSED;
                 drop(guard);
                 if over {
-                    self.device.joints.on_unused();
+                    self.device.on_unused();
                 } else {
                     self.task.kick_after(SLOW);
                 }
@@ -197,35 +130,16 @@ unsafe impl Run for Joint {
     }
 }
 
-impl Joint {
-    /// The joint for the path `av`: an existing one, or a new one.
-    pub(crate) fn join(device: &Arc<Device>, mut av: Av) -> Result<Arc<Self>> {
-        if !av.is_infiniband() && !av.is_own() && av.0.dmac == [0; 6] {
-            // SMC-R's server does not know its peer's hardware address, unless the peer has RoCE v1
-            // as well.
-            // SAFETY: An address of RoCE has the entry of its GID, by the invariant of `Av`.
-            unsafe { ffi::rlo_av_resolve(&mut av.0) };
-        }
-        let known = device.joints.reuse(|joint| {
-            joint.av.0.sgid_attr == av.0.sgid_attr
-                && joint.av.0.dmac == av.0.dmac
-                && joint.av.0.smac == av.0.smac
-                && joint.av.0.dlid == av.0.dlid
-                && joint.av.dgid() == av.dgid()
-        });
-        if let Some((known, reuse)) = known {
-            if reuse.asks {
-                known.ask();
-                known.task.kick_after(FAST);
-            }
-            return Ok(known);
-        }
+impl<N: Node> Joint<N> {
+    /// A joint for the path `av`, with one user. It asks when it is begun.
+    pub(crate) fn new(device: &Arc<N>, av: Av) -> Result<Arc<Self>> {
         let own = av.is_own();
-        let nonce = device.random();
-        let joint = Arc::pin_init(
+        let token = device.port().token;
+        Arc::pin_init(
             pin_init!(Self {
                 av,
-                nonce,
+                nonce: random(),
+                answerer: Atomic::new(if own { token } else { 0 }),
                 device: device.clone(),
                 state <- new_spinlock_irq!(State {
                     peer: own.then(|| device.clone()),
@@ -237,38 +151,41 @@ impl Joint {
                 task <- Task::new(),
             }),
             GFP_KERNEL,
-        )?;
-        if own {
-            return Ok(joint);
-        }
-        device.joints.add(&joint)?;
-        joint.ask();
-        joint.task.kick_after(FAST);
-        Ok(joint)
+        )
     }
 
-    /// Removes one user.
-    pub(crate) fn leave(this: Arc<Self>) {
-        if this.device.joints.leave(&this) {
-            this.stop();
-        }
+    /// Whether it leads where `av` does.
+    pub(crate) fn is_along(&self, av: &Av) -> bool {
+        self.av.0.sgid_attr == av.0.sgid_attr
+            && self.av.0.dmac == av.0.dmac
+            && self.av.0.smac == av.0.smac
+            && self.av.0.dlid == av.0.dlid
+            && self.av.dgid() == av.dgid()
+    }
+
+    /// Asks whether the peer is there, and from now on again and again.
+    pub(crate) fn begin(&self) {
+        self.ask();
+        self.task.kick_after(FAST);
     }
 
     /// One user more. Under the lock of the list.
-    pub(crate) fn add_user(&self) -> Reuse {
+    pub(crate) fn add_user(&self) -> Reuse<N> {
         let mut state = self.state.lock();
         let was_unused = state.users == 0;
         state.users += 1;
         // Its probes may have ended, and the peer may have been removed.
         let ended = core::mem::take(&mut state.unused) >= UNUSED;
-        let is_there = |peer: &Arc<Device>| peer.joints.is_open();
+        let is_there = |peer: &Arc<N>| peer.is_open();
         let mut reuse = Reuse {
             asks: ended,
             _lost: None,
         };
-        if was_unused && !state.peer.as_ref().is_some_and(is_there) {
+        let is_gone = state.peer.as_ref().is_some_and(|peer| !is_there(peer));
+        if is_gone || (was_unused && state.peer.is_none()) {
             state.interval = FAST;
             state.unanswered = 0;
+            self.answerer.store(0, Relaxed);
             reuse.asks = true;
             reuse._lost = state.peer.take();
         }
@@ -300,12 +217,20 @@ impl Joint {
     }
 
     /// The device at the other end, if it can be reached.
-    pub(crate) fn peer(&self) -> Option<Arc<Device>> {
+    pub(crate) fn peer(&self) -> Option<Arc<N>> {
         self.state.lock().peer.clone()
     }
 
+    /// Whether requests along this path may come from `device`: only from the device that has
+    /// answered, once there is one. Addresses can be copied, by a tenant that chooses the addresses of its
+    /// interface.
+    pub(crate) fn accepts(&self, device: &N) -> bool {
+        let answerer = self.answerer.load(Relaxed);
+        answerer == 0 || answerer == device.port().token
+    }
+
     /// The device at our end.
-    pub(crate) fn device(&self) -> &Arc<Device> {
+    pub(crate) fn device(&self) -> &Arc<N> {
         &self.device
     }
 
@@ -325,25 +250,22 @@ impl Joint {
         };
         head.sgid = self.av.0.sgid;
         head.dgid = self.av.0.dgid;
-        self.device.counters.probes_sent.one();
+        self.device.port().counters.probes_sent.one();
         send(&self.av, &head, |_| true);
     }
 
     /// Handles an answer. In softirq context.
-    pub(crate) fn answered(&self, nonce: u64, peer: &Arc<Device>) -> bool {
-        if self.nonce != nonce {
-            return false;
-        }
+    pub(crate) fn answered(&self, peer: &Arc<N>) {
         let former = {
             let mut state = self.state.lock();
             if state.users == 0 {
-                return true;
+                return;
             }
             state.unanswered = 0;
+            self.answerer.store(peer.port().token, Relaxed);
             state.peer.replace(peer.clone())
         };
         drop(former);
-        true
     }
 
     /// The interface, or its peer, has gone down: probe at once. Without users there is nothing
@@ -357,105 +279,4 @@ impl Joint {
         }
         self.task.kick();
     }
-}
-
-/// Sends a frame whose payload `fill` writes, or none if `fill` returns an error. In process
-/// context, with interrupts enabled.
-pub(crate) fn send(av: &Av, head: &ffi::rlo_frame, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
-    let mut payload = core::ptr::null_mut();
-    // SAFETY: All are valid, by the invariant of `Av`.
-    let frame = unsafe { ffi::rlo_frame_new(&av.0, head, &mut payload) };
-    if frame.is_null() {
-        return false;
-    }
-    let bytes = if head.len == 0 {
-        &mut []
-    } else {
-        // SAFETY: The frame has so many bytes there, which C has cleared, and nobody else has the
-        // frame.
-        unsafe { core::slice::from_raw_parts_mut(payload.cast::<u8>(), head.len as usize) }
-    };
-    let good = fill(bytes);
-    // SAFETY: The frame is ours, and goes, the one way or the other.
-    unsafe {
-        if good {
-            ffi::rlo_frame_send(frame);
-        } else {
-            ffi::rlo_frame_drop(frame);
-        }
-    }
-    good
-}
-
-/// Handles a frame from the wire. Its contents are not trusted.
-///
-/// # Safety
-///
-/// All are valid for the call, and `head.len` bytes follow at `payload`.
-#[no_mangle]
-unsafe extern "C" fn rlo_frame_received(
-    dev: *mut ffi::net_device,
-    skb: *mut ffi::sk_buff,
-    head: *const ffi::rlo_frame,
-    payload: *const c_void,
-) {
-    // SAFETY: Valid for the call, by the caller's promise, and a copy that nobody writes to.
-    let head = unsafe { &*head };
-    // SAFETY: As many bytes follow as `len` says, by the caller's promise; nobody writes to a frame
-    // that is being received.
-    let payload = unsafe { core::slice::from_raw_parts(payload.cast::<u8>(), head.len as usize) };
-    let Some(device) = Device::on(dev) else {
-        return;
-    };
-    // Ports of the two link layers never communicate.
-    if (head.slid != 0) != device.is_infiniband() {
-        return;
-    }
-    match u32::from(head.kind) {
-        ffi::rlo_frame_kind_RLO_FRAME_PING => {
-            if device.is_silent() || !device.is_meant(head) {
-                return;
-            }
-            let answer = ffi::rlo_frame {
-                kind: ffi::rlo_frame_kind_RLO_FRAME_PONG as u16,
-                token: device.token,
-                len: 0,
-                ..*head
-            };
-            device.counters.probes_answered.one();
-            // SAFETY: Both are valid for the call.
-            unsafe { ffi::rlo_frame_answer(skb, &answer) };
-        }
-        ffi::rlo_frame_kind_RLO_FRAME_PONG => {
-            if let Some(peer) = Device::with_token(head.token) {
-                device
-                    .joints
-                    .each(|joint| joint.answered(head.nonce, &peer));
-            }
-        }
-        ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM if device.is_meant_as_datagram(head) => {
-            crate::datagram::receive(&device, head, payload);
-        }
-        _ => {}
-    }
-}
-
-/// An interface went down, or its address changed: its peers are probed at once.
-///
-/// # Safety
-///
-/// `own` is what Rust has of a device that is registered.
-#[no_mangle]
-unsafe extern "C" fn rlo_link_changed(own: *const c_void) {
-    // SAFETY: The device is registered, so that `own` is its Arc, by the caller's promise.
-    let device = unsafe { kernel::sync::ArcBorrow::<'_, Device>::from_raw(own.cast()) };
-    device.joints.each(|joint| {
-        joint.doubt();
-        false
-    });
-}
-
-/// The delay before a request tries an unreachable peer again.
-pub(crate) fn pause(since: u64) -> u64 {
-    (task::now().saturating_sub(since) / 2).clamp(200_000, 20_000_000)
 }

@@ -3,22 +3,25 @@
 //! The joints of a device.
 //!
 //! A joint that was answered stays for up to a second after its last user has left it: the next
-//! queue pair on the same path asks nobody. It holds the entry of a GID, which the device's removal
+//! queue pair on the same path sends no probe. It holds the entry of a GID, which the device's removal
 //! does not wait for. So joints stay only while the device has the queue pair of connection
 //! managers, which ib_core destroys before the table of GIDs.
 //!
-//! Contexts: [`Joints::add`], [`Joints::close`] and the task sleep; the rest works in any. Locks:
-//! the list's, and under it those of joints.
+//! Contexts: [`Joints::join`], [`Joints::leave`], [`Joints::close`] and the task sleep; the rest works in any. Locks:
+//! the list's, and under it the joints'.
 
 use crate::{
+    ffi,
     irq_lock::{
         new_spinlock_irq,
         SpinLockIrq, //
     },
     joint::{
         Joint,
+        Node,
         Reuse, //
     },
+    path::Av,
     prelude::*,
     task::{
         Run,
@@ -36,18 +39,20 @@ use kernel::sync::{
 
 /// See the module.
 #[pin_data]
-pub(crate) struct Joints {
+pub(crate) struct Joints<N: Node> {
+    /// In the order of their nonces: any host that reaches the interface can send answers, so the search
+    /// for the joint of an answer must be short.
     #[pin]
-    list: SpinLockIrq<KVVec<Arc<Joint>>>,
+    list: SpinLockIrq<KVVec<Arc<Joint<N>>>>,
     /// 1: joints may stay without users. Changed under the lock.
     open: Atomic<i32>,
     #[pin]
-    task: Task<Joints>,
+    task: Task<Joints<N>>,
 }
 
-// SAFETY: The offset is that of the field. `close` stops the task, and nobody kicks it from then on.
-unsafe impl Run for Joints {
-    const TASK_OFFSET: usize = offset_of!(Joints, task);
+// SAFETY: The offset is the field's. `close` stops the task, and no code kicks it from then on.
+unsafe impl<N: Node> Run for Joints<N> {
+    const TASK_OFFSET: usize = offset_of!(Joints<N>, task);
     const STOPS_OTHERS: bool = true;
 
     fn run(&self) {
@@ -55,7 +60,7 @@ unsafe impl Run for Joints {
     }
 }
 
-impl Joints {
+impl<N: Node> Joints<N> {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             list <- new_spinlock_irq!(KVVec::new()),
@@ -85,31 +90,66 @@ impl Joints {
         self.open.load(Relaxed) != 0
     }
 
-    /// Frees all joints, whose users are gone.
+    /// Frees all joints; their users are gone.
     pub(crate) fn clear(&self) {
         let joints = core::mem::replace(&mut *self.list.lock(), KVVec::new());
         drop(joints);
     }
 
-    /// Calls `visit` for each until it returns true.
-    pub(crate) fn each(&self, mut visit: impl FnMut(&Joint) -> bool) {
+    pub(crate) fn each(&self, mut visit: impl FnMut(&Joint<N>)) {
         for joint in self.list.lock().iter() {
-            if visit(joint) {
-                break;
-            }
+            visit(joint);
         }
     }
 
+    /// Calls `visit` for the joint with this nonce.
+    pub(crate) fn with_nonce(&self, nonce: u64, visit: impl FnOnce(&Joint<N>)) {
+        let list = self.list.lock();
+        let found = list.binary_search_by_key(&nonce, |joint| joint.nonce);
+        if let Some(joint) = found.ok().and_then(|at| list.get(at)) {
+            visit(joint);
+        }
+    }
+
+    /// The joint of `device`, which has this list, for the path `av`: an existing one, or a new one.
+    pub(crate) fn join(&self, device: &Arc<N>, mut av: Av) -> Result<Arc<Joint<N>>> {
+        if !av.is_infiniband() && !av.is_own() && av.0.dmac == [0; 6] {
+            // SMC-R's server does not know its peer's hardware address, unless the peer has RoCE v1
+            // as well.
+            // SAFETY: An address of RoCE has the entry of its GID, by the invariant of `Av`.
+            unsafe { ffi::rlo_av_resolve(&mut av.0) };
+        }
+        if let Some((known, reuse)) = self.reuse(|joint| joint.is_along(&av)) {
+            if reuse.asks {
+                known.begin();
+            }
+            return Ok(known);
+        }
+        let joint = Joint::new(device, av)?;
+        if !joint.av.is_own() {
+            self.add(&joint)?;
+            joint.begin();
+        }
+        Ok(joint)
+    }
+
     /// The joint that `wanted` accepts, with one user more.
-    pub(crate) fn reuse(&self, wanted: impl Fn(&Joint) -> bool) -> Option<(Arc<Joint>, Reuse)> {
+    fn reuse(&self, wanted: impl Fn(&Joint<N>) -> bool) -> Option<(Arc<Joint<N>>, Reuse<N>)> {
         let list = self.list.lock();
         let known = list.iter().find(|joint| wanted(joint))?;
         Some((known.clone(), known.add_user()))
     }
 
+    /// Removes one user, which has no reference afterwards.
+    pub(crate) fn leave(&self, joint: Arc<Joint<N>>) {
+        if self.remove_user(&joint) {
+            joint.stop();
+        }
+    }
+
     /// Removes one user of `joint`. Returns true if the caller must end it: it was the last one,
     /// and the joint does not stay.
-    pub(crate) fn leave(&self, joint: &Joint) -> bool {
+    fn remove_user(&self, joint: &Joint<N>) -> bool {
         // The list's lock is taken first, so that no lookup finds the joint meanwhile.
         let mut list = self.list.lock();
         let at = list.iter().position(|one| core::ptr::eq(&**one, joint));
@@ -147,13 +187,14 @@ impl Joints {
         }
     }
 
-    pub(crate) fn add(&self, joint: &Arc<Joint>) -> Result {
+    fn add(&self, joint: &Arc<Joint<N>>) -> Result {
         loop {
             let len = {
                 let mut joints = self.list.lock();
                 if joints.len() < joints.capacity() {
+                    let at = joints.partition_point(|known| known.nonce < joint.nonce);
                     return joints
-                        .push_within_capacity(joint.clone())
+                        .insert_within_capacity(at, joint.clone())
                         .map_err(|_| ENOMEM);
                 }
                 joints.len()

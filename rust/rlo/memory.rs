@@ -5,12 +5,13 @@
 //! Contexts: any.
 
 use crate::{
-    device::Device,
     ffi,
     mr::{
         Mr,
+        Refused,
         Use, //
     },
+    port::Port,
     prelude::*, //
 };
 use core::{
@@ -24,10 +25,6 @@ pub(crate) const DMA_LKEY: u32 = 0x0100;
 pub(crate) const LOCAL_WRITE: u32 = ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
 pub(crate) const REMOTE_WRITE: u32 = ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
 pub(crate) const REMOTE_READ: u32 = ffi::ib_access_flags_IB_ACCESS_REMOTE_READ;
-
-/// Access is refused: wrong key, bounds, rights or protection domain.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused;
 
 /// A run of bytes in the kernel's address space.
 ///
@@ -73,10 +70,10 @@ pub(crate) enum Side<'a> {
     Inline(&'a [u8]),
 }
 
-/// One side of a copy: the device and the protection domain of its keys.
+/// One side of a copy: the port and the protection domain of its keys.
 #[derive(Clone, Copy)]
 pub(crate) struct End<'a> {
-    pub(crate) device: &'a Device,
+    pub(crate) port: &'a Port,
     pub(crate) pd: usize,
     pub(crate) side: Side<'a>,
 }
@@ -139,7 +136,7 @@ impl<'a> End<'a> {
                     if offset < end {
                         let len = rest.min((end - offset) as usize);
                         let address = sge.addr.checked_add(offset - before).ok_or(Refused)?;
-                        if sge.lkey != DMA_LKEY || !self.device.limits.dma_lkey {
+                        if sge.lkey != DMA_LKEY || !self.port.limits.dma_lkey {
                             if rest < want {
                                 // A use is of one region: the next call translates it.
                                 return Ok(None);
@@ -149,7 +146,7 @@ impl<'a> End<'a> {
                         }
                         // It is memory; the verbs ask its consumer to keep it until the work
                         // request that names it is complete, and no copy goes on after that.
-                        let start = self.device.address(address, len).ok_or(Refused)?;
+                        let start = self.port.addresses.start(address, len).ok_or(Refused)?;
                         rest -= len;
                         if !visit(start, len) || rest == 0 {
                             return Ok(None);
@@ -175,9 +172,9 @@ impl<'a> End<'a> {
         want: usize,
         visit: impl FnMut(*mut u8, usize) -> bool,
     ) -> Result<Use, Refused> {
-        let region = self.device.regions.get(key >> 8).ok_or(Refused)?;
+        let region = self.port.regions.get(key >> 8).ok_or(Refused)?;
         let access = (key, self.pd, rights);
-        Mr::each_run(&region, access, address, want, self.device, visit)
+        Mr::each_run(&region, access, address, want, &self.port.addresses, visit)
     }
 
     /// Fills `runs` with at most `want` bytes from `offset` on.
@@ -304,6 +301,6 @@ pub(crate) fn check(end: End<'_>, len: u64) -> Result<(), Refused> {
     else {
         return Err(Refused);
     };
-    let region = end.device.regions.get(key >> 8).ok_or(Refused)?;
-    region.allows((key, end.pd, rights), address, len, end.device)
+    let region = end.port.regions.get(key >> 8).ok_or(Refused)?;
+    region.allows((key, end.pd, rights), address, len, &end.port.addresses)
 }

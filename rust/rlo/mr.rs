@@ -6,12 +6,11 @@
 //! region is a leaf.
 
 use crate::{
-    device::Device,
+    bus::Addresses,
     irq_lock::{
         new_spinlock_irq,
         SpinLockIrq, //
     },
-    memory::Refused,
     prelude::*,
     task, //
 };
@@ -27,6 +26,10 @@ use kernel::sync::{
 
 /// The smallest page size of a region, as a power of two.
 const MIN_SHIFT: u32 = 12;
+
+/// Access is refused: wrong key, bounds, rights or protection domain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused;
 
 /// The memory that a region describes.
 struct State {
@@ -45,6 +48,8 @@ struct State {
     mapped_shift: u32,
     /// A next registration has been mapped.
     fresh: bool,
+    /// `mapped` is with the thread that fills it.
+    mapping: bool,
 }
 
 impl State {
@@ -167,6 +172,7 @@ impl Mr {
                     mapped,
                     mapped_shift: MIN_SHIFT,
                     fresh: false,
+                    mapping: false,
                 }),
                 uses: Atomic::new(0),
             }),
@@ -175,17 +181,24 @@ impl Mr {
     }
 
     /// An empty list for the pages of the next registration, which [`Self::end_map`] takes back. It
-    /// is filled outside of the lock, by one thread at a time: a second one gets a list without
-    /// room.
+    /// is filled outside of the lock.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for pages that are too small, or whose size is not a power of two.
+    /// `EINVAL` for pages that are too small, or have a size that is not a power of two; `EBUSY` while
+    /// another thread fills it.
     pub(crate) fn begin_map(&self, page_size: u32) -> Result<Pages> {
         if page_size < 1 << MIN_SHIFT || !page_size.is_power_of_two() {
             return Err(EINVAL);
         }
-        let mut list = core::mem::replace(&mut self.state.lock().mapped, KVVec::new());
+        let mut list = {
+            let mut state = self.state.lock();
+            if state.mapping {
+                return Err(EBUSY);
+            }
+            state.mapping = true;
+            core::mem::replace(&mut state.mapped, KVVec::new())
+        };
         list.clear();
         Ok(Pages {
             list,
@@ -200,6 +213,7 @@ impl Mr {
             let mut state = self.state.lock();
             state.mapped_shift = pages.shift;
             state.fresh = true;
+            state.mapping = false;
             core::mem::replace(&mut state.mapped, pages.list)
         };
         drop(former);
@@ -210,6 +224,10 @@ impl Mr {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         if self.all || self.pd != pd || state.valid || wanted.key >> 8 != self.index {
+            return Err(Refused);
+        }
+        if state.fresh && state.mapping {
+            // The list is with `begin_map`. Consumers do not map while their registration is posted.
             return Err(Refused);
         }
         if state.fresh {
@@ -266,18 +284,18 @@ impl Mr {
     }
 
     /// Whether `len` bytes from `address` on are the region's. Pages are not looked at: all have the
-    /// same rights.
+    /// same rights. In a region of all memory, a hole is found when the copy comes to it.
     pub(crate) fn allows(
         &self,
         access: (u32, usize, u32),
         address: u64,
         len: u64,
-        device: &Device,
+        addresses: &Addresses,
     ) -> Result<(), Refused> {
         self.state.lock().offset(self.pd, access, address, len)?;
         if self.all {
             let len = usize::try_from(len).map_err(|_| Refused)?;
-            device.address(address, len).ok_or(Refused)?;
+            addresses.start(address, len).ok_or(Refused)?;
         }
         Ok(())
     }
@@ -291,19 +309,19 @@ impl Mr {
         (key, pd, rights): (u32, usize, u32),
         address: u64,
         want: usize,
-        device: &Device,
+        addresses: &Addresses,
         mut visit: impl FnMut(*mut u8, usize) -> bool,
     ) -> Result<Use, Refused> {
         let state = this.state.lock();
         let offset = state.offset(this.pd, (key, pd, rights), address, want as u64)?;
         if this.all {
-            visit(device.address(address, want).ok_or(Refused)?, want);
+            visit(addresses.peers_start(address, want).ok_or(Refused)?, want);
         } else {
             let mut place = (state.start & ((1 << state.shift) - 1)) + offset;
             let mut left = want;
             while left > 0 {
                 let (start, len) = state.run(place, left).ok_or(Refused)?;
-                if !visit(device.address(start, len).ok_or(Refused)?, len) {
+                if !visit(addresses.start(start, len).ok_or(Refused)?, len) {
                     break;
                 }
                 place += len as u64;
@@ -312,5 +330,39 @@ impl Mr {
         }
         this.uses.fetch_add(1, Relaxed);
         Ok(Use(this.clone()))
+    }
+}
+
+#[kunit_tests(rlo_mr)]
+mod tests {
+    use super::*;
+
+    const PAGES: usize = 3;
+    const REGISTRATION: Registration = Registration {
+        key: 7 << 8,
+        rights: 0,
+        start: 0,
+        len: (PAGES as u64) << MIN_SHIFT,
+    };
+
+    fn fill(pages: &mut Pages) -> Result {
+        (0..PAGES as u64).try_for_each(|page| pages.push(page << MIN_SHIFT))
+    }
+
+    #[test]
+    fn a_registration_amid_a_mapping_takes_no_list() -> Result {
+        let region = Mr::new(7, 0, PAGES, None)?;
+        for _ in 0..3 {
+            let mut pages = region.begin_map(1 << MIN_SHIFT)?;
+            fill(&mut pages)?;
+            region.end_map(pages);
+            let mut pages = region.begin_map(1 << MIN_SHIFT)?;
+            assert!(region.register(0, REGISTRATION).is_err());
+            fill(&mut pages)?;
+            region.end_map(pages);
+            assert!(region.register(0, REGISTRATION).is_ok());
+            assert!(region.invalidate(0, REGISTRATION.key).is_ok());
+        }
+        Ok(())
     }
 }

@@ -136,8 +136,9 @@ impl Receives {
         Ok(())
     }
 
-    /// Takes the oldest, and copies its pieces to `pieces`.
-    pub(crate) fn pop(&mut self, pieces: &mut Pieces) -> Option<Receive> {
+    /// Takes the oldest, and copies its pieces to `pieces`. It stays in the queue if it has no room
+    /// for `least` bytes.
+    pub(crate) fn pop(&mut self, pieces: &mut Pieces, least: u64) -> Option<Receive> {
         if self.len == 0 {
             return None;
         }
@@ -145,6 +146,9 @@ impl Receives {
         let from = self.head * self.each;
         pieces.clear();
         pieces.add(self.pieces.get(from..from + count).unwrap_or(&[]));
+        if least > 0 && pieces.len() < least {
+            return None;
+        }
         self.drop_oldest();
         Some(Receive { id })
     }
@@ -185,7 +189,7 @@ unsafe impl Send for Srq {}
 // SAFETY: `shared` has a lock; C locks the task.
 unsafe impl Sync for Srq {}
 
-// SAFETY: The offset is that of the field. `stop` stops the task, when nobody uses the queue.
+// SAFETY: The offset is the field's. `stop` stops the task, when no code uses the queue.
 unsafe impl Run for Srq {
     const TASK_OFFSET: usize = offset_of!(Srq, task);
 
@@ -214,9 +218,10 @@ impl Srq {
         self.shared.lock().receives.push(id, given)
     }
 
-    pub(crate) fn pop(&self, pieces: &mut Pieces) -> Option<Receive> {
+    /// As [`Receives::pop`].
+    pub(crate) fn pop(&self, pieces: &mut Pieces, least: u64) -> Option<Receive> {
         let mut shared = self.shared.lock();
-        let taken = shared.receives.pop(pieces);
+        let taken = shared.receives.pop(pieces, least);
         if shared.limit > 0 && shared.receives.len() < shared.limit as usize {
             shared.limit = 0;
             self.task.kick();

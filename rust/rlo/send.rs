@@ -5,7 +5,6 @@
 //! Contexts: any, except creation.
 
 use crate::{
-    datagram::Ah,
     ffi,
     mr::{
         Mr,
@@ -16,6 +15,8 @@ use crate::{
         opcode,
         status, //
     },
+    path::Ah,
+    port::MAX_INLINE,
     prelude::*,
     receive::{
         self,
@@ -23,9 +24,6 @@ use crate::{
     }, //
 };
 use kernel::sync::Arc;
-
-/// Maximum number of bytes of inline data.
-pub(crate) const MAX_INLINE: usize = 256;
 
 /// The fields that only some requests need.
 #[derive(Clone, Default)]

@@ -6,22 +6,23 @@
 //! and the answer to a path query is the owner's LID. All multicast groups exist, with the same
 //! properties, and their LIDs are computed from their GIDs. So all administrators agree.
 //!
-//! Contexts: [`ask`] in a task; [`Administrator::stop`] sleeps.
+//! Contexts: [`Administrator::ask`] in a task; [`Administrator::stop`] sleeps.
 
 use crate::{
-    datagram,
-    device::{
-        Device,
-        GSI, //
-    },
     ffi,
     irq_lock::{
         new_spinlock_irq,
         SpinLockIrq, //
     },
     joint::{
-        Av,
-        Joint, //
+        Joint,
+        Node, //
+    },
+    joints::Joints,
+    path::Av,
+    port::{
+        GSI,
+        GSI_QKEY, //
     },
     prelude::*,
     task::{
@@ -128,7 +129,7 @@ impl Message {
         self.get(TRANSACTION)
     }
 
-    /// The answer with the same record, whose size is in units of 8 bytes.
+    /// The answer with the same record; its size is in units of 8 bytes.
     fn answer(&self, size: u16) -> Self {
         let mut answer = self.clone();
         let method = match self.method() {
@@ -199,37 +200,49 @@ fn group_lid(group: [u8; 16]) -> u16 {
     (ffi::RLO_LID_MULTICAST + hash % count) as u16
 }
 
+/// A device that has an administrator.
+pub(crate) trait Client: Node {
+    fn joints(&self) -> &Joints<Self>;
+
+    /// A datagram of the administrator to the queue pair of connection managers.
+    fn on_answer(this: &Arc<Self>, head: &ffi::rlo_frame, payload: &[u8]);
+}
+
 /// A path query that waits for the owner of the GID.
-struct Question {
+struct Question<C: Client> {
     request: Message,
     from: u32,
-    joint: Arc<Joint>,
+    joint: Arc<Joint<C>>,
     since: u64,
 }
 
 /// The path queries of a device that have no answer yet.
 #[pin_data]
-pub(crate) struct Administrator {
+pub(crate) struct Administrator<C: Client> {
     #[pin]
-    questions: SpinLockIrq<KVec<Question>>,
+    questions: SpinLockIrq<KVec<Question<C>>>,
     #[pin]
-    task: Task<Administrator>,
+    task: Task<Administrator<C>>,
 }
 
-// SAFETY: The offset is that of the field. `stop` stops the task, before the device is freed.
-unsafe impl Run for Administrator {
-    const TASK_OFFSET: usize = offset_of!(Administrator, task);
+// SAFETY: The offset is the field's. `stop` stops the task, before the device is freed.
+unsafe impl<C: Client> Run for Administrator<C> {
+    const TASK_OFFSET: usize = offset_of!(Administrator<C>, task);
     const STOPS_OTHERS: bool = true;
 
     fn run(&self) {
         while let Some(question) = self.next_decided() {
             let device = question.joint.device();
             let answer = match question.joint.peer() {
-                Some(peer) => question.request.path(device.lid, peer.lid, device.mtu()),
+                Some(peer) => {
+                    question
+                        .request
+                        .path(device.port().lid, peer.port().lid, device.port().mtu())
+                }
                 None => question.request.refusal(NO_RECORDS),
             };
             reply(device, question.from, &answer);
-            Joint::leave(question.joint);
+            leave(question.joint);
         }
         if !self.questions.lock().is_empty() {
             self.task.kick_after(STEP);
@@ -237,7 +250,7 @@ unsafe impl Run for Administrator {
     }
 }
 
-impl Administrator {
+impl<C: Client> Administrator<C> {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             questions <- new_spinlock_irq!(KVec::new()),
@@ -245,8 +258,8 @@ impl Administrator {
         })
     }
 
-    /// Takes a query whose GID was found, or whose time is over.
-    fn next_decided(&self) -> Option<Question> {
+    /// Takes a query with a GID that was found, or with a time that has passed.
+    fn next_decided(&self) -> Option<Question<C>> {
         let now = task::now();
         let mut questions = self.questions.lock();
         let at = questions.iter().position(|question| {
@@ -266,85 +279,89 @@ impl Administrator {
         self.task.stop();
         let questions = core::mem::replace(&mut *self.questions.lock(), KVec::new());
         for question in questions {
-            Joint::leave(question.joint);
+            leave(question.joint);
         }
     }
-}
 
-/// Handles a datagram to the administrator.
-pub(crate) fn ask(device: &Arc<Device>, head: &ffi::rlo_frame, payload: &[u8]) {
-    let Some(request) = Message::request(payload) else {
-        return;
-    };
-    if head.dest_qpn != GSI || head.qkey != datagram::GSI_QKEY {
-        return;
-    }
-    let answer = match (request.attribute(), request.method()) {
-        (CLASS_PORT_INFO, GET) => request.class_port_info(),
-        (PATH_RECORD, GET) => match find_path(device, head.src_qpn, &request) {
-            Some(answer) => answer,
-            None => return,
-        },
-        (MC_MEMBER_RECORD, SET | DELETE) if request.names(named::GROUP_MGID) => {
-            request.membership(device.mtu())
+    /// Handles a datagram to the self.
+    pub(crate) fn ask(&self, device: &Arc<C>, head: &ffi::rlo_frame, payload: &[u8]) {
+        let Some(request) = Message::request(payload) else {
+            return;
+        };
+        if head.dest_qpn != GSI || head.qkey != GSI_QKEY {
+            return;
         }
-        (MC_MEMBER_RECORD, SET | DELETE) => request.refusal(REQUEST_INVALID),
-        _ => request.refusal(UNSUPPORTED),
-    };
-    reply(device, head.src_qpn, &answer);
+        let answer = match (request.attribute(), request.method()) {
+            (CLASS_PORT_INFO, GET) => request.class_port_info(),
+            (PATH_RECORD, GET) => match self.find_path(device, head.src_qpn, &request) {
+                Some(answer) => answer,
+                None => return,
+            },
+            (MC_MEMBER_RECORD, SET | DELETE) if request.names(named::GROUP_MGID) => {
+                request.membership(device.port().mtu())
+            }
+            (MC_MEMBER_RECORD, SET | DELETE) => request.refusal(REQUEST_INVALID),
+            _ => request.refusal(UNSUPPORTED),
+        };
+        reply(device, head.src_qpn, &answer);
+    }
+
+    /// The answer to a path query. None if the answer comes later, or not at all.
+    fn find_path(&self, device: &Arc<C>, from: u32, request: &Message) -> Option<Message> {
+        if !request.names(named::PATH_DGID) {
+            return Some(request.refusal(REQUEST_INVALID));
+        }
+        let pkey = u16::from_be_bytes(request.get(DATA + 50));
+        if (request.names(named::PATH_SGID) && request.get(DATA + 24) != device.port().gid())
+            || (request.names(named::PATH_PKEY) && pkey | 0x8000 != PKEY)
+        {
+            return Some(request.refusal(NO_RECORDS));
+        }
+        let dgid = request.get(DATA + 8);
+        if dgid == device.port().gid() {
+            return Some(request.path(device.port().lid, device.port().lid, device.port().mtu()));
+        }
+        // A repeated query gets the answer that is being prepared.
+        if self.has(request, from) {
+            return None;
+        }
+        // SAFETY: The joint is left before the device is gone, in `run` or `stop`.
+        let av = unsafe { Av::search(device.port(), dgid) };
+        // If a request is lost, its sender repeats it.
+        let joint = device.joints().join(device, av).ok()?;
+        let question = Question {
+            request: request.clone(),
+            from,
+            joint: joint.clone(),
+            since: task::now(),
+        };
+        let pushed = self.questions.lock().push(question, GFP_ATOMIC);
+        if pushed.is_err() {
+            leave(joint);
+            return None;
+        }
+        self.task.kick_after(STEP);
+        None
+    }
 }
 
-/// The answer to a path query. None if the answer comes later, or not at all.
-fn find_path(device: &Arc<Device>, from: u32, request: &Message) -> Option<Message> {
-    if !request.names(named::PATH_DGID) {
-        return Some(request.refusal(REQUEST_INVALID));
-    }
-    let pkey = u16::from_be_bytes(request.get(DATA + 50));
-    if (request.names(named::PATH_SGID) && request.get(DATA + 24) != device.gid())
-        || (request.names(named::PATH_PKEY) && pkey | 0x8000 != PKEY)
-    {
-        return Some(request.refusal(NO_RECORDS));
-    }
-    let dgid = request.get(DATA + 8);
-    if dgid == device.gid() {
-        return Some(request.path(device.lid, device.lid, device.mtu()));
-    }
-    let administrator = &device.administrator;
-    // A repeated query gets the answer that is being prepared.
-    if administrator.has(request, from) {
-        return None;
-    }
-    // SAFETY: The joint is left before the device is gone, in `run` or `stop`.
-    let av = unsafe { Av::search(device, dgid) };
-    // If a request is lost, its sender repeats it.
-    let joint = Joint::join(device, av).ok()?;
-    let question = Question {
-        request: request.clone(),
-        from,
-        joint: joint.clone(),
-        since: task::now(),
-    };
-    let pushed = administrator.questions.lock().push(question, GFP_ATOMIC);
-    if pushed.is_err() {
-        Joint::leave(joint);
-        return None;
-    }
-    administrator.task.kick_after(STEP);
-    None
+fn leave<C: Client>(joint: Arc<Joint<C>>) {
+    let device = joint.device().clone();
+    device.joints().leave(joint);
 }
 
-fn reply(device: &Arc<Device>, to: u32, answer: &Message) {
+fn reply<C: Client>(device: &Arc<C>, to: u32, answer: &Message) {
     let head = ffi::rlo_frame {
         magic: ffi::RLO_FRAME_MAGIC,
         kind: ffi::rlo_frame_kind_RLO_FRAME_DATAGRAM as u16,
         src_qpn: GSI,
         dest_qpn: to,
-        qkey: datagram::GSI_QKEY,
+        qkey: GSI_QKEY,
         len: LEN as u32,
         pkey: PKEY,
         slid: ffi::RLO_LID_SM as u16,
-        dlid: device.lid,
+        dlid: device.port().lid,
         ..Default::default()
     };
-    datagram::receive(device, &head, &answer.0);
+    C::on_answer(device, &head, &answer.0);
 }

@@ -2,6 +2,9 @@
 
 //! Objects by number: queue pairs by QPN, regions by the upper 24 bits of a key.
 //!
+//! Lookups are made for every message, with interrupts disabled, so nothing under the lock takes
+//! longer for a larger table: free numbers form a list, and the table grows by chunks.
+//!
 //! Contexts: lookups work in any context; insertion and removal sleep.
 
 use crate::{
@@ -13,19 +16,76 @@ use crate::{
 };
 use kernel::sync::Arc;
 
+/// Slots of a chunk; all chunks but the last are full.
+const CHUNK: usize = 256;
+/// The end of the list of free slots.
+const NONE: u32 = u32::MAX;
+
 enum Slot<T> {
-    Free,
+    /// With the next free slot.
+    Free(u32),
     /// The number is taken, and the object is being made.
     Reserved,
     Taken(Arc<T>),
 }
 
 struct Slots<T> {
-    slots: KVVec<Slot<T>>,
-    /// The start of the search for a free number. Released numbers are reused as late as possible,
-    /// because peers may still use them.
-    next: usize,
+    chunks: KVVec<KVVec<Slot<T>>>,
+    len: usize,
+    /// The first and the last free slot. Released numbers are appended, so that they are reused as
+    /// late as possible, because peers may still use them.
+    first: u32,
+    last: u32,
     used: usize,
+}
+
+impl<T> Slots<T> {
+    fn new() -> Self {
+        Self {
+            chunks: KVVec::new(),
+            len: 0,
+            first: NONE,
+            last: NONE,
+            used: 0,
+        }
+    }
+
+    fn slot(&mut self, index: usize) -> Option<&mut Slot<T>> {
+        self.chunks.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
+    }
+
+    /// Takes the number that has been free for the longest time.
+    fn take(&mut self) -> Option<usize> {
+        let index = self.first as usize;
+        let slot = self.slot(index)?;
+        let &mut Slot::Free(next) = slot else {
+            return None;
+        };
+        *slot = Slot::Reserved;
+        self.first = next;
+        if next == NONE {
+            self.last = NONE;
+        }
+        self.used += 1;
+        Some(index)
+    }
+
+    /// Frees a number; its object is returned.
+    fn give(&mut self, index: usize) -> Option<Slot<T>> {
+        let former = core::mem::replace(self.slot(index)?, Slot::Free(NONE));
+        self.used -= 1;
+        self.append(index as u32, index as u32);
+        Some(former)
+    }
+
+    /// Appends free slots that are a list already.
+    fn append(&mut self, first: u32, last: u32) {
+        match self.slot(self.last as usize) {
+            Some(slot) => *slot = Slot::Free(first),
+            None => self.first = first,
+        }
+        self.last = last;
+    }
 }
 
 /// Objects with numbers from `first` on.
@@ -41,11 +101,7 @@ impl<T: 'static> Table<T> {
     /// At most `limit` objects at a time, with numbers from `first` on.
     pub(crate) fn new(first: u32, limit: u32) -> impl PinInit<Self> {
         pin_init!(Self {
-            slots <- new_spinlock_irq!(Slots {
-                slots: KVVec::new(),
-                next: 0,
-                used: 0,
-            }),
+            slots <- new_spinlock_irq!(Slots::new()),
             first,
             limit: limit as usize,
         })
@@ -60,14 +116,13 @@ impl<T: 'static> Table<T> {
         let index = self.reserve()?;
         let made = make(self.first.wrapping_add(index as u32));
         let mut inner = self.slots.lock();
-        if let Some(slot) = inner.slots.get_mut(index) {
-            *slot = match &made {
-                Ok(object) => Slot::Taken(object.clone()),
-                Err(_) => Slot::Free,
-            };
-        }
-        if made.is_err() {
-            inner.used -= 1;
+        match &made {
+            Ok(object) => {
+                if let Some(slot) = inner.slot(index) {
+                    *slot = Slot::Taken(object.clone());
+                }
+            }
+            Err(_) => drop(inner.give(index)),
         }
         made
     }
@@ -75,54 +130,60 @@ impl<T: 'static> Table<T> {
     /// Reserves a free slot and returns its number.
     fn reserve(&self) -> Result<usize> {
         loop {
-            let len = {
+            let (len, chunks) = {
                 let mut inner = self.slots.lock();
-                let len = inner.slots.len();
-                if inner.used >= self.limit {
-                    return Err(ENOMEM);
-                }
                 // A quarter is kept free, so that numbers are not reused soon.
-                if inner.used + inner.used / 4 < len || len >= self.limit {
-                    let start = inner.next;
-                    for step in 0..len {
-                        let index = (start + step) % len;
-                        if let Some(slot @ Slot::Free) = inner.slots.get_mut(index) {
-                            *slot = Slot::Reserved;
-                            inner.next = (index + 1) % len;
-                            inner.used += 1;
-                            return Ok(index);
-                        }
-                    }
+                if inner.used + inner.used / 4 < inner.len || inner.len >= self.limit {
+                    return inner.take().ok_or(ENOMEM);
                 }
-                if len >= self.limit {
-                    return Err(ENOMEM);
-                }
-                len
+                (inner.len, inner.chunks.len())
             };
-            let wanted = (len * 2).clamp(64, self.limit.max(64));
-            let mut grown = KVVec::with_capacity(wanted, GFP_KERNEL)?;
-            let old = {
-                let mut inner = self.slots.lock();
-                if inner.slots.len() != len {
-                    continue;
-                }
-                for slot in inner.slots.iter_mut() {
-                    let _ = grown.push_within_capacity(core::mem::replace(slot, Slot::Free));
-                }
-                while grown.len() < wanted {
-                    let _ = grown.push_within_capacity(Slot::Free);
-                }
-                inner.next = len;
-                core::mem::replace(&mut inner.slots, grown)
-            };
-            drop(old);
+            self.grow(len, chunks)?;
         }
+    }
+
+    /// Adds a chunk to a table of this length, unless another thread has done it.
+    fn grow(&self, len: usize, chunks: usize) -> Result {
+        let count = CHUNK.min(self.limit - len);
+        let mut chunk = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for index in len..len + count {
+            let next = if index + 1 < len + count {
+                index as u32 + 1
+            } else {
+                NONE
+            };
+            chunk
+                .push_within_capacity(Slot::Free(next))
+                .map_err(|_| ENOMEM)?;
+        }
+        // The list of chunks is short: it has one element for `CHUNK` objects.
+        let mut list = KVVec::with_capacity((chunks + 1).next_power_of_two(), GFP_KERNEL)?;
+        let former = {
+            let mut inner = self.slots.lock();
+            if inner.len != len {
+                return Ok(());
+            }
+            let former = if inner.chunks.len() < inner.chunks.capacity() {
+                list
+            } else {
+                for known in inner.chunks.iter_mut() {
+                    let _ = list.push_within_capacity(core::mem::replace(known, KVVec::new()));
+                }
+                core::mem::replace(&mut inner.chunks, list)
+            };
+            let _ = inner.chunks.push_within_capacity(chunk);
+            inner.append(len as u32, (len + count - 1) as u32);
+            inner.len += count;
+            former
+        };
+        drop(former);
+        Ok(())
     }
 
     /// The object with this number.
     pub(crate) fn get(&self, number: u32) -> Option<Arc<T>> {
         let index = number.checked_sub(self.first)? as usize;
-        match self.slots.lock().slots.get(index)? {
+        match self.slots.lock().slot(index)? {
             Slot::Taken(object) => Some(object.clone()),
             _ => None,
         }
@@ -132,27 +193,18 @@ impl<T: 'static> Table<T> {
     pub(crate) fn remove(&self, number: u32) -> Option<Arc<T>> {
         let index = number.checked_sub(self.first)? as usize;
         let mut inner = self.slots.lock();
-        let slot = inner.slots.get_mut(index)?;
-        match core::mem::replace(slot, Slot::Free) {
-            Slot::Taken(object) => {
-                inner.used -= 1;
-                Some(object)
-            }
-            other => {
-                *slot = other;
-                None
-            }
+        if !matches!(inner.slot(index)?, Slot::Taken(_)) {
+            return None;
+        }
+        match inner.give(index)? {
+            Slot::Taken(object) => Some(object),
+            _ => None,
         }
     }
 
     /// Removes all objects and frees the memory. Sleeps.
     pub(crate) fn clear(&self) {
-        let slots = {
-            let mut inner = self.slots.lock();
-            inner.used = 0;
-            inner.next = 0;
-            core::mem::replace(&mut inner.slots, KVVec::new())
-        };
+        let slots = core::mem::replace(&mut *self.slots.lock(), Slots::new());
         drop(slots);
     }
 }

@@ -54,7 +54,7 @@ impl<T: Run> Task<T> {
 
     /// # Safety
     ///
-    /// `raw` is that of a task.
+    /// `raw` belongs to a task.
     unsafe extern "C" fn run_cb(raw: *mut ffi::rlo_task) {
         // `Opaque` has the layout of what is in it, and `raw` is the only field with a size.
         let owner = raw.cast::<u8>().wrapping_sub(T::TASK_OFFSET).cast::<T>();

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import layers
-from sampler import Sampler
+from gauge import Gauge
 from streams import MIB, PATIENCE, Rate, per_mib, too_late
 
 # More samples than by default: the time of a way without copies is a small part of a short turn.
@@ -98,9 +98,9 @@ class Flows:
         """The same with the processors' time."""
         count = self._enough(size, seconds)
         before = self._uncopied()
-        with Sampler(_FREQUENCY) as sampler:
+        with Gauge(symbols, _FREQUENCY) as gauge:
             begin, end = self._turn(size, count)
         uncopied = self._uncopied() - before
-        profile = layers.profile(sampler.samples(), sampler.frequency, begin, end, symbols)
         total = count * size * len(self._senders)
-        return Rate(total / MIB / (end - begin), per_mib(profile, total), total, uncopied)
+        times = per_mib(gauge.seconds(begin, end), total)
+        return Rate(total / MIB / gauge.took(begin, end), times, total, uncopied)

@@ -7,13 +7,12 @@ Completions come as events unless stated otherwise, like for a socket with a sle
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 
 import device
 import layers
-from sampler import Sampler
-from streams import Rate, per_mib
+from gauge import KERNEL, Gauge
+from streams import MIB, Rate, Trip, per_mib
 from twohosts.failure import Failure
 
 OPERATIONS = ("SEND", "READ", "WRITE")
@@ -46,12 +45,12 @@ def rate(
     words = (f"op={operation.lower()}", f"size={size}", f"depth={DEPTH}", "polled=0")
     command = ("speed", *device.devices(), *words, f"ms={round(1000 * seconds)}")
     # A command waits in the kernel, where the interpreter's threads do not wait for each other.
-    with Sampler() as sampler, ThreadPoolExecutor(connections) as threads:
+    with Gauge(symbols) as gauge, ThreadPoolExecutor(connections) as threads:
         started = [threads.submit(_command, *command) for _ in range(connections)]
         found = [one.result() for one in started]
-    profile = layers.profile(sampler.samples(), sampler.frequency, 0, math.inf, symbols)
     total = max(1, sum(int(one["operations"]) for one in found)) * size
-    return Rate(sum(float(one["mib_per_s"]) for one in found), per_mib(profile, total))
+    wall = total / MIB / sum(float(one["mib_per_s"]) for one in found)
+    return Rate(total / MIB / gauge.took(0, wall), per_mib(gauge.seconds(), total))
 
 
 def _pings(size: int, count: int, seconds: float, *, polled: bool) -> dict[str, str]:
@@ -59,9 +58,14 @@ def _pings(size: int, count: int, seconds: float, *, polled: bool) -> dict[str, 
     return _command("latency", *device.devices(), *words, f"ms={round(1000 * seconds)}")
 
 
-def one_way(size: int, seconds: float, *, polled: bool) -> float:
-    """Half of the round-trip time of a SEND, in us: the median."""
-    return int(_pings(size, MOST, seconds, polled=polled)["median_ns"]) / 1000
+def one_way(size: int, seconds: float, symbols: layers.Symbols, *, polled: bool) -> Trip:
+    """Half of the round-trip time of a SEND: the mean of processor time, or the median of time."""
+    with Gauge(symbols) as gauge:
+        found = _pings(size, MOST, seconds, polled=polled)
+    half = 1e6 / int(found["count"]) / 2
+    wall = int(found["median_ns"]) / 1000 / half
+    kernel = gauge.seconds().get(KERNEL)
+    return Trip(gauge.took(0, wall) * half, None if kernel is None else kernel * half)
 
 
 def ping(size: int, count: int) -> int:

@@ -44,8 +44,6 @@ class Load:
     # Before it is measured: what must exist, and a first use of everything.
     prepare: Callable[[Lab], object]
     measure: Callable[[Lab], Figure]
-    # Large transfers have an aim of their own.
-    is_large: bool = False
 
 
 def _moved(bytes_: int, seconds: float) -> Figure:
@@ -129,7 +127,7 @@ def _copy(way: str, rows: int) -> Load:
 
     serving = lambda lab: postgresql.serving(lab, "128MB")  # noqa: E731
     name = f"COPY {'out' if way == 'to' else 'in'}"
-    return Load(name, "MB/s", serving, prepare, measure, is_large=True)
+    return Load(name, "MB/s", serving, prepare, measure)
 
 
 def _iperf3(streams: int, seconds: int) -> Load:
@@ -139,7 +137,7 @@ def _iperf3(streams: int, seconds: int) -> Load:
     # Its server ends after one run, so each has its own.
     nothing = lambda _lab: contextlib.nullcontext()  # noqa: E731
     name = f"iperf3 -P {streams}"
-    return Load(name, "MB/s", nothing, lambda _lab: None, measure, is_large=True)
+    return Load(name, "MB/s", nothing, lambda _lab: None, measure)
 
 
 def _scp(size: int) -> Load:
@@ -150,7 +148,7 @@ def _scp(size: int) -> Load:
     def prepare(lab: Lab) -> object:
         return openssh.source(lab, size)
 
-    return Load("scp", "MB/s", openssh.serving, prepare, measure, is_large=True)
+    return Load("scp", "MB/s", openssh.serving, prepare, measure)
 
 
 def _sockperf(seconds: int) -> Load:
@@ -177,7 +175,7 @@ def _nbdcopy(way: str, size: int) -> Load:
         write = way == "to"
         return _moved(size, nbd.written(lab, lab.directory / "disk") if write else nbd.read(lab))
 
-    return Load(f"nbdcopy {way} disk", "MB/s", _disk(size), fill, measure, is_large=True)
+    return Load(f"nbdcopy {way} disk", "MB/s", _disk(size), fill, measure)
 
 
 def _fio(name: str, unit: str, size: int, seconds: int, *options: str) -> Load:

@@ -14,7 +14,6 @@ from twohosts.report import say
 TCP, SDP = "TCP", "SDP"
 # Less is better.
 TIMES = ("us",)
-AIM, AIM_LARGE = 1.0, 2.0
 _NAME, _CELL, _RATIO = 22, 9, 18
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -36,7 +35,6 @@ class Program:
 
     name: str
     unit: str
-    is_large: bool = False
     rounds: dict[str, list[Result | None]] = field(default_factory=dict)
     # By transport: why it has no results.
     absent: dict[str, str] = field(default_factory=dict)
@@ -80,8 +78,9 @@ class Program:
         """That on SDP."""
         speed = self.speed(SDP)
         if not speed:
-            return "NOT MET: it does not run"
-        return speed.verdict(AIM_LARGE if self.is_large else AIM)
+            return "does not run"
+        beside = speed.beside_one()
+        return {"more": "faster", "less": "slower"}.get(beside, beside)
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -93,24 +92,23 @@ def _ratio(value: Spread | None) -> str:
 
 
 def show(programs: Sequence[Program]) -> None:
-    """Prints SDP beside TCP, and the aims."""
+    """Prints SDP beside TCP."""
     headings = (f"{name:>{_CELL}}" for name in (TCP, SDP))
     times = (f"{name + ' ms':>{_CELL}}" for name in (TCP, SDP))
     say(
         f"{'program':<{_NAME}} {'unit':<6}{''.join(headings)}{'SDP / TCP':>{_RATIO}}"
-        f"{''.join(times)}{'SDP / TCP':>{_RATIO}}  aim  verdict"
+        f"{''.join(times)}{'SDP / TCP':>{_RATIO}}  verdict"
     )
     for one in programs:
         values = (f"{number(one.value(name)):>{_CELL}}" for name in (TCP, SDP))
         times = (f"{number(one.processor(name)):>{_CELL}}" for name in (TCP, SDP))
-        aim = AIM_LARGE if one.is_large else AIM
         say(
             f"{one.name:<{_NAME}} {one.unit:<6}{''.join(values)}{_ratio(one.speed(SDP)):>{_RATIO}}"
-            f"{''.join(times)}{_ratio(one.work(SDP)):>{_RATIO}}  {aim:.0f}    {one.verdict()}"
+            f"{''.join(times)}{_ratio(one.work(SDP)):>{_RATIO}}  {one.verdict()}"
         )
-    met = [one.verdict() for one in programs].count("met")
-    slower = [one.name for one in programs if (s := one.speed(SDP)) and s.most < AIM]
-    say(f"\naims met: {met} of {len(programs)}; slower than TCP: {', '.join(slower) or 'none'}")
+    for verdict in ("faster", "slower", "undecided"):
+        names = [one.name for one in programs if one.verdict() == verdict]
+        say(f"{verdict}: {', '.join(names) or 'none'}")
 
 
 def show_beside(programs: Sequence[Program], transports: Sequence[str]) -> None:

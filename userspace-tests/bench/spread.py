@@ -63,6 +63,12 @@ class Spread:
     def __str__(self) -> str:
         return f"{number(self.median)} {number(self.least)}-{number(self.most)}"
 
+    def beside_one(self) -> str:
+        """Whether a ratio is less or more than 1; undecided if its spread has both answers in it."""
+        if self.most < 1:
+            return "less"
+        return "more" if self.least > 1 else "undecided"
+
     def verdict(self, aim: float) -> str:
         """Whether it reaches the aim; not if the aim lies within the spread."""
         if self.least >= aim:

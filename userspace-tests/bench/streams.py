@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import layers
 import messages
-from sampler import Sampler
+from gauge import KERNEL, Gauge
 from twohosts.failure import Failure
 
 MIB = 1 << 20
@@ -31,7 +31,7 @@ PATIENCE = 120
 class Rate:
     """One measurement."""
 
-    # MiB/s, and ms of all processors per MiB, by layer.
+    # MiB for each second, of the processor on a native guest; and ms of all processors per MiB, by layer.
     mib_per_s: float
     times: dict[str, float]
     # The number of bytes, and how many of them arrived without a copy.
@@ -41,9 +41,17 @@ class Rate:
     lent: int = 0
 
 
-def per_mib(profile: layers.Profile, total: int) -> dict[str, float]:
+@dataclass(frozen=True)
+class Trip:
+    """A message one way, in us: in all, and of that the kernel's own work where that is known."""
+
+    whole: float
+    kernel: float | None = None
+
+
+def per_mib(seconds: dict[str, float], total: int) -> dict[str, float]:
     """ms per MiB."""
-    return {layer: 1000 * seconds * MIB / total for layer, seconds in profile.seconds.items()}
+    return {layer: 1000 * time * MIB / total for layer, time in seconds.items()}
 
 
 def _serve(sock: socket.socket, control: socket.socket) -> None:
@@ -84,7 +92,7 @@ class Stream:
             raise Failure("the other end has died")
         return begin, *struct.unpack(_ANSWER, answer)
 
-    def _enough(self, echo: bool, size: int, seconds: float) -> int:
+    def enough(self, echo: bool, size: int, seconds: float) -> int:
         """The number of messages that take that long."""
         count = max(1, min(64, (64 << 10) // size))
         while True:
@@ -103,18 +111,21 @@ class Stream:
 
     def rate(self, size: int, seconds: float, symbols: layers.Symbols) -> Rate:
         """The rate of messages of that size in one direction."""
-        count = self._enough(False, size, seconds)
-        with Sampler() as sampler:
+        count = self.enough(False, size, seconds)
+        with Gauge(symbols) as gauge:
             begin, end = self._turn(False, size, count)
-        profile = layers.profile(sampler.samples(), sampler.frequency, begin, end, symbols)
         total = count * size
-        return Rate(total / MIB / (end - begin), per_mib(profile, total))
+        times = per_mib(gauge.seconds(begin, end), total)
+        return Rate(total / MIB / gauge.took(begin, end), times)
 
-    def one_way(self, size: int, seconds: float) -> float:
-        """Half of a round-trip time, in us: the mean."""
-        count = self._enough(True, size, seconds)
-        begin, end = self._turn(True, size, count)
-        return (end - begin) / count / 2 * 1e6
+    def one_way(self, size: int, seconds: float, symbols: layers.Symbols) -> Trip:
+        """Half of a round trip: the mean."""
+        count = self.enough(True, size, seconds)
+        with Gauge(symbols) as gauge:
+            begin, end = self._turn(True, size, count)
+        kernel = gauge.seconds(begin, end).get(KERNEL)
+        half = 1e6 / count / 2
+        return Trip(gauge.took(begin, end) * half, None if kernel is None else kernel * half)
 
 
 # Two connected sockets, while they are in use.

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import layers
 from spread import Spread, number
 from streams import MIB, Rate
 from twohosts.report import say
@@ -138,7 +137,8 @@ def show(rows: Sequence[Row], sizes: Sequence[int], *, of_tcp: bool = True) -> N
 def show_layers(rows: Sequence[Row], size: int) -> None:
     """Prints the processor time of one size by layer."""
     say(f"\nprocessor time, ms for each MiB, messages of {label(size)}")
-    say(f"  {'':<{WIDTH - 2}}" + "".join(f"{name:>13}" for name in (*layers.LAYERS, "all")))
+    names = next((times for row in rows if (times := row.times(size))), {})
+    say(f"  {'':<{WIDTH - 2}}" + "".join(f"{name:>13}" for name in (*names, "all")))
     for row in rows:
         if times := row.times(size):
             cells = [*times.values(), sum(times.values())]

@@ -8,7 +8,9 @@ import signal
 import socket
 import time
 
+import layers
 import pairs
+from gauge import Gauge
 from peer import namespace
 from twohosts import native
 
@@ -25,8 +27,8 @@ def _serve(listener: socket.socket) -> None:
             sock.recv(1)
 
 
-def per_second(family: str, seconds: float) -> float:
-    """Connections per second from a to b."""
+def count(family: str, seconds: float) -> int:
+    """Connections from a to b, for so long."""
     with namespace(pairs.B.name):
         listener = native.listen(family, pairs.B.ipv4, 0, 128)
     with listener:
@@ -39,16 +41,24 @@ def per_second(family: str, seconds: float) -> float:
             finally:
                 os._exit(1)
         try:
-            count, begin = 0, time.monotonic()
-            while time.monotonic() - begin < seconds:
+            made, end = 0, time.monotonic() + seconds
+            while time.monotonic() < end:
                 with namespace(pairs.A.name):
                     sock = native.make(family, pairs.B.ipv4)
                 with sock:
                     native.connect(sock, pairs.B.ipv4, port)
                     sock.sendall(MESSAGE)
                     sock.recv(len(MESSAGE), socket.MSG_WAITALL)
-                count += 1
-            return count / (time.monotonic() - begin)
+                made += 1
+            return made
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+
+
+def per_second(family: str, seconds: float, symbols: layers.Symbols) -> float:
+    """Connections for each second, of the processor on a native guest."""
+    begin = time.monotonic()
+    with Gauge(symbols) as gauge:
+        made = count(family, seconds)
+    return made / gauge.took(begin, time.monotonic())

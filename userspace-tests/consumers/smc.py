@@ -41,7 +41,7 @@ _SMCD, _SMCR = 1, 2
 _V2_CLIENTS, _V2_SERVERS, _RECEIVED, _SENT = 8, 10, 16, 17
 _LINK_DEVICE = 2
 _REASON, _REASON_COUNT = 4, 5
-# The reasons of a server's fallback, from net/smc/smc_clc.h: nobody confirmed its link, and its link
+# The reasons of a server's fallback, from net/smc/smc_clc.h: no peer confirmed its link, and its link
 # did not register memory.
 NOT_CONFIRMED, NOT_REGISTERED = "0x02010000", "0x09990003"
 
@@ -108,7 +108,7 @@ def over_memory() -> Iterator[None]:
 def make(address: str, *, by_protocol: bool = False) -> socket.socket:
     """A stream socket for addresses like this one.
 
-    Its addresses are those of TCP. Python is given TCP's family, because it cannot write addresses
+    Its addresses are TCP's. Python is given TCP's family, because it cannot write addresses
     otherwise.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

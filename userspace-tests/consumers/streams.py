@@ -184,7 +184,7 @@ def _first_contact() -> None:
     - The client accepts the message that confirms the link (CONFIRM LINK) only after
       smc_connect_rdma() has sent its confirmation by TCP and then started the flow of that message.
       On a fast link the message comes between the two, and the client drops it.
-    - A client whose device goes away does not tell the server, whose link fails with the next
+    - A client that loses its device does not tell the server, and the server's link fails with the next
       connections.
     """
     for _ in range(10):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A copy engine in software, with fault injection: a channel of dmaengine
- * whose hardware is a thread, so that its processor time can be measured. For
+ * with a thread as its hardware, so that its processor time can be measured. For
  * tests of users of such channels.
  *
  * Parameters may be written at any time:
@@ -10,7 +10,7 @@
  *     and fail.
  *   stall: nothing is executed, until it is 0 and something is issued again.
  *   attentive: the thread does not sleep between copies, so that a doorbell
- *     costs as little as that of hardware. It needs a processor of its own.
+ *     costs as little as hardware's. It needs a processor of its own.
  * Results: copies, copied (bytes), terminated, most (concurrent descriptors,
  * since 0 was written).
  */
@@ -62,7 +62,7 @@ struct engine {
 	unsigned int under_way;
 	struct kthread_worker *thread;
 	struct kthread_work work;
-	/* Somebody waits until the thread does nothing. */
+	/* A caller waits until the thread does nothing. */
 	atomic_t awaited;
 	/* The driver is being removed. */
 	bool is_gone;

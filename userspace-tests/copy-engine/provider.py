@@ -37,7 +37,7 @@ def until(true: Callable[[], bool], why: Callable[[], object], seconds: float = 
 
 
 def report(module: str) -> dict[str, str]:
-    """What a module says of its engine."""
+    """The state of a module's engine."""
     words = Path(f"/sys/module/{module}/parameters/engine").read_text().split()
     return dict(word.split("=") for word in words)
 

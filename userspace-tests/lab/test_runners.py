@@ -37,7 +37,7 @@ class Writing(unittest.TestCase):
         self.assertEqual(status, 1)
 
     def test_the_plan_comes_at_the_end_where_it_is_not_known(self) -> None:
-        """For foreign tests, whose number is known at the end only."""
+        """For foreign tests with a number that is known at the end only."""
         lines, status = written(("a", True, "", ""))
         self.assertEqual((lines[-2], status), ("1..1", 0))
 

@@ -296,7 +296,7 @@ static int run_looks_like_tcp(struct peer *peer, char **arguments)
 	socket = sockfd_lookup(fd, &err);
 	if (!socket)
 		return err;
-	/* The last check is that of ovpn. */
+	/* The last check is ovpn's. */
 	err = sk_is_inet(socket->sk) || sk_is_tcp(socket->sk) ||
 	      (socket->sk->sk_protocol == IPPROTO_TCP &&
 	       !socket->sk->sk_user_data) ? 0 : -EPROTOTYPE;

@@ -13,7 +13,7 @@
  *	fault WHAT ERRNO	the peer itself has failed
  *	removed			the device was removed, and with it the connection
  *
- * Handlers run in the workqueue of ib_cm, those of unanswered messages in that
+ * Handlers run in the workqueue of ib_cm, for unanswered messages in the one
  * of ib_mad, and take qp_lock only. A CM id is destroyed with the command lock
  * held and without qp_lock. Its context is the number of the peer, because a
  * handler may be late (see struct peer).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Settings of the transport that a script can make before it connects,
- * listens or replies. The defaults are those of a well-behaved peer.
+ * listens or replies. The defaults make a well-behaved peer.
  */
 #include <linux/build_bug.h>
 #include <linux/stddef.h>

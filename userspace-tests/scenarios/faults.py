@@ -97,7 +97,7 @@ def random(kind: str, percent: int) -> Iterator[Callable[[], int]]:
 class Nth:
     """One allocation on behalf of sdp.ko in a call of this thread fails, the first or any other.
 
-    `anywhere` adds small allocations outside the module, such as those of the socket's file.
+    `anywhere` adds small allocations outside the module, such as the socket's file.
     """
 
     def __init__(self, *, anywhere: bool = False) -> None:

@@ -13,7 +13,7 @@ from register import Skip
 from twohosts.failure import Failure
 
 _FILES = (os.environ.get("SDP_MODULE"), "/run/vm/sdp.ko")
-# The time limit of a connection whose peer does not close.
+# The time limit of a connection with a peer that does not close.
 CLOSE_TIMEOUT_MS = 4000
 
 

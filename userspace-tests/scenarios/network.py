@@ -17,6 +17,10 @@ from twohosts.device import KIND, is_infiniband
 from twohosts.failure import Failure, check
 
 
+# Not with ipv6.disable=1.
+HAS_IPV6 = Path("/proc/sys/net/ipv6").exists()
+
+
 @dataclass(frozen=True)
 class End:
     """A host: its namespace, its end of the veth pair, its device, its addresses."""
@@ -136,8 +140,9 @@ def await_gids(end: End) -> None:
     """Waits until the device has the GIDs of the host's addresses."""
     four = f"0000:0000:0000:0000:0000:ffff:0a00:{end.network:02x}{end.number:02x}"
     six = f"fd00:{end.network:04x}:0000:0000:0000:0000:0000:{end.number:04x}"
+    wanted = {four, six} if HAS_IPV6 else {four}
     limits.until(
-        f"the GIDs of {end.device}", limits.seconds(10), lambda: {four, six} <= _gids(end.device)
+        f"the GIDs of {end.device}", limits.seconds(10), lambda: wanted <= _gids(end.device)
     )
 
 
@@ -167,7 +172,7 @@ def device_gone(end: End) -> Iterator[None]:
 # A link that goes down loses its IPv6 addresses and its neighbours.
 def _address_lines(end: End, peer: End) -> str:
     lines = [f"link set {end.link} up"]
-    for version, length in ((4, 24), (6, 64)):
+    for version, length in ((4, 24), (6, 64))[: 2 if HAS_IPV6 else 1]:
         nodad = " nodad" if version == 6 else ""
         lines += [
             f"addr replace {end.address(version)}/{length} dev {end.link}{nodad}",
@@ -227,7 +232,8 @@ def unplugged(end: End) -> Iterator[None]:
         yield
     finally:
         bring_up(end, PEER[end.host])
-        manage(end)
+        for one in (end, PEER[end.host]):
+            manage(one)
 
 
 def receive_in_order(end: End) -> None:
@@ -266,6 +272,21 @@ def silent(end: End) -> Iterator[None]:
         yield
     finally:
         emulate(end)
+
+
+def interrupt(end: End, peer: End) -> None:
+    """A short outage of the link between the hosts.
+
+    The link of rxe loses packets instead of going down, because a queue pair that sends into a link
+    that is down ends (see `manage`), however short the outage is.
+    """
+    if KIND == "rxe":
+        with silent(end), silent(peer):
+            time.sleep(0.3)
+        return
+    lines = f"link set {end.link} down\nlink set {end.link} up\n"
+    command("ip", "-n", end.host, "-batch", "-", text=lines)
+    bring_up(end, peer)
 
 
 @contextlib.contextmanager

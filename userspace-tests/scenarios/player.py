@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import limits
+import network
 import ynl
-from register import INFINIBAND, PACKETS, SCENARIOS, YNL, Scenario, Skip
+from register import INFINIBAND, NO_IPV6, PACKETS, SCENARIOS, YNL, Scenario, Skip
 from twohosts import device
 from twohosts.failure import Failure
 
@@ -105,6 +106,7 @@ def perform(scenario: Scenario) -> Outcome:
 def selected(patterns: list[str]) -> list[Scenario]:
     """The scenarios to run."""
     there = {
+        NO_IPV6: not network.HAS_IPV6,
         PACKETS: device.sends_packets(),
         INFINIBAND: device.is_infiniband(),
         YNL: ynl.CLIENT.exists(),

@@ -19,8 +19,7 @@ from twohosts.failure import check
 
 MIB = 1 << 20
 THRESHOLD = 4096
-# The default.
-AUTO = -1
+DEFAULT = 131072
 # In milliseconds; longer than any scenario.
 FOR_EVER = 600_000
 KNOBS = Path("/proc/sys/net/sdp")
@@ -33,6 +32,18 @@ def adjust(knob: str, value: int) -> None:
     for host in ("a", "b"):
         with namespace(host):
             (KNOBS / knob).write_text(str(value))
+
+
+@contextlib.contextmanager
+def regions_of_the_machine(most: int) -> Iterator[None]:
+    """Limits the regions of each device, by the knob of the first namespace."""
+    knob = KNOBS / "zcopy_regions"
+    before = knob.read_text()
+    knob.write_text(str(most))
+    try:
+        yield
+    finally:
+        knob.write_text(before)
 
 
 @contextlib.contextmanager
@@ -53,7 +64,7 @@ def lending(keep_ms: int = 0) -> Iterator[None]:
     try:
         yield
     finally:
-        adjust("zcopy_thresh", AUTO)
+        adjust("zcopy_thresh", DEFAULT)
         adjust("zcopy_keep_ms", 0)
 
 

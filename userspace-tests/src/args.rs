@@ -38,7 +38,7 @@ pub enum Device {
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
-    /// Run only tests whose names match such a shell pattern, among those selected otherwise
+    /// Run only tests with names that match such a shell pattern, among those selected otherwise
     #[arg(value_name = "PATTERN")]
     pub pattern: Vec<glob::Pattern>,
 
@@ -95,11 +95,6 @@ pub struct Args {
     /// Run the long tests too
     #[arg(long)]
     pub long: bool,
-
-    /// The kernel has CONFIG_CGROUP_BPF: run the tests that need it, which otherwise run only if
-    /// selected
-    #[arg(long)]
-    pub cgroup_programs: bool,
 
     /// Print how long each test took
     #[arg(long)]

@@ -18,7 +18,7 @@ pub enum Script {
     Connected { server: PairScript, client: PairScript },
 }
 
-/// An observation whose value differs on purpose; both values are still checked.
+/// An observation with a value that differs on purpose; both values are still checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Difference {
     pub label: &'static str,
@@ -45,8 +45,6 @@ pub struct Case {
     pub two_hosts: bool,
     /// Delays packets, so that other events happen meanwhile: needs a device that sends packets.
     pub late_packets: bool,
-    /// Needs a kernel with `CONFIG_CGROUP_BPF`, which the kernels of the harness lack.
-    pub cgroup_programs: bool,
     /// Takes minutes on a slow machine: runs only if selected by name or with `--long`.
     pub long: bool,
     /// Hard limit in seconds on an ordinary machine.
@@ -63,7 +61,6 @@ impl Case {
             versions: &[Ip::V4],
             two_hosts: false,
             late_packets: false,
-            cgroup_programs: false,
             long: false,
             limit: 10,
             differences: &[],
@@ -101,11 +98,6 @@ impl Case {
 
     pub const fn late_packets(mut self) -> Self {
         self.late_packets = true;
-        self
-    }
-
-    pub const fn cgroup_programs(mut self) -> Self {
-        self.cgroup_programs = true;
         self
     }
 

@@ -12,7 +12,7 @@ const NAMES: [&str; 5] =
 pub struct Ends([i64; NAMES.len()]);
 
 impl Ends {
-    /// Those of this thread's namespace; none without SDP.
+    /// The counters of this thread's namespace; none without SDP.
     pub fn now() -> Self {
         Ends::parse(&fs::read_to_string("/proc/thread-self/net/sdpstats").unwrap_or_default())
     }

@@ -61,7 +61,7 @@ pub fn checked_int(returned: c_int) -> Res<c_int> {
     checked(returned as isize).map(|value| value as c_int)
 }
 
-/// The same for calls whose only success value is zero.
+/// The same for calls with zero as their only success value.
 pub fn checked_unit(returned: c_int) -> Res<()> {
     checked(returned as isize).map(|_| ())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The links of a host, whose packets can be delayed.
+//! The links of a host; their packets can be delayed.
 //!
 //! They have a suitable queueing discipline from the start, and only its delay is changed. While a
 //! discipline is being replaced, the network stack drops packets with an error, which rxe treats as

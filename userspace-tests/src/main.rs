@@ -35,7 +35,7 @@ use glob::Pattern;
 use sdp_uapi as uapi;
 
 use args::{Args, Device, Families};
-use case::{Case, Test, Turn};
+use case::{Test, Turn};
 use ktap::{Ktap, Subtest};
 use netns::Netns;
 use supervisor::{Outcome, Stage};
@@ -91,11 +91,10 @@ fn chosen(args: &Args) -> Result<Vec<Test>, String> {
         if !args.pick.is_empty() {
             return true;
         }
-        let Case { late_packets: late, cgroup_programs: programs, .. } = *test.case;
+        let late = test.case.late_packets;
         (args.long || args.list || !test.case.long)
             && (args.device == Device::Rxe || !late)
-            && (args.cgroup_programs || !programs)
-            && args.one_of.is_none_or(|parts| late || programs || test.is_in_part(parts))
+            && args.one_of.is_none_or(|parts| late || test.is_in_part(parts))
             && args.ipv6_of.is_none_or(|parts| !test.is_repeated() || test.is_in_part(parts))
     };
     let chosen: Vec<Test> = all.into_iter().filter(wanted).collect();

@@ -2,8 +2,9 @@
 //! Entering, leaving and configuring network namespaces.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use crate::errno::{checked_int, checked_unit, Errno, Res};
@@ -44,7 +45,7 @@ pub fn loopback() -> libc::ifreq {
     request
 }
 
-/// Moves this thread into a fresh namespace whose loopback device is up.
+/// Moves this thread into a fresh namespace with a loopback device that is up.
 pub fn enter_fresh() -> Res<()> {
     // SAFETY: the request block lives through the calls.
     unsafe {
@@ -57,6 +58,36 @@ pub fn enter_fresh() -> Res<()> {
         libc::close(fd);
         up
     }
+}
+
+/// Moves this thread into a fresh namespace; its owner, a user namespace, maps no user.
+pub fn enter_foreign() -> Res<()> {
+    let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(0));
+    let (mut ready, told) = UnixStream::pair().map_err(errno)?;
+    // SAFETY: takes nothing; the child makes system calls alone.
+    let child = checked_int(unsafe { libc::fork() })?;
+    if child == 0 {
+        // SAFETY: plain calls; the child waits to be killed.
+        unsafe {
+            libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET);
+            libc::write(told.as_raw_fd(), b"x".as_ptr().cast(), 1);
+            loop {
+                libc::pause();
+            }
+        }
+    }
+    drop(told);
+    let entered = ready
+        .read_exact(&mut [0])
+        .and_then(|()| File::open(format!("/proc/{child}/ns/net")))
+        .map_err(errno)
+        .and_then(|file| Netns(file).enter());
+    // SAFETY: the child is this process's, and is reaped here.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    entered
 }
 
 /// A `/proc/sys/net` value of the current namespace, restored when dropped.

@@ -11,7 +11,7 @@ use crate::message::Received;
 use crate::poller::Events;
 use crate::sock::Sock;
 
-/// A value whose text is the same for the same behaviour.
+/// A value with a text that is the same for the same behaviour.
 pub trait Shown {
     fn shown(&self) -> String;
 }

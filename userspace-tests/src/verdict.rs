@@ -78,7 +78,11 @@ fn compare_side(
             found.push(format!("{values}, declared where it turns to TCP is {}", turn.seen));
             continue;
         }
-        match declared.iter().find(|difference| difference.label == tcp.label) {
+        // TCP may answer differently by version of IP.
+        let mut of_label = declared.iter().filter(|difference| difference.label == tcp.label);
+        let first = of_label.clone().next();
+        let seen = of_label.find(|one| one.tcp == tcp.value && one.sdp == sdp.value);
+        match seen.or(first) {
             Some(difference) if difference.tcp == tcp.value && difference.sdp == sdp.value => {
                 verdict.differences.push(format!("{values}: {}", difference.reason));
             }

@@ -49,6 +49,8 @@ def main() -> int:
         signal.alarm(int(kinds.PATIENCE))
         try:
             case.run()
+        except kinds.Skip as reason:
+            report.add(case.name, True, skipped=str(reason))
         except Exception:
             report.add(case.name, False, traceback.format_exc())
         else:

@@ -10,7 +10,18 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 
-from kinds import BOTH, HOST, PATIENCE, SDP_TRANSPORT, case, equal
+from kinds import (
+    BOTH,
+    HOST,
+    PATIENCE,
+    SDP,
+    SDP_TRANSPORT,
+    case,
+    equal,
+    need_bpf,
+    raw_sdp,
+    raw_tcp,
+)
 
 # The other host of the topology.
 OTHER = "10.0.0.2"
@@ -157,7 +168,7 @@ except OSError:
 
 
 def _by_bpf(*before: str) -> tuple[str, str]:
-    """The output of a program under sdp_run --bpf, and that of sdp_run."""
+    """The outputs of a program under sdp_run --bpf and of sdp_run."""
     done = subprocess.run(
         [*before, os.environ.get("SDP_RUN", "sdp_run"), "--bpf", "python3", "-c", SOCKET],
         env=without_library(),
@@ -172,15 +183,81 @@ def _by_bpf(*before: str) -> tuple[str, str]:
 
 @case
 def sdp_run_bpf_opens_sockets_to_both() -> None:
+    need_bpf()
     equal(_by_bpf(), (f"{BOTH}\n", ""))
 
 
-# What a program is given besides its arguments: ignored signals, and that input is closed.
+# The calls of a server of Go 1.24: net.Listen("tcp", ":0") asks for MPTCP, after a probe. Prints what
+# the listener may use and its port, and then for each connection its transport.
+MPTCP_SERVER = f"""
+import select, socket
+MPTCP = 262
+def transport(sock):
+    try:
+        return sock.getsockopt(socket.IPPROTO_TCP, {SDP_TRANSPORT})
+    except OSError:
+        return "TCP"
+socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, MPTCP).close()
+kind = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+listener = socket.socket(socket.AF_INET6, kind, MPTCP)
+listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("::", 0))
+listener.listen(4096)
+poll = select.epoll()
+poll.register(listener, select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET)
+print(transport(listener), listener.getsockname()[1], flush=True)
+for _ in range(2):
+    while True:
+        try:
+            server, _ = listener.accept()
+            break
+        except BlockingIOError:
+            poll.poll()
+    server.setblocking(True)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL:
+        server.setsockopt(socket.IPPROTO_TCP, option, 15)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 9)
+    server.sendall(server.recv(100))
+    print(transport(server), flush=True)
+    server.close()
+"""
+
+
+@case
+def sdp_run_bpf_opens_sockets_of_mptcp_to_both() -> None:
+    need_bpf()
+    with subprocess.Popen(
+        [os.environ.get("SDP_RUN", "sdp_run"), "--bpf", "python3", "-c", MPTCP_SERVER],
+        env=without_library(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        try:
+            offered, port = server.stdout.readline().split()
+            equal(offered, str(BOTH))
+            for make, wanted in ((raw_tcp, "TCP"), (raw_sdp, str(SDP))):
+                with make() as client:
+                    client.connect((HOST, int(port)))
+                    client.sendall(b"some bytes")
+                    equal(client.recv(100), b"some bytes")
+                    equal(server.stdout.readline().strip(), wanted)
+        finally:
+            server.kill()
+
+
+# A program gets this besides its arguments: ignored signals, and that input is closed.
 GIVEN = "sed -n /^SigIgn/p /proc/self/status; [ -e /proc/$$/fd/0 ] || echo closed"
 
 
 @case
 def sdp_run_bpf_hands_on_what_it_was_given() -> None:
+    need_bpf()
     plain, switched = (
         subprocess.run(
             ["sh", "-c", 'trap "" PIPE; exec "$@" <&-', "sh", *way, "sh", "-c", GIVEN],
@@ -195,8 +272,8 @@ def sdp_run_bpf_hands_on_what_it_was_given() -> None:
     equal((switched.stdout, switched.stderr), (plain.stdout, ""))
 
 
-# In mounts of its own: the library is loaded into every program, those included whose
-# environment the dynamic linker does not trust.
+# In mounts of its own: the library is loaded into every program, also if
+# the dynamic linker does not trust its environment.
 EVERYWHERE = """
 set -e
 mount -t tmpfs none "$1"
@@ -229,6 +306,7 @@ def a_set_user_id_program_does_not_go_by_the_environment() -> None:
 
 @case
 def sdp_run_bpf_says_what_the_kernel_lacks() -> None:
+    need_bpf()
     hide = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
     hidden = ("unshare", "--mount", "sh", "-c", hide, "sh")
     lacks = "this kernel does not say what its functions are (CONFIG_DEBUG_INFO_BTF)"

@@ -78,6 +78,16 @@ def reason(sock: socket.socket) -> int:
     return sock.getsockopt(socket.IPPROTO_TCP, SDP_FALLBACK_REASON)
 
 
+class Skip(Exception):
+    """The case cannot run here; the text is the reason."""
+
+
+def need_bpf() -> None:
+    """Skips the case on kernels where no BPF program can hook a function of the kernel."""
+    if not os.path.exists("/sys/kernel/btf/vmlinux"):
+        raise Skip("the kernel has no BTF")
+
+
 def equal(seen: object, wanted: object) -> None:
     """The values are equal."""
     if seen != wanted:
@@ -95,10 +105,13 @@ def fails(number: int, call: Callable[..., object], *arguments: object) -> None:
 
 
 def free_name() -> tuple[str, int]:
-    """An address and a port that is free in TCP; one chosen by SDP may be in TIME_WAIT in TCP."""
-    with raw_tcp() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()
+    """An address and a port that is free in both; one chosen by SDP may be in TIME_WAIT in TCP."""
+    while True:
+        with raw_tcp() as tcp, raw_sdp() as sdp:
+            tcp.bind((HOST, 0))
+            with contextlib.suppress(OSError):
+                sdp.bind(tcp.getsockname())
+                return tcp.getsockname()
 
 
 def listener_of(sock: socket.socket, host: str = "", backlog: int = 8) -> socket.socket:

@@ -123,7 +123,7 @@ def rules_for_servers_go_by_address_and_port() -> None:
     # SDP alone can be bound if the port is in use in TCP, and TCP alone if it is in use in SDP.
     with raw_tcp() as tcp, raw_sdp() as sdp:
         for sock in (tcp, sdp):
-            sock.bind((kinds.HOST, 0))
+            sock.bind(kinds.free_name())
         taken_in_tcp, taken_in_sdp = (list(sock.getsockname()) for sock in (tcp, sdp))
         _ruled(
             [
@@ -210,7 +210,7 @@ def the_log_says_of_each_connection_what_it_became() -> None:
         sockets += [{"connect_again": name} for name in names]
         over_tcp, over_sdp = (f"connect to {name}:{port}: " for name, port in names[:2])
         lines = [
-            f"{over_tcp}TCP (nobody listens with SDP there) [fallback {count}]\n{over_sdp}SDP\n"
+            f"{over_tcp}TCP (no listener with SDP there) [fallback {count}]\n{over_sdp}SDP\n"
             for count in (1, 2, 3)
         ]
         seen, said = _calls(sockets, SDP_DEBUG="1")
@@ -225,7 +225,7 @@ def the_log_says_of_each_connection_what_it_became() -> None:
 @case
 def the_log_says_what_is_listened_with() -> None:
     with raw_sdp() as taken:
-        taken.bind((kinds.HOST, 0))
+        taken.bind(kinds.free_name())
         port = taken.getsockname()[1]
         option = [socket.IPPROTO_IP, kinds.IP_TRANSPARENT, 1]
         for before, reason in (

@@ -29,6 +29,7 @@ from kinds import (
     equal,
     fails,
     listener_of,
+    need_bpf,
     raw_tcp,
     switched,
     transport,
@@ -104,6 +105,7 @@ def a_program_in_a_sandbox_has_tcp_by_its_rules() -> None:
 @case
 def a_program_in_a_sandbox_has_tcp_by_its_rules_under_the_switch() -> None:
     """Through sdp_run --bpf."""
+    need_bpf()
     switch = (os.environ.get("SDP_RUN", "sdp_run"), "--bpf")
     with _two_servers() as ports:
         for knob, used in ((UNCONFINED, None), (ALWAYS, TCP)):

@@ -13,6 +13,8 @@
 
 struct datagrams {
 	struct vb_qp q[2];
+	/* The queue of [1]'s receives, if it is a shared one. */
+	struct vb_srq *srq;
 	struct vb_mem *mem[2];
 	struct ib_ah *ah;
 };
@@ -54,6 +56,11 @@ static bool datagrams(struct vb_run *run, struct datagrams *d)
 			return false;
 		init.send_cq = q->scq->cq;
 		init.recv_cq = q->rcq->cq;
+		if (i && d->srq) {
+			init.srq = d->srq->srq;
+			init.cap.max_recv_wr = 0;
+			init.cap.max_recv_sge = 0;
+		}
 		q->qp = ib_create_qp(q->host->pd, &init);
 		if (IS_ERR(q->qp)) {
 			vb_absent(run, "no queue pairs for datagrams");
@@ -162,6 +169,90 @@ static void refused(struct vb_run *run, struct datagrams *d)
 	TRY(vb_memories_right(run));
 }
 
+static int receive_datagram(struct datagrams *d, u64 id, u32 offset, u32 length)
+{
+	struct ib_sge sge = vb_sge(d->mem[1], offset, length + GRH);
+
+	return d->srq ? vb_srq_recv(d->srq, id, sge) : vb_recv(&d->q[1], id, sge);
+}
+
+/* Datagrams without room, more than there are receives, leave these for the next ones. */
+static void too_long(struct vb_run *run, struct datagrams *d)
+{
+	struct ib_wc wc;
+	int i;
+
+	for (i = 0; i < 4; i++)
+		RETURNS(0, receive_datagram(d, i, 1024 * i, 100));
+	for (i = 0; i < 10; i++) {
+		RETURNS(0, send_datagram(d, 100 + i, 101 + i, QKEY, 0));
+		TRY(vb_ok(run, d->q[0].scq, 100 + i));
+	}
+	TRY(vb_silent(run, d->q[1].rcq, VB_SILENCE_MS));
+	TRY(vb_memories_right(run));
+	for (i = 0; i < 4; i++) {
+		RETURNS(0, send_datagram(d, i, 100, QKEY, 0));
+		TRY(vb_ok(run, d->q[0].scq, i));
+		TRY(vb_wait(run, d->q[1].rcq, i, IB_WC_SUCCESS, &wc));
+		CHECK(wc.byte_len == 100 + GRH, "%u bytes", wc.byte_len);
+		vb_forget(d->mem[1], 1024 * i, GRH);
+		vb_moved(d->mem[1], 1024 * i + GRH, d->mem[0], 0, 100);
+	}
+}
+
+static enum ib_qp_state state_of(struct vb_qp *q)
+{
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	return ib_query_qp(q->qp, &attr, IB_QP_STATE, &init) ? -1 : attr.qp_state;
+}
+
+/*
+ * A datagram that fails stops the send queue. Its consumer sees that, as the
+ * kernel's own do, and starts the queue again.
+ */
+static void stopped(struct vb_run *run, struct datagrams *d)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RTS, .cur_qp_state = IB_QPS_RTS };
+	struct ib_sge sge = vb_sge(d->mem[0], 0, 100);
+	struct ib_ud_wr behind = {
+		.wr = {
+			.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		.ah = d->ah, .remote_qpn = d->q[1].qp->qp_num, .remote_qkey = QKEY,
+	};
+	struct ib_sge wrong = vb_sge(d->mem[0], 0, 100);
+	struct ib_ud_wr bad = behind;
+	int round;
+
+	wrong.lkey ^= 0x00f00000;
+	bad.wr.wr_id = 1;
+	bad.wr.sg_list = &wrong;
+	bad.wr.next = &behind.wr;
+	for (round = 0; round < 3; round++) {
+		RETURNS(0, receive_datagram(d, 3, 0, 100));
+		RETURNS(0, ib_post_send(d->q[0].qp, &bad.wr, NULL));
+		TRY(vb_wait(run, d->q[0].scq, 1, IB_WC_LOC_PROT_ERR, NULL));
+		CHECK(state_of(&d->q[0]) == IB_QPS_SQE, "state %d", state_of(&d->q[0]));
+		TRY(vb_flushed(run, d->q[0].scq, 2, 1));
+		RETURNS(0, send_datagram(d, 4, 100, QKEY, 0));
+		TRY(vb_flushed(run, d->q[0].scq, 4, 1));
+		attr.cur_qp_state = IB_QPS_RTS;
+		RETURNS(-EINVAL, ib_modify_qp(d->q[0].qp, &attr, IB_QP_STATE | IB_QP_CUR_STATE));
+		attr.cur_qp_state = IB_QPS_SQE;
+		RETURNS(0, ib_modify_qp(d->q[0].qp, &attr, IB_QP_STATE | IB_QP_CUR_STATE));
+		CHECK(state_of(&d->q[0]) == IB_QPS_RTS, "state %d", state_of(&d->q[0]));
+		TRY(vb_silent(run, d->q[1].rcq, VB_SILENCE_MS));
+		RETURNS(0, send_datagram(d, 5, 100, QKEY, 0));
+		TRY(vb_ok(run, d->q[0].scq, 5));
+		TRY(vb_ok(run, d->q[1].rcq, 3));
+		vb_forget(d->mem[1], 0, GRH);
+		vb_moved(d->mem[1], GRH, d->mem[0], 0, 100);
+	}
+}
+
 static void with(struct vb_run *run, void (*what)(struct vb_run *run, struct datagrams *d))
 {
 	struct datagrams *d = kzalloc(sizeof(*d), GFP_KERNEL);
@@ -172,6 +263,29 @@ static void with(struct vb_run *run, void (*what)(struct vb_run *run, struct dat
 		what(run, d);
 	datagrams_end(d);
 	kfree(d);
+}
+
+static void datagrams_too_long(struct vb_run *run)
+{
+	with(run, too_long);
+}
+
+static void datagrams_too_long_shared(struct vb_run *run)
+{
+	struct datagrams *d = kzalloc(sizeof(*d), GFP_KERNEL);
+
+	if (!d)
+		return vb_fail(run, "no memory");
+	d->srq = vb_srq(run, &run->host[1], 8);
+	if (d->srq && datagrams(run, d))
+		too_long(run, d);
+	datagrams_end(d);
+	kfree(d);
+}
+
+static void datagrams_stopped(struct vb_run *run)
+{
+	with(run, stopped);
 }
 
 static void datagrams_carried(struct vb_run *run)
@@ -193,5 +307,10 @@ const struct vb_case vb_datagram_cases[] = {
 	{ "datagram: what comes, with the header of its way", datagrams_carried },
 	{ "datagram: what does not come", datagrams_lost },
 	{ "datagram: one with a piece that its key does not open does not come", datagrams_refused },
+	{ "datagram: those that are too long take no receive", datagrams_too_long },
+	{ "datagram: those that are too long take no shared receive", datagrams_too_long_shared,
+	  "rxe: takes a shared receive" },
+	{ "datagram: one that fails stops the send queue, until RTS", datagrams_stopped,
+	  "rxe: fails as a whole" },
 	{ }
 };

@@ -248,12 +248,97 @@ static void shared_churn(struct vb_run *run)
 	}
 }
 
+/*
+ * A consumer frees its completion queues when it has destroyed their queue pairs, and expects no call of a
+ * handler any more. The handler of a message that was sent with preemption disabled is called late.
+ */
+static void no_notice_after_the_end(struct vb_run *run)
+{
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		struct vb_pair pair;
+		struct vb_cq *rcq;
+		int notices;
+
+		TRY(vb_pair(run, &pair, NULL));
+		rcq = pair.q[1]->rcq;
+		RETURNS(0, vb_recv(pair.q[1], 1, vb_sge(pair.q[1]->mem, 0, 64)));
+		RETURNS(0, ib_req_notify_cq(rcq->cq, IB_CQ_NEXT_COMP));
+		preempt_disable();
+		run->line = __LINE__;
+		if (send_64(pair.q[0], 0))
+			vb_fail(run, "the message was refused");
+		preempt_enable();
+		TRY(vb_ok(run, rcq, 1));
+		vb_moved(pair.q[1]->mem, 0, pair.q[0]->mem, 0, 64);
+		vb_end(&pair.q[1]->thing);
+		notices = atomic_read(&rcq->notices);
+		vb_end(&pair.q[0]->thing);
+		msleep(30);
+		CHECK(atomic_read(&rcq->notices) == notices, "a handler was called late, in round %d", i);
+	}
+}
+
 /* The port's events, seen by a registered handler. */
 struct watch {
 	struct ib_event_handler handler;
 	atomic_t down;
 	atomic_t up;
 };
+
+/* The end of a queue pair with a notice that is on its way. */
+struct ending {
+	struct work_struct work;
+	struct vb_run *run;
+	struct vb_pair pair;
+};
+
+static void end_amid_a_notice(struct work_struct *work)
+{
+	struct ending *ending = container_of(work, struct ending, work);
+	unsigned long flags;
+	int err;
+
+	/* So that no softirq calls the handler before this waits. */
+	sched_set_fifo_low(current);
+	local_irq_save(flags);
+	err = send_64(ending->pair.q[0], 0);
+	local_irq_restore(flags);
+	vb_end(&ending->pair.q[0]->thing);
+	sched_set_normal(current, 0);
+	if (err)
+		vb_fail(ending->run, "the message was refused");
+}
+
+/* Storage ends its queue pairs in workers that reclaim memory; the kernel warns if such a one waits for others. */
+static void ends_in_reclaim(struct vb_run *run)
+{
+	struct workqueue_struct *queue = alloc_workqueue("sdp_verbs_reclaim", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	struct ending ending = { .run = run };
+	int i;
+
+	CHECK(queue, "no memory");
+	INIT_WORK_ONSTACK(&ending.work, end_amid_a_notice);
+	for (i = 0; i < 20 && vb_pair(run, &ending.pair, NULL) && vb_alive(run, &ending.pair); i++) {
+		struct vb_qp *q = ending.pair.q[1];
+		/* The queue pair that has it will be gone. */
+		struct vb_mem *sent = ending.pair.q[0]->mem;
+
+		if (vb_recv(q, 1, vb_sge(q->mem, 0, 64)) ||
+		    ib_req_notify_cq(q->rcq->cq, IB_CQ_NEXT_COMP) ||
+		    ib_req_notify_cq(ending.pair.q[0]->scq->cq, IB_CQ_NEXT_COMP))
+			vb_fail(run, "the receive was refused");
+		queue_work(queue, &ending.work);
+		flush_work(&ending.work);
+		if (!vb_wait(run, q->rcq, 1, IB_WC_SUCCESS, NULL))
+			break;
+		vb_moved(q->mem, 0, sent, 0, 64);
+		vb_end(&q->thing);
+	}
+	destroy_work_on_stack(&ending.work);
+	destroy_workqueue(queue);
+}
 
 static void port_event(struct ib_event_handler *handler, struct ib_event *event)
 {
@@ -317,6 +402,8 @@ const struct vb_case vb_event_cases[] = {
 	{ "event: the last receive of a shared queue", shared_last },
 	{ "event: the last receive of a shared queue, after an error", shared_error },
 	{ "event: a shared queue outlives its queue pairs", shared_churn },
+	{ "event: no notice when the queue pair is gone", no_notice_after_the_end },
+	{ "event: a queue pair ends in a worker that reclaims memory", ends_in_reclaim },
 	{ "event: the port goes down and up", port_goes },
 	{ }
 };

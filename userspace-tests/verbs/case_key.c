@@ -6,6 +6,8 @@
  * memory is compared with its model at the end of a case.
  */
 #include <linux/delay.h>
+#include <linux/mm.h>
+#include <linux/uaccess.h>
 
 #include "verbs.h"
 
@@ -59,7 +61,7 @@ static void aim_at(struct vb_run *run, struct aim aim)
 		u32 rkey;
 
 		if (aim.other_pd)
-			TRY(pd = vb_pd(run, &run->host[1]));
+			TRY(pd = vb_pd(run, &run->host[1], 0));
 		options.pd = pd;
 		TRY(vb_pair(run, &owner, &options));
 		TRY(vb_pair(run, &pair, NULL));
@@ -149,6 +151,43 @@ static void remote_local_only(struct vb_run *run)
 static void remote_dma_key(struct vb_run *run)
 {
 	aim_at(run, (struct aim){ .length = 64, .access = ALL_RIGHTS, .dma_key = true });
+}
+
+/*
+ * A page that has a number amid the memory and no place in the direct map; 0 for
+ * none. A machine has one after memmap=4M$256M.
+ */
+static phys_addr_t hole(void)
+{
+	unsigned long pfn, end = PHYS_PFN(__pa((void *)high_memory - 1)), step = PHYS_PFN(SZ_2M);
+	u8 byte;
+
+	for (pfn = step; pfn < end; pfn += step)
+		if (pfn_valid(pfn) && get_kernel_nofault(byte, (u8 *)__va(PFN_PHYS(pfn))))
+			return PFN_PHYS(pfn);
+	return 0;
+}
+
+static void remote_hole(struct vb_run *run)
+{
+	struct vb_host *host = &run->host[1];
+	struct vb_options options = { };
+	phys_addr_t phys = hole();
+	struct ib_pd *pd;
+	u64 address;
+	int i;
+
+	if (!phys)
+		return vb_absent(run, "the memory has no hole");
+	address = ib_uses_virt_dma(host->device) ? (u64)(uintptr_t)__va(phys) : phys;
+	TRY(pd = vb_pd(run, host, IB_PD_UNSAFE_GLOBAL_RKEY));
+	options.pd = pd;
+	for (i = 0; i < ARRAY_SIZE(both); i++) {
+		struct vb_pair pair;
+
+		TRY(vb_pair(run, &pair, &options));
+		TRY(refused(run, &pair, both[i], address, pd->unsafe_global_rkey, 64));
+	}
 }
 
 static void remote_no_right(struct vb_run *run)
@@ -371,7 +410,7 @@ static void register_other_pd(struct vb_run *run)
 	struct vb_mr *mr;
 
 	TRY(vb_pair(run, &pair, NULL));
-	TRY(pd = vb_pd(run, &run->host[1]));
+	TRY(pd = vb_pd(run, &run->host[1], 0));
 	TRY(mr = vb_mr(run, pd, pair.q[1]->mem, REGION_AT, REGION_LENGTH));
 	RETURNS(0, vb_reg(pair.q[1], 9, mr, ALL_RIGHTS, IB_SEND_SIGNALED));
 	TRY(vb_error(run, pair.q[1]->scq, 9));
@@ -425,7 +464,7 @@ static void invalidate_other_pd(struct vb_run *run)
 	struct vb_pair pair, owner;
 	struct vb_mr *mr;
 
-	TRY(options.pd = vb_pd(run, &run->host[1]));
+	TRY(options.pd = vb_pd(run, &run->host[1], 0));
 	TRY(vb_pair(run, &owner, &options));
 	TRY(vb_pair(run, &pair, NULL));
 	TRY(mr = vb_mr(run, options.pd, owner.q[1]->mem, REGION_AT, REGION_LENGTH));
@@ -486,7 +525,7 @@ static void local_at(struct vb_run *run, struct local local)
 		q = pair.q[1];
 		owner = q;
 		if (local.other_pd) {
-			TRY(options.pd = vb_pd(run, &run->host[1]));
+			TRY(options.pd = vb_pd(run, &run->host[1], 0));
 			TRY(vb_pair(run, &other, &options));
 			owner = other.q[1];
 		}
@@ -560,7 +599,7 @@ static void receive_at(struct vb_run *run, struct local local)
 	q = pair.q[1];
 	owner = q;
 	if (local.other_pd) {
-		TRY(options.pd = vb_pd(run, &run->host[1]));
+		TRY(options.pd = vb_pd(run, &run->host[1], 0));
 		TRY(vb_pair(run, &other, &options));
 		owner = other.q[1];
 	}
@@ -620,6 +659,7 @@ const struct vb_case vb_key_cases[] = {
 	{ "key: a region that is gone is refused", remote_freed },
 	{ "key: a region for local use is refused to others", remote_local_only },
 	{ "key: the key of all local memory is none for others", remote_dma_key },
+	{ "key: a key of all memory opens no hole of it", remote_hole },
 	{ "key: the right to read is not the right to write, nor the reverse", remote_no_right },
 	{ "key: a queue pair that is closed to others refuses them", remote_closed_queue_pair },
 	{ "key: every piece of a region can be written and read", remote_within },

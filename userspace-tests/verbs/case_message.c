@@ -345,7 +345,7 @@ static void send_invalidate_wrong(struct vb_run *run, u32 change, bool other_pd)
 	struct ib_wc wc;
 
 	if (other_pd)
-		TRY(options.pd = vb_pd(run, &run->host[1]));
+		TRY(options.pd = vb_pd(run, &run->host[1], 0));
 	TRY(vb_pair(run, &owner, &options));
 	TRY(vb_pair(run, &pair, NULL));
 	TRY(mr = vb_mr(run, owner.q[1]->pd, owner.q[1]->mem, 0, SZ_32K));

@@ -141,7 +141,7 @@ static bool world_make(struct fz_world *w, char *words)
 		if (!w->mem[side] || !w->cells[side])
 			return false;
 		for (i = 0; i < FZ_PDS; i++) {
-			w->pd[side][i] = vb_pd(run, &run->host[side]);
+			w->pd[side][i] = vb_pd(run, &run->host[side], 0);
 			if (!w->pd[side][i])
 				return false;
 		}

@@ -172,12 +172,12 @@ static void pd_end(struct vb_thing *thing)
 }
 
 /* A further protection domain beside the host's own. */
-struct ib_pd *vb_pd(struct vb_run *run, struct vb_host *host)
+struct ib_pd *vb_pd(struct vb_run *run, struct vb_host *host, unsigned int flags)
 {
 	struct pd_thing *pd = kzalloc(sizeof(*pd), GFP_KERNEL);
 
 	if (pd)
-		pd->pd = ib_alloc_pd(host->device, 0);
+		pd->pd = ib_alloc_pd(host->device, flags);
 	if (!pd || IS_ERR(pd->pd)) {
 		kfree(pd);
 		vb_fail(run, "no protection domain");

@@ -169,7 +169,7 @@ void vb_moved(struct vb_mem *to, size_t at, const struct vb_mem *from, size_t fr
 void vb_look(struct vb_mem *mem, size_t at, size_t length);
 void vb_forget(struct vb_mem *mem, size_t at, size_t length);
 bool vb_memories_right(struct vb_run *run);
-struct ib_pd *vb_pd(struct vb_run *run, struct vb_host *host);
+struct ib_pd *vb_pd(struct vb_run *run, struct vb_host *host, unsigned int flags);
 struct vb_mr *vb_mr(struct vb_run *run, struct ib_pd *pd, struct vb_mem *mem, u32 offset,
 		    u32 length);
 u8 vb_pattern(u32 seed, size_t at);

@@ -88,7 +88,7 @@ def check_read(host: Host, file: Path) -> None:
     packets = _packets(host, file)
     for golden, one in zip(wanted, forgeries, strict=True):
         its = [packet for packet in packets if one.client[0] in packet.hosts]
-        # The third is the RTU, whose private data is empty.
+        # The third is the RTU, which has no private data.
         place = {HELLO: 0, HELLO_ACK: 1}.get(golden.mid, 3)
         try:
             check(len(its) > place, f"tshark sees {len(its)} messages")

@@ -211,7 +211,7 @@ def credits(connection: Connection) -> None:
 
 
 def payload(connection: Connection, transfer: Transfer) -> None:
-    """The stream on the wire is that of the programs."""
+    """The stream on the wire is the programs' stream."""
     stream = connection.active.stream()
     check(len(stream) == transfer.total, f"{len(stream)} of {transfer.total} bytes")
     check(

@@ -27,8 +27,8 @@
 
 /*
  * socket(AF_INET or AF_INET6, SOCK_STREAM, IPPROTO_SDP): the same socket with
- * SDP_TRANSPORT_BOTH set, for programs whose protocol can be chosen from
- * outside. The number is that of PROTO_SDP in Solaris. EPERM where the task may
+ * SDP_TRANSPORT_BOTH set, for programs with a protocol that can be chosen from
+ * outside. PROTO_SDP of Solaris has the same number. EPERM where the task may
  * not use TCP beside SDP (SDP_COMPANION_*). Loads no module.
  */
 #define IPPROTO_SDP		257
@@ -40,8 +40,7 @@
  * Options at level SOL_TCP. 80 and 81 are the numbers of the OFED module, and
  * programs use them.
  */
-#define SDP_ZCOPY_THRESH	80	/* int, bytes: 0 (off), a page to 1 MiB, or: */
-#define SDP_ZCOPY_AUTO		-1	/* the socket finds out by itself */
+#define SDP_ZCOPY_THRESH	80	/* int, bytes: 0 (off), or a page to 1 MiB */
 #define SDP_LAST_BIND_ERR	81	/* int, get only: 0 or -errno of the last bind() */
 /*
  * int, AF_INET or AF_INET6: the family of the addresses of a socket that is
@@ -82,15 +81,7 @@
  * that knows more gets a shorter length.
  */
 #define SDP_TRAFFIC		87
-/*
- * int, get only: what the socket has found out with SDP_ZCOPY_AUTO. Bit n: a
- * send() of SDP_LENT_LEAST << n bytes, up to twice that, goes without a copy.
- * Bits from SDP_LENT_RECV on: the same for recv(). The last of each has no end.
- */
-#define SDP_LENT_SIZES		88
-#define SDP_LENT_LEAST		8192
-#define SDP_LENT_CLASSES	10
-#define SDP_LENT_RECV		16
+/* 88 was an option that no longer exists; the number is not used again. */
 
 struct sdp_traffic {
 	/* stream bytes sent by BCopy */
@@ -117,10 +108,10 @@ struct sdp_traffic {
 	__u64 adverts_sent;
 	/* stretches of memory that peers offered to be read */
 	__u64 adverts_received;
-	/* offers of which peers wanted a rest as Data */
+	/* offers with a rest that peers wanted as Data */
 	__u64 adverts_declined;
 	/*
-	 * offers taken back because nobody read, or as peers had room to be
+	 * offers taken back because no peer read, or as peers had room to be
 	 * written to
 	 */
 	__u64 adverts_recalled;
@@ -128,7 +119,7 @@ struct sdp_traffic {
 	__u64 adverts_withdrawn;
 	/* offers not made in the end: the bytes went as Data */
 	__u64 adverts_unused;
-	/* answers of peers about offers that were over */
+	/* answers of peers about offers that had ended */
 	__u64 answers_stale;
 	/* stretches of memory offered to peers to be written */
 	__u64 sinks_sent;
@@ -172,13 +163,6 @@ struct sdp_traffic {
 	__u64 kept_evictions;
 	/* of those kept, given up after their time or with the connection */
 	__u64 kept_expirations;
-	/*
-	 * times that calls went the way which is not believed to be the faster
-	 * one (SDP_ZCOPY_AUTO), some messages each
-	 */
-	__u64 zcopy_tries;
-	/* times that another way than before was found to be the faster one */
-	__u64 zcopy_changes;
 };
 
 /*
@@ -190,7 +174,7 @@ struct sdp_traffic {
  * struct sdp_borrow, set only: where the socket counts, and how much it may
  * borrow. Set it before connect() or listen() the first time; accepted sockets
  * inherit nothing but that they can borrow, and have a counter set for
- * themselves. What is lent goes on being counted where it was.
+ * themselves. Lent memory goes on being counted where it was.
  */
 #define SDP_BORROW		89
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * SDP sockets by NETLINK_SOCK_DIAG: SOCK_DIAG_BY_FAMILY with NLM_F_DUMP lists those of
- * the namespace of the netlink socket.
+ * SDP sockets by NETLINK_SOCK_DIAG: SOCK_DIAG_BY_FAMILY with NLM_F_DUMP lists the sockets of
+ * the netlink socket's namespace.
  *
  * Request and answer are a struct sdp_diag with attributes behind it. Attributes are
  * added at the end; a reader skips those that it does not know. One that the
@@ -18,13 +18,13 @@ struct sdp_diag {
 	__u16 reserved;		/* 0 */
 };
 
-/* What is shown beside what always is. */
+/* Groups of attributes that are shown on request. */
 #define SDP_DIAG_SHOW_FLOW	1	/* from SDP_DIAG_CREDITS to _ROUND_TRIP_US */
 #define SDP_DIAG_SHOW_TRAFFIC	2	/* SDP_DIAG_TRAFFIC */
 
 /*
- * Attributes. A request may have the two that say so, and an answer has the others, but
- * for those that mean nothing for the socket.
+ * Attributes. A request may have the two that say so, and an answer has the others, except
+ * attributes without a meaning for the socket.
  */
 enum {
 	SDP_DIAG_UNSPEC,
@@ -60,7 +60,6 @@ enum {
 	SDP_DIAG_SLOT_STALLS,	/* u32: times that it waited for a place of the send queue */
 	SDP_DIAG_ROUND_TRIP_US,	/* u32: measured last, smoothed; 0: never */
 	SDP_DIAG_TRAFFIC,	/* struct sdp_traffic, which may grow at its end */
-	SDP_DIAG_LENT_SIZES,	/* u32: as the option SDP_LENT_SIZES; with SDP_DIAG_SHOW_FLOW */
 	__SDP_DIAG_MAX,
 };
 #define SDP_DIAG_MAX (__SDP_DIAG_MAX - 1)

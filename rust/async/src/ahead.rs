@@ -43,7 +43,7 @@ unsafe fn prepared(fd: c_int, parts: *const iovec, count: usize) -> Option<&'sta
         return counters::receipts(info.ahead);
     }
     let counter = counters::take_ahead()?;
-    if !set_counter(fd, counter) {
+    if !lend::is_forgotten(Kind::Received, counter) || !set_counter(fd, counter) {
         counters::give_back_ahead(counter);
         return None;
     }
@@ -89,6 +89,7 @@ pub(crate) unsafe fn receive(
         counted: Some(Counted::Received(receipts)),
         id: reported.id,
         offset: 0,
+        late: false,
     };
     if lend::keep_errno(|| is_protected(&range) || is_there(fd, &range)) {
         return Some(read);
@@ -126,12 +127,14 @@ fn is_protected(range: &Range) -> bool {
         State::Open => {}
     }
     let done = LEDGER.try_with(|ledger| {
-        let protected =
-            ledger.insert(*range) && guard::protect(Kind::Received, range.start, range.len).is_ok();
+        // A child that is being made gets the bytes.
+        let protected = !lend::may_be_copied()
+            && ledger.insert(*range)
+            && guard::protect(Kind::Received, range.start, range.len).is_ok();
         if !protected {
             ledger.withdraw(range);
             let _ = guard::release(Kind::Received, range.start, range.len);
-            // A program whose memory cannot be protected is left alone as well.
+            // A program with memory that cannot be protected is left alone as well.
             ledger.on_disturbed(Kind::Received);
         }
         protected

@@ -160,7 +160,7 @@ pub(crate) fn are_own() -> bool {
     mark.is_some_and(|mark| mark.gone.load(Ordering::Relaxed) == 1)
 }
 
-/// A counter that no socket uses; nobody else gets it until [`give_back`] or the kernel marks it.
+/// A counter that no socket uses; no other caller gets it until [`give_back`] or the kernel marks it.
 pub(crate) fn take() -> Option<u64> {
     LENT.take()
 }

@@ -5,27 +5,33 @@
 //! A mapping is registered for one of the two: for the one that is needed first.
 //!
 //! EAGAIN is the answer while another thread moves memory by mremap(), until the handler has read of
-//! it. So nobody here tries again: the handler reads first, and the others go on without lending.
+//! it. So no caller here tries again: the handler reads first, and the others go on without lending.
 
 use crate::ledger::Kind;
 use crate::rights::{self, ioctl, Descriptors, Vma};
 use core::ops::Range;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use libc::{c_int, c_ulong, c_void};
 
-pub(crate) const PAGE: usize = 4096;
+pub(crate) use rights::PAGE;
 
 const UFFDIO_REGISTER: c_ulong = 0xc020_aa00;
+const UFFDIO_UNREGISTER: c_ulong = 0x8010_aa01;
 const UFFDIO_WAKE: c_ulong = 0x8010_aa02;
 const UFFDIO_WRITEPROTECT: c_ulong = 0xc018_aa06;
 const UFFDIO_RWPROTECT: c_ulong = 0xc018_aa09;
 
+const REGISTER_MISSING: u64 = 1;
 const REGISTER_WP: u64 = 1 << 1;
 const REGISTER_RWP: u64 = 1 << 3;
 /// Of both requests.
 const PROTECT: u64 = 1;
 
+const FAULT_FLAG_WP: u64 = 1 << 1;
 const FAULT_FLAG_RWP: u64 = 1 << 3;
+
+/// Of a page's word in the list of pages: it is protected.
+const PAGE_IS_PROTECTED: u64 = 1 << 57;
 
 impl Kind {
     const fn request(self) -> c_ulong {
@@ -46,13 +52,7 @@ impl Kind {
 static UFFD: AtomicI32 = AtomicI32::new(-1);
 static MAPS: AtomicI32 = AtomicI32::new(-1);
 static MEMORY: AtomicI32 = AtomicI32::new(-1);
-/// A file without bytes, of the handler thread.
-static EMPTY: AtomicI32 = AtomicI32::new(-1);
-/// Memory of [`SCRATCH_LEN`] bytes in which the handler thread makes copies. A program may map memory
-/// where it knows that there is none, for example where it has moved some away, so nothing is mapped for
-/// a copy. A socket lends no more bytes at a time.
-static SCRATCH: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-pub(crate) const SCRATCH_LEN: usize = 4 << 20;
+static PAGES: AtomicI32 = AtomicI32::new(-1);
 /// An address in the stack of the process's first thread, which grows.
 static STACK: AtomicUsize = AtomicUsize::new(0);
 
@@ -85,10 +85,12 @@ struct Message {
     words: [u64; 3],
 }
 
-/// What it says.
+/// The content of a message.
 pub(crate) enum News {
     /// A thread waits for this page.
     Fault(usize, Kind),
+    /// A thread waits for this page, which is not there.
+    Missing(usize),
     /// `len` bytes have moved.
     Moved {
         from: usize,
@@ -104,9 +106,14 @@ impl Message {
         let [first, second, third] = self.words;
         match self.event {
             0x12 => {
-                let hidden = first & FAULT_FLAG_RWP != 0;
-                let kind = if hidden { Kind::Received } else { Kind::Sent };
-                News::Fault(second as usize & !(PAGE - 1), kind)
+                let page = second as usize & !(PAGE - 1);
+                if first & FAULT_FLAG_RWP != 0 {
+                    News::Fault(page, Kind::Received)
+                } else if first & FAULT_FLAG_WP != 0 {
+                    News::Fault(page, Kind::Sent)
+                } else {
+                    News::Missing(page)
+                }
             }
             0x14 => News::Moved {
                 from: first as usize,
@@ -136,16 +143,37 @@ pub(crate) fn open() -> Result<bool, rights::Missing> {
     // SAFETY: It takes a number.
     let name = unsafe { libc::getauxval(libc::AT_EXECFN) };
     STACK.store(usize::try_from(name).unwrap_or(0), Ordering::Relaxed);
+    for (known, fd) in FILES.iter().zip(opened.all()) {
+        known.store(file_of(fd).unwrap_or(0), Ordering::Release);
+    }
+    PAGES.store(opened.pages, Ordering::Release);
     MEMORY.store(opened.memory, Ordering::Release);
     MAPS.store(opened.maps, Ordering::Release);
     UFFD.store(opened.uffd, Ordering::Release);
     Ok(opened.hides)
 }
 
+/// The files of the descriptors. The program may have closed all descriptors that it does not know, and
+/// have others of these numbers.
+static FILES: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+
+/// The identity of a descriptor: the number of its inode. Each userfaultfd has one of its own.
+fn file_of(fd: c_int) -> Option<u64> {
+    let mut found = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: There is room for the answer, and zeroes are one.
+    let found = unsafe { (libc::fstat(fd, found.as_mut_ptr()) == 0).then(|| found.assume_init()) };
+    found.map(|found| found.st_dev.rotate_left(32) ^ found.st_ino)
+}
+
 /// Closes them: in a child, where they are about the parent's memory.
 pub(crate) fn close() {
-    descriptors().close();
-    for slot in [&UFFD, &MAPS, &MEMORY] {
+    for (known, fd) in FILES.iter().zip(descriptors().all()) {
+        if file_of(fd) == Some(known.load(Ordering::Acquire)) {
+            // SAFETY: The descriptor is this library's.
+            unsafe { libc::close(fd) };
+        }
+    }
+    for slot in [&UFFD, &MAPS, &MEMORY, &PAGES] {
         slot.store(-1, Ordering::Release);
     }
 }
@@ -155,6 +183,7 @@ pub(crate) fn descriptors() -> Descriptors {
         uffd: uffd(),
         maps: MAPS.load(Ordering::Acquire),
         memory: MEMORY.load(Ordering::Acquire),
+        pages: PAGES.load(Ordering::Acquire),
         hides: false,
     }
 }
@@ -190,7 +219,7 @@ fn range(vma: Vma) -> Range<usize> {
 }
 
 /// Whether all of the range is private memory without a file.
-fn is_plain(start: usize, len: usize) -> bool {
+pub(crate) fn is_plain(start: usize, len: usize) -> bool {
     mappings(start, len).all(|vma| vma.is_some_and(|vma| vma.plain))
 }
 
@@ -206,16 +235,61 @@ pub(crate) fn may_be_lent(start: usize, len: usize) -> bool {
     })
 }
 
+/// A request with a struct to the userfaultfd.
+pub(crate) fn request<T>(number: c_ulong, argument: &mut T) -> Result<(), c_int> {
+    ioctl(uffd(), number, argument)
+}
+
+fn set_mode(range: Span, mode: u64) -> Result<(), c_int> {
+    let mut register = Register {
+        range,
+        mode,
+        ioctls: 0,
+    };
+    request(UFFDIO_REGISTER, &mut register)
+}
+
+/// Has threads wait for this page also when it is missing. This holds for its mapping, which stays one: a program
+/// cannot move memory of several mappings by one mremap().
+pub(crate) fn register_missing(kind: Kind, page: usize) -> Result<(), c_int> {
+    let vma = mapping(page).ok_or(libc::EINVAL)?;
+    let len = vma.end.saturating_sub(vma.start);
+    set_mode(span(vma.start, len), kind.mode() | REGISTER_MISSING)
+}
+
+/// The mapping that a page is in.
+pub(crate) fn mapping(page: usize) -> Option<Range<usize>> {
+    rights::vma(MAPS.load(Ordering::Acquire), page).map(range)
+}
+
+/// Leaves a mapping alone, and wakes those that wait for a page of it.
+pub(crate) fn unregister(mapping: &Range<usize>) -> Result<(), c_int> {
+    request(UFFDIO_UNREGISTER, &mut span(mapping.start, mapping.len()))
+}
+
+/// The word of a page in the kernel's list of pages; 0 if it cannot be read.
+fn word(page: usize) -> u64 {
+    let mut word = [0u8; 8];
+    let at = libc::off_t::try_from(page / PAGE * word.len()).unwrap_or(0);
+    let (to, fd) = (word.as_mut_ptr().cast(), PAGES.load(Ordering::Acquire));
+    // SAFETY: There is room for a word.
+    unsafe { libc::pread(fd, to, word.len(), at) };
+    u64::from_ne_bytes(word)
+}
+
+/// Whether a page is protected, against writing or against both.
+pub(crate) fn is_protected(page: usize) -> bool {
+    word(page) & PAGE_IS_PROTECTED != 0
+}
+
 /// Registers all mappings that the range lies in.
 fn register(kind: Kind, start: usize, len: usize) -> Result<(), c_int> {
     for vma in mappings(start, len) {
         let vma = vma.filter(|vma| vma.plain).ok_or(libc::EINVAL)?;
-        let mut register = Register {
-            range: span(vma.start, vma.end.saturating_sub(vma.start)),
-            mode: kind.mode(),
-            ioctls: 0,
-        };
-        ioctl(uffd(), UFFDIO_REGISTER, &mut register)?;
+        set_mode(
+            span(vma.start, vma.end.saturating_sub(vma.start)),
+            kind.mode(),
+        )?;
     }
     Ok(())
 }
@@ -264,7 +338,7 @@ pub(crate) fn wake(start: usize, len: usize) {
 }
 
 /// Copies the program's memory. Another thread may unmap it at any time, so the kernel does it.
-fn copy(to: *mut c_void, from: usize, len: usize) -> bool {
+pub(crate) fn copy(to: *mut c_void, from: usize, len: usize) -> bool {
     let Ok(at) = libc::off_t::try_from(from) else {
         return false;
     };
@@ -273,94 +347,12 @@ fn copy(to: *mut c_void, from: usize, len: usize) -> bool {
     usize::try_from(n) == Ok(len)
 }
 
-/// Maps the memory for copies; `false` if that is impossible.
-pub(crate) fn make_scratch() -> bool {
-    // A page on each side that nothing may use. Without these it could become one mapping with memory of
-    // the program, and be registered with that; a move of registered memory waits for this handler.
-    let whole = SCRATCH_LEN.saturating_add(2 * PAGE);
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: New memory.
-    let around = unsafe { libc::mmap(core::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
-    if around == libc::MAP_FAILED {
-        return false;
-    }
-    let at = around.wrapping_byte_add(PAGE);
-    SCRATCH.store(at, Ordering::Release);
-    // SAFETY: A part of the memory just mapped.
-    unsafe { libc::mprotect(at, SCRATCH_LEN, libc::PROT_READ | libc::PROT_WRITE) == 0 }
-}
-
-/// Exchanges the pages of a protected range for copies, all at once. Whoever has pinned the old pages
-/// keeps them, with the bytes of this moment. After an error the range is as it was, or protected. For the
-/// handler thread.
-pub(crate) fn flip(start: usize, len: usize) -> Result<(), c_int> {
-    if len > SCRATCH_LEN {
-        return Err(libc::E2BIG);
-    }
-    if !is_plain(start, len) {
-        return Err(libc::EINVAL);
-    }
-    let old = core::ptr::without_provenance_mut::<c_void>(start);
-    // Pages may have been dropped since, and written again, by a thread that knows of no loan. Only pages
-    // that are there can be protected.
-    // SAFETY: It changes nothing that the program can see.
-    unsafe { libc::madvise(old, len, libc::MADV_POPULATE_READ) };
-    set(Kind::Sent, start, len, PROTECT)?;
-    let place = SCRATCH.load(Ordering::Acquire);
-    // The pages move, and the mapping of the scratch memory stays.
-    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-    let done = copy(place, start, len)
-        // Another thread may have unmapped some of it meanwhile.
-        && is_plain(start, len)
-        // SAFETY: The range is the program's memory, and no thread can write to it, because it is
-        // protected. The copy has the same bytes, so the exchange, which is atomic for other
-        // threads, changes nothing that they can see.
-        && unsafe { libc::mremap(place, len, len, moves, old) } != libc::MAP_FAILED;
-    if done {
-        wake(start, len);
-        Ok(())
-    } else {
-        // SAFETY: The scratch memory, which nobody else uses.
-        unsafe { libc::madvise(place, len, libc::MADV_DONTNEED) };
-        Err(libc::EFAULT)
-    }
-}
-
-/// Makes the file that [`bury`] needs; `false` if that is impossible. For the handler thread, whose
-/// descriptors nobody else closes.
-pub(crate) fn make_grave() -> bool {
-    // SAFETY: The name is a string that ends.
-    let fd = unsafe { libc::memfd_create(c"sdp_async".as_ptr(), libc::MFD_CLOEXEC) };
-    EMPTY.store(fd, Ordering::Release);
-    fd >= 0
-}
-
-/// Exchanges a protected page for one behind the end of a file: who touches it, now or later, gets a
-/// SIGBUS, and a system call EFAULT. UFFDIO_POISON would need a moment in which the page is
-/// missing, so other threads would find zeroes, and the kernel would log a fault of the hardware.
-/// After an error the page is still protected.
-pub(crate) fn bury(page: usize) -> Result<(), c_int> {
-    if is_plain(page, PAGE) {
-        let at = core::ptr::without_provenance_mut::<c_void>(page);
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
-        let file = EMPTY.load(Ordering::Acquire);
-        // SAFETY: The page is the program's memory, and a thread that needs its bytes waits. They will
-        // never come, so nothing is lost. The exchange is atomic for other threads.
-        if unsafe { libc::mmap(at, PAGE, access, flags, file, 0) } == libc::MAP_FAILED {
-            return Err(rights::errno());
-        }
-    }
-    wake(page, PAGE);
-    Ok(())
-}
-
 /// Reads one message; `None` if there is none now.
 pub(crate) fn read() -> Option<News> {
     let mut message = Message::default();
     let size = size_of::<Message>();
     let at = core::ptr::from_mut(&mut message).cast();
-    // SAFETY: The message has so many bytes, any of which are valid.
+    // SAFETY: The message has so many bytes, and any bytes are valid.
     let n = unsafe { libc::read(uffd(), at, size) };
     (usize::try_from(n) == Ok(size)).then(|| message.news())
 }

@@ -5,12 +5,14 @@
 //! the connection has broken, they get a SIGBUS.
 //!
 //! It has a table of descriptors of its own, so that a program which closes all of its descriptors
-//! does not end the protection. It uses no memory but its own stack and that of this library, which is
+//! does not end the protection. It uses no memory except its own stack and this library's, which is
 //! never lent, allocates nothing, and handles no signal.
 
+use crate::exchange::{self, bury, exchange};
 use crate::guard::{self, News, PAGE};
 use crate::ledger::{Kind, Ledger, Quiet, State, LEDGER};
 use crate::settings;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, c_uint, c_void};
 use std::time::{Duration, Instant};
@@ -18,34 +20,55 @@ use std::time::{Duration, Instant};
 /// Faults that can wait at a time; the oldest is ended for another one.
 const WAITING: usize = 64;
 
-/// Time between two looks at the counters while somebody waits: in the first millisecond, and later.
+/// Time between two looks at the counters while a thread waits: in the first millisecond, and later.
 const LOOK: Duration = Duration::from_micros(20);
 const LATER_LOOK: Duration = Duration::from_micros(500);
 const FIRST: Duration = Duration::from_millis(1);
 
-/// What the thread has come to.
+/// The progress of the thread.
 static PROGRESS: AtomicU32 = AtomicU32::new(STARTING);
 const STARTING: u32 = 0;
 const READY: u32 = 1;
 const FAILED: u32 = 2;
 
+/// Bytes of its stack. The C library's default is the limit that a shell has set (`ulimit -s`), and may be
+/// less than the handler needs.
+const STACK_LEN: usize = 1 << 20;
+
+/// Makes the thread; the error if that is impossible.
+fn make() -> Result<libc::pthread_t, c_int> {
+    let done = |result| if result == 0 { Ok(()) } else { Err(result) };
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = 0;
+    // SAFETY: The attributes are destroyed if they were made. `main` takes no argument, and the thread
+    // is never joined.
+    unsafe {
+        done(libc::pthread_attr_init(attributes.as_mut_ptr()))?;
+        let made = done(libc::pthread_attr_setstacksize(
+            attributes.as_mut_ptr(),
+            STACK_LEN,
+        ))
+        .and_then(|()| {
+            let argument = core::ptr::null_mut();
+            done(libc::pthread_create(
+                &raw mut thread,
+                attributes.as_ptr(),
+                main,
+                argument,
+            ))
+        });
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        made.map(|()| thread)
+    }
+}
+
 /// Starts it; `false` if that is impossible.
 pub(crate) fn start() -> bool {
-    let mut thread = 0;
     let _quiet = Quiet::new();
     PROGRESS.store(STARTING, Ordering::Release);
-    // SAFETY: `main` takes no argument, and the thread is never joined.
-    let made = unsafe {
-        libc::pthread_create(
-            &raw mut thread,
-            core::ptr::null(),
-            main,
-            core::ptr::null_mut(),
-        )
-    };
-    if made != 0 {
+    let Ok(thread) = make() else {
         return false;
-    }
+    };
     // SAFETY: The thread was just made.
     unsafe { libc::pthread_detach(thread) };
     loop {
@@ -58,10 +81,12 @@ pub(crate) fn start() -> bool {
 }
 
 extern "C" fn main(_: *mut c_void) -> *mut c_void {
-    let own = guard::make_scratch() && own_descriptors();
-    if own && settings::receives() && !guard::make_grave() {
+    let own = own_descriptors();
+    if own && settings::receives() && !exchange::make_grave() {
         settings::receive_no_more();
     }
+    exchange::use_all_keys();
+    LEDGER.with(exchange::touch_all);
     // Without it a sleep of a few microseconds takes fifty more.
     // SAFETY: It takes numbers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
@@ -94,17 +119,31 @@ fn close_range(first: c_int, last: c_int) {
         return;
     }
     if let (Ok(first), Ok(last)) = (c_uint::try_from(first), c_uint::try_from(last)) {
-        // SAFETY: The descriptors are this thread's alone, and nobody uses them.
+        // SAFETY: The descriptors are this thread's alone, and no code uses them.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
 }
 
-/// A thread that waits for a page.
+/// A thread waits for a page.
 #[derive(Clone, Copy)]
 struct Fault {
     page: usize,
-    kind: Kind,
+    /// `None`: the page is missing.
+    kind: Option<Kind>,
     since: Instant,
+    /// The kernel has just said so. A thread that was interrupted by a signal does not wait any more.
+    fresh: bool,
+}
+
+impl Fault {
+    fn new(page: usize, kind: Option<Kind>) -> Self {
+        Self {
+            page,
+            kind,
+            since: Instant::now(),
+            fresh: true,
+        }
+    }
 }
 
 struct Handler {
@@ -122,58 +161,60 @@ impl Handler {
         let uffd = guard::descriptors().uffd;
         loop {
             sleep_until_news(uffd, self.pause());
-            while let Some(news) = guard::read() {
+            while let Some(news) = LEDGER.with(next_news) {
                 match news {
-                    News::Fault(page, kind) => self.take_in(page, kind),
-                    News::Moved { from, to, len } => self.on_moved(from, to, len),
+                    News::Fault(page, kind) => self.take_in(Fault::new(page, Some(kind))),
+                    News::Missing(page) => self.take_in(Fault::new(page, None)),
+                    News::Moved { from, len, .. } => self.on_moved(from, len),
                     News::Other => {}
                 }
             }
             for slot in &mut self.faults {
-                if slot.as_mut().is_some_and(|fault| judge(fault, false)) {
+                if slot.as_ref().is_some_and(|fault| judge(fault, false)) {
                     *slot = None;
                 }
             }
         }
     }
 
-    /// Time until the next look at the counters; `None`: nobody waits.
+    /// Time until the next look at the counters; `None`: no thread waits.
     fn pause(&self) -> Option<Duration> {
         let ages = self.faults.iter().flatten().map(|f| f.since.elapsed());
         let youngest = ages.min()?;
         Some(if youngest < FIRST { LOOK } else { LATER_LOOK })
     }
 
-    fn take_in(&mut self, page: usize, kind: Kind) {
-        let mut fault = Fault {
-            page,
-            kind,
-            since: Instant::now(),
-        };
-        if judge(&mut fault, false) {
+    fn take_in(&mut self, mut fault: Fault) {
+        if judge(&fault, false) {
             return;
         }
-        LEDGER.with(|ledger| ledger.on_disturbed(kind));
+        fault.fresh = false;
+        let same = |old: &Fault| old.page == fault.page && old.kind == fault.kind;
+        if self.faults.iter().flatten().any(same) {
+            return;
+        }
+        if let Some(kind) = fault.kind {
+            LEDGER.with(|ledger| ledger.on_disturbed(kind));
+        }
         if let Some(slot) = self.faults.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(fault);
             return;
         }
         // There are too many. The first one that can be ended makes room; if none can, the kernel
-        // reports the fault anew.
+        // reports the fault again.
         for slot in &mut self.faults {
-            if slot.as_mut().is_some_and(|old| judge(old, true)) {
+            if slot.as_ref().is_some_and(|old| judge(old, true)) {
                 *slot = Some(fault);
                 return;
             }
         }
-        guard::wake(page, PAGE);
+        guard::wake(fault.page, PAGE);
     }
 
     /// The program has moved memory. It goes on at once, but its first write to a page that is
     /// lent comes here.
-    fn on_moved(&mut self, from: usize, to: usize, len: usize) {
-        LEDGER.with(|ledger| ledger.on_moved(from, to, len));
-        // Whoever waits at the old place tries again.
+    fn on_moved(&mut self, from: usize, len: usize) {
+        // Threads that wait at the old place try again.
         guard::wake(from, len);
         for slot in &mut self.faults {
             if slot.is_some_and(|fault| (from..from.saturating_add(len)).contains(&fault.page)) {
@@ -183,61 +224,95 @@ impl Handler {
     }
 }
 
+/// Reads the next message. The ledger knows of a move before another thread can have the lock: from the
+/// reading on the kernel lets that thread release protections, and what has moved there would lose its own.
+fn next_news(ledger: &mut Ledger) -> Option<News> {
+    let news = guard::read();
+    if let Some(News::Moved { from, to, len }) = news {
+        ledger.on_moved(from, to, len);
+    }
+    news
+}
+
 /// Ends the wait for a page if that is possible now, after a while or if it is `urgent`. Returns
-/// whether nobody waits for it any more.
-fn judge(fault: &mut Fault, urgent: bool) -> bool {
+/// whether it need not be looked at any more: no thread waits, or the kernel reports it again.
+fn judge(fault: &Fault, urgent: bool) -> bool {
     LEDGER.with(|ledger| {
-        let Some(at) = ledger.find(fault.page, fault.kind) else {
-            return judge_unknown(ledger, fault);
+        let page = fault.page;
+        let Some(kind) = fault.kind else {
+            return judge_missing(ledger, page);
+        };
+        let Some(at) = ledger.find(page, kind) else {
+            return judge_unknown(ledger, fault, kind);
         };
         let range = ledger.get(at);
         match range.state() {
             // No open range has the page, or it had been found.
-            State::Over => give_back(ledger, at).is_ok() && is_released(fault.kind, fault.page),
-            State::Failed(filled) if range.is_filled(fault.page, filled) => {
-                is_released(fault.kind, fault.page)
+            State::Over => give_back(ledger, at).is_ok() && judge_unknown(ledger, fault, kind),
+            State::Failed(filled) if range.is_filled(page, filled) => is_released(kind, page),
+            State::Failed(_) => is_buried(page),
+            State::Open if kind == Kind::Received => false,
+            State::Open if range.late && fault.fresh => is_exchanged(ledger, page),
+            State::Open
+                if !urgent && !range.late && fault.since.elapsed() < settings::patience() =>
+            {
+                false
             }
-            State::Failed(_) => is_buried(fault.page),
-            State::Open if fault.kind == Kind::Received => false,
-            State::Open if !urgent && fault.since.elapsed() < settings::patience() => false,
-            State::Open => match guard::flip(range.start, range.len) {
-                Ok(()) => {
-                    ledger.remove(at);
-                    true
-                }
-                Err(libc::EAGAIN) => false,
-                // Some of the range may be gone, or be no plain memory any more, or it is too long. The
-                // entry stays, for the other pages. Without memory for a copy the writer waits, and this
-                // is tried again.
-                Err(_) => {
-                    fault.since = Instant::now();
-                    guard::flip(fault.page, PAGE).is_ok()
-                }
-            },
+            State::Open => {
+                ledger.set_late(at);
+                is_asked_again(page)
+            }
         }
     })
 }
 
+/// Wakes the threads that wait for a page. Threads that still need it are reported again.
+fn is_asked_again(page: usize) -> bool {
+    guard::wake(page, PAGE);
+    true
+}
+
+/// Exchanges a page for which a thread waits at this moment. Without memory it waits, and this is tried
+/// again.
+fn is_exchanged(ledger: &mut Ledger, page: usize) -> bool {
+    let done = exchange(ledger, page).is_ok();
+    if !done {
+        exchange::rest();
+    }
+    done
+}
+
+/// The same for a page that is missing. Some of them never come.
+fn judge_missing(ledger: &mut Ledger, page: usize) -> bool {
+    let range = ledger.find(page, Kind::Received).map(|at| ledger.get(at));
+    match range.map(|range| (range, range.state())) {
+        Some((range, State::Failed(filled))) if !range.is_filled(page, filled) => is_buried(page),
+        _ => exchange::is_emptied(ledger, page),
+    }
+}
+
 /// The same for a page that no range has. It may be one that was moved, if the ledger does not know
 /// where all of them are.
-fn judge_unknown(ledger: &mut Ledger, fault: &Fault) -> bool {
-    let kind = fault.kind;
+fn judge_unknown(ledger: &mut Ledger, fault: &Fault, kind: Kind) -> bool {
+    let page = fault.page;
     if !ledger.has_lost() {
-        return is_released(kind, fault.page);
+        return is_released(kind, page);
     }
     match kind {
-        Kind::Sent => guard::flip(fault.page, PAGE).is_ok(),
+        Kind::Sent if fault.fresh => is_exchanged(ledger, page),
+        Kind::Sent => is_asked_again(page),
         Kind::Received if ledger.has(kind, |state| state == State::Open) => false,
-        Kind::Received if ledger.has(kind, |state| state != State::Over) => is_buried(fault.page),
-        Kind::Received => is_released(kind, fault.page),
+        Kind::Received if ledger.has(kind, |state| state != State::Over) => is_buried(page),
+        Kind::Received => is_released(kind, page),
     }
 }
 
 /// The bytes of a page will never come: who waits for it gets a SIGBUS.
 fn is_buried(page: usize) -> bool {
-    match guard::bury(page) {
+    match bury(page) {
         Ok(()) => true,
-        // Without memory for another mapping: the program ends here, or in its handler.
+        Err(libc::EAGAIN) => false,
+        // Without memory: the program ends here, or in its handler.
         Err(_) => {
             // SAFETY: It takes numbers.
             unsafe { libc::kill(libc::getpid(), libc::SIGBUS) };
@@ -258,7 +333,7 @@ fn is_released(kind: Kind, page: usize) -> bool {
     }
 }
 
-/// Ends a range that is over; after an error it is still there.
+/// Removes a range that has ended; after an error it stays.
 pub(crate) fn give_back(ledger: &mut Ledger, at: usize) -> Result<(), c_int> {
     let range = ledger.get(at);
     let kind = if range.is_of(Kind::Received) {
@@ -266,9 +341,9 @@ pub(crate) fn give_back(ledger: &mut Ledger, at: usize) -> Result<(), c_int> {
     } else {
         Kind::Sent
     };
-    // Pages that another range holds stay protected. The others of this one are released when they
-    // are touched.
-    if !ledger.is_shared(at) {
+    // Pages that another range holds stay protected, also where it is not known which ones these are. The
+    // others of this one are released when they are touched.
+    if !ledger.is_shared(at) && !ledger.has_lost() {
         guard::release(kind, range.start, range.len)?;
     }
     ledger.remove(at);

@@ -5,7 +5,7 @@
 mod benefit;
 
 use crate::counters::Receipts;
-use crate::guard::PAGE;
+use crate::guard::{self, PAGE};
 use benefit::Benefit;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -41,9 +41,17 @@ impl Counted {
             Self::Received(_) => Kind::Received,
         }
     }
+
+    /// Where it is.
+    fn address(self) -> usize {
+        match self {
+            Self::Sent(ended) => core::ptr::from_ref(ended).addr(),
+            Self::Received(receipts) => core::ptr::from_ref(receipts).addr(),
+        }
+    }
 }
 
-/// What is known of a range.
+/// The known state of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The peer may still read it, or bytes are still coming.
@@ -64,6 +72,8 @@ pub(crate) struct Range {
     pub(crate) id: u32,
     /// Bytes of the same run that were in front of it, before memory was moved.
     pub(crate) offset: usize,
+    /// A thread has waited for the peer long enough: others get a copy of their page at once.
+    pub(crate) late: bool,
 }
 
 impl Range {
@@ -73,6 +83,7 @@ impl Range {
         counted: None,
         id: 0,
         offset: 0,
+        late: false,
     };
 
     fn end(&self) -> usize {
@@ -179,6 +190,13 @@ impl Ledger {
         self.ranges.get(at).copied().unwrap_or(Range::FREE)
     }
 
+    /// Threads have waited for this range long enough.
+    pub(crate) fn set_late(&mut self, at: usize) {
+        if let Some(place) = self.ranges.get_mut(at) {
+            place.late = true;
+        }
+    }
+
     /// Adds a range, which may overlap with others; `false` if there is no place. Runs of a socket end
     /// in their order, so a range that is lent again on the same socket needs no second place.
     pub(crate) fn insert(&mut self, range: Range) -> bool {
@@ -194,6 +212,7 @@ impl Ledger {
             }
             if is_in(&range, old) {
                 old.id = range.id;
+                old.late = false;
                 return true;
             }
             if is_in(old, &range) {
@@ -261,7 +280,16 @@ impl Ledger {
         }
     }
 
-    /// The place of a range that is over, from `first` on.
+    /// The place of a range with an end that the counter at this address tells.
+    pub(crate) fn counted_by(&self, kind: Kind, counter: u64) -> Option<usize> {
+        let is = |range: &Range| {
+            let told = range.counted.filter(|_| range.len > 0 && range.is_of(kind));
+            told.is_some_and(|counted| counted.address() as u64 == counter)
+        };
+        self.ranges.iter().position(is)
+    }
+
+    /// The place of a range that has ended, from `first` on.
     pub(crate) fn over(&self, first: usize) -> Option<usize> {
         let ranges = self.ranges.get(first..)?;
         let next = ranges.iter().position(|r| r.len > 0 && r.is_over())?;
@@ -272,6 +300,12 @@ impl Ledger {
     pub(crate) fn has(&self, kind: Kind, is: impl Fn(State) -> bool) -> bool {
         let mut used = self.ranges.iter().filter(|range| range.len > 0);
         used.any(|range| range.is_of(kind) && is(range.state()))
+    }
+
+    /// Whether some memory between these addresses is not the program's own.
+    pub(crate) fn has_open_in(&self, places: &core::ops::Range<usize>) -> bool {
+        let mut open = self.ranges.iter().filter(|range| !range.is_over());
+        open.any(|range| range.overlaps(places.start, places.len()))
     }
 
     /// Whether another range, which is not over, has some of the same pages.
@@ -353,6 +387,22 @@ pub(crate) static LEDGER: Locked = Locked {
     ledger: UnsafeCell::new(Ledger::new()),
 };
 
+/// Bytes of the stack that are used under the lock, at most.
+const STACK: usize = if cfg!(debug_assertions) { 4 } else { 1 } * PAGE;
+
+/// Writes to `BYTES` of the stack, which the caller's next functions will use, and returns where they
+/// begin.
+#[inline(never)]
+pub(crate) fn touch_stack<const BYTES: usize>() -> usize {
+    let mut room = MaybeUninit::<[u8; BYTES]>::uninit();
+    let at = room.as_mut_ptr().cast::<u8>();
+    for place in (0..BYTES).step_by(PAGE) {
+        // SAFETY: Inside of the room.
+        unsafe { at.add(place).write_volatile(0) };
+    }
+    at.addr().saturating_add(BYTES)
+}
+
 /// All signals are blocked while this exists.
 pub(crate) struct Quiet(libc::sigset_t);
 
@@ -366,6 +416,15 @@ impl Quiet {
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
             Self(before.assume_init())
         }
+    }
+
+    /// Leaves them blocked; the result is for [`of`](Self::of).
+    pub(crate) fn keep(self) -> libc::sigset_t {
+        core::mem::ManuallyDrop::new(self).0
+    }
+
+    pub(crate) fn of(before: libc::sigset_t) -> Self {
+        Self(before)
     }
 }
 
@@ -387,7 +446,7 @@ impl Locked {
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> Option<R> {
         let _quiet = Quiet::new();
         for _ in 0..TRIES {
-            if self.take() {
+            if self.take_with_stack() {
                 // SAFETY: The lock is held.
                 let result = f(unsafe { &mut *self.ledger.get() });
                 self.leave();
@@ -400,29 +459,30 @@ impl Locked {
 
     /// The same for callers that wait: the handler thread, and others with [`Quiet`].
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
-        self.enter();
+        while !self.take_with_stack() {
+            // SAFETY: It has no arguments.
+            unsafe { libc::sched_yield() };
+        }
         // SAFETY: The lock is held.
         let result = f(unsafe { &mut *self.ledger.get() });
         self.leave();
         result
     }
 
-    /// The ledger.
-    ///
-    /// # Safety
-    ///
-    /// The caller has taken the lock by [`enter`](Self::enter), and keeps it as long as the result.
-    pub(crate) unsafe fn peek(&self) -> &Ledger {
-        // SAFETY: As the caller says.
-        unsafe { &*self.ledger.get() }
-    }
-
-    /// Takes the lock, for fork().
-    pub(crate) fn enter(&self) {
-        while !self.take() {
-            // SAFETY: It has no arguments.
-            unsafe { libc::sched_yield() };
+    /// Takes the lock, with stack for what is done under it. Another thread may have lent the stack of this
+    /// one, and who waits for a page waits for the handler, which waits for the lock. Under the lock no
+    /// page becomes protected.
+    fn take_with_stack(&self) -> bool {
+        let top = touch_stack::<STACK>();
+        if !self.take() {
+            return false;
         }
+        let pages = (top.saturating_sub(STACK)..=top).step_by(PAGE);
+        if pages.into_iter().any(guard::is_protected) {
+            self.leave();
+            return false;
+        }
+        true
     }
 
     /// Releases it.

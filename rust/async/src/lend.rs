@@ -5,7 +5,8 @@
 
 use crate::ledger::{Counted, Kind, Ledger, Quiet, Range, State, LEDGER};
 use crate::rights::errno;
-use crate::{counters, guard, handler, next, settings, total};
+use crate::{counters, exchange, guard, handler, next, settings, total};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, iovec, msghdr, socklen_t, ssize_t};
 use sdp_uapi as uapi;
@@ -45,45 +46,106 @@ pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Switches lending on for this process, and off for the children that it forks.
+/// Switches lending on for this process, and off for the children that it forks. It stays off if the C
+/// library is not glibc.
 pub(crate) fn switch_on(settings: settings::Settings) {
     settings::set(settings);
-    // SAFETY: The functions take no arguments and stay.
-    let hooked =
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
-    if hooked == 0 {
+    if watch_forks() {
         STATE.store(IDLE, Ordering::Release);
     }
 }
 
-/// The child's pages are copies of this moment, so bytes that the program believes to have must
-/// be there: it waits for them as a recv() does that is not ahead.
-unsafe extern "C" fn before_fork() {
-    LEDGER.enter();
-    while has_open(Kind::Received) {
-        LEDGER.leave();
-        // SAFETY: It takes a number.
-        unsafe { libc::usleep(50) };
-        LEDGER.enter();
+/// pthread_atfork(3). Not by a reference, because the function of glibc is not in the library of that
+/// name, and no other C library has the one that it calls: a program of musl would not start.
+fn watch_forks() -> bool {
+    type Handler = unsafe extern "C" fn();
+    type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut libc::c_void) -> c_int;
+    // SAFETY: The name is a string that ends.
+    let register = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__register_atfork".as_ptr()) };
+    if register.is_null() {
+        return false;
     }
+    // SAFETY: The function of that name has this type.
+    let register = unsafe { core::mem::transmute::<*mut libc::c_void, Register>(register) };
+    // SAFETY: The handlers take no arguments. They stay, so they are of no library that could be unloaded.
+    unsafe { register(before_fork, after_fork, in_child, core::ptr::null_mut()) == 0 }
 }
 
-/// With the lock.
-fn has_open(kind: Kind) -> bool {
-    // SAFETY: The caller has it.
-    unsafe { LEDGER.peek() }.has(kind, |state| state == State::Open)
+/// Calls of fork() that are under way. They keep no lock: a thread that has one of the C library's may wait for a
+/// page in flight, and fork() waits for that lock.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// The signals that were blocked before a fork() of this thread.
+    static MASK: Cell<Option<libc::sigset_t>> = const { Cell::new(None) };
+}
+
+/// Whether bytes that are still to come would be missing in a child.
+pub(crate) fn may_be_copied() -> bool {
+    FORKS.load(Ordering::SeqCst) > 0
+}
+
+/// The child's pages are copies of this moment, so bytes that the program believes to have must
+/// be there: it waits for them as a recv() does that is not ahead. A thread that takes the lock later finds that
+/// a fork() is under way.
+///
+/// With the handler the process has two threads at least, so the C library takes locks for a fork(). A signal
+/// handler that forks meanwhile would wait for them for ever, so signals come later.
+unsafe extern "C" fn before_fork() {
+    keep_errno(|| {
+        FORKS.fetch_add(1, Ordering::SeqCst);
+        // Also where nothing is lent any more: the handler is there.
+        while counters::are_own() {
+            let quiet = Quiet::new();
+            if !LEDGER.with(|ledger| ledger.has(Kind::Received, |state| state == State::Open)) {
+                let _ = MASK.try_with(|mask| mask.set(Some(quiet.keep())));
+                break;
+            }
+            drop(quiet);
+            // SAFETY: It takes a number.
+            unsafe { libc::usleep(50) };
+        }
+    });
+}
+
+fn unblock() {
+    let _ = MASK.try_with(|mask| mask.take().map(Quiet::of));
 }
 
 unsafe extern "C" fn after_fork() {
-    LEDGER.leave();
+    // A siglongjmp() out of a fork() is one that does not end.
+    let less = |forks: u32| forks.checked_sub(1);
+    let _ = FORKS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+    unblock();
 }
 
 unsafe extern "C" fn in_child() {
-    LEDGER.leave();
+    FORKS.store(0, Ordering::SeqCst);
+    exchange::mend_child();
     // The child has its own copies of the pages. The descriptors are about the parent's.
-    if STATE.swap(OFF, Ordering::AcqRel) == ON {
-        guard::close();
+    STATE.store(OFF, Ordering::Release);
+    keep_errno(guard::close);
+    unblock();
+}
+
+/// Whether this process has a handler. A child of _Fork() or clone() has none, and another thread may have
+/// had the lock when it was made.
+fn is_on() -> bool {
+    if STATE.load(Ordering::Acquire) != ON {
+        return false;
     }
+    if !counters::are_own() {
+        STATE.store(OFF, Ordering::Release);
+        return false;
+    }
+    true
+}
+
+/// The tests make the handler themselves.
+#[cfg(test)]
+pub(crate) fn be_on_for_tests() {
+    assert!(counters::make(false));
+    STATE.store(ON, Ordering::Release);
 }
 
 /// Whether a send of so many bytes may lend.
@@ -96,7 +158,7 @@ pub(crate) fn may_be_ahead(len: usize) -> bool {
     len >= LEAST && settings::receives() && STATE.load(Ordering::Relaxed) != OFF
 }
 
-/// The program makes an SDP socket, whose connection must be made with room for lending.
+/// The program makes an SDP socket: its connection must be made with room for lending.
 pub(crate) fn on_socket(fd: c_int) {
     if STATE.load(Ordering::Relaxed) != OFF {
         keep_errno(|| set_counter(fd, 0));
@@ -122,7 +184,7 @@ fn set_counter(fd: c_int, counter: u64) -> bool {
     set_option(fd, uapi::SDP_BORROW, &setup)
 }
 
-/// What SDP knows of the descriptor; `None` if it is no SDP socket.
+/// SDP's answer about the descriptor; `None` if it is no SDP socket.
 pub(crate) fn ask(fd: c_int) -> Option<uapi::sdp_borrow_info> {
     // SAFETY: It consists of numbers.
     let mut info = unsafe { core::mem::zeroed::<uapi::sdp_borrow_info>() };
@@ -137,12 +199,7 @@ pub(crate) fn ask(fd: c_int) -> Option<uapi::sdp_borrow_info> {
 /// The process has what it needs to lend: descriptors, counters, the handler.
 fn is_ready() -> bool {
     match STATE.load(Ordering::Acquire) {
-        // A child of a fork() that the C library does not know of.
-        ON if !counters::are_own() => {
-            STATE.store(OFF, Ordering::Release);
-            false
-        }
-        ON => true,
+        ON => is_on(),
         IDLE => {
             // One thread does it; the others copy meanwhile.
             let first = STATE.compare_exchange(IDLE, OFF, Ordering::AcqRel, Ordering::Relaxed);
@@ -166,7 +223,7 @@ fn is_ready() -> bool {
     }
 }
 
-/// Ends the protection of ranges that are over, and says whether the next call, of `len` bytes, may lend.
+/// Ends the protection of ranges that have ended, and says whether the next call, of `len` bytes, may lend.
 fn collect(ledger: &mut Ledger, kind: Kind, len: usize) -> bool {
     let mut first = 0;
     while let Some(at) = ledger.over(first) {
@@ -226,6 +283,21 @@ pub(crate) unsafe fn may_lend(kind: Kind, parts: *const iovec, count: usize) -> 
     plain && LEDGER.try_with(|ledger| collect(ledger, kind, len)) == Some(true)
 }
 
+/// Whether no range refers to a counter that another socket had before. The kernel is about to clear it,
+/// and such a range would look as if it were open.
+pub(crate) fn is_forgotten(kind: Kind, counter: u64) -> bool {
+    let forgotten = LEDGER.try_with(|ledger| {
+        while let Some(at) = ledger.counted_by(kind, counter) {
+            // Bytes that never came stay away from the program as long as it has not touched them.
+            if !ledger.get(at).is_over() || handler::give_back(ledger, at).is_err() {
+                return false;
+            }
+        }
+        true
+    });
+    forgotten == Some(true)
+}
+
 /// Prepares a send of the parts that lends; `false`: it must be an ordinary one.
 ///
 /// # Safety
@@ -243,7 +315,7 @@ unsafe fn is_prepared(fd: c_int, parts: *const iovec, count: usize) -> bool {
     let Some(counter) = counters::take() else {
         return false;
     };
-    let taken = set_counter(fd, counter);
+    let taken = is_forgotten(Kind::Sent, counter) && set_counter(fd, counter);
     if !taken {
         counters::give_back(counter);
     }
@@ -323,12 +395,13 @@ fn protect(counter: u64, lent: &[uapi::sdp_borrow_range]) -> bool {
                 counted: Some(Counted::Sent(ended)),
                 id: lent.id,
                 offset: 0,
+                late: false,
             };
             ledger.insert(range) && guard::protect(Kind::Sent, range.start, range.len).is_ok()
         })
     });
     if done == Some(false) {
-        // A program whose memory cannot be protected is left alone as well.
+        // A program with memory that cannot be protected is left alone as well.
         LEDGER.try_with(|ledger| ledger.on_disturbed(Kind::Sent));
     }
     done == Some(true)

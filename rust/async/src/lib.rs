@@ -5,7 +5,7 @@
 //! The module lends whole pages of a long send (`SDP_BORROW`, sdp(7)). This library protects them by
 //! userfaultfd until the module's counter says that they are the program's own again. A write to
 //! them waits for a moment; then the program gets copies of the pages, and the peer reads the old ones.
-//! So the bytes on the wire are always those of the call.
+//! So the bytes on the wire are always the call's.
 //!
 //! A recv() returns while RDMA Reads still write to the program's pages (`SDP_AHEAD`). Such pages are
 //! protected against reading as well.
@@ -16,10 +16,14 @@
 
 mod ahead;
 mod counters;
+mod exchange;
 mod guard;
 mod handler;
 mod ledger;
 mod lend;
+#[cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "../../preload/src/linked.rs"]
+mod linked;
 #[cfg(test)]
 mod model;
 mod next;
@@ -61,7 +65,7 @@ extern "C" fn on_load() {
     }
 }
 
-/// What `libsdp.conf` says of this program, by the library that reads it; null if that is not loaded or
+/// The statement of `libsdp.conf` about this program, by the library that reads it; null if that is not loaded or
 /// the file says nothing.
 fn way_of_the_rules() -> *const c_char {
     // SAFETY: The name is a string that ends.

@@ -12,9 +12,13 @@
 )]
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
+mod exchanges;
+mod forks;
 mod received;
 mod ring;
+mod torture;
 
+use crate::exchange::exchange;
 use crate::guard::{self, PAGE};
 use crate::ledger::{Counted, Kind, Range, LEDGER};
 use crate::rights::Missing;
@@ -29,10 +33,10 @@ const PAGES: usize = 16;
 const LEN: usize = PAGES * PAGE;
 
 /// Pages move, and leave no gap: a thread that begins meanwhile would use it, and find its memory
-/// gone with that of the test.
+/// gone with the test's.
 const MOVES: libc::c_int = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
 
-/// What there is of the handler.
+/// The parts of the handler that exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum There {
     Nothing,
@@ -151,9 +155,10 @@ impl Peer {
             counted: Some(Counted::Sent(ended)),
             id: 1,
             offset: 0,
+            late: false,
         };
         assert!(LEDGER.with(|ledger| ledger.insert(range)));
-        // The same answer as in a program: while memory moves, somebody else goes first.
+        // The same answer as in a program: while memory moves, another thread goes first.
         while guard::protect(Kind::Sent, range.start, range.len) == Err(libc::EAGAIN) {
             std::thread::yield_now();
         }
@@ -190,13 +195,29 @@ fn a_write_gets_other_pages_and_the_peer_the_old_ones() {
     let memory = Memory::new(0x55);
     let peer = Peer::hold(&memory);
     memory.write(5 * PAGE + 7, 0x11);
-    assert!(!peer.is_lent());
+    // The page that was written to, and no other one.
+    let is_protected = |page: usize| guard::is_protected(memory.start() + page * PAGE);
+    assert!((0..PAGES).all(|page| is_protected(page) == (page != 5)));
+    assert!(peer.is_lent());
     assert_eq!(
         (memory.byte(5 * PAGE + 7), memory.byte(5 * PAGE + 8)),
         (0x11, 0x55)
     );
     memory.write(0, 0x22);
     assert!(peer.read().iter().all(|byte| *byte == 0x55));
+}
+
+/// A new thread has a stack of the size that the shell's limit has by then, if it asks for no other.
+#[test]
+fn the_handler_needs_no_large_limit_of_the_stack() {
+    let own = std::env::current_exe().expect("it runs");
+    let status = std::process::Command::new("sh")
+        .args(["-c", "ulimit -s 64 && exec \"$0\" --exact \"$1\""])
+        .arg(own)
+        .arg("model::a_write_gets_other_pages_and_the_peer_the_old_ones")
+        .status()
+        .expect("a shell");
+    assert!(status.success(), "{status:?}");
 }
 
 #[test]
@@ -235,7 +256,7 @@ fn moved_memory_stays_protected() {
     set(Way::Copy);
     let (memory, place) = (Memory::new(0x55), Memory::new(0));
     let peer = Peer::hold(&memory);
-    // The second half moves over that of the other memory.
+    // The second half moves over the second half of the other memory.
     let half = LEN / 2;
     // SAFETY: Both are this test's.
     unsafe {
@@ -376,14 +397,12 @@ fn nothing_is_mapped_where_the_program_has_nothing() {
         });
         let end = Done(&done);
         let exchange = || {
-            let start = memory.start();
-            assert_eq!(guard::protect(Kind::Sent, start, SHORT), Ok(()));
-            assert_eq!(guard::flip(start, SHORT), Ok(()));
+            for page in [memory.start(), memory.start() + PAGE] {
+                assert_eq!(guard::protect(Kind::Sent, page, PAGE), Ok(()));
+                assert_eq!(LEDGER.with(|ledger| exchange(ledger, page)), Ok(()));
+            }
         };
         exchange();
-        // Longer than what is there for copies.
-        let long = guard::SCRATCH_LEN + PAGE;
-        assert_eq!(guard::flip(memory.start(), long), Err(libc::E2BIG));
         let (gap, others) = gap(SHORT);
         place.store(gap, Ordering::Release);
         (0..1000).for_each(|_| exchange());
@@ -408,7 +427,7 @@ fn moves_and_writes_do_not_wait_for_each_other() {
         scope.spawn(|| {
             while done.load(Ordering::Acquire) == 0 {
                 for (from, to) in [(&restless, &place), (&place, &restless)] {
-                    // SAFETY: Both are this test's, and nobody else uses them.
+                    // SAFETY: Both are this test's, and no other code uses them.
                     let at = unsafe {
                         libc::mremap(from.0.cast(), LEN, LEN, MOVES, to.0.cast::<libc::c_void>())
                     };

@@ -134,13 +134,19 @@ pub unsafe extern "C" fn __read_chk(
 
 /// Ends the program as the C library does, if a read would overflow its room.
 fn check(len: size_t, room: size_t) {
-    extern "C" {
-        fn __chk_fail() -> !;
+    if len <= room {
+        return;
     }
-    if len > room {
-        // SAFETY: It takes no arguments.
-        unsafe { __chk_fail() };
+    // Not by a reference, which no C library but glibc resolves.
+    // SAFETY: The name is a string that ends.
+    let fail = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__chk_fail".as_ptr()) };
+    if !fail.is_null() {
+        // SAFETY: The function of that name takes no arguments and does not return.
+        let fail = unsafe { core::mem::transmute::<*mut c_void, extern "C" fn() -> !>(fail) };
+        fail();
     }
+    // SAFETY: It has no conditions.
+    unsafe { libc::abort() }
 }
 
 /// readv(2)

@@ -7,6 +7,19 @@
 use core::ffi::CStr;
 use libc::{c_int, c_ulong};
 
+/// The library knows pages of this size alone.
+pub(crate) const PAGE: usize = 4096;
+
+/// Most architectures have these numbers of the requests. These others have their own.
+const KNOWN_REQUESTS: bool = !cfg!(any(
+    target_arch = "powerpc",
+    target_arch = "powerpc64",
+    target_arch = "mips",
+    target_arch = "mips64",
+    target_arch = "sparc",
+    target_arch = "sparc64",
+));
+
 const API: u64 = 0xaa;
 const UFFDIO_API: c_ulong = 0xc018_aa3f;
 const USERFAULTFD_IOC_NEW: c_ulong = 0xaa00;
@@ -27,12 +40,14 @@ const VMA_SHARED: u64 = 8;
 /// numbers to be theirs.
 const NUMBER: c_int = 1000;
 
-/// The userfaultfd, the list of mappings, which answers questions, and the memory itself.
+/// The userfaultfd, the list of mappings, which answers questions, the memory itself, and the state of
+/// its pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptors {
     pub(crate) uffd: c_int,
     pub(crate) maps: c_int,
     pub(crate) memory: c_int,
+    pub(crate) pages: c_int,
     /// Memory can be protected against reading as well.
     pub(crate) hides: bool,
 }
@@ -42,11 +57,12 @@ impl Descriptors {
         uffd: -1,
         maps: -1,
         memory: -1,
+        pages: -1,
         hides: false,
     };
 
-    pub(crate) const fn all(self) -> [c_int; 3] {
-        [self.uffd, self.maps, self.memory]
+    pub(crate) const fn all(self) -> [c_int; 4] {
+        [self.uffd, self.maps, self.memory, self.pages]
     }
 
     pub(crate) fn close(self) {
@@ -63,6 +79,8 @@ pub(crate) enum Missing {
     Right,
     /// The kernel is too old, or was built without it.
     Feature,
+    /// The machine has other pages, or its kernel has other numbers of requests.
+    Machine,
     /// Another errno.
     Other(c_int),
 }
@@ -188,6 +206,7 @@ pub(crate) fn open() -> Result<Descriptors, Missing> {
         uffd: raised(opened.uffd),
         maps: raised(opened.maps),
         memory: raised(opened.memory),
+        pages: raised(opened.pages),
         hides: opened.hides,
     })
 }
@@ -203,6 +222,11 @@ fn knows(uffd: c_int, features: u64) -> bool {
 }
 
 fn open_into(opened: &mut Descriptors) -> Result<(), Missing> {
+    // SAFETY: It takes a number.
+    let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    if !KNOWN_REQUESTS || usize::try_from(page_size) != Ok(PAGE) {
+        return Err(Missing::Machine);
+    }
     opened.uffd = new_uffd()?;
     // EINVAL for a feature that it does not know. Then another try is possible.
     opened.hides = knows(opened.uffd, FEATURES | FEATURE_RWP);
@@ -211,6 +235,11 @@ fn open_into(opened: &mut Descriptors) -> Result<(), Missing> {
     }
     opened.maps = open_file(c"/proc/self/maps", libc::O_RDONLY).map_err(Missing::Other)?;
     opened.memory = open_file(c"/proc/self/mem", libc::O_RDONLY).map_err(Missing::Other)?;
+    opened.pages =
+        open_file(c"/proc/self/pagemap", libc::O_RDONLY).map_err(|errno| match errno {
+            libc::ENOENT => Missing::Feature,
+            other => Missing::Other(other),
+        })?;
     let own = core::ptr::from_ref(opened).addr();
     vma(opened.maps, own).map(|_| ()).ok_or(Missing::Feature)
 }

@@ -24,7 +24,7 @@ pub(crate) enum Way {
     Block,
 }
 
-/// What the variable says.
+/// The value of the variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Settings {
     /// Sends lend memory.

@@ -35,7 +35,7 @@ struct Foreign {
     /// Messages sent, and the last of ours that it received.
     sent: i64,
     credits: i64,
-    /// What its last message granted, and what arrived since.
+    /// The grant of its last message, less the messages that arrived since.
     granted: i64,
     arrived: i64,
     /// Messages with payload still to send.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A peer that says anything at any time, with numbers that are in order, to an
-//! engine whose application lends and borrows memory.
+//! engine with an application that lends and borrows memory.
 //!
 //! Whatever it says, only memory that was advertised is read or written, every
 //! loan ends once, and the engine stays sound.

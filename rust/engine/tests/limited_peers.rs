@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Zero copy with peers like those of OFED, whose source and sink know one
+//! Zero copy with peers like OFED's: source and sink know one
 //! SrcAvail at a time and nothing of Pipelined mode.
 
 #![allow(
@@ -17,6 +17,7 @@ use script::{zcopy, Did, Script};
 use sdp_engine::engine::{
     conn::{Config, Run, SinkBuffer, Why},
     error::Refused,
+    timer::Timer,
     wire::{avail::SrcAvail, Body, Mid},
 };
 
@@ -56,7 +57,27 @@ fn a_peer_that_owes_an_answer_gets_the_credits_for_it() {
         s.send(Body::Data, 0).unwrap();
         let answered = bodies(&s.drain()) == [Body::Data];
         assert_eq!(answered, asks);
+        if asks {
+            answers_to_updates_are_late(&mut s);
+        }
     }
+}
+
+/// The peer has spent the credit that it was given on another update.
+fn answers_to_updates_are_late(s: &mut Script) {
+    // Not later each time, because a cancel could wait for the credit.
+    for _ in 0..3 {
+        s.send(Body::Data, 0).unwrap();
+        assert_eq!(bodies(&s.drain()), []);
+        assert_eq!(s.conn.wants(Timer::CreditUpdate), Some(1_000));
+        s.conn.handle_timeout(Timer::CreditUpdate);
+        assert_eq!(bodies(&s.drain()), [Body::Data]);
+    }
+    // At once again when another message of ours has gone.
+    s.conn.recall();
+    assert_eq!(bodies(&s.drain()), [Body::SrcAvailCancel]);
+    s.send(Body::Data, 0).unwrap();
+    assert_eq!(bodies(&s.drain()), [Body::Data]);
 }
 
 //= test: ADVERT-3, MODE-1

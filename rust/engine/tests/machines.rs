@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state machines as a document: tables and diagrams made from the tables
-//! of the engine.
+//! The state machines as a document: diagrams made from the tables of the engine.
 //!
 //! `docs/state-machines.md` is what this test makes. When a change is meant,
-//! `BLESS=1 cargo test -p sdp-engine --test machines` writes it anew; review the
+//! `BLESS=1 cargo test -p sdp-engine --test machines` writes it again; review the
 //! difference.
 
 #![allow(
@@ -105,23 +104,6 @@ fn machines() -> Vec<Machine> {
 }
 
 impl Machine {
-    fn events(&self) -> Vec<&str> {
-        let mut events: Vec<&str> = Vec::new();
-        for (event, _, _) in &self.moves {
-            if !events.contains(&event.as_str()) {
-                events.push(event);
-            }
-        }
-        events
-    }
-
-    fn to(&self, event: &str, from: &str) -> Option<&str> {
-        self.moves
-            .iter()
-            .find(|(e, f, _)| e == event && f == from)
-            .map(|(_, _, to)| to.as_str())
-    }
-
     /// Moves between the same two states share an arrow.
     fn diagram(&self, out: &mut String) {
         writeln!(out, "```mermaid\nstateDiagram-v2").unwrap();
@@ -141,23 +123,6 @@ impl Machine {
         }
         writeln!(out, "```").unwrap();
     }
-
-    /// Every state and every event.
-    fn matrix(&self, out: &mut String) {
-        writeln!(out, "| event | {} |", self.states.join(" | ")).unwrap();
-        writeln!(out, "|---|{}", "---|".repeat(self.states.len())).unwrap();
-        for event in self.events() {
-            write!(out, "| {event} |").unwrap();
-            for from in &self.states {
-                match self.to(event, from) {
-                    Some(to) if to == from => write!(out, " = |").unwrap(),
-                    Some(to) => write!(out, " {to} |").unwrap(),
-                    None => write!(out, " - |").unwrap(),
-                }
-            }
-            writeln!(out).unwrap();
-        }
-    }
 }
 
 fn document() -> String {
@@ -165,15 +130,13 @@ fn document() -> String {
         "<!-- SPDX-License-Identifier: GPL-2.0 -->\n\
          <!-- Made by `BLESS=1 cargo test -p sdp-engine --test machines`. -->\n\
          # State machines\n\n\
-         Each is a table in the engine (`machine!`), from which this page is made. A\n\
-         column is a state, a row an event; `=` stays, `-` is no move: the event is\n\
-         refused and changes nothing.\n",
+         Each is a table in the engine (`machine!`), and this page is made from the tables. An\n\
+         arrow is a move, with the events that cause it. An event without an arrow is refused and\n\
+         changes nothing.\n",
     );
     for machine in machines() {
         write!(out, "\n## {}\n\n{}\n\n", machine.title, machine.about).unwrap();
         machine.diagram(&mut out);
-        writeln!(out).unwrap();
-        machine.matrix(&mut out);
     }
     out
 }

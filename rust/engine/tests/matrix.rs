@@ -4,7 +4,7 @@
 //!
 //! The table is `matrix.txt` beside this file and was reviewed line by line.
 //! When a change is meant, `BLESS=1 cargo test -p sdp-engine --test matrix`
-//! writes it anew; review the difference.
+//! writes it again; review the difference.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -180,7 +180,7 @@ const EVENTS: &[(&str, Event)] = &[
     ("garbage", |s| told(s.conn.handle_message(&[0xee; 36], 77))),
 ];
 
-/// What the engine does next, without completions.
+/// The next outputs of the engine, without completions.
 fn outputs(script: &mut Script) -> String {
     let mut all = String::new();
     while let Some(did) = script.step() {

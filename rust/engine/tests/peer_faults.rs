@@ -240,7 +240,7 @@ fn each_violation_is_named_and_resets_the_connection() {
 fn after_our_disconn_a_violation_is_answered_by_abort_conn() {
     for (expected, fault) in FAULTS {
         if matches!(expected, PeerError::AfterDisConn(_)) {
-            // With both DisConn out the connection is over before the fault.
+            // With both DisConn out the connection has ended before the fault.
             continue;
         }
         let mut script = Script::established();
@@ -344,7 +344,7 @@ fn what_means_nothing_is_counted_and_passed_over() {
             continue;
         }
         let mut bytes = script.next(Body::Unknown(id), 0).emit().as_bytes().to_vec();
-        // Reserved flags, and bytes of which nothing is known.
+        // Reserved flags, and bytes without a known meaning.
         bytes[1] = 0xf8;
         bytes[7] += 10;
         bytes.extend([0xff; 10]);

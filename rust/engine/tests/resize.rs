@@ -12,11 +12,15 @@
 
 mod script;
 
-use script::{config, Did, Script};
+use script::{
+    config,
+    lent::{change, RUN, SINK},
+    Did, Script,
+};
 use sdp_engine::engine::{
-    conn::{Config, Connection, Queue},
+    conn::{Config, Connection, Mode, Queue, SinkBuffer, SinkWhy},
     error::{PeerError, Refused},
-    wire::{hello::Hello, Body, Mid},
+    wire::{hello::Hello, mode::Half, Body, Mid},
 };
 
 fn growing() -> Script {
@@ -127,6 +131,8 @@ fn larger_buffers_that_are_posted_are_filled_before_messages_shrink() {
     assert_eq!(s.sent(), [Body::ChRcvBufAck(100)]);
     assert_eq!(s.conn.rcv_size(), 116);
     for _ in 0..posted {
+        // A buffer that is offered holds one message.
+        assert_eq!(s.conn.sink_len_min(), 150);
         assert_eq!(s.send(Body::Data, 150).unwrap().payload_len, 150);
         s.conn.on_buffer_consumed();
         s.drain();
@@ -171,7 +177,7 @@ fn an_idle_side_gives_larger_buffers_back() {
 fn gives_back(mut s: Script) {
     s.conn.on_idle();
     assert_eq!(s.sent(), [Body::ChRcvBuf(100)]);
-    // What follows the question fits the answer.
+    // Messages behind the question fit the answer.
     assert_eq!(s.conn.max_payload(), 100);
     s.send(Body::ChRcvBufAck(100), 0).unwrap();
     assert_eq!(s.conn.max_payload(), 100);
@@ -295,7 +301,7 @@ fn an_answer_is_taken_so_that_a_message_fits_whichever_way_it_counts() {
     // Larger.
     assert_eq!(answered(500), 484);
     assert_eq!(answered(u32::MAX), 1000);
-    // Smaller, which nobody asked for.
+    // Smaller, without a question for it.
     assert_eq!(answered(60), 44);
 }
 
@@ -342,6 +348,84 @@ fn smaller_buffers_that_are_still_posted_are_filled_before_messages_grow() {
     assert_eq!(s.conn.max_payload(), 44);
 }
 
+/// The peer has received messages that its MSeqAck does not say yet, because it waits for a Read.
+//= test: RESIZE-7, SEQ-5
+#[test]
+fn a_held_acknowledgement_hides_messages_that_have_used_up_buffers() {
+    for cancels in [false, true] {
+        let cfg = Config {
+            max_send_payload: 1000,
+            ..script::zcopy()
+        };
+        let mut s = Script::with(cfg, 20, 1);
+        s.conn.queue_run(RUN).unwrap();
+        // The question goes by itself.
+        assert!(s.sent().iter().any(|body| body.mid() == Mid::ChRcvBuf));
+        let mut answer = s.next(Body::ChRcvBufAck(500), 0);
+        if cancels {
+            s.conn.recall();
+            assert_eq!(s.sent(), [Body::SrcAvailCancel]);
+        }
+        // Six buffers of the old size are left, behind the cancel too.
+        answer.bufs = 6;
+        s.send_repr(&answer).unwrap();
+        s.bufs = 20;
+        s.send(Body::RdmaRdCompl(999), 0).unwrap();
+        s.queue(2000);
+        let did = s.drain();
+        let small = did.iter().take_while(|did| match did {
+            Did::Sent(repr) => repr.payload_len <= 100,
+            _ => true,
+        });
+        let small = small.filter(|did| matches!(did, Did::Sent(_))).count();
+        assert_eq!(small, 6, "{cancels}: {did:?}");
+    }
+}
+
+/// The larger size waits for smaller buffers to be used up.
+#[test]
+fn a_size_that_is_granted_is_not_asked_for_again() {
+    let mut s = Script::asking(4000);
+    s.conn.ask_rcv_size(3000).unwrap();
+    s.drain();
+    s.send(Body::ChRcvBufAck(3000), 0).unwrap();
+    assert_eq!(s.conn.max_payload(), 100);
+    s.queue(900);
+    assert!(s.sent().iter().all(|body| *body == Body::Data));
+}
+
+/// The peer would fill messages of the new size, and a SinkAvail must hold one.
+//= test: SINK-2
+#[test]
+fn offers_that_wait_behind_an_answer_are_not_too_short_for_it() {
+    let cfg = Config {
+        rcv_size_max: 200,
+        ..script::zcopy()
+    };
+    let mut s = Script::with(cfg, 20, 4);
+    s.send(change(Half::Receive, Mode::Pipelined), 0).unwrap();
+    s.drain();
+    // No credit for a SinkAvail.
+    s.bufs = 1;
+    s.send(Body::Data, 0).unwrap();
+    let short = SinkBuffer { len: 100, ..SINK };
+    let id = s.conn.offer_sink(short).unwrap();
+    s.send(Body::ChRcvBuf(150), 0).unwrap();
+    let mut did = s.drain();
+    for _ in 0..12 {
+        did.extend(s.drain());
+        s.send(Body::Data, 0).unwrap();
+    }
+    let bodies = did.iter().filter_map(|did| match did {
+        Did::Sent(repr) => Some(repr.body.mid()),
+        _ => None,
+    });
+    let bodies: Vec<Mid> = bodies.collect();
+    assert!(bodies.contains(&Mid::ChRcvBufAck), "{did:?}");
+    assert!(!bodies.contains(&Mid::SinkAvail), "{did:?}");
+    assert!(did.contains(&Did::SinkReturned(id, SinkWhy::Crossed)));
+}
+
 //= test: RESIZE-8
 #[test]
 fn a_write_that_does_not_fit_a_small_buffer_asks_for_larger_ones() {
@@ -369,7 +453,7 @@ fn a_write_that_does_not_fit_a_small_buffer_asks_for_larger_ones() {
     s.send(Body::Data, 0).unwrap();
     s.drain();
     assert_eq!(s.conn.max_payload(), 2000);
-    // What just fits one of these is no reason for twice as large ones. What does not, is: its
+    // A write that just fits one of these is no reason for twice as large ones. A longer one is: its
     // first part is queued alone.
     s.queue(2000);
     assert_eq!(s.sent(), [Body::Data]);

@@ -9,6 +9,7 @@ mod script;
 use script::Script;
 use sdp_engine::engine::{
     conn::{Queue, Run},
+    timer::Timer,
     wire::{avail::SrcAvail, Body},
 };
 
@@ -75,6 +76,28 @@ fn what_is_offered_is_not_at_rest() {
         })
         .unwrap();
     script.drain();
+    assert!(!script.conn.is_at_rest());
+}
+
+#[test]
+fn a_question_that_is_to_be_sent_is_not_at_rest() {
+    let mut script = settled();
+    script.conn.ask_rcv_size(500).unwrap();
+    assert!(!script.conn.is_at_rest());
+}
+
+/// All buffers of a shut window are posted, and an update waits for its timer.
+#[test]
+fn an_update_that_is_late_is_not_at_rest() {
+    let mut script = settled();
+    while script.conn.posted() >= 3 {
+        script.send(Body::Data, 1).unwrap();
+        script.drain();
+    }
+    script.send(Body::Data, 0).unwrap();
+    script.drain();
+    assert_eq!(script.conn.receives_wanted(), 0);
+    assert!(script.conn.wants(Timer::CreditUpdate).is_some());
     assert!(!script.conn.is_at_rest());
 }
 

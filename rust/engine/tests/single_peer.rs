@@ -228,7 +228,7 @@ fn a_peer_that_begins_with_large_buffers_is_met_with_large_ones() {
     script.conn.hello_ack().unwrap();
     let delivery = script.send(Body::Data, 1144).unwrap();
     assert_eq!(delivery.payload_len, 1144);
-    // Before anybody accepts.
+    // Before the program accepts.
     assert_eq!(met_up_to(65568, u32::MAX, false), 32800);
 }
 
@@ -732,7 +732,7 @@ fn news_of_an_urgent_byte_is_no_mere_update_for_a_shut_window() {
     assert!(urgent(&mut script));
     assert_eq!(updates(&script.drain()), 1);
     assert_eq!(script.conn.stats().credit_updates_received, 0);
-    // What is known is no news.
+    // A known mark is no news.
     assert!(!urgent(&mut script));
     assert_eq!(script.drain(), []);
     assert_eq!(script.conn.timers().next(), Some(Timer::CreditUpdate));
@@ -851,7 +851,7 @@ fn an_answer_goes_with_the_last_credit_and_never_with_none() {
     script.send(Body::SrcAvail(ADVERT), 1).unwrap();
     assert_eq!(script.conn.credits(), 0);
     assert!(!script.sent().contains(&Body::SendSm));
-    // It grants anew what the SrcAvail has used up, as an update would.
+    // It grants again what the SrcAvail has used up, as an update would.
     script.bufs = 1;
     script.send(Body::Data, 0).unwrap();
     assert_eq!(script.conn.credits(), 1);
@@ -889,7 +889,7 @@ fn suspension_is_answered_by_leaving() {
     script.send(Body::SuspComm(0x11388), 0).unwrap();
     assert_eq!(script.sent(), [Body::Data, Body::DisConn]);
     assert_eq!(script.conn.timers().next(), Some(Timer::PeerClose));
-    // What still comes is delivered.
+    // Bytes that still come are delivered.
     assert_eq!(script.send(Body::Data, 3).unwrap().payload_len, 3);
     assert!(script.send(Body::DisConn, 0).unwrap().peer_closed);
     assert_eq!(script.drain().last(), Some(&Did::Disconnect));
@@ -1167,7 +1167,7 @@ fn the_peer_is_woken_for_the_urgent_byte_and_for_what_it_waits_for() {
             _ => panic!("no end here"),
         })
         .collect();
-    // SendSm, and Data of which the last byte is urgent.
+    // SendSm, and Data with an urgent last byte.
     assert_eq!(solicited, [(0, true), (100, false), (50, true)]);
 }
 

@@ -140,7 +140,7 @@ fn allowed(layer: &str) -> &'static [&'static str] {
             "bcopy", "error", "flow", "machine", "oob", "policy", "stats", "timer", "types",
             "wire", "zcopy",
         ],
-        other => panic!("{other} is a layer that nobody has placed"),
+        other => panic!("{other} is a layer without a place"),
     }
 }
 

@@ -190,7 +190,7 @@ fn close_works_while_both_windows_are_shut() {
             world.shutdown(A);
             world.run();
             world.shutdown(B);
-            // Nobody reads; only timers may be needed.
+            // No application reads; only timers may be needed.
             while world.run() > 0 || world.peer(A).timer == Some(Timer::CreditUpdate) {
                 world.fire(A);
             }
@@ -370,7 +370,7 @@ fn a_closed_socket_that_makes_progress_is_not_given_up() {
         world.read(B, 2);
     }
     world.run();
-    // Now nobody reads.
+    // Now no application reads.
     world.fire(A);
     world.fire(A);
     world.run();

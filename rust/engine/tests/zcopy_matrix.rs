@@ -5,7 +5,7 @@
 //!
 //! The table is `zcopy_matrix.txt` beside this file and was reviewed line by
 //! line. When a change is meant, `BLESS=1 cargo test -p sdp-engine --test
-//! zcopy_matrix` writes it anew; review the difference.
+//! zcopy_matrix` writes it again; review the difference.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -37,7 +37,7 @@ fn sink_avail() -> Body {
     })
 }
 
-/// A connection whose both directions are in that mode, with a reader. Our source
+/// A connection with both directions in that mode, with a reader. Our source
 /// does not enter Buffered mode.
 fn both(mode: Mode) -> Script {
     let mut s = Script::zcopy(4);
@@ -304,7 +304,7 @@ const EVENTS: &[(&str, Event)] = &[
     ("abort", |s, _| quiet(|| s.conn.abort())),
 ];
 
-/// What the engine does next; sends complete, Writes do not.
+/// The next outputs of the engine; sends complete, Writes do not.
 fn outputs(s: &mut Script) -> String {
     let mut all = String::new();
     for did in s.news() {

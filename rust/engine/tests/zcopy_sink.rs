@@ -14,8 +14,9 @@ mod script;
 
 use script::{Did, Script};
 use sdp_engine::engine::{
-    conn::{Ended, Mode, Remote, Run},
+    conn::{Config, Ended, Mode, Remote, Run},
     error::{PeerError, Refused},
+    policy::patience,
     timer::Timer,
     types::Mseq,
     wire::{
@@ -63,7 +64,7 @@ fn pipelined() -> Script {
     s
 }
 
-/// What was sent but for credit updates.
+/// The sent messages except credit updates.
 fn answers(s: &mut Script) -> Vec<Body> {
     s.sent()
         .into_iter()
@@ -234,7 +235,7 @@ fn two_parts_of_an_offer_are_read_in_either_order() {
     assert_eq!((front.va, front.len), (ADVERT.va, 192 << 10));
     assert_eq!((rest.va, rest.len), (ADVERT.va + (192 << 10), 100));
     assert_eq!(s.conn.remote_len(), (8 << 10) - 100);
-    // Enough to be reported, but nobody knows which part of it has come.
+    // Enough to be reported, but no side knows which part of it has come.
     s.conn.handle_read_completed();
     assert_eq!(answers(&mut s), []);
     s.conn.handle_read_completed();
@@ -443,6 +444,40 @@ fn what_was_offered_before_our_send_sm_was_known_is_void() {
     );
 }
 
+/// No reader comes until the offer is declined. Returns the milliseconds until then.
+fn wait_in_vain(s: &mut Script) -> u32 {
+    for looks in 1..20 {
+        assert!(s.conn.wants(Timer::Decline).is_some());
+        s.conn.handle_timeout(Timer::Decline);
+        match answers(s).as_slice() {
+            [] => {}
+            [Body::SendSm] => return looks * Timer::Decline.millis(),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("it is never declined");
+}
+
+//= test: SRC-6
+#[test]
+fn a_reader_that_is_late_again_and_again_is_waited_for_less() {
+    let mut s = combined();
+    s.conn.set_reading(false);
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    for _ in 0..2 {
+        s.conn.handle_timeout(Timer::Decline);
+        assert_eq!(answers(&mut s), []);
+        s.conn.set_reading(true);
+        s.conn.start_read(10).unwrap();
+        s.conn.handle_read_completed();
+        s.conn.set_reading(false);
+        answers(&mut s);
+    }
+    assert_eq!(s.conn.timers().next(), Some(Timer::Decline));
+    s.conn.handle_timeout(Timer::Decline);
+    assert_eq!(answers(&mut s).last(), Some(&Body::SendSm));
+}
+
 //= test: SRC-6
 #[test]
 fn without_a_reader_it_is_declined_after_a_while() {
@@ -451,11 +486,7 @@ fn without_a_reader_it_is_declined_after_a_while() {
     assert_eq!(s.send(Body::SrcAvail(ADVERT), 1).unwrap().remote, 999);
     assert_eq!(answers(&mut s), []);
     assert_eq!(s.conn.timers().next(), Some(Timer::Decline));
-    assert_eq!(Timer::Decline.millis(), 20);
-    s.conn.handle_timeout(Timer::Decline);
-    assert_eq!(s.conn.timers().next(), Some(Timer::Decline));
-    s.conn.handle_timeout(Timer::Decline);
-    assert_eq!(answers(&mut s), [Body::SendSm]);
+    assert_eq!(wait_in_vain(&mut s), patience::DECLINE_MS);
     assert_eq!(s.conn.timers().next(), None);
     // A reader comes in time; while it reads nothing runs.
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
@@ -503,18 +534,15 @@ fn a_reader_who_was_there_while_we_were_writing_is_waited_for() {
     s.conn.start_read(999).unwrap();
     s.conn.handle_read_completed();
     assert_eq!(answers(&mut s), [Body::RdmaRdCompl(999)]);
-    // The next one comes when nobody is there.
+    // The next one comes when no reader is there.
     s.conn.set_reading(false);
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
     assert_eq!(answers(&mut s), []);
-    // Nobody comes back: not for long, and from then on not at all.
-    s.conn.handle_timeout(Timer::Decline);
-    assert_eq!(answers(&mut s), []);
-    s.conn.handle_timeout(Timer::Decline);
-    assert_eq!(answers(&mut s), [Body::SendSm]);
+    // No reader comes back: not for long, and from then on not at all.
+    assert!(wait_in_vain(&mut s) > 0);
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
     assert_eq!(answers(&mut s), [Body::SendSm]);
-    // Until somebody is there again.
+    // Until a reader is there again.
     s.conn.set_reading(true);
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
     s.conn.set_reading(false);
@@ -542,9 +570,7 @@ fn a_reader_who_was_there_before_we_wrote_is_not_waited_for() {
     s.send(Body::RdmaRdCompl(499), 0).unwrap();
     s.conn.set_reading(false);
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
-    s.conn.handle_timeout(Timer::Decline);
-    s.conn.handle_timeout(Timer::Decline);
-    assert_eq!(answers(&mut s), [Body::SendSm]);
+    wait_in_vain(&mut s);
     s.conn.queue_run(RUN).unwrap();
     s.send(Body::SrcAvail(ADVERT), 1).unwrap();
     assert_eq!(answers(&mut s).last().map(Body::mid), Some(Mid::SrcAvail));
@@ -700,8 +726,44 @@ fn what_is_corked_keeps_no_other_timer_from_running() {
     assert_eq!(answers(&mut s), []);
     let wanted: Vec<Timer> = s.conn.timers().collect();
     assert_eq!(wanted, [Timer::Cork, Timer::Decline]);
-    s.conn.handle_timeout(Timer::Decline);
-    s.conn.handle_timeout(Timer::Decline);
-    assert_eq!(answers(&mut s), [Body::SendSm]);
+    wait_in_vain(&mut s);
     assert!(s.conn.wants(Timer::Cork).is_some());
+}
+
+//= test: MR-4
+#[test]
+fn no_more_reads_are_in_flight_than_the_transports_agreed_on() {
+    for (agreed, most) in [(1, 1), (3, 3), (9, 4)] {
+        let mut s = Script::zcopy(1);
+        s.conn.limit_reads(agreed, true);
+        s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+        let started = (0..9).filter(|_| s.conn.start_read(10).is_ok()).count();
+        assert_eq!(started, most);
+        assert_eq!(usize::from(s.conn.reads_in_flight()), most);
+    }
+}
+
+/// The acknowledgement is held back for a Read. The last credit is for the message that
+/// makes up for it.
+//= test: SEQ-5
+#[test]
+fn the_last_credit_is_kept_while_the_acknowledgement_is_held_back() {
+    let cfg = Config {
+        rx_depth: 4,
+        ..script::zcopy()
+    };
+    let mut s = Script::with(cfg, 20, 1);
+    s.send(Body::Data, 1).unwrap();
+    s.send(Body::SrcAvail(ADVERT), 1).unwrap();
+    s.conn.start_read(999).unwrap();
+    s.drain();
+    s.send(Body::SrcAvailCancel, 0).unwrap();
+    s.bufs = 1;
+    s.send(Body::ChRcvBuf(50), 0).unwrap();
+    // The window opens, so there is something to grant.
+    s.conn.on_buffer_consumed();
+    assert_eq!(s.conn.credits(), 1);
+    assert_eq!(s.sent(), []);
+    s.conn.handle_read_completed();
+    assert_eq!(s.sent(), [Body::RdmaRdCompl(999)]);
 }

@@ -125,7 +125,7 @@ fn plain_bytes_go_in_front_and_behind_in_their_order() {
         .unwrap();
     let id = run(&mut s);
     s.queue(20);
-    // What is in front is not held back, corked or not.
+    // Bytes in front are not held back, corked or not.
     assert_eq!(
         bodies(&s.news()),
         [(Body::Data, 30), (advert(1000, 0x10_0000), 1)]
@@ -169,7 +169,7 @@ fn stale_answers_are_ignored_and_counted() {
             Did::Returned(first, Why::Withdrawn)
         ]
     );
-    // About what is over.
+    // About a run that has ended.
     s.send(Body::SendSm, 0).unwrap();
     s.send(Body::RdmaRdCompl(5), 0).unwrap();
     // About what came before. Behind an offer in vain one run is not offered.
@@ -338,7 +338,7 @@ fn a_cancel_that_was_not_sent_yet_is_dropped_when_all_is_read() {
     let id = run(&mut s);
     s.news();
     let mut repr = s.next(Body::RdmaRdCompl(999), 0);
-    // Two credits are left, of which an announcement takes one.
+    // Two credits are left, and an announcement takes one.
     s.conn
         .queue(
             1,
@@ -663,13 +663,24 @@ fn a_run_out_of_range_is_refused() {
     assert_eq!(s.conn.queue_run(RUN), Err(Refused::Ended));
 }
 
-//= test: SRCCANCEL-9, SRC-6
+/// A SrcAvail that nothing was heard about was taken back.
+fn taken_back(s: &mut Script) -> RunId {
+    let id = run(s);
+    s.news();
+    assert_eq!(s.conn.timers().next(), Some(Timer::Recall));
+    s.conn.handle_timeout(Timer::Recall);
+    assert_eq!(s.news(), []);
+    s.conn.handle_timeout(Timer::Recall);
+    assert_eq!(s.sent(), [Body::SrcAvailCancel]);
+    id
+}
+
+//= test: SRC-6
 #[test]
-fn patience_recalls_and_then_ends_the_connection() {
+fn an_advert_without_progress_is_taken_back() {
     let mut s = combined();
     let id = run(&mut s);
     s.news();
-    assert_eq!(s.conn.timers().next(), Some(Timer::Recall));
     assert_eq!(Timer::Recall.millis(), 1000);
     // Something moved since.
     s.conn.handle_timeout(Timer::Recall);
@@ -679,18 +690,92 @@ fn patience_recalls_and_then_ends_the_connection() {
     assert_eq!(s.news(), [Did::Taken(id, 10)]);
     s.conn.handle_timeout(Timer::Recall);
     assert_eq!(s.sent(), [Body::SrcAvailCancel]);
+}
+
+/// A caller that waits for a peer waits as long with zero copy as without.
+//= test: SRCCANCEL-9
+#[test]
+fn a_cancel_for_no_caller_waits_without_a_limit() {
+    let mut s = combined();
+    let id = taken_back(&mut s);
+    assert!(!s.conn.awaits_cancel());
+    assert_eq!(s.conn.timers().next(), None);
+    for _ in 0..100 {
+        s.conn.handle_timeout(Timer::CancelAnswer);
+    }
+    assert_eq!(s.conn.ended(), None);
+    // It is answered after all.
+    s.send(Body::SendSm, 0).unwrap();
+    let did = s.news();
+    assert!(did
+        .iter()
+        .any(|did| matches!(did, Did::Returned(run, _) if *run == id)));
+}
+
+//= test: SRCCANCEL-9
+#[test]
+fn a_caller_that_wants_its_memory_back_waits_with_a_limit() {
+    let mut s = combined();
+    let id = taken_back(&mut s);
+    s.conn.withdraw(id).unwrap();
+    assert_eq!(s.sent(), []);
     for _ in 1..patience::ANSWER_TRIES {
         assert_eq!(s.conn.timers().next(), Some(Timer::CancelAnswer));
         s.conn.handle_timeout(Timer::CancelAnswer);
         // Neither a little progress nor our own impatience makes it longer.
         s.send(Body::RdmaRdCompl(1), 0).unwrap();
         let _ = s.conn.withdraw(id);
+        s.conn.recall();
     }
     assert_eq!(s.conn.ended(), None);
     s.conn.handle_timeout(Timer::CancelAnswer);
     let did = s.news();
     assert_eq!(did.last(), Some(&Did::Disconnect));
     assert!(did.contains(&Did::Returned(id, Why::Over)));
+    assert_eq!(s.conn.ended(), Some(Ended::TimedOut));
+}
+
+/// The engine's own cancel of a later SrcAvail has no limit because an earlier one had.
+//= test: SRCCANCEL-9
+#[test]
+fn a_limit_is_that_of_one_cancel() {
+    let mut s = combined();
+    run(&mut s);
+    s.news();
+    s.conn.recall();
+    assert_eq!(s.sent(), [Body::SrcAvailCancel]);
+    s.send(Body::RdmaRdCompl(999), 0).unwrap();
+    s.news();
+    taken_back(&mut s);
+    assert!(!s.conn.awaits_cancel());
+}
+
+/// Without a credit the cancel stays here, and the peer cannot have answered it.
+//= test: SRCCANCEL-9
+#[test]
+fn the_limit_counts_from_when_the_cancel_was_sent() {
+    let mut s = combined();
+    s.bufs = 4;
+    s.send(Body::Data, 0).unwrap();
+    run(&mut s);
+    s.news();
+    s.bufs = 0;
+    s.send(Body::Data, 0).unwrap();
+    assert_eq!(s.conn.credits(), 0);
+    s.conn.recall();
+    assert_eq!(s.sent(), []);
+    for _ in 1..patience::ANSWER_TRIES {
+        s.conn.handle_timeout(Timer::CancelAnswer);
+    }
+    s.bufs = 4;
+    s.send(Body::Data, 0).unwrap();
+    assert_eq!(s.sent(), [Body::SrcAvailCancel]);
+    for _ in 1..patience::ANSWER_TRIES {
+        s.conn.handle_timeout(Timer::CancelAnswer);
+    }
+    assert_eq!(s.conn.ended(), None);
+    s.conn.handle_timeout(Timer::CancelAnswer);
+    s.news();
     assert_eq!(s.conn.ended(), Some(Ended::TimedOut));
 }
 
@@ -783,7 +868,7 @@ fn pipelined_mode_is_entered_when_nothing_stands_against_it_and_never_left() {
     // Once.
     s.conn.request_pipelined().unwrap();
     assert_eq!(s.news(), []);
-    // Nobody takes it out of that again.
+    // No message takes it out of that again.
     let change = ModeChange {
         half: Half::Send,
         mode: Mode::Combined,
@@ -960,7 +1045,7 @@ fn who_withdraws_what_it_offered_learns_nothing_of_the_peer() {
     s.drain();
     s.send(Body::SendSm, 0).unwrap();
     s.drain();
-    // Whoever takes it back because nobody reads does.
+    // A recall, because the peer does not read, tells something of the peer.
     run(&mut s);
     assert_eq!(bodies(&s.news()), [(advert(1000, 0x10_0000), 1)]);
     s.conn.recall();

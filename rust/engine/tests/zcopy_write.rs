@@ -87,7 +87,7 @@ fn a_run_is_written_and_completed_behind_it() {
     assert_eq!(s.conn.stats().sink_avails_received, 1);
 }
 
-/// A source whose SrcAvails have crossed two SinkAvails, and its next run, held back.
+/// A source with SrcAvails that have crossed two SinkAvails, and its next run, held back.
 fn crossed() -> Script {
     let mut s = source();
     assert!(!s.conn.hold_offers(true));
@@ -595,7 +595,7 @@ fn a_cancel_ends_by_its_answer_by_completions_or_by_payload() {
     s.conn.cancel_sinks();
     s.conn.cancel_sinks();
     assert_eq!(s.sent(), [Body::SinkAvailCancel]);
-    assert_eq!(s.conn.timers().next(), Some(Timer::CancelAnswer));
+    assert_eq!(s.conn.timers().next(), Some(Timer::SinkCancelAnswer));
     assert_eq!(s.conn.offer_sink(SINK), Err(Refused::Busy));
     assert_eq!(s.send(Body::RdmaWrCompl(5), 0).unwrap().sink, end(first, 5));
     s.send(Body::SinkCancelAck, 0).unwrap();
@@ -790,11 +790,58 @@ fn a_peer_that_never_answers_a_cancel_is_given_up() {
     s.conn.cancel_sinks();
     s.news();
     for _ in 0..5 {
-        assert_eq!(s.conn.timers().next(), Some(Timer::CancelAnswer));
+        assert_eq!(s.conn.timers().next(), Some(Timer::SinkCancelAnswer));
         s.conn.cancel_sinks();
-        s.conn.handle_timeout(Timer::CancelAnswer);
+        assert_eq!(s.conn.ended(), None);
+        s.conn.handle_timeout(Timer::SinkCancelAnswer);
     }
     s.news();
+    assert_eq!(s.conn.ended(), Some(Ended::TimedOut));
+}
+
+/// One of both kinds is awaited at any time.
+//= test: SRCCANCEL-9
+#[test]
+fn cancels_of_both_kinds_have_their_own_limits() {
+    let mut s = sink();
+    for _ in 0..4 {
+        offered(&mut s);
+        s.conn.cancel_sinks();
+        assert_eq!(s.sent(), [Body::SinkAvailCancel]);
+        for _ in 0..4 {
+            s.conn.handle_timeout(Timer::SinkCancelAnswer);
+        }
+        s.conn.queue_run(RUN).unwrap();
+        s.drain();
+        s.conn.recall();
+        assert_eq!(s.sent(), [Body::SrcAvailCancel]);
+        s.send(Body::SinkCancelAck, 0).unwrap();
+        for _ in 0..4 {
+            s.conn.handle_timeout(Timer::CancelAnswer);
+        }
+        offered(&mut s);
+        s.conn.cancel_sinks();
+        s.drain();
+        assert!(s.conn.awaits_cancel() && s.conn.awaits_sink_cancel());
+        s.send(Body::RdmaRdCompl(999), 0).unwrap();
+        s.send(Body::SinkCancelAck, 0).unwrap();
+        s.drain();
+        assert_eq!(s.conn.timers().next(), None);
+    }
+    assert_eq!(s.conn.ended(), None);
+}
+
+/// A completion that belongs to no Write of ours is no progress of our data.
+//= test: CLOSE-9
+#[test]
+fn a_write_that_was_not_posted_does_not_complete() {
+    let mut s = source();
+    s.conn.close_receive();
+    s.conn.shutdown_send();
+    s.news();
+    s.conn.handle_write_completed();
+    s.conn.handle_timeout(Timer::PeerClose);
+    s.drain();
     assert_eq!(s.conn.ended(), Some(Ended::TimedOut));
 }
 

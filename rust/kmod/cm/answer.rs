@@ -7,6 +7,9 @@
 //! socket and asks the peer for patience (MRA), and a worker does the rest. All
 //! processors then answer a burst of requests, and no connect() gives up meanwhile.
 //!
+//! A request that finds the backlog full is taken as well, and waits for room without an answer. The
+//! peer repeats it until it gives up, as if it had been dropped.
+//!
 //! Contexts: the handler of a listening identifier; an alarm. Locks: the endpoint's,
 //! and the listener's apart from it.
 
@@ -81,6 +84,11 @@ const EMBRYO_MS: u32 = 60_000;
 const PATIENCE_MS: i64 = 10_000;
 const AGAIN_MS: u32 = 100;
 
+/// Time that a request waits for room in the backlog. Then it is forgotten, and the peer's next repetition is
+/// a new one. It is half as long as our own peers repeat a request: a CM that has given up tells nothing, and
+/// the answer to it would occupy the backlog until the tries of our own CM end.
+const HOLD_MS: u32 = 10_000;
+
 /// A request that has not been answered.
 ///
 /// Field order is destruction order: an identifier goes before its device may.
@@ -94,16 +102,30 @@ pub(crate) struct Request {
     hello: Hello,
     reads: PeerReads,
     since: Instant<Monotonic>,
+    /// It waits for room in the backlog, in which it does not count yet.
+    held: bool,
 }
 
 /// The listener waits for one connection less.
 pub(super) fn dismiss(listener: &Sock) {
-    listener.look(|inner| {
-        if let Some(l) = inner.listener.as_mut() {
-            l.pending = l.pending.saturating_sub(1);
-        }
-    });
+    listener.lose_pending();
     listener.net().stats.hellos_dropped.inc();
+}
+
+/// The request of `sock` waits for room in the backlog of `listener`, where there may be room already.
+fn wait_for_room(sock: &SockRef, listener: &SockRef) {
+    // This comes first, because the admission sets the same alarm.
+    sock.set_alarm(Alarm::Engine, HOLD_MS);
+    let held = listener.look(|inner| {
+        let l = inner.listener.as_mut().ok_or(ECONNREFUSED)?;
+        l.hold(sock.clone())
+    });
+    match held {
+        Ok(()) => listener.admit_held(),
+        // The listener has just been closed, or memory is short. The worker forgets the request, because
+        // its identifier cannot be destroyed here, in its handler.
+        Err(_) => sock.set_alarm(Alarm::Engine, 0),
+    }
 }
 
 impl Request {
@@ -114,6 +136,7 @@ impl Request {
         listener: &SockRef,
         hello: Hello,
         (port, device_index, vrf): (u16, c_int, c_int),
+        held: bool,
     ) -> Result {
         let (family, options, arrival) = listener.look(|inner| {
             let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
@@ -125,7 +148,7 @@ impl Request {
             (family, inner.options, arrival)
         });
         let state = listener.net();
-        let sock = Sock::create(state.namespace(), None, family)?;
+        let sock = Sock::create(state.namespace(), None, Some(listener), family)?;
         // SAFETY: Both are valid sockets.
         unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
         sock.enter_vrf(vrf);
@@ -145,8 +168,10 @@ impl Request {
         let place = KBox::<Request>::new_uninit(GFP_KERNEL)?;
         // Nothing may fail from here on, because the identifier is ours then.
         let id = arrived.accept::<Connections>(&device, ticket.context())?;
-        // An error would mean that the peer has gone already.
-        let _ = id.ask_for_patience();
+        if !held {
+            // An error would mean that the peer has gone already.
+            let _ = id.ask_for_patience();
+        }
         let cm = CmId::new(id, ticket);
         let request = KBox::write(
             place,
@@ -159,6 +184,7 @@ impl Request {
                 hello,
                 reads: arrived.reads(),
                 since: Instant::now(),
+                held,
             },
         );
         sock.look(|inner| {
@@ -179,8 +205,31 @@ impl Request {
             inner.request = Some(request);
             inner.show_state(&sock, ffi::TCP_SYN_RECV);
         });
-        sock.set_alarm(Alarm::Engine, 0);
+        if held {
+            wait_for_room(&sock, listener);
+        } else {
+            sock.set_alarm(Alarm::Engine, 0);
+        }
         Ok(())
+    }
+
+    /// The backlog has room for the request, and counts it.
+    fn admit(&mut self) {
+        self.held = false;
+        self.since = Instant::now();
+        if let Some(cm) = self.cm.as_ref() {
+            // As in `take`.
+            let _ = cm.ask_for_patience();
+        }
+    }
+
+    /// Leaves the request to the peer's retry.
+    fn forget(&self) {
+        self.listener.net().stats.hellos_dropped.inc();
+        if let Some(cm) = self.cm.as_ref() {
+            // An error means that the peer has given up.
+            let _ = cm.forget();
+        }
     }
 
     /// Makes the link and answers with the HelloAck. A failure leaves everything as it
@@ -271,11 +320,20 @@ fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {
 }
 
 impl Sock {
-    /// Answers the request that created this socket.
+    /// Answers the request that created this socket, or forgets it if it still waits for room: its time has
+    /// ended, the peer has given up, or the device goes.
     pub(crate) fn answer(&self) {
         let Some(mut request) = self.look(|inner| inner.request.take()) else {
             return;
         };
+        if request.held {
+            request.listener.look(|inner| {
+                if let Some(l) = inner.listener.as_mut() {
+                    l.forget_held(self);
+                }
+            });
+            return request.forget();
+        }
         let sock = SockRef::of(self);
         match request.answer(&sock) {
             Ok(()) => {}
@@ -285,5 +343,43 @@ impl Sock {
             }
             Err(_) => dismiss(&request.listener),
         }
+    }
+
+    /// Admits requests that wait for room in the backlog of this listener, as far as there is room. Without
+    /// locks of endpoints.
+    pub(crate) fn admit_held(&self) {
+        let next = || self.look(|inner| inner.listener.as_mut().and_then(Listener::take_held));
+        while let Some(child) = next() {
+            let admitted = child.look(|inner| inner.request.as_mut().map(|r| r.admit()));
+            match admitted {
+                Some(()) => child.set_alarm(Alarm::Engine, 0),
+                // It has just been forgotten.
+                None => self.count_out(),
+            }
+        }
+    }
+
+    /// The backlog of this listener counts one connection less.
+    fn count_out(&self) {
+        self.look(|inner| {
+            if let Some(l) = inner.listener.as_mut() {
+                l.lose_pending();
+            }
+        });
+    }
+
+    /// A connection of this listener has ended before it was ready.
+    pub(crate) fn lose_pending(&self) {
+        self.count_out();
+        self.admit_held();
+    }
+
+    /// Leaves the request that created this socket to the peer's retry, because its listener is closed. As
+    /// with TCP, the retry finds another listener of the port, or is refused.
+    pub(crate) fn forget_request(&self) {
+        if let Some(request) = self.look(|inner| inner.request.take()) {
+            request.forget();
+        }
+        self.clear_alarm(Alarm::Engine);
     }
 }

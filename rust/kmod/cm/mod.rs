@@ -47,13 +47,13 @@ use crate::{
         READ_DEPTH,
         WRITE_DEPTH, //
     },
-    net::namespace::random_u32,
     netns::Knobs,
     object::{
         Sock,
         SockRef, //
     },
     prelude::*,
+    random::random_u32,
     rdma::{
         cm::{
             Event,
@@ -89,7 +89,7 @@ pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 /// The header of a message, which the sizes that peers are told include.
 const HEADER: u32 = BSDH_LEN as u32;
 
-/// Minimum number of receive buffers of which each has the largest size.
+/// Minimum number of receive buffers that have the largest size.
 const LARGEST_LEAST: u32 = 8;
 
 /// As in TCP, a receive buffer size that the program has set is a limit; the default is
@@ -193,6 +193,10 @@ fn on_event(sock: &SockRef, generation: u64, event: Event<'_>) {
             drive(&mut Inner::confirm);
         }
         Event::Established => established(sock, generation, true),
+        // The peer of a request that has no answer yet gave up.
+        Event::Rejected(_) if sock.look(|inner| inner.request.is_some()) => {
+            sock.set_alarm(Alarm::Engine, 0);
+        }
         Event::Rejected(reason) => drive(&mut |inner| inner.on_rejected(sock, reason)),
         Event::Unanswered => drive(&mut |inner| inner.on_unanswered(sock)),
         Event::DisconnectRequested(request) => {
@@ -266,7 +270,7 @@ fn established(sock: &SockRef, generation: u64, may_wait: bool) {
         let Some(l) = inner.listener.as_mut() else {
             return false;
         };
-        l.pending = l.pending.saturating_sub(1);
+        l.lose_pending();
         let queued = l.push_ready(arrival, sock.clone()).is_ok();
         inner.wake().readable = queued;
         queued
@@ -274,6 +278,7 @@ fn established(sock: &SockRef, generation: u64, may_wait: bool) {
     if queued {
         sock.net().stats.passive_opens.inc();
     } else {
+        listener.admit_held();
         sock.drive(|inner| inner.abandon(sock));
     }
 }
@@ -312,7 +317,7 @@ impl Inner {
         }
     }
 
-    /// Nobody answered our Hello or our HelloAck.
+    /// No answer to our Hello or our HelloAck has come.
     pub(crate) fn on_unanswered(&mut self, sock: &Sock) {
         if self.phase == Phase::Connecting {
             self.fail_connect(sock, ETIMEDOUT);
@@ -321,7 +326,7 @@ impl Inner {
         }
     }
 
-    /// Ends a connection that nobody will ever use.
+    /// Ends a connection that no program will ever use.
     pub(crate) fn abandon(&mut self, sock: &Sock) {
         self.orphan = true;
         if let Some(engine) = self.engine.as_mut() {
@@ -340,6 +345,10 @@ impl Inner {
             .link
             .as_ref()
             .is_some_and(|link| link.qp().device().id() == device);
+        if self.request.is_some() {
+            // A request that waits holds the device.
+            sock.set_alarm(Alarm::Engine, 0);
+        }
         if !on_it {
             return;
         }

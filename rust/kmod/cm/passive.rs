@@ -15,7 +15,8 @@ use crate::{
     devices,
     endpoint::{
         Inner,
-        Phase, //
+        Phase,
+        Room, //
     },
     engine::{
         conn::Connection,
@@ -31,7 +32,10 @@ use crate::{
         ports::Arrival,
         NetState, //
     },
-    object::SockRef,
+    object::{
+        Sock,
+        SockRef, //
+    },
     prelude::*,
     rdma::cm::{
         Arrived,
@@ -39,6 +43,7 @@ use crate::{
         Refusal, //
     }, //
 };
+use kernel::error::to_result;
 
 /// The index of the loopback interface, in every namespace.
 const LOOPBACK_INDEX: c_int = 1;
@@ -104,25 +109,24 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
         state.stats.hellos_refused.inc();
         return Err(Refusal::Refuse);
     };
+    let own = Addr {
+        ip: hello.dst,
+        port,
+        scope: 0,
+    };
+    if let Err(e) = may_be_plain(&listener, device_index, &own, &hello) {
+        state.stats.hellos_refused.inc();
+        return Err(e.into());
+    }
     if listener.is_memory_out() {
         state.stats.hellos_dropped.inc();
         return Err(Refusal::Drop);
     }
-    let admitted = listener.look(|inner| {
-        let l = inner.listener.as_mut()?;
-        let used = u32::try_from(l.ready())
-            .unwrap_or(u32::MAX)
-            .saturating_add(l.pending);
-        // One more than the backlog, as TCP counts.
-        let room = used <= l.backlog;
-        if room {
-            l.pending = l.pending.saturating_add(1);
-        }
-        Some(room)
-    });
-    match admitted {
-        Some(true) => {}
-        Some(false) => {
+    let room = listener.look(|inner| inner.listener.as_mut().map(|l| l.admit()));
+    let held = match room {
+        Some(Room::Now) => false,
+        Some(Room::Later) => true,
+        Some(Room::Never) => {
             state.stats.hellos_dropped.inc();
             return Err(Refusal::Drop);
         }
@@ -131,13 +135,46 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
             state.stats.hellos_refused.inc();
             return Err(Refusal::Refuse);
         }
-    }
+    };
     let way = (port, device_index, arrival.vrf());
-    let taken = Request::take(request, device, &listener, hello, way);
-    if taken.is_err() {
-        dismiss(&listener);
+    let taken = Request::take(request, device, &listener, hello, way, held);
+    match taken {
+        Err(_) if held => state.stats.hellos_dropped.inc(),
+        Err(_) => dismiss(&listener),
+        Ok(()) => {}
     }
     Ok(taken?)
+}
+
+/// Whether the policies of IPsec let TCP's packets pass as they are.
+fn may_be_plain(listener: &Sock, device: c_int, own: &Addr, hello: &Hello) -> Result {
+    let peer = Addr {
+        ip: hello.src,
+        port: hello.local_port,
+        scope: 0,
+    };
+    let state = listener.net();
+    let (device, within_host) = if Addr::is_loopback(own.ip) {
+        (LOOPBACK_INDEX, true)
+    } else {
+        (device, peer.is_local(state.namespace(), device))
+    };
+    let (local, remote) = (sockaddr(own), sockaddr(&peer));
+    // SAFETY: The listener is valid, the addresses are ours and of one family, as in a Hello.
+    let asked = to_result(unsafe {
+        ffi::sdp_ask_ipsec(
+            listener.sk(),
+            device,
+            within_host,
+            local.storage(),
+            remote.storage(),
+        )
+    });
+    asked.inspect_err(|e| {
+        if *e != ENOMEM {
+            state.stats.ipsec_refused.inc();
+        }
+    })
 }
 
 /// Whether the addresses in the Hello can be true.

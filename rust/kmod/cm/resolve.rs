@@ -93,7 +93,7 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     let mut src = src;
     if let (Some(src), Ip::V6(_)) = (src.as_mut(), peer.ip) {
         let src = core::ptr::from_mut(src.storage_mut()).cast();
-        // SAFETY: The address is one of IPv6, as that of the peer is: both are of one way.
+        // SAFETY: The address is one of IPv6, like the peer's: both belong to one route.
         unsafe { ffi::sdp_addr_set_class(src, class) };
     }
     let started = query.start(src, dst, RESOLVE_TRY_MS);

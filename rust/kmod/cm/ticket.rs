@@ -9,7 +9,8 @@
 
 use crate::{
     object::SockRef,
-    prelude::*, //
+    prelude::*,
+    rdma::noio::NoIo, //
 };
 use kernel::{
     rbtree::RBTree,
@@ -47,6 +48,7 @@ impl Ticket {
             generation,
             parted: false,
         };
+        let _noio = NoIo::new();
         let mut table = TABLE.lock();
         let table = &mut *table;
         // The number of tickets never gets so large.

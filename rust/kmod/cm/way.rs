@@ -32,7 +32,7 @@ pub(crate) struct Way {
 
 impl Way {
     /// The route of `sock` to `peer`, or TCP's error if there is none: ENETUNREACH and
-    /// similar. `from` is the chosen part of the local address; the rest is zeros.
+    /// similar, also if IPsec would have to transform the packets. `from` is the chosen part of the local address; the rest is zeros.
     pub(crate) fn find(sock: &Sock, peer: &Addr, from: &Addr) -> Result<Self> {
         let class = sock.look(|inner| inner.options.service_class(peer.ip));
         let from = match peer.ip {
@@ -50,9 +50,13 @@ impl Way {
         let mut src = sockaddr(&from);
         let mut way: ffi::sdp_way = pin_init::zeroed();
         // SAFETY: `sk` is valid, the addresses are of one family, and all are ours.
-        to_result(unsafe {
+        let found = to_result(unsafe {
             ffi::sdp_find_way(sock.sk(), class, dst.storage(), src.storage_mut(), &mut way)
-        })?;
+        });
+        if way.is_for_ipsec {
+            sock.net().stats.ipsec_refused.inc();
+        }
+        found?;
         let family = match peer.ip {
             Ip::V4(_) => Family::V4,
             Ip::V6(_) => Family::V6,

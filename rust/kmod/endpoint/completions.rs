@@ -26,6 +26,13 @@ use crate::{
 };
 
 impl Inner {
+    /// Whether the receive buffers are full until the program reads.
+    pub(crate) fn is_full(&self) -> bool {
+        self.engine
+            .as_ref()
+            .is_some_and(|engine| engine.is_receive_shut())
+    }
+
     /// A receive has completed.
     pub(crate) fn on_received(&mut self, sock: &Sock, received: Received) {
         let done = received.done;
@@ -104,6 +111,9 @@ impl Inner {
             stats.control_msgs_received.inc();
             trace::receive(Of(sock, &self.local, &self.peer), 0, Path::Control);
             link.recycle_all(message.into_buffers());
+            // The message took a buffer, perhaps the last one in which payload may come. Then
+            // the bytes that are here are enough for each reader.
+            self.wake.readable |= self.is_full() && self.recv.len() > 0;
         } else {
             stats.data_msgs_received.inc();
             sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len);
@@ -197,7 +207,6 @@ impl Inner {
         } else {
             self.send.complete(load.bytes, load.extra);
         }
-        self.time_left(sock);
         self.settle_send_buffer(sock);
     }
 

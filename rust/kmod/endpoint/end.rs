@@ -188,7 +188,7 @@ impl Inner {
     }
 
     /// A connection that has made room ends as soon as the peer knows of its end:
-    /// nobody would use later messages of the peer. TCP's peer gets a reset at this
+    /// no program would use later messages of the peer. TCP's peer gets a reset at this
     /// point, when the new connection begins.
     pub(super) fn end_aside(&mut self) {
         let engine = self.engine.as_mut().filter(|_| self.aside);

@@ -2,7 +2,7 @@
 
 //! The one door to the engine of a connection.
 //!
-//! Everybody may ask the engine. Its inputs are the methods here, each a method of
+//! All files may ask the engine. Its inputs are the methods here, each a method of
 //! [`Connection`] of the same name. Those that the run loop needs are visible in
 //! `endpoint` alone: only the run loop takes outputs, hands in messages and completions,
 //! and says what it has posted.
@@ -86,6 +86,8 @@ inputs! {
     queue_run(run: Run) -> Result<RunId, Refused>;
     withdraw(run: RunId) -> Result<(), Refused>;
     recall();
+    copy_queued();
+    on_copied(run: RunId, len: u32) -> Result<(), Refused>;
     request_pipelined() -> Result<(), Refused>;
     set_req_pipe(on: bool);
     set_reading(on: bool);

@@ -13,7 +13,10 @@ mod listener;
 mod run_loop;
 
 pub(crate) use engine::Engine;
-pub(crate) use listener::Listener;
+pub(crate) use listener::{
+    Listener,
+    Room, //
+};
 
 use crate::{
     addr::{
@@ -105,7 +108,7 @@ pub(crate) struct Inner {
     pub(crate) send: SendQueue,
     pub(crate) recv: RecvQueue,
     /// The peer has sent its last byte. TCP uses SOCK_DONE for this. That flag is in a
-    /// word whose changes need `lock_sock`, which a completion cannot take.
+    /// word that is changed with `lock_sock`, which a completion cannot take.
     pub(crate) peer_done: bool,
     /// The application has closed the socket.
     pub(crate) orphan: bool,
@@ -233,7 +236,7 @@ impl Inner {
             .is_some_and(|link| link.generation() == generation)
     }
 
-    /// Somebody has accepted the connection.
+    /// The program has accepted the connection.
     pub(crate) fn on_accepted(&mut self) {
         self.unaccepted = false;
         if let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) {
@@ -243,7 +246,7 @@ impl Inner {
         }
     }
 
-    /// Whose trace event it is.
+    /// The connection to name in a trace event.
     pub(crate) fn of<'a>(&'a self, sock: &'a Sock) -> Of<'a> {
         Of(sock, &self.local, &self.peer)
     }

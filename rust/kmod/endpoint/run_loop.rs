@@ -52,6 +52,7 @@ impl Inner {
         }
         let state = sock.tcp_state();
         let rests = self.is_engine_at_rest() || self.drain(sock);
+        self.settle_offered(sock);
         sock.set_wmem_queued(self.send.charged() as c_int);
         self.settle_user_timeout(sock);
         self.settle_idle(sock);
@@ -253,7 +254,7 @@ impl Inner {
         }
     }
 
-    /// The alarm of the engine's timers has gone off. It may be a late one whose
+    /// The alarm of the engine's timers has gone off. It may be a late one, and its
     /// deadline has been replaced; then it is set again.
     pub(crate) fn on_timeout(&mut self, sock: &Sock) {
         self.due = None;

@@ -7,7 +7,7 @@
  * The companion is made at most once and lives as long as the file, so that
  * no call needs a reference. The decision to use it is final.
  *
- * Locks: the wait queue of the companion is held around that of the owner
+ * Locks: the wait queue of the companion is held around the owner's
  * while an event is passed on, and has a class of its own for that.
  */
 #include <linux/net.h>
@@ -153,11 +153,15 @@ int sdp_companion_make(struct sock *sk, int family)
 	lockdep_set_class(&c->tcp->wq.wait.lock, &companion_queue_key);
 	init_waitqueue_func_entry(&c->forward, forward_event);
 	add_wait_queue(&c->tcp->wq.wait, &c->forward);
+	/* The companion is whole for those that find it there. */
 	smp_store_release(&sk->sk_user_data, c);
 	return 0;
 }
 
-/* The owner has been released; its struct sock may be gone. */
+/*
+ * The owner has been released, and whoever calls this holds its struct sock:
+ * forward_event() may look at it until the queue is left.
+ */
 void sdp_companion_free(struct sdp_companion *c)
 {
 	remove_wait_queue(&c->tcp->wq.wait, &c->forward);
@@ -172,7 +176,10 @@ struct sdp_companion *sdp_companion_detach(struct sock *sk)
 
 	if (!c)
 		return NULL;
-	/* Undoes sdp_companion_listen(): the owner does not listen. */
+	/*
+	 * Undoes sdp_companion_listen(): the owner does not listen. Readers of the
+	 * state load it by inet_sk_state_load().
+	 */
 	if (c->in_use)
 		smp_store_release(&sk->sk_state, TCP_CLOSE);
 	WRITE_ONCE(c->idle, true);
@@ -202,6 +209,7 @@ struct socket *sdp_companion_enter(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
 
+	/* Pairs with sdp_companion_use(). */
 	if (!c || !smp_load_acquire(&c->in_use))
 		return NULL;
 	show_error(c);

@@ -31,8 +31,9 @@ void sdp_companion_use(struct sock *sk, int reason)
 {
 	struct sdp_companion *c = companion(sk);
 
-	c->reason = reason;
+	WRITE_ONCE(c->reason, reason);
 	WRITE_ONCE(c->idle, false);
+	/* The reason is set before. Pairs with sdp_companion_enter(). */
 	smp_store_release(&c->in_use, true);
 	WRITE_ONCE(c->attempt, false);
 }
@@ -41,7 +42,7 @@ int sdp_companion_reason(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
 
-	return c ? c->reason : 0;
+	return c ? READ_ONCE(c->reason) : 0;
 }
 
 /* The result of connect() is not known yet. With lock_sock. */
@@ -84,7 +85,7 @@ void sdp_companion_retry(struct sock *sk)
 	}
 }
 
-/* The result of sdp_companion_retry(), if nobody has seen it yet. */
+/* The result of sdp_companion_retry(), if no caller has seen it yet. */
 int sdp_companion_retry_error(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
@@ -100,6 +101,7 @@ static void show_state(struct sdp_companion *c)
 {
 	int state = inet_sk_state_load(c->tcp->sk);
 
+	/* Pairs with inet_sk_state_load(). */
 	if (c->in_use)
 		smp_store_release(&c->owner->sk_state,
 				  state == TCP_LISTEN ? TCP_LISTEN : TCP_CLOSE);
@@ -152,8 +154,11 @@ int sdp_companion_accept(struct sock *sk, struct socket *new,
 bool sdp_companion_turn(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
+	/* A hint: threads that take turns at the same time may take the same one. */
+	bool turn = !READ_ONCE(c->turn);
 
-	return c->turn = !c->turn;
+	WRITE_ONCE(c->turn, turn);
+	return turn;
 }
 
 int sdp_companion_ioctl(struct sock *sk, int command, int *result)

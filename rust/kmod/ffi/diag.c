@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The sockets of a namespace by NETLINK_SOCK_DIAG: requests, attributes, and where a dump
- * goes on. What is said of a socket is gathered in Rust (diag.rs), and of a TCP half here.
+ * goes on. Rust (diag.rs) gathers the attributes of a socket, this file a TCP half's.
  *
  * A dump holds no lock between two sockets, and none of the table while it looks at one.
  * It goes by the order of the table, in which a socket keeps its place: each that is there
@@ -69,9 +69,7 @@ static bool put_flow(struct sk_buff *skb, const struct sdp_view *view)
 	       nla_put_u32(skb, SDP_DIAG_MAX_PAYLOAD, view->max_payload) ||
 	       nla_put_u32(skb, SDP_DIAG_CREDIT_STALLS, view->credit_stalls) ||
 	       nla_put_u32(skb, SDP_DIAG_SLOT_STALLS, view->slot_stalls) ||
-	       nla_put_u32(skb, SDP_DIAG_ROUND_TRIP_US, view->round_trip_us) ||
-	       (view->lent_sizes &&
-		nla_put_u32(skb, SDP_DIAG_LENT_SIZES, view->lent_sizes));
+	       nla_put_u32(skb, SDP_DIAG_ROUND_TRIP_US, view->round_trip_us);
 }
 
 static bool put_socket(struct sk_buff *skb, struct sock *sk,
@@ -126,7 +124,7 @@ static int put_answer(struct sk_buff *skb, struct netlink_callback *cb,
 
 /*
  * The companion's struct sock with a reference, or NULL where its socket is being
- * released. With rcu_read_lock(), under which the memory stays that of a TCP socket,
+ * released. With rcu_read_lock(), under which the memory stays a TCP socket's,
  * though it may become another one.
  */
 static struct sock *hold_tcp(const struct sdp_companion *c)
@@ -174,7 +172,7 @@ static void view_tcp(const struct sock *tcp, struct sdp_view *view)
 }
 
 /*
- * What of a socket somebody is shown who has not got its file: which transport it
+ * The view of a socket for a reader without its file: which transport it
  * uses, and of one that is TCP's what TCP's half says. Of a socket that is closed
  * meanwhile it may be what it was.
  */
@@ -186,9 +184,10 @@ void sdp_companion_view(struct sock *sk, struct sdp_view *view)
 	view->transport = SDP_TRANSPORT_SDP;
 	rcu_read_lock();
 	c = companion(sk);
+	/* Pairs with sdp_companion_use(). */
 	if (c && smp_load_acquire(&c->in_use)) {
 		view->transport = SDP_TRANSPORT_TCP;
-		view->reason = c->reason;
+		view->reason = READ_ONCE(c->reason);
 		tcp = hold_tcp(c);
 	} else if (c && !READ_ONCE(c->idle) &&
 		   (view->open || READ_ONCE(c->attempt))) {

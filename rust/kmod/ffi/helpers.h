@@ -27,8 +27,6 @@ struct seq_file;
 struct page *sdp_alloc_pages(struct sock *sk, unsigned int order);
 /* Whether the socket's cgroup has memory beyond what its programs need soon. May sleep. */
 bool sdp_leaves_room(struct sock *sk);
-unsigned int sdp_noio_begin(void);
-void sdp_noio_end(unsigned int before);
 void *sdp_page_address(struct page *page);
 /* Pages that a call of sdp_splice_pages() finds at most. */
 #define SDP_SPLICE_PAGES 8
@@ -37,6 +35,7 @@ struct sdp_spliced {
 	unsigned int offset;
 	unsigned int len;
 };
+
 unsigned int sdp_splice_pages(struct msghdr *msg, size_t max,
 			      struct sdp_spliced *to, unsigned int count);
 
@@ -77,6 +76,7 @@ void sdp_sock_prepare(struct sock *sk);
 void sdp_sock_forget(struct sock *sk);
 struct page_frag *sdp_sk_frag(struct sock *sk);
 void sdp_sock_inherit(struct sock *child, struct sock *parent);
+unsigned int sdp_responsible_user(void);
 bool sdp_is_bpf(void);
 bool sdp_page_frag_refill(struct sock *sk, struct page_frag *frag, bool small);
 bool sdp_drop_fragment(struct sock *sk);
@@ -88,12 +88,24 @@ struct sdp_way {
 	int device;
 	/* rdma_cm would choose another next hop than this one. */
 	bool through;
+	/* There is none because of a policy of IPsec. */
+	bool is_for_ipsec;
 	struct __kernel_sockaddr_storage next;
 };
+
 int sdp_find_way(const struct sock *sk, u8 class,
 		 const struct __kernel_sockaddr_storage *dst,
 		 struct __kernel_sockaddr_storage *src, struct sdp_way *way);
 void sdp_addr_set_class(struct sockaddr_in6 *addr, u8 class);
+struct dst_entry;
+struct flowi;
+int sdp_ask_ipsec_out(struct net *net, struct dst_entry *dst, struct flowi *fl);
+int sdp_ask_ipsec_in(struct net *net, int device,
+		     const struct __kernel_sockaddr_storage *from,
+		     const struct __kernel_sockaddr_storage *to);
+int sdp_ask_ipsec(const struct sock *sk, int device, bool within_host,
+		  const struct __kernel_sockaddr_storage *local,
+		  const struct __kernel_sockaddr_storage *peer);
 
 /* net/netns, procfs and sysctl of one namespace: see namespace.c */
 #define SDP_PEERS_LEN 256
@@ -117,11 +129,13 @@ struct sdp_knobs {
 	/* Under the lock of sdp_knob_peers(). */
 	char zcopy_except[SDP_PEERS_LEN];
 };
-struct ctl_table_header *sdp_sysctl_register(struct net *net,
-					     struct sdp_knobs *knobs,
-					     bool (*check)(const char *text));
+
+int sdp_sysctl_register(struct net *net, struct sdp_knobs *knobs,
+			bool (*check)(const char *text),
+			struct ctl_table_header **header);
 /* Of the whole machine. */
 extern int sdp_user_share;
+struct net *sdp_first_net(void);
 extern int sdp_copy_engine;
 int sdp_copy_engine_handler(const struct ctl_table *table, int write,
 			    void *buffer, size_t *len, loff_t *pos);
@@ -184,7 +198,7 @@ void sdp_trace_advert(const struct sdp_trace_ends *ends, bool sink, int what,
 		      u32 len);
 void sdp_trace_end(const struct sdp_trace_ends *ends, int end, const char *rule);
 
-/* What is shown of one socket by netlink: see diag.c */
+/* The view of one socket by netlink: see diag.c */
 struct sdp_view {
 	u8 state;
 	u8 transport;
@@ -219,9 +233,9 @@ struct sdp_view {
 	u32 credit_stalls;
 	u32 slot_stalls;
 	u32 round_trip_us;
-	u32 lent_sizes;
 	struct sdp_traffic traffic;
 };
+
 /* @look gives the socket with a reference, or NULL where there is none any more. */
 int sdp_diag_register(unsigned long (*after)(struct net *, unsigned long),
 		      struct sock *(*look)(struct net *, unsigned long,

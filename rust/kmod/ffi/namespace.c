@@ -28,6 +28,7 @@ static int depth_max = 1024;
 static int send_depth_max = 64;	/* what the engine keeps in flight */
 static int seconds_max = 32767;		/* as TCP's MAX_TCP_KEEPIDLE */
 static int probes_max = 127;		/* as TCP's MAX_TCP_KEEPCNT */
+static int thresh_min = 4096;	/* LEAST of the engine, as for SDP_ZCOPY_THRESH; or 0 */
 static int thresh_max = 1024 * 1024;	/* as OFED's SDP_ZCOPY_THRESH */
 static int regions_max = 65536;
 static int polls_max = 10000;	/* a process that polls for longer can sleep */
@@ -78,6 +79,24 @@ void sdp_knob_peers(const struct sdp_knobs *knobs, char *text)
 	mutex_unlock(&peers_lock);
 }
 
+/* Less than a page, and not 0, is refused, as by SDP_ZCOPY_THRESH. */
+static int thresh_handler(const struct ctl_table *table, int write,
+			  void *buffer, size_t *len, loff_t *pos)
+{
+	int value = READ_ONCE(*(int *)table->data);
+	struct ctl_table own = *table;
+	int err;
+
+	own.data = &value;
+	err = proc_dointvec_minmax(&own, write, buffer, len, pos);
+	if (err || !write)
+		return err;
+	if (value && value < thresh_min)
+		return -EINVAL;
+	WRITE_ONCE(*(int *)table->data, value);
+	return 0;
+}
+
 static const struct ctl_table knob_table[] = {
 	KNOB(rcv_size, &rcv_size_min, &rcv_size_max),
 	KNOB(rcv_size_initial, &rcv_initial_min, &rcv_initial_max),
@@ -89,11 +108,19 @@ static const struct ctl_table knob_table[] = {
 	KNOB(close_timeout_ms, &msec_min, &msec_max),
 	KNOB(max_orphans, SYSCTL_ZERO, SYSCTL_INT_MAX),
 	KNOB(companion, SYSCTL_ZERO, SYSCTL_TWO),
-	KNOB(zcopy_thresh, SYSCTL_NEG_ONE, &thresh_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
 	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),
 	KNOB(busy_poll, SYSCTL_NEG_ONE, &polls_max),
 	KNOB(chunk, &chunk_min, &chunk_max),
+	{
+		.procname = "zcopy_thresh",
+		.data = (void *)offsetof(struct sdp_knobs, zcopy_thresh),
+		.maxlen = sizeof(int),
+		.mode = 0644,
+		.proc_handler = thresh_handler,
+		.extra1 = SYSCTL_ZERO,
+		.extra2 = &thresh_max,
+	},
 	{
 		.procname = "zcopy_except",
 		.data = (void *)offsetof(struct sdp_knobs, zcopy_except),
@@ -105,7 +132,12 @@ static const struct ctl_table knob_table[] = {
 
 int sdp_user_share = 50;
 
-/* What is of the whole machine: in the first namespace, as tcp_mem. */
+struct net *sdp_first_net(void)
+{
+	return &init_net;
+}
+
+/* Knobs of the whole machine: in the first namespace, as tcp_mem. */
 static const struct ctl_table machine_table[] = {
 	{
 		.procname = "mem",
@@ -134,17 +166,19 @@ static const struct ctl_table machine_table[] = {
 	},
 };
 
-struct ctl_table_header *sdp_sysctl_register(struct net *net,
-					     struct sdp_knobs *knobs,
-					     bool (*check)(const char *text))
+/* A kernel without sysctl has the defaults, and @header stays NULL. */
+int sdp_sysctl_register(struct net *net, struct sdp_knobs *knobs,
+			bool (*check)(const char *text),
+			struct ctl_table_header **header)
 {
-	struct ctl_table_header *header;
 	int i, count = ARRAY_SIZE(knob_table);
 	struct ctl_table *table;
 
+	if (!IS_ENABLED(CONFIG_SYSCTL))
+		return 0;
 	table = kmalloc(sizeof(knob_table) + sizeof(machine_table), GFP_KERNEL);
 	if (!table)
-		return NULL;
+		return -ENOMEM;
 	memcpy(table, knob_table, sizeof(knob_table));
 	for (i = 0; i < ARRAY_SIZE(knob_table); i++) {
 		table[i].data = (char *)knobs + (size_t)knob_table[i].data;
@@ -155,21 +189,25 @@ struct ctl_table_header *sdp_sysctl_register(struct net *net,
 		memcpy(table + count, machine_table, sizeof(machine_table));
 		count += ARRAY_SIZE(machine_table);
 	}
-	header = register_net_sysctl_sz(net, SDP_SYSCTL_DIR, table, count);
-	if (!header)
-		kfree(table);
-	return header;
+	*header = register_net_sysctl_sz(net, SDP_SYSCTL_DIR, table, count);
+	if (*header)
+		return 0;
+	kfree(table);
+	return -ENOMEM;
 }
 
 void sdp_sysctl_unregister(struct ctl_table_header *header)
 {
-	const struct ctl_table *table = header->ctl_table_arg;
+	const struct ctl_table *table;
 
+	if (!header)
+		return;
+	table = header->ctl_table_arg;
 	unregister_net_sysctl_table(header);
 	kfree(table);
 }
 
-/* How far somebody has read the table of sockets. */
+/* How far a reader has come in the table of sockets. */
 struct walk {
 	struct seq_net_private p;
 	/* Which socket is at @at; 0: none, it is the end. */
@@ -237,6 +275,8 @@ int sdp_proc_create(struct net *net,
 {
 	socket_after = after;
 	show_socket = show;
+	if (!IS_ENABLED(CONFIG_PROC_FS))
+		return 0;
 	if (!proc_create_net(SDP_PROC_SOCKETS, 0444, net->proc_net,
 			     &sockets_ops, sizeof(struct walk)))
 		return -ENOMEM;
@@ -250,6 +290,8 @@ int sdp_proc_create(struct net *net,
 
 void sdp_proc_remove(struct net *net)
 {
+	if (!IS_ENABLED(CONFIG_PROC_FS))
+		return;
 	remove_proc_entry(SDP_PROC_STATS, net->proc_net);
 	remove_proc_entry(SDP_PROC_SOCKETS, net->proc_net);
 }

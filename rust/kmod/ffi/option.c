@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Options: their values, as programs give them, those that the core keeps, and those
+ * Options: their values, as programs give them, the core's options, and the options
  * of a TCP half.
  * helpers.h has the declarations.
  */
@@ -81,7 +81,7 @@ int sdp_set_reuseport(struct sock *sk, sockptr_t value, unsigned int len)
 
 /*
  * The answer to a program that wants to choose how connections are spread over
- * listeners: SDP cannot. The core would make a group here that nobody frees.
+ * listeners: SDP cannot. The core would make a group here that no code frees.
  */
 static int refuse_spreading(struct sock *sk, int option, sockptr_t value,
 			    unsigned int len)
@@ -104,6 +104,21 @@ static int refuse_spreading(struct sock *sk, int option, sockptr_t value,
 }
 
 /*
+ * SO_RESERVE_MEM. The core keeps pages of the account for the socket, which its
+ * end does not give back. Linux 7.2 would do so for each protocol with an account.
+ */
+static int refuse_reserve(sockptr_t value, unsigned int len)
+{
+	int bytes;
+
+	if (len < sizeof(bytes))
+		return -EINVAL;
+	if (copy_from_sockptr(&bytes, value, sizeof(bytes)))
+		return -EFAULT;
+	return bytes < 0 ? -EINVAL : -EOPNOTSUPP;
+}
+
+/*
  * SOL_SOCKET of the owner: as the core, except options that it reserves to
  * others.
  */
@@ -121,6 +136,8 @@ static int set_general(struct sock *sk, int option, sockptr_t value,
 	case SO_ATTACH_REUSEPORT_EBPF:
 	case SO_DETACH_REUSEPORT_BPF:
 		return refuse_spreading(sk, option, value, len);
+	case SO_RESERVE_MEM:
+		return refuse_reserve(value, len);
 	case SO_ATTACH_FILTER:
 	case SO_ATTACH_BPF:
 		/* Received bytes are no packet that a filter could look at. */
@@ -139,8 +156,8 @@ static int set_general(struct sock *sk, int option, sockptr_t value,
 }
 
 /*
- * Sets an option on both halves, if there are both. The result is that of the
- * one in use, and of the owner while that is undecided.
+ * Sets an option on both halves, if there are both. The result is from the
+ * half in use, and from the owner while that is undecided.
  */
 int sdp_companion_setsockopt(struct sock *sk, int level, int option,
 			     sockptr_t value, unsigned int len, int own)

@@ -70,23 +70,13 @@ bool sdp_leaves_room(struct sock *sk)
 #endif
 }
 
-unsigned int sdp_noio_begin(void)
-{
-	return memalloc_noio_save();
-}
-
-void sdp_noio_end(unsigned int before)
-{
-	memalloc_noio_restore(before);
-}
-
 void *sdp_page_address(struct page *page)
 {
 	return page_address(page);
 }
 
 /*
- * The next bytes of a message whose pages may be taken (MSG_SPLICE_PAGES), up
+ * The next bytes of a message with pages that may be taken (MSG_SPLICE_PAGES), up
  * to @max of them in up to @count pages: for each the head of its folio, and
  * the offset in that. Returns the number of pages, or 0 if the next bytes must
  * be copied. No reference is taken.

@@ -2,8 +2,8 @@
 /*
  * Whether a task may use the TCP half of a socket.
  *
- * The core asks the security modules about the SDP socket, whose family most of
- * them do not know. Only the core can call their hooks for connect() and bind()
+ * The core asks the security modules about the SDP socket, but most of
+ * them do not know its family. Only the core can call their hooks for connect() and bind()
  * of the TCP half. A kernel module can do this:
  *
  * - see whether the caller may be in a sandbox: no_new_privs is the condition
@@ -135,9 +135,19 @@ int sdp_ask_connect(struct socket *tcp, const void *addr, int len)
 
 int sdp_ask_bind(struct socket *tcp, const void *addr, int len)
 {
+	const struct sockaddr_in *ipv4 = addr;
 	struct sockaddr_storage name;
 
-	len = whole(&name, addr, len);
+	/* TCP takes the wildcard of no family for the one of IPv4. */
+	if (tcp->sk->sk_family == AF_INET && len >= (int)sizeof(*ipv4) &&
+	    ipv4->sin_family == AF_UNSPEC) {
+		memset(&name, 0, sizeof(name));
+		memcpy(&name, addr, sizeof(*ipv4));
+		name.ss_family = AF_INET;
+		len = sizeof(*ipv4);
+	} else {
+		len = whole(&name, addr, len);
+	}
 	if (!len)
 		return 0;
 	return ask_as_sctp(tcp->sk, SCTP_SOCKOPT_BINDX_ADD, &name, len);

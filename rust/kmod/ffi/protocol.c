@@ -4,7 +4,7 @@
  *
  * inet_create() makes a struct sock with the layout of its families, and calls
  * ->init of the protocol. A socket of this module has another layout and another
- * family, so that nobody takes it for TCP's. ->init makes one of those and puts
+ * family, so that no code takes it for TCP's. ->init makes one of those and puts
  * it in the place of the first. The first one stays behind it as its shell until
  * the end: inet_create() still reads it, and so does a BPF program of the cgroup,
  * which may yet refuse the socket.
@@ -30,7 +30,7 @@ struct shell6 {
 };
 
 /*
- * Callback into the module: makes a socket for @socket, whose shell is @shell.
+ * Callback into the module: makes a socket for @socket, which has the shell @shell.
  */
 static int (*make)(struct socket *socket, struct sock *shell, int family);
 /* Callback that undoes it if inet_create() fails afterwards. */
@@ -117,8 +117,8 @@ void sdp_shell_free(struct sock *shell)
 }
 
 /*
- * What shells are made of. Apart from the protocol, because this needs memory, and what
- * can fail has to come before the first door is open.
+ * Registers the protocol of shells. It is apart, because this needs memory, and steps that
+ * can fail have to come before the first door is open.
  */
 int sdp_shells_register(void)
 {
@@ -143,15 +143,17 @@ int sdp_protocol_register(const struct proto_ops *ops,
 			  int (*make_fn)(struct socket *, struct sock *, int),
 			  void (*unmake_fn)(struct sock *))
 {
-	int err;
+	int __maybe_unused err;
 
 	make = make_fn;
 	unmake = unmake_fn;
 	protosw4.ops = ops;
 	protosw6.ops = ops;
+#if IS_ENABLED(CONFIG_IPV6)
 	err = inet6_register_protosw(&protosw6);
 	if (err)
 		return err;
+#endif
 	inet_register_protosw(&protosw4);
 	return 0;
 }
@@ -159,5 +161,7 @@ int sdp_protocol_register(const struct proto_ops *ops,
 void sdp_protocol_unregister(void)
 {
 	inet_unregister_protosw(&protosw4);
+#if IS_ENABLED(CONFIG_IPV6)
 	inet6_unregister_protosw(&protosw6);
+#endif
 }

@@ -28,6 +28,21 @@ static bool has_address4(const struct net_device *dev, __be32 addr)
 }
 
 /*
+ * Whether policies let plain packets of TCP go to @peer by this route, and come
+ * from there. SDP cannot transform them, so it is unreachable then.
+ */
+static int ask_policies(struct net *net, struct dst_entry *dst, struct flowi *fl,
+			const void *peer, const void *local, struct sdp_way *way)
+{
+	int err = sdp_ask_ipsec_out(net, dst, fl);
+
+	if (!err)
+		err = sdp_ask_ipsec_in(net, dst->dev->ifindex, peer, local);
+	way->is_for_ipsec = err && err != -ENOMEM;
+	return err;
+}
+
+/*
  * The route that TCP would use, by all fields that rules may use: mark, user,
  * ports, class of service. rdma_cm looks it up once more, by addresses and
  * interface alone, so it is told the interface, and the next hop if it would
@@ -52,10 +67,12 @@ static int find_way4(const struct sock *sk, u8 class,
 		.fl4_dport = dst->sin_port,
 		.fl4_sport = src->sin_port,
 	};
-	struct rtable *rt = ip_route_output_key(net, &fl4), *other;
+	struct rtable *rt, *other;
 	__be32 gateway = 0;
 	int err = 0;
 
+	security_sk_classify_flow(sk, flowi4_to_flowi_common(&fl4));
+	rt = __ip_route_output_key(net, &fl4);
 	if (IS_ERR(rt))
 		return PTR_ERR(rt);
 	if (rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST)) {
@@ -63,7 +80,9 @@ static int find_way4(const struct sock *sk, u8 class,
 		goto put;
 	}
 	src->sin_addr.s_addr = fl4.saddr;
-	if (rt->rt_type == RTN_LOCAL)
+	fl4.flowi4_oif = rt->dst.dev->ifindex;
+	err = ask_policies(net, &rt->dst, flowi4_to_flowi(&fl4), dst, src, way);
+	if (err || rt->rt_type == RTN_LOCAL)
 		goto put;
 	rcu_read_lock();
 	if (has_address4(rt->dst.dev, fl4.saddr))
@@ -94,8 +113,9 @@ put:
 }
 
 #if IS_ENABLED(CONFIG_IPV6)
-static int find_way6(const struct sock *sk, const struct sockaddr_in6 *dst,
-		     struct sockaddr_in6 *src, struct sdp_way *way)
+static int find_way6(const struct sock *sk, u8 class,
+		     const struct sockaddr_in6 *dst, struct sockaddr_in6 *src,
+		     struct sdp_way *way)
 {
 	struct sockaddr_in6 *next = (struct sockaddr_in6 *)&way->next;
 	struct net *net = sock_net(sk);
@@ -106,19 +126,27 @@ static int find_way6(const struct sock *sk, const struct sockaddr_in6 *dst,
 			      READ_ONCE(sk->sk_bound_dev_if),
 		.flowi6_mark = READ_ONCE(sk->sk_mark),
 		.flowi6_uid = sk_uid(sk),
+		.flowlabel = ip6_make_flowinfo(class, 0),
 		.flowi6_proto = IPPROTO_TCP,
 		.fl6_dport = dst->sin6_port,
 		.fl6_sport = src->sin6_port,
 	};
-	struct dst_entry *entry = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
-	struct dst_entry *other;
+	struct dst_entry *entry, *other;
 	const struct rt6_info *rt;
 	bool has_gateway = false;
+	int err;
 
-	if (IS_ERR(entry))
-		return PTR_ERR(entry);
+	if (!ipv6_mod_enabled())
+		return -EAFNOSUPPORT;
+	security_sk_classify_flow(sk, flowi6_to_flowi_common(&fl6));
+	err = ip6_dst_lookup(net, NULL, &entry, &fl6);
+	if (err)
+		return err;
 	src->sin6_addr = fl6.saddr;
 	rt = dst_rt6_info(entry);
+	err = ask_policies(net, entry, flowi6_to_flowi(&fl6), dst, src, way);
+	if (err)
+		goto put;
 	if (!(rt->rt6i_flags & RTF_LOCAL)) {
 		if (ipv6_chk_addr(net, &fl6.saddr, entry->dev, 1))
 			way->device = entry->dev->ifindex;
@@ -131,8 +159,8 @@ static int find_way6(const struct sock *sk, const struct sockaddr_in6 *dst,
 			.saddr = fl6.saddr,
 			.flowi6_oif = way->device,
 		};
-		other = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
-		if (IS_ERR(other) ||
+		other = NULL;
+		if (ip6_dst_lookup(net, NULL, &other, &fl6) ||
 		    !ipv6_addr_equal(&dst_rt6_info(other)->rt6i_gateway,
 				     &rt->rt6i_gateway)) {
 			way->through = true;
@@ -140,11 +168,11 @@ static int find_way6(const struct sock *sk, const struct sockaddr_in6 *dst,
 			next->sin6_addr = rt->rt6i_gateway;
 			next->sin6_scope_id = way->device;
 		}
-		if (!IS_ERR(other))
-			dst_release(other);
+		dst_release(other);
 	}
+put:
 	dst_release(entry);
-	return 0;
+	return err;
 }
 #endif
 
@@ -161,7 +189,7 @@ int sdp_find_way(const struct sock *sk, u8 class,
 		return find_way4(sk, class, (const struct sockaddr_in *)dst,
 				 (struct sockaddr_in *)src, way);
 #if IS_ENABLED(CONFIG_IPV6)
-	return find_way6(sk, (const struct sockaddr_in6 *)dst,
+	return find_way6(sk, class, (const struct sockaddr_in6 *)dst,
 			 (struct sockaddr_in6 *)src, way);
 #else
 	return -ENETUNREACH;
@@ -206,7 +234,7 @@ bool sdp_route_is_by(struct net *net, int device, const struct sockaddr *local,
 		return is;
 	}
 #if IS_ENABLED(CONFIG_IPV6)
-	if (local->sa_family == AF_INET6) {
+	if (local->sa_family == AF_INET6 && ipv6_mod_enabled()) {
 		const struct in6_addr *to =
 			&((struct sockaddr_in6 *)peer)->sin6_addr;
 		const struct in6_addr *from =

@@ -5,12 +5,14 @@
  */
 #include <linux/bpf.h>
 #include <linux/cgroup.h>
+#include <linux/cred.h>
 #include <linux/errno.h>
 #include <linux/memcontrol.h>
 #include <linux/net.h>
 #include <linux/security.h>
 #include <linux/skbuff.h>
 #include <linux/sock_diag.h>
+#include <linux/user_namespace.h>
 #include <net/inet_common.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
@@ -23,7 +25,7 @@ struct page_frag *sdp_sk_frag(struct sock *sk)
 	return &sk->sk_frag;
 }
 
-/* For a new socket that nobody else knows. */
+/* For a new socket that no other code knows. */
 void sdp_sock_prepare(struct sock *sk)
 {
 	sdp_companion_init(sk);
@@ -119,6 +121,22 @@ void sdp_sock_inherit(struct sock *child, struct sock *parent)
 	    css_tryget(&parent->sk_memcg->css))
 		child->sk_memcg = parent->sk_memcg;
 #endif
+}
+
+/*
+ * The user to whom the socket that the task makes counts. A user who makes a
+ * user namespace may be many users inside of it (/etc/subuid), and one outside.
+ * Namespaces that root has made, as for containers, do not change who it is.
+ */
+unsigned int sdp_responsible_user(void)
+{
+	const struct user_namespace *ns = current_user_ns();
+	kuid_t user = current_fsuid();
+
+	for (; ns != &init_user_ns; ns = ns->parent)
+		if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
+			user = ns->owner;
+	return __kuid_val(user);
 }
 
 bool sdp_is_bpf(void)

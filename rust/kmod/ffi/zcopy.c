@@ -43,7 +43,7 @@ void sdp_notice_get(struct ubuf_info *uarg)
 
 /*
  * io_uring takes bytes for copied if no buffer was sent for them. This stands
- * for the buffers that TCP has; nobody looks into it.
+ * for the buffers that TCP has; no code reads it.
  */
 static struct sk_buff lent_memory;
 

@@ -8,8 +8,8 @@
 //! that no event is lost:
 //!
 //! - A completion queue reports one event after it was armed. Then its `event` is true, and
-//!   somebody has to take completions until there are none. Then the queue is armed again;
-//!   that of sends only if somebody needs an event of it (`Inner::needs_sends`).
+//!   a thread has to take completions until there are none. Then the queue is armed again;
+//!   the queue of sends only if an event of it is needed (`Inner::needs_sends`).
 //! - If a thread attends, the event wakes it, and does not start the worker.
 //! - If there is none, but a task polls the socket, the event wakes that, and its poll() takes
 //!   the completions. It does not wake pollers again for what it finds, because the event tells
@@ -21,12 +21,44 @@
 //! - An attending thread may be runnable for a long time without a processor, or wait for
 //!   memory of its program, and an event loop may be busy. So the event that finds one sets an
 //!   alarm as well.
-//! - Between calls no event is requested if nobody is told of news, and an alarm is set instead.
+//! - Between calls no event is requested if no waiter is told of news, and an alarm is set instead.
 //! - While a connection waits for its RTU, an event starts no worker: the handler of the RTU takes
 //!   what has come, or an alarm if there is none.
 //! - A retired link belongs to the reaper and the workers.
 //!
 //! Contexts: any.
+//!
+//! # More rules of completions
+//!
+//! - The queue of sends is armed only if an event of it is needed (`Inner::needs_sends`). In the
+//!   plainest state of a connection (established, all bytes posted, at most half of the send buffer
+//!   and of the send queue in use, no zero copy) the completion of a send only frees memory. Then
+//!   the thread that takes receives takes sends as well, and [`Alarm::Attend`](crate::alarm::Alarm)
+//!   polls the queue after 200 ms.
+//! - The queue of receives is armed if bytes wait for credits, if memory is lent to the peer, or if
+//!   a waiter is in the socket's wait queue (epoll always is), has asked for SIGIO or SIGURG, or
+//!   has set a callback.
+//! - Sends are handled before receives, except failed ones: bytes that came before the failure are
+//!   received. A failed send stops the queue pair, so the flushed receives report it if the queue
+//!   of sends is not armed.
+//! - A thread that attends is in a wait queue of the socket before it polls for the last time and
+//!   sleeps. So an event ends the sleep, or is seen before it.
+//! - `Inner::callers` counts the awake threads in system calls, under the endpoint's lock. While it
+//!   is not 0, `Sock::drive` leaves completions to them.
+//! - A signal, a stop, a freezer or a kill ends the sleep, the system call and the attendance; then
+//!   the worker has the connection.
+//! - An edge-triggered poller may find that a message had no data for it.
+//! - A thread in a system call handles at most 64 completions at a time and leaves others to the
+//!   worker, so a peer cannot keep the call busy.
+//! - The reaper drains a link (`Drain::run`): it moves the queue pair to the error state, posts a
+//!   marker on each queue, and takes completions up to the markers. A driver with a drain of its
+//!   own does that instead.
+//! - Retiring a link starts the workers only if a drain is under way, which waits for them. Workers
+//!   drop the completions of a retired link.
+//! - `Cq::drop` disables the worker and waits for it, after the queue pair is gone. A later event
+//!   of the driver starts nothing.
+//! - The queues are allocated as queues that ib_core polls in ib-comp-wq; handler and work are then
+//!   replaced.
 
 use crate::rdma::cq::Side;
 use kernel::{
@@ -49,6 +81,9 @@ pub(crate) struct Attendance {
     /// For each queue, [`SEEN`] or [`TOLD`] after an event, until a thread begins to take
     /// completions.
     events: [Atomic<i32>; 2],
+    /// The kinds of events that were taken since `expect_told`, as bits. Under the endpoint's
+    /// lock.
+    taken: Atomic<i32>,
     /// For each queue, the time of the last event that has found a thread, in nanoseconds.
     woken: [Atomic<i64>; 2],
 }
@@ -66,12 +101,12 @@ pub(crate) enum Duty {
     Attendants,
     /// Pollers have to be told.
     Pollers,
-    /// Nobody for now. An alarm is for the case that no thread comes.
+    /// No thread for now. An alarm is for the case that none comes.
     Nobody,
 }
 
 impl Duty {
-    /// The same, of a connection that may still wait for its RTU (`embryo`). Nobody can accept it
+    /// The same, of a connection that may still wait for its RTU (`embryo`). No program can accept it
     /// before that comes, and the handler of the RTU takes what has overtaken it.
     pub(crate) fn of(self, embryo: bool) -> Self {
         match self {
@@ -86,12 +121,13 @@ impl Attendance {
         Self {
             threads: Atomic::new(0),
             events: [const { Atomic::new(0) }; 2],
+            taken: Atomic::new(0),
             woken: [const { Atomic::new(0) }; 2],
         }
     }
 
     /// The completion queue of `side` has reported an event. `are_pollers_enough` says whether
-    /// there are pollers, and nobody else has to be told.
+    /// there are pollers, and no other waiter has to be told.
     pub(crate) fn on_event(&self, side: Side, are_pollers_enough: impl FnOnce() -> bool) -> Duty {
         self.event(side).xchg(SEEN, Full);
         if self.threads.load(Relaxed) > 0 {
@@ -99,7 +135,7 @@ impl Attendance {
             Duty::Attendants
         } else if are_pollers_enough() {
             // Before they are told, because one that looks at once has to know that they were.
-            // Unless somebody has taken the completions already.
+            // Unless a thread has taken the completions already.
             let _ = self.event(side).cmpxchg(SEEN, TOLD, Full);
             Duty::Pollers
         } else {
@@ -107,9 +143,16 @@ impl Attendance {
         }
     }
 
-    /// Whether pollers are told of completions that wait.
-    pub(crate) fn is_told(&self) -> bool {
-        self.events.iter().any(|event| event.load(Relaxed) == TOLD)
+    /// The caller is a poller that takes completions, and then asks `were_told`. Under the
+    /// endpoint's lock, as that.
+    pub(crate) fn expect_told(&self) {
+        self.taken.store(0, Relaxed);
+    }
+
+    /// Whether pollers were told of all events that were taken since `expect_told`, and of one at
+    /// least.
+    pub(crate) fn were_told(&self) -> bool {
+        self.taken.load(Relaxed) == TOLD
     }
 
     /// Time of the last event that has found a thread, in nanoseconds since the boot.
@@ -147,14 +190,18 @@ impl Attendance {
     /// The caller takes the completions. Returns whether there was an event, after which
     /// the queue of `side` has to be armed again. Under the endpoint's lock.
     pub(crate) fn take_event(&self, side: Side) -> bool {
-        self.event(side).xchg(0, Full) != 0
+        let event = self.event(side).xchg(0, Full);
+        if event != 0 {
+            self.taken.store(self.taken.load(Relaxed) | event, Relaxed);
+        }
+        event != 0
     }
 
     fn event(&self, side: Side) -> &Atomic<i32> {
         of(&self.events, side)
     }
 
-    /// Whoever would take completions has none to take, because there is no link.
+    /// There are no completions to take, because there is no link.
     pub(crate) fn forget(&self) {
         for event in &self.events {
             event.xchg(0, Full);
@@ -162,7 +209,7 @@ impl Attendance {
     }
 }
 
-/// That of the two which belongs to `side`.
+/// The one of the two that belongs to `side`.
 fn of<T>(both: &[T; 2], side: Side) -> &T {
     let [receives, sends] = both;
     match side {
@@ -239,16 +286,34 @@ mod tests {
     #[test]
     fn pollers_are_told_where_no_thread_attends() {
         let attendance = Attendance::new();
+        attendance.expect_told();
         assert_eq!(attendance.on_event(Side::Receives, || true), Duty::Pollers);
-        assert!(attendance.is_told() && attendance.has_event());
+        assert!(!attendance.were_told() && attendance.has_event());
         assert!(attendance.take_event(Side::Receives));
-        assert!(!attendance.is_told());
+        assert!(attendance.were_told());
         // One that was quick has taken the completions.
+        attendance.expect_told();
         let quick = || attendance.take_event(Side::Sends);
         assert_eq!(attendance.on_event(Side::Sends, quick), Duty::Pollers);
-        assert!(!attendance.is_told() && !attendance.has_event());
+        assert!(!attendance.were_told() && !attendance.has_event());
+    }
+
+    #[test]
+    fn pollers_that_were_told_of_one_event_were_not_told_of_another() {
+        let attendance = Attendance::new();
+        assert_eq!(attendance.on_event(Side::Receives, || true), Duty::Pollers);
         attendance.begin();
         assert_eq!(attendance.on_event(Side::Sends, || true), Duty::Attendants);
-        assert!(!attendance.is_told());
+        attendance.expect_told();
+        assert!(attendance.take_event(Side::Receives) && attendance.take_event(Side::Sends));
+        assert!(!attendance.were_told());
+        // An event since the first one was taken.
+        assert_eq!(
+            attendance.on_event(Side::Receives, || true),
+            Duty::Attendants
+        );
+        attendance.expect_told();
+        assert!(attendance.take_event(Side::Receives));
+        assert!(!attendance.were_told());
     }
 }

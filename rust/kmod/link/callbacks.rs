@@ -18,12 +18,14 @@ use crate::{
         Context, //
     },
     object::Sock,
-    prelude::*,
-    rdma::cq::{
-        Borrowed,
-        Completion,
-        Completions,
-        Side, //
+    rdma::{
+        cq::{
+            Borrowed,
+            Completion,
+            Completions,
+            Side, //
+        },
+        noio::NoIo, //
     }, //
 };
 
@@ -37,6 +39,10 @@ const RTU_MS: u32 = 20;
 /// Batches that a thread handles at a time; the worker goes on with the others, so that a
 /// peer cannot keep a system call busy.
 const BATCHES: usize = 16;
+
+/// Batches that the worker handles before it lets other work of its workqueue run, which is
+/// the worker of all devices and their users. A peer that keeps pace would hold it for ever.
+const WORKER_BATCHES: usize = 256;
 
 /// Completions of a link, on their way to the endpoint.
 impl Completions for Context {
@@ -71,12 +77,20 @@ impl Completions for Context {
     }
 
     fn work(&self, queue: Borrowed<'_>) {
+        // Also for the wake-ups.
         let _noio = NoIo::new();
         let mut queue = Some(queue);
+        let mut batches = 0;
         while self.sock.visit(|inner| {
             let owned = |q: &Borrowed<'_>| inner.link.as_ref().is_some_and(|l| l.qp().owns(q));
             if queue.as_ref().is_some_and(owned) {
-                return inner.on_completions(&self.sock);
+                batches += 1;
+                let goes_on = inner.on_completions(&self.sock);
+                if goes_on && batches == WORKER_BATCHES {
+                    inner.leave_rest();
+                    return false;
+                }
+                return goes_on;
             }
             if let Some(queue) = queue.take() {
                 queue.discard();
@@ -91,7 +105,7 @@ impl Completions for Context {
     }
 }
 
-/// The oldest completions have been handled, of which some may concern a call that waits.
+/// The oldest completions have been handled; some may concern a call that waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Taken {
     Nothing,
@@ -102,14 +116,14 @@ pub(crate) enum Taken {
     Over,
 }
 
-/// What the thread that has looked for completions does next.
+/// The next step of the thread that has looked for completions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It sleeps, or no thread looks again: events tell of what comes.
     Sleep,
     /// It goes on with a system call, and looks again before that ends.
     Call,
-    /// It returns from a system call. If nobody waits for news, then the next call will look, or
+    /// It returns from a system call. If no thread waits for news, then the next call will look, or
     /// the alarm: an event that finds no thread starts the worker, which costs more than the
     /// message.
     Return,
@@ -118,7 +132,7 @@ pub(crate) enum Next {
 impl Inner {
     /// Handles the oldest completions of the link, one after the other, as if each had come
     /// alone. Returns false if there are no more of them; then the next one leads to an
-    /// event, or to [`Alarm::Attend`] if nobody needs it.
+    /// event, or to [`Alarm::Attend`] if no thread needs it.
     pub(crate) fn on_completions(&mut self, sock: &Sock) -> bool {
         let taken = self.on_batch(sock);
         self.goes_on(sock, taken)
@@ -148,7 +162,7 @@ impl Inner {
             // more for the completion of its question.
             taken = Taken::Nothing;
         }
-        // A failed send ends the connection. What came before it is handled first: all of the
+        // A failed send ends the connection. Completions before it are handled first: all of the
         // receives that were successful.
         loop {
             let Some((received, failure)) = self.on_side(sock, generation, Side::Receives) else {
@@ -210,7 +224,7 @@ impl Inner {
         Some((taken, None))
     }
 
-    /// Has events tell of the next completions: of receives always, of sends if somebody
+    /// Has events tell of the next completions: of receives always, of sends if a thread
     /// needs it. Returns false if there are completions to be taken first.
     fn arm(&mut self, sock: &Sock) -> bool {
         let sends = self.needs_sends(sock);
@@ -284,7 +298,7 @@ impl Inner {
     /// events tell of what comes, as `next` needs it. Returns whether there was any.
     pub(crate) fn tend_completions(&mut self, sock: &Sock, next: Next) -> bool {
         if next != Next::Call && self.engine.as_mut().is_some_and(|e| e.hold_offers(false)) {
-            // Nobody looks for the SinkAvail any more.
+            // No call looks for the SinkAvail any more.
             self.settle(sock);
         }
         let Some(link) = self.link.as_ref() else {
@@ -327,13 +341,13 @@ impl Inner {
         self.link.as_ref().is_some_and(|link| link.is_disarmed())
     }
 
-    /// Whether there are sends whose completion no event will tell of.
+    /// Whether there are sends without an event for their completion.
     fn is_sent_silently(&self) -> bool {
         let link = self.link.as_ref();
         link.is_some_and(|link| link.is_send_unannounced() && !link.is_send_idle())
     }
 
-    /// Whether the completion of a send matters to anybody now. In the plainest state of a
+    /// Whether the completion of a send matters to a thread now. In the plainest state of a
     /// connection it frees memory and no more; then threads that pass take it, or the alarm
     /// behind [`Alarm::Attend`].
     pub(crate) fn needs_sends(&mut self, sock: &Sock) -> bool {
@@ -351,7 +365,6 @@ impl Inner {
         let plain = engine.unsent() == 0
             && self.options.user_timeout == 0
             && !self.turns.sending
-            && !self.turns.is_timing()
             && !self.send.is_starved()
             && self.send.charged() <= sock.sndbuf() / 2
             && link.may_reap_lazily();
@@ -368,7 +381,6 @@ impl Sock {
     /// As [`Inner::tend_completions`]. `f` runs behind it, under the endpoint's lock, and is
     /// told its result. May sleep.
     pub(crate) fn tend<R>(&self, next: Next, f: impl FnOnce(&mut Inner, bool) -> R) -> R {
-        let _noio = NoIo::new();
         self.visit(|inner| {
             let found = inner.tend_completions(self, next);
             f(inner, found)
@@ -376,9 +388,8 @@ impl Sock {
     }
 
     /// Takes what has come since the last call, for a call that would not look at it otherwise:
-    /// it sees a peer that has left before, and bytes that nobody has read.
+    /// it sees a peer that has left before, and bytes that no call has read.
     pub(crate) fn catch_up(&self) {
-        let _noio = NoIo::new();
         self.visit(|inner| {
             if inner.is_disarmed() || self.attendance().has_event() {
                 inner.on_some(self);
@@ -390,7 +401,6 @@ impl Sock {
     /// on events tell of what comes.
     /// Returns what `view` sees then.
     pub(crate) fn tend_for_poll<R>(&self, view: impl Fn(&mut Inner) -> R) -> R {
-        let told = self.attendance().is_told();
         if !self.attendance().has_event() {
             let seen = self.look(|inner| {
                 let silent =
@@ -401,15 +411,19 @@ impl Sock {
                 return seen;
             }
         }
-        self.tend(Next::Sleep, |inner, _| {
-            if told {
+        self.visit(|inner| {
+            // Under the lock: another thread may have taken what pollers were told of, and an
+            // event since then may have told none.
+            self.attendance().expect_told();
+            inner.tend_completions(self, Next::Sleep);
+            if self.attendance().were_told() {
                 inner.wake().spare_pollers();
             }
             view(inner)
         })
     }
 
-    /// Takes the completions that nobody was told of, for a caller that counts what is in
+    /// Takes the completions that no thread was told of, for a caller that counts what is in
     /// flight.
     pub(crate) fn reap(&self) {
         self.visit(|inner| {
@@ -421,43 +435,14 @@ impl Sock {
     }
 
     /// The alarm behind [`Alarm::Attend`]: takes what has completed, and has events tell of the
-    /// rest. Sends may have completed that nobody needed. A thread that was told may have got no
+    /// rest. Sends may have completed that no thread needed. A thread that was told may have got no
     /// processor since.
     pub(crate) fn alarm_attend(&self) {
-        let _noio = NoIo::new();
         self.visit(|inner| {
             if let Some(link) = inner.link.as_mut() {
                 link.set_sweeping(true);
             }
             inner.tend_completions(self, Next::Sleep);
         });
-    }
-}
-
-/// While this lives, the task's allocations start no I/O to make room.
-///
-/// Storage over RDMA needs the workqueue that delivers completions. A reclaim here that
-/// waits for pages to be written there would wait for itself.
-struct NoIo {
-    before: c_uint,
-    /// It belongs to the task that has made it.
-    _task: core::marker::PhantomData<*mut ()>,
-}
-
-impl NoIo {
-    fn new() -> Self {
-        Self {
-            // SAFETY: A flag of the current task.
-            before: unsafe { ffi::sdp_noio_begin() },
-            _task: core::marker::PhantomData,
-        }
-    }
-}
-
-impl Drop for NoIo {
-    fn drop(&mut self) {
-        // SAFETY: In the task of `new`, and the last of these first: they are only
-        // made on the stack of a function here.
-        unsafe { ffi::sdp_noio_end(self.before) };
     }
 }

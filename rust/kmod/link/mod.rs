@@ -86,7 +86,7 @@ use kernel::{
 };
 
 /// Pieces of one SEND: the header and the stream's fragments. A fragment of the socket is
-/// 32 KiB where memory allows it. sendfile() gives single pages, eight of which fill a message.
+/// 32 KiB where memory allows it. sendfile() gives single pages; eight fill a message.
 /// They cost 96 bytes more for each element of a send queue than three pieces, and 256 on rxe.
 const SEND_SGES: u32 = PIECES as u32;
 
@@ -132,7 +132,7 @@ impl core::ops::Deref for Context {
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) bytes: u32,
-    /// That of its fragments, see [`Frag`](crate::queue::Frag).
+    /// The overhead of its fragments, see [`Frag`](crate::queue::Frag).
     pub(crate) extra: u32,
     /// The payload is in a program's memory.
     pub(crate) pinned: bool,
@@ -145,7 +145,7 @@ pub(crate) enum Slot {
     /// Into the peer's memory.
     Write(Load),
     Probe,
-    /// A registration; nobody waits for it.
+    /// A registration; no call waits for it.
     Register,
     /// The end of a registration of this key.
     Revoke(u32),
@@ -157,7 +157,7 @@ pub(crate) enum Slot {
 /// The queue pair of a link.
 pub(crate) type LinkQp = Qp<Context, Arc<Charge>, Slot, RECEIVE_SLOT>;
 
-/// The message whose acknowledgement is timed. One at a time is timed, because reading
+/// The message with a timed acknowledgement. One at a time is timed, because reading
 /// the clock costs more than the arithmetic.
 struct Timed {
     /// Requests before it in the send queue.
@@ -227,7 +227,7 @@ pub(crate) struct Link {
     sends_armed: bool,
     /// Sends that have completed are to be taken soon, because they have been there for long.
     sweeping: bool,
-    /// Messages until the next one whose acknowledgement is timed.
+    /// Messages until the next one with a timed acknowledgement.
     untimed: u32,
     /// The next older link to reap.
     pub(crate) older: Option<KBox<Link>>,
@@ -426,7 +426,7 @@ impl Link {
         !self.sends_armed
     }
 
-    /// Whether all sends are messages that nobody is in a hurry for: few, none of them timed,
+    /// Whether all sends are messages that no call is in a hurry for: few, none of them timed,
     /// and not there for long. Their completion frees memory, and no more.
     pub(crate) fn may_reap_lazily(&self) -> bool {
         !self.sweeping

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The times of writes in chunks, of which few are measured: see `engine/policy/pace`.
+//! The times of writes in chunks; few are measured: see `engine/policy/pace`.
 //!
 //! Contexts: under the endpoint's lock.
 
@@ -28,7 +28,7 @@ struct Span {
     open: bool,
 }
 
-/// What a link knows of its speed.
+/// The speed of a link, as measured.
 pub(super) struct Pacing {
     pace: Pace,
     span: Option<Span>,
@@ -94,7 +94,7 @@ impl Link {
         self.pacing.is_timing()
     }
 
-    /// What is known of the link's speed.
+    /// The link's speed, as measured.
     pub(crate) fn pace(&self) -> &Pace {
         &self.pacing.pace
     }
@@ -126,9 +126,9 @@ impl Link {
         if self.sends_armed {
             return;
         }
-        self.sends_armed = true;
-        if !self.qp.arm(Side::Sends) {
-            // It has completed already, and no event says when.
+        self.sends_armed = self.qp.arm(Side::Sends);
+        if !self.sends_armed {
+            // It has completed already, and no event says when, nor that it is to be taken.
             self.pacing.span = None;
         }
     }

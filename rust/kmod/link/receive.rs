@@ -393,7 +393,7 @@ impl Link {
         self.qp.shrink_sends();
     }
 
-    /// Makes a buffer a spare. One of another size than that of the buffers posted now is freed: the
+    /// Makes a buffer a spare. One of another size than the buffers posted now is freed: the
     /// large ones of a stream go with the messages that use them up.
     pub(crate) fn recycle(&mut self, buffer: RxBuffer) {
         if self.posting.count > 0 && buffer.size() != self.posting.buffer {

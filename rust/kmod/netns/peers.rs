@@ -3,7 +3,7 @@
 //! Lists of peers, as an administrator writes them: addresses and networks,
 //! separated by spaces or commas.
 //!
-//! Contexts: any. No locks: a text is looked at by who has it.
+//! Contexts: any. No locks: only the owner reads a text.
 
 use crate::{
     engine::types::Ip,
@@ -21,7 +21,7 @@ struct Network {
     bits: u8,
 }
 
-/// What two addresses have in common is looked at in the longer form.
+/// Two addresses are compared in the longer form.
 fn widen(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(ip) => u128::from(ip.to_bits()) << 96,

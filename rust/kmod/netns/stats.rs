@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters of a namespace, shown in `/proc/net/sdpstats`; those of its traffic
+//! Counters of a namespace, shown in `/proc/net/sdpstats`; counters of its traffic
 //! are kept for each socket as well ([`Traffic`]).
 //!
-//! Relaxed atomics: any context, no lock. Those of a namespace have a copy for each
+//! Relaxed atomics: any context, no lock. A namespace's counters have a copy for each
 //! processor, because all of its connections change them.
 
 use crate::{
@@ -19,7 +19,7 @@ use kernel::{
     }, //
 };
 
-/// Kinds of which a value of zeros is one of counters that are 0.
+/// Kinds with counters of 0 as their value of zeros.
 ///
 /// # Safety
 ///
@@ -34,9 +34,9 @@ pub(crate) unsafe trait Counters: Send + Sync {}
 /// It points to memory of the per-processor allocator for `T`, which was zero at first.
 pub(crate) struct PerCpu<T: Counters>(NonNull<T>);
 
-// SAFETY: Counters belong to no thread, and the memory to nobody else.
+// SAFETY: Counters belong to no thread, and the memory to no other owner.
 unsafe impl<T: Counters> Send for PerCpu<T> {}
-// SAFETY: The reason is that of `Send`.
+// SAFETY: Counters belong to no thread.
 unsafe impl<T: Counters> Sync for PerCpu<T> {}
 
 impl<T: Counters> PerCpu<T> {
@@ -52,7 +52,7 @@ impl<T: Counters> PerCpu<T> {
         let mut sum = 0i64;
         let mut cpu = -1;
         loop {
-            // SAFETY: The memory is that of the allocator, by the invariant.
+            // SAFETY: The memory is the allocator's, by the invariant.
             let copy = unsafe { ffi::sdp_percpu_next(self.0.as_ptr().cast(), &mut cpu) };
             let Some(copy) = NonNull::new(copy.cast::<T>()) else {
                 return sum;
@@ -67,7 +67,7 @@ impl<T: Counters> core::ops::Deref for PerCpu<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: The memory is that of the allocator, by the invariant, and each copy lives
+        // SAFETY: The memory is the allocator's, by the invariant, and each copy lives
         // as long as `self`. Atomics may be changed from another processor.
         unsafe { &*ffi::sdp_percpu_here(self.0.as_ptr().cast()).cast() }
     }
@@ -136,7 +136,7 @@ macro_rules! reported {
 }
 
 counters! {
-    /// What happens to connections and messages.
+    /// Events of connections and messages.
     Stats {
         /// Connections established that we asked for.
         active_opens,
@@ -144,7 +144,7 @@ counters! {
         passive_opens,
         /// Connect attempts that failed.
         failed_opens,
-        /// Hellos sent anew, because the peer had an old connection with the queue pair's number.
+        /// Hellos sent again, because the peer had an old connection with the queue pair's number.
         stale_retries,
         /// Sockets that gave SDP up for TCP.
         tcp_fallbacks,
@@ -152,12 +152,14 @@ counters! {
         tcp_refused,
         /// Connections established right now.
         established,
-        /// Connections right now whose program has closed them.
+        /// Connections right now that their program has closed.
         orphans,
         /// Of these, ended at once because there were too many, or too little memory.
         orphans_reset,
         /// Hellos that were refused: malformed, no listener.
         hellos_refused,
+        /// Connections not made because a policy of IPsec has TCP's packets transformed or dropped.
+        ipsec_refused,
         /// Hellos that were left for a retry: backlog full, no memory.
         hellos_dropped,
         /// Connections ended by the peer without DisConn.
@@ -230,16 +232,16 @@ reported! {
         adverts_sent,
         /// Stretches of memory that peers offered to be read.
         adverts_received,
-        /// Offers of which peers wanted a rest as Data.
+        /// Offers with a rest that peers wanted as Data.
         adverts_declined,
-        /// Offers taken back because nobody read, or as peers had room to be
+        /// Offers taken back because no peer read, or as peers had room to be
         /// written to.
         adverts_recalled,
         /// Offers withdrawn: a signal, a timeout.
         adverts_withdrawn,
         /// Offers not made in the end: the bytes went as Data.
         adverts_unused,
-        /// Answers of peers about offers that were over.
+        /// Answers of peers about offers that had ended.
         answers_stale,
         /// Stretches of memory offered to peers to be written.
         sinks_sent,
@@ -277,10 +279,6 @@ reported! {
         kept_evictions,
         /// Of those kept, given up after their time or with the connection.
         kept_expirations,
-        /// Times that calls went the way which is not believed to be the faster one.
-        zcopy_tries,
-        /// Times that another way than before was found to be the faster one.
-        zcopy_changes,
     }
 }
 

@@ -134,7 +134,7 @@ impl RxBuffer {
     /// A copy of `bytes` that no device knows. May sleep.
     pub(crate) fn copy_of(sk: &Sk, bytes: &[u8], need: Need) -> Result<Self> {
         let buffer = Self::without_device(sk, bytes.len(), need)?;
-        // SAFETY: The page is new, nobody else has it, and it has room for the bytes.
+        // SAFETY: The page is new, no other code has it, and it has room for the bytes.
         unsafe {
             let to = buffer.part().address();
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());

@@ -207,7 +207,7 @@ mod tests {
         for (size, count) in [(PAGE_SIZE / 4, 4), (PAGE_SIZE / 2, 2), (PAGE_SIZE, 1)] {
             assert_eq!(RxBuffer::in_page(size), count);
         }
-        // What would leave a rest, and what is larger than a page, has pages of its own.
+        // A part that would leave a rest, or is larger than a page, has pages of its own.
         for size in [0, PAGE_SIZE / 2 - 1, PAGE_SIZE / 2 + 1, 2 * PAGE_SIZE] {
             assert_eq!(RxBuffer::in_page(size), 1);
         }
@@ -219,7 +219,7 @@ mod tests {
         let first = rest.cut(8).ok_or(EINVAL)?;
         let same = rest.page().as_ptr();
         drop(rest);
-        // SAFETY: A byte of the page, which is kept and which nobody else has.
+        // SAFETY: A byte of the page, which is kept and which no other code has.
         unsafe { first.address().write_volatile(1) };
         assert_eq!(first.into_page().as_ptr(), same);
         Ok(())
@@ -230,7 +230,7 @@ mod tests {
         let mut rest = Part::from(page()?);
         let _ = rest.cut(64).ok_or(EINVAL)?;
         let part = rest.cut(64).ok_or(EINVAL)?;
-        // SAFETY: The last byte of the part, in a page that nobody else has.
+        // SAFETY: The last byte of the part, in a page that no other code has.
         unsafe { part.address().add(63).write_volatile(7) };
         let charge = Arc::new(Charge::none(), GFP_KERNEL)?;
         let of = |offset, len| Segment {

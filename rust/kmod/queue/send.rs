@@ -278,16 +278,19 @@ impl SendQueue {
         }
     }
 
-    /// Copies the rest of a run in `pages` to pages of the socket, in its place. Changes
-    /// nothing if it fails.
-    pub(crate) fn copy_pinned(&mut self, sk: &Sk, pages: &Arc<UserPages>) -> Result {
+    /// Copies the next `len` bytes of a run in `pages` to pages of the socket, in their place.
+    /// Changes nothing if it fails.
+    pub(crate) fn copy_pinned(&mut self, sk: &Sk, pages: &Arc<UserPages>, len: u32) -> Result {
         let of_run =
             |piece: &Piece| matches!(&piece.store, Store::Pinned(p) if Arc::ptr_eq(p, pages));
         let Some(at) = (0..self.pieces.len()).find(|i| self.pieces.get(*i).is_some_and(of_run))
         else {
-            return Ok(());
+            return Err(EINVAL);
         };
-        let (from, len) = self.pieces.get(at).map_or((0, 0), |p| (p.offset, p.len));
+        let (from, left) = self.pieces.get(at).map_or((0, 0), |p| (p.offset, p.len));
+        if len > left {
+            return Err(EINVAL);
+        }
         self.charge
             .reach(sk, self.owned().saturating_add(len), Need::Growth)?;
         let before = self.pieces.len();
@@ -298,12 +301,17 @@ impl SendQueue {
             self.trim();
             return Err(e);
         }
-        // From the end of the queue to the place behind the run.
-        let after = at.saturating_add(1);
-        self.reverse(after, before);
+        // From the end of the queue to the place in front of the run.
+        let behind = at.saturating_add(self.pieces.len().saturating_sub(before));
+        self.reverse(at, before);
         self.reverse(before, self.pieces.len());
-        self.reverse(after, self.pieces.len());
-        drop(self.pieces.remove(at));
+        self.reverse(at, self.pieces.len());
+        if len == left {
+            drop(self.pieces.remove(behind));
+        } else if let Some(rest) = self.pieces.get_mut(behind) {
+            rest.offset = rest.offset.saturating_add(len);
+            rest.len = rest.len.saturating_sub(len);
+        }
         self.pinned = self.pinned.saturating_sub(len);
         Ok(())
     }
@@ -380,7 +388,7 @@ impl SendQueue {
         self.held.saturating_add(self.extra)
     }
 
-    /// Those of them that are in the memory of programs.
+    /// The ones of them that are in the memory of programs.
     pub(crate) fn pinned(&self) -> u32 {
         self.pinned
     }

@@ -40,6 +40,7 @@ impl Sock {
             None => false,
         });
         if relisten {
+            self.admit_held();
             return Ok(());
         }
         if self.tcp_state() != ffi::TCP_CLOSE {
@@ -101,10 +102,8 @@ impl Sock {
         });
         arg.is_empty = c_int::from(!left);
         drop(call);
-        {
-            let _call = child.lock();
-            new.graft::<Calls>(child.clone().into_aref())?;
-        }
+        self.admit_held();
+        new.graft::<Calls>(child.clone().into_aref())?;
         child.drive(|inner| {
             inner.on_accepted();
             inner.start_keepalive(&child);
@@ -118,6 +117,9 @@ impl Listener {
     pub(crate) fn close(mut self) {
         while let Some(child) = self.take_ready() {
             child.drive(|inner| inner.abandon(&child));
+        }
+        while let Some(child) = self.take_waiting() {
+            child.forget_request();
         }
     }
 }

@@ -75,7 +75,7 @@ impl Sock {
         // SDP may have no free port while TCP has some.
         let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
         // A connect() that has succeeded is not repeated, even if the connection ended
-        // before anybody asked. Nor is one that shutdown() has ended.
+        // before any call asked. Nor is one that shutdown() has ended.
         let shut = !self.is_attempt_open();
         match result {
             Err(e) if !shut && (is_worth_tcp(e) || portless(e)) => {
@@ -103,7 +103,7 @@ impl Sock {
         }
     }
 
-    /// What SDP's connect() says is the result of the call.
+    /// The result of SDP's connect() is the result of the call.
     fn settle_attempt(&self, result: Result) -> Result {
         let pending = is_under_way(result) || self.tcp_state() == ffi::TCP_SYN_SENT;
         if result.is_ok() || !pending {
@@ -161,11 +161,13 @@ impl Sock {
         let Some(tcp) = self.other_half().filter(|_| attempt) else {
             return self.drive(|inner| inner.tell_failure(self, error));
         };
-        // In this order, so that whoever looks meanwhile sees a connect() under way.
+        // The port is free before the peer of TCP's attempt, or a program that sees the
+        // decision, can bind it. The rest is in this order because a program that looks
+        // meanwhile sees a connect() under way.
+        self.look(|inner| inner.port = None);
         tcp.retry();
         self.fall_back(tcp, -error.to_errno());
         self.leave_peer();
-        self.look(|inner| inner.port = None);
         tcp.catch_up();
     }
 }

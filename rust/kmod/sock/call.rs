@@ -39,8 +39,6 @@ pub(crate) struct Call<'a> {
     guard: Option<Guard<'a>>,
     /// Since when it sleeps, in nanoseconds.
     paused: Option<i64>,
-    /// It has offered its memory to be written.
-    pub(crate) offered: bool,
 }
 
 impl Sock {
@@ -54,7 +52,6 @@ impl Sock {
             sock: self,
             guard: Some(guard),
             paused: None,
-            offered: false,
         }
     }
 }
@@ -124,7 +121,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Looks for completions for `us` microseconds at most. Ends early if somebody else
+    /// Looks for completions for `us` microseconds at most. Ends early if another task
     /// needs the processor, or for a signal. Returns whether there were some.
     fn poll(&self, us: u32) -> bool {
         let begin = Instant::<Monotonic>::now();

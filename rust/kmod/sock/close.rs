@@ -114,7 +114,9 @@ impl Sock {
             self.linger_for_loans(&mut call);
         }
         self.lend_no_more();
-        self.orphan();
+        if let Ok(lock) = call.guard() {
+            lock.orphan();
+        }
         self.drive(|inner| {
             inner.orphan = true;
             if inner.phase == Phase::Connected {

@@ -6,15 +6,28 @@
 //!
 //! Contexts: process context, may sleep. `lock_sock` of the SDP socket may be
 //! held while the companion's is taken, never the other way.
+//!
+//! A dump by netlink does not hold the socket's file, so it reads the companion under RCU. A wait
+//! queue entry passes the companion's events on to the waiters of the SDP socket, so epoll, dup,
+//! fork and SCM_RIGHTS need no code of their own. The entry also copies TCP's error to the SDP
+//! socket, because the core reads SO_ERROR without a call of the protocol. `sk_user_data` is never
+//! null, with or without a companion: in-kernel users that attach to TCP's sockets check that
+//! pointer. The wait queue's lock of the companion is taken before the socket's.
+//!
+//! The core asks security modules about the SDP socket and never about the companion. So every call
+//! that has the companion bind, connect or listen first asks `Sock::permit_tcp` or
+//! `permit_connect`, in the context of the caller: the knob `companion`, and the modules that a
+//! module can ask (`ffi/permission.c`). A worker that goes on over TCP acts for the connect() that
+//! was permitted.
 
 use crate::{
     addr::{
         Addr,
         Parsed, //
     },
+    calls::calls,
     ffi,
     net::{
-        calls::calls,
         msg::RecvMsg,
         option::{
             OptionRoom,
@@ -51,7 +64,7 @@ pub(crate) const MOVED: Error = EOPENSTALE;
 /// question for the companion is asked in a system call or with that lock.
 #[derive(Clone, Copy)]
 pub(crate) struct Tcp<'a> {
-    /// Whose companion it is.
+    /// The socket of the companion.
     owner: &'a Sock,
     socket: &'a Socket,
 }
@@ -61,7 +74,7 @@ impl<'a> Tcp<'a> {
     ///
     /// # Safety
     ///
-    /// The pointer is null, or that of `sock`'s companion.
+    /// The pointer is null, or `sock`'s companion.
     unsafe fn of(owner: &'a Sock, tcp: *mut ffi::socket) -> Option<Self> {
         if tcp.is_null() {
             return None;
@@ -143,8 +156,9 @@ impl<'a> Tcp<'a> {
     }
 }
 
-// SAFETY: The companion is there, by the invariant. The callees read addresses of the length that
-// is given, and check pointers of the program.
+// SAFETY: The companion is there, by the invariant. Each function asks a hook or an operation of
+// TCP, which takes the socket lock of the companion itself. Addresses have the length that is
+// given, and TCP checks pointers of the program.
 calls! { unsafe {
     impl Tcp<'_>, |me| me.socket.as_ptr().cast();
     fn ask_bind(name: &[u8]) -> c_int = sdp_ask_bind(
@@ -158,27 +172,38 @@ calls! { unsafe {
     );
 }}
 
-// SAFETY: As above. `NewSocket` is fresh, and the file of poll(2) is the one that is asked.
+// SAFETY: The companion is there, by the invariant. Each function calls an operation of TCP, which
+// takes the socket lock of the companion itself. `NewSocket` is fresh, and the file of poll(2) is
+// the one that is asked.
 calls! { unsafe {
     impl Tcp<'_>, |me| me.owner.sk();
-    /// A connect() to `addr` begins. With `lock_sock` of the owner.
-    pub(super) fn begin_attempt(addr: &[u8]) = sdp_companion_begin(
-        at: addr.as_ptr().cast::<c_void>(), len: addr.len() as c_int
-    );
     fn accept_into(new: &mut NewSocket<'_>, arg: &mut AcceptArg) -> c_int = sdp_companion_accept(
         to: new.as_ptr().cast::<ffi::socket>(), arg: arg
     );
-    /// What poll(2) says. With `file`, its pollers wait for the companion as well.
+    /// The events of poll(2). With `file`, its pollers wait for the companion as well.
     pub(super) fn poll(file: Option<&LocalFile>) -> u32 = sdp_companion_poll(
         asked: file.map_or(core::ptr::null_mut(), LocalFile::as_ptr).cast::<ffi::file>()
     );
     fn set_tcp(level: c_int, option: c_int, value: OptionValue<'_>) -> c_int = sdp_companion_set_tcp(
         level: level, option: option, at: value.raw().0, len: value.raw().1
     );
-    /// Whether it is the companion's turn to accept a connection.
-    pub(super) fn takes_turn() -> bool = sdp_companion_turn;
     fn start_listening(backlog: c_int) -> c_int = sdp_companion_listen;
     fn shut(how: c_int) -> c_int = sdp_companion_shutdown;
+    /// Repeats the connect() that has begun, on the companion. With `lock_sock` of the owner.
+    pub(super) fn retry() = sdp_companion_retry;
+}}
+
+// SAFETY: The companion is there, by the invariant. Each function reads and stores words of it and
+// of the owner, one at a time, and may wake tasks that wait for the owner. Addresses have the
+// length that is given.
+calls! { unsafe {
+    impl Tcp<'_>, |me| me.owner.sk();
+    /// A connect() to `addr` begins. With `lock_sock` of the owner.
+    pub(super) fn begin_attempt(addr: &[u8]) = sdp_companion_begin(
+        at: addr.as_ptr().cast::<c_void>(), len: addr.len() as c_int
+    );
+    /// Whether it is the companion's turn to accept a connection.
+    pub(super) fn takes_turn() -> bool = sdp_companion_turn;
     fn retried_error() -> c_int = sdp_companion_retry_error;
     /// Shows the state of the companion as the owner's.
     pub(super) fn show_state() = sdp_companion_show_state;
@@ -186,14 +211,12 @@ calls! { unsafe {
     fn show_moved() = sdp_companion_show_moved;
     /// From now on every call goes to the companion. With `lock_sock` of the owner.
     pub(super) fn take_over(reason: c_int) = sdp_companion_use;
-    /// Repeats the connect() that has begun, on the companion. With `lock_sock` of the owner.
-    pub(super) fn retry() = sdp_companion_retry;
     /// Reports what has happened to the companion before it took over. With `lock_sock` of the
     /// owner.
     pub(super) fn catch_up() = sdp_companion_catch_up;
 }}
 
-// SAFETY: `sk` is valid; it need have no companion.
+// SAFETY: `sk` is valid. Each function reads or stores one word of its companion, if it has one.
 calls! { unsafe {
     impl Sock, |me| me.sk();
     /// Whether a connect() is under way that may go on over TCP.
@@ -210,24 +233,24 @@ calls! { unsafe {
 ///
 /// # Invariants
 ///
-/// Nobody else has it.
+/// No other code has it.
 pub(super) struct Detached(NonNull<ffi::sdp_companion>);
 
 impl Drop for Detached {
     fn drop(&mut self) {
-        // SAFETY: Nobody else has it, by the invariant.
+        // SAFETY: No other code has it, by the invariant.
         unsafe { ffi::sdp_companion_free(self.0.as_ptr()) };
     }
 }
 
 impl Sock {
-    /// Takes the companion away. With `lock_sock`, unless nobody knows the socket.
+    /// Takes the companion away. With `lock_sock`, unless no other code knows the socket.
     ///
     /// # Safety
     ///
     /// No system call is under way on the socket, and none comes.
     pub(super) unsafe fn detach_companion(&self) -> Option<Detached> {
-        // SAFETY: `sk` is valid, and nobody has a `Tcp`, by the caller's promise.
+        // SAFETY: `sk` is valid, and no code has a `Tcp`, by the caller's promise.
         let companion = unsafe { ffi::sdp_companion_detach(self.sk()) };
         // INVARIANT: just taken from the socket.
         NonNull::new(companion).map(Detached)

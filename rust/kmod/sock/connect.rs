@@ -42,7 +42,7 @@ impl Sock {
         if let Ok(Parsed::Unspec) = parsed {
             self.await_promises(&mut call);
             // Tells waiters: see `wait_for_peer`.
-            self.note_disconnect();
+            call.guard()?.note_disconnect();
             self.disconnect();
             set_state(SS_UNCONNECTED);
             return Ok(());
@@ -95,7 +95,7 @@ impl Sock {
         if self.tcp_state() == ffi::TCP_CLOSE {
             error = self.take_err().err().unwrap_or(ECONNABORTED);
             set_state(SS_UNCONNECTED);
-            self.note_disconnect();
+            call.guard()?.note_disconnect();
             self.disconnect();
             return Err(error);
         }

@@ -93,15 +93,16 @@ impl Sock {
     /// `lock_sock`.
     pub(super) fn fall_back(&self, tcp: Tcp<'_>, reason: i32) {
         let already = self.tcp().is_some();
-        tcp.take_over(reason);
         self.look(|inner| {
             if reason != 0 && !already {
                 trace::fallback(inner.of(self), reason);
             }
+            // A program that sees the decision may bind the port.
             if inner.phase == Phase::Idle {
                 inner.port = None;
             }
         });
+        tcp.take_over(reason);
         if reason != 0 && !already {
             self.net().stats.tcp_fallbacks.inc();
         }

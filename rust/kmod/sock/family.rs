@@ -53,6 +53,6 @@ impl Family for Calls {
             // would write beyond ours.
             return Err(EAFNOSUPPORT);
         }
-        Sock::create(net, Some(socket), addr::Family::V4).map(SockRef::into_aref)
+        Sock::create(net, Some(socket), None, addr::Family::V4).map(SockRef::into_aref)
     }
 }

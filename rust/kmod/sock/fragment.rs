@@ -89,7 +89,7 @@ impl Given {
 /// ENOBUFS without memory, EFAULT if nothing could be read.
 fn fill_fragment(lock: &Guard<'_>, msg: &mut SendMsg, want: Wanted) -> Result<Bytes> {
     // SAFETY: `lock_sock` is held, which protects the socket's fragment. The bytes go behind all
-    // those of the page that anybody else has.
+    // the bytes of the page that other code has.
     unsafe {
         let frag = ffi::sdp_sk_frag(lock.sk());
         let small = want.alone && want.len <= PAGE_SIZE;

@@ -76,7 +76,7 @@ impl Sock {
         }
     }
 
-    /// An option whose value is a number.
+    /// An option with a number as its value.
     fn get_number(&self, level: u32, option: u32, place: OptionRoom, room: usize) -> Result {
         let number = match level {
             ffi::SOL_TCP => self.get_tcp(option)?,
@@ -121,7 +121,6 @@ impl Sock {
                     Ok(inner.source_threshold(self).number())
                 }
                 ffi::SDP_ZCOPY_SINK_THRESH => Ok(inner.sink_threshold(self).number()),
-                ffi::SDP_LENT_SIZES => i32::try_from(inner.turns.lent_sizes()),
                 ffi::SDP_LAST_BIND_ERR => Ok(inner.last_bind_err),
                 ffi::SDP_SOCK_FAMILY => Ok(match inner.family {
                     Family::V4 => ffi::AF_INET as i32,

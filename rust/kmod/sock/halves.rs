@@ -179,7 +179,7 @@ impl Sock {
             Some(_) => 0,
             None => self.poll(),
         };
-        // The events seen may be those of a fallback to TCP.
+        // The events seen may belong to a fallback to TCP.
         smp_rmb();
         if let Some(tcp) = self.tcp() {
             return tcp.poll(Some(file));

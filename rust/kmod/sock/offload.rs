@@ -5,7 +5,7 @@
 //!
 //! A part of the reader's memory is pinned at a time, the [`Span`]. Copies into it end in the
 //! order of their bytes, and each gives its receive buffer back. When the last one has ended,
-//! the bytes are delivered to the memory that the program has by then, as those of an RDMA
+//! the bytes are delivered to the memory that the program has by then, as the bytes of an RDMA
 //! Read are. A call does that before it sleeps for more bytes, and before it returns.
 //!
 //! A copy keeps the channel from being released, so nothing that a program can make last is
@@ -52,7 +52,7 @@ const LEAST_RUN: usize = 1 << 10;
 /// Maximum length of a copy. Its first and its last page may be used in part.
 const MOST: usize = (RUNS - 1) * PAGE_SIZE;
 
-/// What both ends of a copy are in.
+/// The memory of both ends of a copy.
 struct Ends {
     _from: Page,
     _to: Arc<UserPages>,
@@ -98,7 +98,7 @@ impl Offload {
         self.span.as_ref().map_or(0, |span| span.begun)
     }
 
-    /// Those of them that are still in the receive queue.
+    /// The ones of them that are still in the receive queue.
     pub(super) fn ahead(&self) -> u64 {
         self.ahead as u64
     }
@@ -119,7 +119,7 @@ impl Offload {
         }
     }
 
-    /// Pins memory for the next bytes, if it is that of a program.
+    /// Pins memory for the next bytes, if it is a program's.
     fn pin(&mut self, msg: &RecvMsg, queued: u64, room: usize) -> Result {
         let (addr, there) = msg.segment();
         let queued = usize::try_from(queued).unwrap_or(usize::MAX);
@@ -159,8 +159,8 @@ impl Offload {
             _from: page,
             _to: span.pages.clone(),
         };
-        // SAFETY: `ends` keeps the page, which holds the bytes, and the pinned pages, of which
-        // the stretches are.
+        // SAFETY: `ends` keeps the page, which holds the bytes, and the pinned pages, with
+        // the ranges.
         let flight = unsafe { Flight::begin(runs, LEAST_RUN, ends) }?;
         // There is room, so this does not fail.
         self.copies.push(Underway { flight, len }, GFP_KERNEL)?;
@@ -246,7 +246,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // SAFETY: No socket is left, and nobody can write to the knob.
+        // SAFETY: No socket is left, and no task can write to the knob.
         unsafe { ffi::sdp_engine_exit() }
     }
 }

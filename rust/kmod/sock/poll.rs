@@ -24,7 +24,7 @@ const RDHUP: u32 = 0x2000;
 struct View {
     listening: Option<bool>,
     waiting: u64,
-    /// The receive buffers are full until somebody reads.
+    /// The receive buffers are full until the program reads.
     full: bool,
     urgent: bool,
     held: u32,
@@ -149,13 +149,6 @@ impl Inner {
         self.recv
             .beyond_urgent(inline)
             .saturating_add(self.remote_len())
-    }
-
-    /// Whether the receive buffers are full until somebody reads.
-    pub(super) fn is_full(&self) -> bool {
-        self.engine
-            .as_ref()
-            .is_some_and(|engine| engine.is_receive_shut())
     }
 
     /// Bytes that SIOCINQ counts.

@@ -88,11 +88,16 @@ unsafe extern "C" fn make_cb(
             Family::V4
         };
         let shell = NonNull::new(shell).ok_or(EINVAL)?;
-        // SAFETY: The shell, which is `socket`'s so far, holds its namespace, and nobody else
+        // SAFETY: The shell, which is `socket`'s so far, holds its namespace, and no other code
         // uses `socket` yet, by the caller's promise.
         let sock = unsafe {
             let net = Namespace::of_sock(shell.as_ptr());
-            Sock::create(net, Some(&mut Creation::from_raw(socket.cast())), family)
+            Sock::create(
+                net,
+                Some(&mut Creation::from_raw(socket.cast())),
+                None,
+                family,
+            )
         }?;
         let v6only = sock.v6only_of_new(family);
         sock.look(|inner| inner.options.v6only = v6only);
@@ -101,7 +106,7 @@ unsafe extern "C" fn make_cb(
             sock.set_transport(ffi::SDP_TRANSPORT_BOTH as i32)
         };
         if let Err(e) = open {
-            sock.orphan();
+            sock.lock().orphan();
             return Err(e);
         }
         // SAFETY: The shell's reference goes over to the socket.
@@ -116,9 +121,9 @@ unsafe extern "C" fn make_cb(
 
 /// # Safety
 ///
-/// Called from C, with a socket that `make_cb` has made and nobody has seen.
+/// Called from C, with a socket that `make_cb` has made and no other code has seen.
 unsafe extern "C" fn unmake_cb(sk: *mut ffi::sock) {
-    // SAFETY: The socket is whole, and nobody uses it, by the caller's promise; this is the
+    // SAFETY: The socket is whole, and no code uses it, by the caller's promise; this is the
     // reference of the file that will not be.
     unsafe {
         let sock = SockRef::from_owned(NonNull::new_unchecked(sk.cast()));

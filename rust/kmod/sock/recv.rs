@@ -30,10 +30,6 @@ use crate::{
 };
 use kernel::error::to_result;
 
-/// A read with one of these does not wait, not for all bytes, or does not take them.
-const UNMEASURED: u32 =
-    ffi::MSG_DONTWAIT | ffi::MSG_PEEK | ffi::MSG_TRUNC | ffi::MSG_OOB | ffi::MSG_ZEROCOPY;
-
 /// The bytes at the reader's position.
 pub(super) enum Next {
     Bytes(Page, u32, u32),
@@ -57,21 +53,13 @@ impl Sock {
         if self.tcp_state() == ffi::TCP_LISTEN {
             return Err(ENOTCONN);
         }
-        let measured = flags & UNMEASURED == 0 && self.receive_timeout(false) != 0;
-        let (as_message, turn) = self.look(|inner| {
-            let turn = measured.then(|| inner.begin_receive_turn(self, len));
-            (inner.options.inq, turn.flatten())
-        });
-        let least = turn.as_ref().map_or(0, |turn| turn.least);
+        let as_message = self.look(|inner| inner.options.inq);
         let mut ahead = if flags & ffi::MSG_ZEROCOPY != 0 {
             self.ahead(msg)
         } else {
             None
         };
-        let received = self.receive_locked(&mut call, msg, len, flags, least, ahead.as_mut());
-        let done = received.map_or(0, |n| usize::try_from(n).unwrap_or(0));
-        self.end_receive_turn(turn, done, call.offered);
-        let received = received?;
+        let received = self.receive_locked(&mut call, msg, len, flags, ahead.as_mut())?;
         if let Some(ahead) = ahead.as_ref() {
             self.report_ahead(&mut call, msg, ahead)?;
         }
@@ -98,7 +86,6 @@ impl Sock {
         msg: &mut RecvMsg,
         len: usize,
         flags: u32,
-        least: u32,
         mut ahead: Option<&mut Ahead>,
     ) -> Result<i32> {
         if flags & ffi::MSG_OOB != 0 {
@@ -200,7 +187,6 @@ impl Sock {
                         plain: !peek && !discard,
                         hungry: copied < target || copied == 0,
                         missing: target.wrapping_sub(copied.min(target)),
-                        least,
                     };
                     let read = if remote {
                         self.receive_remote(call, msg, &wish, ahead.as_deref_mut(), &mut timeo)
@@ -236,7 +222,9 @@ impl Sock {
             }
         }
         let copied = i32::try_from(copied).map_err(|_| EINVAL)?;
-        self.move_peek_off(peek, copied);
+        if let Ok(lock) = call.guard() {
+            lock.move_peek_off(peek, copied);
+        }
         Ok(copied)
     }
 
@@ -261,7 +249,7 @@ impl Sock {
     }
 
     /// Waits for more than `ahead` bytes. `Ok(false)` means that there will be none, or
-    /// none until somebody reads, which a peek does not.
+    /// none until a call reads, which a peek does not.
     pub(super) fn wait_for_data<'a>(
         &'a self,
         call: &mut Call<'a>,

@@ -7,7 +7,6 @@
 //! 32 KiB, or per chunk: see `chunks`.
 
 use crate::{
-    alarm::Alarm,
     endpoint::Inner,
     engine::conn::Queue,
     ffi,
@@ -20,21 +19,14 @@ use crate::{
         fragment::{
             Given,
             Wanted, //
-        },
-        wait::FOREVER, //
+        }, //
     },
     zcopy::{
         borrow::Lending,
         notice::Notice, //
     },
 };
-use kernel::{
-    page::PAGE_SIZE,
-    time::msecs_to_jiffies, //
-};
-
-/// Time that a sender without memory sleeps before it tries again.
-const MEMORY_NAP_MS: u32 = 100;
+use kernel::page::PAGE_SIZE;
 
 /// Maximum number of bytes taken over at a time.
 const FRAGMENT_MAX: u32 = (PAGE_SIZE << 3) as u32;
@@ -134,13 +126,10 @@ impl Sock {
         // A call that may not wait never waits for the peer.
         let may_wait = flags & ffi::MSG_DONTWAIT == 0 && *timeo != 0;
         let plain = flags & ffi::MSG_OOB == 0 && (may_wait || lending.outlives_call());
-        let (least, turn) = match &lending {
-            _ if !plain => (0, None),
-            Lending::Counted(borrowing) => (borrowing.least(), None),
-            other => {
-                let asked = matches!(other, Lending::Told(_));
-                self.begin_send_turn(msg, len, asked)
-            }
+        let least = match &lending {
+            _ if !plain => 0,
+            Lending::Counted(borrowing) => borrowing.least(),
+            Lending::Told(_) | Lending::No => self.source_least(len),
         };
         let copies = least == 0 && matches!(lending, Lending::No);
         let mut cut = copies.then(|| self.begin_chunks(len, flags)).flatten();
@@ -155,7 +144,6 @@ impl Sock {
             });
         }
         self.end_chunks(cut, *copied == len);
-        self.end_send_turn(turn, len, *copied);
         end
     }
 
@@ -284,33 +272,6 @@ impl Sock {
                 engine.withdraw_more();
             }
         });
-    }
-
-    /// No page could be allocated: waits a moment for others to free some. A caller
-    /// that may not wait is woken after that moment, because nothing of this socket
-    /// need be in flight.
-    fn wait_for_memory<'a>(&'a self, call: &mut Call<'a>, timeo: &mut isize) -> Result {
-        if *timeo == 0 {
-            self.note_no_space();
-            self.set_alarm(Alarm::Refill, MEMORY_NAP_MS);
-            return Err(EAGAIN);
-        }
-        self.drive(|_| ());
-        let nap = msecs_to_jiffies(MEMORY_NAP_MS) as isize;
-        let mut left = nap.min(*timeo);
-        let slept = left;
-        let end = self.wait_for_peer(call, &mut left, || {
-            let over = self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0;
-            over.then_some(EPIPE)
-        });
-        if *timeo != FOREVER {
-            *timeo = timeo.saturating_sub(slept.saturating_sub(left)).max(0);
-        }
-        match end {
-            Ok(e) => Err(e),
-            Err(e) if e == EAGAIN => Ok(()),
-            Err(e) => Err(e),
-        }
     }
 
     /// Waits until a third of the send buffer is free again, so that a writer is not

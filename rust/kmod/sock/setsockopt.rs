@@ -31,7 +31,7 @@ const ZCOPY_THRESH_MAX: u32 = 1 << 20;
 const KEEP_SECONDS_MAX: u32 = 32767;
 const KEEP_COUNT_MAX: u32 = 127;
 
-/// Limits of TCP_MAXSEG, of which 0 is free.
+/// Limits of TCP_MAXSEG; 0 is exempt.
 const SEGMENT_LEAST: i32 = 88;
 const SEGMENT_MOST: i32 = 32767;
 
@@ -96,7 +96,11 @@ impl Sock {
             _ => raw.len(),
         };
         value.read(raw.get_mut(..size).ok_or(EINVAL)?)?;
-        let value = i32::from_ne_bytes(raw);
+        let value = match (size, raw) {
+            // A byte is the number, whatever the order of bytes.
+            (1, [byte, ..]) => i32::from(byte),
+            _ => i32::from_ne_bytes(raw),
+        };
         let _call = self.lock();
         match level {
             ffi::SOL_TCP => self.set_tcp(option, value),
@@ -194,12 +198,12 @@ impl Sock {
 
     /// SDP_ZCOPY_THRESH, which sets the thresholds of both roles, and those for one role.
     fn set_thresholds(&self, option: u32, value: i32) -> Result {
-        let threshold = match (Threshold::of(value), value) {
-            (Threshold::From(n), _) if !(threshold::LEAST..=ZCOPY_THRESH_MAX).contains(&n) => {
+        let threshold = match u32::try_from(value).map(Threshold::of) {
+            Ok(Threshold::From(n)) if !(threshold::LEAST..=ZCOPY_THRESH_MAX).contains(&n) => {
                 return Err(EINVAL);
             }
-            (Threshold::Auto, ..ffi::SDP_ZCOPY_AUTO) => return Err(EINVAL),
-            (threshold, _) => threshold,
+            Ok(threshold) => threshold,
+            Err(_) => return Err(EINVAL),
         };
         self.look(|inner| {
             let o = &mut inner.options;

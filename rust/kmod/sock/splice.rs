@@ -4,11 +4,11 @@
 //!
 //! The rest of a received message moves with its page, and a fresh buffer replaces it
 //! before the page is given away. So no page in a pipe is ever posted again, and a pipe
-//! that nobody reads holds no credits. Bytes are copied if only a part is wanted, if
+//! that no program reads holds no credits. Bytes are copied if only a part is wanted, if
 //! there are few, or if there is no memory for another buffer.
 //!
 //! Contexts: process context, with the pipe locked, as for every socket: meanwhile
-//! nobody else adds to it or takes from it. Otherwise as recvmsg(2).
+//! no other task adds to it or takes from it. Otherwise as recvmsg(2).
 
 use crate::{
     endpoint::Inner,

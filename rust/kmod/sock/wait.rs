@@ -3,6 +3,7 @@
 //! Waiting on a socket.
 
 use crate::{
+    alarm::Alarm,
     ffi,
     net::wait::Place,
     object::Sock,
@@ -10,6 +11,7 @@ use crate::{
     sock::call::Call, //
 };
 use kernel::time::{
+    msecs_to_jiffies,
     Instant,
     Monotonic, //
 };
@@ -18,6 +20,9 @@ pub(crate) use crate::net::wait::{
     interruption,
     FOREVER, //
 };
+
+/// Time that a sender without memory sleeps before it tries again.
+const MEMORY_NAP_MS: u32 = 100;
 
 /// The events that end a wait early.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -153,7 +158,7 @@ impl Sock {
         })?
     }
 
-    /// As `wait`, but for callers with pinned memory: every event about that memory wakes
+    /// As `wait`, for callers with pinned memory: every event about that memory wakes
     /// them, and `mode` says which events end the wait. A fatal signal gives EINTR.
     pub(crate) fn wait_settled<'a, R>(
         &'a self,
@@ -169,6 +174,38 @@ impl Sock {
         };
         self.wait_at(queue, mode, call, timeo, ready)
     }
+
+    /// No page could be allocated: waits a moment for others to free some. A caller
+    /// that may not wait is woken after that moment, because nothing of this socket
+    /// need be in flight.
+    pub(crate) fn wait_for_memory<'a>(
+        &'a self,
+        call: &mut Call<'a>,
+        timeo: &mut isize,
+    ) -> Result {
+        if *timeo == 0 {
+            self.note_no_space();
+            self.set_alarm(Alarm::Refill, MEMORY_NAP_MS);
+            return Err(EAGAIN);
+        }
+        self.drive(|_| ());
+        let nap = msecs_to_jiffies(MEMORY_NAP_MS) as isize;
+        let mut left = nap.min(*timeo);
+        let slept = left;
+        let end = self.wait_for_peer(call, &mut left, || {
+            let over = self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0;
+            over.then_some(EPIPE)
+        });
+        if *timeo != FOREVER {
+            *timeo = timeo.saturating_sub(slept.saturating_sub(left)).max(0);
+        }
+        match end {
+            Ok(e) => Err(e),
+            Err(e) if e == EAGAIN => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
     /// As `wait_settled`, without `lock_sock`: for callers that others, who hold it, may
     /// wait for. They leave completions to other threads and to the workers. A signal or the
     /// timeout ends the wait.

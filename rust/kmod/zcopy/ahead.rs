@@ -5,7 +5,7 @@
 //!
 //! The call has started all Reads that the pages need, so the peer cannot take the bytes back: they
 //! come, or the connection ends. Until then the promise has the turn to read, in place of a waiting
-//! reader, so nobody gets later bytes of the stream before these.
+//! reader, so no call gets later bytes of the stream before these.
 //!
 //! The bytes belong to the pages that the program had during the call. A program that
 //! exchanges, drops or moves these pages afterwards does so to received bytes, and nothing
@@ -67,12 +67,12 @@ unsafe impl FromBytes for ffi::sdp_ahead {}
 /// A recvmsg() that may receive ahead.
 pub(crate) struct Ahead {
     promiser: Arc<Promiser>,
-    /// What was promised.
+    /// The promised range.
     range: Option<ffi::sdp_borrow_range>,
 }
 
-/// What a call finds: room for `len` bytes at `addr`. Reads can be started at once for `reach` bytes, of which
-/// the peer has offered `first` together.
+/// The situation of a call: room for `len` bytes at `addr`. Reads can be started at once for `reach` bytes;
+/// the peer has offered the `first` of these together.
 #[derive(Clone, Copy)]
 struct Prospect {
     addr: usize,
@@ -173,7 +173,7 @@ impl Sock {
         self.wait_unlocked(&mut timeo, || promiser.outcome(asked.id))?
     }
 
-    /// What a recvmsg() with MSG_ZEROCOPY needs to receive ahead, if the program has a counter and
+    /// The means of a recvmsg() with MSG_ZEROCOPY to receive ahead, if the program has a counter and
     /// room for the report.
     pub(crate) fn ahead(&self, msg: &mut RecvMsg) -> Option<Ahead> {
         let promiser = self.promiser()?;
@@ -296,7 +296,7 @@ impl Sock {
             };
             ahead.range = Some(range);
             msg.dest().advance(n);
-            // What cannot be copied is left for the next call.
+            // Bytes that cannot be copied are left for the next call.
             let copied = msg.dest().copy_to_iter(bytes);
             self.consume(u32::try_from(copied).unwrap_or(0));
             done = Some(n.saturating_add(copied));
@@ -307,7 +307,7 @@ impl Sock {
         done
     }
 
-    /// The call is over: reports what it has promised. If the report cannot be written any more,
+    /// The end of the call: reports what it has promised. If the report cannot be written any more,
     /// the bytes are there when the call returns.
     pub(crate) fn report_ahead<'a>(
         &'a self,

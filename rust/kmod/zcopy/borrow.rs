@@ -196,10 +196,10 @@ impl Borrowing {
 
 // SAFETY: It consists of numbers, without a gap.
 unsafe impl FromBytes for ffi::sdp_borrow {}
-// SAFETY: As above.
+// SAFETY: It consists of numbers, without a gap.
 unsafe impl FromBytes for ffi::sdp_borrow_wait {}
 
-/// The value of an option, of which any bytes are one.
+/// Reads the value of an option; every bit pattern is a valid `T`.
 pub(super) fn read_value<T: FromBytes + Zeroable>(value: OptionValue<'_>) -> Result<T> {
     let mut to: T = pin_init::zeroed();
     let len = core::mem::size_of::<T>();
@@ -272,7 +272,7 @@ impl Sock {
         self.wait_unlocked(&mut timeo, || lender.has_ended(asked.id).then_some(()))
     }
 
-    /// What the control message of a sendmsg() asks for, if there is one and the
+    /// The request in the control message of a sendmsg(), if there is one and the
     /// program has a counter.
     pub(crate) fn borrowing(&self, msg: &mut SendMsg) -> Result<Option<KBox<Borrowing>>> {
         let mut at = 0u64;
@@ -318,7 +318,7 @@ impl Sock {
         Ok(Some(borrowing))
     }
 
-    /// The call is over: reports what it has lent. If the report cannot be written any
+    /// The end of the call: reports what it has lent. If the report cannot be written any
     /// more, the program gets the memory back before the call returns.
     pub(crate) fn report_borrowed<'a>(&'a self, call: &mut Call<'a>, borrowing: &Borrowing) {
         let last = borrowing.used.checked_sub(1);
@@ -395,7 +395,7 @@ impl Sock {
         }
     }
 
-    /// The last close(): nobody can lend or receive ahead on the socket any more. The counters
+    /// The last close(): no program can lend or receive ahead on the socket any more. The counters
     /// are done when the last run and the last promise have ended.
     pub(crate) fn lend_no_more(&self) {
         let turns = self.look(|inner| (inner.turns.lender.take(), inner.turns.promiser.take()));

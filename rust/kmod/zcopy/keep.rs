@@ -6,6 +6,21 @@
 //!
 //! The peer can read cached memory as long as it is cached. Memory that the peer may
 //! write is never cached.
+//!
+//! # Safety of the cache
+//!
+//! A region that the call finds must have the same owner, access, offset, length and pages. Virtual
+//! addresses do not matter: newly mapped memory is a miss, and memory with new contents is a hit.
+//! The key, like any key, is valid on every queue pair of the protection domain, which belongs to
+//! the user, the namespace and the device. So **the peer can read the memory that it was offered
+//! until the region is dropped**, even if the memory was freed or the process has exited: the cache
+//! is for trusted peers only. The targets of our own Reads give the peer nothing; the same knob
+//! caches them because they stay pinned.
+//!
+//! A cached region is found only by its link (`Keeper`) and is dropped with it, so device,
+//! namespace and module wait no longer than for the link. If a call finds no free region or may
+//! lock no more memory, it evicts the least recently used region, of any connection of the device
+//! or of the user. So the cache never causes an error or a copy.
 
 use crate::{
     alarm::Alarm,
@@ -88,13 +103,13 @@ impl Sock {
         drop(left);
     }
 
-    /// Nobody can send or receive any more: drops all cached regions.
+    /// No program can send or receive any more: drops all cached regions.
     pub(crate) fn keep_no_more(&self) {
         let owner = self.look(|inner| inner.link.as_ref().map(|link| link.keeper.owner()));
         if let Some(owner) = owner {
             self.count(|t| &t.kept_expirations, kept::clear(owner));
         }
-        // Under the endpoint's lock, after the regions were dropped: nobody sets the
+        // Under the endpoint's lock, after the regions were dropped: no code sets the
         // alarm again.
         self.look(|_| self.clear_alarm(Alarm::Kept));
     }

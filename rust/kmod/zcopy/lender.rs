@@ -4,7 +4,7 @@
 //! its own again, and the limits.
 //!
 //! A [`Lender`] counts for one connection and one program. Each borrowed run has a
-//! [`Loan`], whose end counts. Runs end in their order, so the counter is the number of
+//! [`Loan`], and its end counts. Runs end in their order, so the counter is the number of
 //! the last one that has ended.
 //!
 //! Contexts and locks: numbers change under the endpoint's lock, or when a destroyed
@@ -15,14 +15,14 @@ use crate::{
     ffi,
     prelude::*, //
 };
-use core::{
-    ptr::NonNull,
-    sync::atomic::{
-        AtomicU32,
-        Ordering, //
-    }, //
+use core::ptr::NonNull;
+use kernel::sync::{
+    atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    Arc, //
 };
-use kernel::sync::Arc;
 
 /// Limits of a program that has set none.
 const WINDOW_BYTES: u32 = 4 << 20;
@@ -69,7 +69,7 @@ impl Drop for Event {
 pub(crate) struct Lender {
     tally: Tally,
     /// Bytes that are lent.
-    bytes: AtomicU32,
+    bytes: Atomic<u32>,
     event: Option<Event>,
     /// close() waits for the ends.
     pub(crate) lingers: bool,
@@ -90,7 +90,7 @@ impl Lender {
         Ok(Arc::new(
             Self {
                 tally: Tally::new(asked.counter, COUNTER_LEN)?,
-                bytes: AtomicU32::new(0),
+                bytes: Atomic::new(0),
                 event,
                 lingers: asked.flags & ffi::SDP_BORROW_NO_LINGER == 0,
                 least: asked.least,
@@ -140,7 +140,7 @@ impl Lender {
 
     /// Bytes that are lent.
     pub(crate) fn bytes(&self) -> u32 {
-        self.bytes.load(Ordering::Relaxed)
+        self.bytes.load(Relaxed)
     }
 
     /// Fills in what a program may know; all but the state of the connection.
@@ -155,23 +155,23 @@ impl Lender {
     }
 
     /// A run of `len` bytes of the connection `generation` begins. EBUSY if another
-    /// connection of the socket was counted, whose runs may end later. Under the
+    /// connection of the socket was counted, with runs that may end later. Under the
     /// endpoint's lock.
     fn begin(&self, generation: u64, len: u32) -> Result<u32> {
         self.tally.is_for(generation)?;
-        self.bytes.fetch_add(len, Ordering::Relaxed);
+        self.bytes.fetch_add(len, Relaxed);
         Ok(self.tally.begin(generation))
     }
 
     /// The run that has just begun does not take place. Under the same lock.
     fn undo(&self, len: u32) {
-        self.bytes.fetch_sub(len, Ordering::Relaxed);
+        self.bytes.fetch_sub(len, Relaxed);
         self.tally.undo();
     }
 
     /// The oldest run has ended.
     fn end(&self, len: u32) {
-        self.bytes.fetch_sub(len, Ordering::Relaxed);
+        self.bytes.fetch_sub(len, Relaxed);
         self.tally.end();
     }
 }
@@ -185,7 +185,7 @@ impl Drop for Lender {
     }
 }
 
-/// Names a borrowed run among those of all programs that have lent to a connection.
+/// Names a borrowed run among the runs of all programs that have lent to a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoanId {
     /// The lender, by its address, which stays while it has runs.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Zero copy from the memory of one program to that of another: the shell's half. The
+//! Zero copy from the memory of one program to another program's: the shell's half. The
 //! engine decides when; this module provides the memory.
 //!
 //! [`source`] holds the memory that a send() has offered to the peer. [`sink`] holds
@@ -10,10 +10,84 @@
 //! pin, wait, and give up; [`room`] is code that the latter two share. A [`notice`]
 //! tells a caller that does not wait. [`borrow`] and [`lender`] are for callers that are
 //! told by a counter; [`ahead`] and [`promise`] are the same for readers, and the
-//! counters are in a [`place`] of the program. [`keep`] is the registration cache, off by default. [`tuning`] measures
-//! calls where the connection decides for itself.
+//! counters are in a [`place`] of the program. [`keep`] is the registration cache, off by default.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
+//!
+//! # The source of bytes
+//!
+//! A send() that may block, with a segment of at least the threshold, pins up to 1 MiB and takes a
+//! region from the device's pool. Under the endpoint's lock it posts the registration and gives the
+//! run to the engine, and the SrcAvail follows. Up to four runs of one call are outstanding
+//! (Pipelined, if the peer can). The call sleeps until its runs have ended: the bytes have left the
+//! stream, the key is invalidated, and no SEND gathers from the pages.
+//!
+//! Bytes that the peer does not read are gathered as Data from the same pages: bytes that it
+//! requests as Data (SendSm), bytes that are recalled after a second without progress, and bytes
+//! that are not offered because the peer has read nothing recently (`policy/offering.rs`). If the
+//! peer offers room (SinkAvail), the bytes are written there in one RDMA Write. If offers have
+//! crossed twice, the next SrcAvail waits for the SinkAvail (`policy/holding.rs`).
+//!
+//! A call does not wait for a peer that has neither an offer of it nor a buffer for its bytes
+//! (`Connection::awaits_buffers`), if all that is left of it has room in SO_SNDBUF
+//! (`Inner::takes_rest`). Its runs are copied to pages of the socket then, in their place in the
+//! stream, and end. A call that begins while this holds offers nothing and copies.
+//!
+//! A signal, the end of SO_SNDTIMEO, or a kill takes the runs back: the engine sends SrcAvailCancel,
+//! and the call waits uninterruptibly, for at most five seconds by the engine's timer. As many bytes
+//! as SO_SNDBUF has room for are copied then, and the others are withdrawn. No other
+//! call queues bytes meanwhile (`Turns::sending`), so a call can always be withdrawn. Such waits
+//! use `Sock::settled`, because wake-ups of a socket's queue do not reach uninterruptible sleepers.
+//!
+//! *Lent memory* (MSG_ZEROCOPY, SEND_ZC) makes the same runs without a wait. The run holds a
+//! `Notice`, a reference to the core's `ubuf_info`, and drops it at its end. Such a run is never
+//! withdrawn and outlives the call and the process. If no run can be queued, the bytes are copied
+//! and the notice says so. A notice may drop the last reference to the socket, so it is delivered
+//! after the lock (`Wake`), or by the reaper.
+//!
+//! *Borrowed memory* (SDP_BORROW) is reported by a counter in the program's memory. Only pages that
+//! belong to one mapping of one program are borrowed (`rust_count_borrowable`): anonymous,
+//! exclusive, without a pin of others. A cancel (`Inner::cut`) recalls all offers, and the bytes
+//! that are left are copied to pages of the socket (`SendQueue::copy_pinned`). A `Lender` counts
+//! one connection; a second connection gets EBUSY from `Lender::begin`, and copies.
+//!
+//! # The sink of bytes
+//!
+//! A recv() that may block, with room for at least two pages and no local bytes before the bytes
+//! that the peer offers, pins its pages and registers them for its own use only. RDMA Reads go
+//! there, up to four in flight. Then the program's list of pages is looked up again and compared
+//! (`UserPages::deliver`):
+//!
+//! | the program has | result |
+//! |---|---|
+//! | the same pages | the bytes are delivered |
+//! | other pages by now | the bytes are copied to those |
+//! | no pages there any more | the call ends there (or with EFAULT), and the rest waits for the next reader |
+//! | the same pages in another order (mremap) | the bytes first move to buffers of the kernel |
+//!
+//! Other readers wait meanwhile (`Turns::reading`). A killed reader ends the connection, because
+//! bytes were in flight to memory without an owner. On rxe a Read counts only when a second Read of
+//! its last byte has completed (`Link::post_proof`). The number of simultaneous Reads is the
+//! minimum of four, of the device's limit, and of the values in REQ and REP (`ReadDepths`).
+//!
+//! *Sink offers.* A recv() that waits, of at least the threshold, on a connection in Pipelined
+//! mode, with no bytes here and no offer of the peer, registers its pages for writing and offers
+//! them (SinkAvail, one at a time), until the peer has written and says so, or has sent a message,
+//! which uses the offer up. If small messages use up the offers, offers become rarer
+//! (`policy/offering.rs`).
+//!
+//! # Keys and pins
+//!
+//! Runs and regions belong to the link, not to the system call: pages are unpinned only after the
+//! invalidation has completed, or after the queue pair and the region are destroyed. Memory that is
+//! registered for writing was pinned for writing (`Region::new`). Keys are never used twice in a
+//! row and change by random steps; addresses are random except for the offset in the page
+//! (`Mr::disguise`). Registrations for our own Reads are useless to a peer; they stay in place, and
+//! the next user invalidates them.
+//!
+//! Regions are limited by `zcopy_regions`, pinned bytes by RLIMIT_MEMLOCK of the user. All pins are
+//! FOLL_LONGTERM, because the peer decides about the end of the wait. Memory that cannot be pinned
+//! that way (files mapped for writing) is copied.
 
 pub(crate) mod ahead;
 pub(crate) mod borrow;
@@ -29,7 +103,6 @@ pub(crate) mod send;
 pub(crate) mod sink;
 pub(crate) mod source;
 mod tally;
-pub(crate) mod tuning;
 
 use crate::{
     endpoint::Inner,
@@ -50,7 +123,9 @@ use crate::{
     }, //
 };
 use kernel::sync::Arc;
-use tuning::Tuning;
+
+/// Shorter reads are not worth pinning pages.
+const READ_LEAST: usize = 8 << 10;
 
 /// State that the system calls and the link share.
 #[derive(Default)]
@@ -64,10 +139,12 @@ pub(crate) struct Turns {
     pub(crate) promised: bool,
     /// The call that was promised bytes waits for those behind them.
     pub(crate) tailing: bool,
-    /// Runs of the current send() whose memory is still pinned.
+    /// Runs of the current send() with memory that is still pinned.
     pub(crate) source_pins: u32,
     /// Regions of Reads that are still in use.
     pub(crate) sink_pins: u32,
+    /// Bytes of the current send() behind those that it has offered.
+    pub(crate) rest: usize,
     /// Bytes that the current send() offered and that were taken out of the stream
     /// again.
     pub(crate) dropped: u32,
@@ -75,10 +152,6 @@ pub(crate) struct Turns {
     pub(crate) filled: u32,
     /// Decides whether readers offer their memory.
     pub(crate) habit: Habit,
-    /// The current send() has offered memory.
-    pub(crate) lent: bool,
-    /// What the connection has learnt, if it decides for itself.
-    pub(crate) tuning: Option<KBox<Tuning>>,
     /// The program that lends memory by SDP_BORROW.
     pub(crate) lender: Option<Arc<Lender>>,
     /// The program that receives ahead by SDP_AHEAD.
@@ -104,12 +177,11 @@ impl Inner {
 
     /// Whether a reader with `room` may get bytes from the peer's memory, or have the peer
     /// write to its own. Nothing else has to be asked for a connection without zero copy, nor
-    /// for a short read of one that decides for itself.
+    /// for a short read.
     pub(crate) fn may_read_remote(&self, sock: &Sock, room: usize) -> bool {
         let is_zcopy = self.link.as_ref().is_some_and(|link| link.is_zcopy());
-        let offers =
-            || room >= tuning::LEAST as usize || self.sink_threshold(sock) != Threshold::Auto;
-        is_zcopy && offers() || self.remote_len() > 0
+        let is_long = || room >= READ_LEAST || self.sink_threshold(sock).least_of(room as u64) > 0;
+        is_zcopy && is_long() || self.remote_len() > 0
     }
 
     /// Which messages of send() go without a copy.
@@ -141,28 +213,21 @@ impl Sock {
             self.count(|t| &t.cancels_by_kill, 1);
         } else if reason == EAGAIN {
             self.count(|t| &t.cancels_by_timeout, 1);
-        } else {
+        } else if reason != EPIPE {
             self.count(|t| &t.cancels_by_signal, 1);
         }
     }
 
-    /// As [`Inner::source_threshold`].
-    pub(crate) fn source_threshold(&self) -> Threshold {
-        self.look(|inner| inner.source_threshold(self))
-    }
-
-    /// Whether zero copy is on in either direction, with a peer that is `able` to take part
-    /// as far as it has said. A connection that decides for itself needs such a peer.
+    /// Whether zero copy is on in either direction, with a peer that is `able` to take part as far
+    /// as it has said. With another one it is on only if the program has said so.
     pub(crate) fn wants_zcopy(&self, able: bool) -> bool {
-        let (of, borrows) = self.look(|inner| {
-            let of = [inner.source_threshold(self), inner.sink_threshold(self)];
-            (of, inner.options.borrows)
-        });
-        borrows
-            || of.into_iter().any(|threshold| match threshold {
-                Threshold::Off => false,
-                Threshold::From(_) => true,
-                Threshold::Auto => able,
-            })
+        self.look(|inner| {
+            let options = &inner.options;
+            let is_on = |own: Option<Threshold>| match own {
+                Some(own) => own != Threshold::Off,
+                None => able && self.net().zcopy_thresh() != Threshold::Off,
+            };
+            options.borrows || is_on(options.zcopy_source) || is_on(options.zcopy_sink)
+        })
     }
 }

@@ -10,18 +10,12 @@
 use super::recv::Wish;
 use crate::{
     endpoint::Inner,
-    engine::{
-        conn::{
-            Mode,
-            SinkBuffer,
-            SinkEnd,
-            SinkId,
-            SinkWhy, //
-        },
-        policy::threshold::{
-            self,
-            Threshold, //
-        }, //
+    engine::conn::{
+        Mode,
+        SinkBuffer,
+        SinkEnd,
+        SinkId,
+        SinkWhy, //
     },
     ffi,
     net::msg::RecvMsg,
@@ -58,12 +52,8 @@ impl Sock {
     ) -> Result<usize> {
         let (addr, len) = msg.segment();
         let len = len.min(wish.room);
-        let least = match self.look(|inner| inner.sink_threshold(self)) {
-            Threshold::Off => 0,
-            Threshold::From(least) => least,
-            Threshold::Auto => wish.least,
-        };
-        if !threshold::is_zcopy(len as u64, least) || self.is_shut() {
+        let threshold = self.look(|inner| inner.sink_threshold(self));
+        if threshold.least_of(len as u64) == 0 || self.is_shut() {
             return Ok(0);
         }
         let Some(region_pages) = self.drive(|inner| inner.begin_to_offer(len)) else {
@@ -97,11 +87,10 @@ impl Sock {
         if offered.is_err() {
             return Ok(0);
         }
-        call.offered = true;
         let mut done = None;
         let waited = self.wait_settled(call, timeo, WaitMode::Signals, || {
             let over = self.look(|inner| inner.end_offer(&mut done));
-            // An offer ends when nobody reads any more.
+            // An offer ends when no call reads any more.
             over.or_else(|| self.is_shut().then_some(false))
         });
         if waited != Ok(true) {

@@ -17,14 +17,14 @@ use crate::{
         },
     }, //
 };
-use core::{
-    ptr::NonNull,
-    sync::atomic::{
-        AtomicU32,
-        Ordering, //
-    }, //
+use core::ptr::NonNull;
+use kernel::sync::{
+    atomic::{
+        Atomic,
+        Release, //
+    },
+    Arc, //
 };
-use kernel::sync::Arc;
 
 /// The address space of a program, which may have ended.
 ///
@@ -114,6 +114,6 @@ impl Place {
             .wrapping_add(at.min(last));
         // SAFETY: The page is pinned, and the words lie in it, on a multiple of their length.
         // The program may change the word meanwhile, as any other thread may.
-        unsafe { AtomicU32::from_ptr(address.cast()) }.store(value, Ordering::Release);
+        unsafe { Atomic::<u32>::from_ptr(address.cast()) }.store(value, Release);
     }
 }

@@ -17,11 +17,15 @@ use crate::{
     prelude::*,
     rdma::region::Region, //
 };
-use core::sync::atomic::{
-    AtomicBool,
-    Ordering, //
+use kernel::sync::{
+    atomic::{
+        Acquire,
+        Atomic,
+        Relaxed,
+        Release, //
+    },
+    Arc, //
 };
-use kernel::sync::Arc;
 
 /// Length of a `struct sdp_ahead_counter`, and the offsets of its other words.
 const COUNTER_LEN: usize = core::mem::size_of::<ffi::sdp_ahead_counter>();
@@ -33,7 +37,7 @@ const GONE: usize = core::mem::offset_of!(ffi::sdp_ahead_counter, gone);
 pub(crate) struct Promiser {
     tally: Tally,
     /// As the kernel knows it: a program may write to its counter.
-    failed: AtomicBool,
+    failed: Atomic<bool>,
     /// Bytes from which on a call receives ahead.
     pub(crate) least: u32,
 }
@@ -44,7 +48,7 @@ impl Promiser {
         Ok(Arc::new(
             Self {
                 tally: Tally::new(asked.counter, COUNTER_LEN)?,
-                failed: AtomicBool::new(false),
+                failed: Atomic::new(false),
                 least: asked.least,
             },
             GFP_KERNEL,
@@ -75,11 +79,11 @@ impl Promiser {
         self.tally.knows(id)
     }
 
-    /// What became of the promise of that number and those before it: they are kept, or EIO. `None`:
+    /// The result of the promise of that number and of earlier ones: they are kept, or EIO. `None`:
     /// nothing yet.
     pub(crate) fn outcome(&self, id: u32) -> Option<Result> {
         // In this order: the last one may be kept while this asks.
-        let failed = self.failed.load(Ordering::Acquire);
+        let failed = self.failed.load(Acquire);
         if self.tally.has_ended(id) {
             return Some(Ok(()));
         }
@@ -90,7 +94,7 @@ impl Promiser {
     /// socket was counted, and EPIPE after a failure.
     fn can_begin(&self, generation: u64) -> Result {
         self.tally.is_for(generation)?;
-        if self.failed.load(Ordering::Relaxed) {
+        if self.failed.load(Relaxed) {
             return Err(EPIPE);
         }
         Ok(())
@@ -109,7 +113,7 @@ impl Promiser {
     /// The promises that are not kept by now never will be; `filled` bytes of the oldest have come.
     fn fail(&self, filled: u32) {
         self.tally.set(FILLED, filled);
-        self.failed.store(true, Ordering::Release);
+        self.failed.store(true, Release);
         self.tally.set(FAILED, 1);
     }
 }

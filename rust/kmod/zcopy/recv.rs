@@ -43,9 +43,6 @@ use crate::{
 };
 use kernel::sync::Arc;
 
-/// Shorter reads are not worth pinning pages.
-const LEAST: usize = 8 << 10;
-
 /// Length of one Read into a buffer of the kernel.
 pub(super) const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << 3) as u32;
 
@@ -61,9 +58,6 @@ pub(crate) struct Wish {
     pub(crate) hungry: bool,
     /// So many bytes are missing until it has enough.
     pub(crate) missing: usize,
-    /// Where the connection decides for itself: from so much room on it is offered to the
-    /// peer; 0 for never.
-    pub(crate) least: u32,
 }
 
 /// While this exists, a reader is waiting that could take the peer's offers.
@@ -162,7 +156,7 @@ impl Sock {
             let remote = usize::try_from(inner.remote_len()).unwrap_or(usize::MAX);
             let len = len.min(remote);
             let region_pages = inner.region_pages()?;
-            let fits = direct && len >= LEAST && inner.can_read_on();
+            let fits = direct && len >= super::READ_LEAST && inner.can_read_on();
             fits.then(|| {
                 inner.turns.reading = true;
                 inner.turns.filled = 0;

@@ -3,9 +3,13 @@
 //! sendmsg(2) without a copy: Read ZCopy at the source.
 //!
 //! The pages of the writer are pinned, registered and offered to the peer, and the
-//! writer sleeps until the peer has read them. A signal or a timeout withdraws the
-//! offer; the count that the program gets is exact. An obstacle (no region, memory that
+//! writer sleeps until the peer has read them. A signal or a timeout takes the offer
+//! back; the count that the program gets is exact. An obstacle (no region, memory that
 //! cannot be pinned, a peer that does not read) is no error: the bytes are copied then.
+//!
+//! A peer that does not read declines the offer, and is sent Data until its buffers are full. As
+//! TCP's, a writer does not wait for more than room in the send buffer: as soon as all that is left
+//! of the call fits there, it is copied and the call returns.
 
 use crate::{
     endpoint::Inner,
@@ -16,12 +20,10 @@ use crate::{
         },
         policy::{
             split,
-            threshold::{
-                self,
-                Threshold, //
-            }, //
+            threshold, //
         },
     },
+    ffi,
     net::msg::SendMsg,
     object::Sock,
     prelude::*,
@@ -49,16 +51,21 @@ use crate::{
             FOREVER, //
         },
     },
-    zcopy::{
-        notice::Notice,
-        tuning::{
-            Turn,
-            ASKED_LEAST,
-            LEAST, //
-        }, //
-    },
+    zcopy::notice::Notice, //
 };
 use kernel::sync::Arc;
+
+/// The next step of a send() that has offered memory.
+enum Next {
+    /// It offers more.
+    Offer,
+    /// It copies all that it has left.
+    Buffer,
+    /// The peer has no offer of it left.
+    Done,
+    /// It ends, because another thread has shut this half down.
+    Shut,
+}
 
 impl Sock {
     /// Sends the next piece of `msg` without a copy, and waits until it has left. Adds
@@ -76,8 +83,9 @@ impl Sock {
             return Ok(false);
         }
         let polls = call.polls();
+        let rest = msg.source().len();
         let begun = self.look(|inner| {
-            let may = !inner.turns.sending && inner.can_offer();
+            let may = !inner.turns.sending && inner.can_offer() && !inner.takes_rest(self, rest);
             if may {
                 inner.turns.sending = true;
                 inner.turns.dropped = 0;
@@ -95,7 +103,6 @@ impl Sock {
             let end = self.offer_all(call, msg, least, timeo, &mut sent);
             let dropped = self.drive(|inner| {
                 inner.turns.sending = false;
-                inner.turns.lent |= sent > 0;
                 inner.wake().writable = true;
                 core::mem::take(&mut inner.turns.dropped) as usize
             });
@@ -107,8 +114,8 @@ impl Sock {
         end.map(|()| sent > 0)
     }
 
-    /// Offers piece after piece and waits until the peer has none left. Adds the number
-    /// of bytes offered to `sent`.
+    /// Offers piece after piece and waits until the peer has none left, or what is left can be
+    /// copied. Adds the number of bytes offered to `sent`.
     fn offer_all<'a>(
         &'a self,
         call: &mut Call<'a>,
@@ -121,7 +128,8 @@ impl Sock {
         let end = loop {
             let (_, left) = msg.segment();
             let more = !refused && threshold::is_zcopy(left as u64, least);
-            if more && self.look(|inner| inner.can_offer()) {
+            let rest = msg.source().len();
+            if more && self.look(|inner| inner.can_offer() && !inner.takes_rest(self, rest)) {
                 match self.offer(msg, least, None) {
                     Ok(n) => *sent = sent.saturating_add(n),
                     Err(_) => refused = true,
@@ -129,55 +137,95 @@ impl Sock {
                 continue;
             }
             let waited = self.wait_settled(call, timeo, WaitMode::Signals, || {
-                self.look(|inner| {
-                    let idle = inner.turns.source_pins == 0;
-                    (idle || more && inner.can_offer()).then_some(idle)
-                })
+                // Another thread may shut down this half meanwhile.
+                let shut = self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0;
+                self.look(|inner| inner.next(self, rest, more, shut))
             });
-            match waited {
-                Ok(true) if more && self.look(|inner| inner.can_offer()) => {}
-                Ok(true) => break Ok(()),
+            let done = match waited {
+                Ok(Next::Offer) => Ok(false),
+                Ok(Next::Buffer) => self.buffer_offered(call, timeo),
+                Ok(Next::Done) => Ok(true),
+                Ok(Next::Shut) => Err(EPIPE),
+                Err(e) => Err(e),
+            };
+            match done {
                 Ok(false) => {}
+                Ok(true) => break Ok(()),
                 Err(e) => break Err(e),
             }
         };
         if let Err(reason) = end {
             self.count_cancel(reason);
+            self.buffer_part(call)?;
             self.drive(Inner::withdraw);
-            // The wait is bounded: by the engine's timer for the answer, and by the
-            // transport for requests in flight.
-            let mut forever = FOREVER;
-            self.wait_settled(call, &mut forever, WaitMode::Endless, || {
-                self.look(|inner| (inner.turns.source_pins == 0).then_some(()))
-            })?;
+            self.await_release(call)?;
         }
         end
     }
 
-    /// A send() of `len` bytes begins that may wait. Returns the length from which its pieces go
-    /// without a copy, 0 for never, and the turn that `end_send_turn` takes.
-    pub(crate) fn begin_send_turn(
-        &self,
-        msg: &mut SendMsg,
-        len: usize,
-        asked: bool,
-    ) -> (u32, Option<Turn>) {
-        match self.source_threshold() {
-            Threshold::Off => (0, None),
-            Threshold::From(least) => (least, None),
-            Threshold::Auto if len < LEAST as usize => (0, None),
-            Threshold::Auto if asked => {
-                let may = self.look(|inner| inner.may_tune());
-                (if may { ASKED_LEAST } else { 0 }, None)
+    /// Waits until nothing uses the memory of the call. Nothing of it is left in the stream.
+    ///
+    /// The wait is bounded: by the engine's timer for the answer of the peer, and by the transport
+    /// for requests in flight.
+    fn await_release<'a>(&'a self, call: &mut Call<'a>) -> Result {
+        let mut forever = FOREVER;
+        self.wait_settled(call, &mut forever, WaitMode::Endless, || {
+            self.look(|inner| (inner.turns.source_pins == 0).then_some(()))
+        })
+    }
+
+    /// Takes all offers back, and copies as much of what the call has offered as the send buffer has
+    /// room for: so much of it counts as sent, as with TCP.
+    fn buffer_part<'a>(&'a self, call: &mut Call<'a>) -> Result {
+        let recalled = self.drive(|inner| {
+            let useful = inner.offered_room(self) > 0;
+            if let Some(engine) = inner.engine.as_mut().filter(|_| useful) {
+                engine.recall();
             }
-            Threshold::Auto => {
-                let (_, segment) = msg.segment();
-                let turn = (segment >= LEAST as usize)
-                    .then(|| self.look(|inner| inner.begin_send(self, segment as u64, len as u64)));
-                let turn = turn.flatten();
-                (turn.as_ref().map_or(0, |turn| turn.least), turn)
-            }
+            useful
+        });
+        if !recalled {
+            return Ok(());
         }
+        // As bounded as the wait in `await_release`.
+        let mut forever = FOREVER;
+        self.wait_settled(call, &mut forever, WaitMode::Endless, || {
+            let lent = |inner: &mut Inner| {
+                let link = inner.link.as_ref();
+                link.is_some_and(|link| link.source.is_awaited_lent())
+            };
+            (!self.look(lent)).then_some(())
+        })?;
+        self.drive(|inner| inner.buffer_part(self));
+        Ok(())
+    }
+
+    /// Copies all that the call has offered to the send buffer, and waits until its memory is
+    /// free. `Ok(false)` means that it has waited a moment because there was no memory for that.
+    fn buffer_offered<'a>(&'a self, call: &mut Call<'a>, timeo: &mut isize) -> Result<bool> {
+        self.drive(|inner| inner.buffer_offered(self));
+        if self.look(|inner| inner.offered_left() > 0) {
+            self.wait_for_memory(call, timeo)?;
+            return Ok(false);
+        }
+        self.await_release(call)?;
+        Ok(true)
+    }
+
+    /// From which length on pieces of a send() of `len` bytes go without a copy; 0 for never.
+    ///
+    /// A peer that announces one advertisement has zero copy off, or waits for each of them, so
+    /// it gets copies unless the program has set a threshold of its own.
+    pub(crate) fn source_least(&self, len: usize) -> u32 {
+        self.look(|inner| {
+            let pipelined = inner.engine.as_ref().is_some_and(|e| e.peer().pipelined);
+            let wanted = pipelined || inner.options.zcopy_source.is_some();
+            if wanted && inner.link.as_ref().is_some_and(|link| link.is_zcopy()) {
+                inner.source_threshold(self).least_of(len as u64)
+            } else {
+                0
+            }
+        })
     }
 
     /// Lends the next piece of `msg` to the peer; `asked` reports the end. Returns its length; 0
@@ -193,7 +241,7 @@ impl Sock {
         Some(self.offer(msg, least, Some(asked)).unwrap_or(0))
     }
 
-    /// Delivers a requested notice behind those of memory that is still lent.
+    /// Delivers a requested notice behind the notices of memory that is still lent.
     pub(crate) fn tell(&self, asked: KBox<Notice>) {
         let mut asked = Some(asked);
         self.look(|inner| {
@@ -289,6 +337,100 @@ impl Inner {
         !self.turns.sending && self.can_offer()
     }
 
+    /// Bytes that the current send() has offered and that have not left.
+    fn offered_left(&self) -> u32 {
+        let link = self.link.as_ref();
+        link.map_or(0, |link| link.source.awaited_left())
+    }
+
+    /// Whether the current send(), which has `rest` bytes that it has not offered, is to copy all
+    /// that it has left: the peer does not take it, and SO_SNDBUF has room for it.
+    fn takes_rest(&mut self, sock: &Sock, rest: usize) -> bool {
+        self.turns.rest = rest;
+        self.is_taken(sock)
+    }
+
+    fn is_taken(&self, sock: &Sock) -> bool {
+        if !self.engine.as_ref().is_some_and(|e| e.awaits_buffers()) {
+            return false;
+        }
+        let left = self.turns.rest.saturating_add(self.offered_left() as usize);
+        left <= self.offered_room(sock) as usize
+    }
+
+    /// Room in SO_SNDBUF for bytes that the current send() has offered.
+    fn offered_room(&self, sock: &Sock) -> u32 {
+        let others = self.charged().saturating_sub(self.offered_left());
+        sock.sndbuf().saturating_sub(others)
+    }
+
+    /// Wakes a send() that sleeps until the peer has read what it has offered, if it can copy that
+    /// now.
+    pub(crate) fn settle_offered(&mut self, sock: &Sock) {
+        if self.turns.sending && self.is_taken(sock) && self.offered_left() > 0 {
+            self.wake().settled = true;
+        }
+    }
+
+    /// The next step of the current send(); `None`: it sleeps. It has `rest` bytes that it has not
+    /// offered, and may offer `more` of them.
+    fn next(&mut self, sock: &Sock, rest: usize, more: bool, shut: bool) -> Option<Next> {
+        let idle = self.turns.source_pins == 0;
+        let copies = self.takes_rest(sock, rest);
+        if copies && self.offered_left() > 0 {
+            return Some(Next::Buffer);
+        }
+        if more && !copies && self.can_offer() {
+            return Some(Next::Offer);
+        }
+        match (idle, shut) {
+            (true, _) => Some(Next::Done),
+            (false, true) => Some(Next::Shut),
+            (false, false) => None,
+        }
+    }
+
+    /// Copies as much of what the current send() has offered, and the peer can't read any more, as
+    /// SO_SNDBUF has room for.
+    fn buffer_part(&mut self, sock: &Sock) {
+        let mut room = self.offered_room(sock);
+        while room > 0 {
+            let link = self.link.as_ref();
+            let Some((pages, left)) = link.and_then(|link| link.source.awaited_rest()) else {
+                break;
+            };
+            let len = left.min(room);
+            if self.copy_run(sock, &pages, len).is_err() {
+                break;
+            }
+            room = room.saturating_sub(len);
+        }
+        self.tend_runs(sock);
+    }
+
+    /// Copies the next `len` bytes of the run in `pages` to the send buffer.
+    fn copy_run(&mut self, sock: &Sock, pages: &Arc<UserPages>, len: u32) -> Result {
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return Err(EPIPE);
+        };
+        self.send.copy_pinned(sock, pages, len)?;
+        let run = link.source.on_copied(pages, len);
+        if run.is_some_and(|run| engine.on_copied(run, len).is_err()) {
+            // Not expected: the run was returned, and both count alike.
+            engine.abort();
+        }
+        Ok(())
+    }
+
+    /// Has everything copied that a call waits for and that the peer has no offer of.
+    fn buffer_offered(&mut self, sock: &Sock) {
+        if let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) {
+            link.source.cut_awaited();
+            engine.copy_queued();
+            self.tend_runs(sock);
+        }
+    }
+
     /// Offers `region` to the peer; `notice` reports the end, or a call waits for it.
     /// Takes both on success.
     pub(super) fn offer(
@@ -352,15 +494,14 @@ impl Inner {
     /// Invalidates the keys of runs that nothing needs any more, or caches their
     /// regions, and drops runs that have ended.
     pub(crate) fn tend_runs(&mut self, sock: &Sock) {
+        let next = |inner: &mut Self| inner.link.as_mut()?.source.next_to_copy();
+        while let Some((pages, left)) = next(self) {
+            // Without memory for it the run goes on as it is.
+            let _ = self.copy_run(sock, &pages, left);
+        }
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        while let Some(pages) = link.source.next_to_copy() {
-            // Without memory for it the run goes on as it is.
-            if self.send.copy_pinned(sock, &pages).is_ok() {
-                link.source.on_copied(&pages);
-            }
-        }
         while let Some(useless) = link.take_useless() {
             match useless {
                 Err(key) if link.revoke(key).is_err() => engine.handle_link_failed(),

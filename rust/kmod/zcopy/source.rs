@@ -52,10 +52,17 @@ struct Run {
     awaited: bool,
     /// The memory is borrowed.
     loan: Option<LoanId>,
-    /// The program wants it back: the rest is to be copied.
+    /// The rest is to be copied: the program wants the memory back, or need not wait.
     cut: bool,
     /// Notices to deliver at the end, when the memory is unpinned.
     notices: Notices,
+}
+
+impl Run {
+    /// Whether it has bytes left that the peer cannot read any more.
+    fn is_plain(&self) -> bool {
+        self.returned && !self.ending && self.left > 0
+    }
 }
 
 /// A run that has ended.
@@ -138,7 +145,7 @@ impl Source {
         u32::try_from(self.awaited().count()).unwrap_or(u32::MAX)
     }
 
-    /// Appends `notice` to those of the youngest lent run; returns it if there is none.
+    /// Appends `notice` to the notices of the youngest lent run; returns it if there is none.
     pub(crate) fn tell_behind(&mut self, notice: KBox<Notice>) -> Option<KBox<Notice>> {
         match self.runs.back_mut().filter(|run| !run.awaited) {
             Some(run) => {
@@ -166,22 +173,42 @@ impl Source {
         }
     }
 
-    /// The pages of a run to copy the rest of: one that the program wants back and that
-    /// the peer cannot read any more.
-    pub(crate) fn next_to_copy(&mut self) -> Option<Arc<UserPages>> {
-        let run = self.find(|run| run.cut && run.returned && !run.ending && run.left > 0)?;
-        run.cut = false;
-        Some(run.pages.clone())
-    }
-
-    /// The rest of the run in `pages` was copied; the stream has its bytes elsewhere.
-    pub(crate) fn on_copied(&mut self, pages: &Arc<UserPages>) {
-        if let Some(run) = self.find(|run| Arc::ptr_eq(&run.pages, pages)) {
-            run.left = 0;
+    /// The rest of the runs that a call waits for is to be copied, so that the call can return.
+    pub(crate) fn cut_awaited(&mut self) {
+        for i in 0..self.runs.len() {
+            if let Some(run) = self.runs.get_mut(i) {
+                run.cut |= run.awaited;
+            }
         }
     }
 
-    /// Number of runs whose key must still be invalidated.
+    /// The pages of a run to copy the rest of, and the length of that: a run that is cut and that
+    /// the peer cannot read any more.
+    pub(crate) fn next_to_copy(&mut self) -> Option<(Arc<UserPages>, u32)> {
+        let run = self.find(|run| run.cut && run.is_plain())?;
+        run.cut = false;
+        Some((run.pages.clone(), run.left))
+    }
+
+    /// The same of the oldest run that a call waits for.
+    pub(crate) fn awaited_rest(&self) -> Option<(Arc<UserPages>, u32)> {
+        let run = self.awaited().find(|run| run.left > 0)?;
+        run.is_plain().then(|| (run.pages.clone(), run.left))
+    }
+
+    /// Whether the peer may read bytes that a call waits for.
+    pub(crate) fn is_awaited_lent(&self) -> bool {
+        self.awaited().any(|run| run.left > 0 && !run.returned)
+    }
+
+    /// The next `len` bytes of the run in `pages` were copied; the stream has them elsewhere.
+    pub(crate) fn on_copied(&mut self, pages: &Arc<UserPages>, len: u32) -> Option<RunId> {
+        let run = self.find(|run| run.left > 0 && Arc::ptr_eq(&run.pages, pages))?;
+        run.left = run.left.saturating_sub(len);
+        Some(run.id)
+    }
+
+    /// Number of runs with a key that must still be invalidated.
     pub(crate) fn unrevoked(&self) -> usize {
         (0..self.runs.len())
             .filter_map(|i| self.runs.get(i))

@@ -3,7 +3,7 @@
 //! The stretches of memory that a program has lent, or receives ahead, on one connection. They are
 //! numbered, and end in their order, so the number of the last one that has ended is their count.
 //!
-//! Contexts and locks: numbers change under the endpoint's lock, or where nobody else has the
+//! Contexts and locks: numbers change under the endpoint's lock, or where no other code has the
 //! stretches any more. Dropping may sleep.
 
 use super::place::{
@@ -14,10 +14,11 @@ use crate::{
     ffi,
     prelude::*, //
 };
-use core::sync::atomic::{
-    AtomicU32,
-    AtomicU64,
-    Ordering, //
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Relaxed,
+    Release, //
 };
 
 /// The offset in a program's counter of the word that counts ends.
@@ -28,10 +29,10 @@ const _: () = assert!(core::mem::offset_of!(ffi::sdp_ahead_counter, ended) == EN
 /// See the module.
 pub(super) struct Tally {
     // As the kernel knows them: a program may write to its own counter.
-    issued: AtomicU32,
-    ended: AtomicU32,
-    /// The connection whose stretches are counted; 0 for none yet.
-    generation: AtomicU64,
+    issued: Atomic<u32>,
+    ended: Atomic<u32>,
+    /// The connection with the counted ranges; 0 for none yet.
+    generation: Atomic<u64>,
     place: Place,
     owner: AddressSpace,
 }
@@ -45,9 +46,9 @@ impl Tally {
             place.set(at, 0);
         }
         Ok(Self {
-            issued: AtomicU32::new(0),
-            ended: AtomicU32::new(0),
-            generation: AtomicU64::new(0),
+            issued: Atomic::new(0),
+            ended: Atomic::new(0),
+            generation: Atomic::new(0),
             place,
             owner: AddressSpace::current()?,
         })
@@ -69,11 +70,11 @@ impl Tally {
     }
 
     pub(super) fn issued(&self) -> u32 {
-        self.issued.load(Ordering::Relaxed)
+        self.issued.load(Relaxed)
     }
 
     pub(super) fn ended(&self) -> u32 {
-        self.ended.load(Ordering::Acquire)
+        self.ended.load(Acquire)
     }
 
     /// Whether the stretch of that number and those before it have ended.
@@ -87,9 +88,9 @@ impl Tally {
     }
 
     /// Whether a stretch of the connection `generation` can begin: EBUSY if another connection of the
-    /// socket was counted, whose stretches may end later.
+    /// socket was counted, with ranges that may end later.
     pub(super) fn is_for(&self, generation: u64) -> Result {
-        match self.generation.load(Ordering::Relaxed) {
+        match self.generation.load(Relaxed) {
             0 => Ok(()),
             counted if counted == generation => Ok(()),
             _ => Err(EBUSY),
@@ -98,19 +99,19 @@ impl Tally {
 
     /// One that can begins; returns its number. Under the endpoint's lock.
     pub(super) fn begin(&self, generation: u64) -> u32 {
-        self.generation.store(generation, Ordering::Relaxed);
-        let before = self.issued.fetch_add(1, Ordering::Relaxed);
+        self.generation.store(generation, Relaxed);
+        let before = self.issued.fetch_add(1, Relaxed);
         before.wrapping_add(1)
     }
 
     /// The one that has just begun does not take place. Under the same lock.
     pub(super) fn undo(&self) {
-        self.issued.fetch_sub(1, Ordering::Relaxed);
+        self.issued.fetch_sub(1, Relaxed);
     }
 
     /// The oldest one has ended.
     pub(super) fn end(&self) {
-        let before = self.ended.fetch_add(1, Ordering::Release);
+        let before = self.ended.fetch_add(1, Release);
         self.place.set(ENDED, before.wrapping_add(1));
     }
 

@@ -20,7 +20,11 @@
 #include "helpers.h"
 
 static atomic_long_t memory_allocated;
-static DEFINE_PER_CPU(int, memory_per_cpu);
+/*
+ * Allocated, because clang's large code model, which User Mode Linux has, cannot take
+ * the address of a static one in a module.
+ */
+static int __percpu *memory_per_cpu;
 static unsigned long memory_pressure;
 static struct proto *accounted;
 
@@ -33,18 +37,22 @@ long rust_net_mem[3];
  * As tcp_init_mem(), and twice as much: a connection that does nothing holds receive
  * buffers of 16 KiB, where TCP's holds nothing.
  */
-void rust_net_memory_init(struct proto *prot)
+int rust_net_memory_init(struct proto *prot)
 {
 	unsigned long limit = max(nr_free_buffer_pages() / 8, 128UL);
 
+	memory_per_cpu = alloc_percpu(int);
+	if (!memory_per_cpu)
+		return -ENOMEM;
 	rust_net_mem[0] = limit / 4 * 3;
 	rust_net_mem[1] = limit;
 	rust_net_mem[2] = rust_net_mem[0] * 2;
 	prot->memory_allocated = &memory_allocated;
-	prot->per_cpu_fw_alloc = &memory_per_cpu;
+	prot->per_cpu_fw_alloc = memory_per_cpu;
 	prot->memory_pressure = &memory_pressure;
 	prot->sysctl_mem = rust_net_mem;
 	accounted = prot;
+	return 0;
 }
 
 /* No socket is left. */
@@ -54,8 +62,9 @@ void rust_net_memory_exit(void)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		left += per_cpu(memory_per_cpu, cpu);
+		left += *per_cpu_ptr(memory_per_cpu, cpu);
 	WARN(left, "%ld pages of payload belong to no socket\n", left);
+	free_percpu(memory_per_cpu);
 }
 
 static void leave_pressure(long allocated)
@@ -91,7 +100,7 @@ int rust_net_memory_charge(const struct sock *sk, unsigned int pages, bool needs
 /* The sockets for which @pages were charged may be gone. */
 void rust_net_memory_uncharge(unsigned int pages)
 {
-	int val = this_cpu_sub_return(memory_per_cpu, pages);
+	int val = this_cpu_sub_return(*memory_per_cpu, pages);
 
 	if (unlikely(val <= -READ_ONCE(net_hotdata.sysctl_mem_pcpu_rsv)))
 		proto_memory_pcpu_drain(accounted);

@@ -4,7 +4,6 @@
  * helpers.h has the declarations.
  */
 #include <linux/inetdevice.h>
-#include <linux/random.h>
 #include <linux/seq_file_net.h>
 #include <net/addrconf.h>
 #include <net/ip.h>
@@ -45,17 +44,22 @@ bool rust_net_addr_is_local4(struct net *net, __be32 addr, int device)
 	       RTN_LOCAL;
 }
 
+/* False where IPv6 is off (ipv6.disable=1): a namespace has no table then. */
 bool rust_net_addr_is_local6(struct net *net, const struct in6_addr *addr,
 			     int ifindex)
 {
+	bool local = false;
+#if IS_ENABLED(CONFIG_IPV6)
 	struct net_device *dev = NULL;
-	bool local;
 
+	if (!ipv6_mod_enabled())
+		return false;
 	rcu_read_lock();
 	if (ifindex)
 		dev = dev_get_by_index_rcu(net, ifindex);
 	local = ipv6_chk_addr(net, addr, dev, 0);
 	rcu_read_unlock();
+#endif
 	return local;
 }
 
@@ -78,7 +82,7 @@ bool rust_net_vrfs_are_open(struct net *net)
 #endif
 }
 
-/* The VRF whose ports the socket uses; 0 for the common ports. */
+/* The VRF with the ports of the socket; 0 for the common ports. */
 int rust_net_sock_vrf(const struct sock *sk)
 {
 	return inet_sk_bound_l3mdev(sk);
@@ -100,9 +104,9 @@ bool rust_net_v6only_by_default(struct net *net)
 #endif
 }
 
-u32 rust_net_random_u32(void)
+struct net *rust_net_sock_net(const struct sock *sk)
 {
-	return get_random_u32();
+	return sock_net(sk);
 }
 
 struct net *rust_net_seq_net(struct seq_file *m)

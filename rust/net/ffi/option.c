@@ -45,8 +45,8 @@ int rust_net_set_peek_off(struct sock *sk, int value)
 /* At most TCP's limit. */
 void rust_net_set_rcvlowat(struct sock *sk, int value)
 {
-	int most = sk->sk_userlocks & SOCK_RCVBUF_LOCK ?
-			   sk->sk_rcvbuf :
+	int most = READ_ONCE(sk->sk_userlocks) & SOCK_RCVBUF_LOCK ?
+			   READ_ONCE(sk->sk_rcvbuf) :
 			   READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_rmem[2]);
 
 	WRITE_ONCE(sk->sk_rcvlowat, min(value, most >> 1) ?: 1);

@@ -19,7 +19,7 @@ bool rust_net_pipe_has_room(const struct pipe_inode_info *pipe)
 /*
  * Adds a range of a page, and takes over the caller's reference. A reader of
  * the pipe must not take the page for its own and write to it, so the
- * operations are those of TCP's pages.
+ * operations are the same as for TCP's pages.
  */
 void rust_net_pipe_give(struct pipe_inode_info *pipe, struct page *page,
 			unsigned int offset, unsigned int len)

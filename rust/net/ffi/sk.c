@@ -23,7 +23,7 @@ void rust_net_lock_sock(struct sock *sk)
 void rust_net_sock_init(struct socket *sock, struct sock *sk,
 			void (*destruct)(struct sock *sk))
 {
-	struct rust_net_inet *start =
+	struct rust_net_inet *start __maybe_unused =
 		container_of(sk, struct rust_net_inet, inet.sk);
 
 	sock_init_data(sock, sk);
@@ -59,41 +59,40 @@ void rust_net_sock_put(struct sock *sk)
 	sock_put(sk);
 }
 
-struct net *rust_net_sock_net(const struct sock *sk)
-{
-	return sock_net(sk);
-}
-
 bool rust_net_sock_flag(const struct sock *sk, unsigned int flag)
 {
 	return sock_flag(sk, flag);
 }
 
 /*
- * Whether anybody is told of news without being in a call: a task in poll(), an
+ * Whether news reaches a waiter that is in no call: a task in poll(), an
  * epoll instance, the owner of SIGIO or SIGURG, or code of the kernel with a
- * callback. In a call on the socket.
+ * callback. From any context: what it looks at is freed by RCU.
  */
 bool rust_net_is_watched(struct sock *sk)
 {
-	struct socket *socket = sk->sk_socket;
+	struct socket *socket;
 	struct socket_wq *wq;
+	struct file *file;
 	bool watched;
 
 	rcu_read_lock();
 	wq = rcu_dereference(sk->sk_wq);
+	/* A hint: a waiter that comes now looks itself. */
 	watched = wq && (waitqueue_active(&wq->wait) || wq->fasync_list);
-	rcu_read_unlock();
-	if (socket && socket->file && file_f_owner(socket->file))
+	socket = READ_ONCE(sk->sk_socket);
+	file = socket ? READ_ONCE(socket->file) : NULL;
+	if (file && file_f_owner(file))
 		watched = true;
+	rcu_read_unlock();
 	return watched || READ_ONCE(sk->sk_data_ready) !=
 			  READ_ONCE(data_ready);
 }
 
 /*
- * Whether rust_net_wake_pollers() would tell everybody who has to know that
- * there may be news. Without `readers` there is only room, for those that wait
- * for it. False if there are no pollers, or if somebody else has to be told as
+ * Whether rust_net_wake_pollers() would reach every waiter that has to know that
+ * there may be news. Without `readers` there is only room, for writers that wait
+ * for it. False if there are no pollers, or if another waiter has to be told as
  * well. From any context.
  */
 bool rust_net_are_pollers_enough(struct sock *sk, bool readers)
@@ -115,16 +114,36 @@ bool rust_net_are_pollers_enough(struct sock *sk, bool readers)
 	return enough;
 }
 
-/* Has pollers look, by their poll(), whether there are news. From any context. */
+/* Exclusive waiters are behind all others. */
+static bool has_exclusive(const struct wait_queue_head *queue)
+{
+	return !list_empty(&queue->head) &&
+	       list_last_entry(&queue->head, struct wait_queue_entry, entry)->flags &
+	       WQ_FLAG_EXCLUSIVE;
+}
+
+/*
+ * Has pollers look, by their poll(), whether there are news. From any context.
+ *
+ * The wake-up has no key, because io_uring would take it for the result. Without
+ * a key a poller with EPOLLEXCLUSIVE counts as woken whatever it waits for, and
+ * the wake-up would end there. So all of them are woken.
+ */
 void rust_net_wake_pollers(struct sock *sk)
 {
 	struct socket_wq *wq;
+	unsigned long flags;
 
 	rcu_read_lock();
 	wq = rcu_dereference(sk->sk_wq);
-	/* No key, because io_uring would take it for the result. */
-	if (wq)
-		__wake_up_sync_key(&wq->wait, TASK_INTERRUPTIBLE, NULL);
+	if (wq) {
+		spin_lock_irqsave(&wq->wait.lock, flags);
+		if (has_exclusive(&wq->wait))
+			__wake_up_locked(&wq->wait, TASK_INTERRUPTIBLE, 0);
+		else
+			__wake_up_locked_sync_key(&wq->wait, TASK_INTERRUPTIBLE, NULL);
+		spin_unlock_irqrestore(&wq->wait.lock, flags);
+	}
 	rcu_read_unlock();
 }
 
@@ -229,9 +248,12 @@ void rust_net_grow_sndbuf(struct sock *sk, int bytes)
 {
 	int before = READ_ONCE(sk->sk_sndbuf);
 
-	/* setsockopt() sets the flag before the size. */
+	/*
+	 * setsockopt() sets the flag before the size, without a barrier: on a weakly
+	 * ordered processor a size that was set at this moment may still grow.
+	 */
 	smp_rmb();
-	if (bytes > before && !(sk->sk_userlocks & SOCK_SNDBUF_LOCK))
+	if (bytes > before && !(READ_ONCE(sk->sk_userlocks) & SOCK_SNDBUF_LOCK))
 		cmpxchg(&sk->sk_sndbuf, before, bytes);
 }
 

@@ -162,7 +162,7 @@ void rust_net_wake_error(struct sock *sk)
 
 void rust_net_wake_urgent(struct sock *sk)
 {
-	/* The lock keeps the file whose owner gets SIGURG. */
+	/* The lock keeps the file; its owner gets SIGURG. */
 	read_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_socket && sk->sk_socket->file)
 		sk_send_sigurg(sk);

@@ -3,6 +3,8 @@
 //! `struct proto_ops`: the operations of the sockets of one kind, as a trait with safe
 //! signatures.
 //!
+//! C header: [`include/linux/net.h`](srctree/include/linux/net.h)
+//!
 //! Contexts: the methods run in process context, may sleep, and are called without a lock,
 //! except where their comment says otherwise.
 
@@ -56,7 +58,7 @@ use thunks::{
 
 pub(crate) use crate::ffi::proto_accept_arg as AcceptArg;
 
-/// The operations of sockets whose `struct sock` is the beginning of an [`Object`].
+/// The operations of sockets with a `struct sock` that is the beginning of an [`Object`].
 ///
 /// [`Table`] makes a `struct proto_ops` of them.
 pub(crate) trait Operations: Sized + 'static {
@@ -127,7 +129,7 @@ pub(crate) trait Operations: Sized + 'static {
 /// # Invariants
 ///
 /// The `sk` of each `struct socket` that has these operations is null, or the beginning of an
-/// `O::Object` of which the `struct socket` has a reference.
+/// `O::Object`, and the `struct socket` has a reference to it.
 pub(crate) struct Table<O: Operations>(ffi::core::proto_ops, PhantomData<fn() -> O>);
 
 // SAFETY: Never written.
@@ -176,10 +178,10 @@ impl<O: Operations> Table<O> {
     /// # Safety
     ///
     /// `socket` is valid, and is being created or accepted. Its `sk` is the beginning of an
-    /// `O::Object` of which it has a reference.
+    /// `O::Object`, and it has a reference to that.
     pub(crate) unsafe fn adopt(&'static self, socket: *mut ffi::core::socket) {
         // INVARIANT: By the caller's promise.
-        // SAFETY: It is valid, and nobody else looks at it yet, by the caller's promise.
+        // SAFETY: It is valid, and no other code uses it yet, by the caller's promise.
         unsafe { (*socket).ops = &self.0 };
     }
 }
@@ -196,12 +198,14 @@ impl NewSocket<'_> {
         self.0.as_ptr()
     }
 
-    /// Makes it the `struct socket` of `sock`, which had none, and connected. With `lock_sock`
-    /// of `sock`. EINVAL if either has another one.
+    /// Makes it the `struct socket` of `sock`, which had none, and connected. Takes `lock_sock` of
+    /// `sock`. EINVAL if either has another one.
     pub(crate) fn graft<O: Operations>(&mut self, sock: ARef<O::Object>) -> Result {
         let new = self.as_ptr();
-        // SAFETY: The listener's accept(2) alone uses it, and has it borrowed mutably. It gets
-        // the reference.
+        let locked = sock.clone();
+        let _lock = locked.lock();
+        // SAFETY: The listener's accept(2) alone uses it, and has it borrowed mutably. `sock` is
+        // locked. It gets the reference.
         unsafe {
             if !ffi::rust_net_sock_graft(sock.sk(), new) {
                 return Err(EINVAL);

@@ -41,8 +41,8 @@ use kernel::{
 ///
 /// `socket` has the operations of `O`, and an `sk`. It is not released for `'a`.
 unsafe fn of<'a, O: Operations>(socket: *mut ffi::core::socket) -> (&'a O::Object, &'a Socket) {
-    // SAFETY: The `sk` is the beginning of an object, by the invariant of `Table`, of which the
-    // socket has a reference; it has operations, and is not released.
+    // SAFETY: The `sk` is the beginning of an object, by the invariant of `Table`, and the
+    // socket has a reference to that; it has operations, and is not released.
     unsafe {
         let sk = (&raw const (*socket).sk).read();
         (O::Object::from_sk(sk.cast()), Socket::from_raw(socket))
@@ -64,8 +64,8 @@ unsafe fn name_of<'a>(addr: *mut ffi::core::sockaddr_unsized, len: c_int) -> Res
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
 pub(super) unsafe extern "C" fn release_cb<O: Operations>(socket: *mut ffi::core::socket) -> c_int {
-    // SAFETY: The caller passes the socket for the last time. Its `sk` is null or an object, of
-    // which it gives up the reference.
+    // SAFETY: The caller passes the socket for the last time. Its `sk` is null or an object, and
+    // it gives up the reference to that.
     unsafe {
         let Some(sk) = NonNull::new((*socket).sk) else {
             return 0;
@@ -308,7 +308,7 @@ pub(super) unsafe extern "C" fn set_rcvlowat_cb<O: Operations>(
     sk: *mut ffi::core::sock,
     value: c_int,
 ) -> c_int {
-    // SAFETY: `sock_setsockopt` calls it for a live socket with these operations, whose `sk` is
+    // SAFETY: `sock_setsockopt` calls it for a live socket with these operations. Its `sk` is
     // the beginning of an object, by the invariant of `Table`.
     O::set_low_water_mark(unsafe { O::Object::from_sk(sk.cast()) }, value);
     0

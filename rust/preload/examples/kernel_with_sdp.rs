@@ -62,7 +62,7 @@ fn fail(errno: c_int) -> c_int {
 
 fn call(number: c_long, arguments: [usize; 5]) -> c_int {
     let [a, b, c, d, e] = arguments;
-    // SAFETY: the arguments are those of the intercepted call; its caller vouches for them.
+    // SAFETY: the arguments are the intercepted call's; its caller vouches for them.
     let result = unsafe { libc::syscall(number, a, b, c, d, e) };
     c_int::try_from(result).unwrap_or(-1)
 }

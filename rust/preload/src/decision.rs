@@ -17,7 +17,7 @@ use core::ptr::from_mut;
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 use std::net::{IpAddr, SocketAddr};
 
-/// Used while sockets are logged: the sockets whose connect() is in progress and whose result has
+/// Used while sockets are logged: the sockets with a connect() in progress and a result that has
 /// not been logged yet.
 static UNDER_WAY: Descriptors = Descriptors::new();
 

@@ -26,6 +26,8 @@ mod descriptors;
 mod errno;
 mod family;
 mod lending;
+#[cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod linked;
 mod log;
 mod memory;
 mod next;

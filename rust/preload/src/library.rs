@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const LIBRARY: &str = "libsdp.so";
 
-/// Possible directories of the libraries, relative to that of the tools. The last is Debian's
+/// Possible directories of the libraries, relative to the tools' directory. The last is Debian's
 /// directory for this architecture.
 fn places() -> [String; 4] {
     let own = format!("../lib/{}-linux-gnu", env::consts::ARCH);

@@ -201,7 +201,7 @@ impl Write for Place {
 /// The file of root, or the directory of another user.
 ///
 /// Root's file is in /var/log if it is named without a directory. Other users have a directory of
-/// their own, as in libsdp, because everybody can write to /tmp. A directory that root names is
+/// their own, as in libsdp, because every user can write to /tmp. A directory that root names is
 /// used; libsdp ignores it and writes to /var/log.
 fn place(name: &CStr, user: u32) -> Place {
     let name = name.to_bytes();

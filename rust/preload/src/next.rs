@@ -111,7 +111,7 @@ pub(crate) unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t
 ///
 /// # Safety
 ///
-/// Those of the call.
+/// The same as for the call.
 unsafe fn named(
     slot: &AtomicPtr<c_void>,
     name: &CStr,

@@ -8,7 +8,7 @@
 //! | `LIBSDP_CONFIG_FILE` | the file of rules instead of `/etc/libsdp.conf` |
 //! | `SIMPLE_LIBSDP`, `ALWAYS_USE_SDP` | set: all sockets are SDP, no file is read |
 //! | `SDP_DEBUG` | not empty: report on stderr the transport of each socket |
-//! | `LIBSDP_CONFIG_REPORTED` | set by this library: the file whose error has been reported |
+//! | `LIBSDP_CONFIG_REPORTED` | set by this library: the file with an error that has been reported |
 //!
 //! A set-user-ID program ignores all of them, because its user is not trusted.
 
@@ -27,7 +27,7 @@ use std::sync::OnceLock;
 
 const CONFIG_FILE: &str = "/etc/libsdp.conf";
 
-/// The file of rules whose error was reported, for the process's children.
+/// The file of rules with a reported error, for the process's children.
 const REPORTED: &str = "LIBSDP_CONFIG_REPORTED";
 
 /// The settings of this process.
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     /// The decision for servers and for clients if it does not depend on the address.
     pub(crate) server: Option<Transport>,
     pub(crate) client: Option<Transport>,
-    /// What the file says of `sdp_run --async` for this program; see [`config::Lending`].
+    /// The file's statement about `sdp_run --async` for this program; see [`config::Lending`].
     pub(crate) lending: Option<&'static CStr>,
 }
 
@@ -189,13 +189,13 @@ mod tests {
     use super::*;
 
     fn settings(text: &str) -> Settings {
+        settings_of(c"prog", text)
+    }
+
+    fn settings_of(program: &CStr, text: &str) -> Settings {
         let statements = config::parse(text.as_bytes()).expect("it parses");
-        Settings::from_statements(
-            statements,
-            c"prog",
-            Log::to_stderr(c"prog", level::ERROR),
-            false,
-        )
+        let log = Log::to_stderr(program, level::ERROR);
+        Settings::from_statements(statements, program, log, false)
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             settings("log min-level 9\n").certain(),
             Some(Transport::Sdp)
         );
-        // A file whose rules are about other programs is a file with rules.
+        // A file with rules about other programs is a file with rules.
         let others = settings("use tcp server other *:*\n");
         assert_eq!(others.certain(), Some(Transport::Both));
     }
@@ -229,6 +229,17 @@ mod tests {
     fn the_installed_file_means_both() {
         let installed = include_str!("../../packaging/libsdp.conf");
         assert_eq!(settings(installed).certain(), Some(Transport::Both));
+        // The kernel takes only TCP's sockets from these programs: from the beginning, not after connect().
+        for program in [
+            c"nbd-client",
+            c"iscsid",
+            c"iscsiadm",
+            c"iscsistart",
+            c"rpc.nfsd",
+        ] {
+            let settings = settings_of(program, installed);
+            assert_eq!(settings.certain(), Some(Transport::Tcp), "{program:?}");
+        }
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl fmt::Display for Errno {
             // From connect(). bind() returns it only for an address that TCP alone may have.
             libc::EADDRNOTAVAIL => "SDP has no port left, or the address is not this host's",
             libc::EADDRINUSE => "the port is taken in SDP",
-            libc::ECONNREFUSED => "nobody listens with SDP there",
+            libc::ECONNREFUSED => "no listener with SDP there",
             libc::ENETUNREACH => "no RDMA device leads there",
             libc::EHOSTUNREACH => "the host's address does not resolve over RDMA",
             libc::ETIMEDOUT => "the host does not answer over SDP",
@@ -145,7 +145,7 @@ mod tests {
     fn reasons_have_words_and_the_rest_a_number() {
         assert_eq!(
             Errno(libc::ECONNREFUSED).to_string(),
-            "nobody listens with SDP there"
+            "no listener with SDP there"
         );
         assert_eq!(Errno(libc::EXDEV).to_string(), "errno 18");
     }

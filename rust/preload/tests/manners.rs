@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! Side effects that the library must not have on its program, and tools with nobody to read their
+//! Side effects that the library must not have on its program, and tools without a reader of their
 //! output.
 
 #![allow(

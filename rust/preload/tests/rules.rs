@@ -414,7 +414,7 @@ fn the_log_says_what_was_used_and_why_and_counts() {
     let said: Vec<_> = said.lines().collect();
     assert_eq!(said.len(), 3, "{said:?}");
     assert!(said[0].starts_with("listen on 127.0.0.1:"));
-    assert!(said[0].ends_with(": TCP (nobody listens with SDP there) [fallback 1]"));
+    assert!(said[0].ends_with(": TCP (no listener with SDP there) [fallback 1]"));
     assert!(said[1].ends_with(": rule in line 3: Sdp"), "{said:?}");
     assert!(said[2].ends_with(": SDP"), "{said:?}");
 }
@@ -443,7 +443,7 @@ fn the_log_says_how_a_connect_ended_that_did_not_wait() {
                 ]),
         );
         let over_tcp = format!(
-            "connect to {}: TCP (nobody listens with SDP there) [fallback",
+            "connect to {}: TCP (no listener with SDP there) [fallback",
             both.0
         );
         assert_eq!(

@@ -232,6 +232,42 @@ fn the_library_is_put_behind_those_already_preloaded() {
 }
 
 #[test]
+fn a_program_of_the_address_sanitizer_starts_as_a_child_too() {
+    let directory = std::env::temp_dir().join(format!("sdp_run-asan-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory can be made");
+    let (source, program) = (directory.join("source.c"), directory.join("program"));
+    std::fs::write(&source, "int main(void) { return 7; }\n").expect("a file can be written");
+    let mut compile = Command::new("cc");
+    succeed(
+        compile
+            .args(["-fsanitize=address", "-o"])
+            .args([&program, &source]),
+    );
+    for before in [&[][..], &["env"], &["sh", "-c", "\"$0\"; exit $?"]] {
+        let output = sdp_run().args(before).arg(&program).output();
+        let output = output.expect("sdp_run starts");
+        assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    }
+    std::fs::remove_dir_all(&directory).expect("it is ours");
+}
+
+#[test]
+fn the_options_of_the_address_sanitizer_are_kept() {
+    let with = |options: &str| {
+        let mut command = sdp_run();
+        command.env("ASAN_OPTIONS", options);
+        text(&succeed(command.args(["sh", "-c", "echo $ASAN_OPTIONS"])).stdout)
+    };
+    assert_eq!(with(""), "verify_asan_link_order=0\n");
+    assert_eq!(
+        with("abort_on_error=1"),
+        "abort_on_error=1:verify_asan_link_order=0\n"
+    );
+    let chosen = "verify_asan_link_order=1:abort_on_error=1";
+    assert_eq!(with(chosen), format!("{chosen}\n"));
+}
+
+#[test]
 fn the_program_keeps_its_arguments_and_exit_status() {
     let status = sdp_run()
         .args([

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The events of a connection.
+//!
+//! C header: [`include/rdma/ib_cm.h`](srctree/include/rdma/ib_cm.h)
 
 use crate::{
     ffi,
@@ -12,7 +14,7 @@ use core::marker::PhantomData;
 /// Bytes of private data that a reply has; ib_cm pads them.
 const REPLY_DATA: usize = ffi::ib_cm_data_size_IB_CM_REP_PRIVATE_DATA_SIZE as usize;
 
-/// What has happened to a connection. Borrowed from ib_cm while its handler runs.
+/// An event of a connection. Borrowed from ib_cm while its handler runs.
 pub(crate) enum Event<'a> {
     /// REP: the peer has accepted.
     Reply {
@@ -23,11 +25,11 @@ pub(crate) enum Event<'a> {
     Established,
     /// REJ.
     Rejected(Reason),
-    /// Nobody has answered the request, or the reply.
+    /// No answer to the request, or to the reply, has come.
     Unanswered,
     /// DREQ. It is answered when this is dropped.
     DisconnectRequested(DisconnectRequest<'a>),
-    /// The answer to a DREQ has come, or none will, or the identifier's time is over.
+    /// The answer to a DREQ has come, or none will, or the identifier's time has passed.
     Disconnected,
     /// Of no interest: the peer needs more time, or an alternative path.
     Other,
@@ -84,8 +86,8 @@ impl Event<'_> {
         match kind {
             ffi::ib_cm_event_type_IB_CM_REP_RECEIVED => {
                 // SAFETY: The event is a reply. It comes with all of the private data, to
-                // which nobody writes before the handler returns. ib_cm reports the Reads from
-                // our side: those that the peer begins are those that we answer.
+                // which no code writes before the handler returns. ib_cm reports the Reads from
+                // our side: we answer the ones that the peer begins.
                 unsafe {
                     let reply = &raw const (*event).param.rep_rcvd;
                     Self::Reply {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The identifier of a connection.
+//!
+//! C header: [`include/rdma/ib_cm.h`](srctree/include/rdma/ib_cm.h)
 
 use crate::{
+    calls::calls,
     ffi,
-    net::calls::calls,
     prelude::*,
     rdma::{
         cm::Event,
         device::Device,
+        noio::NoIo,
         qp::ReadDepths,
         route::Path, //
     }, //
@@ -46,13 +49,13 @@ unsafe impl Sync for Id {}
 /// Waits of a request: 4.096 us << 18 each, about one second.
 const RESPONSE_TIMEOUT: u8 = 18;
 
-/// What a request says.
+/// The contents of a request.
 pub(crate) struct RequestParameters<'a> {
     pub(crate) service: u64,
     /// Number of our first packet, 24 bits.
     pub(crate) starting_psn: u32,
     pub(crate) reads: ReadDepths,
-    /// Transport retries; 7 is endless for those of receiver-not-ready.
+    /// Transport retries; 7 is endless for receiver-not-ready.
     pub(crate) retries: u8,
     pub(crate) rnr_retries: u8,
     /// Number of times that the request is sent, a second apart.
@@ -60,7 +63,7 @@ pub(crate) struct RequestParameters<'a> {
     pub(crate) data: &'a [u8],
 }
 
-/// What a reply says.
+/// The contents of a reply.
 pub(crate) struct ReplyParameters<'a> {
     /// Number of our first packet, 24 bits.
     pub(crate) starting_psn: u32,
@@ -76,15 +79,20 @@ pub(super) unsafe extern "C" fn event_cb<H: Handler>(
     id: *mut ffi::ib_cm_id,
     event: *const ffi::ib_cm_event,
 ) -> c_int {
-    // SAFETY: Both are valid when the handler is called, also for a message that nobody has
-    // answered: ib_cm has just looked at them. The event is dropped by the call.
+    // SAFETY: The event is valid for the call. The identifier is valid, because ib_cm holds it for
+    // the handler. The exception is a message that has no answer: ib_cm has given its reference up
+    // by then, so the identifier may be freed, by RCU, if it is destroyed at the same time. That is
+    // a fault of ib_core, and no caller is safe from it. So the context is read first, and a number
+    // that finds nothing makes the rest harmless.
     let (context, event) = unsafe { ((*id).context.addr(), Event::of(id, event)) };
+    // Storage over RDMA connects again by way of this workqueue.
+    let _noio = NoIo::new();
     H::on_event(context, event);
     0
 }
 
 impl Id {
-    /// A new identifier, whose events come with `context`. May sleep.
+    /// A new identifier; its events come with `context`. May sleep.
     pub(crate) fn new<H: Handler>(device: &Arc<Device>, context: usize) -> Result<Self> {
         let context = core::ptr::without_provenance_mut(context);
         // SAFETY: The device is valid, and `_device` keeps it. The context is a number.
@@ -182,6 +190,13 @@ impl Id {
         to_result(self.send_rej(ffi::ib_cm_rej_reason_IB_CM_REJ_CONSUMER_DEFINED))
     }
 
+    /// Forgets a request as if it had not come: the next repetition is a new one. The reason is one
+    /// of the connecting side, so the peer's ib_cm takes the message for one of a connection that
+    /// it does not have. There is no way without a message.
+    pub(crate) fn forget(&self) -> Result {
+        to_result(self.send_rej(ffi::ib_cm_rej_reason_IB_CM_REJ_TIMEOUT))
+    }
+
     /// Ends the connection (DREQ). ib_cm repeats it until it is answered.
     pub(crate) fn disconnect(&self) -> Result {
         to_result(self.send_dreq())
@@ -198,7 +213,8 @@ impl Id {
     }
 }
 
-// SAFETY: The identifier is valid by the invariant. No private data is given.
+// SAFETY: The identifier is valid by the invariant. Each function takes its lock, and gives EINVAL
+// in a state in which the message cannot be sent. No private data is given.
 calls! { unsafe {
     impl Id, |me| me.id.as_ptr();
     fn send_rtu() -> c_int = ib_send_cm_rtu(data: core::ptr::null(), len: 0);

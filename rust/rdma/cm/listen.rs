@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Service ids that are listened on, and the requests that come for them.
+//!
+//! C header: [`include/rdma/ib_cm.h`](srctree/include/rdma/ib_cm.h)
 
 use crate::{
     ffi,
@@ -16,6 +18,7 @@ use crate::{
             Device,
             DeviceId, //
         },
+        noio::NoIo,
         route::SockAddr,
     }, //
 };
@@ -103,23 +106,20 @@ impl Arrived<'_> {
         unsafe { &self.event.param.req_rcvd }
     }
 
-    fn identifier(&self) -> &ffi::ib_cm_id {
-        // SAFETY: Valid by the invariant; nobody else has the identifier yet.
-        unsafe { self.id.as_ref() }
-    }
-
     /// The device where it came in.
     pub(crate) fn device(&self) -> DeviceId {
-        DeviceId::of(self.identifier().device)
+        // SAFETY: Valid by the invariant. ib_cm has set the word before it called the handler.
+        DeviceId::of(unsafe { (*self.id.as_ptr()).device })
     }
 
     /// The service id that it is for.
     pub(crate) fn service(&self) -> u64 {
-        u64::from_be(self.identifier().service_id)
+        // SAFETY: As in `device`.
+        u64::from_be(unsafe { (*self.id.as_ptr()).service_id })
     }
 
     pub(crate) fn data(&self) -> &[u8; REQUEST_DATA] {
-        // SAFETY: A request comes with all of the private data, to which nobody writes before
+        // SAFETY: A request comes with all of the private data, and no code writes to it before
         // the handler returns, by the invariant.
         unsafe { &*self.event.private_data.cast() }
     }
@@ -193,6 +193,8 @@ unsafe extern "C" fn request_cb<R: OnRequest>(
         event,
         accepted: Cell::new(false),
     };
+    // Storage over RDMA connects again by way of this workqueue.
+    let _noio = NoIo::new();
     let outcome = R::on_request(&request);
     if request.accepted.get() {
         return 0;

@@ -2,6 +2,8 @@
 
 //! The InfiniBand connection manager (ib_cm).
 //!
+//! C header: [`include/rdma/ib_cm.h`](srctree/include/rdma/ib_cm.h)
+//!
 //! A [`Listener`] is told of each request for its service id as an [`Arrived`], which becomes an
 //! identifier ([`Id`]) or is refused. The other side makes an [`Id`] and sends a request. From
 //! then on both are told of [`Event`]s.
@@ -12,7 +14,7 @@
 //! event, and the target of a pointer might have been freed.
 //!
 //! Contexts: events and requests come in workqueues of ib_cm, and their handlers may sleep.
-//! Destroying an identifier waits for its handler, but for the one above; so it is not done by
+//! Destroying an identifier waits for its handler, except the one above; so it is not done by
 //! the handler, nor with a lock that the handler takes.
 
 mod event;

@@ -9,10 +9,16 @@
  * because handlers run in hardirq context. There the handlers are called at
  * the end of the post, without an interrupt; so they are at the end of a frame
  * that was received, and of datagrams that were sent by a softirq.
+ *
+ * Where the architecture has no interrupt for an irq_work, it would wait for the
+ * next tick. There a softirq calls the handler.
  */
 #include <linux/bottom_half.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
+#include <linux/wait_bit.h>
+#include <linux/workqueue.h>
+#include <asm/irq_work.h>
 #include <rdma/ib_verbs.h>
 
 #include "helpers.h"
@@ -35,11 +41,34 @@ static void bell_rung(struct irq_work *work)
 	call(container_of(work, struct rlo_bell, work));
 }
 
+/* With interrupts disabled, as handlers expect it. */
+static void bell_rung_late(struct work_struct *work)
+{
+	struct rlo_bell *bell = container_of(work, struct rlo_bell, soft);
+	unsigned long flags;
+
+	local_irq_save(flags);
+	call(bell);
+	local_irq_restore(flags);
+	/* The bell may be gone afterwards. */
+	atomic_dec_and_wake_up(&bell->late);
+}
+
+static void ring_late(struct rlo_bell *bell)
+{
+	atomic_inc(&bell->late);
+	/* If it is queued already, that call is this one's. */
+	if (!queue_work(system_bh_highpri_wq, &bell->soft))
+		atomic_dec_and_wake_up(&bell->late);
+}
+
 void rlo_bell_init(struct rlo_bell *bell, struct ib_cq *cq)
 {
 	init_irq_work(&bell->work, bell_rung);
+	INIT_WORK(&bell->soft, bell_rung_late);
 	atomic_set(&bell->is_held, 0);
 	atomic_set(&bell->calls, 0);
+	atomic_set(&bell->late, 0);
 	bell->cq = cq;
 }
 
@@ -62,8 +91,12 @@ void rlo_bell_ring(struct rlo_bell *bell)
 	if (holds)
 		hold(bell);
 	local_irq_restore(flags);
-	if (!holds)
+	if (holds)
+		return;
+	if (arch_irq_work_has_interrupt())
 		irq_work_queue(&bell->work);
+	else
+		ring_late(bell);
 }
 
 static void begin(void)
@@ -74,9 +107,13 @@ static void begin(void)
 	this_cpu_write(held.holds, true);
 }
 
+/*
+ * On PREEMPT_RT the locks of the driver and of handlers sleep, and none may be
+ * taken here. There an irq_work calls the handlers, in a thread.
+ */
 bool rlo_bells_hold(void)
 {
-	if (!preemptible())
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) || !preemptible())
 		return false;
 	begin();
 	return true;
@@ -89,7 +126,8 @@ bool rlo_bells_hold(void)
  */
 bool rlo_bells_hold_in_softirq(void)
 {
-	if (!in_serving_softirq() || in_hardirq() || irqs_disabled())
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) || !in_serving_softirq() || in_hardirq() ||
+	    irqs_disabled())
 		return false;
 	begin();
 	return true;
@@ -112,9 +150,18 @@ void rlo_bells_release(void)
 	local_bh_enable();
 }
 
+/*
+ * Calls of the softirq are counted. flush_work() would warn in a worker that
+ * reclaims memory, because the queue of softirqs is not known as one that does.
+ * irq_work_sync() waits for a grace period of RCU where there is no interrupt.
+ */
 void rlo_bell_sync(struct rlo_bell *bell)
 {
-	irq_work_sync(&bell->work);
+	might_sleep();
+	if (arch_irq_work_has_interrupt())
+		irq_work_sync(&bell->work);
+	else
+		wait_var_event(&bell->late, !atomic_read_acquire(&bell->late));
 	/* Holders do not sleep. */
 	while (atomic_read_acquire(&bell->calls))
 		cpu_relax();

@@ -27,7 +27,7 @@ static const struct kernel_param_ops engine_bytes_ops = {
 };
 
 module_param_cb(engine_bytes, &engine_bytes_ops, &engine_bytes, 0644);
-MODULE_PARM_DESC(engine_bytes, "runs of memory from so many bytes on are copied by a DMA engine; 0: none; -1: what is measured (default)");
+MODULE_PARM_DESC(engine_bytes, "minimum length of runs of memory that a DMA engine copies; 0: none; -1: as measured (default)");
 
 static int get_engine(char *buffer, const struct kernel_param *param)
 {

@@ -5,6 +5,7 @@
  * bridges, VLANs and filters of the network treat them like all others.
  */
 #include <linux/etherdevice.h>
+#include <linux/if_arp.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <net/ip.h>
@@ -83,7 +84,9 @@ void rlo_frame_answer(struct sk_buff *to, const struct rlo_frame *head)
 	struct net_device *ndev = to->dev;
 	struct sk_buff *skb;
 
-	if (sizeof(*head) > READ_ONCE(ndev->mtu))
+	/* The address of a sender that lies would multiply the answer. */
+	if (sizeof(*head) > READ_ONCE(ndev->mtu) ||
+	    is_multicast_ether_addr(eth_hdr(to)->h_source))
 		return;
 	skb = alloc_skb(LL_RESERVED_SPACE(ndev) + sizeof(*head) + ndev->needed_tailroom,
 			GFP_ATOMIC);
@@ -102,32 +105,70 @@ void rlo_frame_answer(struct sk_buff *to, const struct rlo_frame *head)
 	dev_queue_xmit(skb);
 }
 
+/*
+ * Reads the header of a frame that may be for a device. Any tenant can send
+ * frames of the EtherType, and others may have the frame as well: it is not
+ * changed here, and what costs more comes later.
+ */
+static bool read_head(const struct sk_buff *skb, const struct net_device *dev,
+		      struct rlo_frame *head)
+{
+	if (dev->type != ARPHRD_ETHER && dev->type != ARPHRD_LOOPBACK)
+		return false;
+	if (skb->pkt_type != PACKET_HOST && skb->pkt_type != PACKET_LOOPBACK &&
+	    skb->pkt_type != PACKET_BROADCAST)
+		return false;
+	if (skb_copy_bits(skb, 0, head, sizeof(*head)))
+		return false;
+	if (head->magic != RLO_FRAME_MAGIC || head->len > RLO_FRAME_PAYLOAD ||
+	    head->len > skb->len - sizeof(*head))
+		return false;
+	/* RoCE has no use for broadcasts. */
+	return skb->pkt_type != PACKET_BROADCAST || head->slid;
+}
+
+const void *rlo_frame_payload(struct sk_buff *skb, const struct rlo_frame *head)
+{
+	if (!pskb_may_pull(skb, sizeof(*head) + head->len))
+		return NULL;
+	return skb->data + sizeof(*head);
+}
+
+/* The completion of a datagram tells its VLAN; the frame itself does not. */
+static void set_vlan(struct rlo_frame *head, struct net_device *dev)
+{
+	head->flags &= ~RLO_FRAME_VLAN;
+	if (head->kind != RLO_FRAME_DATAGRAM || head->slid)
+		return;
+	head->vlan = rlo_vlan_of(dev);
+	if (head->vlan != RLO_NO_VLAN)
+		head->flags |= RLO_FRAME_VLAN;
+}
+
+/* Under RCU. */
 static int frame_receive(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
 			 struct net_device *orig_dev)
 {
 	struct rlo_frame head;
+	const void *own;
 	bool holds;
 
-	if (skb->pkt_type != PACKET_HOST && skb->pkt_type != PACKET_LOOPBACK &&
-	    skb->pkt_type != PACKET_BROADCAST)
-		goto drop;
-	if (skb_linearize(skb) || skb->len < sizeof(head))
-		goto drop;
-	memcpy(&head, skb->data, sizeof(head));
-	if (head.magic != RLO_FRAME_MAGIC || head.len > skb->len - sizeof(head))
-		goto drop;
-	/* RoCE has no use for broadcasts. */
-	if (skb->pkt_type == PACKET_BROADCAST && !head.slid)
-		goto drop;
+	own = read_head(skb, dev, &head) ? rlo_device_on(dev) : NULL;
+	if (!own) {
+		kfree_skb(skb);
+		return NET_RX_DROP;
+	}
+	/* A packet socket may have the frame as well. */
+	skb = skb_share_check(skb, GFP_ATOMIC);
+	if (!skb)
+		return NET_RX_DROP;
+	set_vlan(&head, dev);
 	holds = rlo_bells_hold_in_softirq();
-	rlo_frame_received(dev, skb, &head, skb->data + sizeof(head));
+	rlo_frame_received(own, skb, &head);
 	if (holds)
 		rlo_bells_release();
 	consume_skb(skb);
 	return NET_RX_SUCCESS;
-drop:
-	kfree_skb(skb);
-	return NET_RX_DROP;
 }
 
 static struct packet_type frames = {

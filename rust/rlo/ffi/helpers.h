@@ -8,6 +8,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
+#include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
@@ -58,11 +59,15 @@ void rlo_soft_stop(struct rlo_soft *soft);
  */
 struct rlo_bell {
 	struct irq_work work;
+	/* Instead of it, where an irq_work has no interrupt. */
+	struct work_struct soft;
 	struct llist_node node;
 	/* In the list of a processor. */
 	atomic_t is_held;
 	/* Handlers that run, or will, by that list. */
 	atomic_t calls;
+	/* The same by the softirq. */
+	atomic_t late;
 	struct ib_cq *cq;
 };
 
@@ -90,9 +95,14 @@ u64 rlo_random(void);
 
 /*
  * The kernel address of a device address, or NULL if it is not in the direct
- * map. dev is NULL for devices whose addresses are kernel addresses.
+ * map. dev is NULL for devices that use kernel addresses.
  */
 void *rlo_address(struct device *dev, u64 address, size_t len);
+/*
+ * Whether every page of such a range exists. A consumer's own address is trusted;
+ * one that a peer chose may be in a hole of the direct map.
+ */
+bool rlo_pages_exist(struct device *dev, u64 address, size_t len);
 
 /* For irq_lock.rs before Linux 7.3; lock is a spinlock_t. */
 unsigned long rlo_spin_lock_irqsave(void *lock);
@@ -117,10 +127,17 @@ struct rlo_av {
 	/* InfiniBand: LIDs. slid is 0 on RoCE. dlid 0: the owner of the GID. */
 	u16 slid;
 	u16 dlid;
+	/*
+	 * RoCE: the VLAN of the interface of the source's GID; if the path leads
+	 * back to its own port, of the destination's GID. Or RLO_NO_VLAN.
+	 */
+	u16 vlan;
 	u8 traffic_class;
 	u8 hop_limit;
 	u8 has_grh;
 };
+
+#define RLO_NO_VLAN 0xffff
 
 /*
  * -EINVAL if the attributes name no GID and the port is not an InfiniBand
@@ -148,6 +165,8 @@ enum rlo_frame_kind {
 #define RLO_FRAME_SOLICITED 2
 /* InfiniBand: the receiver gets the GIDs as well. */
 #define RLO_FRAME_GRH 4
+/* The receiving interface is in a VLAN. Set by the receiver alone. */
+#define RLO_FRAME_VLAN 8
 
 /*
  * The header of frames: probes of reachability, and datagrams. Numbers are in
@@ -172,10 +191,13 @@ struct rlo_frame {
 	/* 0 between RoCE ports. */
 	u16 slid;
 	u16 dlid;
-	u32 reserved;
+	u16 vlan;
+	u16 reserved;
 };
 
 #define RLO_FRAME_MAGIC 0x726c6f31
+/* The maximum length of a payload: the largest MTU of InfiniBand. */
+#define RLO_FRAME_PAYLOAD 4096
 
 /*
  * A frame with room for a payload, or NULL: no memory, the interface is gone
@@ -183,7 +205,12 @@ struct rlo_frame {
  */
 struct sk_buff *rlo_frame_new(const struct rlo_av *av, const struct rlo_frame *head,
 			      void **payload);
-/* Answers a frame along the reverse path. Takes no reference; may be NULL. */
+/*
+ * The payload of a received frame, or NULL without memory. Only the handler of
+ * the frame has it.
+ */
+const void *rlo_frame_payload(struct sk_buff *skb, const struct rlo_frame *head);
+/* Answers a received frame along the reverse path. */
 void rlo_frame_answer(struct sk_buff *to, const struct rlo_frame *head);
 /* With interrupts enabled. Consumes the frame. */
 void rlo_frame_send(struct sk_buff *skb);
@@ -192,7 +219,7 @@ void rlo_frame_drop(struct sk_buff *skb);
 
 /*
  * Writes the 40 bytes before a datagram's payload: the IP header of RoCE v2,
- * or the GRH of InfiniBand, if there is one.
+ * or the GRH of InfiniBand, if there is one. grh is aligned to 8 bytes.
  */
 void rlo_grh_fill(u8 grh[40], const struct rlo_frame *head);
 /* RDMA_NETWORK_IPV4 or RDMA_NETWORK_IPV6. */
@@ -206,7 +233,10 @@ struct rlo_device_object {
 	/* The Rust part; see device.rs. */
 	const void *own;
 	struct net_device *ndev;
-	struct list_head list;
+	struct hlist_node by_interface;
+	struct hlist_node by_token;
+	/* A copy of the Rust part's, for lookups. */
+	u64 token;
 	/* The port's LID on InfiniBand; 0: the port is a RoCE port. */
 	u16 lid;
 };
@@ -231,18 +261,20 @@ void rlo_device_free(struct rlo_device_object *object);
 int rlo_device_register(struct rlo_device_object *object, const char *name,
 			struct device *dma_device);
 /*
- * Puts the device on the list; it receives frames until it is removed from
- * the list. The removal sleeps and releases the interface.
+ * Makes the device known to lookups; it receives frames until it is unlisted.
+ * That sleeps and releases the interface.
  */
-void rlo_device_list(struct rlo_device_object *object);
+void rlo_device_list(struct rlo_device_object *object, u64 token);
 void rlo_device_unlist(struct rlo_device_object *object);
 /*
- * Calls visit for the Rust part of each device, or of those on dev and on the
- * interfaces above it, until a call returns true. Under RCU: visit may not
- * sleep.
+ * The Rust part of the device on an interface, or on one of the first 32 below
+ * it, or NULL. Under RCU, and valid until its end.
  */
-void rlo_device_each(bool (*visit)(const void *own, void *context), void *context,
-		     struct net_device *dev);
+const void *rlo_device_on(struct net_device *dev);
+/* The VLAN of an interface, or of the first one below it that has one, or RLO_NO_VLAN. Under RCU. */
+u16 rlo_vlan_of(struct net_device *dev);
+/* The Rust part of the device with the token in its answers, or NULL. As above. */
+const void *rlo_device_with_token(u64 token);
 int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr);
 int rlo_processors(void);
 /* The module becomes the owner of the functions in the table. */
@@ -287,8 +319,7 @@ struct rlo_knobs {
 extern struct rlo_knobs rlo_knobs;
 
 /* Functions of Rust that C calls. */
-void rlo_frame_received(struct net_device *dev, struct sk_buff *skb, const struct rlo_frame *head,
-			const void *payload);
+void rlo_frame_received(const void *own, struct sk_buff *skb, const struct rlo_frame *head);
 void rlo_link_changed(const void *own);
 int rlo_link_add(const char *name, struct net_device *ndev, bool infiniband);
 

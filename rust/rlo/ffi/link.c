@@ -2,6 +2,7 @@
 /*
  * `rdma link add NAME type rlo netdev DEV`, and the removal of interfaces.
  */
+#include <linux/if_vlan.h>
 #include <linux/netdevice.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_netlink.h>
@@ -16,6 +17,9 @@ static int new_port(const char *name, struct net_device *ndev, bool infiniband)
 	struct ib_device *ib;
 
 	if (ndev->type != ARPHRD_ETHER && ndev->type != ARPHRD_LOOPBACK)
+		return -EOPNOTSUPP;
+	/* ib_core gives such a port no GID: a VLAN is reached through the port below it. */
+	if (is_vlan_dev(ndev) && !infiniband)
 		return -EOPNOTSUPP;
 	ib = ib_device_get_by_netdev(ndev, DRIVER_ID);
 	if (ib) {

@@ -59,7 +59,9 @@ impl App {
         let run = self.queue.front().and_then(|piece| piece.run);
         while left > 0 {
             let Some(piece) = self.queue.front_mut() else {
-                return Err(Fault::new(format!("{left} bytes sent that nobody wrote")));
+                return Err(Fault::new(format!(
+                    "{left} bytes sent that no application wrote"
+                )));
             };
             ensure!(piece.run == run, "bytes of two runs in one message");
             let part = left.min(piece.left);

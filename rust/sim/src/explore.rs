@@ -50,7 +50,7 @@ pub struct Search {
 /// The path to a fault: the steps from the start of the scene.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
     /// The steps.
     pub steps: Vec<Step>,

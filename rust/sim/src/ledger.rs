@@ -52,7 +52,7 @@ impl Ledger {
         let left = self.granted - (self.received - self.acknowledged);
         let new = i64::from(repr.bufs) - (self.received - ack) > left;
         let carries = repr.payload_len > 0 || mid == Mid::SrcAvail;
-        // Who aborts goes by the grant of the last message that it has looked at.
+        // A side that aborts goes by the grant of the last message that it has read.
         let blind = mid == Mid::AbortConn && ack < self.received;
         let least = match (carries, new && mid != Mid::DisConn) {
             (true, _) => 3,

@@ -37,3 +37,4 @@ mod rogue;
 mod shell;
 mod thrift;
 mod trace;
+mod travel;

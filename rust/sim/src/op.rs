@@ -57,7 +57,7 @@ pub enum Op {
     Cork(bool),
     /// Delayed bytes are sent.
     Push,
-    /// What is queued is a chunk of a write, whose rest follows.
+    /// The queued bytes are a chunk of a write, and its rest follows.
     Chunk,
     /// shutdown(SHUT_WR).
     Shutdown,
@@ -80,6 +80,9 @@ pub enum Op {
     Wait(u16),
     /// The same, but nothing arrives.
     Stall(u16),
+    /// From now on a message travels for so many milliseconds while time passes. At first it
+    /// takes no time.
+    Trip(u16),
     /// So many wanted receive buffers cannot be allocated.
     Starve(u8),
     /// The device is removed, or the queue pair fails.
@@ -158,9 +161,21 @@ pub(crate) fn time(dice: &mut impl Dice) -> u16 {
     u16::try_from(dice.between(1, most)).unwrap_or(1)
 }
 
+/// The time of a message on its way: most often so little that messages which follow from each
+/// other without end become many. Two of them are well below the time for an answer.
+fn trip(dice: &mut impl Dice) -> u16 {
+    let most = match dice.below(4) {
+        0 => 0,
+        1 | 2 => 1,
+        _ => 450,
+    };
+    u16::try_from(dice.below(most + 1)).unwrap_or(0)
+}
+
 impl Op {
     fn draw_peaceful(dice: &mut impl Dice) -> Self {
         match dice.below(32) {
+            0 if dice.once_in(8) => Op::Trip(trip(dice)),
             0 if dice.once_in(2) => Op::Wait(time(dice)),
             0 => Op::draw_advert(dice),
             1..=4 => Op::Write {
@@ -259,6 +274,7 @@ impl Op {
             | Op::Handle(_)
             | Op::Complete(_)
             | Op::Starve(_)
+            | Op::Trip(_)
             | Op::Mad(_)
             | Op::LoseMad(_)
             | Op::RepeatMad(_)

@@ -35,7 +35,7 @@ pub(crate) struct Port {
     pub(crate) arrived: VecDeque<Frame>,
     /// Posted requests that have not arrived at the other side.
     pub(crate) out: VecDeque<Work>,
-    /// Arrived requests whose completion was not passed to the engine yet.
+    /// Arrived requests with a completion that was not passed to the engine yet.
     pub(crate) done: VecDeque<Done>,
     pub(crate) memory: Memory,
     /// In the error state: nothing is sent or received.
@@ -52,6 +52,12 @@ impl Port {
 
     pub(crate) fn post_receives(&mut self, count: u16, size: u32) {
         self.free.extend((0..count).map(|_| size));
+    }
+
+    /// Whether a request is in flight, or its result was not seen.
+    pub(crate) fn is_moving(&self) -> bool {
+        let queues = self.out.len() + self.arrived.len() + self.done.len();
+        queues > 0 || self.unreachable
     }
 
     /// SENDs that have not arrived.

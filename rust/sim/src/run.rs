@@ -49,7 +49,7 @@ impl Shown {
 /// A history that breaks an invariant, reduced to the needed steps.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
     /// The steps that lead to it.
     pub history: History,
@@ -58,11 +58,14 @@ pub struct Failure {
 /// Small limits, so that histories reach them.
 pub(crate) fn limits(dice: &mut impl Dice) -> Config {
     let mut draw = |least, most| u16::try_from(dice.between(least, most)).unwrap_or(3);
-    let rx_initial = draw(3, 5);
+    // Many rules are about the last credits.
+    let tight = draw(0, 3) == 0;
+    let rx_initial = if tight { 3 } else { draw(3, 5) };
+    let rx_spare = if tight { draw(0, 1) } else { draw(0, 5) };
     let payload = draw(21, 90);
     Config {
         rcv_size: (payload + 16).max(37),
-        rx_depth: rx_initial + draw(0, 5),
+        rx_depth: rx_initial + rx_spare,
         rx_initial,
         tx_depth: draw(3, 8),
         max_send_payload: payload.into(),
@@ -135,6 +138,7 @@ impl History {
             Mood::Peaceful => world.finish_peacefully(),
             Mood::Silent => {
                 world.be_silent()?;
+                world.wake()?;
                 world.finish_peacefully()
             }
             Mood::Graceful => world.finish_gracefully(),

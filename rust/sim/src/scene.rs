@@ -197,7 +197,7 @@ fn copying() -> Checked<Vec<Scene>> {
             timers: false,
         },
         Scene {
-            name: "nobody reads, and timers run",
+            name: "no application reads, and timers run",
             start: established(3)?,
             scripts: [vec![write(63)], vec![write(63)]],
             faults: false,

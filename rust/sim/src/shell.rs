@@ -335,7 +335,7 @@ impl Shell {
         read
     }
 
-    /// A write whose bytes the peer may read, or that may be written into its memory.
+    /// A write with bytes that the peer may read, or that may be written into its memory.
     pub(crate) fn write_run(&mut self, len: u16, inline: u8, watch: &mut Watch) -> bool {
         let len = u32::from(len);
         if self.app.unsent() + u64::from(len) > SEND_BUFFER {

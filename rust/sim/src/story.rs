@@ -120,7 +120,7 @@ impl Stranger {
     }
 }
 
-/// Dice whose results are recorded.
+/// Dice with recorded results.
 struct Recorded<'a, D> {
     dice: &'a mut D,
     numbers: Vec<u32>,
@@ -241,7 +241,7 @@ pub struct Told {
     who: Stranger,
     seed: Option<u64>,
     steps: usize,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
     sights: Vec<Sight>,
 }

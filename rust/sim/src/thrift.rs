@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Wasteful behaviour that no rule of the wire forbids, but an engine must avoid: to delay bytes
-//! without a reason, to send single bytes, and to go on advertising memory that nobody reads.
+//! without a reason, to send single bytes, and to go on advertising memory that no application reads.
 
 use crate::{
     fault::{ensure, Checked},
@@ -40,7 +40,7 @@ pub(crate) struct Thrift {
     promised: bool,
     /// For each message in flight: it has payload, and could have had more.
     small: VecDeque<bool>,
-    /// Runs of which the peer has read bytes.
+    /// Runs with bytes that the peer has read.
     read: Vec<RunId>,
     /// The peer has read a part of the run that it has just asked for.
     partly: bool,

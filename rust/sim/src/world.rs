@@ -9,7 +9,7 @@
 //! - each message that arrives finds a receive buffer;
 //! - the credits of a side never exceed the buffers that wait for its messages;
 //! - the counts of the engine and of the shell agree, and the engine's parts are sound;
-//! - bytes that could be sent have been sent, and memory that nobody reads is not advertised for
+//! - bytes that could be sent have been sent, and memory that no application reads is not advertised for
 //!   ever;
 //! - the limits for buffers and sends hold.
 //!
@@ -26,6 +26,7 @@ use crate::{
     shell::{Leave, Shell, Watch},
     side::Side,
     trace::Sight,
+    travel::Travel,
 };
 use sdp_engine::engine::{
     conn::{Config, Connection, Ended, Queue},
@@ -45,6 +46,7 @@ pub struct World {
     b: Shell,
     cm: Cm,
     pub(crate) watch: Watch,
+    pub(crate) travel: Travel,
 }
 
 const IP_A: Ip = Ip::V4([10, 0, 0, 1]);
@@ -58,6 +60,7 @@ impl World {
             b: Shell::new(Side::B, b),
             cm: Cm::default(),
             watch: Watch::default(),
+            travel: Travel::default(),
         };
         world.connect()?;
         Ok(world)
@@ -70,6 +73,7 @@ impl World {
             b: Shell::new(Side::B, b),
             cm: Cm::default(),
             watch: Watch::default(),
+            travel: Travel::default(),
         };
         world.watch.trace.sights = Some(Vec::new());
         world.connect()?;
@@ -152,6 +156,7 @@ impl World {
         let side = step.side;
         let place = self.sights().len();
         let (shell, _, watch) = self.both(side);
+        shell.patience.wanted |= matches!(step.op, Op::Withdraw | Op::Recall | Op::CancelSinks);
         let moved = match step.op {
             Op::Write { len, more, urgent } => shell.write(len, Queue { more, urgent }, watch),
             Op::WriteRun { len, inline } => shell.write_run(len, inline, watch),
@@ -184,7 +189,11 @@ impl World {
                 shell.complete(watch)
             })?,
             Op::Timeout(at) => {
-                let long = [Timer::PeerClose, Timer::CancelAnswer];
+                let long = [
+                    Timer::PeerClose,
+                    Timer::CancelAnswer,
+                    Timer::SinkCancelAnswer,
+                ];
                 shell.time_out(at, |timer| !long.contains(&timer), watch)
             }
             Op::LongTimeout(at) => {
@@ -193,6 +202,10 @@ impl World {
             }
             Op::Wait(ms) => self.pass(ms.into(), false)?,
             Op::Stall(ms) => self.pass(ms.into(), true)?,
+            Op::Trip(ms) => {
+                self.travel.trip_ms = ms.into();
+                true
+            }
             Op::Starve(count) => {
                 shell.starved = count.into();
                 true
@@ -233,7 +246,7 @@ impl World {
         Ok(moved)
     }
 
-    /// One request of `side` arrives at the other side, whose adapter executes it.
+    /// One request of `side` arrives at the other side; the adapter there executes it.
     fn carry(&mut self, side: Side) -> Checked<bool> {
         let (from, to, watch) = self.both(side);
         let Some(work) = from.port.out.pop_front() else {
@@ -288,6 +301,10 @@ impl World {
             .trace
             .see(|| Sight::Left(to.other(), 0, mad.name().to_owned()));
         self.cm.send(to, mad);
+    }
+
+    pub(crate) fn has_mads(&self) -> bool {
+        !self.cm.mads.is_empty()
     }
 
     /// The index in the list of `side`'s datagram number `at`.
@@ -498,14 +515,7 @@ impl World {
                     moved |= self.apply(Step { side, op })?;
                 }
             }
-            // Messages on the connection are faster.
-            if !moved {
-                for side in Side::BOTH {
-                    for op in [Op::Mad(0), Op::GiveUp] {
-                        moved = moved || self.apply(Step { side, op })?;
-                    }
-                }
-            }
+            moved = moved || self.carry_mad()?;
             if !moved {
                 return Ok(round > 0);
             }
@@ -513,6 +523,17 @@ impl World {
         Err(crate::fault::Fault::new(
             "the two never come to rest".to_owned(),
         ))
+    }
+
+    /// A datagram arrives, or a transport gives up. Messages on the connection are faster.
+    pub(crate) fn carry_mad(&mut self) -> Checked<bool> {
+        let mut moved = false;
+        for side in Side::BOTH {
+            for op in [Op::Mad(0), Op::GiveUp] {
+                moved = moved || self.apply(Step { side, op })?;
+            }
+        }
+        Ok(moved)
     }
 
     /// Like [`rest`](Self::rest), with applications that read everything, and with timers when no
@@ -705,7 +726,7 @@ impl World {
                 text.replace_range(at..=at + len, "");
             }
         }
-        let _ = write!(text, "{:?}", self.cm);
+        let _ = write!(text, "{:?}{:?}", self.cm, self.travel);
     }
 }
 

@@ -33,10 +33,14 @@ const fn config(rx_depth: u16, rx_initial: u16) -> Config {
 const SMALL: Config = config(3, 3);
 
 fn play(config: Config, mood: Mood, steps: impl IntoIterator<Item = (Side, Op)>) {
+    play_with([config; 2], mood, steps);
+}
+
+fn play_with([a, b]: [Config; 2], mood: Mood, steps: impl IntoIterator<Item = (Side, Op)>) {
     let step = |(side, op)| Step { side, op };
     let history = History {
-        a: config,
-        b: config,
+        a,
+        b,
         mood,
         steps: steps.into_iter().map(step).collect(),
     };
@@ -113,4 +117,103 @@ fn two_silent_sides_with_shut_windows_fall_silent() {
     let fill = [both(NOW), both(write(300, false)), both(NOW)];
     let all = fill.into_iter().flatten().chain([(A, Op::AskRcvSize(50))]);
     play(SMALL, Mood::Silent, all);
+}
+
+/// Neither side gets to read, and each lends memory to the other: updates alone bring neither
+/// further.
+//= test: UPDATE-4
+#[test]
+fn updates_that_answer_updates_are_few_while_memory_is_lent() {
+    let both = |op| [(A, op), (B, op)];
+    for trip in [0, 1, 5] {
+        for nudge in [Op::ReadRemote(50), Op::AskRcvSize(50), Op::Push] {
+            let steps = [
+                both(NOW),
+                both(Op::Trip(trip)),
+                both(Op::Pipelined),
+                both(Op::Wait(20)),
+                both(Op::Reading(true)),
+                both(write(10, false)),
+                both(Op::Wait(20)),
+                both(run(500)),
+                both(Op::Wait(20)),
+                [(A, nudge), (A, Op::Wait(20_000))],
+            ];
+            play(SMALL, Mood::Peaceful, steps.into_iter().flatten());
+        }
+    }
+}
+
+/// Each answer comes in time. Offers and runs are taken back in turn, so that one of both is
+/// awaited at any time.
+//= test: SRCCANCEL-9
+#[test]
+fn cancels_of_both_kinds_that_overlap_are_each_answered_in_time() {
+    let both = |op| [(A, op), (B, op)];
+    let begin = [
+        both(NOW),
+        both(Op::Pipelined),
+        [(A, NOW), (B, Op::Reading(true))],
+        both(Op::Trip(440)),
+    ];
+    let again = [
+        (A, Op::Offer(50)),
+        (A, Op::CancelSinks),
+        (A, Op::Wait(450)),
+        (A, run(300)),
+        (A, Op::Withdraw),
+        (A, Op::Wait(450)),
+    ];
+    let all = begin.into_iter().chain([[(A, NOW); 2]]).flatten();
+    play(
+        config(8, 8),
+        Mood::Peaceful,
+        all.chain([again; 12].into_iter().flatten()),
+    );
+}
+
+/// B's buffer is offered, both windows are shut, and B has one credit. A has been silent for so
+/// long that its next update would be late.
+//= test: SRCCANCEL-9, UPDATE-4
+#[test]
+fn a_cancel_after_a_long_silence_finds_its_credit_in_time() {
+    let a = Config {
+        max_adverts: 2,
+        ..config(4, 3)
+    };
+    let b = Config {
+        zcopy: Zcopy {
+            read: false,
+            ..SMALL.zcopy
+        },
+        ..SMALL
+    };
+    let steps = [
+        (B, Op::Mad(1)),
+        (B, write(130, false)),
+        (A, write(200, false)),
+        (B, run(76)),
+        (A, Op::Starve(1)),
+        (B, Op::ReqPipe(true)),
+        (A, Op::Wait(1617)),
+        (B, Op::Starve(5)),
+        (A, Op::Read(3)),
+        (A, Op::Carry(2)),
+        (B, Op::Handle(2)),
+        (B, Op::Offer(9)),
+        (A, Op::Starve(3)),
+    ];
+    play_with([a, b], Mood::Silent, steps);
+}
+
+/// Without zero copy the writer would wait as long, with its own limits.
+//= test: SRCCANCEL-9
+#[test]
+fn a_peer_that_is_frozen_is_not_given_up_for_memory_that_the_program_does_not_want_back() {
+    let begin = [(A, NOW), (A, run(300)), (A, NOW)];
+    for end in [Op::Stall(60_000), Op::Wait(0)] {
+        let frozen = [(B, Op::Reading(true)), (A, Op::Stall(8_000)), (A, end)];
+        let all = begin.into_iter().chain(frozen);
+        play(config(8, 4), Mood::Peaceful, all);
+    }
 }

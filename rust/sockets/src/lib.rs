@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-//! Sockets of the Sockets Direct Protocol (SDP): streams that behave as TCP's do, and whose
-//! bytes travel over RDMA. The kernel needs the module `sdp`; `sdp_chk` says whether SDP
+//! Sockets of the Sockets Direct Protocol (SDP): streams that behave as TCP's do, and
+//! with bytes that travel over RDMA. The kernel needs the module `sdp`; `sdp_chk` says whether SDP
 //! works on a host.
 //!
 //! [`SdpStream`] and [`SdpListener`] are to SDP what [`std::net::TcpStream`] and
@@ -42,7 +42,7 @@
 //!
 //! # Errors
 //!
-//! The errors are those of TCP sockets. Sockets that may use SDP only have two more:
+//! The errors are TCP's. Sockets that may use SDP only have two more:
 //! `EAFNOSUPPORT`, for which [`std::io::ErrorKind`] has no name, if the kernel has no SDP, and
 //! `ENETUNREACH` if no RDMA device reaches the address. With [`Transport::Both`] the socket uses
 //! TCP instead.

@@ -15,7 +15,7 @@ const BACKLOG: i32 = 128;
 /// A socket that accepts connections over SDP, or over TCP as well.
 pub struct SdpListener(TcpListener);
 
-/// A listening socket. Like std's, it may reuse a port of which old connections remain.
+/// A listening socket. Like std's, it may reuse a port with old connections.
 pub(crate) fn listening(address: SocketAddr, allowed: Transport) -> io::Result<TcpListener> {
     let socket = option::socket(address, allowed)?;
     socket.set_reuse_address(true)?;
@@ -29,7 +29,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// That of the last address, if none works.
+    /// The last address's error, if no address works.
     pub fn bind(addresses: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(addresses, Transport::Sdp)
     }
@@ -38,7 +38,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// That of the last address, if none works.
+    /// The last address's error, if no address works.
     pub fn bind_with(addresses: impl ToSocketAddrs, allowed: Transport) -> io::Result<Self> {
         first_of(addresses, |address| listening(address, allowed).map(Self))
     }
@@ -47,7 +47,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Those of accept(2).
+    /// The errors of accept(2).
     pub fn accept(&self) -> io::Result<(SdpStream, SocketAddr)> {
         let (stream, peer) = self.0.accept()?;
         Ok((stream.into(), peer))
@@ -63,7 +63,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Those of getsockopt(2).
+    /// The errors of getsockopt(2).
     pub fn transport(&self) -> io::Result<Transport> {
         option::transport(&self.0)
     }
@@ -72,7 +72,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Those of getsockname(2).
+    /// The errors of getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -81,7 +81,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Those of ioctl(2).
+    /// The errors of ioctl(2).
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.0.set_nonblocking(nonblocking)
     }

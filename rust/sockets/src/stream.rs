@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A connection over SDP, or over TCP where that is allowed.
 ///
-/// Reading and writing are those of the inner [`TcpStream`], because the kernel's calls are the
+/// The inner [`TcpStream`] reads and writes, because the kernel's calls are the
 /// same for both. [`SdpStream::into_tcp_stream`] is for libraries that need one.
 pub struct SdpStream(TcpStream);
 
@@ -35,7 +35,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// That of the last address, if none works.
+    /// The last address's error, if no address works.
     pub fn connect(addresses: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_with(addresses, Transport::Sdp)
     }
@@ -45,7 +45,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// That of the last address, if none works.
+    /// The last address's error, if no address works.
     pub fn connect_with(addresses: impl ToSocketAddrs, allowed: Transport) -> io::Result<Self> {
         first_of(addresses, |address| {
             let socket = option::socket(address, allowed)?;
@@ -73,7 +73,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getsockopt(2).
+    /// The errors of getsockopt(2).
     pub fn transport(&self) -> io::Result<Transport> {
         option::transport(&self.0)
     }
@@ -82,7 +82,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getsockopt(2).
+    /// The errors of getsockopt(2).
     pub fn fallback_reason(&self) -> io::Result<Option<io::Error>> {
         option::fallback_reason(&self.0)
     }
@@ -103,7 +103,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getpeername(2).
+    /// The errors of getpeername(2).
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
@@ -112,7 +112,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getsockname(2).
+    /// The errors of getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -121,7 +121,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of shutdown(2).
+    /// The errors of shutdown(2).
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.shutdown(how)
     }
@@ -139,7 +139,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of recv(2).
+    /// The errors of recv(2).
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.peek(buffer)
     }
@@ -166,7 +166,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of setsockopt(2).
+    /// The errors of setsockopt(2).
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.set_nodelay(nodelay)
     }
@@ -175,7 +175,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of ioctl(2).
+    /// The errors of ioctl(2).
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.0.set_nonblocking(nonblocking)
     }
@@ -184,7 +184,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getsockopt(2).
+    /// The errors of getsockopt(2).
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }

@@ -35,7 +35,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// That of the last address, if none works.
+    /// The last address's error, if no address works.
     pub async fn connect(addresses: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_with(addresses, Transport::Sdp).await
     }
@@ -44,7 +44,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// That of the last address, if none works.
+    /// The last address's error, if no address works.
     pub async fn connect_with(
         addresses: impl ToSocketAddrs,
         allowed: Transport,
@@ -70,7 +70,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getsockopt(2).
+    /// The errors of getsockopt(2).
     pub fn transport(&self) -> io::Result<Transport> {
         option::transport(&self.0)
     }
@@ -79,7 +79,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getsockopt(2).
+    /// The errors of getsockopt(2).
     pub fn fallback_reason(&self) -> io::Result<Option<io::Error>> {
         option::fallback_reason(&self.0)
     }
@@ -88,7 +88,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getpeername(2).
+    /// The errors of getpeername(2).
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
@@ -97,7 +97,7 @@ impl SdpStream {
     ///
     /// # Errors
     ///
-    /// Those of getsockname(2).
+    /// The errors of getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -118,7 +118,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// That of the last address, if none works.
+    /// The last address's error, if no address works.
     pub async fn bind(addresses: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_with(addresses, Transport::Sdp).await
     }
@@ -127,7 +127,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// That of the last address, if none works.
+    /// The last address's error, if no address works.
     pub async fn bind_with(addresses: impl ToSocketAddrs, allowed: Transport) -> io::Result<Self> {
         let mut last = none_given();
         for address in lookup_host(addresses).await? {
@@ -146,7 +146,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Those of accept(2).
+    /// The errors of accept(2).
     pub async fn accept(&self) -> io::Result<(SdpStream, SocketAddr)> {
         let (stream, peer) = self.0.accept().await?;
         Ok((SdpStream(stream), peer))
@@ -156,7 +156,7 @@ impl SdpListener {
     ///
     /// # Errors
     ///
-    /// Those of getsockname(2).
+    /// The errors of getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }

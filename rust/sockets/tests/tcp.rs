@@ -91,6 +91,6 @@ fn no_address_is_an_error_and_so_is_one_that_nobody_has() {
         .expect("its name")
         .as_socket()
         .expect("an address");
-    let refused = SdpStream::connect_with(name, Transport::Tcp).expect_err("nobody listens");
+    let refused = SdpStream::connect_with(name, Transport::Tcp).expect_err("no listener");
     assert_eq!(refused.raw_os_error(), Some(libc::ECONNREFUSED));
 }

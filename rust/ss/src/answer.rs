@@ -62,7 +62,6 @@ fn set_flow(socket: &mut Socket, kind: u16, value: &[u8]) -> Result<(), DecodeEr
         uapi::SDP_DIAG_CREDIT_STALLS => |flow| &mut flow.credit_stalls,
         uapi::SDP_DIAG_SLOT_STALLS => |flow| &mut flow.slot_stalls,
         uapi::SDP_DIAG_ROUND_TRIP_US => |flow| &mut flow.round_trip_us,
-        uapi::SDP_DIAG_LENT_SIZES => |flow| &mut flow.lent_sizes,
         _ => return Ok(()),
     };
     *flow(socket.flow.get_or_insert_default()) = parse_u32(value)?;
@@ -147,7 +146,7 @@ mod tests {
         assert_eq!(socket.device.as_deref(), Some("rxe0"));
         assert_eq!(socket.cookie, Some(7));
         assert_eq!(socket.flow.as_ref().map(|flow| flow.slot_stalls), Some(9));
-        assert_eq!(socket.traffic().last(), Some(("zcopy_changes", 37)));
+        assert_eq!(socket.traffic().last(), Some(("kept_expirations", 35)));
         assert_eq!(socket.why().as_deref(), Some("ECONNREFUSED"));
     }
 
@@ -157,7 +156,7 @@ mod tests {
         let many: Vec<u8> = (0..50u64).flat_map(u64::to_ne_bytes).collect();
         let many = decoded(&[attribute(uapi::SDP_DIAG_TRAFFIC, &many)]);
         assert_eq!(few.unwrap_or_default().traffic().count(), 1);
-        assert_eq!(many.unwrap_or_default().traffic().count(), 37);
+        assert_eq!(many.unwrap_or_default().traffic().count(), 35);
     }
 
     #[test]

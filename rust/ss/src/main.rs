@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! `sdp_ss`: the SDP sockets of a network namespace, as ss(8) shows those of TCP.
+//! `sdp_ss`: the SDP sockets of a network namespace, as ss(8) shows TCP's.
 //!
 //! The answers of the kernel come by netlink (`dump`, `answer`), or from `/proc/net/sdp` if the
 //! module has no netlink interface (`procfile`). Each socket is printed at once, so memory does not
@@ -35,7 +35,7 @@ fn failed(what: impl std::fmt::Display, error: impl std::fmt::Display) -> io::Er
     io::Error::other(format!("{what}: {error}"))
 }
 
-/// Enters a namespace of ip-netns(8), or that of a path.
+/// Enters a namespace of ip-netns(8), or a path's.
 fn enter_namespace(name: &str) -> io::Result<()> {
     let path = if name.contains('/') {
         name.to_owned()

@@ -88,8 +88,6 @@ pub(crate) struct Flow {
     pub(crate) credit_stalls: u32,
     pub(crate) slot_stalls: u32,
     pub(crate) round_trip_us: u32,
-    /// As the option SDP_LENT_SIZES.
-    pub(crate) lent_sizes: u32,
 }
 
 /// One socket.

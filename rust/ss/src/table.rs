@@ -160,20 +160,6 @@ fn extended(out: &mut impl Write, socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-/// The sizes of messages that go without a copy, from bits: `256K,1M`, or `-`.
-fn sizes(bits: u32) -> String {
-    let of = |bit: u32| match 8_u64 << bit {
-        kib @ ..1024 => format!("{kib}K"),
-        kib => format!("{}M", kib >> 10),
-    };
-    let set = (0..16).filter(|bit| bits & (1 << bit) != 0);
-    let names: Vec<_> = set.map(of).collect();
-    if names.is_empty() {
-        return "-".into();
-    }
-    names.join(",")
-}
-
 fn info(out: &mut impl Write, socket: &Socket) -> io::Result<()> {
     let mut words = Vec::new();
     if let Some(flow) = &socket.flow {
@@ -185,7 +171,6 @@ fn info(out: &mut impl Write, socket: &Socket) -> io::Result<()> {
             credit_stalls,
             slot_stalls,
             round_trip_us,
-            lent_sizes,
         } = flow;
         words.push(format!(
             "credits:{credits} posted:{posted}x{rcv_size} max_payload:{max_payload}"
@@ -193,10 +178,6 @@ fn info(out: &mut impl Write, socket: &Socket) -> io::Result<()> {
         words.push(format!(
             "credit_stalls:{credit_stalls} slot_stalls:{slot_stalls} rtt_us:{round_trip_us}"
         ));
-        if *lent_sizes != 0 {
-            let (send, receive) = (sizes(lent_sizes & 0xffff), sizes(lent_sizes >> 16));
-            words.push(format!("lent_send:{send} lent_recv:{receive}"));
-        }
     }
     if socket.offered != 0 {
         words.push(format!("offered:{}", socket.offered));
@@ -213,16 +194,6 @@ fn info(out: &mut impl Write, socket: &Socket) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::socket::Transport;
-
-    #[test]
-    fn lent_sizes_have_names() {
-        assert_eq!(sizes(0), "-");
-        assert_eq!(sizes(1), "8K");
-        assert_eq!(
-            sizes((1 << 5) | (1 << 6) | (1 << 7) | (1 << 9)),
-            "256K,512K,1M,4M"
-        );
-    }
 
     #[test]
     fn services_are_read() {

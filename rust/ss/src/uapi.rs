@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! The numbers of `include/uapi/linux/sdp_diag.h`, and those of sdp.h that it uses.
+//! The numbers of `include/uapi/linux/sdp_diag.h`, and the numbers of sdp.h that it uses.
 
 /// The family of SDP sockets.
 pub(crate) const AF_INET_SDP: u8 = 27;
@@ -59,11 +59,10 @@ attributes! {
     SDP_DIAG_SLOT_STALLS
     SDP_DIAG_ROUND_TRIP_US
     SDP_DIAG_TRAFFIC
-    SDP_DIAG_LENT_SIZES
 }
 
 /// The members of `struct sdp_traffic`, all of them u64, in their order.
-pub(crate) const TRAFFIC: [&str; 37] = [
+pub(crate) const TRAFFIC: [&str; 35] = [
     "bcopy_bytes_sent",
     "bcopy_bytes_received",
     "zcopy_bytes_sent",
@@ -99,8 +98,6 @@ pub(crate) const TRAFFIC: [&str; 37] = [
     "kept_misses",
     "kept_evictions",
     "kept_expirations",
-    "zcopy_tries",
-    "zcopy_changes",
 ];
 
 #[cfg(test)]

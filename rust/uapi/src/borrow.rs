@@ -65,7 +65,7 @@ impl Default for AheadControl {
 }
 
 impl AheadControl {
-    /// The pages whose bytes are still coming, if there are some.
+    /// The pages that still wait for bytes, if there are some.
     #[must_use]
     pub fn range(&self) -> Option<sdp_borrow_range> {
         let is_it = (self.len, self.level, self.kind) == (size_of::<Self>(), LEVEL, SDP_AHEAD);

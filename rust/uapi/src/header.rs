@@ -7,7 +7,6 @@ pub const AF_INET6_SDP: i32 = 28;
 pub const IPPROTO_SDP: i32 = 257;
 pub const SDP_SERVICE_ID_BASE: i32 = 65536;
 pub const SDP_ZCOPY_THRESH: i32 = 80;
-pub const SDP_ZCOPY_AUTO: i32 = -1;
 pub const SDP_LAST_BIND_ERR: i32 = 81;
 pub const SDP_SOCK_FAMILY: i32 = 82;
 pub const SDP_TRANSPORT: i32 = 83;
@@ -18,10 +17,6 @@ pub const SDP_FALLBACK_REASON: i32 = 84;
 pub const SDP_ZCOPY_SOURCE_THRESH: i32 = 85;
 pub const SDP_ZCOPY_SINK_THRESH: i32 = 86;
 pub const SDP_TRAFFIC: i32 = 87;
-pub const SDP_LENT_SIZES: i32 = 88;
-pub const SDP_LENT_LEAST: i32 = 8192;
-pub const SDP_LENT_CLASSES: i32 = 10;
-pub const SDP_LENT_RECV: i32 = 16;
 pub const SDP_BORROW: i32 = 89;
 pub const SDP_BORROW_NO_LINGER: i32 = 1;
 pub const SDP_BORROW_WAIT: i32 = 90;
@@ -77,8 +72,6 @@ pub struct sdp_traffic {
     pub kept_misses: __u64,
     pub kept_evictions: __u64,
     pub kept_expirations: __u64,
-    pub zcopy_tries: __u64,
-    pub zcopy_changes: __u64,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

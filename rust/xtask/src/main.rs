@@ -15,6 +15,7 @@ mod floors;
 mod manual;
 mod spec;
 mod uapi;
+mod words;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -40,10 +41,23 @@ enum Task {
         #[arg(long)]
         report: bool,
     },
-    /// Compares the imports of the module with the floors in ARCHITECTURE.md.
-    Floors,
+    /// Compares the modules with their floors in ARCHITECTURE.md.
+    Floors {
+        /// Prints the circles of files that use each other.
+        #[arg(long)]
+        circles: bool,
+        /// Prints the files that each file uses, too.
+        #[arg(long)]
+        graph: bool,
+    },
     /// Compares the knobs and counters of sdp(7) with the module.
     Manual,
+    /// Finds refused wording in documents, comments and messages.
+    Words {
+        /// Also in the parts that are pending.
+        #[arg(long)]
+        all: bool,
+    },
     /// Writes shell completions for the tools.
     Completions {
         /// The output directory.
@@ -57,8 +71,13 @@ fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     match arguments.task {
         Task::Spec { report } => run_spec(&arguments.root, report),
-        Task::Floors => Ok(report(&floors::faults(&arguments.root)?)),
+        Task::Floors { circles, graph } if circles || graph => {
+            print!("{}", floors::report(&arguments.root, graph)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Floors { .. } => Ok(report(&floors::faults(&arguments.root)?)),
         Task::Manual => Ok(report(&manual::faults(&arguments.root)?)),
+        Task::Words { all } => Ok(report(&words::faults(&arguments.root, all)?)),
         Task::Completions { directory } => {
             completions::write(&directory).map(|()| ExitCode::SUCCESS)
         }

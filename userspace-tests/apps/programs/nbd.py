@@ -18,7 +18,7 @@ from twohosts.lab import Case, Lab, Measured, rate
 
 PORT = "10809"
 MIB = 1 << 20
-# What a file system asks of its disk: small pieces of metadata and files, and runs of large files.
+# The requests of a file system to its disk: small pieces of metadata and files, and runs of large files.
 FILE_SYSTEM = ("--rw=randrw", "--rwmixread=70", "--bssplit=4k/50:16k/30:128k/20", "--iodepth=16")
 
 
@@ -43,9 +43,9 @@ def written(lab: Lab, path: Path) -> float:
 
 
 def read(lab: Lab, to: str = "null:") -> float:
-    """The seconds in which nbdcopy reads the disk, that of its zeroes included."""
+    """The seconds in which nbdcopy reads the disk, including its zeroes."""
     start = time.monotonic()
-    # Without this the server tells which parts are zero, and nobody reads them.
+    # Without this the server tells which parts are zero, and no program reads them.
     lab.a.run(lab.wrapped("nbdcopy", "--no-extents", _url(lab), to))
     return time.monotonic() - start
 

@@ -94,5 +94,5 @@ def _shared_port(lab: Lab) -> Measured:
 
 
 def cases(_lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [Case("nginx wrk", _load), Case("nginx reuseport wrk", _shared_port)]

@@ -48,7 +48,7 @@ def serving(lab: Lab) -> Iterator[None]:
 
 
 def source(lab: Lab, size: int) -> Path:
-    """A file whose blocks differ."""
+    """A file with blocks that differ."""
     path = lab.directory / "source"
     block = random.Random("scp").randbytes(MIB)
     with path.open("wb") as file:
@@ -58,7 +58,7 @@ def source(lab: Lab, size: int) -> Path:
 
 
 def copy(lab: Lab, path: Path) -> tuple[Path, float]:
-    """The copy of a file, and the seconds it took, with those of the connection."""
+    """The copy of a file, and the seconds it took, including the connection's."""
     copied = lab.directory / "copied"
     start = time.monotonic()
     lab.a.run(

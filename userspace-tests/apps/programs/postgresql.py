@@ -87,7 +87,7 @@ def command(lab: Lab, *text: str) -> str:
 
 
 def seconds(lab: Lab, text: str) -> float:
-    """The time of one command as psql measures it, without that of its start."""
+    """The time of one command as psql measures it, without the time of its start."""
     told = command(lab, "\\timing on", text)
     return float(parsed(re.search(r"Time: ([\d.]+) ms", told), told, "a time")[1]) / 1000
 

@@ -48,7 +48,7 @@ def _latency(lab: Lab) -> Measured:
 
 
 def cases(lab: Lab) -> list[Case]:
-    """What this program is run for."""
+    """The cases of this program."""
     return [
         Case(f"qperf {lab.family}_bw 64 KiB", _bandwidth),
         Case(f"qperf {lab.family}_lat 64 B", _latency),

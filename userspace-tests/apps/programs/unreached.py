@@ -51,10 +51,10 @@ def _listens(host: Host) -> bool:
     )
 
 
-def _caddy(lab: Lab) -> Server:
+def _caddy(lab: Lab, *before: str) -> Server:
     """A web server in Go."""
     return lab.b.start(
-        lab.switched("caddy", "file-server", "--root", str(lab.directory / "served"))
+        lab.switched(*before, "caddy", "file-server", "--root", str(lab.directory / "served"))
         + ["--listen", f"{lab.b.ipv4}:{PORT}"],
         ready="serving static files",
     )
@@ -83,6 +83,21 @@ def _go(lab: Lab) -> Measured:
     check("Error distribution" not in done.stdout, done.stdout)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
     return Measured(f"{float(rate[1]) if rate else 0:.0f} per s", requests * SIZE)
+
+
+def _go_with_mptcp(lab: Lab) -> Measured:
+    """Both ends ask for MPTCP, as listeners do by default if go.mod names Go 1.24 or later."""
+    content = _content(lab)
+    mptcp = ("env", "GODEBUG=multipathtcp=1")
+    url = f"http://{lab.b.ipv4}:{PORT}/content"
+    with _caddy(lab, *mptcp):
+        _until("caddy listens over SDP", lambda: _listens(lab.b))
+        done = lab.a.run(lab.switched(*mptcp, "hey", "-n", "4", "-c", "2", "-t", "0", url))
+        check("[200]\t4 responses" in done.stdout, done.stdout)
+        # A peer that has TCP alone is served as well.
+        lab.a.run(_fetch(lab))
+    _same(lab, content)
+    return Measured("the same", 4 * SIZE)
 
 
 def _static_client(lab: Lab) -> Measured:
@@ -287,6 +302,7 @@ def cases(_lab: Lab) -> list[Case]:
     return [
         Case("by the library alone", _by_the_library),
         Case("Go: caddy, hey", _go),
+        Case("Go: MPTCP", _go_with_mptcp),
         Case("static client: busybox wget", _static_client),
         Case("static server: busybox httpd", _static_server),
         Case("seccomp filter on families", _seccomp),

@@ -116,7 +116,7 @@ def _carries() -> bool:
 def smc_loses_a_device_with_nothing_on_it() -> None:
     """Links outlive the connections for which they were made, but not the device.
 
-    The client does not tell the server, whose link group of the old device is used for the next
+    The client does not tell the server, so its link group of the old device is used for the next
     connections, and fails them or has them fall back to TCP. So SMC-R is not demanded of them.
     """
     with smc.over_rdma(), fabric.device_afterwards(A):

@@ -85,7 +85,7 @@ def received_bytes(changes: Counters) -> int:
 
 def settled(payload: int, carried: Callable[[], tuple[int, int]]) -> tuple[int, int]:
     """Bytes sent and received, as `carried` has them, once both are `payload` or more; what they are
-    after `SETTLED` seconds otherwise. What a program's last connections have sent may be counted a
+    after `SETTLED` seconds otherwise. Messages of a program's last connections may be counted a
     moment after its end: a peer's DREQ overtakes its last messages, and these are handled behind it.
     """
     deadline = time.monotonic() + SETTLED

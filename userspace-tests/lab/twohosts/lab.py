@@ -31,7 +31,7 @@ class Lab:
     small: bool
     # For temporary files of the run.
     directory: Path
-    # What makes programs use something else, before the command of a TCP program.
+    # Words before the command of a TCP program that make it use another transport.
     wrapper: tuple[str, ...] = ()
 
     @property

@@ -74,9 +74,15 @@ def _carried(changes: list[counters.Counters]) -> tuple[int, int]:
     return sent, sum(map(counters.received_bytes, changes))
 
 
+# The longest advertisements of some connections, in bytes.
+UNREPORTED = 8 << 20
+
+
 def _went_over_sdp(measured: Measured, sent: int, received: int) -> None:
-    # Each host has its own counters: bytes sent by one are received by the other.
-    if min(sent, received) < measured.payload:
+    # Each host has its own counters: bytes sent by one are received by the other. A peer that closes while
+    # its last RDMA Read is not yet reported keeps these bytes from being counted as sent.
+    unreported = min(UNREPORTED, measured.payload // 100)
+    if received < measured.payload or sent < measured.payload - unreported:
         raise Failure(
             f"the programs carried {measured.payload} bytes, SDP sent {sent} "
             f"and received {received}: they went another way"

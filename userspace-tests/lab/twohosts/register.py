@@ -28,7 +28,7 @@ class Entry(Generic[R]):
     needs: frozenset[str]
 
     def names(self) -> tuple[str, str]:
-        """The names by which it can be selected: its own, and that of its file."""
+        """The names by which it can be selected: its own, and its file's."""
         return self.name, self.run.__module__.rpartition(".")[2]
 
 
@@ -36,7 +36,7 @@ class Register(dict[str, Entry[R]]):
     """Tests, in the order of registration."""
 
     def add(self, run: R, name: str = "", *, long: bool = False, needs: Iterable[str] = ()) -> R:
-        """Adds a test; the default name is that of the function."""
+        """Adds a test; the default name is the function's."""
         name = name or run.__name__
         if name in self:
             raise ValueError(f"two tests are called {name}")

@@ -182,7 +182,7 @@ def without_credits(scene: Scene) -> None:
         loan, _lent, inline = _offered(victim)
         victim.talk.generous = False
         victim.talk.put(Mid.SEND_SM)
-        # What the credits allow.
+        # As much as the credits allow.
         time.sleep(0.5)
         check(not loan.ended(), "it waits for room")
         Background(loan.cancel, loan.overwrite).end()

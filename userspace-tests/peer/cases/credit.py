@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 
 from conversation import PAYLOAD
-from peer import Status
+from peer import PATIENCE, Peer, Status
 from register import case
 from scene import Scene
+from stream import Listener
 from twohosts.failure import Failure, check
 from wire import Mid
 
@@ -58,7 +60,9 @@ def without_credit_rnr(scene: Scene) -> None:
     victim = scene.establish(rnr_retry=0)
     for _ in range(100):
         victim.talk.send(Mid.DATA, b"x" * 2000)
-    scene.is_dead(victim)
+    # Where the module sends an update before it finds the violation, the queue pair that has failed does not
+    # acknowledge it.
+    scene.is_dead(victim, errno.ETIMEDOUT)
 
 
 @case("credit: payload with the last two credits")
@@ -74,7 +78,7 @@ def payload_without_credit(scene: Scene) -> None:
 
 @case("credit: control with the last credit, and without any")
 def control_without_credit(scene: Scene) -> None:
-    """The last credit is for grants, which nobody can check; after it there is none."""
+    """The last credit is for grants, which no side can check; after it there is none."""
     victim = scene.establish(hello=scene.hello(bufs=0))
     victim.talk.send(Mid.DATA, b"good")
     for _ in range(3):
@@ -155,9 +159,15 @@ def shrinking(scene: Scene) -> None:
     scene.parts(victim)
 
 
+# The number of REQs that wait for room in a backlog: HELD_MAX of the module.
+WAITING = 128
+# The connection manager repeats the REQ for much longer than a case takes.
+PATIENT = {"cm_timeout": 18, "cm_retries": 15}
+
+
 @case("credit: a storm of REQs beyond the backlog")
 def storm(scene: Scene) -> None:
-    """The listener keeps its limit, and works after the flood."""
+    """The listener keeps its limit, and works after the flood, in which peers give up without a word."""
     listener = scene.listen(backlog=4)
     tables = scene.tables()
     hasty = {"cm_timeout": 16, "cm_retries": 1, "remote_cm_timeout": 22}
@@ -167,10 +177,67 @@ def storm(scene: Scene) -> None:
     check(kinds.count("rep") == 5, f"{kinds.count('rep')} of 24 were answered")
     for peer in peers:
         peer.close()
-    scene.settle(tables)
+    # Those that waited longest get the places of the first five, and nothing is heard of them.
+    scene.settle(tables, timeout=90)
     victim = scene.establish(at=listener)
     scene.works(victim)
     scene.parts(victim)
+
+
+def _wait_for_room(scene: Scene, listener: Listener) -> Peer:
+    """A peer with a REQ that the listener keeps."""
+    sockets = scene.tables()["b"] + 1
+    peer = scene.request(scene.hello(), at=listener, **PATIENT)
+    check(scene.comes(lambda: scene.tables()["b"] == sockets, PATIENCE), "the REQ is not kept")
+    return peer
+
+
+@case("credit: REQs that wait for room in the backlog")
+def waiting(scene: Scene) -> None:
+    """They are answered in their order when there is room, unless the peer has given up."""
+    listener = scene.listen(backlog=0)
+    first = scene.greet(at=listener)
+    quitter, second, third = (_wait_for_room(scene, listener) for _ in range(3))
+    quitter.close()
+    scene.moved(hellos_dropped=1)
+    first.peer.close()
+    second.expect("rep")
+    second.rtu()
+    scene.keep(listener.accept())
+    third.expect("rep")
+    third.close()
+    scene.moved(hellos_dropped=1)
+
+
+@case("credit: a REQ that waits too long")
+def waited_too_long(scene: Scene) -> None:
+    """It is forgotten, and the next try of the peer is taken."""
+    listener = scene.listen(backlog=0)
+    # The module waits for its RTU for longer than the other waits for room.
+    first = scene.greet(at=listener, remote_cm_timeout=22, cm_retries=15)
+    second = _wait_for_room(scene, listener)
+    scene.moved(hellos_dropped=1)
+    first.peer.close()
+    second.expect("rep")
+    second.close()
+
+
+@case("credit: more REQs than may wait for room")
+def crowd(scene: Scene) -> None:
+    """The listener keeps a limited number, and all go with it."""
+    tables = scene.tables()
+    listener = scene.listen(backlog=0)
+    first = scene.greet(at=listener)
+    peers = [scene.request(scene.hello(), at=listener, **PATIENT) for _ in range(WAITING + 8)]
+    most = tables["b"] + 2 + WAITING
+    check(scene.comes(lambda: scene.tables()["b"] == most, PATIENCE), f"{scene.tables()} sockets")
+    scene.bystanders_talk()
+    check(scene.tables()["b"] <= most, f"{scene.tables()} sockets")
+    listener.close()
+    for peer in peers:
+        peer.expect("rej")
+    first.peer.close()
+    scene.settle(tables)
 
 
 @case("credit: connections that nobody accepts")

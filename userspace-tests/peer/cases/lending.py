@@ -10,6 +10,7 @@ import contextlib
 import errno
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -155,7 +156,7 @@ def read_of_the_vanished(scene: Scene) -> None:
 
 @case("lending: offers and cancels in a storm")
 def cancel_storm(scene: Scene) -> None:
-    """Each recalled advertisement is answered once; nobody reads."""
+    """Each recalled advertisement is answered once; no program reads."""
     with lending(scene) as victim:
         key, address = victim.peer.memory(PATTERN[:9000])
         for _ in range(5):
@@ -251,7 +252,7 @@ def room_in_disguise(scene: Scene) -> None:
 
 
 def _lent_and_kept(victim: Victim, data: bytes = PATTERN) -> Lent:
-    """Memory of which the peer has read all advertised bytes, and which stays registered."""
+    """Memory that stays registered after the peer has read all advertised bytes."""
     writer = Writer(victim.stream, data)
     lent, inline = lent_to_read(victim)
     number = victim.peer.read(lent.key, lent.address + inline, 1000)
@@ -363,14 +364,20 @@ def reported_twice(scene: Scene) -> None:
 
 @case("lending: an offer that is never answered")
 def silence(scene: Scene) -> None:
-    """It is recalled after a second, and without an answer the connection ends."""
+    """It is recalled after a second. Without an answer the call waits, as TCP's does for a peer that does not
+    read, and TCP_USER_TIMEOUT limits the wait.
+    """
     with lending(scene) as victim:
+        victim.stream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000)
+        begun = time.monotonic()
         writer = Writer(victim.stream, PATTERN)
         lent_to_read(victim)
         victim.talk.expect(Mid.SRC_AVAIL_CANCEL)
         _count, number = writer.end()
         check(number in (*ENDS, 0), f"errno {number}")
-        scene.moved(resets_sent=1, violations=0)
+        took = time.monotonic() - begun
+        check(took >= 9, f"the connection ended after {took:.1f} s")
+        scene.moved(resets_sent=0, violations=0)
 
 
 # The module's program advertises room.
@@ -453,7 +460,7 @@ def cancel_unanswered(scene: Scene) -> None:
         short_of_time(victim)
         reader, room = early_reader(victim)
         victim.talk.expect(Mid.SINK_AVAIL_CANCEL)
-        # It may be written to until the connection ends; nobody reads it.
+        # It may be written to until the connection ends; no program reads it.
         victim.peer.write(room.key, room.address, b"late")
         reader.fails(errno.EAGAIN, *ENDS)
         scene.moved(resets_sent=1, violations=0)

@@ -47,7 +47,7 @@ def two(scene: Scene) -> None:
 
 @case("tool: an empty receive queue, and nobody at all")
 def failures(scene: Scene) -> None:
-    """The completions of a sender without credits, and of one whose peer has gone."""
+    """The completions of a sender without credits, and of a sender without a peer."""
     active, _passive = _pair(scene, posted=0, rnr_retry=1)
     status = active.completion(active.send(b"x"))
     check(status == Status.RNR_RETRY_EXC_ERR, status.name)

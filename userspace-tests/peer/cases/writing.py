@@ -100,7 +100,7 @@ def vanish(scene: Scene) -> None:
 
 @case("writing: room is offered and taken back in a storm")
 def storm(scene: Scene) -> None:
-    """Each recalled one is answered once; nobody writes."""
+    """Each recalled one is answered once; no program writes."""
     with lending(scene) as victim:
         wants_room(victim)
         for _ in range(60):

@@ -6,11 +6,13 @@ from cases import (
     connects_during_removal,
     device_addition,
     device_removal,
+    failed_datagram,
     failing_both,
     failing_calls,
     failing_load,
     idle_connections,
     infiniband,
+    ipsec,
     keepalive,
     killed_processes,
     lent_memory,
@@ -37,6 +39,8 @@ from cases import (
     storm_of_connects,
     taking_over,
     tight_cgroup,
+    vlan,
+    without_ipv6,
 )
 
 __all__ = [
@@ -44,11 +48,13 @@ __all__ = [
     "connects_during_removal",
     "device_addition",
     "device_removal",
+    "failed_datagram",
     "failing_both",
     "failing_calls",
     "failing_load",
     "idle_connections",
     "infiniband",
+    "ipsec",
     "keepalive",
     "killed_processes",
     "lent_memory",
@@ -74,4 +80,6 @@ __all__ = [
     "storm_of_connects",
     "taking_over",
     "tight_cgroup",
+    "vlan",
+    "without_ipv6",
 ]

@@ -106,13 +106,14 @@ def device_removal_ends_all_connections() -> str:
         # An end that has seen the end of the stream need not see an error afterwards.
         seen = {end.end for end in on_a if end not in finished}
         check(seen == {errno.ECONNRESET}, f"ends on a: {set(map(traffic.name, seen))}")
-        # On a slow machine these have given up before the device was removed.
-        for one in crowd.waiting[1:]:
-            outcome = one.outcome(limits.seconds(10))
-            check(
-                outcome in (errno.ENETUNREACH, errno.ETIMEDOUT),
-                f"connect ends with {traffic.name(outcome)}",
-            )
+        # One of these was accepted by the module, whichever came first. On a slow machine the others have
+        # given up before the device was removed.
+        outcomes = [one.outcome(limits.seconds(10)) for one in crowd.waiting]
+        others = [one for one in outcomes if one not in (0, errno.ECONNRESET)]
+        check(
+            len(others) >= len(outcomes) - 1 and {*others} <= {errno.ENETUNREACH, errno.ETIMEDOUT},
+            f"connects end with {[traffic.name(one) for one in outcomes]}",
+        )
         for one in crowd.searching:
             outcome = one.outcome(limits.seconds(10))
             check(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """InfiniBand ports: GIDs do not belong to interfaces, and paths are queried.
 
-Addresses are those of the kernel's IPoIB interfaces. rlo itself is the subnet administrator that
+Addresses belong to the kernel's IPoIB interfaces. rlo itself is the subnet administrator that
 answers path queries.
 """
 

@@ -66,7 +66,5 @@ def short_outage_is_survived() -> None:
     traffic.run(
         ends, lambda: all(end.received >= 100_000 for end in ends), limits.seconds(60), "first data"
     )
-    lines = f"link set {B.link} down\nlink set {B.link} up\n"
-    network.command("ip", "-n", B.host, "-batch", "-", text=lines)
-    network.bring_up(B, A)
+    network.interrupt(B, A)
     traffic.finish(pairs, limits.seconds(60))

@@ -117,7 +117,7 @@ def module_goes_when_the_last_close_has_lingered() -> str:
 
 @scenario
 def module_goes_after_peers_were_given_up() -> str:
-    """Orphans whose peer never closes end by the close timeout, and then hold nothing."""
+    """Orphans with a peer that never closes end by the close timeout, and then hold nothing."""
 
     def work() -> str:
         pairs = traffic.connect(4)

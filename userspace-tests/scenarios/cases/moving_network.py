@@ -152,7 +152,7 @@ def _set(host: str, *words: str) -> None:
 
 @contextlib.contextmanager
 def _bonds() -> Iterator[None]:
-    """Two hosts, joined by a bond of two links, of which one carries all packets."""
+    """Two hosts, joined by a bond of two links; one carries all packets."""
     links = [
         f"link add ba{number} netns a type veth peer name bb{number} netns b" for number in (0, 1)
     ]

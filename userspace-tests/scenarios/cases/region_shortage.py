@@ -8,7 +8,7 @@ from network import A, B
 from register import scenario
 from twohosts import counters
 from twohosts.failure import check
-from uncopied import MIB, lending, regions, stats, transfer
+from uncopied import MIB, lending, regions, regions_of_the_machine, stats, transfer
 
 LENGTH = 4 * MIB
 SENT = ("zcopy_bytes_sent", "written_bytes_sent")
@@ -38,3 +38,17 @@ def bytes_are_copied_without_regions() -> None:
         reader = stats("b")
         transfer(data, LENGTH, 20)
         check(_moved("b", reader, *RECEIVED) > 0, "nothing came without a copy")
+
+
+@scenario
+def a_namespace_cannot_raise_the_regions_of_a_device() -> None:
+    """The first namespace's limit counts, whatever another one writes to its own."""
+    for end in (A, B):
+        with network.device_gone(end):
+            pass
+    data = bytes(range(256)) * (LENGTH // 256)
+    with regions_of_the_machine(0), regions(65536), lending():
+        writer, reader = stats("a"), stats("b")
+        transfer(data, LENGTH, 20)
+        check(_moved("a", writer, *SENT, *USED) == 0, "all that is sent is copied")
+        check(_moved("b", reader, *RECEIVED, *USED) == 0, "all that is received is copied")

@@ -108,7 +108,7 @@ def _same(what: str, expected: object, ask: Callable[[str], object]) -> None:
 
 @contextlib.contextmanager
 def _rules() -> Iterator[None]:
-    """Marked packets of host a, and those of a user, have their own routing table."""
+    """Marked packets of host a, and a user's packets, have their own routing table."""
     lines = []
     for version, flag in ((4, ""), (6, "-6 ")):
         lines += [

@@ -27,7 +27,7 @@ def _connect(port: int, listener: Listener) -> Stream:
 
 @scenario
 def the_same_addresses_are_used_again_at_once() -> str:
-    """Despite pending messages of the earlier connection, whose other end stays open."""
+    """Despite pending messages of the earlier connection; its other end stays open."""
     with namespace("b"):
         listener = Listener(B.address(4), backlog=ROUNDS)
     port = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Time and memory of sdp_ss with many connections: the figures of docs/seeing.md."""
+"""Time and memory of sdp_ss with many connections: docs/seeing.md has a summary."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _measured(words: Sequence[str]) -> str:
 
 
 def _memory(words: Sequence[str]) -> int:
-    """Its maximum memory in KiB, when it waits because nobody reads its output.
+    """Its maximum memory in KiB, when it waits because no program reads its output.
 
     ru_maxrss is not usable, because it begins with the memory of the parent.
     """

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import leftovers
 import limits
 import traffic
 from network import A, B
@@ -27,7 +28,7 @@ _IPV4, _IPV6 = 0x0800, 0x86DD
 _UDP = 17
 _SO_RCVBUFFORCE = 33
 _ROCE_PORT = 4791
-# Opcodes of the base transport header: those of reliable connections come first.
+# Opcodes of the base transport header: reliable connections come first.
 _RELIABLE_CONNECTED = 0x20
 _OPTION = {4: (socket.IPPROTO_IP, socket.IP_TOS), 6: (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)}
 
@@ -97,6 +98,8 @@ def _classes(version: int, client: int, server: int) -> tuple[set[int], set[int]
         check(pair.server.stream.sock.getsockopt(*option) == server & 0xFC, "the class inherited")
         pair.close()
         listener.close()
+    # Its last packets are not the next connection's.
+    leftovers.await_empty_tables()
     own, peer = A.address(version), B.address(version)
     return (
         {packet.service_class for packet in packets if packet.source == own},
@@ -106,7 +109,7 @@ def _classes(version: int, client: int, server: int) -> tuple[set[int], set[int]
 
 @packet_scenario
 def packets_are_of_the_class_that_programs_ask_for() -> str:
-    """The client's class, on its side; on the other side the listener's, or that of the path."""
+    """The client's class, on its side; on the other side the listener's, or the path's."""
     said = []
     for version in (4, 6):
         for client, server, expected in (

@@ -18,7 +18,7 @@ from twohosts.device import KIND
 from twohosts.failure import check
 
 COUNT = 30
-# Those of the first connection, and one a second, in the time that all of them may take.
+# The probes of the first connection, and one a second, in the time that all of them may take.
 PROBES = 15
 MESSAGE = bytes(64)
 

@@ -10,6 +10,7 @@ use libc::{
     SOL_SOCKET, SOL_TCP, SO_REUSEADDR,
 };
 
+use super::zcopy::counted;
 use crate::addr::Addr;
 use crate::blocked::{kill_thread, pid, sleeps_of, tid};
 use crate::case::Case;
@@ -28,6 +29,9 @@ fn told_listener(t: &Role, backlog: i32) -> Sock {
 fn await_pending(t: &Role, listener: &Sock) {
     t.await_events(listener, POLLIN);
 }
+
+/// Number of connects; there is no room at once for most of them.
+const CROWD: usize = 5;
 
 pub const CASES: &[Case] = &[
     Case::two(
@@ -579,6 +583,63 @@ pub const CASES: &[Case] = &[
                 }),
             );
             t.meet("done");
+        },
+    ),
+    Case::two(
+        "connects_that_find_no_room_wait_for_it",
+        |t| {
+            let listener = told_listener(t, 1);
+            counted(
+                t,
+                || {
+                    t.wait("all have begun");
+                    for _ in 0..CROWD {
+                        t.ok("accept", listener.accept());
+                    }
+                    t.meet("all are through");
+                },
+                // One that is forgotten waits for its next try, and all of them try at the same moment.
+                |of| assert_eq!(of("hellos_dropped"), 0, "no Hello is forgotten"),
+            );
+        },
+        |t| {
+            let port: u16 = t.hear("port");
+            let attempts: Vec<Sock> = (0..CROWD)
+                .map(|_| {
+                    let sock = t.socket_with(libc::SOCK_NONBLOCK);
+                    t.err("connect", sock.connect(&t.there(port)), libc::EINPROGRESS);
+                    // TCP would answer several SYNs at once with cookies, and lose their connections.
+                    sock.poll(POLLOUT, t.glance()).expect("poll");
+                    sock
+                })
+                .collect();
+            t.say("all have begun");
+            for sock in &attempts {
+                t.await_events(sock, POLLOUT);
+                t.ok("connected", sock.peer());
+            }
+            t.meet("all are through");
+        },
+    ),
+    Case::two(
+        "a_connect_that_waits_for_room_ends_with_its_listener",
+        |t| {
+            let listener = told_listener(t, 0);
+            t.wait("one waits");
+            drop(listener);
+            t.meet("refused");
+        },
+        |t| {
+            let port: u16 = t.hear("port");
+            let first = t.connected(port);
+            let second = t.socket_with(libc::SOCK_NONBLOCK);
+            t.err("connect", second.connect(&t.there(port)), libc::EINPROGRESS);
+            second.poll(POLLOUT, t.glance()).expect("poll");
+            t.say("one waits");
+            t.await_events(&second, POLLOUT);
+            t.eq("error", second.error(), Ok(Some(Errno(ECONNREFUSED))));
+            drop(first);
+            t.meet("refused");
         },
     ),
     Case::two(

@@ -100,7 +100,7 @@ impl Lender {
         let report = std::hint::black_box(report);
         let ranges = std::hint::black_box(ranges);
         if self.is_sdp {
-            assert_eq!(report.counter, self.counter.address(), "whose counter");
+            assert_eq!(report.counter, self.counter.address(), "the counter");
         }
         let ranges = ranges[..report.count as usize].to_vec();
         for range in &ranges {
@@ -173,7 +173,7 @@ fn late_reader(t: &Role, seed: u64) {
     let want: usize = t.hear("sent");
     let got = t.recv_to_end(&s);
     assert_eq!(got.len(), want, "the number of bytes");
-    assert!(got == bytes(seed, MIB)[..want], "the bytes are not those of the call");
+    assert!(got == bytes(seed, MIB)[..want], "the bytes are not the call's");
     t.holds("all came", true);
 }
 
@@ -184,7 +184,7 @@ fn taken_back(t: &Role, seed: u64, pause_ms: u64) {
     let mut room = Room::filled(seed, 0, MIB);
     let (sent, id) = lender.lend(room.bytes());
     std::thread::sleep(std::time::Duration::from_millis(pause_ms));
-    assert!(id == 0 || !lender.counter.is_past(id), "nobody has read");
+    assert!(id == 0 || !lender.counter.is_past(id), "the peer has not read");
     let back = lender.wait(uapi::SDP_BORROW_CANCEL, id, t.patience() as u32);
     assert_eq!(back, Ok(()), "SDP_BORROW_CANCEL");
     if lender.is_sdp {
@@ -363,7 +363,7 @@ pub const CASES: &[Case] = &[
         "borrowed_between_bytes_that_are_copied",
         |t| late_reader(t, 13),
         |t| {
-            // Neither begins nor ends with a page. What is lent does not use up SO_SNDBUF, so the
+            // Neither begins nor ends with a page. Lent memory does not use up SO_SNDBUF, so the
             // bytes behind it go as well, and the socket is writable.
             let lender = Lender::new(t);
             let mut room = Room::new(PAGE / 2, MIB - PAGE);
@@ -411,7 +411,7 @@ pub const CASES: &[Case] = &[
             let mut told = [0_u8; 8];
             if lender.is_sdp {
                 let wait = uapi::SDP_BORROW_WAIT;
-                assert_eq!(lender.wait(wait, id, 10), Err(Errno(EAGAIN)), "nobody has read");
+                assert_eq!(lender.wait(wait, id, 10), Err(Errno(EAGAIN)), "the peer has not read");
                 assert_eq!(lender.wait(wait, id + 1, 10), Err(Errno(EINVAL)), "there is none");
                 assert_eq!(lender.wait(wait, 0, 10), Ok(()), "before the first");
                 assert_eq!(event.read(&mut told), Err(Errno(EAGAIN)), "no event");

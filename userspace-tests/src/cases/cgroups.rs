@@ -110,5 +110,4 @@ pub const CASES: &[Case] = &[Case::alone("cgroup_of_a_listener_is_that_of_its_co
     let group = Group::new();
     child::spawn(|| accepted_in(t, &group)).join();
 })
-.both_versions()
-.cgroup_programs()];
+.both_versions()];

@@ -139,7 +139,7 @@ pub const CASES: &[Case] = &[
             t.await_events(&sock, POLLERR);
             t.err("second", sock.connect(&t.there(port)), ECONNREFUSED);
             t.eq("SO_ERROR", sock.error(), Ok(None));
-            t.err("third starts anew", sock.connect(&t.there(port)), EINPROGRESS);
+            t.err("third starts again", sock.connect(&t.there(port)), EINPROGRESS);
             t.meet("tried");
         },
     ),
@@ -477,7 +477,7 @@ pub const CASES: &[Case] = &[
             t.await_events(&sock, POLLHUP);
             t.err("recv", sock.recv(&mut [0; 8], 0), ECONNRESET);
             let sock = listener.accept().expect("accept");
-            t.eq("data", t.recv_to_end(&sock), b"anew".to_vec());
+            t.eq("data", t.recv_to_end(&sock), b"again".to_vec());
         },
         |t| {
             let port: u16 = t.hear("port");
@@ -485,8 +485,8 @@ pub const CASES: &[Case] = &[
             t.meet("connected");
             t.ok("disconnect", sock.connect(&t.any(0).with_family(libc::AF_UNSPEC)));
             t.err("peer", sock.peer(), ENOTCONN);
-            t.ok("connect anew", sock.connect(&t.there(port)));
-            t.send_all(&sock, b"anew");
+            t.ok("connect again", sock.connect(&t.there(port)));
+            t.send_all(&sock, b"again");
             sock.close().expect("close");
         },
     ),
@@ -499,7 +499,7 @@ pub const CASES: &[Case] = &[
             t.leave(&sock);
             t.see("error", sock.error());
             t.see("once", sock.error());
-            t.ok("connect anew", sock.connect(&t.there(port)));
+            t.ok("connect again", sock.connect(&t.there(port)));
             t.leave(&sock);
             // The error was not read.
             t.ok("and again", sock.connect(&t.there(port)));
@@ -518,7 +518,7 @@ pub const CASES: &[Case] = &[
             sock.set_linger(true, 0).expect("SO_LINGER");
             sock.close().expect("close");
             let sock = listener.accept().expect("accept");
-            t.eq("data", t.recv_to_end(&sock), b"anew".to_vec());
+            t.eq("data", t.recv_to_end(&sock), b"again".to_vec());
         },
         |t| {
             let port: u16 = t.hear("port");
@@ -526,9 +526,9 @@ pub const CASES: &[Case] = &[
             t.say("connected");
             t.await_events(&sock, POLLHUP);
             t.leave(&sock);
-            t.ok("connect anew", sock.connect(&t.there(port)));
+            t.ok("connect again", sock.connect(&t.there(port)));
             t.eq("no error", sock.error(), Ok(None));
-            t.send_all(&sock, b"anew");
+            t.send_all(&sock, b"again");
         },
     ),
     Case::connected(
@@ -618,6 +618,32 @@ pub const CASES: &[Case] = &[
             t.meet("done");
         },
     ),
+    Case::two(
+        "connect_from_a_bound_port_needs_none_of_the_range",
+        |t| serve(t, 3),
+        |t| {
+            let port: u16 = t.hear("port");
+            let _range = Sysctl::set("ipv4/ip_local_port_range", "20070 20070");
+            for own in 20071..20074 {
+                let sock = t.socket();
+                t.ok("bind", sock.bind(&t.here(own)));
+                t.ok("connect", sock.connect(&t.there(port)));
+                // No connection is left that would hold the port.
+                sock.set_linger(true, 0).expect("SO_LINGER");
+            }
+            t.meet("done");
+        },
+    ),
+    Case::alone("connect_within_one_host_from_a_bound_port_needs_none_of_the_range", |t| {
+        let listener = t.listener(8);
+        let _range = Sysctl::set("ipv4/ip_local_port_range", "20080 20080");
+        for own in 20081..20084 {
+            let sock = t.socket();
+            t.ok("bind", sock.bind(&t.here(own)));
+            t.ok("connect", sock.connect(&t.here(t.port_of(&listener))));
+            sock.set_linger(true, 0).expect("SO_LINGER");
+        }
+    }),
     Case::two(
         "connect_shares_ports_between_different_peers",
         |t| {

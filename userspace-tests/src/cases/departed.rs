@@ -34,7 +34,7 @@ fn protect(at: usize, len: usize, access: c_int) {
     assert_eq!(done, 0, "mprotect");
 }
 
-/// A reader whose memory ends at `hole` gets the bytes before it, and the rest by another call.
+/// A reader with memory that ends at `hole` gets the bytes before it, and the rest by another call.
 fn cut_off(t: &Role, hole: usize, change: impl FnOnce(usize) + Send) {
     let s = server(t);
     let memory = Cliff::new(MIB / PAGE);
@@ -167,7 +167,7 @@ pub const CASES: &[Case] = &[
             );
             s.close().expect("close");
             t.say("replaced");
-            assert!(t.hear::<usize>("came") < LONG, "nobody has read it all");
+            assert!(t.hear::<usize>("came") < LONG, "the peer has not read it all");
             t.meet("end");
             given_back(t, before);
         },

@@ -33,8 +33,8 @@ fn send(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     t.send_all(s, room.bytes());
 }
 
-/// Runs `turn` with the seeds from 0 on until enough registrations were kept, because memory whose
-/// registration completes late is not kept; returns the number of turns.
+/// Runs `turn` with the seeds from 0 on until enough registrations were kept, because memory with
+/// a registration that completes late is not kept; returns the number of turns.
 fn until_kept(t: &Role, enough: impl Fn(&Counters) -> bool, mut turn: impl FnMut(u64)) -> u64 {
     let before = Counters::now(t);
     for seed in 0..20 {
@@ -130,12 +130,11 @@ fn send_when_told(t: &Role) {
     t.meet("end");
 }
 
-/// Every registration that was not kept used a region of the pool, and no bytes were copied for
-/// lack of one.
+/// Every registration that was not kept used a region of the pool, and none was lacking. Bytes may
+/// be copied nevertheless, to the send buffer: a reader that is late has no buffer for them.
 fn adds_up(of: &dyn Fn(&str) -> i64) {
     assert_eq!(of("region_hits") + of("region_misses"), of("kept_misses"));
     assert_eq!(of("pin_failures") + of("region_shortages"), 0);
-    assert_eq!(of("bcopy_bytes_sent") + of("copied_bytes_written"), 0);
 }
 
 pub const CASES: &[Case] = &[

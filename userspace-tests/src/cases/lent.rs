@@ -294,7 +294,7 @@ pub const CASES: &[Case] = &[
             let s = lending(t);
             let data = bytes(5, 16 * MIB);
             let (sent, calls) = lend_at_once(&s, &data);
-            assert!(sent < data.len(), "nobody has read");
+            assert!(sent < data.len(), "the peer has not read");
             t.tell("sent", sent);
             told_of(t, &s, calls, false);
             t.await_events(&s, POLLOUT);

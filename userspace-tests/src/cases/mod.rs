@@ -7,6 +7,7 @@ mod attending;
 mod bind;
 mod borrowed;
 mod broken;
+mod buffered;
 mod busy_poll;
 mod cgroups;
 mod close;
@@ -58,6 +59,7 @@ const TABLES: &[&[Case]] = &[
     peeking::CASES,
     patience::CASES,
     send::CASES,
+    buffered::CASES,
     recv::CASES,
     busy_poll::CASES,
     iovec::CASES,

@@ -15,7 +15,7 @@ use crate::world::Family;
 
 const NUMBERS: std::ops::RangeInclusive<c_int> = 0..=127;
 
-/// Options whose values differ between sockets, machines, or IP versions.
+/// Options with values that differ between sockets, machines, or IP versions.
 const VARYING: &[(c_int, c_int)] = &[
     (SOL_SOCKET, libc::SO_SNDBUF),
     (SOL_SOCKET, libc::SO_RCVBUF),
@@ -76,6 +76,14 @@ const UNKNOWN_TO_TCP: &str =
 const SET_OF_ANOTHER_FORM: &str =
     "get ENOPROTOOPT, set EINVAL, byte EINVAL, nothing EINVAL, then ENOPROTOOPT";
 
+/// TCP's answer for the older form of policies, which the kernel only has with `PF_KEY`.
+const POLICY_OF_IPSEC: &str =
+    "get ENOPROTOOPT, set EOPNOTSUPP, byte EOPNOTSUPP, nothing ok, then ENOPROTOOPT";
+
+/// TCP's answer for a policy that is too short.
+const POLICY_OF_XFRM: &str =
+    "get ENOPROTOOPT, set EINVAL, byte EINVAL, nothing ok, then ENOPROTOOPT";
+
 /// An option of TCP that SDP lacks.
 const fn no_tcp(label: &'static str, tcp: &'static str, reason: &'static str) -> Difference {
     Difference { label, tcp, sdp: UNKNOWN_TO_TCP, reason }
@@ -98,6 +106,7 @@ const MAPPING: &str = "what was received is not mapped";
 const MPTCP: &str = "there is one path";
 const GROUPS: &str = "a stream has one peer";
 const ADDRESSES: &str = "addresses are those that a device has";
+const IPSEC: &str = "a device transforms nothing, so a socket has no policies of IPsec";
 const HEADERS: &str = "there are no packets of IP";
 const CONTROL: &str = "a stream of RDMA has nothing to put into control messages";
 
@@ -218,6 +227,16 @@ const IP: &[Difference] = &[
     no_ip("SOL_IP 13", "get 0, set ok, byte ok, nothing ok, then 0", CONTROL),
     // IP_MTU
     no_ip("SOL_IP 14", "get ENOTCONN, set ENOPROTOOPT, byte ENOPROTOOPT, nothing ENOPROTOOPT, then ENOTCONN", HEADERS),
+    // IP_IPSEC_POLICY
+    no_ip("SOL_IP 16", POLICY_OF_IPSEC, IPSEC),
+    // IP_XFRM_POLICY
+    no_ip("SOL_IP 17", POLICY_OF_XFRM, IPSEC),
+    // The same of an IPv6 socket; its policies are options of SOL_IPV6.
+    no_ip(
+        "SOL_IP 17",
+        "get ENOPROTOOPT, set EOPNOTSUPP, byte EOPNOTSUPP, nothing ok, then ENOPROTOOPT",
+        IPSEC,
+    ),
     // IP_PASSSEC
     no_ip("SOL_IP 18", "get 0, set ok, byte ok, nothing ok, then 0", CONTROL),
     // IP_TRANSPARENT
@@ -341,6 +360,10 @@ const IPV6: &[Difference] = &[
     no_ip("SOL_IPV6 32", "EINVAL", HEADERS),
     // IPV6_FLOWINFO_SEND
     no_ip("SOL_IPV6 33", "get 0, set ok, byte EINVAL, nothing EINVAL, then 0", HEADERS),
+    // IPV6_IPSEC_POLICY
+    no_ip("SOL_IPV6 34", POLICY_OF_IPSEC, IPSEC),
+    // IPV6_XFRM_POLICY
+    no_ip("SOL_IPV6 35", POLICY_OF_XFRM, IPSEC),
     // MCAST_JOIN_GROUP
     no_ip("SOL_IPV6 42", SET_OF_ANOTHER_FORM, GROUPS),
     // MCAST_BLOCK_SOURCE

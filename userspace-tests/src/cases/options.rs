@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `setsockopt`, `getsockopt`, `ioctl` and `fcntl`.
 
+use std::fs;
 use std::ptr;
 
 use libc::{
@@ -17,6 +18,8 @@ use crate::uapi;
 use crate::world::Family;
 
 const NO_FASTOPEN: &str = "no data goes with the first message of an SDP connection";
+/// The number of an option that no longer exists.
+const GONE: c_int = 88;
 const OWN_OPTION: &str = "the option belongs to the family";
 
 fn switch(t: &Role, name: &str, sock: &Sock, level: c_int, option: c_int) {
@@ -404,6 +407,21 @@ pub const CASES: &[Case] = &[
             reason: OWN_OPTION,
         },
     ]),
+    Case::alone("knob_of_the_zero_copy_threshold_is_a_page_at_least_or_none", |t| {
+        const PATH: &str = "/proc/sys/net/sdp/zcopy_thresh";
+        if t.family == Family::Sdp {
+            let before = fs::read_to_string(PATH).expect("zcopy_thresh");
+            for wrong in ["-1", "1", "4095", "1048577"] {
+                let refused = fs::write(PATH, wrong).map_err(|e| e.raw_os_error());
+                assert_eq!(refused, Err(Some(EINVAL)), "{wrong}");
+            }
+            assert_eq!(fs::read_to_string(PATH).expect("zcopy_thresh"), before);
+            for right in ["0", "4096", "1048576", before.trim()] {
+                fs::write(PATH, right).expect("a number that there is");
+                assert_eq!(fs::read_to_string(PATH).expect("zcopy_thresh").trim(), right);
+            }
+        }
+    }),
     Case::alone("option_of_the_zero_copy_threshold", |t| {
         let sock = t.socket();
         t.see("threshold", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
@@ -413,11 +431,11 @@ pub const CASES: &[Case] = &[
         t.see("too much", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &((1 << 20) + 1)));
         t.see("off", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &0));
         t.see("threshold at last", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
-        t.see("auto", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &uapi::SDP_ZCOPY_AUTO));
-        t.see("auto then", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
-        t.see("less than that", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &-2));
-        t.see("found out", sock.get(SOL_TCP, uapi::SDP_LENT_SIZES));
-        t.see("set it", sock.set(SOL_TCP, uapi::SDP_LENT_SIZES, &1));
+        t.see("less than none", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &-1));
+        t.see("far less", sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &i32::MIN));
+        t.see("none still", sock.get(SOL_TCP, uapi::SDP_ZCOPY_THRESH));
+        t.see("a number that went", sock.get(SOL_TCP, GONE));
+        t.see("set it", sock.set(SOL_TCP, GONE, &1));
         t.see("writers", sock.set(SOL_TCP, uapi::SDP_ZCOPY_SOURCE_THRESH, &8192));
         t.see("readers", sock.set(SOL_TCP, uapi::SDP_ZCOPY_SINK_THRESH, &16384));
         t.see("writers then", sock.get(SOL_TCP, uapi::SDP_ZCOPY_SOURCE_THRESH));
@@ -425,21 +443,20 @@ pub const CASES: &[Case] = &[
         t.see("traffic", sock.get_as(SOL_TCP, uapi::SDP_TRAFFIC, [1u64; 4]).map(|row| row[0]));
     })
     .differs(&[
-        Difference { label: "auto", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
-        Difference { label: "auto then", tcp: "ENOPROTOOPT", sdp: "-1", reason: OWN_OPTION },
         Difference {
-            label: "less than that",
+            label: "less than none",
             tcp: "ENOPROTOOPT",
             sdp: "EINVAL",
             reason: OWN_OPTION,
         },
-        Difference { label: "found out", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
+        Difference { label: "far less", tcp: "ENOPROTOOPT", sdp: "EINVAL", reason: OWN_OPTION },
+        Difference { label: "none still", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
         Difference { label: "writers", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
         Difference { label: "readers", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
         Difference { label: "writers then", tcp: "ENOPROTOOPT", sdp: "8192", reason: OWN_OPTION },
         Difference { label: "readers then", tcp: "ENOPROTOOPT", sdp: "16384", reason: OWN_OPTION },
         Difference { label: "traffic", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
-        Difference { label: "threshold", tcp: "ENOPROTOOPT", sdp: "-1", reason: OWN_OPTION },
+        Difference { label: "threshold", tcp: "ENOPROTOOPT", sdp: "131072", reason: OWN_OPTION },
         Difference { label: "set threshold", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
         Difference {
             label: "threshold then",

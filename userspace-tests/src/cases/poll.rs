@@ -2,10 +2,14 @@
 //! Readiness: poll, select, and epoll in level, edge and one-shot mode.
 
 use libc::{
-    c_short, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, POLLERR, POLLHUP,
-    POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, SHUT_RD, SHUT_RDWR, SHUT_WR,
+    c_short, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP,
+    POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, SHUT_RD,
+    SHUT_RDWR, SHUT_WR,
 };
 
+use std::sync::mpsc;
+
+use crate::blocked::{pid, tid};
 use crate::case::Case;
 use crate::errno::Errno;
 use crate::poller::{poll_many, ppoll, select, Epoll, Events};
@@ -34,6 +38,49 @@ fn nothing(t: &Role, label: &str, epoll: &Epoll) {
 fn reset(s: &Sock) {
     s.set_linger(true, 0).expect("SO_LINGER");
     s.close().expect("close");
+}
+
+/// Waits with this instance on another thread until the connection has ended.
+fn wait_for_the_end(epoll: &Epoll, patience: i32, tell: &mpsc::Sender<i32>) {
+    tell.send(tid()).expect("told");
+    while let Ok(Events(events)) = epoll.wait_one(patience) {
+        if events == 0 || events & EPOLLHUP != 0 {
+            return;
+        }
+    }
+}
+
+/// Instances that wait for other events than data, and the one that waits for it.
+fn reader_beside_others(t: &Role, s: &Sock, others: &[i32], own: i32) {
+    let others: Vec<Epoll> = others.iter().map(|events| watch(s, *events)).collect();
+    let reader = watch(s, own);
+    for (number, other) in others.iter().enumerate() {
+        t.see(&format!("instance {number}"), other.wait_one(0));
+    }
+    let patience = t.patience();
+    let (tell, told) = mpsc::channel();
+    let came = std::thread::scope(|scope| {
+        for other in &others {
+            let tell = tell.clone();
+            scope.spawn(move || wait_for_the_end(other, patience, &tell));
+        }
+        for _ in &others {
+            let thread = told.recv().expect("a thread");
+            t.await_asleep(pid(), thread, &[libc::SYS_epoll_wait, libc::SYS_epoll_pwait]);
+        }
+        t.tell_sleeping("waiting");
+        let came = reader.wait_one(patience);
+        // Ends the threads before anything can fail.
+        s.shutdown(SHUT_RDWR).expect("shutdown");
+        came
+    });
+    t.see("what came", came);
+}
+
+fn writer_of_a_byte(t: &Role, s: &Sock) {
+    t.hear_asleep("waiting", &[libc::SYS_epoll_wait, libc::SYS_epoll_pwait]);
+    t.send_all(s, b"x");
+    t.await_events(s, POLLRDHUP);
 }
 
 pub const CASES: &[Case] = &[
@@ -388,6 +435,23 @@ pub const CASES: &[Case] = &[
         },
     )
     .both_versions(),
+    Case::connected(
+        "epoll_exclusive_wakes_the_one_that_waits_for_data",
+        |t, s| {
+            let others = [EPOLLOUT | EPOLLET | EPOLLEXCLUSIVE; 3];
+            reader_beside_others(t, s, &others, EPOLLIN | EPOLLEXCLUSIVE);
+        },
+        writer_of_a_byte,
+    )
+    .both_versions(),
+    Case::connected(
+        "epoll_exclusive_of_others_leaves_one_that_is_not_exclusive_awake",
+        |t, s| {
+            let others = [EPOLLOUT | EPOLLET | EPOLLEXCLUSIVE, EPOLLRDHUP | EPOLLET];
+            reader_beside_others(t, s, &others, EPOLLIN | EPOLLET);
+        },
+        writer_of_a_byte,
+    ),
     Case::two(
         "epoll_reports_connections_to_a_listener",
         |t| {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! Receiving: the result of a call, when it blocks, and the bytes left for the next one.
 
+use std::time::Duration;
+
 use libc::{
-    EAGAIN, EFAULT, EINVAL, MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN, POLLRDHUP,
-    SHUT_WR, SOL_SOCKET,
+    EAGAIN, EFAULT, EINVAL, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN,
+    POLLRDHUP, SHUT_WR, SOL_SOCKET, SO_ZEROCOPY,
 };
 
 use crate::addr::Addr;
@@ -28,6 +30,9 @@ fn send_pattern(t: &Role, s: &Sock, len: usize) {
 }
 
 fn keep_open(_: &Role, _: &Sock) {}
+
+/// Number of bytes of a long write.
+const LENT: usize = 339_369;
 
 pub const CASES: &[Case] = &[
     Case::connected(
@@ -373,6 +378,39 @@ pub const CASES: &[Case] = &[
         },
     )
     .both_versions(),
+    Case::two(
+        "recv_lowat_is_over_when_no_buffer_is_left",
+        |t| {
+            let listener = t.bound();
+            listener.listen(1).expect("listen");
+            t.tell("port", t.port_of(&listener));
+            let s = listener.accept().expect("accept");
+            s.set(SOL_SOCKET, SO_ZEROCOPY, &1).expect("SO_ZEROCOPY");
+            t.hear_asleep("polling", &[libc::SYS_poll]);
+            for len in [1, 270] {
+                t.send_all(&s, &vec![1; len]);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            // Its offer is preceded by a message without payload.
+            let lent = vec![1; LENT].leak();
+            let flags = libc::MSG_ZEROCOPY | MSG_NOSIGNAL | MSG_DONTWAIT;
+            t.holds("send", s.send(lent, flags).expect("send") > 0);
+            t.meet("read");
+        },
+        |t| {
+            let port = t.hear("port");
+            let s = t.socket();
+            s.set(SOL_SOCKET, libc::SO_RCVBUF, &2048).expect("SO_RCVBUF");
+            s.set(SOL_SOCKET, libc::SO_RCVLOWAT, &5000).expect("SO_RCVLOWAT");
+            s.connect(&t.there(port)).expect("connect");
+            s.shutdown(SHUT_WR).expect("shutdown");
+            t.tell_sleeping("polling");
+            // At the end of its time a poll() looks again.
+            t.see("events", s.poll(POLLIN, -1));
+            t.holds("the bytes", t.recv_exactly(&s, 271) == [1; 271]);
+            t.meet("read");
+        },
+    ),
     Case::connected(
         "recv_lowat_that_is_lowered_is_an_event",
         |t, s| {

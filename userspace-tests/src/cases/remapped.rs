@@ -31,7 +31,7 @@ impl Mapping {
         Mapping { at: map(ptr::null_mut(), len, flags, fd), len }
     }
 
-    /// Maps the same addresses anew.
+    /// Maps the same addresses again.
     fn again(at: usize, flags: c_int) {
         let place = at as *mut c_void;
         assert!(map(place, Self::HUGE, flags | MAP_FIXED, -1) as usize == at, "mmap");
@@ -49,7 +49,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: a mapping of ours, which nobody uses any more.
+        // SAFETY: a mapping of ours, which no code uses any more.
         unsafe { libc::munmap(self.at.cast(), self.len) };
     }
 }
@@ -355,7 +355,7 @@ pub const CASES: &[Case] = &[
             let mut memory = Mapping::new(MAP_PRIVATE | MAP_ANONYMOUS, -1);
             let elsewhere = Mapping::new(MAP_PRIVATE | MAP_ANONYMOUS, -1);
             let (at, aside) = (memory.place(), elsewhere.place());
-            // Bytes copied to the first half would otherwise overwrite those of the second.
+            // Bytes copied to the first half would otherwise overwrite the second's.
             let half = MIB / 2;
             recv_changed(t, memory.room(), MIB, || {
                 relocate(at, half, aside);
@@ -373,7 +373,7 @@ pub const CASES: &[Case] = &[
             let at = memory.place() + 30 * PAGE;
             let faults = Faults::of(at, 4 * PAGE);
             let served = std::thread::scope(|scope| {
-                // The faults of `fill`, and those of the returned pages.
+                // The faults of `fill` and of the returned pages.
                 let handler = scope.spawn(|| (0..8).map(|_| faults.serve()).count());
                 recv_changed(t, memory.room(), 4 * PAGE, || forget(at, 4 * PAGE));
                 handler.join().expect("the handler")

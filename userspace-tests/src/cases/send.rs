@@ -150,6 +150,30 @@ pub const CASES: &[Case] = &[
     )
     .both_versions(),
     Case::connected(
+        "send_that_fills_a_small_buffer_finds_room_beside_a_silent_peer",
+        |t, s| {
+            // The peer's buffers are as large as they become.
+            t.send_all(s, &[1; 65_536]);
+            // From here on the peer neither reads nor sends.
+            t.await_events(s, POLLIN);
+            s.set(SOL_SOCKET, libc::SO_SNDBUF, &4096).expect("SO_SNDBUF");
+            s.set_nonblocking(true).expect("O_NONBLOCK");
+            let mut sent = 0;
+            for _ in 0..4 {
+                sent += s.send(&[1; 16_384], MSG_NOSIGNAL).expect("send");
+                t.await_events(s, POLLOUT);
+            }
+            t.tell("sent", sent);
+        },
+        |t, s| {
+            t.recv_exactly(s, 65_536);
+            s.shutdown(SHUT_WR).expect("shutdown");
+            let sent: usize = t.hear("sent");
+            t.recv_exactly(s, sent);
+        },
+    )
+    .both_versions(),
+    Case::connected(
         "send_dontwait_would_block_on_a_full_connection",
         |t, s| {
             let sent = t.fill(s);

@@ -8,6 +8,7 @@ use libc::{
 
 use crate::case::Case;
 use crate::errno::{Errno, Res};
+use crate::netns::enter_foreign;
 use crate::role::Role;
 use crate::sock::Sock;
 
@@ -97,6 +98,24 @@ pub const CASES: &[Case] = &[
         assert_eq!(unsafe { libc::setresuid(1000, 1000, 0) }, 0);
         t.err("bind", sharing(t).bind(&t.here(port)), EADDRINUSE);
     }),
+    Case::alone("shared_port_is_not_for_users_that_the_namespace_does_not_map", |t| {
+        // SAFETY: plain calls; this process belongs to the case.
+        let become_user = |user| assert_eq!(unsafe { libc::setresuid(user, user, 0) }, 0);
+        enter_foreign().expect("a namespace of others");
+        become_user(1001);
+        let first = sharing(t);
+        first.bind(&t.any(0)).expect("bind");
+        first.listen(1).expect("listen");
+        let port = t.port_of(&first);
+        t.ok("the same user", sharing(t).bind(&t.any(port)));
+        become_user(0);
+        become_user(1002);
+        t.err("another", sharing(t).bind(&t.any(port)), EADDRINUSE);
+        become_user(0);
+        become_user(65_534);
+        t.err("user 65534", sharing(t).bind(&t.any(port)), EADDRINUSE);
+    })
+    .both_versions(),
     Case::two(
         "shared_port_of_a_user_stays_the_users_with_connections_waiting",
         |t| {

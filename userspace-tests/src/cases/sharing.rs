@@ -218,7 +218,7 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// Executes a shell whose status tells whether the descriptor is open.
+/// Executes a shell with a status that tells whether the descriptor is open.
 fn exec_test_of(fd: i32) {
     use std::os::unix::process::CommandExt;
     let script = format!("test -e /proc/self/fd/{fd}");

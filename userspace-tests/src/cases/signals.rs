@@ -2,8 +2,8 @@
 //! Signals that arrive during a blocking call, and signals sent by the socket.
 
 use libc::{
-    SYS_epoll_wait, SYS_poll, SYS_recvfrom, SYS_recvmsg, SYS_sendto, EAGAIN, EINTR, F_GETFL,
-    F_SETFL, F_SETOWN, MSG_NOSIGNAL, MSG_WAITALL, O_ASYNC, POLLIN, SIGIO, SIGUSR1,
+    SYS_epoll_wait, SYS_poll, SYS_recvfrom, SYS_recvmsg, SYS_sendmsg, SYS_sendto, EAGAIN, EINTR,
+    F_GETFL, F_SETFL, F_SETOWN, MSG_NOSIGNAL, MSG_WAITALL, O_ASYNC, POLLIN, SIGIO, SIGUSR1,
 };
 
 use crate::blocked::{kill_thread, pid};
@@ -136,7 +136,7 @@ pub const CASES: &[Case] = &[
         |t, s| {
             signal::catch(SIGUSR1, false);
             let data = vec![1; 64 << 20];
-            let result = interrupted(t, &[SYS_sendto], || s.send(&data, MSG_NOSIGNAL));
+            let result = interrupted(t, &[SYS_sendmsg], || s.sendmsg(&[&data], MSG_NOSIGNAL));
             let sent = result.expect("a part");
             t.holds("a part", sent > 0 && sent < data.len());
             t.tell("sent", sent);

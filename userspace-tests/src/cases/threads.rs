@@ -10,6 +10,7 @@ use libc::{
 
 use crate::blocked::{pid, tid};
 use crate::case::Case;
+use crate::errno::Errno;
 use crate::payload::{bytes, Digest};
 use crate::role::Role;
 use crate::sock::Sock;
@@ -182,6 +183,20 @@ pub const CASES: &[Case] = &[
             let shut = |_| s.shutdown(SHUT_WR).expect("shutdown");
             let result = t.while_asleep(&[SYS_sendto], shut, || s.send(b"x", MSG_NOSIGNAL));
             t.err("send", result, EPIPE);
+        },
+        |_, _| {},
+    )
+    .both_versions(),
+    // A long send goes without a copy by default.
+    Case::connected(
+        "shutdown_wakes_a_long_send",
+        |t, s| {
+            let _ = t.fill(s);
+            let data = vec![1; 1 << 20];
+            let shut = |_| s.shutdown(SHUT_WR).expect("shutdown");
+            let result = t.while_asleep(&[SYS_sendto], shut, || s.send(&data, MSG_NOSIGNAL));
+            // TCP has found room for some bytes in the meantime, or for none.
+            t.holds("cut short", result.map_or_else(|e| e == Errno(EPIPE), |n| n < data.len()));
         },
         |_, _| {},
     )

@@ -28,7 +28,7 @@ fn set(t: &Role, s: &Sock, option: Option<c_int>) {
     }
 }
 
-/// A reader whose listener had this threshold, or none.
+/// A reader from a listener with this threshold, or none.
 fn reader(t: &Role, option: Option<c_int>, check: impl FnOnce(&dyn Fn(&str) -> i64)) {
     let listener = t.socket();
     set(t, &listener, option);
@@ -85,7 +85,7 @@ fn unprivileged(work: impl FnOnce()) {
                 | libc::setresgid(65_534, 65_534, 65_534)
                 | libc::setresuid(65_534, 65_534, 65_534)
         };
-        assert_eq!(done, 0, "nobody");
+        assert_eq!(done, 0, "another user");
         work();
     });
     child.join();
@@ -103,7 +103,7 @@ fn send_first(t: &Role, s: &Sock, own: u64, other: u64) {
         // At least one of the two had its bytes copied into buffers.
         let given_way = before.since(t, "adverts_declined") + before.since(t, "adverts_recalled");
         t.tell("given way", given_way);
-        assert!(t.hear::<i64>("given way") + given_way > 0, "somebody gives way");
+        assert!(t.hear::<i64>("given way") + given_way > 0, "one side gives way");
         assert_eq!(before.since(t, "adverts_withdrawn"), 0);
     }
     t.meet("end");
@@ -121,7 +121,7 @@ fn traffic_names() -> impl Iterator<Item = &'static str> {
         .filter_map(|line| line.trim().strip_prefix("__u64 ")?.strip_suffix(';'))
 }
 
-/// The socket's counters agree with those of the host.
+/// The socket's counters agree with the host's.
 fn agrees(t: &Role, s: &Sock, before: &Counters) {
     if t.family != Family::Sdp {
         return;

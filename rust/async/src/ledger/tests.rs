@@ -17,6 +17,7 @@ fn range(start: usize, len: usize, ended: &'static AtomicU32, id: u32) -> Range 
         counted: Some(Counted::Sent(ended)),
         id,
         offset: 0,
+        late: false,
     }
 }
 
@@ -58,7 +59,7 @@ fn memory_is_shared_while_somebody_else_has_it() {
     assert!(!ledger.is_shared(0));
     assert!(ledger.insert(range(5, 10, &FIRST, 1)));
     assert!(ledger.is_shared(0));
-    assert!(!ledger.is_shared(1), "what is over does not count");
+    assert!(!ledger.is_shared(1), "an ended range does not count");
     assert_eq!(
         (find(&ledger, 2), find(&ledger, 6), find(&ledger, 12)),
         (Some(0), Some(1), Some(1))
@@ -100,7 +101,7 @@ fn a_full_table_does_not_split() {
     assert!(!ledger.has_lost(), "nothing is lent any more");
 }
 
-/// What is received ahead under this number.
+/// The range that is received ahead under this number.
 fn ahead(start: usize, len: usize, receipts: &'static Receipts, id: u32) -> Range {
     Range {
         counted: Some(Counted::Received(receipts)),
@@ -184,3 +185,19 @@ fn what_never_came_is_forgotten_where_other_bytes_come() {
     let failed = State::Failed(0);
     assert_eq!(states, [failed, State::Over, State::Over, failed, failed]);
 }
+
+#[test]
+fn a_counter_is_forgotten_before_another_socket_has_it() {
+    let [first, second] = [&ENDED_OF_ONE, &ENDED_OF_TWO];
+    let mut ledger = Ledger::new();
+    assert!(ledger.insert(range(0x10000, 0x4000, first, 1)));
+    assert!(ledger.insert(range(0x20000, 0x4000, second, 1)));
+    let address = core::ptr::from_ref(second).addr() as u64;
+    assert_eq!(ledger.counted_by(Kind::Sent, address), Some(1));
+    assert_eq!(ledger.counted_by(Kind::Received, address), None);
+    ledger.remove(1);
+    assert_eq!(ledger.counted_by(Kind::Sent, address), None);
+}
+
+static ENDED_OF_ONE: AtomicU32 = AtomicU32::new(0);
+static ENDED_OF_TWO: AtomicU32 = AtomicU32::new(0);

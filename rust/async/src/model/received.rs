@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! Memory whose bytes are still coming: each way to read or to write it waits for them, and none finds
+//! Memory that still waits for its bytes: each way to read or to write it waits for them, and none finds
 //! other ones. They need Linux 7.3, and pass without a look at anything before.
 
 use super::ring::Ring;
@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-/// What was in the memory before, and what comes.
+/// The bytes in the memory before, and the bytes that come.
 const OLD: u8 = 0x55;
 const NEW: u8 = 0x77;
 
@@ -50,6 +50,7 @@ impl Device {
             counted: Some(Counted::Received(receipts)),
             id: 1,
             offset: 0,
+            late: false,
         };
         assert!(LEDGER.with(|ledger| ledger.insert(range)));
         while guard::protect(Kind::Received, range.start, range.len) == Err(libc::EAGAIN) {
@@ -324,7 +325,7 @@ fn memory_that_is_mapped_anew_is_left_alone() {
     let at = unsafe { libc::mmap(memory.0.add(PAGE).cast(), 2 * PAGE, access, flags, -1, 0) };
     assert_ne!(at, libc::MAP_FAILED);
     memory.write(PAGE, 0x11);
-    // What would be buried where it is still protected.
+    // A page that would be buried while it is still protected.
     device.fail(0);
     assert_eq!((memory.byte(PAGE), memory.byte(2 * PAGE)), (0x11, 0));
 }

@@ -140,7 +140,7 @@ impl Ring {
         );
         let place = head.load(Ordering::Relaxed)
             & self.word(self.parameters.cq.mask).load(Ordering::Relaxed);
-        // A completion has sixteen bytes, of which the third word is the result.
+        // A completion has sixteen bytes; the third word is the result.
         let result = self
             .word(self.parameters.cq.sixth + 16 * place + 8)
             .load(Ordering::Relaxed);

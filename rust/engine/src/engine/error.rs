@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Errors, sorted by who is at fault.
+//! Errors, sorted by the side at fault.
 
 use crate::engine::wire::Mid;
 use core::fmt;
@@ -167,7 +167,7 @@ pub enum ShellError {
 pub enum Refused {
     /// The send direction was shut down.
     SendClosed,
-    /// The connection is over.
+    /// The connection has ended.
     Ended,
     /// More unsent bytes than can be counted.
     TooMuch,

@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IllegalMove;
 
-/// What a refused move means to its caller.
+/// The meaning of a refused move for its caller.
 pub(crate) trait Moved {
     /// Nothing: the state decides whether there is anything to do. A move that has
     /// to be legal goes through `Connection::must` instead.

@@ -4,10 +4,10 @@
 //!
 //! The engine performs no I/O, reads no clock, holds no payload byte, allocates
 //! nothing and cannot panic, whatever a peer sends. It names no errno, lock,
-//! page or verb. What it obeys stands in `spec/sdp.md`, rule by rule: comments name
+//! page or verb. Its rules are in `spec/sdp.md`, one by one: comments name
 //! a group of rules (`rules: CREDIT`) or, above the statement that obeys it, a rule.
 //!
-//! Start reading at [`conn::Connection`], whose documentation is the contract
+//! Start reading at [`conn::Connection`]: its documentation is the contract
 //! with the shell, the code that owns sockets, queue pairs and clocks. Below it:
 //!
 //! | module | what |

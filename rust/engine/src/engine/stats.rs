@@ -118,7 +118,7 @@ impl Stats {
 }
 
 impl Advertised {
-    /// What came after `earlier`.
+    /// The part after `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             sources: self.sources.wrapping_sub(earlier.sources),
@@ -128,7 +128,7 @@ impl Advertised {
 }
 
 impl Answered {
-    /// What came after `earlier`.
+    /// The part after `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             stale: self.stale.wrapping_sub(earlier.stale),

@@ -2,7 +2,7 @@
 
 //! The timers of the engine. The shell owns the clock.
 
-use crate::engine::policy::patience;
+use crate::engine::policy::{absence, patience};
 
 /// The timers of a connection. Each is wanted, and runs, independently of the
 /// others: see [`Connection::wants`](super::conn::Connection::wants).
@@ -10,12 +10,14 @@ use crate::engine::policy::patience;
 pub enum Timer {
     /// When to send bytes that a cork or an announcement of more bytes holds back.
     Cork,
-    /// When to ask for Data instead of a SrcAvail that nobody reads.
+    /// When to look for an application that reads a SrcAvail. A few times in vain decline it.
     Decline,
-    /// When to look whether the peer has answered a cancel. A few times in
+    /// When to look whether the peer has answered a SrcAvailCancel. A few times in
     /// vain end the connection.
     CancelAnswer,
-    /// When to take back an advertisement that nobody reads.
+    /// The same for a SinkAvailCancel.
+    SinkCancelAnswer,
+    /// When to take back an advertisement that no peer reads.
     Recall,
     /// When to give up waiting for the peer to take part in the close.
     PeerClose,
@@ -26,26 +28,27 @@ pub enum Timer {
 
 impl Timer {
     /// All of them.
-    pub const ALL: [Timer; 6] = [
+    pub const ALL: [Timer; 7] = [
         Timer::Cork,
         Timer::Decline,
         Timer::CancelAnswer,
+        Timer::SinkCancelAnswer,
         Timer::Recall,
         Timer::PeerClose,
         Timer::CreditUpdate,
     ];
 
-    /// How long to wait, in milliseconds; for [`Timer::CreditUpdate`] at the least.
+    /// How long to wait, in milliseconds; for [`Timer::CreditUpdate`] the minimum.
     pub const fn millis(self) -> u32 {
         match self {
             // TCP's ceiling for corked data.
             Timer::Cork => 200,
             // rules: CLOSE
             Timer::PeerClose => 60_000,
-            Timer::CreditUpdate => patience::update_ms(0, false),
-            Timer::Decline => patience::DECLINE_MS,
+            Timer::CreditUpdate => patience::update_ms(0, false, false),
+            Timer::Decline => absence::LOOK_MS,
             Timer::Recall => patience::RECALL_MS,
-            Timer::CancelAnswer => patience::ANSWER_MS,
+            Timer::CancelAnswer | Timer::SinkCancelAnswer => patience::ANSWER_MS,
         }
     }
 }

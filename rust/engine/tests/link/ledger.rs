@@ -4,7 +4,7 @@
 
 use sdp_engine::engine::wire::{Mid, Repr};
 
-/// What one side may send, and what it has granted. Plain integers: no test
+/// The credits of one side, and its grants. Plain integers: no test
 /// comes near the wrap.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -47,7 +47,7 @@ impl Ledger {
         self.sent += 1;
         assert_eq!(i64::from(repr.mseq.get()), self.sent, "{repr}");
         if repr.body.mid() == Mid::AbortConn {
-            // Who aborts does not look at what still comes in.
+            // A side that aborts does not read later messages.
             assert!(i64::from(repr.mseq_ack.get()) <= self.received, "{repr}");
         } else {
             assert_eq!(i64::from(repr.mseq_ack.get()), self.received, "{repr}");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Two engines under a small model of their shells, joined by a reliable
-//! connection and a connection manager whose timing the test decides.
+//! connection and a connection manager; the test decides their timing.
 //!
-//! What the model checks, it checks without asking the engine: the bytes and
+//! The model checks without asking the engine: the bytes and
 //! urgent marks that arrive, credits and sequence numbers by a ledger of its
 //! own that reads the headers, and memory by counting buffers.
 #![allow(dead_code, reason = "each test file uses its part")]

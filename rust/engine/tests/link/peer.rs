@@ -47,7 +47,7 @@ pub(crate) struct Peer {
     pub(crate) urgent_written: Vec<usize>,
     pub(crate) urgent_received: Vec<usize>,
     pub(crate) urgent_announced: usize,
-    /// Messages posted whose completion has not been handed in.
+    /// Posted messages with a completion that has not been handed in.
     pub(crate) in_flight: VecDeque<()>,
     /// Posted, and not on the other side yet.
     pub(crate) wire: VecDeque<Packet>,
@@ -56,7 +56,7 @@ pub(crate) struct Peer {
     /// Sends that the peer's adapter has acknowledged, completions to come.
     pub(crate) acknowledged: usize,
     pub(crate) dreq_sent: bool,
-    /// The other side knows, or will, that this one is over.
+    /// The other side knows, or will, that this one has ended.
     pub(crate) told: bool,
     pub(crate) timer: Option<Timer>,
     /// While set, so many of the wanted buffers cannot be had.
@@ -143,7 +143,7 @@ impl Peer {
         let mut bytes = header.to_vec();
         bytes.extend((self.sent..self.sent + len).map(stream_byte));
         self.sent += len;
-        assert!(self.sent <= self.written, "bytes nobody has written");
+        assert!(self.sent <= self.written, "bytes that were not written");
         let packet = Packet { bytes };
         let repr = packet.repr();
         assert_eq!(repr.payload_len, payload_len);

@@ -28,7 +28,7 @@ impl Side {
     }
 }
 
-/// What the connection manager carries.
+/// The messages of the connection manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mad {
     Rtu,
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// What arrived is the beginning of what was sent.
+    /// The received bytes are the beginning of the sent ones.
     pub(crate) fn assert_prefix(&self) {
         for side in Side::BOTH {
             let (from, to) = (self.peer(side), self.peer(side.other()));

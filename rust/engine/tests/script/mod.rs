@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One engine whose peer is written out message by message.
+//! One engine with a peer that is written out message by message.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod lent;
@@ -77,7 +77,7 @@ pub(crate) fn hello_ack_of(bufs: u16, max_adverts: u8) -> [u8; 196] {
     .emit()
 }
 
-/// What the engine did.
+/// An act of the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Did {
     Sent(Repr),

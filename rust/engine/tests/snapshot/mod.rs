@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A text that somebody has reviewed, beside the one that the code makes today.
+//! A reviewed text, beside the one that the code makes today.
 
 use std::{env, fs, path::Path};
 

@@ -14,7 +14,7 @@ use crate::{
 };
 use core::ptr::NonNull;
 
-/// Where a binding is among those of its port. Those without a peer come first: they
+/// Where a binding is among the bindings of its port. Bindings without a peer come first: they
 /// are few, however many connections there are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
@@ -37,7 +37,7 @@ pub(super) struct Binding {
 }
 
 impl Binding {
-    /// What it has been bound to, as it is now.
+    /// The terms of its binding, as they are now.
     pub(super) fn terms(&self) -> Terms {
         // SAFETY: A bound socket leaves the table before its memory goes: by the promise
         // that its lease was made with. It may be at its end, and nothing counts a reference.
@@ -86,7 +86,7 @@ pub(crate) struct Arrival {
     device: i32,
     /// The VRF that it is part of, or 0.
     vrf: i32,
-    /// Who is bound to no interface takes connections of VRFs as well.
+    /// A socket without SO_BINDTODEVICE also accepts connections from VRFs.
     open: bool,
 }
 
@@ -105,7 +105,7 @@ impl Arrival {
         self.vrf
     }
 
-    /// The VRF whose ports are meant; 0 for those that all have in common.
+    /// The VRF with these ports; 0 for the ports that all have in common.
     pub(crate) fn space(&self) -> i32 {
         if self.open {
             0
@@ -123,13 +123,13 @@ impl Arrival {
     }
 }
 
-/// What a socket wants to bind to.
+/// The address and port that a socket wants.
 pub(crate) struct Claim {
     pub(crate) ip: Ip,
     pub(crate) dual: bool,
 }
 
-/// What says whether two sockets may have one port.
+/// The terms that say whether two sockets may have one port.
 pub(super) struct Terms {
     /// SO_REUSEADDR.
     reuse: bool,
@@ -138,7 +138,7 @@ pub(super) struct Terms {
     user: u32,
     /// SO_BINDTODEVICE, or 0.
     device: i32,
-    /// The VRF whose ports it uses, or 0.
+    /// The VRF with its ports, or 0.
     pub(super) vrf: i32,
 }
 
@@ -147,7 +147,8 @@ impl Terms {
         Self {
             reuse: sock.reuse(),
             reuseport: sock.reuseport(),
-            user: sock.uid(),
+            // Not as the namespace shows it: all users that it does not map look alike there.
+            user: sock.kuid(),
             device: sock.device(),
             vrf: sock.vrf(),
         }
@@ -252,7 +253,7 @@ pub(super) mod tests {
         let group = terms(false, true, 1, 0);
         assert!(!plain.tolerate(false, &plain));
         assert!(!plain.tolerate(false, &reuse) && !reuse.tolerate(false, &plain));
-        // SO_REUSEADDR, as long as nobody listens.
+        // SO_REUSEADDR, as long as no socket listens.
         assert!(reuse.tolerate(false, &reuse) && !reuse.tolerate(true, &reuse));
         // SO_REUSEPORT, of one user.
         assert!(group.tolerate(true, &group));

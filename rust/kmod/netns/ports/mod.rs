@@ -3,7 +3,7 @@
 //! The port space of a namespace: who is bound where.
 //!
 //! SDP ports are their own: a TCP socket and an SDP socket may use one number.
-//! The rules of sharing are those of TCP (SO_REUSEADDR, SO_REUSEPORT, device,
+//! The rules of sharing are TCP's (SO_REUSEADDR, SO_REUSEPORT, device,
 //! wildcard against specific address, listeners exclude each other).
 //!
 //! Locks: the table is inside [`NetState::ports`], innermost.
@@ -19,15 +19,13 @@ pub(crate) use table::PortTable;
 
 use crate::{
     engine::types::Ip,
-    net::{
-        namespace::random_u32,
-        sk::{
-            Sk,
-            SkRef, //
-        },
+    net::sk::{
+        Sk,
+        SkRef, //
     },
     netns::NetState,
     prelude::*,
+    random::random_u32,
 };
 use binding::{
     spread,
@@ -71,7 +69,7 @@ impl NetState {
         }
     }
 
-    /// Binds `sock` to `port`, or to an ephemeral one for 0, which is shared with nobody.
+    /// Binds `sock` to `port`, or to an ephemeral one for 0, which is not shared.
     /// EADDRINUSE as TCP says it.
     ///
     /// # Safety

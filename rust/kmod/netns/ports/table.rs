@@ -19,7 +19,7 @@ use kernel::rbtree::RBTree;
 /// One port.
 pub(super) struct Port {
     pub(super) bindings: RBTree<Place, Binding>,
-    /// Of these, those whose port connect() has not chosen.
+    /// The ones of these with a port that connect() has not chosen.
     pub(super) fixed: u32,
 }
 
@@ -215,7 +215,7 @@ mod tests {
         assert!(port(&table) == Some((2, 1)) && bound != chosen);
         table.leave(PORT, &bound);
         assert!(port(&table) == Some((1, 0)));
-        // Who is not there changes nothing.
+        // A binding that is not there changes nothing.
         table.leave(PORT, &bound);
         table.leave(PORT + 1, &chosen);
         assert!(port(&table) == Some((1, 0)));
@@ -265,7 +265,7 @@ mod tests {
         assert!(moved.listening && !moved.dual && !moved.chosen);
         table.rebind(PORT, &to, from, true);
         assert!(table.find(PORT, &from).is_some_and(|own| own.dual));
-        // Nobody is where it came from, and nobody appears.
+        // No binding is where it came from, and none appears.
         table.rebind(PORT, &to, from, false);
         assert!(port(&table) == Some((1, 1)));
         Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const SDP_RUN: &str = env!("CARGO_BIN_EXE_sdp_run");
 
 /// The path of one of the crate's other products: the newest, because `cargo test` does not remove
-/// those of an earlier `cargo build`.
+/// the binaries of an earlier `cargo build`.
 pub(crate) fn built(name: &str) -> PathBuf {
     let directory = Path::new(SDP_RUN)
         .parent()

@@ -12,8 +12,9 @@ use sdp_engine::engine::{
 };
 use std::collections::VecDeque;
 
-/// Receive buffers of a model.
-pub(super) const BUFFERS: u16 = 6;
+/// The fewest and the most receive buffers of a model.
+pub(super) const BUFFERS_MIN: u32 = 3;
+pub(super) const BUFFERS_MAX: u32 = 6;
 
 /// Size of each.
 pub(super) const RCV_SIZE: u16 = 80;
@@ -39,14 +40,15 @@ pub(super) struct Books {
 }
 
 impl Books {
-    pub(super) fn new(bufs: u16) -> Self {
+    /// The engine grants `bufs` credits, and the model has `buffers`.
+    pub(super) fn new(bufs: u16, buffers: u16) -> Self {
         Self {
             mseq: 0,
             received: 0,
             held_ack: None,
             credits: bufs.into(),
-            posted: BUFFERS.into(),
-            told: BUFFERS.into(),
+            posted: buffers.into(),
+            told: buffers.into(),
             sizes: VecDeque::new(),
             size: RCV_SIZE,
         }

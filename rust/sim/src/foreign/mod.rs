@@ -3,13 +3,14 @@
 //! One engine, and a peer that behaves like another implementation.
 //!
 //! The models follow the known behaviour of these implementations on the wire: when they send what,
-//! which input they ignore, and their faults. The checks are those of an application: every byte
+//! which input they ignore, and their faults. The checks are an application's: every byte
 //! arrives, in both directions, and the connection ends correctly.
 
 mod books;
 mod sink;
 mod source;
 mod speak;
+mod time;
 
 use crate::{
     dice::Dice,
@@ -21,7 +22,7 @@ use crate::{
     side::Side,
     trace::Sight,
 };
-use books::{Books, BUFFERS, LARGE_SIZE, RCV_SIZE};
+use books::{Books, BUFFERS_MAX, BUFFERS_MIN, LARGE_SIZE, RCV_SIZE};
 use sdp_engine::engine::{
     conn::{Config, Connection, Ended, Queue},
     timer::Timer,
@@ -35,6 +36,7 @@ use sdp_engine::engine::{
 use sink::Sink;
 use source::Source;
 use std::collections::VecDeque;
+use time::Stall;
 
 /// Which implementation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +82,9 @@ pub(crate) struct Meeting {
     disconn_received: bool,
     first: bool,
     dreq: bool,
+    stall: Option<Stall>,
+    /// Whether there is a stall at all.
+    stalls: bool,
 }
 
 impl Meeting {
@@ -103,8 +108,10 @@ impl Meeting {
             .map_err(|e| fault(&format!("{e:?}")))?;
         let hello = Hello::parse(&hello).map_err(|e| fault(&e.to_string()))?;
         shell.ledger.on_hello_sent(hello.bufs);
+        let buffers = dice.between(BUFFERS_MIN, BUFFERS_MAX);
+        let buffers = u16::try_from(buffers).unwrap_or(3);
         let ack = HelloAck {
-            bufs: BUFFERS,
+            bufs: buffers,
             minor: 2,
             max_adverts: if kind == Kind::Gen2 { 255 } else { 1 },
             actual_rcv_size: RCV_SIZE.into(),
@@ -122,7 +129,7 @@ impl Meeting {
             shell,
             watch,
             out: VecDeque::new(),
-            books: Books::new(hello.bufs),
+            books: Books::new(hello.bufs, buffers),
             source: Source::new(kind, hello.max_adverts, u32::from(cfg.rcv_size) - 16),
             sink: Sink::new(kind),
             answers: VecDeque::new(),
@@ -133,6 +140,8 @@ impl Meeting {
             disconn_received: false,
             first: false,
             dreq: false,
+            stall: None,
+            stalls: dice.once_in(4),
         };
         meeting.settle()?;
         Ok(meeting)
@@ -141,6 +150,8 @@ impl Meeting {
     pub(crate) fn step(&mut self, dice: &mut impl Dice) -> Checked {
         self.watch.steps += 1;
         match dice.below(20) {
+            0 if dice.once_in(4) => self.pass(crate::op::time(dice).into())?,
+            0 if self.stalls && dice.once_in(4) => self.begin_stall(dice),
             0..=4 => self.program(dice)?,
             5 | 6 => self.wish(dice),
             7 | 8 => self.model_program(dice)?,
@@ -226,6 +237,9 @@ impl Meeting {
 
     /// The model's program acts, or the model changes its settings.
     fn model_program(&mut self, dice: &mut impl Dice) -> Checked {
+        if !self.does(Stall::Program) {
+            return Ok(());
+        }
         match dice.below(14) {
             0..=3 => {
                 let large = dice.once_in(2);
@@ -240,7 +254,7 @@ impl Meeting {
             8 => self.source.wants_cancel = true,
             9 => self.offer = Some(PAYLOAD_MAX + dice.below(200)),
             10 => self.sink.decline(&mut self.answers),
-            11 | 12 => self.source.pace += 1,
+            11 | 12 if self.does(Stall::Write) => self.source.pace += 1,
             _ if dice.once_in(2) => self.answers.extend(self.sink.cancel_offers()),
             _ if dice.once_in(6) => {
                 // Rarely for good, as the engine's sink leaves the choice to it.
@@ -257,6 +271,9 @@ impl Meeting {
 
     /// Delivers the engine's next request to the model.
     fn carry_in(&mut self) -> Checked<bool> {
+        if !self.does(Stall::Hear) {
+            return Ok(false);
+        }
         let Some(work) = self.shell.port.out.pop_front() else {
             return Ok(false);
         };
@@ -276,6 +293,10 @@ impl Meeting {
     }
 
     fn carry_out(&mut self) -> Checked<bool> {
+        if self.shell.port.dead {
+            // The model's queue pair learns of it in its own time.
+            return Ok(self.out.pop_front().is_some());
+        }
         match self.out.pop_front() {
             None => return Ok(false),
             Some(Going::Send(frame)) => {
@@ -340,13 +361,24 @@ impl Meeting {
     }
 
     fn read(&mut self, most: u32) {
+        let stalls = match self.sink.reads_remote() {
+            true => !self.does(Stall::ReadRemote),
+            false => !self.does(Stall::Read),
+        };
+        if stalls {
+            return;
+        }
         let free = self.sink.read(most);
         self.books.posted += i64::from(free);
     }
 
     /// Completes the model's Read, if there is one.
     fn complete_read(&mut self) -> Checked<bool> {
-        let Some(read) = self.sink.reading() else {
+        let Some(read) = self
+            .sink
+            .reading()
+            .filter(|_| self.does(Stall::Complete) && !self.shell.port.dead)
+        else {
             return Ok(false);
         };
         self.note(Side::B, || format!("RDMA Read of {}", read.len));
@@ -407,6 +439,9 @@ impl Meeting {
 
     /// Both programs end their streams.
     pub(crate) fn finish(&mut self) -> Checked {
+        if self.stall.is_some() {
+            return self.leave();
+        }
         self.run_out()?;
         self.check_transferred()?;
         self.shut = true;

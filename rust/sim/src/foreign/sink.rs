@@ -157,7 +157,7 @@ impl Sink {
     fn drop_offers(&mut self) -> Checked {
         ensure!(
             self.offers.iter().all(|offer| offer.written == 0),
-            "{:?} are over, and what was written is not told",
+            "{:?} have ended, and the written length is not told",
             self.offers
         );
         self.offers.clear();
@@ -282,6 +282,11 @@ impl Sink {
         ensure!(self.held.is_empty(), "DisConn with SrcAvails outstanding");
         self.cancelling = false;
         self.drop_offers()
+    }
+
+    /// Whether [`read`](Self::read) would read from the engine's memory.
+    pub(super) fn reads_remote(&self) -> bool {
+        self.unread == 0
     }
 
     /// The program reads a receive buffer, or advertised bytes by RDMA Read. Returns true if a

@@ -279,7 +279,7 @@ impl Source {
         Some(Saying::Message(Body::RdmaWrCompl(written), none))
     }
 
-    /// A message that needs 3 credits. An advertisement's number is that of its message. `own`: the
+    /// A message that needs 3 credits. An advertisement has the number of its message. `own`: the
     /// model's advertisements for the other direction.
     pub(super) fn say(&mut self, mseq: u32, own: usize) -> Option<Saying> {
         let here = self.payload(0);

@@ -2,7 +2,7 @@
 
 //! The messages of a model, as far as its credits allow.
 
-use super::{source::Saying, Going, Kind, Meeting};
+use super::{source::Saying, time::Stall, Going, Kind, Meeting};
 use crate::{
     frame::{Frame, Span},
     side::Side,
@@ -17,6 +17,9 @@ impl Meeting {
     }
 
     fn speak_once(&mut self) -> bool {
+        if !self.does(Stall::Answer) && !self.answers.is_empty() {
+            return self.update();
+        }
         if self.books.credits >= 2 {
             if let Some(body) = self.answers.pop_front() {
                 // The cancel of a SinkAvail that was used up meanwhile is not sent.
@@ -49,9 +52,13 @@ impl Meeting {
             self.send(Body::DisConn, Span::default());
             return true;
         }
+        self.update()
+    }
+
+    fn update(&mut self) -> bool {
         // OFED sends nothing once the peer has sent DisConn.
         let closed = self.disconn_received && (self.kind == Kind::Ofed || self.disconn_sent);
-        if !closed && self.books.wants_update() {
+        if !closed && self.does(Stall::Update) && self.books.wants_update() {
             self.send(Body::Data, Span::default());
             return true;
         }

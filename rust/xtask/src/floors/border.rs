@@ -49,7 +49,11 @@ mod tests {
     use super::*;
 
     fn told(from: &str, text: &str) -> usize {
-        let named = super::super::imports::of(from, text, &["link", "rdma"].into()).unwrap();
+        let named = super::super::imports::of(
+            from,
+            &syn::parse_file(text).unwrap(),
+            &["link", "rdma"].into(),
+        );
         judge(from, text, &named).len()
     }
 

@@ -2,18 +2,20 @@
 
 //! The paths inside the crate that a file of the module names.
 
-use anyhow::Result;
 use proc_macro2::{TokenStream, TokenTree};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use syn::{
     visit::{self, Visit},
     ItemMod, ItemUse, Macro, UseTree,
 };
 
-/// Every path that `text`, the file of the module `name`, names, from the crate's root.
-pub(super) fn of(name: &str, text: &str, modules: &BTreeSet<&str>) -> Result<BTreeSet<String>> {
+/// The files with items at the root of their crate.
+const ROOTS: [&str; 2] = ["sdp_main", "rlo_main"];
+
+/// Every path that `file`, the module `name`, names, from the crate's root.
+pub(super) fn of(name: &str, file: &syn::File, modules: &BTreeSet<&str>) -> BTreeSet<String> {
     let mut reader = Reader {
-        here: if name == "sdp_main" {
+        here: if ROOTS.contains(&name) {
             Vec::new()
         } else {
             segments(name)
@@ -21,8 +23,8 @@ pub(super) fn of(name: &str, text: &str, modules: &BTreeSet<&str>) -> Result<BTr
         modules,
         named: BTreeSet::new(),
     };
-    reader.visit_file(&syn::parse_file(text)?);
-    Ok(reader.named)
+    reader.visit_file(file);
+    reader.named
 }
 
 fn segments(path: &str) -> Vec<String> {
@@ -132,12 +134,13 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         self.enter_tree(&item.tree, &mut Vec::new());
     }
 
+    /// `pub(super)` names no module that is used.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let names: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
-        if names
-            .first()
-            .is_some_and(|first| first == "crate" || first == "super")
-        {
+        // A name alone is an item of the file; with others it may be a folder's own module.
+        if names.len() > 1 {
             self.enter(&names);
         }
         visit::visit_path(self, path);
@@ -147,4 +150,28 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         self.enter_tokens(call.tokens.clone());
         visit::visit_macro(self, call);
     }
+}
+
+/// The modules that have these paths, or items with these paths.
+pub(super) fn modules_of(
+    named: &BTreeSet<String>,
+    modules: &BTreeSet<&str>,
+) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for path in named {
+        let mut begin = path.as_str();
+        loop {
+            if modules.contains(begin) {
+                let item = path.strip_prefix(begin).unwrap_or_default();
+                let item = item.trim_start_matches("::");
+                found.entry(begin.to_owned()).or_insert(item.to_owned());
+                break;
+            }
+            match begin.rsplit_once("::") {
+                Some((shorter, _)) => begin = shorter,
+                None => break,
+            }
+        }
+    }
+    found
 }

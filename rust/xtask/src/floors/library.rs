@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether `rust/net`, `rust/rdma` and `rust/copier` are libraries: they have no word of SDP, and no other part of
-//! the module names the bindings that `rust/net` wraps. Those of `rust/rdma` are those of
-//! [`border`](super::border).
+//! Whether `rust/net`, `rust/rdma`, `rust/copier` and what all modules share are libraries: they have no word of SDP,
+//! and no other part of the module names the bindings that `rust/net` wraps. [`border`](super::border) has the bindings of `rust/rdma`.
 
 use anyhow::{Context, Result};
 use std::{fs, path::Path};
 use walkdir::WalkDir;
 
-const LIBRARIES: [&str; 3] = ["rust/net", "rust/rdma", "rust/copier"];
-/// The library whose bindings are looked for here, and the parts of the module that use it.
+const LIBRARIES: [&str; 4] = ["rust/net", "rust/rdma", "rust/copier", "rust/linux"];
+/// The library with the bindings that are looked for here, and the parts of the module that use it.
 const LIBRARY: &str = LIBRARIES[0];
 const USERS: [&str; 2] = ["rust/kmod", "rust/rdma"];
 /// Its helpers in C begin like this.

@@ -1,24 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether the files of the module name only what the floors in ARCHITECTURE.md allow:
-//! their own floor, and those below; and whether `rust/rdma` keeps to its border.
+//! Whether the files of the modules use only what the floors in ARCHITECTURE.md allow: their own
+//! floor, and those below. A file uses another that it imports from, or if it calls a method or
+//! names a field that is defined there. Also, whether `rust/rdma` keeps to its border.
 
 mod border;
+mod graph;
+mod house;
 mod imports;
 mod library;
+mod methods;
+mod types;
 
 use anyhow::{bail, Context, Result};
-use std::{collections::BTreeSet, fs, path::Path};
-use walkdir::WalkDir;
+use house::House;
+use std::{cmp::Ordering, collections::BTreeSet, fmt::Write, fs, path::Path};
 
 const PAGE: &str = "ARCHITECTURE.md";
-const HEADING: &str = "### Floors of `rust/kmod`";
-/// The folders of the module, with the path of each inside the crate.
-const FOLDERS: [(&str, &str); 4] = [
-    ("rust/copier", "copier"),
-    ("rust/kmod", ""),
-    ("rust/net", "net"),
-    ("rust/rdma", "rdma"),
+
+/// A module of the kernel, which is one crate.
+struct Crate {
+    folder: &'static str,
+    /// The heading of its table of floors, if its files have some.
+    heading: Option<&'static str>,
+    /// Its folders, and files of others, with the path of each inside the crate.
+    mounts: &'static [(&'static str, &'static str)],
+    /// Whether methods and fields must keep to the floors, too, and methods to the file or folder of
+    /// their type.
+    methods: bool,
+    /// The number of files in circles, by imports and by everything. It may only become smaller.
+    most: (usize, usize),
+}
+
+const CRATES: [Crate; 2] = [
+    Crate {
+        folder: "rust/kmod",
+        heading: Some("### Floors of `rust/kmod`"),
+        mounts: &[
+            ("rust/copier", "copier"),
+            ("rust/kmod", ""),
+            ("rust/linux", ""),
+            ("rust/net", "net"),
+            ("rust/rdma", "rdma"),
+        ],
+        methods: false,
+        most: (46, 73),
+    },
+    Crate {
+        folder: "rust/rlo",
+        heading: Some("### Floors of `rust/rlo`"),
+        mounts: &[
+            ("rust/copier", "copier"),
+            ("rust/linux/ffi.rs", "ffi"),
+            ("rust/linux/prelude.rs", "prelude"),
+            ("rust/rlo", ""),
+        ],
+        methods: true,
+        most: (0, 0),
+    },
 ];
 
 /// The floors from the highest to the lowest: the names of each one's modules.
@@ -26,8 +65,8 @@ struct Floors(Vec<Vec<String>>);
 
 impl Floors {
     /// Reads the table behind the heading; the second cell of a row names modules.
-    fn read(page: &str) -> Result<Self> {
-        let (_, rest) = page.split_once(HEADING).context("no table of floors")?;
+    fn read(page: &str, heading: &str) -> Result<Self> {
+        let (_, rest) = page.split_once(heading).context("no table of floors")?;
         let rows = rest
             .lines()
             .skip_while(|line| !line.starts_with('|'))
@@ -41,7 +80,7 @@ impl Floors {
             })
             .collect();
         if floors.is_empty() {
-            bail!("{PAGE} has no floors under \"{HEADING}\"");
+            bail!("{PAGE} has no floors under \"{heading}\"");
         }
         Ok(Self(floors))
     }
@@ -60,17 +99,7 @@ impl Floors {
     }
 }
 
-/// The path of a file as a module: `cm/mod.rs` is `cm`. `mount` is that of its folder.
-fn module_of(mount: &str, file: &Path) -> String {
-    let path = Path::new(mount).join(file.with_extension(""));
-    let mut segments: Vec<_> = path.iter().map(|s| s.to_string_lossy()).collect();
-    if segments.last().is_some_and(|last| last == "mod") {
-        segments.pop();
-    }
-    segments.join("::")
-}
-
-/// What `from` must not name, of the paths that it names.
+/// The paths that `from` names and must not name.
 fn judge(floors: &Floors, from: &str, named: &BTreeSet<String>) -> Vec<String> {
     let Some((floor, own)) = floors.of(from) else {
         return vec![format!("{from} has no row in the floors of {PAGE}")];
@@ -91,37 +120,120 @@ fn judge(floors: &Floors, from: &str, named: &BTreeSet<String>) -> Vec<String> {
     faults
 }
 
-/// The imports that run up, and the files without a floor.
-pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
-    let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
-    let floors = Floors::read(&page)?;
-    let mut files = Vec::new();
-    for (folder, mount) in FOLDERS {
-        let folder = root.join(folder);
-        for entry in WalkDir::new(&folder).sort_by_file_name() {
-            let entry = entry?;
-            if entry.path().extension().is_some_and(|e| e == "rs") {
-                let text = fs::read_to_string(entry.path())?;
-                let name = module_of(mount, entry.path().strip_prefix(&folder)?);
-                files.push((name, entry.path().to_owned(), text));
+impl House {
+    /// The uses that run up, and the files without a floor.
+    fn judge_floors(&self, floors: &Floors, methods: bool) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (name, named) in &self.named {
+            faults.extend(judge(floors, name, named));
+        }
+        let known = |name: &str| floors.of(name);
+        for (from, to, what) in self.all.edges().filter(|_| methods) {
+            if let (Some((floor, own)), Some((other, above))) = (known(from), known(to)) {
+                if other < floor && what.starts_with('.') {
+                    faults.push(format!(
+                        "{from} uses {what} of {to}, but {above} stands above {own} in {PAGE}"
+                    ));
+                }
             }
         }
+        faults
     }
-    let modules: BTreeSet<&str> = files.iter().map(|(name, ..)| name.as_str()).collect();
+
+    /// Whether more files are in circles than `of` may have, or fewer.
+    fn judge_circles(&self, of: &Crate) -> Vec<String> {
+        let kinds = [
+            ("by imports", &self.imports, of.most.0),
+            ("by imports, methods and fields", &self.all, of.most.1),
+        ];
+        let mut faults = Vec::new();
+        for (kind, graph, most) in kinds {
+            let circles = graph.circles();
+            let now: usize = circles.iter().map(BTreeSet::len).sum();
+            let fault = match now.cmp(&most) {
+                Ordering::Greater => {
+                    format!("{now} files in circles {kind}, where there were {most}: {circles:?}")
+                }
+                Ordering::Less => format!(
+                    "only {now} files in circles {kind}: lower its number {most} in \
+                     rust/xtask/src/floors/mod.rs"
+                ),
+                Ordering::Equal => continue,
+            };
+            faults.push(format!("{} has {fault}", of.folder));
+        }
+        faults
+    }
+}
+
+/// The uses that run up, the files without a floor, and new circles.
+pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
+    let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let mut faults = Vec::new();
-    for (name, path, text) in &files {
-        let named = imports::of(name, text, &modules)
-            .with_context(|| format!("reading {}", path.display()))?;
-        faults.extend(judge(&floors, name, &named));
-        faults.extend(border::judge(name, text, &named));
-    }
-    for name in floors.0.iter().flatten() {
-        if name != "engine" && !modules.contains(name.as_str()) {
-            faults.push(format!("{PAGE} has a floor for {name}, which is no module"));
+    for of in &CRATES {
+        let house = House::read(root, of)?;
+        if let Some(heading) = of.heading {
+            let floors = Floors::read(&page, heading)?;
+            faults.extend(house.judge_floors(&floors, of.methods));
+            for name in floors.0.iter().flatten() {
+                if name != "engine" && !house.named.contains_key(name) {
+                    faults.push(format!("{PAGE} has a floor for {name}, which is no module"));
+                }
+            }
+        }
+        faults.extend(house.judge_circles(of));
+        for (name, ty, owner) in house.strangers.iter().filter(|_| of.methods) {
+            faults.push(format!(
+                "{name} of {} has methods of {ty}, which are for {owner} alone",
+                of.folder
+            ));
+        }
+        for file in house.files.iter().filter(|_| of.folder == "rust/kmod") {
+            if let Some(named) = house.named.get(&file.name) {
+                faults.extend(border::judge(&file.name, &file.text, named));
+            }
         }
     }
     faults.extend(library::faults(root)?);
     Ok(faults)
+}
+
+/// The circles of each crate, and with `edges` what each file uses.
+pub(crate) fn report(root: &Path, edges: bool) -> Result<String> {
+    let mut text = String::new();
+    for of in &CRATES {
+        let house = House::read(root, of)?;
+        let own = house.files.iter().map(|file| file.name.as_str()).collect();
+        let (files, lines) = (house.files.len(), house.lines(&own));
+        writeln!(text, "{}, {files} files, {lines} lines", of.folder)?;
+        let kinds = [
+            ("by imports", &house.imports),
+            ("by imports, methods and fields", &house.all),
+        ];
+        for (kind, graph) in kinds {
+            let circles = graph.circles();
+            writeln!(text, "{kind}: {} circles", circles.len())?;
+            for circle in circles {
+                let (files, lines) = (circle.len(), house.lines(&circle));
+                let names: Vec<&str> = circle.into_iter().collect();
+                writeln!(text, "  {files} files, {lines} lines: {}", names.join(" "))?;
+            }
+        }
+        writeln!(
+            text,
+            "files with methods of another's type: {}",
+            house.strangers.len()
+        )?;
+        let unclear = house.unclear.len();
+        writeln!(
+            text,
+            "names of methods that several files have, of unknown types: {unclear}"
+        )?;
+        if edges {
+            text.push_str(&house.all.print());
+        }
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -134,6 +246,10 @@ mod tests {
         | knot | `object`, `zcopy` | |\n\
         | wrappers | `verbs` | `object` is not meant here |\n\nMore `words`.\n";
 
+    fn floors() -> Floors {
+        Floors::read(PAGE, "### Floors of `rust/kmod`").unwrap()
+    }
+
     fn told(from: &str, text: &str) -> Vec<String> {
         let modules = [
             "sock",
@@ -143,8 +259,8 @@ mod tests {
             "verbs",
             "verbs::qp",
         ];
-        let named = imports::of(from, text, &modules.into()).unwrap();
-        judge(&Floors::read(PAGE).unwrap(), from, &named)
+        let named = imports::of(from, &syn::parse_file(text).unwrap(), &modules.into());
+        judge(&floors(), from, &named)
     }
 
     #[test]
@@ -184,6 +300,7 @@ mod tests {
     fn a_file_may_stand_elsewhere_than_its_folder() {
         assert_eq!(told("zcopy", "use crate::zcopy::send::segment;").len(), 1);
         assert_eq!(told("zcopy", "use send::segment;").len(), 1);
+        assert_eq!(told("zcopy", "fn f() { send::segment() }").len(), 1);
         assert!(told("zcopy::send", "use super::Turns;").is_empty());
     }
 

@@ -214,7 +214,7 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
         let table = TABLE.replace("&depth_min", "&unknown");
         assert!(knobs(&table, DEFAULTS, "#define SOME 1\n").is_err());
         assert!(knobs(TABLE, DEFAULTS, "").is_err());
-        let defaults = DEFAULTS.replace("orphans", "nobody");
+        let defaults = DEFAULTS.replace("orphans", "absent");
         assert!(knobs(TABLE, &defaults, "#define SOME 1\n").is_err());
     }
 

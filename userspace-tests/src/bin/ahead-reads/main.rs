@@ -25,7 +25,7 @@ use memory::Memory;
 pub use runner::{hear, say};
 use sdp_uapi::{sdp_borrow_wait, SDP_AHEAD_WAIT};
 
-/// The memory, and the socket whose bytes come there.
+/// The memory, and the socket with the bytes that come there.
 pub struct Ahead {
     pub sock: c_int,
     pub memory: Memory,

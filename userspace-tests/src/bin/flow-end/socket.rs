@@ -44,7 +44,7 @@ fn name(address: SocketAddrV4) -> sockaddr_in {
 }
 
 impl Socket {
-    /// A new one, with zero copy from so many bytes on.
+    /// A new one, with zero copy of messages of at least so many bytes.
     pub fn new(family: Family, threshold: Option<c_int>) -> Self {
         let number = match family {
             Family::Sdp => AF_INET_SDP,

@@ -8,7 +8,7 @@ use crate::socket::Socket;
 
 const PAGE: usize = 4096;
 
-/// Buffers of one size, each with pages of its own. What another program reads after a call is not
+/// Buffers of one size, each with pages of its own. The bytes that another program reads after a call are not
 /// changed by that: the library protects it.
 pub struct Room {
     start: *mut u8,
@@ -18,7 +18,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// All pages are there. None of them is part of a huge page, of which one buffer in use would make the
+    /// All pages are there. None of them is part of a huge page, where one buffer in use would make the
     /// others unfit for lending.
     pub fn new(size: usize, buffers: usize) -> Self {
         let len = size.next_multiple_of(PAGE) * buffers;
@@ -51,7 +51,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // SAFETY: nobody has a buffer any more.
+        // SAFETY: no code has a buffer any more.
         unsafe { libc::munmap(self.start.cast(), self.len) };
     }
 }

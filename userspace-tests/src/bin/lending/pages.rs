@@ -8,7 +8,7 @@ use libc::c_void;
 use super::LEN;
 
 pub const PAGE: usize = 4096;
-/// What the ways touch: neither begins nor ends with a page.
+/// The range that the ways touch: it neither begins nor ends with a page.
 pub const AT: usize = 4 * PAGE + 100;
 pub const SPAN: usize = 3 * PAGE;
 

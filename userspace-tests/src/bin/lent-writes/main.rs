@@ -9,6 +9,7 @@ mod calls;
 #[path = "../lending/child.rs"]
 mod child;
 mod ends;
+mod mappings;
 mod memory;
 mod others;
 mod places;
@@ -36,7 +37,7 @@ pub struct Way {
     rounds: u8,
     /// The call that sends.
     send: fn(&Lent) -> isize,
-    /// What is done before the first send.
+    /// The step before the first send.
     before: fn(&Lent),
     write: fn(&Lent),
 }
@@ -71,7 +72,8 @@ const OWN: &[Way] = &[
 
 /// All ways.
 fn ways() -> impl Iterator<Item = &'static Way> {
-    OWN.iter().chain(calls::WAYS).chain(others::WAYS).chain(places::WAYS).chain(ends::WAYS)
+    let others = [OWN, calls::WAYS, others::WAYS, places::WAYS, mappings::WAYS, ends::WAYS];
+    others.into_iter().flatten()
 }
 
 /// Whether the peer still has memory of this process.

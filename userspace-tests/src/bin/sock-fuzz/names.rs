@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Addresses: mostly those of this program's sockets, so that they connect to each other.
+//! Addresses: mostly the addresses of this program's sockets, so that they connect to each other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use crate::chance::Chance;
 const PORTS: u16 = 6;
 const FIRST_PORT: u16 = 7700;
 
-/// Those of both hosts, the wildcards, and unused ones.
+/// The addresses of both hosts, the wildcards, and unused ones.
 const ADDRESSES: [IpAddr; 8] = [
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),

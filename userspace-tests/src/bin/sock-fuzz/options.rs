@@ -19,7 +19,7 @@ const LEVELS: [c_int; 8] = [
     17,
 ];
 
-const SDP_OPTIONS: [c_int; 15] = [
+const SDP_OPTIONS: [c_int; 14] = [
     uapi::SDP_ZCOPY_THRESH,
     uapi::SDP_LAST_BIND_ERR,
     uapi::SDP_SOCK_FAMILY,
@@ -28,7 +28,6 @@ const SDP_OPTIONS: [c_int; 15] = [
     uapi::SDP_ZCOPY_SOURCE_THRESH,
     uapi::SDP_ZCOPY_SINK_THRESH,
     uapi::SDP_TRAFFIC,
-    uapi::SDP_LENT_SIZES,
     uapi::SDP_BORROW,
     uapi::SDP_BORROW_WAIT,
     uapi::SDP_BORROW_CANCEL,

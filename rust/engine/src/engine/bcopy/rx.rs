@@ -19,7 +19,7 @@ pub(crate) enum Payload {
 pub(crate) struct ReceiveStream {
     /// The peer's DisConn has come.
     finished: bool,
-    /// Nobody will read any more.
+    /// No application will read any more.
     closed: bool,
 }
 

@@ -10,7 +10,7 @@
 //!   wait: at most one small message per round trip is the goal, and otherwise the
 //!   rest of each large write would be late.
 //!
-//! What counts as acknowledged for Nagle's rule is the completion of the send.
+//! For Nagle's rule, the completion of a send counts as its acknowledgement.
 //! A reliable connection completes a send when the peer's adapter has it, which
 //! says no less than MSeqAck would and comes by itself; MSeqAck only comes with
 //! the next message from the peer, so that a timer would be needed beside it.
@@ -43,7 +43,7 @@ pub(crate) struct SendStream {
     unsent: u32,
     /// Number of bytes at the front that are not held back.
     pushed: u32,
-    /// Number of bytes at the front that are chunks of a write whose rest follows.
+    /// Number of bytes at the front that are chunks of a write with a rest that follows.
     chunked: u32,
     /// Bytes of that write that have left.
     part: u32,
@@ -89,7 +89,7 @@ impl SendStream {
         self.pushed = self.unsent;
     }
 
-    /// Releases all bytes that are queued now: a chunk of a write, whose rest follows.
+    /// Releases all bytes that are queued now: a chunk of a write; its rest follows.
     pub(crate) fn release_chunk(&mut self) {
         self.chunked = self.unsent;
     }
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(leave(&mut stream, true), [(30, false)]);
         stream.queue(50, true, false).unwrap();
         stream.release_chunk();
-        // What waited for credits is one message.
+        // The bytes that waited for credits are one message.
         stream.queue(90, true, false).unwrap();
         stream.release_chunk();
         assert_eq!(leave(&mut stream, true), [(100, false), (40, false)]);
@@ -424,7 +424,7 @@ mod tests {
         let segment = stream.next(MAX, true, u32::MAX).unwrap();
         assert_eq!((segment.len, segment.urgent), (15, true));
         stream.on_sent(15);
-        // What was promised to be followed is still held.
+        // Bytes that were promised a successor are still held.
         assert_eq!(stream.next(MAX, false, u32::MAX), None);
         // Bytes in front of the loss keep their place.
         let mut stream = SendStream::default();
@@ -432,6 +432,16 @@ mod tests {
         stream.on_lost(4, 6);
         assert_eq!(stream.unsent(), 6);
         assert_eq!(stream.next(MAX, false, u32::MAX), None);
+    }
+
+    #[test]
+    fn a_chunk_that_is_lost_is_not_released() {
+        let mut stream = SendStream::default();
+        stream.queue(20, false, false).unwrap();
+        stream.release_chunk();
+        stream.on_lost(15, 0);
+        assert!(stream.is_sound());
+        assert_eq!(stream.unsent(), 5);
     }
 
     #[test]

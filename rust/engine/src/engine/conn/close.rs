@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// The transport's retries ran out, or the application's limit for an
-    /// answer passed: keepalive's, or that of TCP_USER_TIMEOUT.
+    /// answer passed: keepalive's, or TCP_USER_TIMEOUT's.
     pub fn handle_unanswered(&mut self) {
         self.end_link(Ended::Unanswered);
     }

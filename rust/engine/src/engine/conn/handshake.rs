@@ -126,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// What the peer has granted.
+    /// The peer's grants.
     fn meet(&mut self, bufs: u16, rcv_size: u32, max_adverts: u8) {
         self.peer_adverts = max_adverts;
         self.credits = Credits::new(bufs);

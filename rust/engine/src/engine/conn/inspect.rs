@@ -4,7 +4,7 @@
 
 #[allow(unused_imports, reason = "for tests and simulations")]
 pub mod machines {
-    //! The state machines, whose tables are a document.
+    //! The state machines; their tables are a document.
 
     pub use crate::engine::{
         conn::{close::DisConn, resize::Ask, state::State},

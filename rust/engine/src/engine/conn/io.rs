@@ -47,8 +47,8 @@ pub struct Zcopy {
     pub advertise: bool,
     /// Hold the peer's SrcAvails for reading. Otherwise each is declined.
     pub read: bool,
-    /// Offer buffers by SinkAvail, and write into those of the peer. Otherwise
-    /// those of the peer are left unused.
+    /// Offer buffers by SinkAvail, and write into the peer's. Otherwise
+    /// the peer's are left unused.
     pub write: bool,
     /// RDMA Reads in flight, at least 1 to read and at most 8.
     pub read_depth: u8,
@@ -138,7 +138,7 @@ pub struct RemoteSink {
     pub va: u64,
 }
 
-/// What is known of the peer.
+/// The known properties of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerTraits {
     /// Advertisements that we may have outstanding.
@@ -157,7 +157,7 @@ pub struct PeerTraits {
 pub enum Output {
     /// Post one signalled SEND.
     Send {
-        /// What it begins with.
+        /// Its header.
         header: Header,
         /// Number of bytes that follow, the next ones of the send stream.
         payload_len: u32,
@@ -239,7 +239,7 @@ pub enum Ended {
     Violation(PeerError),
     /// The transport failed.
     LinkFailed,
-    /// The transport was given up: nobody answered within the limit.
+    /// The transport was given up: no answer came within the limit.
     Unanswered,
     /// The peer took no part in the close.
     TimedOut,

@@ -20,14 +20,14 @@ use crate::engine::{
 /// The validity of a message, apart from its contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
-    /// What it says.
+    /// Valid as it is.
     Plain,
     /// It was sent before its sender knew of an event that makes it void.
     Void,
 }
 
 impl Connection {
-    /// What it says about numbers was checked before.
+    /// Its statements about numbers were checked before.
     pub(super) fn check_legal(&self, repr: &Repr) -> Result<Meaning, PeerError> {
         let mid = repr.body.mid();
         UrgentNotice::check(mid, repr.flags, repr.payload_len > 0)?;
@@ -184,7 +184,7 @@ impl Connection {
         match (change.half, change.mode) {
             //= spec: MODE-3
             (Half::Receive, Mode::Buffered) => self.held.check_none(mid),
-            // What was read and not reported could be sent twice.
+            // Bytes that were read and not reported could be sent twice.
             //= spec: MODE-6
             (Half::Receive, Mode::Combined) if !self.held.is_untouched() => {
                 Err(PeerError::PartlyRead)

@@ -43,7 +43,13 @@ use crate::engine::{
         slots::Slots,
     },
     oob::UrgentNotice,
-    policy::{holding::Holding, offering::Habit, patience, pipeline, send_buffer},
+    policy::{
+        absence::Absence,
+        holding::Holding,
+        offering::Habit,
+        patience::{self, Wait},
+        pipeline, send_buffer,
+    },
     stats::Stats,
     timer::Timer,
     zcopy::{cancel::Cancel, held::Held, offers::Offers, runs::Runs, targets::Targets},
@@ -77,12 +83,12 @@ use crate::engine::{
 ///    fails; the rest is wanted again the next time),
 /// 2. calls `poll_output` and carries out what it returns until it returns
 ///    None; outputs are computed when asked for and never queued, so none can
-///    be lost and the order is that of the wire,
+///    be lost and the order is the wire's,
 /// 3. lets [`Deadlines`](super::timer::Deadlines) see which timers are wanted, and
 ///    sets its alarm to the first one. When that goes off, what is due is handed
 ///    in by [`handle_timeout`](Self::handle_timeout).
 ///
-/// It may skip all of that if [`is_at_rest`](Self::is_at_rest).
+/// It may skip the first two steps if [`is_at_rest`](Self::is_at_rest).
 ///
 /// # Buffers
 ///
@@ -139,6 +145,8 @@ pub struct Connection {
     gather: u32,
     /// [`Timer::CreditUpdate`] has run since our last message.
     answer_update: bool,
+    /// Our last message was a credit update.
+    updated: bool,
     /// Payload is ready and waits for a credit or a slot.
     stalled: bool,
     /// Advertisements that we may have outstanding, 1 before the peer has said.
@@ -151,11 +159,14 @@ pub struct Connection {
     holding: Holding,
     /// A reader is waiting that could take the peer's offers.
     reading: bool,
+    /// How long they wait for one.
+    absence: Absence,
     /// A reader was waiting while SrcAvails of ours were outstanding, and no wait
     /// for one has been in vain since.
     duplex: bool,
-    /// How often nothing was heard about a cancel.
-    unanswered: u8,
+    /// The waits for the answers to cancels of ours.
+    runs_wait: Wait,
+    offers_wait: Wait,
     /// A move was refused that earlier checks had made legal: a fault of the engine,
     /// which [`is_sound`](Self::is_sound) shows to tests and simulations.
     refused: bool,
@@ -185,14 +196,17 @@ impl Connection {
             max_payload: cfg.max_send_payload,
             gather: u32::MAX,
             answer_update: false,
+            updated: false,
             stalled: false,
             peer_adverts: 1,
             advert_window: pipeline::WINDOW_INITIAL,
             lending: Habit::new(),
             holding: Holding::new(),
             reading: false,
+            absence: Absence::new(),
             duplex: false,
-            unanswered: 0,
+            runs_wait: Wait::UNLIMITED,
+            offers_wait: Wait::UNLIMITED,
             refused: false,
         }
     }
@@ -226,7 +240,7 @@ impl Connection {
         self.stream.push();
     }
 
-    /// Releases all bytes that were queued until now: a chunk of a write, whose rest follows.
+    /// Releases all bytes that were queued until now: a chunk of a write; its rest follows.
     pub fn release_chunk(&mut self) {
         self.stream.release_chunk();
     }
@@ -264,7 +278,9 @@ impl Connection {
             self.state.is_connected() && self.is_waiting(timer)
         };
         wanted.then(|| match timer {
-            Timer::CreditUpdate => patience::update_ms(self.window.late(), self.passive),
+            Timer::CreditUpdate => {
+                patience::update_ms(self.window.late(), self.passive, self.is_lent())
+            }
             _ => timer.millis(),
         })
     }
@@ -274,6 +290,7 @@ impl Connection {
             Timer::Cork => self.stream.is_held_by_cork(self.next_payload()),
             Timer::Decline => self.wants_decline_timer(),
             Timer::CancelAnswer => self.awaits_cancel(),
+            Timer::SinkCancelAnswer => self.awaits_sink_cancel(),
             Timer::Recall => self.runs.outstanding() > 0 && self.runs.cancel == Cancel::No,
             Timer::PeerClose => self.wants_peer_close(),
             Timer::CreditUpdate => self.wants_update_timer(),
@@ -295,10 +312,18 @@ impl Connection {
             Timer::Decline => self.on_decline_timeout(),
             Timer::Recall => {
                 if !self.runs.take_progress() {
-                    self.recall();
+                    self.renew_wait();
+                    self.take_back();
                 }
             }
-            Timer::CancelAnswer => self.on_answer_timeout(),
+            Timer::CancelAnswer => {
+                let over = self.runs_wait.look();
+                self.on_answer_timeout(over);
+            }
+            Timer::SinkCancelAnswer => {
+                let over = self.offers_wait.look();
+                self.on_answer_timeout(over);
+            }
         }
     }
 
@@ -312,7 +337,7 @@ impl Connection {
         self.stream.unsent()
     }
 
-    /// Payload bytes posted whose sends have not completed.
+    /// Posted payload bytes with sends that have not completed.
     pub fn uncompleted(&self) -> u32 {
         self.slots.bytes()
     }

@@ -42,7 +42,7 @@ pub(super) struct Resize {
     posting: u32,
     /// Buffers of the announced size in front of those, while the two differ.
     smaller: u16,
-    /// Buffers in front of those of the announced size that are larger, of this size.
+    /// Buffers of this larger size, in front of the buffers of the announced size.
     larger_posted: u16,
     largest: u32,
     /// Size to which our buffers become smaller with the answer.
@@ -314,7 +314,7 @@ impl Connection {
             self.resize.larger = 0;
         } else {
             self.resize.larger = payload.min(self.cfg.max_send_payload);
-            self.resize.posted = Mseq::new(acked.get().wrapping_add(bufs.into()));
+            self.resize.posted = Mseq::new(self.received(acked).get().wrapping_add(bufs.into()));
             self.grow_payload();
         }
     }
@@ -352,8 +352,7 @@ impl Connection {
             self.resize.larger = 0;
             self.max_payload = self.resize.first;
         }
-        let wanted = self.resize.wanted;
-        Some(self.send_control(Body::ChRcvBuf(wanted)))
+        Some(self.send_control(Body::ChRcvBuf(self.resize.wanted)))
     }
 
     /// A message without payload that uses up one of the larger buffers which the peer still
@@ -368,9 +367,10 @@ impl Connection {
     }
 
     /// The payload of larger buffers, if `len` bytes that wait are a reason to ask for them. The
-    /// peer is asked once for each size, whatever it answers.
+    /// peer is asked once for each size, whatever it answers. One that is granted may still wait.
     pub(super) fn worth_asking(&self, len: u32) -> Option<u32> {
-        let larger = message::larger(len, self.max_payload, self.cfg.max_send_payload);
+        let granted = self.max_payload.max(self.resize.larger);
+        let larger = message::larger(len, granted, self.cfg.max_send_payload);
         larger.filter(|larger| *larger > self.resize.grown)
     }
 

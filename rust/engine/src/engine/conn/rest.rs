@@ -31,6 +31,14 @@ impl Connection {
             && self.stream.is_held_by_cork(self.next_payload())
     }
 
+    /// Whether one side has memory of the other that it was offered, as far as this one knows.
+    pub(super) fn is_lent(&self) -> bool {
+        self.runs.outstanding() > 0
+            || self.offers.outstanding() > 0
+            || !self.held.is_empty()
+            || !self.targets.is_empty()
+    }
+
     /// Whether neither side offers memory, or has an answer to an offer to send.
     fn is_nothing_lent(&self) -> bool {
         self.runs.is_at_rest()

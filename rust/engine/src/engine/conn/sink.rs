@@ -9,7 +9,10 @@ use crate::engine::{
     bcopy::rx::Payload,
     error::Refused,
     flow::credit::Need,
-    policy::{patience, pipeline},
+    policy::{
+        patience::{self, Wait},
+        pipeline,
+    },
     wire::{avail::SrcAvail, Body, Flags, BSDH_LEN},
     zcopy::cancel::Cancel,
 };
@@ -52,7 +55,9 @@ impl Connection {
         if self.close.has_failed() || self.is_over() {
             return Err(Refused::Ended);
         }
-        self.held.start_read(max, self.cfg.zcopy.read_depth)
+        let remote = self.held.start_read(max, self.cfg.zcopy.read_depth)?;
+        self.absence.on_reader();
+        Ok(remote)
     }
 
     /// The next `first` bytes in the peer's memory, and the `second` ones behind them, of one
@@ -66,7 +71,9 @@ impl Connection {
             return Err(Refused::Ended);
         }
         let depth = self.cfg.zcopy.read_depth;
-        self.held.start_split_read(first, second, depth)
+        let remotes = self.held.start_split_read(first, second, depth)?;
+        self.absence.on_reader();
+        Ok(remotes)
     }
 
     /// The oldest RDMA Read has completed: its bytes are the next ones of the
@@ -93,7 +100,7 @@ impl Connection {
     }
 
     /// Tells whether a reader is waiting. While none is, an offer of the peer is
-    /// declined after a time, or at once if both sides offer and no reader was seen
+    /// declined after a time (`policy/absence`), or at once if both sides offer and no reader was seen
     /// meanwhile.
     pub fn set_reading(&mut self, on: bool) {
         self.reading = on;
@@ -116,7 +123,7 @@ impl Connection {
     }
 
     pub(super) fn on_decline_timeout(&mut self) {
-        if !self.held.take_progress() {
+        if self.absence.look() {
             // No reader came while we were writing, so none is expected the next
             // time.
             self.duplex &= self.runs.outstanding() == 0;
@@ -126,8 +133,11 @@ impl Connection {
 
     /// SrcAvail, checked and not void.
     pub(super) fn on_src_avail(&mut self, advert: SrcAvail, inline: u32, delivery: &mut Delivery) {
-        // Bytes that come behind those of the SrcAvail have no place any more.
+        // Bytes that come behind the SrcAvail's have no place any more.
         self.offers.end_unsent(u32::MAX);
+        if self.held.remote_len() == 0 {
+            self.absence.on_offered();
+        }
         let held = self.held.on_src_avail(advert, inline);
         self.must(held);
         if held.is_err() {
@@ -206,8 +216,16 @@ impl Connection {
 
     /// Takes all offered buffers back. How each ends is told.
     pub fn cancel_sinks(&mut self) {
-        self.restart_patience();
+        if self.offers.cancel == Cancel::No {
+            self.offers_wait = Wait::UNLIMITED;
+        }
+        self.offers_wait.limit();
         self.offers.cancel();
+    }
+
+    /// Whether a caller waits for the answer to a SinkAvailCancel, which may still lack a credit.
+    pub fn awaits_sink_cancel(&self) -> bool {
+        self.offers.cancel != Cancel::No
     }
 
     /// The answer to the peer's adverts, and to its cancels of them.
@@ -245,10 +263,12 @@ impl Connection {
         }
         //= spec: SRCCANCEL-10
         if self.runs.cancel.on_sent().is_ok() {
+            self.runs_wait.on_sent();
             self.stats.cancels_sent = self.stats.cancels_sent.wrapping_add(1);
             return Some(self.send_control(Body::SrcAvailCancel));
         }
         if self.offers.cancel.on_sent().is_ok() {
+            self.offers_wait.on_sent();
             self.stats.cancels_sent = self.stats.cancels_sent.wrapping_add(1);
             return Some(self.send_control(Body::SinkAvailCancel));
         }

@@ -9,7 +9,8 @@ use crate::engine::{
     bcopy::tx::SendStream,
     error::Refused,
     flow::credit::Need,
-    policy::{patience, pipeline},
+    policy::{patience::Wait, pipeline},
+    types::Mseq,
     wire::{
         avail::SinkAvail,
         mode::{Half, ModeChange},
@@ -55,9 +56,59 @@ impl Connection {
         self.holding.allow(may)
     }
 
-    /// Takes all offers back. The rest of every run goes as Data.
+    /// Takes all offers back, because the caller wants its memory. The rest of every run goes as
+    /// Data.
     pub fn recall(&mut self) {
-        self.restart_patience();
+        self.limit_wait();
+        self.take_back();
+    }
+
+    /// Whether the next bytes wait for a program that does not read: the peer has no buffer for
+    /// them, and no offer of ours.
+    pub fn awaits_buffers(&self) -> bool {
+        self.state.is_connected()
+            && !self.credits.allow(Need::Payload)
+            && self.targets.is_empty()
+            && self.runs.outstanding() == 0
+    }
+
+    /// Offers no run that waits for its turn, because the caller copies them. The rest of each goes
+    /// as Data.
+    pub fn copy_queued(&mut self) {
+        self.runs.copy_queued();
+    }
+
+    /// The caller has copied the next `len` bytes of a run that was returned. They are as if queued
+    /// by [`queue`](Self::queue), so [`withdraw`](Self::withdraw) does not concern them.
+    pub fn on_copied(&mut self, run: RunId, len: u32) -> Result<(), Refused> {
+        self.runs.on_copied(run, len)
+    }
+
+    /// The caller wants memory of runs back.
+    fn limit_wait(&mut self) {
+        self.renew_wait();
+        self.runs_wait.limit();
+    }
+
+    /// The last message that the peer can have received, when it says `acked`: while a cancel is not
+    /// resolved it may hold its acknowledgement back.
+    pub(super) fn received(&self, acked: Mseq) -> Mseq {
+        //= spec: RESIZE-7
+        match self.runs.cancel {
+            Cancel::Sent => self.credits.last_sent(),
+            Cancel::No | Cancel::Wanted => acked,
+        }
+    }
+
+    /// The next withdrawal has its own limit, whatever was taken back before.
+    pub(super) fn renew_wait(&mut self) {
+        if self.runs.cancel == Cancel::No {
+            self.runs_wait = Wait::UNLIMITED;
+        }
+    }
+
+    /// Takes all offers back, because the peer does not read.
+    pub(super) fn take_back(&mut self) {
         self.advert_window = pipeline::shrunk();
         self.runs.recall();
     }
@@ -65,7 +116,7 @@ impl Connection {
     /// Takes a run, and every run behind it, out of the stream, and takes back
     /// their offers; [`Output::Returned`] reports when that is complete.
     pub fn withdraw(&mut self, run: RunId) -> Result<(), Refused> {
-        self.restart_patience();
+        self.limit_wait();
         let unsent = self.stream.unsent();
         let stream = &mut self.stream;
         self.runs.withdraw(run, unsent, lost(stream))
@@ -73,8 +124,9 @@ impl Connection {
 
     /// The oldest RDMA Write has completed.
     pub fn handle_write_completed(&mut self) {
-        self.targets.on_write_completed();
-        self.close_progress();
+        if self.targets.on_write_completed() {
+            self.close_progress();
+        }
     }
 
     /// The mode of our direction.
@@ -202,24 +254,17 @@ impl Connection {
             && pipeline::wants_pipelined(self.runs.queued(), self.modes.peer_req_pipe)
     }
 
-    /// Whether the peer owes an answer to a cancel.
+    /// Whether a caller waits for the answer to a SrcAvailCancel, which may still lack a credit.
     pub fn awaits_cancel(&self) -> bool {
-        self.runs.cancel != Cancel::No || self.offers.cancel != Cancel::No
+        self.runs.cancel != Cancel::No && self.runs_wait.is_limited()
     }
 
-    /// The limit counts from the first cancel on, whatever else is cancelled and
-    /// however little the peer says meanwhile.
-    pub(super) fn restart_patience(&mut self) {
-        if !self.awaits_cancel() {
-            self.unanswered = 0;
-        }
-    }
-
-    /// rules: SRCCANCEL (the answer is waited for with a limit)
-    pub(super) fn on_answer_timeout(&mut self) {
-        self.unanswered = self.unanswered.saturating_add(1);
+    /// The answer to a cancel has not come; the wait for it may be `over`.
+    ///
+    /// rules: SRCCANCEL
+    pub(super) fn on_answer_timeout(&mut self, over: bool) {
         //= spec: SRCCANCEL-9
-        if self.unanswered >= patience::ANSWER_TRIES {
+        if over {
             self.fail(Ended::TimedOut);
         }
     }

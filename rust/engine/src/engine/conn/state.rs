@@ -37,7 +37,7 @@ machine! {
         Established,
         /// We have no more to send; our DisConn is queued or in flight.
         LocalClosing,
-        /// Our DisConn has reached the peer, whose direction is open.
+        /// Our DisConn has reached the peer; the peer's direction is open.
         LocalClosed,
         /// The peer has no more to send; our direction is open.
         PeerClosed,

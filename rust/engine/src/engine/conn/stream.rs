@@ -147,7 +147,7 @@ impl Connection {
             }
     }
 
-    /// The most inline bytes: the header is longer than that of Data.
+    /// The most inline bytes: the header is longer than Data's.
     fn inline_room(&self) -> u32 {
         //= spec: HDR-3
         let header = u32::try_from(SRC_AVAIL_LEN).unwrap_or(u32::MAX);

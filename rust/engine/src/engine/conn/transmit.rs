@@ -38,7 +38,7 @@ impl Connection {
         self.credits.allow(need) && self.slots.allow(need)
     }
 
-    /// What a control message asks of the last credits. One that grants something
+    /// The claim of a control message on the last credits. One that grants something
     /// may go with the last one, as the update would that it makes superfluous:
     /// where two cancels have crossed and left each side one credit, nothing else
     /// could be sent or answered.
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// What the peer has asked for, and what we take back.
+    /// Answers to the peer's requests, and our withdrawals.
     fn poll_answer(&mut self) -> Option<Output> {
         self.poll_advert_answer()
             .or_else(|| self.poll_cancel())
@@ -85,9 +85,12 @@ impl Connection {
         due.then(|| self.send_update())
     }
 
-    /// Whether the peer owes us the answer to a SrcAvail, and may lack the credits for it.
+    /// Whether the peer owes us the answer to a SrcAvail, may lack the credits for it, and was
+    /// not sent an update for that already. If it has spent the credit of that one on an update of
+    /// its own, it would do so again, and the two sides would answer each other as fast as the
+    /// wire is.
     fn withholds_answer(&self) -> bool {
-        self.runs.outstanding() > 0 && self.window.may_silence()
+        self.runs.outstanding() > 0 && self.window.may_silence() && !self.updated
     }
 
     /// Whether a credit update that is due could go.
@@ -111,7 +114,9 @@ impl Connection {
             oob_pend,
             ..Flags::default()
         };
-        self.send(Body::Data, flags, 0)
+        let update = self.send(Body::Data, flags, 0);
+        self.updated = true;
+        update
     }
 
     pub(super) fn send_control(&mut self, body: Body) -> Output {
@@ -124,6 +129,7 @@ impl Connection {
         if body != Body::Data || payload_len > 0 {
             self.window.on_busy();
         }
+        self.updated = false;
         let flags = Flags {
             //= spec: MODE-8
             req_pipe: self.modes.req_pipe && self.peer().pipelined,

@@ -9,7 +9,7 @@
 //! message of ours between them, wants one more of them, up to `depth`: a peer
 //! that streams doubles its window in a round trip, as in TCP's slow start, and
 //! question and answer stay as small as they began. An idle connection wants
-//! no more than at the start; those that are posted go as messages come. What the application has
+//! no more than at the start; those that are posted go as messages come. Messages that the application has
 //! not read counts against `depth`. While fewer than [`PAYLOAD_LEAST`]
 //! could be granted the window is *shut*: [`SHUT`] buffers stay posted, which
 //! allow the peer control messages but no payload. An *open* window has at
@@ -73,7 +73,7 @@ pub(crate) struct Window {
     /// Buffers filled with payload that the program has not read.
     held: u16,
     /// Upper bound of the peer's credits: those that a message of ours granted,
-    /// less those of messages that have arrived since.
+    /// less the credits of messages that have arrived since.
     granted: u16,
     /// The credits that it makes of our last message, less what has arrived
     /// since: fewer than `granted` if that said less than one before, as a
@@ -283,7 +283,7 @@ impl Window {
         self.late = 0;
     }
 
-    /// A credit update goes. Those of the peer may have used up the credits that this one gives
+    /// A credit update goes. The peer's updates may have used up the credits that this one gives
     /// back. Then two buffers more than at the start are wanted: otherwise the updates of the
     /// two sides would make each other necessary, and each question and each answer would cost
     /// one. Not more than that, because a peer can send updates without end.
@@ -325,8 +325,8 @@ impl Window {
     /// the peer lacks is what it paid for credit updates to us, an answer
     /// would only make it pay once more. Then the answer is late, and later each
     /// time, which lets two sides that both do not read come to rest; a peer
-    /// without any credit is never kept waiting, nor one that owes the answer to a
-    /// SrcAvail and may lack the credits for it.
+    /// without any credit is never kept waiting. One that owes the answer to a
+    /// SrcAvail, and may lack the credits for it, is told at once, but not twice in turn.
     ///
     /// rules: UPDATE
     pub(crate) fn update_due(&self) -> UpdateDue {
@@ -351,7 +351,7 @@ impl Window {
         }
     }
 
-    /// What must hold between any two calls, of a shell that posts what is
+    /// The conditions between any two calls, of a shell that posts the buffers that are
     /// wanted.
     pub(crate) fn is_sound(&self) -> bool {
         self.told <= self.granted
@@ -387,7 +387,7 @@ mod tests {
         assert!(window.is_sound());
     }
 
-    /// One message of a stream whose reader keeps up.
+    /// One message of a stream with a reader that keeps up.
     fn stream(window: &mut Window) {
         receive(window, Arrival::Payload);
         window.on_consumed();
@@ -409,6 +409,20 @@ mod tests {
             stream(&mut window);
         }
         assert_eq!(window.posted(), 20);
+    }
+
+    #[test]
+    fn a_shut_window_does_not_wait_for_its_last_buffers() {
+        let mut window = window(3, 3);
+        while !window.is_shut() {
+            receive(&mut window, Arrival::Payload);
+            window.on_sent();
+        }
+        assert_eq!((window.posted(), window.wanted()), (2, 0));
+        assert!(window.may_wait());
+        window.on_used();
+        assert_eq!((window.posted(), window.wanted()), (1, 1));
+        assert!(!window.may_wait());
     }
 
     #[test]
@@ -641,7 +655,7 @@ mod tests {
         window.freeze();
         assert_eq!(window.granted(), 2);
         receive(&mut window, Arrival::Control);
-        // One of four is hidden, but for one more the peer had the credit.
+        // One of four is hidden, yet the peer had the credit for one more.
         window.posted = 2;
         assert_eq!(window.on_sent(), (2, Mseq::new(1)));
         assert_eq!((window.told, window.granted()), (0, 1));

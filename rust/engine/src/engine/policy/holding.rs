@@ -14,7 +14,7 @@ use super::offering::Habit;
 /// Crossings in a row before a SrcAvail is held back.
 const CROSSINGS: u8 = 2;
 
-/// What was decided about the next SrcAvail.
+/// The decision about the next SrcAvail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Next {
     #[default]

@@ -11,6 +11,7 @@
 //!   for Synchronous Sockets in SDP over InfiniBand*, CAC 2006.
 //! - \[SP11\] Denis: *A High Performance Superpipeline Protocol for InfiniBand*, Euro-Par 2011.
 
+pub mod absence;
 pub mod chunk;
 pub mod holding;
 pub mod message;
@@ -23,4 +24,3 @@ pub mod round_trip;
 pub mod send_buffer;
 pub mod split;
 pub mod threshold;
-pub mod tuning;

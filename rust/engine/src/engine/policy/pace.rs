@@ -35,7 +35,7 @@ pub struct Costs {
     pub round_trip: u32,
 }
 
-/// What is measured of a write.
+/// The measured part of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
     /// Nothing.
@@ -57,7 +57,7 @@ pub struct Pace {
     measured: u8,
     /// Writes until the next one that is.
     wait: u8,
-    /// The next measurement is that of a first chunk.
+    /// The next measurement is of a first chunk.
     first: bool,
 }
 
@@ -174,7 +174,7 @@ mod tests {
     use super::{Costs, Measure, Pace};
     use std::vec::Vec;
 
-    /// A connection with these costs after so many measured writes of `len` bytes, whose first
+    /// A connection with these costs after so many measured writes of `len` bytes; the first
     /// chunk has `first`. `late` is added to each eighth.
     fn measured(costs: &Costs, writes: u32, len: u32, first: u32, late: u64) -> Pace {
         let mut pace = Pace::new();

@@ -11,7 +11,7 @@
 /// A new value counts for `1 / 8`.
 const SHIFT: u32 = 3;
 
-/// No sleep costs more; longer times are those of a thread that found no processor.
+/// No sleep costs more; longer times belong to a thread that found no processor.
 pub const LONGEST_US: u32 = 1000;
 
 /// The times of one connection, each multiplied by 8, in microseconds.

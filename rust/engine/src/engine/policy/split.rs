@@ -17,7 +17,7 @@ pub fn next_run(left: u64, most: u32, least: u32) -> u32 {
     if rest >= u64::from(least) {
         return most;
     }
-    // Less than two pieces, of which the second would be short.
+    // Less than two pieces; the second would be short.
     let half = (left >> 1).saturating_add(left & 1);
     u32::try_from(half).unwrap_or(most).min(most)
 }

@@ -180,7 +180,7 @@ impl Hello {
         })
     }
 
-    /// The private data of a REQ. The kind of `src` is that of the Hello.
+    /// The private data of a REQ. The kind of `src` is the Hello's.
     pub fn emit(&self) -> [u8; HELLO_LEN] {
         let kind = match self.src {
             Ip::V4(_) => 4,

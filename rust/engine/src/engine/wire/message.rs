@@ -7,7 +7,7 @@
 use super::{Bsdh, BSDH_LEN, HEADER_MAX};
 use crate::engine::error::PeerError;
 
-/// A message whose base header is sound and whose length is as it says.
+/// A message with a sound base header and the length that it says.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     bsdh: Bsdh,

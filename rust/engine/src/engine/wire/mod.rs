@@ -2,8 +2,8 @@
 
 //! Messages as bytes.
 //!
-//! Two levels. A view ([`Message`]) is a message whose lengths and flags have
-//! been checked and whose fields can be read. A representation ([`Repr`],
+//! Two levels. A view ([`Message`]) is a message with lengths and flags that have
+//! been checked, and with fields that can be read. A representation ([`Repr`],
 //! [`hello::Hello`], [`hello::HelloAck`]) can only be valid, and emits bytes.
 //! Neither knows the state of a connection: whether a message is legal now is
 //! not decided here.
@@ -27,5 +27,5 @@ pub use mid::Mid;
 pub use repr::{Body, Repr};
 
 /// The longest header of a message: a BSDH and the longest extended header,
-/// that of SinkAvail.
+/// SinkAvail's.
 pub const HEADER_MAX: usize = BSDH_LEN + avail::SINK_AVAIL_LEN;

@@ -18,9 +18,9 @@ pub enum Mode {
 /// Which half of the *receiver's* connection a ModeChange is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Half {
-    /// What the receiver of the message receives.
+    /// The direction that the receiver of the message receives.
     Receive,
-    /// What the receiver of the message sends.
+    /// The direction that the receiver of the message sends.
     Send,
 }
 

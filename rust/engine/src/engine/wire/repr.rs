@@ -116,7 +116,7 @@ pub struct Repr {
     pub mseq: Mseq,
     /// Number of the last message that the sender has received.
     pub mseq_ack: Mseq,
-    /// What it says.
+    /// Its body.
     pub body: Body,
     /// Payload bytes after the headers.
     pub payload_len: u32,

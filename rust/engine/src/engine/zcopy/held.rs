@@ -17,7 +17,7 @@ use core::num::NonZeroU32;
 pub(crate) const READS_MAX: usize = 8;
 
 machine! {
-    /// What the sink does about all SrcAvails that it holds.
+    /// The state of all SrcAvails that the sink holds.
     pub enum Hold {
         /// There is none.
         Empty,
@@ -88,11 +88,9 @@ pub(crate) struct Held {
     fifo: Fifo<Advert, ADVERTS_MAX>,
     /// Lengths of the Reads in flight.
     reads: Fifo<NonZeroU32, READS_MAX>,
-    /// Our last SendSm, until the peer has acknowledged it. What the source
+    /// Our last SendSm, until the peer has acknowledged it. Memory that the source
     /// has advertised before it knew is void.
     declined_at: Option<Mseq>,
-    /// Something has moved since the timer was asked about.
-    progress: bool,
 }
 
 impl Held {
@@ -102,7 +100,6 @@ impl Held {
             fifo: Fifo::new(),
             reads: Fifo::new(),
             declined_at: None,
-            progress: false,
         }
     }
 
@@ -193,7 +190,6 @@ impl Held {
             begun: false,
         });
         pushed.map_err(|_| IllegalMove)?;
-        self.progress = true;
         self.state.on_src_avail()
     }
 
@@ -270,7 +266,6 @@ impl Held {
             advert.in_flight = advert.in_flight.saturating_add(len);
             advert.begun = true;
         }
-        self.progress = true;
         Ok(Remote { len, ..remote })
     }
 
@@ -341,7 +336,7 @@ impl Held {
         }
     }
 
-    /// What the peer has acknowledged.
+    /// The peer has acknowledged messages up to `mseq_ack`.
     pub(crate) fn on_acked(&mut self, mseq_ack: Mseq) {
         if !self.is_void(mseq_ack) {
             self.declined_at = None;
@@ -360,11 +355,6 @@ impl Held {
     pub(crate) fn forget(&mut self) {
         self.fifo.clear();
         self.state = Hold::Empty;
-    }
-
-    /// Whether there was progress since the last call.
-    pub(crate) fn take_progress(&mut self) -> bool {
-        core::mem::take(&mut self.progress)
     }
 
     pub(crate) fn is_sound(&self) -> bool {

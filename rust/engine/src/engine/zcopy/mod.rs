@@ -24,7 +24,7 @@
 //! | decline | ask by SendSm for the rest of a held SrcAvail as Data |
 //! | cancel | SrcAvailCancel or SinkAvailCancel, about all adverts of its kind |
 //! | void | an advert that was sent before its sender knew of a message that ends it |
-//! | stale | a SinkAvail whose count shows that a message has used it up already, or an answer about an advert that has ended |
+//! | stale | a SinkAvail with a count that shows that a message has used it up already, or an answer about an advert that has ended |
 //! | discard | the use of a SinkAvail by a message with payload: see the rules DISCARD |
 //! | told, untold | known, or not yet known, to the shell: the next output says it |
 //! | returned | the peer no longer needs the registration |

@@ -42,7 +42,7 @@ pub enum SinkWhy {
     /// Something of the source has crossed it that excludes it: the end of its
     /// stream, a change of the mode, or a SrcAvail in front of it.
     Crossed,
-    /// The connection is over. The peer can write until the queue pair is in its
+    /// The connection has ended. The peer can write until the queue pair is in its
     /// error state and drained.
     Over,
 }
@@ -268,7 +268,7 @@ const _: () = assert!(size_of::<Offers>() <= 32 * ADVERTS_MAX + 16);
 mod tests {
     use super::{Cancel, Offers, SinkWhy};
 
-    /// Offers of these lengths, the first `sent` of which were sent.
+    /// Offers of these lengths; the first `sent` were sent.
     fn offers(lens: &[u32], sent: usize) -> Offers {
         let mut offers = Offers::new();
         for len in lens {

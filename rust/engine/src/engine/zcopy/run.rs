@@ -24,7 +24,7 @@ machine! {
         Copied,
         /// Nothing is left of it.
         Through,
-        /// What is left was taken out of the stream.
+        /// The rest was taken out of the stream.
         Dropped,
     }
 

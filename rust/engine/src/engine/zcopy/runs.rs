@@ -20,7 +20,7 @@ use crate::engine::{
 /// The front of the send stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Front {
-    /// Number of bytes that are not registered, or whose registration was returned;
+    /// Number of bytes that are not registered, or had their registration returned;
     /// 0 if the stream is empty.
     Plain(u32),
     /// So many bytes of a run that was not offered.
@@ -180,6 +180,26 @@ impl Runs {
         if let Some(entry) = self.fifo.iter_mut().find(|entry| !entry.is_gone()) {
             entry.on_copy();
         }
+    }
+
+    /// Offers no run that waits for its turn: the rest goes as Data.
+    pub(crate) fn copy_queued(&mut self) {
+        for entry in self.fifo.iter_mut() {
+            entry.on_copy();
+        }
+    }
+
+    /// The next `len` bytes of a run that goes as Data have left its memory. They are plain bytes in
+    /// front of its rest.
+    pub(crate) fn on_copied(&mut self, id: RunId, len: u32) -> Result<(), Refused> {
+        let entry = self.fifo.iter_mut().find(|entry| entry.id == id);
+        let entry = entry.ok_or(Refused::Stale)?;
+        if entry.state != RunState::Copied || len > entry.left() {
+            return Err(Refused::NotNow);
+        }
+        entry.ahead = entry.ahead.saturating_add(len);
+        entry.on_sent(len);
+        Ok(())
     }
 
     /// How many runs wait to be offered.

@@ -145,8 +145,11 @@ impl Targets {
         self.writes
     }
 
-    pub(crate) fn on_write_completed(&mut self) {
+    /// Returns whether one was in flight.
+    pub(crate) fn on_write_completed(&mut self) -> bool {
+        let flew = self.writes > 0;
         self.writes = self.writes.saturating_sub(1);
+        flew
     }
 
     /// Bytes written that no RdmaWrCompl tells of.

@@ -8,7 +8,7 @@ use sdp_socket::{last_bind_error, socket, Transport};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// The addresses of this network namespace, except those of loopback.
+/// The addresses of this network namespace, except loopback addresses.
 fn local() -> Vec<(String, SocketAddr)> {
     let address = |name: nix::sys::socket::SockaddrStorage| {
         let v4 = name.as_sockaddr_in().map(|v4| SocketAddrV4::from(*v4));

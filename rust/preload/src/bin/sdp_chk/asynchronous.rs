@@ -53,6 +53,9 @@ fn said(missing: Missing, device: &str) -> String {
         Missing::Feature => "sdp_run --async has no effect: this kernel cannot protect memory by \
                              userfaultfd; Linux 6.11 can, with CONFIG_USERFAULTFD"
             .into(),
+        Missing::Machine => "sdp_run --async has no effect: it knows machines with pages of 4 KiB, \
+                             and neither PowerPC, MIPS nor SPARC"
+            .into(),
         Missing::Other(errno) => format!(
             "sdp_run --async has no effect: no userfaultfd: {}",
             Error::from_raw_os_error(errno)
@@ -70,6 +73,7 @@ mod tests {
         assert!(text.contains("vm.unprivileged_userfaultfd=1"), "{text}");
         assert!(text.contains("there is no /dev/userfaultfd"), "{text}");
         assert!(said(Missing::Feature, "").contains("6.11"));
+        assert!(said(Missing::Machine, "").contains("4 KiB"));
         assert!(said(Missing::Other(libc::EMFILE), "").contains("open files"));
     }
 }

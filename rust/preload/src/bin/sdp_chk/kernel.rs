@@ -84,7 +84,7 @@ fn companion(knob: &str) -> (&'static str, &'static str) {
         ),
         _ => (
             "no socket of this process may use SDP and TCP: it has no_new_privs, so that a sandbox \
-             may hold it, whose rules about TCP the kernel cannot ask for there",
+             may hold it, and the kernel cannot ask for the rules of a sandbox about TCP there",
             "if those rules need not hold: sysctl net.sdp.companion=2; sdp(7) says what that means",
         ),
     }
@@ -108,10 +108,10 @@ fn limits(report: &mut Report) {
 }
 
 /// The effect of the threshold and of the memory that a process may lock.
-fn zero_copy(threshold: i32, locked: u64) -> String {
+fn zero_copy(threshold: u32, locked: u64) -> String {
     if threshold == 0 {
-        return "everything is copied; to send long messages without a copy where that is faster: \
-                sysctl net.sdp.zcopy_thresh=-1, on both hosts"
+        return "everything is copied; to send long messages without a copy: \
+                sysctl net.sdp.zcopy_thresh=131072, on both hosts"
             .into();
     }
     let may = if locked == RLIM_INFINITY {
@@ -119,12 +119,9 @@ fn zero_copy(threshold: i32, locked: u64) -> String {
     } else {
         format!("{} KiB of memory at a time (ulimit -l)", locked / 1024)
     };
-    let which = if threshold < 0 {
-        "messages of 8 KiB and more go without a copy where a connection finds that faster".into()
-    } else {
-        format!("from {threshold} bytes on messages go without a copy")
-    };
-    format!("{which}, for which a process may lock {may}")
+    format!(
+        "from {threshold} bytes on messages go without a copy, for which a process may lock {may}"
+    )
 }
 
 #[cfg(test)]
@@ -149,10 +146,10 @@ mod tests {
 
     #[test]
     fn zero_copy_is_off_or_has_limits() {
-        assert!(zero_copy(0, 8 << 20).contains("zcopy_thresh=-1"));
+        assert!(zero_copy(0, 8 << 20).contains("zcopy_thresh=131072"));
         assert!(zero_copy(65536, 8 << 20)
             .ends_with("may lock 8192 KiB of memory at a time (ulimit -l)"));
-        assert!(zero_copy(-1, RLIM_INFINITY).contains("finds that faster, for which"));
+        assert!(zero_copy(131_072, RLIM_INFINITY).contains("131072 bytes on"));
         assert!(zero_copy(65536, RLIM_INFINITY).ends_with("as much memory as there is"));
     }
 }

@@ -20,7 +20,7 @@ mod view;
 #[path = "../../command_line.rs"]
 mod command_line;
 // The library's own parser of rules. The library itself must not be linked in, because its
-// functions would replace those of the C library.
+// functions would replace the C library's.
 #[path = "../../config.rs"]
 mod config;
 #[path = "../../library.rs"]

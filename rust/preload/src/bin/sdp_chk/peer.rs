@@ -203,7 +203,7 @@ fn meaning(error: &io::Error) -> (bool, String, &'static str) {
         // The connection manager answered: the host was reached.
         Some(libc::ECONNREFUSED) => (
             true,
-            "the host answers over RDMA, but nobody listens with SDP on that port, or the host \
+            "the host answers over RDMA, but has no listener with SDP on that port, or the host \
              has no SDP. Run sdp_chk --server there to see which"
                 .into(),
             "",
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_host_that_refuses_may_have_no_sdp() {
         let (_, text, _) = meaning(&error(libc::ECONNREFUSED));
-        assert!(text.contains("nobody listens") && text.contains("no SDP"));
+        assert!(text.contains("no listener") && text.contains("no SDP"));
     }
 
     #[test]

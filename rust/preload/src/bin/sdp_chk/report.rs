@@ -221,7 +221,7 @@ fn label(verdict: &str) -> &'static str {
     }
 }
 
-/// If nobody reads the lines, as with `| head -1`, the exit status still has the result.
+/// If no program reads the lines, as with `| head -1`, the exit status still has the result.
 fn say(before: &str, what: &str) {
     let _ = writeln!(io::stdout(), "{before}{what}");
 }

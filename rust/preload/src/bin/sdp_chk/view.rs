@@ -13,7 +13,7 @@ const LONGEST: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct View {
-    /// This name identifies the message as that of an `sdp_chk`.
+    /// This name identifies the message as an `sdp_chk`'s.
     #[serde(rename = "sdp_chk")]
     pub(crate) version: String,
     /// `SDP` or `TCP`.

@@ -2,12 +2,21 @@
 
 //! `sdp_run --async`: can a program's memory be protected?
 
+use crate::reach;
 use crate::rights::{self, Missing};
+use std::ffi::OsStr;
 use std::io::Error;
 
-/// The message, if something is missing for this way.
-pub(crate) fn missing(way: &str) -> Option<String> {
+/// The message, if something is missing for this way in this program.
+pub(crate) fn missing(way: &str, program: &OsStr) -> Option<String> {
     let missing = match rights::open() {
+        Ok(descriptors) if reach::is_of_musl(program) => {
+            descriptors.close();
+            format!(
+                "{} is a program of musl, which does not tell the library of forks",
+                program.to_string_lossy()
+            )
+        }
         Ok(descriptors) => {
             descriptors.close();
             let receive = way.split(',').any(|word| word == "receive");
@@ -22,6 +31,9 @@ pub(crate) fn missing(way: &str) -> Option<String> {
         }
         Err(Missing::Feature) => {
             "this kernel cannot protect memory by userfaultfd (Linux 6.11 can)".into()
+        }
+        Err(Missing::Machine) => {
+            "it knows machines with pages of 4 KiB, and neither PowerPC, MIPS nor SPARC".into()
         }
         Err(Missing::Other(errno)) => {
             format!("no userfaultfd: {}", Error::from_raw_os_error(errno))

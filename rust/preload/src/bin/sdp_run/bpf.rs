@@ -134,7 +134,7 @@ fn link(program: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 fn nothing() -> bpf_attr {
-    // SAFETY: A union of plain numbers, all of which may be zero.
+    // SAFETY: A union of plain numbers, and all may be zero.
     unsafe { zeroed() }
 }
 
@@ -154,7 +154,7 @@ fn descriptor(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<OwnedFd
 }
 
 fn call(command: bpf_cmd, attributes: &mut bpf_attr) -> c_long {
-    // SAFETY: The attributes are those of the command. The memory that they point at outlives the
+    // SAFETY: The attributes are the command's. The memory that they point at outlives the
     // call and has the length that the command expects.
     unsafe {
         libc::syscall(

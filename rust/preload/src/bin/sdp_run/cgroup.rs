@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! The cgroup whose processes are switched: one named by the user, or a new one below this
+//! The cgroup with the switched processes: one named by the user, or a new one below this
 //! process's cgroup.
 
 use crate::descriptor::given;
@@ -24,7 +24,7 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// The cgroup whose directory the user names.
+    /// The cgroup with the directory that the user names.
     pub(crate) fn named(directory: &Path) -> Result<Self, String> {
         let cgroup = directory
             .canonicalize()
@@ -41,7 +41,7 @@ impl Cgroup {
         }
     }
 
-    /// A new cgroup below that of this process.
+    /// A new cgroup below this process's.
     pub(crate) fn new() -> Result<Self, String> {
         let said = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let here = path_in(&said).ok_or("this process is in no cgroup of version 2")?;

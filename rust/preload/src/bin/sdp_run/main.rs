@@ -27,7 +27,7 @@ mod command_line;
 #[expect(dead_code, reason = "the library also uses what it is given")]
 mod rights;
 // The library's own parser of rules. The library itself must not be linked in, because its
-// functions would replace those of the C library.
+// functions would replace the C library's.
 #[path = "../../config.rs"]
 #[expect(
     dead_code,
@@ -106,12 +106,31 @@ fn preload(arguments: &Arguments) -> Result<(), String> {
         env::remove_var("ALWAYS_USE_SDP");
     }
     preload_async(arguments)?;
+    allow_sanitizers();
     if arguments.debug {
         env::set_var("SDP_DEBUG", "1");
         let library = library.display();
         say(format_args!("{library} is loaded; {}", rules::in_force()));
     }
     Ok(())
+}
+
+/// AddressSanitizer refuses to run behind another library. It works there, because the libraries
+/// replace no function that it needs. The setting is for all programs, because the program's children
+/// have the libraries too.
+fn allow_sanitizers() {
+    const OPTIONS: &str = "ASAN_OPTIONS";
+    const SETTING: &str = "verify_asan_link_order";
+    let mut options = env::var_os(OPTIONS).unwrap_or_default();
+    let of_setting = |part: &[u8]| part.starts_with(SETTING.as_bytes());
+    if options.as_bytes().windows(SETTING.len()).any(of_setting) {
+        return;
+    }
+    if !options.is_empty() {
+        options.push(":");
+    }
+    options.push(format!("{SETTING}=0"));
+    env::set_var(OPTIONS, options);
 }
 
 /// The same for the library of `--async`, if the option or a rule asks for it.
@@ -133,7 +152,9 @@ fn preload_async(arguments: &Arguments) -> Result<(), String> {
     };
     // Behind the other one, which makes the sockets by the functions of this one.
     env::set_var("LD_PRELOAD", preload_list(&found(ASYNC_LIBRARY)?)?);
-    if let Some(missing) = way.and_then(|way| asynchronous::missing(&way)) {
+    let program = arguments.program.first().map(OsString::as_os_str);
+    let missing = way.and_then(|way| asynchronous::missing(&way, program.unwrap_or_default()));
+    if let Some(missing) = missing {
         say(format_args!("{missing}"));
     }
     Ok(())

@@ -5,7 +5,7 @@
 //! It is short, so it is written here instruction by instruction, and `sdp_run` can be built
 //! without a BPF compiler.
 
-use libc::{c_int, AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM};
+use libc::{c_int, AF_INET, AF_INET6, IPPROTO_MPTCP, IPPROTO_TCP, SOCK_STREAM};
 use sdp_uapi::IPPROTO_SDP;
 
 /// The bits of the type; the flags that come with a socket's type are above them.
@@ -31,7 +31,8 @@ const NO_NEW_PRIVS: c_int = 1;
 pub(crate) struct FlagsAt(pub(crate) i16);
 
 /// Calls of `socket` by processes in the cgroup of the map `map` get `IPPROTO_SDP` if they ask for
-/// a TCP stream. The value zero leaves a call unchanged. If `confined` is given, calls of processes
+/// a TCP stream. MPTCP is TCP too: since Go 1.24 every listener of a Go program asks for it, and such a
+/// socket serves peers that have TCP alone. The value zero leaves a call unchanged. If `confined` is given, calls of processes
 /// with no_new_privs are unchanged as well, because the kernel would refuse them the socket.
 pub(crate) fn instructions(map: c_int, confined: Option<FlagsAt>) -> Vec<Instruction> {
     /// Argument `n` of the function, eight bytes each.
@@ -48,7 +49,7 @@ pub(crate) fn instructions(map: c_int, confined: Option<FlagsAt>) -> Vec<Instruc
         None => &[],
     };
     // The instruction that leaves the call unchanged and ends the program.
-    let leave = if confined.is_some() { 20 } else { 16 };
+    let leave = if confined.is_some() { 21 } else { 17 };
     let from = |place: i16| leave - place - 1;
     let mut code = vec![
         load(2, 1, argument(0)),
@@ -58,14 +59,15 @@ pub(crate) fn instructions(map: c_int, confined: Option<FlagsAt>) -> Vec<Instruc
         and(2, SOCK_TYPE_MASK),
         jump_if_not_equal(2, SOCK_STREAM, from(5)),
         load(2, 1, argument(2)),
-        jump_if_equal(2, 0, 1),
-        jump_if_not_equal(2, IPPROTO_TCP, from(8)),
+        jump_if_equal(2, 0, 2),
+        jump_if_equal(2, IPPROTO_TCP, 1),
+        jump_if_not_equal(2, IPPROTO_MPTCP, from(9)),
         // This instruction has the length of two.
         instruction(0x18, 1, PSEUDO_MAP_FD, 0, map),
         instruction(0, 0, 0, 0, 0),
         set(2, 0),
         instruction(0x85, 0, 0, 0, TASK_UNDER_CGROUP),
-        jump_if_not_equal(0, 1, from(13)),
+        jump_if_not_equal(0, 1, from(14)),
     ];
     code.extend_from_slice(look);
     code.extend([set(0, IPPROTO_SDP), exit(), set(0, 0), exit()]);
@@ -117,10 +119,9 @@ fn exit() -> Instruction {
 )]
 mod tests {
     use super::*;
-    use libc::{AF_UNIX, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW};
+    use libc::{AF_UNIX, IPPROTO_SCTP, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW};
 
     const MAP: c_int = 12;
-    const IPPROTO_MPTCP: c_int = 262;
 
     /// The state of the process.
     #[derive(Clone, Copy)]
@@ -210,7 +211,7 @@ mod tests {
     fn streams_of_tcp_become_sdp() {
         for family in [AF_INET, AF_INET6] {
             for flags in [0, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_CLOEXEC | SOCK_NONBLOCK] {
-                for protocol in [0, IPPROTO_TCP] {
+                for protocol in [0, IPPROTO_TCP, IPPROTO_MPTCP] {
                     assert_eq!(run(family, SOCK_STREAM | flags, protocol, PLAIN), 257);
                 }
             }
@@ -226,7 +227,9 @@ mod tests {
             (AF_INET, SOCK_DGRAM, 0),
             (AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0),
             (AF_INET, SOCK_RAW, IPPROTO_TCP),
-            (AF_INET, SOCK_STREAM, IPPROTO_MPTCP),
+            (AF_INET, SOCK_DGRAM, IPPROTO_MPTCP),
+            (AF_INET, SOCK_STREAM, 256),
+            (AF_INET, SOCK_STREAM, IPPROTO_SCTP),
             (AF_INET, SOCK_STREAM, IPPROTO_SDP),
             (AF_INET6, SOCK_STREAM, -1),
         ] {

@@ -35,23 +35,33 @@ impl fmt::Display for Unreached {
     }
 }
 
-/// The kernel's limit for scripts whose interpreter is a script.
+/// The kernel's limit for scripts with a script as their interpreter.
 const SCRIPTS: usize = 5;
 
 /// The reason why the library does not reach `program`, looked up as execvp() would. There is none
 /// if the file cannot be read: running it will report the error.
 pub(crate) fn unreached(program: &OsStr) -> Option<Unreached> {
+    let path = executed(program)?;
+    if is_privileged(&path)? {
+        Some(Unreached::Privileged)
+    } else {
+        of_file(&path)
+    }
+}
+
+/// Whether musl's dynamic linker will load `program`, and with it musl as the C library.
+pub(crate) fn is_of_musl(program: &OsStr) -> bool {
+    let file = executed(program).and_then(|path| File::open(path).ok());
+    file.is_some_and(|file| linker_is_of_musl(&ReadCache::new(file)))
+}
+
+/// The file that runs: the one of `program`, or the interpreter of a script.
+fn executed(program: &OsStr) -> Option<PathBuf> {
     let mut path = find(program)?;
     for _ in 0..SCRIPTS {
         match interpreter(&path) {
             Some(next) => path = next,
-            None => {
-                return if is_privileged(&path)? {
-                    Some(Unreached::Privileged)
-                } else {
-                    of_file(&path)
-                }
-            }
+            None => return Some(path),
         }
     }
     None
@@ -146,6 +156,27 @@ fn of_elf<'data>(file: impl ReadRef<'data>) -> Option<Unreached> {
     }
 }
 
+/// Whether the file names musl's dynamic linker, which is /lib/ld-musl-ARCHITECTURE.so.1.
+fn linker_is_of_musl<'data>(file: impl ReadRef<'data>) -> bool {
+    let Ok(header) = FileHeader64::<Endianness>::parse(file) else {
+        return false;
+    };
+    let segments = header.endian().and_then(|endian| {
+        let segments = header.program_headers(endian, file)?;
+        Ok((endian, segments))
+    });
+    segments.is_ok_and(|(endian, segments)| {
+        segments.iter().any(|segment| {
+            let linker = segment.interpreter(endian, file).ok().flatten();
+            linker.is_some_and(|path| path.split(|byte| *byte == b'/').any(is_musl))
+        })
+    })
+}
+
+fn is_musl(name: &[u8]) -> bool {
+    name.starts_with(b"ld-musl-")
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
@@ -188,6 +219,24 @@ mod tests {
         assert_eq!(of_elf(&b"no program"[..]), None);
         assert_eq!(of_elf(&b""[..]), None);
         assert_eq!(of_elf(own().get(..100).expect("it is longer")), None);
+    }
+
+    #[test]
+    fn the_dynamic_linker_tells_a_program_of_musl() {
+        let mut other = own();
+        assert!(!linker_is_of_musl(&*other));
+        let (glibc, musl) = (b"/ld-linux-", b"/ld-musl-x");
+        let at = other.windows(glibc.len()).position(|bytes| bytes == glibc);
+        let at = at.expect("glibc's linker");
+        other
+            .get_mut(at..at + musl.len())
+            .expect("found there")
+            .copy_from_slice(musl);
+        assert!(linker_is_of_musl(&*other));
+        assert!(!linker_is_of_musl(&b"no program"[..]));
+        assert!(!linker_is_of_musl(own().get(..100).expect("it is longer")));
+        assert!(!is_of_musl(OsStr::new("sh")));
+        assert!(!is_of_musl(OsStr::new("no-program-has-this-name")));
     }
 
     #[test]

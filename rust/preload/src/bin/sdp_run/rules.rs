@@ -44,7 +44,7 @@ fn lends(statement: &Statement) -> bool {
     }
 }
 
-/// What the library will read. Its errors are the library's to report.
+/// The statements that the library will read. Its errors are the library's to report.
 fn statements() -> Vec<Statement> {
     let text = file().ok().and_then(|(path, _)| source::read(&path).ok());
     config::parse(&text.unwrap_or_default()).unwrap_or_default()

@@ -33,7 +33,7 @@ const FIRST_MAX: u32 = 16384;
 const FIRST_UNKNOWN: u32 = 8192;
 const GROWTH_UNKNOWN: u32 = ONE + (ONE >> 1);
 
-/// Lengths of chunks are multiples of it, but for the last one.
+/// Lengths of chunks are multiples of it, except the last one.
 const UNIT: u32 = 512;
 
 /// A rest of less than this goes with the chunk before it.
@@ -226,7 +226,7 @@ fn ratio(one: u32, other: u32, times: u32) -> u32 {
 }
 
 /// The best length of chunks that are all the same (equation 3 of \[SP11\]), where each costs
-/// `post` ns, and what does not overlap is one chunk, of which a KiB takes `last` ns.
+/// `post` ns, and the part that does not overlap is one chunk, where a KiB takes `last` ns.
 fn sub_block(len: u32, post: u32, last: u32) -> u32 {
     let square = u64::from(len)
         .saturating_mul(KIB.into())

@@ -9,7 +9,7 @@ use std::{vec, vec::Vec};
 const MOST: u32 = 32768;
 const MIB: u32 = 1 << 20;
 
-/// A link of 10 Gb/s, of which a copy is twice as fast.
+/// A link of 10 Gb/s; a copy is twice as fast.
 const TWICE: Costs = Costs {
     copy: 410,
     post: 1000,

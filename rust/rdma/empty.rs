@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An empty module with the library, and with nothing but what all modules share: see `Kbuild`.
+
+#![crate_name = "rust_rdma"]
+#![recursion_limit = "256"]
+#![allow(dead_code, unused_imports, reason = "the module is empty")]
+
+#[path = "../linux/calls.rs"]
+mod calls;
+#[path = "../linux/ffi.rs"]
+mod ffi;
+#[path = "../linux/fifo.rs"]
+mod fifo;
+#[path = "../linux/offsets.rs"]
+mod offsets;
+#[path = "../linux/prelude.rs"]
+mod prelude;
+#[path = "../linux/random.rs"]
+mod random;
+
+#[path = "mod.rs"]
+mod rdma;
+
+/// The one part of the library for the socket layer that this one needs.
+#[path = "../net"]
+mod net {
+    pub(crate) mod namespace;
+}
+
+use crate::prelude::*;
+
+module! {
+    type: Empty,
+    name: "rust_rdma",
+    description: "RDMA for modules in Rust",
+    license: "GPL",
+}
+
+struct Empty;
+
+impl kernel::Module for Empty {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        Ok(Self)
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory for threads that completions and handlers of connections wait for.
+//!
+//! C header: [`include/linux/sched/mm.h`](srctree/include/linux/sched/mm.h)
+//!
+//! Storage over RDMA needs the workqueues that deliver completions and events of connections.
+//! A reclaim that waits for pages to be written there would wait for itself, if it runs in
+//! such a worker, or in a task that has a lock which such a worker waits for.
+//!
+//! Contexts: process context.
+
+use crate::{
+    ffi,
+    prelude::*, //
+};
+use core::marker::PhantomData;
+
+/// While this lives, the task's allocations start no I/O to make room.
+///
+/// It is made before the lock is taken for which it is meant, and on the stack alone: of two
+/// the later one goes first.
+pub(crate) struct NoIo {
+    before: c_uint,
+    /// It belongs to the task that has made it.
+    _task: PhantomData<*mut ()>,
+}
+
+impl NoIo {
+    pub(crate) fn new() -> Self {
+        Self {
+            // SAFETY: A flag of the current task.
+            before: unsafe { ffi::rust_noio_begin() },
+            _task: PhantomData,
+        }
+    }
+}
+
+impl Drop for NoIo {
+    fn drop(&mut self) {
+        // SAFETY: In the task of `new`, and the last of these first: they are only made on the
+        // stack.
+        unsafe { ffi::rust_noio_end(self.before) };
+    }
+}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""A message of the connection manager fails at the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import leftovers
+import limits
+from network import A, B
+from peer import namespace
+from register import Skip, scenario
+from stream import Connecting, Listener
+from twohosts.device import KIND
+from twohosts.failure import check
+
+ROUNDS = 3
+
+
+@scenario
+def connections_are_made_after_a_failed_datagram() -> str:
+    """ib_mad starts the send queue again, so only that one message is lost."""
+    if KIND not in ("rlo", "rlo_ib"):
+        raise Skip("the fault is one of rlo")
+    fault = Path(f"/sys/kernel/debug/rlo/{A.device}/fail_requests")
+    with namespace("b"):
+        listener = Listener(B.address(4))
+    for _ in range(ROUNDS):
+        fault.write_text("1")
+        with namespace("a"):
+            failing = Connecting(listener.address, listener.port)
+        limits.until("the fault", limits.seconds(10), lambda: fault.read_text().strip() == "0")
+        failing.close()
+        with namespace("a"):
+            client = Connecting(listener.address, listener.port).stream(limits.seconds(10))
+        server = listener.accept(limits.seconds(10))
+        client.send(b"bytes")
+        data = server.receive(5)
+        if not data:
+            # The first connection was made after all, and is closed.
+            server.close()
+            server = listener.accept(limits.seconds(10))
+            data = server.receive(5)
+        check(data == b"bytes", "other bytes")
+        client.close()
+        server.close()
+    listener.close()
+    leftovers.await_empty_tables()
+    return f"{ROUNDS} messages failed"
