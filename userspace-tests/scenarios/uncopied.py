@@ -19,7 +19,7 @@ from twohosts.failure import check
 
 MIB = 1 << 20
 THRESHOLD = 4096
-DEFAULT = 131072
+DEFAULT = 262144
 # In milliseconds; longer than any scenario.
 FOR_EVER = 600_000
 KNOBS = Path("/proc/sys/net/sdp")

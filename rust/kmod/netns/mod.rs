@@ -136,7 +136,7 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     companion: ffi::SDP_COMPANION_UNCONFINED as c_int,
     // On rlo copies are faster below it and zero copy is faster from it on, with one connection
     // and with eight alike. A policy that timed both ways on each connection was slower.
-    zcopy_thresh: 131_072,
+    zcopy_thresh: 262_144,
     // Of a mebibyte each: what all connections of a device keep pinned.
     zcopy_regions: 64,
     // Keys are invalidated after their use.

@@ -281,17 +281,17 @@ pub const CASES: &[Case] = &[
     Case::two("kept_no_longer_than_the_connection", read_until_kept, |t| {
         let _knob = keeping(t, FOR_EVER);
         let before = pins();
-        counted(
-            t,
-            || {
-                let s = client(t);
-                send_until_kept(t, &s, &mut Room::new(0, MIB));
-                s.shutdown(SHUT_WR).expect("shutdown");
-                t.meet("end");
-                s.close().expect("close");
-            },
-            |of| assert!(of("kept_expirations") > 0, "something was kept"),
-        );
+        let s = client(t);
+        let counters = Counters::now(t);
+        send_until_kept(t, &s, &mut Room::new(0, MIB));
+        s.shutdown(SHUT_WR).expect("shutdown");
+        t.meet("end");
+        s.close().expect("close");
+        if t.family == Family::Sdp {
+            // The other side closes, too, so a worker may be ending the connection.
+            let over = || counters.since(t, "kept_expirations") > 0;
+            assert!(t.until(over), "something was kept");
+        }
         given_back(t, before);
     })
     .two_hosts(),

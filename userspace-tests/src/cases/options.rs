@@ -456,7 +456,7 @@ pub const CASES: &[Case] = &[
         Difference { label: "writers then", tcp: "ENOPROTOOPT", sdp: "8192", reason: OWN_OPTION },
         Difference { label: "readers then", tcp: "ENOPROTOOPT", sdp: "16384", reason: OWN_OPTION },
         Difference { label: "traffic", tcp: "ENOPROTOOPT", sdp: "0", reason: OWN_OPTION },
-        Difference { label: "threshold", tcp: "ENOPROTOOPT", sdp: "131072", reason: OWN_OPTION },
+        Difference { label: "threshold", tcp: "ENOPROTOOPT", sdp: "262144", reason: OWN_OPTION },
         Difference { label: "set threshold", tcp: "ENOPROTOOPT", sdp: "ok", reason: OWN_OPTION },
         Difference {
             label: "threshold then",

@@ -111,7 +111,7 @@ fn limits(report: &mut Report) {
 fn zero_copy(threshold: u32, locked: u64) -> String {
     if threshold == 0 {
         return "everything is copied; to send long messages without a copy: \
-                sysctl net.sdp.zcopy_thresh=131072, on both hosts"
+                sysctl net.sdp.zcopy_thresh=262144, on both hosts"
             .into();
     }
     let may = if locked == RLIM_INFINITY {
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn zero_copy_is_off_or_has_limits() {
-        assert!(zero_copy(0, 8 << 20).contains("zcopy_thresh=131072"));
+        assert!(zero_copy(0, 8 << 20).contains("zcopy_thresh=262144"));
         assert!(zero_copy(65536, 8 << 20)
             .ends_with("may lock 8192 KiB of memory at a time (ulimit -l)"));
-        assert!(zero_copy(131_072, RLIM_INFINITY).contains("131072 bytes on"));
+        assert!(zero_copy(262_144, RLIM_INFINITY).contains("262144 bytes on"));
         assert!(zero_copy(65536, RLIM_INFINITY).ends_with("as much memory as there is"));
     }
 }

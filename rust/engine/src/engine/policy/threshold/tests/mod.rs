@@ -5,7 +5,7 @@ mod worlds;
 use super::{is_zcopy, Threshold};
 
 /// The shell's value where no user has set one.
-const DEFAULT: u32 = 128 << 10;
+const DEFAULT: u32 = 256 << 10;
 
 #[test]
 fn numbers_and_meanings_are_one_to_one() {
