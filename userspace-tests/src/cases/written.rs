@@ -122,6 +122,7 @@ pub const CASES: &[Case] = &[
             let s = server(t);
             read_early(t, &s);
             let mut room = Room::new(100, MIB / 2);
+            t.wait("looked");
             counted(
                 t,
                 || {
@@ -145,6 +146,7 @@ pub const CASES: &[Case] = &[
             let s = client(t);
             write_late(t, &s);
             let before = Counters::now(t);
+            t.say("looked");
             t.wait("offered");
             if t.family == Family::Sdp {
                 assert!(t.until(|| before.since(t, "sinks_received") > 0), "the offer is here");
