@@ -9,6 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
+# What became of an aim.
+MET, NOT_MET = "met", "NOT MET"
+COVERED = f"{NOT_MET}: the spread covers the aim"
+
+
 def number(value: float | None) -> str:
     """Three significant digits, or as many decimals."""
     if value is None:
@@ -72,8 +77,8 @@ class Spread:
     def verdict(self, aim: float) -> str:
         """Whether it reaches the aim; not if the aim lies within the spread."""
         if self.least >= aim:
-            return "met"
-        return "NOT MET" if self.most < aim else "NOT MET: the spread covers the aim"
+            return MET
+        return NOT_MET if self.most < aim else COVERED
 
     def short(self) -> str:
         """The same in short form."""

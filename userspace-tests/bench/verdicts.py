@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from spread import Spread, number
+from spread import COVERED, MET, NOT_MET, Spread, number
 from twohosts.report import say
-
-_COVERED = "NOT MET: the spread covers the aim"
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,10 @@ def all_reach(what: str, cells: Sequence[tuple[str, Spread]], aim: float) -> Ite
         return
     place, value = min(cells, key=lambda cell: cell[1].median)
     counts = [one.verdict(aim) for _place, one in cells]
-    met = counts.count("met")
-    below = counts.count("NOT MET")
+    met = counts.count(MET)
+    below = counts.count(NOT_MET)
     shown = f"{met} of {len(cells)}, {len(counts) - met - below} covered; least {place}: {value}"
-    verdict = "met" if met == len(cells) else "NOT MET" if below else _COVERED
+    verdict = MET if met == len(cells) else NOT_MET if below else COVERED
     yield Line(what, shown, number(aim), verdict)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import layers
 import table
 import verdicts
-from spread import Spread
+from spread import COVERED, MET, NOT_MET, Spread
 from streams import MIB
 from table import KIB, Row, label
 from twohosts.report import say
@@ -178,14 +178,14 @@ def _crossing(section: Section, aim: Aim) -> Iterator[Line]:
         # A neighbour among the sizes is as near as this bench sees.
         near = _neighbours(section.sizes, faster)
         found = section.found()
-        verdict = "met" if found in near else "NOT MET"
+        verdict = MET if found in near else NOT_MET
         shown = f"{_size(faster)}, found {_size(found)}"
         yield Line(what, shown, "found", verdict)
     elif most := aim.crossing.get(section.connections):
         decided = section.decided()
-        verdict = "met" if decided and decided <= most else "NOT MET"
-        if verdict != "met" and faster and faster <= most:
-            verdict = "NOT MET: the spread covers the aim"
+        verdict = MET if decided and decided <= most else NOT_MET
+        if verdict != MET and faster and faster <= most:
+            verdict = COVERED
         yield Line(what, _size(faster), _size(most), verdict)
 
 

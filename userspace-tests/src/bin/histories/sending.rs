@@ -307,8 +307,22 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Takes all that is in the completion queue; returns the result of the entry `id`.
+    /// Takes all completions; returns the result of the entry `id`.
     fn look_at_ring(&mut self, id: u64) -> Option<i32> {
+        let mut result = None;
+        loop {
+            result = self.look_at_queue(id).or(result);
+            let ring = self.ring.as_mut()?;
+            // The kernel keeps the completions for which the queue had no room, and moves them to it
+            // only in a call.
+            if !ring.submission().cq_overflow() || ring.submit().is_err() {
+                return result;
+            }
+        }
+    }
+
+    /// Takes all that is in the completion queue; returns the result of the entry `id`.
+    fn look_at_queue(&mut self, id: u64) -> Option<i32> {
         let ring = self.ring.as_mut()?;
         let found: Vec<_> =
             ring.completion().map(|one| (one.user_data(), one.result(), one.flags())).collect();
