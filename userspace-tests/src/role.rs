@@ -152,10 +152,12 @@ impl Role {
         sock.name().expect("getsockname").port()
     }
 
-    /// A free port of this host.
+    /// A port that is free on all addresses of this host. One that is free on a single address may have a
+    /// connection in `TIME_WAIT` on another one.
     #[track_caller]
     pub fn free_port(&self) -> u16 {
-        let sock = self.bound();
+        let sock = self.socket();
+        sock.bind(&self.any(0)).expect("bind to a free port");
         let port = self.port_of(&sock);
         sock.close().expect("close");
         port
