@@ -186,8 +186,9 @@ def await_resources(before: dict[str, int]) -> None:
     now: dict[str, int] = {}
 
     def back() -> bool:
+        now.clear()
         now.update(resources())
-        return now == before
+        return all(count <= before.get(name, 0) for name, count in now.items())
 
     try:
         limits.until("resources", limits.seconds(5), back)

@@ -4,15 +4,23 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 from peer import PATIENCE
 from stream import Stream
 from twohosts.failure import Failure, check
 
 
+# System calls of x86-64: sendto() and recvfrom().
+CALLS = ("44", "45")
+
+
 class Waiting:
-    """One call on a socket, which is set to blocking for it."""
+    """One call on a socket, which is set to blocking for it. The thread sleeps in it, or has ended, from the
+    beginning on: the module soon declines an offer that no reader waits for.
+    """
 
     def __init__(self, stream: Stream, call: Callable[[], int]) -> None:
         self._count = -1
@@ -20,6 +28,21 @@ class Waiting:
         stream.sock.setblocking(True)
         self._thread = threading.Thread(target=self._run, args=(call,), daemon=True)
         self._thread.start()
+        deadline = time.monotonic() + PATIENCE
+        while self._thread.is_alive() and not self._sleeps():
+            check(time.monotonic() < deadline, "the call neither sleeps nor ends")
+            time.sleep(0.001)
+
+    def _sleeps(self) -> bool:
+        """Whether the thread sleeps in its call."""
+        task = Path(f"/proc/self/task/{self._thread.native_id}")
+        try:
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            call = (task / "syscall").read_text().split()[0]
+        except OSError:
+            # It has ended.
+            return False
+        return state == "S" and call in CALLS
 
     def _run(self, call: Callable[[], int]) -> None:
         try:

@@ -51,6 +51,20 @@ def await_empty_tables(limit: float | None = None) -> float:
         raise Failure("\n".join([str(failure), *tables()])) from None
 
 
+def await_no_sockets() -> None:
+    """Waits until the network core counts no socket; it counts one a moment longer than the table has it."""
+    left: dict[str, int] = {}
+
+    def none() -> bool:
+        left.update({host: counted_sockets(host) for host in HOSTS})
+        return not any(left.values())
+
+    try:
+        limits.until("no sockets", limits.seconds(10), none)
+    except Failure:
+        raise Failure(f"sockets in /proc/net/protocols: {left}") from None
+
+
 def rdma() -> resources.Resources:
     """The counts of the RDMA core, without a device's own objects.
 

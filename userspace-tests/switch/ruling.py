@@ -189,7 +189,7 @@ def rules_for_servers_leave_clients_what_they_bind() -> None:
             ],
         )
         with raw_tcp() as taken:
-            taken.bind((kinds.HOST, 0))
+            taken.bind(kinds.free_name())
             _ruled(
                 [servers, "tcp client * *:*"],
                 [({"bind": taken.getsockname(), "connect": c}, ["connect", "EADDRINUSE"])],

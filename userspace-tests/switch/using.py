@@ -287,7 +287,7 @@ def what_is_bound_stays_bound_whatever_it_becomes() -> None:
             with accepted(listener) as server:
                 equal((transport(client), server.getpeername()), (TCP, name))
     with raw_tcp() as taken, switched() as client:
-        taken.bind((kinds.HOST, 0))
+        taken.bind(free_name())
         client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, SDP)
         client.bind(taken.getsockname())
         for wanted in (BOTH, TCP):

@@ -165,6 +165,7 @@ static void shared_limit(struct vb_run *run)
 		if (i < 4)
 			CHECK(!atomic_read(&options.srq->limits), "told with %d left", 7 - i);
 	}
+	CHECK(vb_counts(&options.srq->limits, 1), "not told");
 	msleep(20);
 	CHECK(atomic_read(&options.srq->limits) == 1, "told %d times",
 	      atomic_read(&options.srq->limits));
@@ -354,7 +355,8 @@ static bool comes(atomic_t *what)
 {
 	int i;
 
-	for (i = 0; i < 2000; i++) {
+	/* A minute: an emulated machine takes seconds to start each program that changes the port. */
+	for (i = 0; i < 12000; i++) {
 		if (atomic_read(what))
 			return true;
 		usleep_range(5000, 6000);

@@ -532,6 +532,7 @@ static void notify(struct vb_run *run)
 	RETURNS(0, post_send_64(pair.q[0], 3, IB_SEND_SIGNALED));
 	TRY(vb_ok(run, cq, 2));
 	TRY(vb_ok(run, cq, 3));
+	CHECK(vb_counts(&cq->notices, 1), "not told");
 	msleep(20);
 	CHECK(atomic_read(&cq->notices) == 1, "told %d times", atomic_read(&cq->notices));
 	vb_moved(pair.q[1]->mem, 40000, pair.q[0]->mem, 0, 64);
@@ -573,6 +574,7 @@ static void notify_solicited(struct vb_run *run)
 	CHECK(!atomic_read(&cq->notices), "told of what was not solicited");
 	RETURNS(0, post_send_64(pair.q[0], 3, IB_SEND_SIGNALED | IB_SEND_SOLICITED));
 	TRY(vb_ok(run, cq, 3));
+	CHECK(vb_counts(&cq->notices, 1), "not told");
 	msleep(20);
 	CHECK(atomic_read(&cq->notices) == 1, "told %d times", atomic_read(&cq->notices));
 	vb_moved(pair.q[1]->mem, 40000, pair.q[0]->mem, 0, 64);
@@ -590,6 +592,7 @@ static void notify_solicited_error(struct vb_run *run)
 	RETURNS(0, ib_req_notify_cq(cq->cq, IB_CQ_SOLICITED));
 	RETURNS(0, vb_modify_to(pair.q[1], IB_QPS_ERR));
 	TRY(vb_flushed(run, cq, 1, 1));
+	CHECK(vb_counts(&cq->notices, 1), "not told");
 	msleep(20);
 	CHECK(atomic_read(&cq->notices) == 1, "told %d times", atomic_read(&cq->notices));
 }
@@ -610,6 +613,7 @@ static void notify_both(struct vb_run *run)
 		RETURNS(0, post_send_64(pair.q[0], 1, IB_SEND_SIGNALED));
 		TRY(vb_ok(run, pair.q[0]->scq, 1));
 		TRY(vb_ok(run, cq, 1));
+		CHECK(vb_counts(&cq->notices, i + 1), "not told");
 		msleep(20);
 		CHECK(atomic_read(&cq->notices) == i + 1, "told %d times",
 		      atomic_read(&cq->notices));

@@ -214,6 +214,7 @@ bool vb_flushed(struct vb_run *run, struct vb_cq *cq, u64 first, u64 count);
 bool vb_register(struct vb_run *run, struct vb_qp *q, struct vb_mr *mr, int access);
 bool vb_invalidate(struct vb_run *run, struct vb_qp *q, u32 rkey);
 bool vb_alive(struct vb_run *run, struct vb_pair *pair);
+bool vb_counts(const atomic_t *what, int least);
 const char *vb_opcode_name(enum ib_wr_opcode opcode);
 
 /* case.c */

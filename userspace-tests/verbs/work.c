@@ -246,6 +246,19 @@ bool vb_alive(struct vb_run *run, struct vb_pair *pair)
 	return true;
 }
 
+/* Whether a handler has counted so many in time: it is called a moment after the completion can be polled. */
+bool vb_counts(const atomic_t *what, int least)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(VB_PATIENCE_MS);
+
+	while (atomic_read(what) < least) {
+		if (time_after(jiffies, end))
+			return false;
+		usleep_range(200, 500);
+	}
+	return true;
+}
+
 const char *vb_opcode_name(enum ib_wr_opcode opcode)
 {
 	switch (opcode) {

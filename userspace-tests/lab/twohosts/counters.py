@@ -19,7 +19,7 @@ STATS = "/proc/net/sdpstats"
 SOCKETS = "/proc/net/sdp"
 
 # Seconds until everything that connections have carried is counted, on slow machines.
-SETTLED = 5
+SETTLED = 30
 
 # Gauges: current values, which are not sums.
 GAUGES = {"established", "orphans", "memory_pages"}

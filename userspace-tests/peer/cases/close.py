@@ -340,7 +340,9 @@ def vanish_stalled(scene: Scene) -> None:
         victim.talk.take_in()
         victim.stream.fill()
     # It has probed, and got an answer; so nothing else was in flight.
-    scene.moved(keepalive_probes=1)
+    before = scene.before["keepalive_probes"]
+    probed = scene.comes(lambda: scene.stats()["keepalive_probes"] > before, PATIENCE)
+    check(probed, "the module does not probe")
     victim.peer.vanish()
     scene.ends_with(victim, errno.ETIMEDOUT)
     scene.moved(link_failures=1)

@@ -170,7 +170,8 @@ def storm(scene: Scene) -> None:
     """The listener keeps its limit, and works after the flood, in which peers give up without a word."""
     listener = scene.listen(backlog=4)
     tables = scene.tables()
-    hasty = {"cm_timeout": 16, "cm_retries": 1, "remote_cm_timeout": 22}
+    # Long enough for a slow machine to answer the first: 2 s, twice.
+    hasty = {"cm_timeout": 19, "cm_retries": 1, "remote_cm_timeout": 22}
     peers = [scene.request(scene.hello(), at=listener, **hasty) for _ in range(24)]
     kinds = [peer.expect("rep", "rej", "unanswered").kind for peer in peers]
     # One more than the backlog, as TCP counts.

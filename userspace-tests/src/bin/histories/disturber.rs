@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 
 use crate::errno::Errno;
-use crate::hosts::{await_that, Hosts, Outcome};
+use crate::hosts::{await_that, Hosts, Outcome, PATIENCE_S};
 use crate::looks;
 use crate::plan::{Plan, Refusal, What};
 use crate::sys;
@@ -97,7 +97,7 @@ fn there(host: usize) -> bool {
 
 /// Whether the device was removed, by this or by an earlier removal that has not ended yet.
 fn removed(host: usize, namespace: RawFd) -> bool {
-    await_that("the removal", 4, || Hosts::remove_device(host, namespace).is_ok() || !there(host))
+    await_that("the removal", PATIENCE_S, || Hosts::remove_device(host, namespace).is_ok() || !there(host))
         .is_ok()
 }
 

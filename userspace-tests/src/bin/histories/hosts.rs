@@ -21,7 +21,7 @@ const MTU: u32 = 4400;
 /// The time limit of closed connections whose peers do not close.
 const CLOSE_TIMEOUT_MS: u32 = 3000;
 /// How long preparations and removals may take, in simulated seconds.
-const PATIENCE_S: u64 = 60;
+pub const PATIENCE_S: u64 = 60;
 
 pub type Outcome<T> = Result<T, String>;
 
