@@ -3,8 +3,8 @@
 //! A socket: `struct sock` and the endpoint behind it in one allocation.
 //!
 //! Locks, in the order taken: `lock_sock` (serialises the system calls of one
-//! socket, released while waiting; of the workers only the one that
-//! tries again to resolve a peer takes it), then
+//! socket, released while waiting; of the workers only those that try again to
+//! resolve a peer and that act on SO_KEEPALIVE take it), then
 //! [`Sock::inner`] (everything else; held for short times, never across a copy
 //! from or to user memory, never two of them at once), then the innermost ones
 //! of `net` and `rdma`.

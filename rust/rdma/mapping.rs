@@ -8,6 +8,10 @@
 //! `kernel::dma` maps for a `struct device`; ib_core has calls of its own, because some RDMA devices
 //! have none.
 //!
+//! Every address that a device gets comes from here. rxe and siw have no DMA device, so a mistake
+//! shows on hardware only. `sync_for_cpu` comes before a look at a received buffer,
+//! `sync_for_device` before a buffer is posted and after a header was written.
+//!
 //! Contexts: any. No locks.
 
 use crate::{

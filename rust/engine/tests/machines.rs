@@ -104,19 +104,38 @@ fn machines() -> Vec<Machine> {
 }
 
 impl Machine {
+    /// The events that lead from each state to one, in a machine with many states. A sentence says so,
+    /// instead of an arrow from each.
+    fn events_of_all(&self) -> Vec<(&str, &str)> {
+        let mut found = Vec::new();
+        for (event, _, to) in &self.moves {
+            let moves = self.moves.iter();
+            let sources = moves.filter(|(e, f, t)| e == event && t == to && f != to);
+            let all = sources.count() + 1 == self.states.len() && self.states.len() > 8;
+            if all && !found.contains(&(event.as_str(), to.as_str())) {
+                found.push((event.as_str(), to.as_str()));
+            }
+        }
+        found
+    }
+
     /// Moves between the same two states share an arrow.
     fn diagram(&self, out: &mut String) {
+        let of_all = self.events_of_all();
+        for (event, to) in &of_all {
+            writeln!(out, "From each other state, *{event}* leads to {to}.\n").unwrap();
+        }
         writeln!(out, "```mermaid\nstateDiagram-v2").unwrap();
         let mut drawn: Vec<(&str, &str)> = Vec::new();
-        for (_, from, to) in &self.moves {
-            if drawn.contains(&(from, to)) {
+        for (event, from, to) in &self.moves {
+            if drawn.contains(&(from, to)) || of_all.contains(&(event, to)) {
                 continue;
             }
             drawn.push((from, to));
             let events: Vec<&str> = self
                 .moves
                 .iter()
-                .filter(|(_, f, t)| f == from && t == to)
+                .filter(|(e, f, t)| f == from && t == to && !of_all.contains(&(e, t)))
                 .map(|(event, _, _)| event.as_str())
                 .collect();
             writeln!(out, "    {from} --> {to}: {}", events.join(", ")).unwrap();

@@ -291,25 +291,43 @@ fn play(world: &mut World, acts: &[Act]) -> Checked {
     Ok(())
 }
 
+/// Whether the first message arrives before the other side does anything, so that one line shows
+/// it. Messages of its own side may be under way if they are lines (`shown`) or leave behind it.
+fn is_uncrossed(sights: &[Sight], shown: &[Sight]) -> bool {
+    let Some((Sight::Left(side, number, what), later)) = sights.split_first() else {
+        return false;
+    };
+    let end = Sight::Reached(*side, *number, what.clone());
+    for sight in later {
+        match sight {
+            _ if *sight == end => return true,
+            Sight::Note(from, _) | Sight::Left(from, ..) if from == side => {}
+            Sight::Reached(..) if shown.contains(sight) => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
 fn picture(sights: &[Sight]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(text, "A{:WIDTH$}B", "");
     // Messages in flight, by their number in the diagram.
     let mut flying: Vec<(usize, &Sight)> = Vec::new();
+    // The ends of messages that are one line.
+    let mut shown: Vec<Sight> = Vec::new();
     let mut tags = 0;
-    let mut skip = false;
     for (index, sight) in sights.iter().enumerate() {
-        if std::mem::take(&mut skip) {
+        if let Some(at) = shown.iter().position(|end| end == sight) {
+            shown.remove(at);
             continue;
         }
         let line = match sight {
             Sight::Note(side, what) => note(*side, what),
             Sight::Left(side, number, what) => {
-                let next = sights.get(index + 1);
-                let whole = Sight::Reached(*side, *number, what.clone());
-                if next == Some(&whole) {
-                    skip = true;
+                if is_uncrossed(sights.get(index..).unwrap_or(&[]), &shown) {
+                    shown.push(Sight::Reached(*side, *number, what.clone()));
                     arrow(*side, &short(what), "", true, true)
                 } else {
                     tags += 1;
