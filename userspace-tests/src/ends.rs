@@ -3,6 +3,7 @@
 //! side began a reset, or why.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// SDP's counters of abnormal ends, by name (sdp(7)).
 const NAMES: [&str; 5] =
@@ -14,15 +15,11 @@ pub struct Ends([i64; NAMES.len()]);
 impl Ends {
     /// The counters of this thread's namespace; none without SDP.
     pub fn now() -> Self {
-        Ends::parse(&fs::read_to_string("/proc/thread-self/net/sdpstats").unwrap_or_default())
+        Ends::parse(&counters())
     }
 
     fn parse(text: &str) -> Self {
-        Ends(NAMES.map(|name| {
-            let value =
-                |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
-            text.lines().find_map(value).unwrap_or(0)
-        }))
+        Ends(NAMES.map(|name| value(text, name)))
     }
 
     /// The increase since `before`, as a clause.
@@ -41,6 +38,26 @@ impl Ends {
     }
 }
 
+/// SDP's counters in this thread's namespace; empty without SDP.
+fn counters() -> String {
+    fs::read_to_string("/proc/thread-self/net/sdpstats").unwrap_or_default()
+}
+
+fn value(text: &str, name: &str) -> i64 {
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+    text.lines().find_map(value).unwrap_or(0)
+}
+
+/// Waits until this namespace has no connections, but not longer than `limit`. Those of the case
+/// before are ended by workers after their programs: what that counts and gives back would be taken
+/// for the doing of the next case.
+pub fn await_quiet(limit: Duration) {
+    let start = Instant::now();
+    while value(&counters(), "established") > 0 && start.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +69,12 @@ mod tests {
         let after = "established 3\nresets_sent 2\nviolations 0\nlink_failures 15\n";
         let told = Ends::parse(after).since(&Ends::parse(BEFORE));
         assert_eq!(told, "resets_sent 1, link_failures 3");
+    }
+
+    #[test]
+    fn a_value_is_found_by_its_whole_name() {
+        assert_eq!(value(BEFORE, "established"), 4);
+        assert_eq!(value(BEFORE, "resets"), 0);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use libc::pid_t;
 
 use crate::case::{Case, Test};
 use crate::control::{channel, take, Control};
-use crate::ends::Ends;
+use crate::ends::{await_quiet, Ends};
 use crate::netns::Netns;
 use crate::observe::{Note, Report};
 use crate::role::Role;
@@ -50,6 +50,9 @@ pub struct Outcome {
 const GRACE: Duration = Duration::from_secs(1);
 /// A killed process that does not end within this time hangs in the kernel.
 const DEATH: Duration = Duration::from_secs(20);
+
+/// The wait for the end of the connections of earlier cases.
+const QUIET: Duration = Duration::from_millis(250);
 
 /// The supervisor's view of a role.
 struct Actor {
@@ -140,6 +143,7 @@ fn fork_role(stage: &Stage, case: &Case, role: Role) -> io::Result<pid_t> {
             home.enter().expect("entering the network namespace");
         }
         if role.family != Family::Tcp {
+            await_quiet(QUIET * stage.slowness);
             AT_FIRST.get_or_init(Ends::now);
         }
         case.play(&role);

@@ -9,7 +9,7 @@ use libc::{
 };
 
 use super::remapped::Mapping;
-use super::zcopy::{given_back, pins, server, Room, MIB, PLACES};
+use super::zcopy::{await_reader, given_back, pins, recv_awaited, server, Room, MIB, PLACES};
 use crate::case::Case;
 use crate::child;
 use crate::errno::{checked_int, Errno, Res};
@@ -193,10 +193,7 @@ fn taken_back(t: &Role, seed: u64, pause_ms: u64) {
     }
     room.bytes().fill(0);
     // The page of the counter stays pinned, and the reader pins nothing yet.
-    if lender.is_sdp {
-        let (acquired, released) = pins();
-        assert_eq!(acquired - before.0, released - before.1, "pins");
-    }
+    given_back(t, before);
     t.say("changed");
     lender.finish(t, sent);
 }
@@ -352,8 +349,11 @@ pub const CASES: &[Case] = &[
             let (sent, id) = lender.lend(room.bytes());
             if lender.is_sdp {
                 let info = lender.info();
-                assert_eq!((info.bytes, info.issued, info.window_bytes), (65_536, id, 65_536));
+                assert_eq!((info.issued, info.window_bytes), (id, 65_536));
                 assert_eq!((info.least as usize, info.window_runs), (LEAST, 16));
+                // The reader's kernel may have taken what came first by now.
+                let back = || lender.counter.now().ended > 0;
+                assert!(info.bytes == 65_536 || info.bytes < 65_536 && t.until(back), "lent");
             }
             t.say("changed");
             lender.finish(t, sent);
@@ -587,7 +587,12 @@ pub const CASES: &[Case] = &[
                 let mut memory = Room::new(at, MIB);
                 let mut done = 0;
                 while done < MIB {
-                    let (n, range) = read_ahead(&s, &mut memory.bytes()[done..], room);
+                    let rest = &mut memory.bytes()[done..];
+                    // Nothing is ahead for a reader that comes late.
+                    let (n, range) = match done {
+                        0 => recv_awaited(t, || read_ahead(&s, rest, room)),
+                        _ => read_ahead(&s, rest, room),
+                    };
                     assert!(n > 0, "the end of the stream");
                     done += n;
                     let Some(range) = range else { continue };
@@ -608,6 +613,7 @@ pub const CASES: &[Case] = &[
             t.meet("ready");
             for turn in 7..10 {
                 let mut room = Room::filled(turn, 0, MIB);
+                await_reader(t);
                 let (sent, ranges) = lender.send(&[&*room.bytes()], MSG_NOSIGNAL).expect("sendmsg");
                 t.eq("sent", sent, MIB);
                 lender.is_back(t, ranges.last().map_or(0, |range| range.id));

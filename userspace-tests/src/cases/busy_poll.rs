@@ -50,8 +50,8 @@ fn ask(t: &Role, s: &Sock) {
     }
 }
 
-/// Milliseconds to an answer that comes after the end of polling, and the number of such answers.
-const LATE: (u64, i64) = (30, 10);
+/// The number of answers that come after the end of polling.
+const LATE: i64 = 10;
 
 /// Turns after which a connection knows that its waits are short.
 const TURNS: u32 = 300;
@@ -148,18 +148,20 @@ pub const CASES: &[Case] = &[
         |t, s| {
             poll_for(s, POLLS);
             let before = Counters::now(t);
-            for _ in 0..LATE.1 {
+            for _ in 0..LATE {
+                t.tell_sleeping("asking");
                 t.send_all(s, &[MORE]);
                 assert_eq!(t.recv_exactly(s, 1), [MORE]);
             }
             // Control messages may have been found.
-            let few = t.family != Family::Sdp || before.since(t, "polled_waits") < LATE.1 / 2;
+            let few = t.family != Family::Sdp || before.since(t, "polled_waits") < LATE / 2;
             t.holds("most polling is in vain", few);
         },
         |t, s| {
-            for _ in 0..LATE.1 {
+            for _ in 0..LATE {
                 assert_eq!(t.recv_exactly(s, 1), [MORE]);
-                std::thread::sleep(std::time::Duration::from_millis(LATE.0));
+                // It has polled in vain, and sleeps.
+                t.hear_asleep("asking", &[libc::SYS_recvfrom]);
                 t.send_all(s, &[MORE]);
             }
         },

@@ -87,7 +87,18 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        fs::remove_dir(&self.0).expect("an empty cgroup");
+        // A process that was waited for may be counted until its processor has left it.
+        let removed = (0..1000).any(|_| match fs::remove_dir(&self.0) {
+            Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                false
+            }
+            done => {
+                done.expect("to remove a cgroup");
+                true
+            }
+        });
+        assert!(removed, "an empty cgroup");
     }
 }
 

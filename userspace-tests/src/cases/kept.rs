@@ -2,10 +2,13 @@
 //! The registration cache (`zcopy_keep_ms`): an entry is found only for the same pages, and is
 //! released in time and when it is in the way. On TCP the same scripts define the expected data.
 
-use libc::{MSG_NOSIGNAL, MSG_WAITALL, MSG_ZEROCOPY, POLLIN, SHUT_WR, SOL_SOCKET};
+use libc::{
+    c_int, SYS_recvfrom, MSG_NOSIGNAL, MSG_WAITALL, MSG_ZEROCOPY, SHUT_WR, SOL_SOCKET, SOL_TCP,
+};
 
 use super::zcopy::{
-    anonymous, client, counted, forget, given_back, pins, server, Counters, Room, MIB,
+    anonymous, await_reader, client, counted, forget, given_back, pins, recv_awaited, server,
+    Counters, Room, MIB,
 };
 use crate::case::Case;
 use crate::child;
@@ -14,10 +17,14 @@ use crate::pages::PAGE;
 use crate::payload::bytes;
 use crate::role::Role;
 use crate::sock::Sock;
+use crate::uapi;
 use crate::world::Family;
 
 /// Longer than any case.
 const FOR_EVER: &str = "600000";
+
+/// The length of a large room: less than what readers offer.
+const LEN: usize = MIB - PAGE;
 
 /// More small rooms than a device has regions by default.
 const MANY: usize = 100;
@@ -27,7 +34,13 @@ fn keeping(t: &Role, millis: &str) -> Option<Sysctl> {
     (t.family == Family::Sdp).then(|| Sysctl::set("sdp/zcopy_keep_ms", millis))
 }
 
+/// Sends to a reader that waits: to one that is late the bytes are sent without an offer.
 fn send(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
+    await_reader(t);
+    send_at_once(t, s, room, seed);
+}
+
+fn send_at_once(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     let data = bytes(seed, room.bytes().len());
     room.bytes().copy_from_slice(&data);
     t.send_all(s, room.bytes());
@@ -61,54 +74,57 @@ fn hit_often(t: &Role) -> impl Fn(&Counters) -> bool + '_ {
     |before| before.since(t, "kept_hits") >= 4
 }
 
-/// Reads the bytes that `send_until_kept` sends.
-fn read_until_kept(t: &Role) {
+/// A reader that waits reads what is offered, and does not offer its own memory, which would not be
+/// kept.
+fn reader(t: &Role) -> Sock {
     let s = server(t);
-    let all = t.recv_to_end(&s);
-    assert_eq!(all.len() % MIB, 0, "whole rooms");
-    for (seed, room) in all.chunks(MIB).enumerate() {
-        assert!(room == bytes(seed as u64, MIB), "room {seed} differs");
+    if t.family == Family::Sdp {
+        s.set(SOL_TCP, uapi::SDP_ZCOPY_SINK_THRESH, &(MIB as c_int)).expect("the threshold");
     }
-    t.holds("all came", true);
-    t.meet("end");
+    s
 }
 
 /// Reads `count` rooms of `len` bytes, which were sent with the seeds from 0 on.
 fn read_rooms(t: &Role, count: u64, len: usize) {
-    let s = server(t);
-    for seed in 0..count {
-        assert!(t.recv_exactly(&s, len) == bytes(seed, len), "room {seed} differs");
-    }
-    t.holds("all came", true);
-    t.meet("end");
-}
-
-/// Reads rooms of `len` bytes to the end.
-fn read_rooms_to_end(t: &Role, len: usize) {
-    let s = server(t);
+    let s = reader(t);
     let mut room = vec![0; len];
-    for seed in 0.. {
-        let got = s.recv(&mut room, MSG_WAITALL).expect("recv");
-        if got == 0 {
-            break;
-        }
-        assert_eq!(got, len, "received in one go");
+    for seed in 0..count {
+        assert_eq!(recv_awaited(t, || s.recv(&mut room, MSG_WAITALL)), Ok(len));
         assert!(room == bytes(seed, len), "room {seed} differs");
     }
     t.holds("all came", true);
     t.meet("end");
 }
 
-/// Receives the other side's bytes into `room`, which is advertised before they are sent.
-fn recv_offered(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
-    t.tell("more", true);
-    if t.family == Family::Sdp {
-        // The offer is declined if no reader takes it within 20 ms, and to look at the counters may
-        // take as long. To a reader that was late for the last ones the bytes are sent.
-        t.await_events(s, POLLIN);
+/// Reads large rooms to the end.
+fn read_rooms_to_end(t: &Role) {
+    let s = reader(t);
+    let mut room = vec![0; LEN];
+    for seed in 0.. {
+        let got = recv_awaited(t, || s.recv(&mut room, MSG_WAITALL)).expect("recv");
+        if got == 0 {
+            break;
+        }
+        assert_eq!(got, LEN, "received in one go");
+        assert!(room == bytes(seed, LEN), "room {seed} differs");
     }
+    t.holds("all came", true);
+    t.meet("end");
+}
+
+/// The end of the stream for such a reader.
+fn end(t: &Role, s: &Sock) {
+    await_reader(t);
+    s.shutdown(SHUT_WR).expect("shutdown");
+    t.meet("end");
+}
+
+/// Receives the other side's bytes into `room`; they are sent when the reader waits.
+fn recv_asked(t: &Role, s: &Sock, room: &mut Room, seed: u64) {
     let len = room.bytes().len();
-    assert_eq!(s.recv(room.bytes(), MSG_WAITALL), Ok(len));
+    let ask = |_| t.tell("more", true);
+    let got = t.while_asleep(&[SYS_recvfrom], ask, || s.recv(room.bytes(), MSG_WAITALL));
+    assert_eq!(got, Ok(len));
     assert!(room.bytes() == bytes(seed, len), "room {seed} differs");
 }
 
@@ -120,12 +136,12 @@ fn recv_no_more(t: &Role) {
 
 fn send_when_told(t: &Role) {
     let s = client(t);
-    let mut room = Room::new(0, MIB);
+    let mut room = Room::new(0, LEN);
     for seed in 0.. {
         if !t.hear::<bool>("more") {
             break;
         }
-        send(t, &s, &mut room, seed);
+        send_at_once(t, &s, &mut room, seed);
     }
     t.meet("end");
 }
@@ -138,34 +154,29 @@ fn adds_up(of: &dyn Fn(&str) -> i64) {
 }
 
 pub const CASES: &[Case] = &[
-    Case::two(
-        "kept_for_sends_of_the_same_room",
-        |t| read_rooms_to_end(t, MIB),
-        |t| {
-            let _knob = keeping(t, FOR_EVER);
-            let s = client(t);
-            let mut room = Room::new(0, MIB);
-            counted(
-                t,
-                || {
-                    until_kept(t, hit_often(t), |seed| send(t, &s, &mut room, seed));
-                },
-                |of| {
-                    adds_up(of);
-                    assert_eq!(of("kept_evictions") + of("kept_expirations"), 0);
-                },
-            );
-            s.shutdown(SHUT_WR).expect("shutdown");
-            t.meet("end");
-        },
-    )
+    Case::two("kept_for_sends_of_the_same_room", read_rooms_to_end, |t| {
+        let _knob = keeping(t, FOR_EVER);
+        let s = client(t);
+        let mut room = Room::new(0, LEN);
+        counted(
+            t,
+            || {
+                until_kept(t, hit_often(t), |seed| send(t, &s, &mut room, seed));
+            },
+            |of| {
+                adds_up(of);
+                assert_eq!(of("kept_evictions") + of("kept_expirations"), 0);
+            },
+        );
+        end(t, &s);
+    })
     .two_hosts(),
     Case::two(
         "kept_not_by_default",
-        |t| read_rooms(t, 3, MIB),
+        |t| read_rooms(t, 3, LEN),
         |t| {
             let s = client(t);
-            let mut room = Room::new(0, MIB);
+            let mut room = Room::new(0, LEN);
             counted(
                 t,
                 || (0..3).for_each(|seed| send(t, &s, &mut room, seed)),
@@ -177,19 +188,19 @@ pub const CASES: &[Case] = &[
     .two_hosts(),
     Case::two(
         "kept_until_the_memory_is_mapped_anew",
-        |t| read_rooms(t, 4, MIB),
+        |t| read_rooms(t, 4, LEN),
         |t| {
             let _knob = keeping(t, FOR_EVER);
             let s = client(t);
-            let mut room = Room::new(0, MIB);
+            let mut room = Room::new(0, LEN);
             let at = room.pages.as_mut_ptr() as usize;
             counted(
                 t,
                 || {
                     send(t, &s, &mut room, 0);
-                    anonymous(at, MIB);
+                    anonymous(at, LEN);
                     send(t, &s, &mut room, 1);
-                    forget(at + MIB - PAGE, PAGE);
+                    forget(at + LEN - PAGE, PAGE);
                     send(t, &s, &mut room, 2);
                     anonymous(at, PAGE);
                     send(t, &s, &mut room, 3);
@@ -205,17 +216,17 @@ pub const CASES: &[Case] = &[
     .two_hosts(),
     Case::two(
         "kept_while_a_fork_has_a_copy",
-        |t| read_rooms(t, 2, MIB),
+        |t| read_rooms(t, 2, LEN),
         |t| {
             let _knob = keeping(t, FOR_EVER);
             let s = client(t);
-            let mut room = Room::new(0, MIB);
+            let mut room = Room::new(0, LEN);
             send(t, &s, &mut room, 0);
             let at = room.pages.as_mut_ptr() as usize;
             let child = child::spawn(|| {
                 // SAFETY: the copy of the room, which is as long.
-                let copy = unsafe { std::slice::from_raw_parts_mut(at as *mut u8, MIB) };
-                assert!(copy == bytes(0, MIB), "the child has its own");
+                let copy = unsafe { std::slice::from_raw_parts_mut(at as *mut u8, LEN) };
+                assert!(copy == bytes(0, LEN), "the child has its own");
                 copy.fill(7);
             });
             child.join();
@@ -228,12 +239,12 @@ pub const CASES: &[Case] = &[
         "kept_for_a_reader_of_the_same_room",
         |t| {
             let _knob = keeping(t, FOR_EVER);
-            let s = server(t);
-            let mut room = Room::new(0, MIB);
+            let s = reader(t);
+            let mut room = Room::new(0, LEN);
             counted(
                 t,
                 || {
-                    until_kept(t, hit_often(t), |seed| recv_offered(t, &s, &mut room, seed));
+                    until_kept(t, hit_often(t), |seed| recv_asked(t, &s, &mut room, seed));
                 },
                 |of| {
                     assert_eq!(of("changed_bytes"), 0);
@@ -249,11 +260,11 @@ pub const CASES: &[Case] = &[
         "kept_not_for_a_reader_with_other_memory",
         |t| {
             let _knob = keeping(t, FOR_EVER);
-            let s = server(t);
-            let mut room = Room::new(0, MIB);
+            let s = reader(t);
+            let mut room = Room::new(0, LEN);
             let at = room.pages.as_mut_ptr() as usize;
             for seed in 0..4 {
-                recv_offered(t, &s, &mut room, seed);
+                recv_asked(t, &s, &mut room, seed);
                 anonymous(at + 5 * PAGE * seed as usize, 9 * PAGE);
             }
             recv_no_more(t);
@@ -261,31 +272,29 @@ pub const CASES: &[Case] = &[
         send_when_told,
     )
     .two_hosts(),
-    Case::two("kept_no_longer_than_the_knob_says", read_until_kept, |t| {
+    Case::two("kept_no_longer_than_the_knob_says", read_rooms_to_end, |t| {
         let _knob = keeping(t, "1000");
         let s = client(t);
         let before = pins();
         let counters = Counters::now(t);
-        let mut room = Room::new(0, MIB);
+        let mut room = Room::new(0, LEN);
         let sent = send_until_kept(t, &s, &mut room);
         if t.family == Family::Sdp {
             let over = || counters.since(t, "kept_expirations") > 0;
             assert!(t.until(over), "it is given up on time");
         }
         send(t, &s, &mut room, sent);
-        s.shutdown(SHUT_WR).expect("shutdown");
-        t.meet("end");
+        end(t, &s);
         given_back(t, before);
     })
     .two_hosts(),
-    Case::two("kept_no_longer_than_the_connection", read_until_kept, |t| {
+    Case::two("kept_no_longer_than_the_connection", read_rooms_to_end, |t| {
         let _knob = keeping(t, FOR_EVER);
         let before = pins();
         let s = client(t);
         let counters = Counters::now(t);
-        send_until_kept(t, &s, &mut Room::new(0, MIB));
-        s.shutdown(SHUT_WR).expect("shutdown");
-        t.meet("end");
+        send_until_kept(t, &s, &mut Room::new(0, LEN));
+        end(t, &s);
         s.close().expect("close");
         if t.family == Family::Sdp {
             // The other side closes, too, so a worker may be ending the connection.
@@ -336,6 +345,7 @@ pub const CASES: &[Case] = &[
                     for seed in 0..8 {
                         send(t, &s, &mut rooms[seed % 4], seed as u64);
                     }
+                    await_reader(t);
                     // Lent memory is charged by the core.
                     let lent = s.send(&data, MSG_ZEROCOPY | MSG_NOSIGNAL).expect("lent");
                     t.send_all(&s, &data[lent..]);

@@ -8,7 +8,7 @@ use libc::MSG_WAITALL;
 use libc::{c_int, c_void, EFAULT, MAP_ANONYMOUS, MAP_HUGETLB, MAP_PRIVATE, MAP_SHARED};
 
 use super::remapped::{HugePages, Mapping, MemoryFile};
-use super::zcopy::{client, counted, sent_uncopied, server, MIB};
+use super::zcopy::{await_reader, client, counted, recv_awaited, sent_uncopied, server, MIB};
 use crate::case::Case;
 use crate::pages::PAGE;
 use crate::payload::bytes;
@@ -98,13 +98,11 @@ impl Drop for DeviceMemory {
 
 fn receive(t: &Role, count: usize) {
     let s = server(t);
-    // Checked at the end, because bytes for a slow reader are copied to the send buffer.
-    let mut rooms = vec![vec![0; MIB]; count];
-    for room in &mut rooms {
-        assert_eq!(s.recv(room, MSG_WAITALL), Ok(MIB));
-    }
-    for (turn, room) in rooms.iter().enumerate() {
-        t.holds("the bytes", *room == bytes(turn as u64, MIB));
+    for turn in 0..count {
+        let mut room = vec![0; MIB];
+        // Bytes for a slow reader are copied to the send buffer.
+        assert_eq!(recv_awaited(t, || s.recv(&mut room, MSG_WAITALL)), Ok(MIB));
+        t.holds("the bytes", room == bytes(turn as u64, MIB));
     }
     t.meet("end");
 }
@@ -137,6 +135,7 @@ pub const CASES: &[Case] = &[
         |t| {
             send_files(t, |s, file, flags, data| {
                 file.write(data);
+                await_reader(t);
                 t.send_all(s, ReadOnly::new(file, flags).bytes());
             });
         },
@@ -148,6 +147,7 @@ pub const CASES: &[Case] = &[
             send_files(t, |s, file, flags, data| {
                 let mut memory = Mapping::new(flags, file.0);
                 memory.room().copy_from_slice(data);
+                await_reader(t);
                 t.send_all(s, memory.room());
             });
         },
@@ -160,6 +160,7 @@ pub const CASES: &[Case] = &[
             let s = client(t);
             let mut memory = Mapping::new(MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
             memory.room().copy_from_slice(&bytes(0, MIB));
+            await_reader(t);
             counted(t, || t.send_all(&s, memory.room()), |of| uncopied(of, MIB));
             t.meet("end");
         },

@@ -415,6 +415,8 @@ pub const CASES: &[Case] = &[
             let epoll = watch(s, EVERYTHING);
             t.say("reset");
             t.await_events(s, POLLERR | POLLHUP);
+            // As in `poll_after_a_reset`.
+            t.await_events(s, POLLRDHUP);
             t.see("events", epoll.wait_one(0));
         },
         |t, s| {

@@ -5,7 +5,8 @@
 use libc::{c_int, MSG_NOSIGNAL, MSG_WAITALL, RLIMIT_MEMLOCK, SOL_TCP};
 
 use super::zcopy::{
-    client, counted, received, received_uncopied, sent_uncopied, server, Counters, MIB,
+    await_reader, client, counted, received, received_uncopied, recv_awaited, sent_uncopied,
+    server, Counters, MIB,
 };
 use crate::case::Case;
 use crate::child;
@@ -40,13 +41,11 @@ fn reader(t: &Role, option: Option<c_int>, check: impl FnOnce(&dyn Fn(&str) -> i
         t,
         || {
             t.meet("counted");
-            // Checked at the end, because a slow reader would get messages instead.
-            let mut rooms = vec![vec![0; MIB]; TURNS as usize];
-            for room in &mut rooms {
-                t.eq("recv", s.recv(room, MSG_WAITALL), Ok(MIB));
-            }
-            for (turn, room) in rooms.iter().enumerate() {
-                t.holds("the bytes", *room == bytes(turn as u64, MIB));
+            for turn in 0..TURNS {
+                let mut room = vec![0; MIB];
+                let got = recv_awaited(t, || s.recv(&mut room, MSG_WAITALL));
+                t.eq("recv", got, Ok(MIB));
+                t.holds("the bytes", room == bytes(turn, MIB));
             }
         },
         |of| {
@@ -67,6 +66,7 @@ fn writer(t: &Role, option: Option<c_int>, check: impl FnOnce(&dyn Fn(&str) -> i
         || {
             t.meet("counted");
             for turn in 0..TURNS {
+                await_reader(t);
                 t.eq("send", s.send(&bytes(turn, MIB), MSG_NOSIGNAL), Ok(MIB));
             }
             t.meet("end");
