@@ -97,8 +97,10 @@ fn there(host: usize) -> bool {
 
 /// Whether the device was removed, by this or by an earlier removal that has not ended yet.
 fn removed(host: usize, namespace: RawFd) -> bool {
-    await_that("the removal", PATIENCE_S, || Hosts::remove_device(host, namespace).is_ok() || !there(host))
-        .is_ok()
+    await_that("the removal", PATIENCE_S, || {
+        Hosts::remove_device(host, namespace).is_ok() || !there(host)
+    })
+    .is_ok()
 }
 
 /// Tries until the removal of the old device has ended.
