@@ -198,11 +198,7 @@ impl Sock {
         if killed {
             // The bytes in flight have lost their reader, and other users of the
             // connection would miss them: the connection ends.
-            self.drive(|inner| {
-                if let Some(engine) = inner.engine.as_mut() {
-                    engine.abort();
-                }
-            });
+            self.drive(|inner| inner.lose_bytes(self));
             self.wait_settled(call, &mut forever, WaitMode::Endless, || {
                 self.look(|inner| inner.end_reads(&mut done))
             })?;
