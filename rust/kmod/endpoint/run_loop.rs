@@ -188,11 +188,11 @@ impl Inner {
                 }
                 Output::SinkReturned { sink, why } => self.on_sink_returned(sock, sink, why),
                 Output::Disconnect => {
-                    // Without it the CM refuses the DREQ. An error means that it is past it already.
-                    let _ = link.confirm();
-                    if let Some(cm) = link.cm.as_ref() {
-                        // An error means that the CM is past it already.
-                        link.disconnecting = cm.disconnect().is_ok();
+                    link.disconnecting = true;
+                    // The reaper of a connection that has failed sends its DREQ. It has one try, and
+                    // the peer would wait for ever. The caller may be one that memory is refused to.
+                    if engine.ended().is_none() {
+                        link.disconnect();
                     }
                 }
             }

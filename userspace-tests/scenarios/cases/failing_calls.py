@@ -226,6 +226,30 @@ def close_survives_each_failing_allocation() -> str:
 
 
 @scenario
+def abort_survives_each_failing_allocation() -> str:
+    """close(2) with bytes that were not read: the peer is reset."""
+    pairs: list[traffic.Pair] = []
+
+    def prepare(_number: int) -> Callable[[], object]:
+        pairs.append(traffic.connect(1)[0])
+        client, server = pairs[-1].ends
+        server.stream.send(bytes(1000))
+        client.stream.await_bytes(limits.seconds(20))
+        fd = client.stream.sock.detach()
+        return lambda: os.close(fd)
+
+    def judge(number: int, _result: object) -> None:
+        check(number == 0, f"close ends with {traffic.name(number)}")
+        server = pairs[-1].server
+        number, _ = server.stream.end(limits.seconds(15))
+        check(number == errno.ECONNRESET, f"the peer's end is {traffic.name(number)}")
+        server.close()
+
+    # The peer is told by a worker.
+    return f"{faults.each(prepare, judge, least=0)} allocations"
+
+
+@scenario
 def send_without_a_page_goes_on_when_there_is_one() -> str:
     """EAGAIN, and an event when there is memory again; the send buffer keeps its size."""
     faults.needed()
