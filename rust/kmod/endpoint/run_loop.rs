@@ -96,7 +96,14 @@ impl Inner {
                 }
             }
             let mut before = None;
-            if let Some(link) = self.link.as_ref() {
+            if let Some(link) = self.link.as_mut() {
+                let may_post = link.has_memory(&self.send);
+                engine.allow_posts(may_post);
+                if !may_post {
+                    // Nothing of this socket need be in flight, so no event would start another
+                    // try.
+                    sock.refill_soon();
+                }
                 engine.limit_payload(self.send.gatherable(link.send_pieces()));
                 before = link.is_zcopy().then(|| engine.stats().advertised());
             }
@@ -293,6 +300,11 @@ fn millis_since(past: Instant<Monotonic>) -> u64 {
 }
 
 impl Sock {
+    /// There is no memory for something that no later event would try again.
+    pub(crate) fn refill_soon(&self) {
+        self.set_alarm_once(Alarm::Refill, REFILL_MS);
+    }
+
     /// The alarm behind [`Alarm::Engine`].
     pub(crate) fn alarm_engine(&self) {
         let (knocked, failed, resolving) = self.look(|inner| {

@@ -77,10 +77,15 @@ impl Sock {
         });
     }
 
-    /// The alarm behind [`Alarm::Refill`]: posts the receive buffers that the engine
-    /// wants, as after every event, and wakes writers to try again.
+    /// The alarm behind [`Alarm::Refill`]: posts the receive buffers and the requests that memory
+    /// was lacking for, as after every event, and wakes writers to try again.
     pub(crate) fn alarm_refill(&self) {
-        self.drive(|inner| inner.wake().writable = true);
+        self.drive(|inner| {
+            inner.tend_runs(self);
+            inner.tend_offer(self);
+            inner.read_on(self);
+            inner.wake().writable = true;
+        });
     }
 
     /// The alarm behind [`Alarm::Reap`]: ends a connection that the peer has
