@@ -39,7 +39,7 @@ pub(crate) enum Alarm {
     Parting,
     /// Retired links must be destroyed.
     Reap,
-    /// There was no memory for receive buffers or for bytes to send.
+    /// There was no memory for receive buffers, for bytes to send, or to post a request.
     Refill,
     /// SO_KEEPALIVE has been set.
     Switched,

@@ -45,6 +45,11 @@ impl Protocol for Body {
         sock.keepalive_switched();
     }
 
+    fn room_set(sock: &Sock) {
+        // A writer that waits for a peer which does not read may copy its rest now.
+        sock.settled().wake();
+    }
+
     fn end(sock: &Sock) {
         sock.net().delist(sock);
         sock.forget_stored();

@@ -74,7 +74,8 @@ impl<T> Fifo<T> {
     /// Moves the elements to an allocation for `cap` of them, or leaves them where they are. There
     /// are no more than that.
     fn move_to(&mut self, cap: usize, flags: Flags) -> Result {
-        let mut other = KVVec::with_capacity(cap, flags)?;
+        // A program or a peer may decide about the length, and the callers cope.
+        let mut other = KVVec::with_capacity(cap, flags | __GFP_NOWARN)?;
         for i in 0..self.len {
             let at = self.at(i);
             // Within the capacity reserved above, so this never allocates.

@@ -57,6 +57,9 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// SO_KEEPALIVE is set. With `lock_sock`.
     fn keepalive_switched(sock: &Whole<Self>);
 
+    /// SO_SNDBUF has been set. Must not sleep: a BPF program may set it.
+    fn room_set(sock: &Whole<Self>);
+
     /// The last reference is gone: ends what others know of the socket. Takes no reference. The
     /// state is dropped next, and the namespace goes after it.
     fn end(sock: &Whole<Self>);
@@ -134,7 +137,8 @@ impl<B: Protocol> Whole<B> {
                 ffi::sk_free(sk);
                 return Err(e);
             }
-            ffi::rust_net_sock_init(parent, sk, Some(destruct_cb::<B>));
+            let (destruct, write_space) = (destruct_cb::<B>, write_space_cb::<B>);
+            ffi::rust_net_sock_init(parent, sk, Some(destruct), Some(write_space));
             // INVARIANT: as just made. The reference is from `sk_alloc`.
             Ok(ARef::from_raw(sock))
         }
@@ -246,4 +250,15 @@ unsafe extern "C" fn ioctl_cb<B: Protocol>(
 unsafe extern "C" fn keepalive_cb<B: Protocol>(sk: *mut ffi::sock, _on: c_int) {
     // SAFETY: Called by `sock_setsockopt` for a socket of ours.
     B::keepalive_switched(unsafe { Whole::from_sk(sk) });
+}
+
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+unsafe extern "C" fn write_space_cb<B: Protocol>(sk: *mut ffi::sock) {
+    // SAFETY: Called by `sock_setsockopt` for a socket of ours.
+    unsafe {
+        ffi::rust_net_write_space(sk);
+        B::room_set(Whole::from_sk(sk));
+    }
 }

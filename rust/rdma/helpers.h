@@ -60,6 +60,8 @@ void rust_ib_dereg_mr(struct ib_mr *mr);
 /* linux/mm.h, linux/uaccess.h: see helpers_mm.c */
 unsigned int rust_noio_begin(void);
 void rust_noio_end(unsigned int before);
+unsigned int rust_reserves_begin(void);
+void rust_reserves_end(unsigned int before);
 /* Between pages; a program may write to one of them meanwhile */
 void rust_copy_bytes(void *to, const void *from, size_t n);
 int rust_pin_user_pages(unsigned long addr, int count, bool write,

@@ -24,6 +24,17 @@ void rust_noio_end(unsigned int before)
 	memalloc_noio_restore(before);
 }
 
+/* Until the other one allocations of the task may use the last memory. */
+unsigned int rust_reserves_begin(void)
+{
+	return memalloc_noreclaim_save();
+}
+
+void rust_reserves_end(unsigned int before)
+{
+	memalloc_noreclaim_restore(before);
+}
+
 void rust_copy_bytes(void *to, const void *from, size_t n)
 {
 	memcpy(to, from, n);

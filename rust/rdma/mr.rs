@@ -236,7 +236,9 @@ impl State {
         }
         if self.made < most {
             let room = usize::try_from(self.made).unwrap_or(usize::MAX);
-            self.free.reserve(room.saturating_add(1), GFP_KERNEL)?;
+            // Programs decide how many are made.
+            self.free
+                .reserve(room.saturating_add(1), GFP_KERNEL | __GFP_NOWARN)?;
             self.made = self.made.saturating_add(1);
             return Ok(Choice::Make(None));
         }

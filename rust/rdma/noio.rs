@@ -43,3 +43,31 @@ impl Drop for NoIo {
         unsafe { ffi::rust_noio_end(self.before) };
     }
 }
+
+/// While this lives, the task's allocations may use the memory that is kept for those that free some,
+/// and start no reclaim. For single small ones that have one try.
+///
+/// On the stack alone: of two the later one goes first.
+pub(crate) struct Reserves {
+    before: c_uint,
+    /// It belongs to the task that has made it.
+    _task: PhantomData<*mut ()>,
+}
+
+impl Reserves {
+    pub(crate) fn new() -> Self {
+        Self {
+            // SAFETY: A flag of the current task.
+            before: unsafe { ffi::rust_reserves_begin() },
+            _task: PhantomData,
+        }
+    }
+}
+
+impl Drop for Reserves {
+    fn drop(&mut self) {
+        // SAFETY: In the task of `new`, and the last of these first: they are only made on the
+        // stack.
+        unsafe { ffi::rust_reserves_end(self.before) };
+    }
+}

@@ -95,7 +95,8 @@ impl UserPages {
     /// nothing can be pinned.
     pub(crate) fn pin(addr: usize, len: usize, purpose: Purpose) -> Result<Arc<Self>> {
         let count = pages_of(addr, len);
-        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        // As many as the program likes, and the callers cope.
+        let mut pages = KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
         let mut user = core::ptr::null_mut();
         let mut charged = 0;
         let lent = purpose == Purpose::Lend;

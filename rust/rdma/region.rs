@@ -67,7 +67,8 @@ impl Region {
         let device = region.device().clone();
         let mr = region.mr().map(Mr::as_ptr).ok_or(EINVAL)?;
         let count = pages.as_slice().len();
-        let mut sgl = KVVec::with_capacity(count, GFP_KERNEL)?;
+        // As many as the program likes; without memory for them its bytes are copied.
+        let mut sgl = KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
         let mut used = 0;
         let direction = if pages.is_for_writing() {
             Direction::FromDevice

@@ -136,6 +136,16 @@ impl<T, S> Sends<T, S> {
         self.posted.reserve(GFP_KERNEL)
     }
 
+    /// As `reserve`, for `count` requests that gather `frags` parts of pages together. A broken queue
+    /// needs none.
+    fn reserve_for(&mut self, count: usize, frags: usize) -> Result {
+        if self.broken {
+            return Ok(());
+        }
+        self.posted.reserve_for(count, GFP_KERNEL)?;
+        self.flying.reserve_for(frags, GFP_KERNEL)
+    }
+
     /// Records a request that was posted, or that was not; there is room.
     fn record(&mut self, result: Result, posted: Posted<S>) -> Result {
         if result.is_ok() {
@@ -292,6 +302,19 @@ enum Place<'a, T> {
 }
 
 impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
+    /// Makes room to remember `count` more requests that gather `frags` parts of pages together, so
+    /// that they do not fail for want of memory. May sleep.
+    pub(crate) fn reserve_sends(&mut self, count: usize, frags: usize) -> Result {
+        self.sends.reserve_for(count, frags)
+    }
+
+    /// Makes room for `count` Reads, each with one of its last byte behind it, as
+    /// [`reserve_sends`](Self::reserve_sends); one of them may be into a buffer.
+    pub(crate) fn reserve_reads(&mut self, count: usize) -> Result {
+        self.sends.reserve_for(count.saturating_mul(2), 0)?;
+        self.sends.buffers.reserve(GFP_KERNEL)
+    }
+
     /// Begins a message or a Write.
     pub(crate) fn gather(&mut self) -> Gather<'_, C, T, S, SLOT> {
         // INVARIANT: there are no pieces.

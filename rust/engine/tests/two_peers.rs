@@ -143,6 +143,55 @@ fn a_reader_that_stops_shuts_the_window_and_opens_it_again() {
     }
 }
 
+/// The shell has no memory to post messages, and gets some when the program has closed already.
+#[test]
+fn what_is_not_posted_for_want_of_memory_is_sent_later() {
+    for cfg in grants() {
+        for closes in [false, true] {
+            let mut world = World::established(cfg, cfg);
+            world.write(A, 100, PLAIN);
+            world.act(A, |peer| peer.conn.allow_posts(false));
+            let sent = world.peer(A).messages_sent;
+            let stalls = world.peer(A).conn.stats().stalls();
+            world.write(A, 5000, PLAIN);
+            world.write(B, 500, PLAIN);
+            if closes {
+                world.shutdown(A);
+            }
+            world.run();
+            world.read(A, 100);
+            assert_eq!(world.peer(A).messages_sent, sent);
+            assert_eq!(world.peer(A).conn.stats().stalls(), stalls);
+            assert_eq!(world.ended(), [None, None]);
+            assert!(!world.peer(B).eof);
+            world.act(A, |peer| peer.conn.allow_posts(true));
+            world.shutdown(A);
+            world.run_out();
+            world.shutdown(B);
+            world.run_out();
+            world.assert_transferred();
+            assert!(world.peer(B).eof);
+            assert_eq!(world.ended(), [Some(Ended::Finished); 2]);
+        }
+    }
+}
+
+/// It does not keep a connection that fails from telling the peer.
+#[test]
+fn a_connection_fails_without_memory_to_post() {
+    for shut in [false, true] {
+        let mut world = World::established(tiny(), tiny());
+        if shut {
+            world.shutdown(A);
+            world.run();
+        }
+        world.act(A, |peer| peer.conn.allow_posts(false));
+        world.act(A, |peer| peer.conn.abort());
+        world.run();
+        assert_eq!(world.ended(), [Some(Ended::Aborted), Some(Ended::Reset)]);
+    }
+}
+
 /// Both windows shut, both sides still have bytes.
 fn standoff(a: Config, b: Config) -> World {
     let mut world = World::established(a, b);

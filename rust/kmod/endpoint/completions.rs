@@ -58,10 +58,7 @@ impl Inner {
             // established. Not every driver reports that itself.
             sock.set_alarm(Alarm::Notify, 0);
         }
-        if self.recv.reserve().is_err() {
-            engine.handle_link_failed();
-            return;
-        }
+        let has_room = self.recv.reserve().is_ok();
         let head = message.head(len);
         let head_len = head.len().min(len);
         let stats = &sock.net().stats;
@@ -87,6 +84,11 @@ impl Inner {
             } else if answered.sinks > 0 {
                 trace::advert(of, true, Life::Received, 0);
             }
+        }
+        if delivery.payload_len > 0 && !has_room {
+            // Rather no connection than one that has lost bytes.
+            engine.handle_link_failed();
+            return;
         }
         link.grow(engine.whole(), size);
         if (delivery.urgent_pending || delivery.urgent_byte)

@@ -82,6 +82,16 @@ impl Inner {
         self.finish(sock);
     }
 
+    /// Bytes of the peer are lost. The connection ends, and with an error: readers would take the end
+    /// of the stream for that of the peer's bytes.
+    pub(crate) fn lose_bytes(&mut self, sock: &Sock) {
+        if let Some(engine) = self.engine.as_mut() {
+            engine.abort();
+        }
+        sock.set_err(ECONNRESET);
+        self.wake.error = true;
+    }
+
     /// Takes the connection down locally: no more transfers, waiters woken.
     pub(crate) fn finish(&mut self, sock: &Sock) {
         self.phase = Phase::Over;

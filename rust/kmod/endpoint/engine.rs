@@ -109,6 +109,7 @@ inputs! {
     handle_timeout(timer: Timer);
     on_receives_posted(n: u16);
     limit_payload(max: u32);
+    allow_posts(on: bool);
     poll_output() -> Option<Output>;
     hold_rcv_size(on: bool);
 }

@@ -96,7 +96,14 @@ impl Inner {
                 }
             }
             let mut before = None;
-            if let Some(link) = self.link.as_ref() {
+            if let Some(link) = self.link.as_mut() {
+                let may_post = link.has_memory(&self.send);
+                engine.allow_posts(may_post);
+                if !may_post {
+                    // Nothing of this socket need be in flight, so no event would start another
+                    // try.
+                    sock.refill_soon();
+                }
                 engine.limit_payload(self.send.gatherable(link.send_pieces()));
                 before = link.is_zcopy().then(|| engine.stats().advertised());
             }
@@ -188,11 +195,11 @@ impl Inner {
                 }
                 Output::SinkReturned { sink, why } => self.on_sink_returned(sock, sink, why),
                 Output::Disconnect => {
-                    // Without it the CM refuses the DREQ. An error means that it is past it already.
-                    let _ = link.confirm();
-                    if let Some(cm) = link.cm.as_ref() {
-                        // An error means that the CM is past it already.
-                        link.disconnecting = cm.disconnect().is_ok();
+                    link.disconnecting = true;
+                    // The reaper of a connection that has failed sends its DREQ. It has one try, and
+                    // the peer would wait for ever. The caller may be one that memory is refused to.
+                    if engine.ended().is_none() {
+                        link.disconnect();
                     }
                 }
             }
@@ -293,6 +300,11 @@ fn millis_since(past: Instant<Monotonic>) -> u64 {
 }
 
 impl Sock {
+    /// There is no memory for something that no later event would try again.
+    pub(crate) fn refill_soon(&self) {
+        self.set_alarm_once(Alarm::Refill, REFILL_MS);
+    }
+
     /// The alarm behind [`Alarm::Engine`].
     pub(crate) fn alarm_engine(&self) {
         let (knocked, failed, resolving) = self.look(|inner| {

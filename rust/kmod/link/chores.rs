@@ -20,6 +20,9 @@ use crate::{
     zcopy::source::Useless, //
 };
 
+/// Requests of a registration: the last user of the region may not have invalidated it.
+const REGISTER_REQUESTS: usize = 2;
+
 /// The peer's memory that a Read reads.
 fn from(remote: &conn::Remote) -> Remote {
     Remote {
@@ -55,6 +58,24 @@ impl Link {
     /// queue pair.
     pub(crate) fn take_back(&mut self, lent: Lent) -> Option<Region> {
         self.qp.take_back(lent).ok()
+    }
+
+    /// Makes room for the requests of one registration, so that it does not fail for want of memory.
+    /// May sleep.
+    pub(crate) fn reserve_register(&mut self) -> Result {
+        self.qp.reserve_sends(REGISTER_REQUESTS, 0)
+    }
+
+    /// The same for the end of one.
+    pub(crate) fn reserve_revoke(&mut self) -> Result {
+        self.qp.reserve_sends(1, 0)
+    }
+
+    /// The same for `count` Reads of the peer's offers, besides the requests of a registration. One
+    /// of them may be into a buffer of the kernel.
+    pub(crate) fn reserve_reads(&mut self, count: usize) -> Result {
+        self.sink.reserve_for(count)?;
+        self.qp.reserve_reads(count.saturating_add(1))
     }
 
     /// Registers a lent region, unless it is registered already.

@@ -210,8 +210,10 @@ pub(crate) struct Link {
     pub(crate) keeper: Keeper,
     /// The peer has accepted, and has no RTU yet.
     pub(crate) unconfirmed: bool,
-    /// A DREQ of ours awaits its answer, see [`Parting`].
+    /// A DREQ of ours is due, or awaits its answer, see [`Parting`].
     pub(crate) disconnecting: bool,
+    /// It has been sent, or could not be.
+    told: bool,
     /// Dropped after every object that the device knows.
     lease: Lease,
     /// The peer has disconnected: the queue pair still delivers its completions and
@@ -356,6 +358,7 @@ impl Link {
                 keeper: Keeper::new(),
                 unconfirmed: false,
                 disconnecting: false,
+                told: false,
                 lease,
                 draining: false,
                 drained: false,

@@ -26,9 +26,23 @@ impl Link {
         (cm, lease)
     }
 
+    /// Tells the peer of the end by a DREQ.
+    pub(crate) fn disconnect(&mut self) {
+        // Without it the CM refuses the DREQ. An error means that it is past it already.
+        let _ = self.confirm();
+        // An error means that the CM is past it already, or has no memory for it. It does not try
+        // again then.
+        let sent = self.cm.as_ref().is_some_and(|cm| cm.disconnect().is_ok());
+        self.disconnecting = sent;
+        self.told = true;
+    }
+
     /// Ends all transfers and frees everything except the identifier that still has to
     /// tell the peer. Sleeps; without the endpoint's lock.
     pub(crate) fn destroy(mut self: KBox<Self>) -> Option<Parting> {
+        if self.disconnecting && !self.told {
+            self.disconnect();
+        }
         self.give_up();
         // CM callbacks find the link through its endpoint, which no longer has it. But
         // one that found it earlier may still be running: destroying the identifier
@@ -63,10 +77,15 @@ impl Sock {
         });
     }
 
-    /// The alarm behind [`Alarm::Refill`]: posts the receive buffers that the engine
-    /// wants, as after every event, and wakes writers to try again.
+    /// The alarm behind [`Alarm::Refill`]: posts the receive buffers and the requests that memory
+    /// was lacking for, as after every event, and wakes writers to try again.
     pub(crate) fn alarm_refill(&self) {
-        self.drive(|inner| inner.wake().writable = true);
+        self.drive(|inner| {
+            inner.tend_runs(self);
+            inner.tend_offer(self);
+            inner.read_on(self);
+            inner.wake().writable = true;
+        });
     }
 
     /// The alarm behind [`Alarm::Reap`]: ends a connection that the peer has

@@ -68,6 +68,13 @@ fn load<C, T, S, const SLOT: usize>(
 }
 
 impl Link {
+    /// Whether there is memory to post the next message of `queue`, or a Write of its bytes. May
+    /// sleep.
+    pub(crate) fn has_memory(&mut self, queue: &SendQueue) -> bool {
+        let frags = queue.pieces(self.send_pieces);
+        self.qp.reserve_sends(1, frags).is_ok()
+    }
+
     /// Posts `header` and the next `payload_len` bytes of `queue`.
     pub(crate) fn send(
         &mut self,
@@ -109,9 +116,10 @@ impl Link {
         gather.write(Slot::Write(load), to)
     }
 
-    /// Posts a keepalive probe, unless a request in flight will tell the same.
+    /// Posts a keepalive probe, unless a request in flight will tell the same, or there is no memory
+    /// for one.
     pub(crate) fn probe(&mut self) -> Result<bool> {
-        if !self.is_send_idle() {
+        if !self.is_send_idle() || self.qp.reserve_sends(1, 0).is_err() {
             return Ok(false);
         }
         self.qp.post_probe(Slot::Probe)?;

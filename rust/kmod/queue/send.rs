@@ -369,6 +369,11 @@ impl SendQueue {
         u32::MAX
     }
 
+    /// The most pieces that the next message can have, if a message has at most `most`.
+    pub(crate) fn pieces(&self, most: usize) -> usize {
+        self.pieces.len().min(most)
+    }
+
     /// `bytes` have left the send queue of the hardware; the rest of their pages is
     /// uncharged with them.
     pub(crate) fn complete(&mut self, bytes: u32, extra: u32) {

@@ -30,6 +30,7 @@ use crate::{
     endpoint::Inner,
     engine::policy::threshold,
     ffi,
+    link::READ_DEPTH,
     net::{
         account::Need,
         msg::RecvMsg,
@@ -385,6 +386,9 @@ impl Inner {
         } else {
             None
         };
+        // All Reads begin at once, and one goes to the buffer.
+        link.reserve_reads(usize::from(READ_DEPTH).saturating_add(1))?;
+        self.recv.reserve()?;
         let lent = link.lend(region.take().ok_or(EINVAL)?);
         let lent = lent.map_err(|given| {
             *region = Some(given);
@@ -415,7 +419,7 @@ impl Inner {
                 .and_then(|()| link.read_for_kernel(&rest, buffer))
                 .and_then(|()| link.read_for_program(&front));
         } else if posted.is_ok() {
-            self.read_on();
+            self.read_on(sock);
         }
         // With all of it started, a Read for each byte is on its way.
         let whole = self.link.as_ref().is_some_and(|link| link.sink.room() == 0);

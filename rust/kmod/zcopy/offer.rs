@@ -152,6 +152,7 @@ impl Inner {
         if !ready {
             return Err(EAGAIN);
         }
+        link.reserve_register()?;
         let lent = link.lend(region.take().ok_or(EINVAL)?);
         let lent = lent.map_err(|given| {
             *region = Some(given);
@@ -190,7 +191,7 @@ impl Inner {
             trace::advert(self.of(sock), true, Life::Unused, 0);
             self.turns.habit.on_wasted();
         }
-        self.close_offer(end.sink, false);
+        self.close_offer(sock, end.sink, false);
     }
 
     /// The offer has ended unused.
@@ -202,17 +203,31 @@ impl Inner {
             Life::Returned
         };
         trace::advert(self.of(sock), true, life, 0);
-        self.close_offer(sink, why == SinkWhy::Over);
+        self.close_offer(sock, sink, why == SinkWhy::Over);
     }
 
-    fn close_offer(&mut self, sink: SinkId, over: bool) {
+    fn close_offer(&mut self, sock: &Sock, sink: SinkId, over: bool) {
+        if let Some(link) = self.link.as_mut() {
+            link.sink.on_offer_over(sink, over);
+        }
+        self.tend_offer(sock);
+    }
+
+    /// Invalidates the key of an offer that has ended.
+    pub(crate) fn tend_offer(&mut self, sock: &Sock) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        if let Some(key) = link.sink.on_offer_over(sink, over) {
-            if link.revoke(key).is_err() {
-                engine.handle_link_failed();
-            }
+        let Some(key) = link.sink.due() else {
+            return;
+        };
+        if link.reserve_revoke().is_err() {
+            sock.refill_soon();
+            return;
+        }
+        link.sink.on_revoking();
+        if link.revoke(key).is_err() {
+            engine.handle_link_failed();
         }
     }
 

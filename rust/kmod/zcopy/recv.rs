@@ -183,7 +183,7 @@ impl Sock {
         pages: &Arc<UserPages>,
     ) -> Result<usize> {
         let mut given = Some(region);
-        let started = self.drive(|inner| inner.begin_reads(&mut given));
+        let started = self.drive(|inner| inner.begin_reads(self, &mut given));
         drop(given);
         if started.is_err() {
             return Ok(0);
@@ -198,11 +198,7 @@ impl Sock {
         if killed {
             // The bytes in flight have lost their reader, and other users of the
             // connection would miss them: the connection ends.
-            self.drive(|inner| {
-                if let Some(engine) = inner.engine.as_mut() {
-                    engine.abort();
-                }
-            });
+            self.drive(|inner| inner.lose_bytes(self));
             self.wait_settled(call, &mut forever, WaitMode::Endless, || {
                 self.look(|inner| inner.end_reads(&mut done))
             })?;
@@ -217,7 +213,7 @@ impl Sock {
 
 impl Inner {
     /// Registers `region` and starts to read into it; takes it on success.
-    fn begin_reads(&mut self, region: &mut Option<Region>) -> Result {
+    fn begin_reads(&mut self, sock: &Sock, region: &mut Option<Region>) -> Result {
         let ready = self.can_read_on();
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
@@ -225,6 +221,7 @@ impl Inner {
         if !ready || engine.next_remote().is_none() {
             return Err(EAGAIN);
         }
+        link.reserve_reads(1)?;
         let lent = link.lend(region.take().ok_or(EINVAL)?);
         let lent = lent.map_err(|given| {
             *region = Some(given);
@@ -236,17 +233,21 @@ impl Inner {
         if posted.is_err() {
             engine.handle_link_failed();
         } else {
-            self.read_on();
+            self.read_on(sock);
         }
         Ok(())
     }
 
     /// Continues to read into the reader's memory, while there are bytes and room.
-    pub(super) fn read_on(&mut self) {
+    pub(crate) fn read_on(&mut self, sock: &Sock) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
         while let room @ 1.. = link.sink.room() {
+            if link.reserve_reads(1).is_err() {
+                sock.refill_soon();
+                break;
+            }
             let Ok(remote) = engine.start_read(room) else {
                 break;
             };
@@ -281,7 +282,12 @@ impl Inner {
         }
         let device = link.qp().device();
         let buffer = RxBuffer::new(sock, device, FETCH_LEN as usize, Need::Growth);
-        match buffer {
+        let ready = buffer.and_then(|buffer| {
+            link.reserve_reads(1)?;
+            self.recv.reserve()?;
+            Ok(buffer)
+        });
+        match ready {
             Ok(buffer) if blocking => {
                 if let Ok(remote) = engine.start_read(most.min(FETCH_LEN)) {
                     if link.read_for_kernel(&remote, buffer).is_err() {
@@ -309,7 +315,7 @@ impl Inner {
                 trace::receive(of, len, Path::Read);
                 self.recv.pass(len);
                 self.turns.filled = self.turns.filled.saturating_add(len);
-                self.read_on();
+                self.read_on(sock);
                 self.on_promised(len);
                 self.wake().settled = true;
             }

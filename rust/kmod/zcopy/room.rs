@@ -110,11 +110,7 @@ impl Sock {
             });
             if kept.is_err() {
                 // A connection that has lost bytes must not go on.
-                self.drive(|inner| {
-                    if let Some(engine) = inner.engine.as_mut() {
-                        engine.abort();
-                    }
-                });
+                self.drive(|inner| inner.lose_bytes(self));
                 return;
             }
             end = start;

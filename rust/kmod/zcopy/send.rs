@@ -446,6 +446,7 @@ impl Inner {
         }
         self.send.reserve(1)?;
         link.source.reserve()?;
+        link.reserve_register()?;
         let given = region.take().ok_or(EINVAL)?;
         let pages = given.pages().clone();
         let lent = link.lend(given).map_err(|given| {
@@ -502,11 +503,16 @@ impl Inner {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        while let Some(useless) = link.take_useless() {
-            match useless {
-                Err(key) if link.revoke(key).is_err() => engine.handle_link_failed(),
-                Err(_) => {}
-                Ok(region) => link.keep(sock, region),
+        while link.source.has_useless() {
+            if link.reserve_revoke().is_err() {
+                sock.refill_soon();
+                break;
+            }
+            match link.take_useless() {
+                Some(Err(key)) if link.revoke(key).is_err() => engine.handle_link_failed(),
+                Some(Err(_)) => {}
+                Some(Ok(region)) => link.keep(sock, region),
+                None => break,
             }
         }
         while let Some(over) = self.link.as_mut().and_then(|link| link.source.reap()) {

@@ -20,6 +20,8 @@ use crate::{
 enum Offer {
     /// The peer may write.
     Open(SinkId),
+    /// The peer is done, and the key has to be invalidated.
+    Due,
     /// The key is being invalidated, or goes with the queue pair.
     Ending,
     /// The key is invalid.
@@ -64,15 +66,24 @@ impl Sink {
         self.offer = Some(Offer::Open(id));
     }
 
-    /// The offer has ended; with `over` its key ends with the queue pair. Returns the
-    /// key that must be invalidated.
-    pub(crate) fn on_offer_over(&mut self, id: SinkId, over: bool) -> Option<u32> {
-        if self.offer != Some(Offer::Open(id)) {
-            return None;
+    /// The offer has ended; with `over` its key ends with the queue pair.
+    pub(crate) fn on_offer_over(&mut self, id: SinkId, over: bool) {
+        if self.offer == Some(Offer::Open(id)) {
+            self.offer = Some(if over { Offer::Ending } else { Offer::Due });
         }
+    }
+
+    /// The key that has to be invalidated.
+    pub(crate) fn due(&self) -> Option<u32> {
+        let region = self.region.as_ref();
+        region
+            .filter(|_| self.offer == Some(Offer::Due))
+            .map(Lent::key)
+    }
+
+    /// It is being invalidated.
+    pub(crate) fn on_revoking(&mut self) {
         self.offer = Some(Offer::Ending);
-        let key = self.region.as_ref().map(Lent::key);
-        key.filter(|_| !over)
     }
 
     /// The invalidation of `key` has completed.
@@ -85,7 +96,7 @@ impl Sink {
 
     /// Number of keys that the peer knows and that must still be invalidated.
     pub(crate) fn unrevoked(&self) -> usize {
-        usize::from(matches!(self.offer, Some(Offer::Open(_))))
+        usize::from(matches!(self.offer, Some(Offer::Open(_) | Offer::Due)))
     }
 
     /// Whether memory was offered to which the peer can no longer write.
@@ -104,7 +115,12 @@ impl Sink {
 
     /// Makes room for one more, so that `push` can't fail.
     pub(crate) fn reserve(&mut self) -> Result {
-        self.reads.reserve(GFP_KERNEL)
+        self.reserve_for(1)
+    }
+
+    /// Makes room for `count` more.
+    pub(crate) fn reserve_for(&mut self, count: usize) -> Result {
+        self.reads.reserve_for(count, GFP_KERNEL)
     }
 
     pub(crate) fn push(&mut self, len: u32) -> Result {

@@ -63,6 +63,11 @@ impl Run {
     fn is_plain(&self) -> bool {
         self.returned && !self.ending && self.left > 0
     }
+
+    /// Whether nothing needs its registration any more, which is to be ended.
+    fn is_useless(&self) -> bool {
+        self.returned && !self.ending && self.left == 0 && self.flying == 0
+    }
 }
 
 /// A run that has ended.
@@ -279,11 +284,17 @@ impl Source {
         }
     }
 
+    /// Whether there is a run with a key or region that nothing needs any more.
+    pub(crate) fn has_useless(&self) -> bool {
+        (0..self.runs.len())
+            .filter_map(|i| self.runs.get(i))
+            .any(Run::is_useless)
+    }
+
     /// The key or region of a run that nothing needs any more. A region for which `can_stay`
     /// holds can be cached.
     pub(crate) fn take_useless(&mut self, can_stay: impl Fn(&Lent) -> bool) -> Option<Useless> {
-        let run =
-            self.find(|run| run.returned && !run.ending && run.left == 0 && run.flying == 0)?;
+        let run = self.find(Run::is_useless)?;
         run.ending = true;
         match run.region.take_if(|region| can_stay(region)) {
             Some(region) => Some(Useless::Region(region)),

@@ -29,7 +29,9 @@ struct rust_net_inet {
 
 void rust_net_lock_sock(struct sock *sk);
 void rust_net_sock_init(struct socket *sock, struct sock *sk,
-			void (*destruct)(struct sock *sk));
+			void (*destruct)(struct sock *sk),
+			void (*room_set)(struct sock *sk));
+void rust_net_write_space(struct sock *sk);
 bool rust_net_pipe_has_room(const struct pipe_inode_info *pipe);
 void rust_net_pipe_give(struct pipe_inode_info *pipe, struct page *page,
 			unsigned int offset, unsigned int len);

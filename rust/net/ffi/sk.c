@@ -14,6 +14,9 @@
 /* The callback of a new socket, which wakes tasks and no code of the kernel. */
 static void (*data_ready)(struct sock *sk);
 
+/* As above, for tasks that wait for room. */
+static void (*write_space)(struct sock *sk);
+
 void rust_net_lock_sock(struct sock *sk)
 {
 	lock_sock(sk);
@@ -21,13 +24,16 @@ void rust_net_lock_sock(struct sock *sk)
 
 /* A new socket of the stream kind, with the memory of an Internet socket. */
 void rust_net_sock_init(struct socket *sock, struct sock *sk,
-			void (*destruct)(struct sock *sk))
+			void (*destruct)(struct sock *sk),
+			void (*room_set)(struct sock *sk))
 {
 	struct rust_net_inet *start __maybe_unused =
 		container_of(sk, struct rust_net_inet, inet.sk);
 
 	sock_init_data(sock, sk);
 	WRITE_ONCE(data_ready, sk->sk_data_ready);
+	WRITE_ONCE(write_space, sk->sk_write_space);
+	sk->sk_write_space = room_set;
 #if IS_ENABLED(CONFIG_IPV6)
 	start->inet.pinet6 = &start->inet6;
 #endif
@@ -42,6 +48,12 @@ void rust_net_sock_init(struct socket *sock, struct sock *sk,
 		set_bit(SOCK_CUSTOM_SOCKOPT, &sock->flags);
 		set_bit(SOCK_SUPPORT_ZC, &sock->flags);
 	}
+}
+
+/* What the core would do. From any context. */
+void rust_net_write_space(struct sock *sk)
+{
+	READ_ONCE(write_space)(sk);
 }
 
 void rust_net_sock_hold(struct sock *sk)

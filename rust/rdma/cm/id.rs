@@ -11,7 +11,10 @@ use crate::{
     rdma::{
         cm::Event,
         device::Device,
-        noio::NoIo,
+        noio::{
+            NoIo,
+            Reserves, //
+        },
         qp::ReadDepths,
         route::Path, //
     }, //
@@ -197,8 +200,11 @@ impl Id {
         to_result(self.send_rej(ffi::ib_cm_rej_reason_IB_CM_REJ_TIMEOUT))
     }
 
-    /// Ends the connection (DREQ). ib_cm repeats it until it is answered.
+    /// Ends the connection (DREQ). ib_cm repeats it until it is answered, but where it has no memory
+    /// for the message, it takes the connection for ended and never sends one. So it may use the
+    /// last memory.
     pub(crate) fn disconnect(&self) -> Result {
+        let _reserves = Reserves::new();
         to_result(self.send_dreq())
     }
 

@@ -85,6 +85,8 @@ pub enum Op {
     Trip(u16),
     /// So many wanted receive buffers cannot be allocated.
     Starve(u8),
+    /// Whether there is no memory to post messages. There is some again when time passes.
+    Refuse(bool),
     /// The device is removed, or the queue pair fails.
     Break,
     /// The transport has given up.
@@ -188,6 +190,7 @@ impl Op {
             16..=21 => Op::Handle(burst(dice)),
             22..=26 => Op::Complete(burst(dice)),
             27 => Op::Mad(small(dice, 3)),
+            28 if dice.once_in(4) => Op::Refuse(!dice.once_in(4)),
             28 => Op::Starve(small(dice, 6)),
             29 => Op::Timeout(small(dice, 3)),
             30 => match dice.below(6) {
@@ -274,6 +277,7 @@ impl Op {
             | Op::Handle(_)
             | Op::Complete(_)
             | Op::Starve(_)
+            | Op::Refuse(_)
             | Op::Trip(_)
             | Op::Mad(_)
             | Op::LoseMad(_)

@@ -104,6 +104,11 @@ impl Shell {
 impl World {
     /// Time passes. Messages are faster, unless they are `stalled`.
     pub(crate) fn pass(&mut self, ms: u64, stalled: bool) -> Checked<bool> {
+        // There is memory again: the shell does not wait for it as long as for a peer.
+        for side in Side::BOTH {
+            let op = Op::Refuse(false);
+            self.apply(Step { side, op })?;
+        }
         let end = self.watch.now + ms;
         let mut rate = Rate::new(self.watch.now, self.sent());
         loop {

@@ -57,6 +57,8 @@ pub(crate) struct Shell {
     pub(crate) patience: Patience,
     pub(crate) thrift: Thrift,
     pub(crate) starved: u16,
+    /// There is no memory to post messages.
+    pub(crate) refused: bool,
     dreq_sent: bool,
     /// The other side knows, or will know, that this one has ended.
     pub(crate) told: bool,
@@ -75,6 +77,7 @@ impl Shell {
             patience: Patience::default(),
             thrift: Thrift::default(),
             starved: 0,
+            refused: false,
             dreq_sent: false,
             told: false,
         }
@@ -125,6 +128,7 @@ impl Shell {
                 self.port.post_receives(post, conn.rcv_size());
                 conn.on_receives_posted(post);
             }
+            conn.allow_posts(!self.refused);
             let Some(output) = conn.poll_output() else {
                 break;
             };

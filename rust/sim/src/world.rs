@@ -210,6 +210,7 @@ impl World {
                 shell.starved = count.into();
                 true
             }
+            Op::Refuse(on) => core::mem::replace(&mut shell.refused, on) != on,
             Op::Break => self.fail(side, "link failure", Connection::handle_link_failed),
             Op::GiveUp => {
                 self.side(side).port.unreachable
@@ -548,6 +549,10 @@ impl World {
         for _ in 0..ROUNDS_MAX {
             let mut moved = self.rest()?;
             for side in Side::BOTH {
+                moved |= self.apply(Step {
+                    side,
+                    op: Op::Refuse(false),
+                })?;
                 if self.side(side).starved > 0 {
                     moved |= self.apply(Step {
                         side,
@@ -707,11 +712,12 @@ impl World {
         for shell in [&self.a, &self.b] {
             let _ = write!(
                 text,
-                "{:?}{:?}{:?}{:?}{:?}",
+                "{:?}{:?}{:?}{:?}{:?}{:?}",
                 shell.port,
                 shell.app,
                 shell.timers(),
                 shell.starved,
+                shell.refused,
                 shell.told
             );
             let start = text.len();

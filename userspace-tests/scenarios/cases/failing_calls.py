@@ -6,8 +6,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import random
 import select
 import socket
+import struct
+import threading
 from collections.abc import Callable
 
 import faults
@@ -140,7 +143,11 @@ def accept_survives_each_failing_allocation() -> str:
 
 
 def _conversation(
-    what: str, act: Callable[[traffic.End, traffic.End], Callable[[], object]], *, least: int = 1
+    what: str,
+    act: Callable[[traffic.End, traffic.End], Callable[[], object]],
+    *,
+    least: int = 1,
+    lossless: bool = False,
 ) -> str:
     pairs: list[traffic.Pair] = []
     lost = 0
@@ -156,13 +163,15 @@ def _conversation(
     def judge(number: int, _result: object) -> None:
         _one_of(NO_MEMORY | {errno.ECONNRESET, errno.EPIPE, errno.EAGAIN}, what)(number, None)
         ends = pairs[-1].ends
-        # Accepted bytes arrive, or both sides learn that they do not.
+        # Accepted bytes arrive, or, unless `lossless`, both sides learn that they do not.
         traffic.run(
             ends,
             lambda: ends[1].received == ends[0].sent or any(end.end for end in ends),
             limits.seconds(20),
             f"the bytes after {what}",
         )
+        if lossless:
+            check(not any(end.end for end in ends), f"{what} has lost a connection")
 
     count = faults.each(prepare, judge, least=least)
     for pair in pairs:
@@ -179,7 +188,7 @@ def _conversation(
 
 @scenario
 def send_survives_each_failing_allocation() -> str:
-    """send(2) of a chunk: accepted bytes arrive unchanged."""
+    """send(2) of a chunk: accepted bytes arrive unchanged, and the connection goes on."""
 
     def act(client: traffic.End, _server: traffic.End) -> Callable[[], object]:
         def call() -> None:
@@ -189,7 +198,73 @@ def send_survives_each_failing_allocation() -> str:
         client.total = client.sent
         return call
 
-    return _conversation("send", act)
+    return _conversation("send", act, lossless=True)
+
+
+@scenario
+def send_without_copies_survives_each_failing_allocation() -> str:
+    """send(2) that waits for a reader: accepted bytes arrive, and the connection goes on."""
+    faults.needed()
+    pair = traffic.connect(1)[0]
+    sock, server = pair.client.stream.sock, pair.server.stream
+    sock.setblocking(True)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 20, 0))
+    data = random.Random(27).randbytes(1 << 20)
+    came: list[bytes] = []
+    sent = 0
+
+    def read(count: int) -> None:
+        came.append(server.receive(count, limits.seconds(30)))
+
+    def prepare(_number: int) -> Callable[[], object]:
+        nonlocal sent
+        sent = 0
+        came.clear()
+        # Less than all may be accepted; the rest is sent without failures.
+        reader.append(threading.Thread(target=read, args=[len(data)]))
+        reader[-1].start()
+
+        def call() -> None:
+            nonlocal sent
+            sent = sock.send(data)
+
+        return call
+
+    def judge(number: int, _result: object) -> None:
+        _one_of(NO_MEMORY, "send")(number, None)
+        sock.sendall(data[sent:])
+        reader[-1].join()
+        check(came == [data], "the bytes")
+
+    reader: list[threading.Thread] = []
+    count = faults.each(prepare, judge)
+    pair.close()
+    return f"{count} allocations"
+
+
+@scenario
+def shutdown_survives_each_failing_allocation() -> str:
+    """shutdown(2) with bytes that have not been sent: they arrive, and the end behind them."""
+    pairs: list[traffic.Pair] = []
+
+    def prepare(_number: int) -> Callable[[], object]:
+        pairs.append(traffic.connect(1)[0])
+        client = pairs[-1].client
+        sock = client.stream.sock
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        client.sent = sock.send(traffic.content(client.seed, 0, 1000))
+        return lambda: sock.shutdown(socket.SHUT_WR)
+
+    def judge(number: int, _result: object) -> None:
+        check(number == 0, f"shutdown ends with {traffic.name(number)}")
+        client, server = pairs[-1].ends
+        number, data = server.stream.end(limits.seconds(15))
+        check(number == 0, f"the stream ends with {traffic.name(number)}")
+        check(data == traffic.content(client.seed, 0, client.sent), "the bytes")
+        pairs[-1].close()
+
+    # The send may have provided what it needs.
+    return f"{faults.each(prepare, judge, least=0)} allocations"
 
 
 @scenario
@@ -223,6 +298,30 @@ def close_survives_each_failing_allocation() -> str:
         server.close()
 
     return f"{faults.each(prepare, judge)} allocations"
+
+
+@scenario
+def abort_survives_each_failing_allocation() -> str:
+    """close(2) with bytes that were not read: the peer is reset."""
+    pairs: list[traffic.Pair] = []
+
+    def prepare(_number: int) -> Callable[[], object]:
+        pairs.append(traffic.connect(1)[0])
+        client, server = pairs[-1].ends
+        server.stream.send(bytes(1000))
+        client.stream.await_bytes(limits.seconds(20))
+        fd = client.stream.sock.detach()
+        return lambda: os.close(fd)
+
+    def judge(number: int, _result: object) -> None:
+        check(number == 0, f"close ends with {traffic.name(number)}")
+        server = pairs[-1].server
+        number, _ = server.stream.end(limits.seconds(15))
+        check(number == errno.ECONNRESET, f"the peer's end is {traffic.name(number)}")
+        server.close()
+
+    # The peer is told by a worker.
+    return f"{faults.each(prepare, judge, least=0)} allocations"
 
 
 @scenario

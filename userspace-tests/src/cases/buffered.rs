@@ -182,4 +182,29 @@ pub const CASES: &[Case] = &[
         let sent = t.while_asleep(&[SYS_sendto], poke, call);
         is_exact(t, &s, sent);
     }),
+    Case::two(
+        "buffered_write_ends_when_another_thread_makes_the_buffer_larger",
+        |t| {
+            let s = SMALL.server(t);
+            let before: usize = t.hear("before");
+            t.wait("written");
+            let all = t.recv_exactly(&s, before + MIB);
+            t.holds("the bytes", all[before..] == bytes(3, MIB));
+            t.meet("read");
+        },
+        |t| {
+            let s = SMALL.client(t);
+            // The peer has no room for the write, nor has the send buffer.
+            t.tell("before", t.fill(&s));
+            let enlarge = |_| {
+                let room = 8 * MIB as c_int;
+                s.set(SOL_SOCKET, SO_SNDBUFFORCE, &room).expect("SO_SNDBUFFORCE");
+            };
+            let data = bytes(3, MIB);
+            let write = || s.send(&data, MSG_NOSIGNAL);
+            t.eq("send", t.while_asleep(&[SYS_sendto], enlarge, write), Ok(MIB));
+            t.say("written");
+            t.meet("read");
+        },
+    ),
 ];

@@ -705,6 +705,45 @@ pub const CASES: &[Case] = &[
         },
     ),
     Case::two(
+        "zcopy_reader_that_is_killed_leaves_no_end_without_an_error",
+        |t| {
+            let s = server(t);
+            let before = Counters::now(t);
+            let child = child::spawn(|| {
+                let mut room = vec![0; MIB];
+                let _ = s.recv(&mut room, MSG_WAITALL);
+            });
+            t.await_asleep(child.pid(), child.pid(), &[SYS_recvfrom]);
+            let sdp = t.family == Family::Sdp;
+            let delay = sdp.then(Delay::start);
+            t.say("send");
+            let pinned = || before.since(t, "region_hits") + before.since(t, "region_misses") > 0;
+            assert!(!sdp || t.until(pinned), "the room is pinned");
+            child.kill();
+            drop(delay);
+            t.say("killed");
+            let mut came = 0;
+            let end = loop {
+                match s.recv(&mut [0; 65_536], 0) {
+                    Ok(0) => break Ok(()),
+                    Ok(n) => came += n,
+                    Err(errno) => break Err(errno),
+                }
+            };
+            // On TCP the child may have read before it was killed.
+            let whole = came == MIB || !sdp;
+            t.holds("the end", end == Err(Errno(libc::ECONNRESET)) || end == Ok(()) && whole);
+        },
+        |t| {
+            let s = client(t);
+            t.wait("send");
+            let _ = s.send(&bytes(1, MIB), MSG_NOSIGNAL);
+            t.wait("killed");
+            let _ = s.shutdown(SHUT_WR);
+        },
+    )
+    .late_packets(),
+    Case::two(
         "zcopy_into_memory_that_is_mapped_anew",
         |t| {
             let s = server(t);

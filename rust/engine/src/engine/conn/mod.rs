@@ -83,7 +83,8 @@ use crate::engine::{
 ///    fails; the rest is wanted again the next time),
 /// 2. calls `poll_output` and carries out what it returns until it returns
 ///    None; outputs are computed when asked for and never queued, so none can
-///    be lost and the order is the wire's,
+///    be lost and the order is the wire's. Where it may lack the memory for one, it
+///    says so before by [`allow_posts`](Self::allow_posts), and drains again later,
 /// 3. lets [`Deadlines`](super::timer::Deadlines) see which timers are wanted, and
 ///    sets its alarm to the first one. When that goes off, what is due is handed
 ///    in by [`handle_timeout`](Self::handle_timeout).
@@ -149,6 +150,8 @@ pub struct Connection {
     updated: bool,
     /// Payload is ready and waits for a credit or a slot.
     stalled: bool,
+    /// The shell has the memory that posting a message takes.
+    may_post: bool,
     /// Advertisements that we may have outstanding, 1 before the peer has said.
     peer_adverts: u8,
     /// SrcAvails that policy would have outstanding.
@@ -198,6 +201,7 @@ impl Connection {
             answer_update: false,
             updated: false,
             stalled: false,
+            may_post: true,
             peer_adverts: 1,
             advert_window: pipeline::WINDOW_INITIAL,
             lending: Habit::new(),
@@ -229,6 +233,13 @@ impl Connection {
     /// again; a message of that length counts as full.
     pub fn limit_payload(&mut self, len: u32) {
         self.gather = len.max(1);
+    }
+
+    /// Whether the shell has the memory that posting a message or an RDMA Write takes. Without it
+    /// no output is one of these, and the shell asks again when there may be some. Holds until it is
+    /// called again.
+    pub fn allow_posts(&mut self, on: bool) {
+        self.may_post = on;
     }
 
     fn next_payload(&self) -> u32 {

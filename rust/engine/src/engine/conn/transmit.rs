@@ -35,7 +35,7 @@ impl Connection {
     }
 
     pub(super) fn may_send(&self, need: Need) -> bool {
-        self.credits.allow(need) && self.slots.allow(need)
+        self.may_post && self.credits.allow(need) && self.slots.allow(need)
     }
 
     /// The claim of a control message on the last credits. One that grants something
@@ -162,7 +162,7 @@ impl Connection {
 
     /// Counts once for each time that payload comes to a halt.
     pub(super) fn count_stall(&mut self) {
-        if self.stalled {
+        if self.stalled || !self.may_post {
             return;
         }
         self.stalled = true;
