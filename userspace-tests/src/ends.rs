@@ -48,9 +48,9 @@ fn value(text: &str, name: &str) -> i64 {
     text.lines().find_map(value).unwrap_or(0)
 }
 
-/// Waits until this namespace has no connections, but not longer than `limit`. Those of the case
-/// before are ended by workers after their programs: what that counts and gives back would be taken
-/// for the doing of the next case.
+/// Waits until this namespace has no connections, but not longer than `limit`. Workers
+/// end the connections of the last case after its programs. Their counts would seem to belong to the
+/// next case.
 pub fn await_quiet(limit: Duration) {
     let start = Instant::now();
     while value(&counters(), "established") > 0 && start.elapsed() < limit {

@@ -82,8 +82,8 @@ impl Inner {
         self.finish(sock);
     }
 
-    /// Bytes of the peer are lost. The connection ends, and with an error: readers would take the end
-    /// of the stream for that of the peer's bytes.
+    /// Bytes of the peer are lost. The connection ends with an error. Without one, readers would believe
+    /// that the peer has sent no more.
     pub(crate) fn lose_bytes(&mut self, sock: &Sock) {
         if let Some(engine) = self.engine.as_mut() {
             engine.abort();

@@ -50,7 +50,7 @@ void rust_net_sock_init(struct socket *sock, struct sock *sk,
 	}
 }
 
-/* What the core would do. From any context. */
+/* The core's own callback. From any context. */
 void rust_net_write_space(struct sock *sk)
 {
 	READ_ONCE(write_space)(sk);
