@@ -297,7 +297,8 @@ def close_survives_each_failing_allocation() -> str:
         server.stream.end(limits.seconds(15))
         server.close()
 
-    return f"{faults.each(prepare, judge)} allocations"
+    # The message's memory was reserved when the connection was made.
+    return f"{faults.each(prepare, judge, least=0)} allocations"
 
 
 @scenario
