@@ -139,7 +139,7 @@ impl Thrift {
     /// less than a full message while another such message is in flight.
     pub(crate) fn check(&self, shell: &Shell, conn: &Connection) -> Checked {
         // Lent memory may wait for other reasons.
-        let open = conn.state().is_connected() && !conn.send_closed();
+        let open = conn.state().is_connected() && !conn.send_closed() && !shell.refused;
         if !open || shell.cfg.zcopy != Zcopy::OFF || self.corked || self.promised {
             return Ok(());
         }
