@@ -12,7 +12,7 @@ use crate::cases::zcopy::{self, counted};
 use crate::errno::{checked, Errno};
 use crate::payload::{bytes, Digest};
 use crate::pipes::{file_with, sendfile, splice, tee, Pipe};
-use crate::role::{Role, SIOCINQ, SIOCOUTQNSD};
+use crate::role::{Role, SIOCINQ, SIOCOUTQ, SIOCOUTQNSD};
 use crate::sock::Sock;
 use crate::world::Family;
 
@@ -413,6 +413,8 @@ pub const CASES: &[Case] = &[
         },
         |t, s| {
             t.send_all(s, &bytes(1, 20_000));
+            // The reader's SIOCINQ counts bytes that are offered to it, and a reset discards them.
+            t.holds("delivered", t.until(|| s.ioctl(SIOCOUTQ) == Ok(0)));
             t.wait("reset");
             s.set_linger(true, 0).expect("SO_LINGER");
             s.close().expect("close");
