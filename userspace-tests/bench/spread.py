@@ -8,7 +8,6 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-
 # What became of an aim.
 MET, NOT_MET = "met", "NOT MET"
 COVERED = f"{NOT_MET}: the spread covers the aim"

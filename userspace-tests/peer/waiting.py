@@ -11,10 +11,10 @@ from pathlib import Path
 from peer import PATIENCE
 from stream import Stream
 from twohosts.failure import Failure, check
-
+from twohosts.sleeping import sleeps_in
 
 # System calls of x86-64: sendto() and recvfrom().
-CALLS = ("44", "45")
+CALLS = (44, 45)
 
 
 class Waiting:
@@ -35,14 +35,11 @@ class Waiting:
 
     def _sleeps(self) -> bool:
         """Whether the thread sleeps in its call."""
-        task = Path(f"/proc/self/task/{self._thread.native_id}")
         try:
-            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-            call = (task / "syscall").read_text().split()[0]
+            return sleeps_in(Path(f"/proc/self/task/{self._thread.native_id}"), *CALLS)
         except OSError:
             # It has ended.
             return False
-        return state == "S" and call in CALLS
 
     def _run(self, call: Callable[[], int]) -> None:
         try:

@@ -17,6 +17,7 @@ from pathlib import Path
 import limits
 from peer import namespace
 from twohosts.failure import Failure
+from twohosts.sleeping import sleeps_in
 
 WORD = 65536
 
@@ -111,13 +112,11 @@ class Actor:
 
     def await_call(self, number: int, limit: float) -> None:
         """Waits until it sleeps in this system call."""
-
-        def sleeps() -> bool:
-            words = Path(f"/proc/{self.pid}/syscall").read_text().split()
-            state = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-            return state == "S" and words[0] == str(number)
-
-        limits.until(f"{self._name} sleeping in system call {number}", limit, sleeps)
+        limits.until(
+            f"{self._name} sleeping in system call {number}",
+            limit,
+            lambda: sleeps_in(Path(f"/proc/{self.pid}"), number),
+        )
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Send it a signal."""

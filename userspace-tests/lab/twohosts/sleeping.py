@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+"""Whether a task sleeps in a system call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def sleeps_in(task: Path, *calls: int) -> bool:
+    """Whether the task of this directory of /proc sleeps in one of these system calls."""
+    state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+    call = (task / "syscall").read_text().split()[0]
+    return state == "S" and call in map(str, calls)
