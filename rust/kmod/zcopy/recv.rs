@@ -194,8 +194,8 @@ impl Sock {
             .wait_settled(call, &mut forever, WaitMode::Kill, || {
                 self.look(|inner| inner.end_reads(&mut done))
             })
-            .is_err();
-        if killed {
+            .err();
+        if killed.is_some() {
             // The bytes in flight have lost their reader, and other users of the
             // connection would miss them: the connection ends.
             self.drive(|inner| inner.lose_bytes(self));
@@ -207,7 +207,12 @@ impl Sock {
         if let Some(region) = done {
             self.give_back(region);
         }
-        self.deliver_filled(pages)
+        let filled = self.deliver_filled(pages)?;
+        match killed {
+            // The error of the connection is for its other users, and is told once.
+            Some(error) if filled == 0 => Err(error),
+            _ => Ok(filled),
+        }
     }
 }
 

@@ -115,7 +115,8 @@ impl<'a> End<'a> {
         } else {
             let mut room = Room::new(back, total);
             self.read_all(reader, room.bytes());
-            t.holds("the bytes", room.bytes() == data);
+            // Not observed: streams are repeated on SDP alone.
+            assert!(room.bytes() == data, "other bytes came");
         }
         t.meet("over");
         if t.family != Family::Sdp {
