@@ -712,6 +712,11 @@ pub const CASES: &[Case] = &[
             let child = child::spawn(|| {
                 let mut room = vec![0; MIB];
                 let _ = s.recv(&mut room, MSG_WAITALL);
+                // TCP may have delivered all bytes. The child is killed, too.
+                loop {
+                    // SAFETY: waits for the end.
+                    unsafe { libc::pause() };
+                }
             });
             t.await_asleep(child.pid(), child.pid(), &[SYS_recvfrom]);
             let sdp = t.family == Family::Sdp;
