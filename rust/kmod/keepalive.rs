@@ -122,7 +122,9 @@ impl Inner {
             Ok(false) => {}
             Err(_) => return engine.handle_link_failed(),
         }
-        let next = if self.probes == 0 {
+        // Without memory for a probe there is another try soon.
+        let busy = !link.is_send_idle();
+        let next = if self.probes == 0 && busy {
             self.idle_ms(sock)
         } else {
             interval

@@ -18,7 +18,7 @@ HOSTS = ("a", "b")
 def table(host: str) -> list[str]:
     """The lines of the connection table of a host."""
     with namespace(host):
-        return Path("/proc/self/net/sdp").read_text().splitlines()[1:]
+        return Path("/proc/thread-self/net/sdp").read_text().splitlines()[1:]
 
 
 def tables() -> list[str]:
@@ -29,13 +29,13 @@ def tables() -> list[str]:
 def stats(host: str) -> counters.Counters:
     """The counters of a host."""
     with namespace(host):
-        return counters.parse(Path("/proc/self/net/sdpstats").read_text())
+        return counters.parse(Path("/proc/thread-self/net/sdpstats").read_text())
 
 
 def counted_sockets(host: str) -> int:
     """The number of SDP sockets, by the network core's count."""
     with namespace(host):
-        for line in Path("/proc/self/net/protocols").read_text().splitlines():
+        for line in Path("/proc/thread-self/net/protocols").read_text().splitlines():
             words = line.split()
             if words and words[0] == "SDP":
                 return int(words[2])

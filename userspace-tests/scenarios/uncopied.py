@@ -71,7 +71,7 @@ def lending(keep_ms: int = 0) -> Iterator[None]:
 def stats(host: str) -> counters.Counters:
     """The counters of a host."""
     with namespace(host):
-        return counters.parse(Path("/proc/self/net/sdpstats").read_text())
+        return counters.parse(Path("/proc/thread-self/net/sdpstats").read_text())
 
 
 def received(host: str) -> int:

@@ -82,13 +82,27 @@ impl Inner {
         self.finish(sock);
     }
 
-    /// Bytes of the peer are lost. The connection ends with an error. Without one, readers would believe
-    /// that the peer has sent no more.
-    pub(crate) fn lose_bytes(&mut self, sock: &Sock) {
+    /// Bytes of the peer are lost, which came on the connection with this `generation`. It ends with an
+    /// error. Without one, readers would believe that the peer has sent no more.
+    pub(crate) fn lose_bytes(&mut self, sock: &Sock, generation: u64) {
+        if generation != self.generation() {
+            return;
+        }
+        // Queued bytes, and the peer's end, come behind the lost bytes.
+        self.recv.clear();
+        self.peer_done = false;
+        self.break_off(sock);
+    }
+
+    /// The connection cannot go on, and its programs have not asked for its end.
+    pub(crate) fn break_off(&mut self, sock: &Sock) {
         if let Some(engine) = self.engine.as_mut() {
             engine.abort();
         }
-        sock.set_err(ECONNRESET);
+        // An error that nothing has fetched says more.
+        if sock.err() == 0 {
+            sock.set_err(ECONNRESET);
+        }
         self.wake.error = true;
     }
 

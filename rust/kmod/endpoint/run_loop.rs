@@ -92,7 +92,7 @@ impl Inner {
                 if posted < needed {
                     // With so few buffers posted the peer may be unable to send, so no
                     // event would start another try.
-                    sock.set_alarm(Alarm::Refill, REFILL_MS);
+                    sock.refill_soon();
                 }
             }
             let mut before = None;

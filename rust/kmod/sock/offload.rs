@@ -226,7 +226,9 @@ impl Sock {
         let Some(span) = offload.span.take() else {
             return 0;
         };
-        let n = self.deliver(&span.pages, span.begun).len;
+        // With `lock_sock`, the bytes are of the connection that there is.
+        let generation = self.look(|inner| inner.generation());
+        let n = self.deliver(&span.pages, span.begun, generation).len;
         offload.off |= n < span.begun;
         msg.dest().advance(n);
         n

@@ -3,7 +3,6 @@
 //! Waiting on a socket.
 
 use crate::{
-    alarm::Alarm,
     ffi,
     net::wait::Place,
     object::Sock,
@@ -178,14 +177,10 @@ impl Sock {
     /// No page could be allocated: waits a moment for others to free some. A caller
     /// that may not wait is woken after that moment, because nothing of this socket
     /// need be in flight.
-    pub(crate) fn wait_for_memory<'a>(
-        &'a self,
-        call: &mut Call<'a>,
-        timeo: &mut isize,
-    ) -> Result {
+    pub(crate) fn wait_for_memory<'a>(&'a self, call: &mut Call<'a>, timeo: &mut isize) -> Result {
         if *timeo == 0 {
             self.note_no_space();
-            self.set_alarm(Alarm::Refill, MEMORY_NAP_MS);
+            self.refill_soon();
             return Err(EAGAIN);
         }
         self.drive(|_| ());

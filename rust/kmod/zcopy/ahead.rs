@@ -287,6 +287,7 @@ impl Sock {
                 found => Some(found),
             })
         });
+        let killed = came.is_err();
         let mut done = None;
         if let Ok(Some((page, offset, len))) = came {
             let len = len.min(tail) as usize;
@@ -304,7 +305,13 @@ impl Sock {
         }
         // Otherwise the program is killed, or the connection has broken before the program was told
         // of anything.
-        self.drive(|inner| inner.end_tail());
+        self.drive(|inner| {
+            if killed {
+                // The bytes have lost their reader, and other users of the connection would miss them.
+                inner.lose_bytes(self, inner.turns.generation);
+            }
+            inner.end_tail();
+        });
         done
     }
 
@@ -411,7 +418,7 @@ impl Inner {
         link.sink.begin(lent);
         link.sink.promise = promise.take();
         self.turns.sink_pins = 1;
-        self.turns.reading = true;
+        self.turns.begin_reading(generation);
         self.turns.promised = true;
         self.turns.tailing = split.is_some();
         if let (Some((front, rest)), Some(buffer)) = (split, buffer) {

@@ -414,11 +414,7 @@ impl Sock {
         {
             return;
         }
-        self.drive(|inner| {
-            if let Some(engine) = inner.engine.as_mut() {
-                engine.abort();
-            }
-        });
+        self.drive(|inner| inner.break_off(self));
         let mut forever = FOREVER;
         let _ = self.wait_settled(call, &mut forever, WaitMode::Endless, ended);
     }

@@ -148,7 +148,9 @@ pub(crate) struct Turns {
     /// Bytes that the current send() offered and that were taken out of the stream
     /// again.
     pub(crate) dropped: u32,
-    /// Bytes that have arrived in the memory of the current recv().
+    /// The generation of the connection on which the current recv() reads.
+    pub(crate) generation: u64,
+    /// Bytes that have arrived in its memory.
     pub(crate) filled: u32,
     /// Decides whether readers offer their memory.
     pub(crate) habit: Habit,
@@ -156,6 +158,15 @@ pub(crate) struct Turns {
     pub(crate) lender: Option<Arc<Lender>>,
     /// The program that receives ahead by SDP_AHEAD.
     pub(crate) promiser: Option<Arc<Promiser>>,
+}
+
+impl Turns {
+    /// A recv() takes the turn to read into its memory, on the connection with this `generation`.
+    fn begin_reading(&mut self, generation: u64) {
+        self.reading = true;
+        self.filled = 0;
+        self.generation = generation;
+    }
 }
 
 impl Inner {

@@ -138,8 +138,8 @@ impl Inner {
         if engine.sink_room() == 0 || !long || !self.turns.habit.wants() {
             return None;
         }
-        self.turns.reading = true;
-        self.turns.filled = 0;
+        let generation = self.generation();
+        self.turns.begin_reading(generation);
         Some(region_pages)
     }
 

@@ -158,8 +158,8 @@ impl Sock {
             let region_pages = inner.region_pages()?;
             let fits = direct && len >= super::READ_LEAST && inner.can_read_on();
             fits.then(|| {
-                inner.turns.reading = true;
-                inner.turns.filled = 0;
+                let generation = inner.generation();
+                inner.turns.begin_reading(generation);
                 (region_pages, len)
             })
         });
@@ -198,7 +198,7 @@ impl Sock {
         if killed.is_some() {
             // The bytes in flight have lost their reader, and other users of the
             // connection would miss them: the connection ends.
-            self.drive(|inner| inner.lose_bytes(self));
+            self.drive(|inner| inner.lose_bytes(self, inner.turns.generation));
             self.wait_settled(call, &mut forever, WaitMode::Endless, || {
                 self.look(|inner| inner.end_reads(&mut done))
             })?;

@@ -67,8 +67,9 @@ impl Sock {
     /// Delivers the received bytes of `pages` to the memory that the program has now.
     /// Returns their number.
     pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
-        let filled = self.look(|inner| inner.turns.filled) as usize;
-        let delivered = self.deliver(pages, filled);
+        let (filled, generation) = self.look(|inner| (inner.turns.filled, inner.turns.generation));
+        let filled = filled as usize;
+        let delivered = self.deliver(pages, filled, generation);
         if delivered.len == 0 && filled > 0 && !delivered.tangled {
             return Err(EFAULT);
         }
@@ -76,15 +77,16 @@ impl Sock {
     }
 
     /// Delivers the first `filled` bytes of `pages`, which no other read has, to the memory that
-    /// the program has now. The others are queued again: the reader takes them from there.
-    pub(crate) fn deliver(&self, pages: &UserPages, filled: usize) -> Delivered {
+    /// the program has now. The others are queued again: the reader takes them from there, if the
+    /// socket still has the connection with this `generation`.
+    pub(crate) fn deliver(&self, pages: &UserPages, filled: usize, generation: u64) -> Delivered {
         let delivered = pages.deliver(filled);
         let left = filled.saturating_sub(delivered.len);
         let changed = delivered.copied.saturating_add(left);
         let changed = u32::try_from(changed).unwrap_or(u32::MAX);
         self.count(|t| &t.changed_bytes, changed);
         if left > 0 {
-            self.put_back(pages, delivered.len, filled);
+            self.put_back(pages, delivered.len, filled, generation);
         }
         delivered
     }
@@ -92,7 +94,7 @@ impl Sock {
     /// Queues the bytes from `from` to `to`, to be read and copied: the program no
     /// longer has memory for them, or they are in pages that are the target of other
     /// bytes.
-    fn put_back(&self, pages: &UserPages, from: usize, to: usize) {
+    fn put_back(&self, pages: &UserPages, from: usize, to: usize, generation: u64) {
         let mut end = to;
         while end > from {
             let start = end.saturating_sub(FETCH_LEN as usize).max(from);
@@ -100,6 +102,9 @@ impl Sock {
             let kept = buffer.and_then(|buffer| {
                 pages.copy_to(start, end.saturating_sub(start), buffer.part().page())?;
                 self.look(|inner| {
+                    if inner.generation() != generation {
+                        return Err(EPIPE);
+                    }
                     inner.recv.put_back(Segment {
                         buffer,
                         offset: 0,
@@ -110,7 +115,7 @@ impl Sock {
             });
             if kept.is_err() {
                 // A connection that has lost bytes must not go on.
-                self.drive(|inner| inner.lose_bytes(self));
+                self.drive(|inner| inner.lose_bytes(self, generation));
                 return;
             }
             end = start;

@@ -157,7 +157,7 @@ impl Sock {
         if let Err(reason) = end {
             self.count_cancel(reason);
             self.buffer_part(call)?;
-            self.drive(Inner::withdraw);
+            self.drive(|inner| inner.withdraw(self));
             self.await_release(call)?;
         }
         end
@@ -417,7 +417,7 @@ impl Inner {
         let run = link.source.on_copied(pages, len);
         if run.is_some_and(|run| engine.on_copied(run, len).is_err()) {
             // Not expected: the run was returned, and both count alike.
-            engine.abort();
+            self.break_off(sock);
         }
         Ok(())
     }
@@ -481,24 +481,30 @@ impl Inner {
     }
 
     /// Takes the bytes that have not left out of the stream again.
-    fn withdraw(&mut self) {
+    fn withdraw(&mut self, sock: &Sock) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
         let oldest = link.source.oldest_awaited();
         if oldest.is_some_and(|id| engine.withdraw(id).is_err()) {
             // Not expected: nothing is queued behind a run that a call waits for.
-            engine.abort();
+            self.break_off(sock);
         }
     }
 
     /// Invalidates the keys of runs that nothing needs any more, or caches their
     /// regions, and drops runs that have ended.
     pub(crate) fn tend_runs(&mut self, sock: &Sock) {
-        let next = |inner: &mut Self| inner.link.as_mut()?.source.next_to_copy();
+        let next = |inner: &Self| inner.link.as_ref()?.source.next_to_copy();
         while let Some((pages, left)) = next(self) {
-            // Without memory for it the run goes on as it is.
-            let _ = self.copy_run(sock, &pages, left);
+            if self.copy_run(sock, &pages, left).is_err() {
+                // There is no memory for it.
+                let link = self.link.as_mut();
+                if link.is_some_and(|link| link.source.on_not_copied(&pages)) {
+                    sock.refill_soon();
+                }
+                break;
+            }
         }
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;

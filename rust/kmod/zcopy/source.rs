@@ -187,12 +187,35 @@ impl Source {
         }
     }
 
+    /// A call that waits for runs goes on to wait for their readers.
+    fn leave_awaited(&mut self) {
+        for i in 0..self.runs.len() {
+            if let Some(run) = self.runs.get_mut(i) {
+                run.cut &= !run.awaited;
+            }
+        }
+    }
+
     /// The pages of a run to copy the rest of, and the length of that: a run that is cut and that
-    /// the peer cannot read any more.
-    pub(crate) fn next_to_copy(&mut self) -> Option<(Arc<UserPages>, u32)> {
-        let run = self.find(|run| run.cut && run.is_plain())?;
-        run.cut = false;
+    /// the peer cannot read any more. Runs that a call waits for are copied in their order, because the
+    /// call takes the rest out of the stream, which nothing may be behind then.
+    pub(crate) fn next_to_copy(&self) -> Option<(Arc<UserPages>, u32)> {
+        let oldest = self.oldest_awaited();
+        let run = (0..self.runs.len())
+            .filter_map(|i| self.runs.get(i))
+            .filter(|run| !run.awaited || Some(run.id) == oldest)
+            .find(|run| run.cut && run.is_plain())?;
         Some((run.pages.clone(), run.left))
+    }
+
+    /// There is no memory to copy `pages`. Runs that are lent stay to be copied.
+    pub(crate) fn on_not_copied(&mut self, pages: &Arc<UserPages>) -> bool {
+        let is_it = |run: &Run| run.left > 0 && Arc::ptr_eq(&run.pages, pages);
+        let awaited = self.find(is_it).is_none_or(|run| run.awaited);
+        if awaited {
+            self.leave_awaited();
+        }
+        !awaited
     }
 
     /// The same of the oldest run that a call waits for.

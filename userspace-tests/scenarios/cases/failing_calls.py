@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import mmap
 import os
 import random
 import select
@@ -12,16 +14,20 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import faults
+import leftovers
 import limits
 import traffic
+import uncopied
 from network import B
 from peer import namespace
 from register import scenario
 from stream import Connecting, Listener, Stream
 from twohosts import native
-from twohosts.failure import check
+from twohosts.failure import Failure, check
+from twohosts.sleeping import sleeps_in
 
 NO_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
 NO_FILE = NO_MEMORY | {errno.ENFILE, errno.EMFILE}
@@ -279,6 +285,114 @@ def recv_survives_each_failing_allocation() -> str:
         return server.receive
 
     return _conversation("recv", act, least=0)
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+LIBC.recv.restype = ctypes.c_ssize_t
+LIBC.recv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+SYS_RECVFROM = 45
+ROOM = 1 << 20
+# Less than one offer has, so that bytes come to pages that are gone by then.
+STAYS = 1 << 18
+
+
+class _EarlyReader:
+    """A blocking reader. Its memory is offered to the peer, and most of the memory goes away then."""
+
+    def __init__(self) -> None:
+        self.pair = traffic.connect(1)[0]
+        self.reader, self.writer = self.pair.server.stream.sock, self.pair.client.stream.sock
+        for sock in (self.reader, self.writer):
+            sock.setblocking(True)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 30, 0))
+        self.data = random.Random(28).randbytes(ROOM)
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self.room = LIBC.mmap(None, ROOM, protection, kind, -1, 0)
+        # A reader that comes early offers its memory after the first ones.
+        for _ in range(2):
+            self.during(lambda: self.writer.sendall(self.data))
+            check(self.recv() == ROOM, "the first bytes")
+            self.other.join()
+
+    def during(self, act: Callable[[], object]) -> None:
+        """While this thread sleeps in recv()."""
+        task = Path(f"/proc/self/task/{threading.get_native_id()}")
+
+        def wait_and_act() -> None:
+            asleep = lambda: sleeps_in(task, SYS_RECVFROM)  # noqa: E731
+            limits.until("a reader that sleeps", limits.seconds(20), asleep)
+            act()
+
+        self.other = threading.Thread(target=wait_and_act)
+        self.other.start()
+
+    def recv(self) -> int:
+        """Of the whole room."""
+        count = LIBC.recv(self.reader.fileno(), self.room, ROOM, socket.MSG_WAITALL)
+        if count < 0:
+            raise OSError(ctypes.get_errno(), "recv")
+        return count
+
+    def lose_most(self) -> None:
+        """Unmaps most of the room, and sends."""
+        LIBC.munmap(self.room + STAYS, ROOM - STAYS)
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            self.writer.sendall(self.data)
+            self.writer.shutdown(socket.SHUT_WR)
+
+    def rest(self, got: int) -> tuple[int, bytes]:
+        """The end, and all bytes that came, with the `got` first ones."""
+        self.other.join()
+        front = ctypes.string_at(self.room, min(got, STAYS))
+        self.reader.setblocking(False)
+        number, behind = self.pair.server.stream.end(limits.seconds(30))
+        LIBC.munmap(self.room, STAYS)
+        self.pair.close()
+        return number, front + behind
+
+
+@scenario
+def recv_into_memory_that_goes_away_survives_each_failing_allocation() -> str:
+    """recv(2) of bytes that lose their memory: the next reader has them, or an error instead of them."""
+    faults.needed()
+    readers: list[_EarlyReader] = []
+    offers = 0
+
+    def prepare(_number: int) -> Callable[[], object]:
+        readers.append(_EarlyReader())
+        before = leftovers.stats("a")["sinks_received"]
+
+        def lose() -> None:
+            nonlocal offers
+            # Without memory for an offer there is none.
+            with contextlib.suppress(Failure):
+                limits.until(
+                    "an offer", 1, lambda: leftovers.stats("a")["sinks_received"] > before
+                )
+                offers += 1
+            readers[-1].lose_most()
+
+        readers[-1].during(lose)
+        return readers[-1].recv
+
+    def judge(number: int, result: object) -> None:
+        _one_of(NO_MEMORY | {errno.EFAULT, errno.ECONNRESET}, "recv")(number, None)
+        got = result if isinstance(result, int) else 0
+        end, came = readers[-1].rest(got)
+        data = readers[-1].data
+        check(data.startswith(came), f"{len(came)} bytes that are not the first ones")
+        told = errno.ECONNRESET in (number, end)
+        check(end in (0, errno.ECONNRESET), f"the end is {traffic.name(end)}")
+        check(told or came == data, f"{len(came)} bytes and no error")
+
+    with uncopied.lending():
+        count = faults.each(prepare, judge)
+    check(offers > count // 2, f"{offers} offers")
+    return f"{count} allocations, {offers} offers"
 
 
 @scenario

@@ -58,7 +58,7 @@ def _connect(line: Line, end: End, port: int) -> None:
 
 def _links(host: str) -> str:
     with namespace(host):
-        return Path("/proc/self/net/dev").read_text()
+        return Path("/proc/thread-self/net/dev").read_text()
 
 
 def _life_and_death() -> float:
