@@ -13,10 +13,10 @@ import table
 import verdicts
 from experiments import FAULTS, LATENCY, LEAST, OVERLAP, THROUGHPUT, Experiment
 from flow_programs import Way
+from sdptests.twohosts.failure import Failure
 from spread import Spread, number
 from streams import MIB
 from table import KIB, Row, label
-from twohosts.failure import Failure
 from verdicts import Line
 
 COPIES, ZCOPY, TCP = "copies", "zero copy", "TCP"

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sdptests.twohosts.report import say
 from spread import Spread, number
 from table import KIB, label
-from twohosts.report import say
 
 RAW, FITTED, DOUBLING, FIXED, WHOLE = "raw SEND", "fitted", "doubling", "fixed 8K", "whole"
 # Values of net.sdp.chunk.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import spread as rounds_of
-from twohosts.report import say
+from sdptests.twohosts.report import say
 
 
 def captured(tell: Callable[[], None]) -> str:

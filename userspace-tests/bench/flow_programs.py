@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from sdptests.twohosts.failure import Failure, parsed
+from sdptests.twohosts.hosts import Host, Server, namespaces
 from streams import PATIENCE
-from twohosts.failure import Failure, parsed
-from twohosts.hosts import Host, Server, namespaces
 
 PROGRAM = "flow-end"
 # Of a computation with nothing else: what disturbs it makes it slower only.

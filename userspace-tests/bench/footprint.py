@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from programs import qperf
-from twohosts.lab import Lab
+from sdptests.apps import qperf
+from sdptests.twohosts.lab import Lab
 
 KIB = 1 << 10
 # The first batch includes one-time costs: processes, first slabs, caches.

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, ExitStack
 import messages
 from flows import Flows
 from pairs import Pair
-from twohosts.failure import Failure
+from sdptests.twohosts.failure import Failure
 
 _ORDER, _ANSWER = struct.Struct("=QQ"), struct.Struct("=dd")
 _READY, _GO = b"r", b"g"

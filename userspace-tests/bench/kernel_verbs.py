@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import device
 import layers
 from gauge import KERNEL, Gauge
+from sdptests.twohosts.failure import Failure
 from streams import MIB, Rate, Trip, per_mib
-from twohosts.failure import Failure
 
 OPERATIONS = ("SEND", "READ", "WRITE")
 # In flight at a time: a stream has as many messages, or as many as fit.

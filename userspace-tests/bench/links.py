@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peer import namespace
-from twohosts import counters, device
-from twohosts.hosts import namespaces
+from sdptests.twohosts import counters, device
+from sdptests.twohosts.hosts import namespaces
 
 _MODEL = Path("/sys/kernel/debug/rlo")
 _STATS = "/proc/thread-self/net/sdpstats"

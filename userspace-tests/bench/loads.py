@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from programs import iperf3, memcached, nbd, nginx, openssh, postgresql, redis, sockperf
-from twohosts.lab import Lab
+from sdptests.apps import iperf3, memcached, nbd, nginx, openssh, postgresql, redis, sockperf
+from sdptests.twohosts.lab import Lab
 
 KIB, MIB = 1 << 10, 1 << 20
 SMALL = 256

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import smc
 from peer import namespace
-from twohosts import native, uapi
-from twohosts.hosts import namespaces
+from sdptests.twohosts import native, uapi
+from sdptests.twohosts.hosts import namespaces
 
 Pair = tuple[socket.socket, socket.socket]
 A, B = namespaces()

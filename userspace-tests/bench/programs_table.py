@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sdptests.twohosts.report import say
 from spread import Spread, number
-from twohosts.report import say
 
 TCP, SDP = "TCP", "SDP"
 # Less is better.

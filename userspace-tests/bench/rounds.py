@@ -6,9 +6,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from sdptests.twohosts.report import say
 from streams import Rate
 from table import Row, label
-from twohosts.report import say
 
 
 def order(names: Sequence[str], number: int) -> Sequence[str]:

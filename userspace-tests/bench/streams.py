@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import layers
 import messages
 from gauge import KERNEL, Gauge
-from twohosts.failure import Failure
+from sdptests.twohosts.failure import Failure
 
 MIB = 1 << 20
 _ORDER, _ANSWER = "=?QQ", "=d"

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sdptests.twohosts.report import say
 from spread import Spread, number
 from streams import MIB, Rate
-from twohosts.report import say
 
 KIB = 1 << 10
 WIDTH = 26

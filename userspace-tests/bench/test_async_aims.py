@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import async_aims as aims
 import async_plots
@@ -18,9 +18,9 @@ from async_aims import BLOCK, COPIES, COPY, TCP, ZCOPY, Section
 from experiments import Experiment
 from flow_programs import Bound, Program, Task, units_per_us
 from flows import Flows
+from sdptests.twohosts.failure import Failure
 from streams import MIB, Rate
 from table import KIB, Row
-from twohosts.failure import Failure
 
 
 def section(experiment: Experiment, rates: Mapping[str, Sequence[float]], lent: int = 0) -> Section:

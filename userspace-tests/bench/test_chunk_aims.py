@@ -9,7 +9,7 @@ import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import chunk_aims as aims
 from chunk_aims import FITTED, RAW, WAYS, WHOLE, Found

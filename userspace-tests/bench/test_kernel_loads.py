@@ -8,12 +8,12 @@ import unittest
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TESTS / name) for name in ("lab", "kernel-sockets")]
+sys.path[1:1] = [str(TESTS / name) for name in ("", "kernel-sockets")]
 
 import kernel_loads
 from kernel_loads import CONNECTIONS, KIB, MIB, PING, STREAM, Kind, Load, Results
 from kernel_sockets import Spent, parsed
-from twohosts.failure import Failure
+from sdptests.twohosts.failure import Failure
 
 TCP, SDP = Kind("TCP", "tcp"), Kind("SDP", "sdp")
 PING_64 = Load(PING, 64)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import smc
-from twohosts import counters
-from twohosts.failure import Failure, check
-from twohosts.lab import Lab
+from sdptests.twohosts import counters
+from sdptests.twohosts.failure import Failure, check
+from sdptests.twohosts.lab import Lab
 
 TCP, SDP, SMCD, SMCR, RSOCKETS = "TCP", "SDP", "SMC-D", "SMC-R", "rsockets"
 # Bytes that went that way: those sent, and those received, by both hosts.

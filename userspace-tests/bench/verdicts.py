@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from sdptests.twohosts.report import say
 from spread import COVERED, MET, NOT_MET, Spread, number
-from twohosts.report import say
 
 
 @dataclass(frozen=True)

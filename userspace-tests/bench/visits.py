@@ -12,7 +12,7 @@ import layers
 import pairs
 from gauge import Gauge
 from peer import namespace
-from twohosts import native
+from sdptests.twohosts import native
 
 PATIENCE = 60
 MESSAGE = bytes(64)

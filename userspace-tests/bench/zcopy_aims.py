@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import layers
 import table
 import verdicts
+from sdptests.twohosts.report import say
 from spread import COVERED, MET, NOT_MET, Spread
 from streams import MIB
 from table import KIB, Row, label
-from twohosts.report import say
 from verdicts import Line
 
 COPIES, ZCOPY, DEFAULT, READ, TCP = "copies", "zero copy", "default", "RDMA Read", "TCP"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import limits
 from network import command
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 
 _SECTOR = 512
 KIB, MIB = 1024, 1 << 20

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import limits
 from network import command
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 
 _DEVICES = Path("/sys/class/infiniband")
 _MTU = 4400

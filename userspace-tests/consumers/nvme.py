@@ -15,7 +15,7 @@ from disk import MEMORY
 from fabric import End, add_device, remove_device
 from network import command
 from register import Skip
-from twohosts.failure import parsed
+from sdptests.twohosts.failure import parsed
 
 NAME = "nqn.2025-01.example:consumers"
 _PORT = "4420"

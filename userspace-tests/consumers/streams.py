@@ -17,7 +17,7 @@ import limits
 import smc
 from fabric import A, B
 from peer import namespace
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 
 # Not a multiple of any size in use.
 _MOST = 150_001

@@ -9,8 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from twohosts.failure import Failure
-from twohosts.hosts import namespaces
+from sdptests.twohosts.failure import Failure
+from sdptests.twohosts.hosts import namespaces
 
 DEVICE = Path("/dev/sdp_kernel_sockets")
 MODULE = "sdp_kernel_sockets"

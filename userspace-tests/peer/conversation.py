@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from peer import PATIENCE, Peer, Status
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 from wire import BSDH, Flags, Header, Message, Mid
 
 # Minimum credits for sending payload, a control message, and a credit update.

@@ -34,10 +34,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from twohosts import hosts
-from twohosts.failure import Failure, check
+from sdptests.twohosts import hosts
+from sdptests.twohosts.failure import Failure, check
 
 DEVICE = "/dev/sdp_peer"
 # The length of a line: a message of 128 KiB in hexadecimal, and the word before it.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scene import Scene
-from twohosts.register import Register
+from sdptests.twohosts.register import Register
 
 Run = Callable[[Scene], None]
 CASES: Register[Run] = Register()

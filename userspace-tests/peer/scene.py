@@ -16,9 +16,9 @@ from pathlib import Path
 
 from conversation import Conversation
 from peer import PATIENCE, Peer, namespace
+from sdptests.twohosts import counters
+from sdptests.twohosts.failure import Failure, check
 from stream import Connecting, Listener, Stream
-from twohosts import counters
-from twohosts.failure import Failure, check
 from wire import Hello, HelloAck, Mid
 
 HAS_IPV6 = Path("/proc/sys/net/ipv6").exists()

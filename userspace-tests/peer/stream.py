@@ -12,8 +12,8 @@ import socket
 import time
 
 from peer import PATIENCE
-from twohosts import native
-from twohosts.failure import Failure
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import Failure
 
 
 def _wait(sock: socket.socket, events: int, what: str, timeout: float) -> int:

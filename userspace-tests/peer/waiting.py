@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from peer import PATIENCE
+from sdptests.twohosts.failure import Failure, check
+from sdptests.twohosts.sleeping import sleeps_in
 from stream import Stream
-from twohosts.failure import Failure, check
-from twohosts.sleeping import sleeps_in
 
 # System calls of x86-64: sendto() and recvfrom().
 CALLS = (44, 45)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import limits
 from peer import namespace
-from twohosts.failure import Failure
-from twohosts.sleeping import sleeps_in
+from sdptests.twohosts.failure import Failure
+from sdptests.twohosts.sleeping import sleeps_in
 
 WORD = 65536
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from register import Skip
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 
 _DEBUGFS = Path("/sys/kernel/debug")
 SLAB, PAGES = "failslab", "fail_page_alloc"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import limits
 from peer import namespace
-from twohosts import counters, resources
-from twohosts.failure import Failure
-from twohosts.hosts import namespaces
+from sdptests.twohosts import counters, resources
+from sdptests.twohosts.failure import Failure
+from sdptests.twohosts.hosts import namespaces
 
 HOSTS = ("a", "b")
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from twohosts.failure import Failure
-from twohosts.hosts import GUESTS
+from sdptests.twohosts.failure import Failure
+from sdptests.twohosts.hosts import GUESTS
 
 
 def _configuration() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import limits
 from peer import namespace
 from register import Skip
-from twohosts.failure import Failure
+from sdptests.twohosts.failure import Failure
 
 _FILES = (os.environ.get("SDP_MODULE"), "/run/vm/sdp.ko")
 # The time limit of a connection with a peer that does not close.

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import limits
-from twohosts.device import KIND, is_infiniband
-from twohosts.failure import Failure, check
-
+from sdptests.twohosts.device import KIND, is_infiniband
+from sdptests.twohosts.failure import Failure, check
 
 # Not with ipv6.disable=1.
 HAS_IPV6 = Path("/proc/sys/net/ipv6").exists()

@@ -16,8 +16,8 @@ import limits
 import network
 import ynl
 from register import INFINIBAND, NO_IPV6, PACKETS, SCENARIOS, YNL, Scenario, Skip
-from twohosts import device
-from twohosts.failure import Failure
+from sdptests.twohosts import device
+from sdptests.twohosts.failure import Failure
 
 # Of mixed_load, an hour on the faster kernel.
 LIMIT = 60 * (40 if limits.SOAK else 1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from twohosts.register import Entry, Register
+from sdptests.twohosts.register import Entry, Register
 
 Run = Callable[[], "str | None"]
 Scenario = Entry[Run]

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 import limits
 from network import PEER
 from peer import namespace
+from sdptests.twohosts.failure import Failure, check
 from stream import Connecting, Listener, Stream
-from twohosts.failure import Failure, check
 
 CHUNK = 65536
 SO_SNDBUFFORCE = 32

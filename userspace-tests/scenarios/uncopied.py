@@ -13,9 +13,9 @@ import limits
 from actor import Actor, Line
 from network import B
 from peer import namespace
+from sdptests.twohosts import counters, native
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts import counters, native
-from twohosts.failure import check
 
 MIB = 1 << 20
 THRESHOLD = 4096

@@ -17,9 +17,9 @@ import socket
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from twohosts import uapi
+from sdptests.twohosts import uapi
 
 
 def _connect_again(sock: socket.socket, name: tuple[str, int]) -> None:

@@ -13,7 +13,7 @@ import sys
 import traceback
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import checking
 import connecting
@@ -24,8 +24,8 @@ import ruling
 import sandboxed
 import using
 from kinds import CASES
-from twohosts import register
-from twohosts.ktap import Ktap
+from sdptests.twohosts import register
+from sdptests.twohosts.ktap import Ktap
 
 # The modules register their cases.
 __all__ = ["checking", "connecting", "crate", "listening", "ruling", "sandboxed", "using"]

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from twohosts import hosts, uapi
-from twohosts.register import Register
+from sdptests.twohosts import hosts, uapi
+from sdptests.twohosts.register import Register
 
 IPPROTO_SDP = uapi.IPPROTO_SDP
 IP_TRANSPARENT = 19

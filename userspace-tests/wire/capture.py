@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from twohosts.failure import Failure, check, parsed
-from twohosts.hosts import PATIENCE, Host, Server
+from sdptests.twohosts.failure import Failure, check, parsed
+from sdptests.twohosts.hosts import PATIENCE, Host, Server
 
 ROCE_PORT = 4791
 # There is no listener: a packet to it only marks a place in the capture.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from frames import SEND_FIRST, SEND_LAST, SEND_ONLY, SENDS, Frame
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 
 BSDH_LENGTH = 16
 DATA = 0xFF

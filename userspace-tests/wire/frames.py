@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from twohosts.failure import Failure
-from twohosts.hosts import Host
+from sdptests.twohosts.failure import Failure
+from sdptests.twohosts.hosts import Host
 
 # The fields of each packet. If a field occurs twice, the first value is taken.
 FIELDS = (

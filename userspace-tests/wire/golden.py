@@ -16,8 +16,8 @@ import forgery
 from capture import ip_bytes
 from connections import BSDH_LENGTH
 from rules import HELLO, HELLO_ACK
-from twohosts.failure import Failure, check
-from twohosts.hosts import Host
+from sdptests.twohosts.failure import Failure, check
+from sdptests.twohosts.hosts import Host
 
 VECTORS = Path(__file__).resolve().parents[2] / "rust" / "vectors"
 

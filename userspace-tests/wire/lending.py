@@ -14,8 +14,8 @@ import rules
 from capture import capture
 from connections import BSDH_LENGTH, Connection, Message
 from frames import SENDS, Frame
-from twohosts.failure import check
-from twohosts.lab import Lab
+from sdptests.twohosts.failure import check
+from sdptests.twohosts.lab import Lab
 
 IMPATIENT = Path(__file__).resolve().parent / "impatient"
 

@@ -10,7 +10,7 @@ import rules
 from connections import Connection
 from frames import Frame
 from rules import Transfer
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 
 # The rules in an order in which each needs only earlier results, and their titles.
 TITLES = {

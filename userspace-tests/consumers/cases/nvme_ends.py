@@ -13,7 +13,7 @@ import nvme
 import storage
 from fabric import FAR, NEAR, End
 from register import Skip, scenario
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 
 # The removal of a device tells the kernel's target before its listener. A host that reconnects in
 # between gets a queue that is never taken down, so the removal waits for it for ever. With these

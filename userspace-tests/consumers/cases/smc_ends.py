@@ -13,8 +13,8 @@ import smc
 import streams
 from fabric import A, B, End
 from register import scenario
+from sdptests.twohosts.failure import Failure, check
 from streams import GONE, connect, exchange, only_rdma
-from twohosts.failure import Failure, check
 
 MIB = 1 << 20
 # More than can be sent in the time.

@@ -18,9 +18,9 @@ from cases.lending import ENDS, PATTERN, THRESHOLD, Lent, complete, lending, len
 from peer import PATIENCE, Status
 from register import case
 from scene import Scene, Victim
+from sdptests.twohosts import uapi
+from sdptests.twohosts.failure import Failure, check
 from stream import Stream
-from twohosts import uapi
-from twohosts.failure import Failure, check
 from wire import Mid
 
 PAGE = 4096

@@ -12,7 +12,7 @@ from conversation import CONTROL, PAYLOAD
 from peer import PATIENCE, Peer, Status
 from register import case
 from scene import Scene, Victim
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 from wire import HelloAck, Mid
 
 # The connection manager's shortest useful timeout, 16 ms, and few tries.

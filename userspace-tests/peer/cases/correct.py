@@ -6,7 +6,7 @@ from __future__ import annotations
 from peer import Status
 from register import case
 from scene import ADDRESSES, Scene, Victim
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 from wire import OFED_RCV_SIZE, VERSION, Flags, Hello, HelloAck, Mid
 
 

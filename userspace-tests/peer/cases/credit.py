@@ -10,8 +10,8 @@ from conversation import PAYLOAD
 from peer import PATIENCE, Peer, Status
 from register import case
 from scene import Scene
+from sdptests.twohosts.failure import Failure, check
 from stream import Listener
-from twohosts.failure import Failure, check
 from wire import Mid
 
 

@@ -15,7 +15,7 @@ from conversation import Conversation
 from peer import Rejected
 from register import case
 from scene import Scene, Victim
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 from wire import EXTENSIONS, HELLO_LENGTH, Hello, Mid
 
 SEED = int(os.environ.get("SDP_SEED", "27"))

@@ -9,7 +9,7 @@ from conversation import Conversation
 from peer import Peer, Rejected
 from register import case
 from scene import Scene, Victim
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 from wire import Hello, HelloAck, Mid
 
 MALFORMED: dict[str, dict[str, int]] = {

@@ -6,8 +6,8 @@ from __future__ import annotations
 from peer import Rejected, namespace
 from register import case
 from scene import ADDRESSES, Scene
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener
-from twohosts.failure import check
 from wire import Hello, Mid
 
 HERE, THERE = ADDRESSES[4]

@@ -11,9 +11,9 @@ import socket
 from peer import refuses
 from register import case
 from scene import Scene
-from twohosts.failure import check
-from twohosts.loaded import attributes, bpf
-from twohosts.native import AF_INET_SDP, IPPROTO_SDP
+from sdptests.twohosts.failure import check
+from sdptests.twohosts.loaded import attributes, bpf
+from sdptests.twohosts.native import AF_INET_SDP, IPPROTO_SDP
 
 BPF_MAP_CREATE = 0
 BPF_MAP_UPDATE_ELEM = 2

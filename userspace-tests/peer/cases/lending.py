@@ -18,7 +18,7 @@ from conversation import PAYLOAD
 from peer import Status
 from register import case
 from scene import Scene, Victim
-from twohosts.failure import Failure, check
+from sdptests.twohosts.failure import Failure, check
 from waiting import Reader, Waiting, Writer
 from wire import Mid
 

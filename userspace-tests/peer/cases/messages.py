@@ -9,7 +9,7 @@ from conversation import Conversation
 from peer import Status
 from register import case
 from scene import Scene
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 from wire import EXTENSIONS, Flags, Mid
 
 Send = Callable[[Conversation], object]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from cases.messages import advert, extension
 from register import case
 from scene import Scene
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 from wire import Hello, HelloAck, Mid
 
 # Completions and answers without a request, and messages that MaxAdverts 1 excludes.

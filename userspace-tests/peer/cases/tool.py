@@ -10,7 +10,7 @@ import signal
 from peer import Peer, Rejected, Status, namespace, refuses
 from register import case
 from scene import ADDRESSES, Scene
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 
 HERE, THERE = ADDRESSES[4]
 PORT = 6999

@@ -10,7 +10,7 @@ from cases.lending import PATTERN, SRC, THRESHOLD
 from peer import Peer, Status, namespace
 from register import case
 from scene import ADDRESSES, Scene, Victim
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 from waiting import Reader, Writer
 from wire import HelloAck, Mid
 

@@ -23,7 +23,7 @@ from cases.lending import (
 from peer import PATIENCE
 from register import case
 from scene import Scene, Victim
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 from waiting import Writer
 from wire import Flags, Mid
 

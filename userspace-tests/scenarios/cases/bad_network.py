@@ -9,7 +9,7 @@ import limits
 import network
 import traffic
 from register import long_packet_scenario, packet_scenario
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 from uncopied import FOR_EVER, MIB, REGIONS, lending, received, regions, transfer
 
 

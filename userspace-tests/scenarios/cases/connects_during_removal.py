@@ -16,9 +16,9 @@ from actor import Actor, Line
 from network import A, B
 from peer import namespace
 from register import long_scenario, scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener
-from twohosts import native
-from twohosts.failure import check
 
 LEGITIMATE = {
     errno.ENETUNREACH,

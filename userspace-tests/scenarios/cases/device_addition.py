@@ -9,8 +9,8 @@ import traffic
 from network import A
 from peer import namespace
 from register import scenario
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts.failure import check
 
 
 @scenario

@@ -17,10 +17,10 @@ from actor import Actor, Line
 from network import A, B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener, Stream
 from traffic import ENDLESS, Pair
-from twohosts import native
-from twohosts.failure import check
 
 # No host has this address.
 NOBODY = "10.0.0.77"

@@ -10,9 +10,9 @@ import limits
 from network import A, B
 from peer import namespace
 from register import Skip, scenario
+from sdptests.twohosts.device import KIND
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener, Stream
-from twohosts.device import KIND
-from twohosts.failure import check
 
 ROUNDS = 3
 

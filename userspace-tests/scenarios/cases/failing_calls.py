@@ -24,10 +24,10 @@ import uncopied
 from network import B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import Failure, check
+from sdptests.twohosts.sleeping import sleeps_in
 from stream import Connecting, Listener, Stream
-from twohosts import native
-from twohosts.failure import Failure, check
-from twohosts.sleeping import sleeps_in
 
 NO_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
 NO_FILE = NO_MEMORY | {errno.ENFILE, errno.EMFILE}

@@ -13,9 +13,9 @@ import traffic
 from network import B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts.failure import Failure, check
 from stream import Connecting, Listener, Stream
 from traffic import End
-from twohosts.failure import Failure, check
 
 LEGITIMATE = {
     errno.ENOMEM,

@@ -7,7 +7,7 @@ import leftovers
 import limits
 import traffic
 from register import long_scenario
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 
 COUNT = 200
 # One page for each connection, so that the smallest leak per connection shows. KASAN keeps freed

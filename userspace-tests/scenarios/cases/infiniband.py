@@ -16,11 +16,11 @@ from pathlib import Path
 import limits
 import network
 import traffic
-from network import A, B, PEER, End
+from network import PEER, A, B, End
 from peer import namespace
 from register import infiniband_scenario
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener, Stream
-from twohosts.failure import check
 
 _INTERFACES = {"a": "ia", "b": "ib"}
 # A port that does not exist: the GID of an address that no interface has.

@@ -16,8 +16,8 @@ import traffic
 from network import A, B, End
 from peer import namespace
 from register import scenario
-from twohosts import native, uapi
-from twohosts.failure import check
+from sdptests.twohosts import native, uapi
+from sdptests.twohosts.failure import check
 
 TCP = uapi.SDP_TRANSPORT_TCP
 # Of AES-GCM: 16 bytes and a salt.

@@ -16,9 +16,9 @@ from actor import Actor, Line
 from network import A, B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener, Stream
-from twohosts import native
-from twohosts.failure import check
 
 # System calls of x86-64.
 CALLS = {"close": 3, "connect": 42, "accept": 43, "sendto": 44, "recvfrom": 45}

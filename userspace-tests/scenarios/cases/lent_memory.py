@@ -16,9 +16,9 @@ from actor import Actor, Line
 from network import A, B
 from peer import namespace
 from register import packet_scenario, scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts import native
-from twohosts.failure import check
 from uncopied import FOR_EVER, MIB, lending, received, stats
 
 # The transport's retries and a margin.

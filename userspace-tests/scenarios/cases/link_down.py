@@ -11,9 +11,9 @@ import traffic
 from network import A, B
 from peer import namespace
 from register import packet_scenario
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener
 from traffic import ENDLESS
-from twohosts.failure import check
 
 # The transport's retries at most.
 RETRIES = 12

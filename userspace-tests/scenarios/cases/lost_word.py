@@ -14,7 +14,7 @@ import network
 import traffic
 from network import B, End
 from register import scenario
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 
 # The connection manager repeats it after a second.
 AGAIN = 5

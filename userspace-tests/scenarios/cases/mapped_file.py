@@ -15,9 +15,9 @@ from actor import Actor, Line
 from network import B, command
 from peer import namespace
 from register import Skip, scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts import native
-from twohosts.failure import check
 from uncopied import MIB, lending, received, stats
 
 LENGTH = 2 * MIB

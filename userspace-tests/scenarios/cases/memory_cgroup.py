@@ -18,9 +18,9 @@ from cgroup import MIB, cgroup, current
 from network import B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts import native
-from twohosts.failure import check
 
 
 def _waiting(sock: socket.socket) -> int:

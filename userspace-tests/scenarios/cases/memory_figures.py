@@ -18,8 +18,8 @@ import traffic
 from network import B
 from peer import namespace
 from register import long_scenario
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener, Stream
-from twohosts.failure import check
 
 KNOBS = Path("/proc/sys/net/sdp")
 UNACCEPTED = limits.amount(1024, 128)

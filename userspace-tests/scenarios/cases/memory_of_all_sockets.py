@@ -16,9 +16,9 @@ import traffic
 from network import B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts import native
-from twohosts.failure import check
 
 LIMITS = Path("/proc/sys/net/sdp/mem")
 PAGE = mmap.PAGESIZE

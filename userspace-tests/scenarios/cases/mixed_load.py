@@ -24,9 +24,9 @@ import limits
 from network import A, B
 from peer import namespace
 from register import long_scenario
-from twohosts import counters, native, uapi
-from twohosts.failure import Failure, check
-from twohosts.report import say
+from sdptests.twohosts import counters, native, uapi
+from sdptests.twohosts.failure import Failure, check
+from sdptests.twohosts.report import say
 
 # An hour, or a minute for one who only wants to see that it works.
 SECONDS = 3600 if limits.SOAK else 60

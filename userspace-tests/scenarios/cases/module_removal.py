@@ -12,9 +12,9 @@ import module
 import traffic
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts import native
-from twohosts.failure import check
 
 CYCLES = 5
 

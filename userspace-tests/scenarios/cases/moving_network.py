@@ -16,10 +16,10 @@ import traffic
 from network import A, B, End
 from peer import namespace
 from register import scenario
+from sdptests.twohosts.device import sends_packets
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener
 from traffic import ENDLESS
-from twohosts.device import sends_packets
-from twohosts.failure import check
 
 # The maximum time of the transport's retries.
 RETRIES = 12

@@ -15,10 +15,10 @@ from actor import Actor, Line
 from network import End
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.device import KIND
+from sdptests.twohosts.failure import Failure, check
 from stream import Listener, Stream
-from twohosts import native
-from twohosts.device import KIND
-from twohosts.failure import Failure, check
 
 C = End("c", "vc", f"{KIND}c", 1, 7)
 D = End("d", "vd", f"{KIND}d", 2, 7)

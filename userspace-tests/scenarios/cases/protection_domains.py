@@ -6,18 +6,18 @@ from __future__ import annotations
 import contextlib
 import os
 
+import leftovers
 import limits
 import network
 import traffic
-import leftovers
 from actor import Actor, Line
 from network import A, B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native, resources
+from sdptests.twohosts.failure import check
+from sdptests.twohosts.hosts import namespaces
 from stream import Listener
-from twohosts import native, resources
-from twohosts.failure import check
-from twohosts.hosts import namespaces
 
 USERS = (1001, 1002)
 

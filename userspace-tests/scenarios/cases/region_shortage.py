@@ -6,8 +6,8 @@ from __future__ import annotations
 import network
 from network import A, B
 from register import scenario
-from twohosts import counters
-from twohosts.failure import check
+from sdptests.twohosts import counters
+from sdptests.twohosts.failure import check
 from uncopied import MIB, lending, regions, regions_of_the_machine, stats, transfer
 
 LENGTH = 4 * MIB

@@ -16,9 +16,9 @@ import traffic
 from network import A, B, End
 from peer import namespace
 from register import Skip, scenario
-from twohosts import native
-from twohosts.device import sends_packets
-from twohosts.failure import check
+from sdptests.twohosts import native
+from sdptests.twohosts.device import sends_packets
+from sdptests.twohosts.failure import check
 
 FAMILIES = ("tcp", "sdp")
 MARK, FORBIDDEN = 7, 8

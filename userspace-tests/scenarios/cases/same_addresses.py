@@ -9,9 +9,9 @@ import leftovers
 from network import A, B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Listener, Stream
-from twohosts import native
-from twohosts.failure import check
 
 ROUNDS = 40
 

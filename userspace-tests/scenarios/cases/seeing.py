@@ -26,10 +26,10 @@ import ynl
 from network import A, B, command
 from peer import namespace
 from register import scenario, ynl_scenario
+from sdptests.twohosts import counters, uapi
+from sdptests.twohosts.counters import GAUGES
+from sdptests.twohosts.failure import Failure, check
 from stream import Listener
-from twohosts import counters, uapi
-from twohosts.counters import GAUGES
-from twohosts.failure import Failure, check
 
 SO_COOKIE = 57
 # Of a connection, in each direction.

@@ -21,8 +21,8 @@ import traffic
 from network import B
 from peer import namespace
 from register import long_scenario
+from sdptests.twohosts.failure import Failure, check
 from stream import Listener
-from twohosts.failure import Failure, check
 
 CONNECTIONS = int(os.environ.get("SDP_IDLE") or limits.amount(1000, 600))
 BATCH = 250

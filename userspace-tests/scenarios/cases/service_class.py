@@ -19,9 +19,9 @@ import traffic
 from network import A, B
 from peer import namespace
 from register import packet_scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Listener, Stream
-from twohosts import native
-from twohosts.failure import check
 
 _ETH_P_ALL = 3
 _IPV4, _IPV6 = 0x0800, 0x86DD

@@ -18,10 +18,10 @@ from actor import Actor, Line
 from network import A, B
 from peer import namespace
 from register import Skip, scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.device import KIND
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts import native
-from twohosts.device import KIND
-from twohosts.failure import check
 
 PAIRS = Path("/sys/module/rlo/parameters/max_qp")
 SHARE = Path("/proc/sys/net/sdp/user_share")

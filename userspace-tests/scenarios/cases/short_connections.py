@@ -14,9 +14,9 @@ import traffic
 from network import A, B
 from peer import namespace
 from register import scenario
-from twohosts import native
-from twohosts.device import KIND
-from twohosts.failure import check
+from sdptests.twohosts import native
+from sdptests.twohosts.device import KIND
+from sdptests.twohosts.failure import check
 
 COUNT = 30
 # The probes of the first connection, with room. For each second that all connections take one is added.

@@ -11,7 +11,7 @@ import os
 import limits
 import traffic
 from register import scenario
-from twohosts.failure import check
+from sdptests.twohosts.failure import check
 
 PAGE = mmap.PAGESIZE
 PAGES = 512

@@ -11,8 +11,8 @@ import traffic
 from network import B
 from peer import namespace
 from register import long_scenario
+from sdptests.twohosts.failure import check
 from stream import Listener
-from twohosts.failure import check
 
 COUNT = 1500
 

@@ -13,8 +13,8 @@ import limits
 from network import B
 from peer import namespace
 from register import scenario
-from twohosts.failure import check
-from twohosts.native import IPPROTO_SDP
+from sdptests.twohosts.failure import check
+from sdptests.twohosts.native import IPPROTO_SDP
 
 # Longer than a refusal takes; a program that waits so long sees TCP's connection.
 SPAN = 0.05

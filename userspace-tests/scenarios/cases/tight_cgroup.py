@@ -21,10 +21,10 @@ from cgroup import MIB, cgroup, current, killed
 from network import B
 from peer import namespace
 from register import scenario
+from sdptests.twohosts import native
+from sdptests.twohosts.failure import check
 from stream import Listener, Stream
 from traffic import End
-from twohosts import native
-from twohosts.failure import check
 
 MCL_CURRENT = 1
 # mallopt(3): the process keeps freed memory.

@@ -12,9 +12,9 @@ import limits
 from network import A, B, End, await_address, command
 from peer import namespace
 from register import Skip, scenario
+from sdptests.twohosts.device import KIND
+from sdptests.twohosts.failure import check
 from stream import Connecting, Listener
-from twohosts.device import KIND
-from twohosts.failure import check
 
 ID = 10
 COUNT = 100_000

@@ -14,8 +14,8 @@ from actor import Actor, Line
 from network import B
 from peer import namespace
 from register import without_ipv6_scenario
-from twohosts import native, uapi
-from twohosts.failure import check
+from sdptests.twohosts import native, uapi
+from sdptests.twohosts.failure import check
 
 USER = 65534
 FOREIGN, LOOPBACK, ANY = "fd00::2", "::1", "::"
