@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from peer import namespace
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import counters, device
 from sdptests.twohosts.hosts import namespaces
 

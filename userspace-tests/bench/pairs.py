@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Iterator
 
 import smc
-from peer import namespace
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import native, uapi
 from sdptests.twohosts.hosts import namespaces
 

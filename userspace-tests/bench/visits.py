@@ -11,7 +11,7 @@ import time
 import layers
 import pairs
 from gauge import Gauge
-from peer import namespace
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import native
 
 PATIENCE = 60

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from fabric import HOSTS, End
 from netlink import Attributes, Family, attributes
-from peer import namespace
+from sdptests.peer.peer import namespace
 
 AF_SMC = 43
 IPPROTO_SMC = 256

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import limits
 import smc
 from fabric import A, B
-from peer import namespace
+from sdptests.peer.peer import namespace
 from sdptests.twohosts.failure import Failure, check
 
 # Not a multiple of any size in use.

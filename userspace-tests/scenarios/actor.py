@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import limits
-from peer import namespace
+from sdptests.peer.peer import namespace
 from sdptests.twohosts.failure import Failure
 from sdptests.twohosts.sleeping import sleeps_in
 

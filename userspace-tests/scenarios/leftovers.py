@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import limits
-from peer import namespace
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import counters, resources
 from sdptests.twohosts.failure import Failure
 from sdptests.twohosts.hosts import namespaces

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import limits
-from peer import namespace
 from register import Skip
+from sdptests.peer.peer import namespace
 from sdptests.twohosts.failure import Failure
 
 _FILES = (os.environ.get("SDP_MODULE"), "/run/vm/sdp.ko")

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import limits
 from network import PEER
-from peer import namespace
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
 from sdptests.twohosts.failure import Failure, check
-from stream import Connecting, Listener, Stream
 
 CHUNK = 65536
 SO_SNDBUFFORCE = 32

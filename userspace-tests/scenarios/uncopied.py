@@ -12,10 +12,10 @@ from pathlib import Path
 import limits
 from actor import Actor, Line
 from network import B
-from peer import namespace
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import counters, native
 from sdptests.twohosts.failure import check
-from stream import Listener
 
 MIB = 1 << 20
 THRESHOLD = 4096

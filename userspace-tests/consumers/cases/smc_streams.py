@@ -9,8 +9,8 @@ import limits
 import smc
 import streams
 from fabric import A, B, add_device, remove_device
-from peer import namespace
 from register import long_scenario, scenario
+from sdptests.peer.peer import namespace
 from streams import connect, exchange, only_rdma
 
 MIB = 1 << 20

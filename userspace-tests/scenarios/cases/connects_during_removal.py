@@ -14,11 +14,11 @@ import network
 import traffic
 from actor import Actor, Line
 from network import A, B
-from peer import namespace
 from register import long_scenario, scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener
 
 LEGITIMATE = {
     errno.ENETUNREACH,

@@ -7,10 +7,10 @@ import limits
 import network
 import traffic
 from network import A
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts.failure import check
-from stream import Listener
 
 
 @scenario

@@ -15,11 +15,11 @@ import network
 import traffic
 from actor import Actor, Line
 from network import A, B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener, Stream
 from traffic import ENDLESS, Pair
 
 # No host has this address.

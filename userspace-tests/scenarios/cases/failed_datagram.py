@@ -8,11 +8,11 @@ from pathlib import Path
 import leftovers
 import limits
 from network import A, B
-from peer import namespace
 from register import Skip, scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
 from sdptests.twohosts.device import KIND
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener, Stream
 
 ROUNDS = 3
 

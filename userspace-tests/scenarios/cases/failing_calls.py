@@ -22,12 +22,12 @@ import limits
 import traffic
 import uncopied
 from network import B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import Failure, check
 from sdptests.twohosts.sleeping import sleeps_in
-from stream import Connecting, Listener, Stream
 
 NO_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
 NO_FILE = NO_MEMORY | {errno.ENFILE, errno.EMFILE}

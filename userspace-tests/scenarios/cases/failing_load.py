@@ -11,10 +11,10 @@ import faults
 import limits
 import traffic
 from network import B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
 from sdptests.twohosts.failure import Failure, check
-from stream import Connecting, Listener, Stream
 from traffic import End
 
 LEGITIMATE = {

@@ -17,10 +17,10 @@ import limits
 import network
 import traffic
 from network import PEER, A, B, End
-from peer import namespace
 from register import infiniband_scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener, Stream
 
 _INTERFACES = {"a": "ia", "b": "ib"}
 # A port that does not exist: the GID of an address that no interface has.

@@ -14,8 +14,8 @@ import leftovers
 import network
 import traffic
 from network import A, B, End
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import native, uapi
 from sdptests.twohosts.failure import check
 

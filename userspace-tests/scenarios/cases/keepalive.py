@@ -12,8 +12,8 @@ import network
 import traffic
 from network import A
 from register import packet_scenario, scenario
+from sdptests.peer.stream import Stream
 from sdptests.twohosts.failure import check
-from stream import Stream
 
 IDLE, INTERVAL, COUNT = 1, 1, 2
 # The maximum time of the transport's own retries.

@@ -14,11 +14,11 @@ import limits
 import traffic
 from actor import Actor, Line
 from network import A, B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener, Stream
 
 # System calls of x86-64.
 CALLS = {"close": 3, "connect": 42, "accept": 43, "sendto": 44, "recvfrom": 45}

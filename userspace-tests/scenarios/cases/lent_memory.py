@@ -14,11 +14,11 @@ import network
 import traffic
 from actor import Actor, Line
 from network import A, B
-from peer import namespace
 from register import packet_scenario, scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Listener
 from uncopied import FOR_EVER, MIB, lending, received, stats
 
 # The transport's retries and a margin.

@@ -9,10 +9,10 @@ import limits
 import network
 import traffic
 from network import A, B
-from peer import namespace
 from register import packet_scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener
 from traffic import ENDLESS
 
 # The transport's retries at most.

@@ -13,11 +13,11 @@ from pathlib import Path
 import limits
 from actor import Actor, Line
 from network import B, command
-from peer import namespace
 from register import Skip, scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Listener
 from uncopied import MIB, lending, received, stats
 
 LENGTH = 2 * MIB

@@ -16,11 +16,11 @@ import traffic
 from actor import Actor, Line
 from cgroup import MIB, cgroup, current
 from network import B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Listener
 
 
 def _waiting(sock: socket.socket) -> int:

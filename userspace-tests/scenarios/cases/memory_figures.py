@@ -16,10 +16,10 @@ import leftovers
 import limits
 import traffic
 from network import B
-from peer import namespace
 from register import long_scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener, Stream
 
 KNOBS = Path("/proc/sys/net/sdp")
 UNACCEPTED = limits.amount(1024, 128)

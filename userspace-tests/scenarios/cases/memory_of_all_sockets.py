@@ -14,11 +14,11 @@ import leftovers
 import limits
 import traffic
 from network import B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Listener
 
 LIMITS = Path("/proc/sys/net/sdp/mem")
 PAGE = mmap.PAGESIZE

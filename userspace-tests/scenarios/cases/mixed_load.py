@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import leftovers
 import limits
 from network import A, B
-from peer import namespace
 from register import long_scenario
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import counters, native, uapi
 from sdptests.twohosts.failure import Failure, check
 from sdptests.twohosts.report import say

@@ -10,11 +10,11 @@ import leftovers
 import limits
 import module
 import traffic
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Listener
 
 CYCLES = 5
 

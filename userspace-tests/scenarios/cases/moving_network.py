@@ -14,11 +14,11 @@ import limits
 import network
 import traffic
 from network import A, B, End
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener
 from sdptests.twohosts.device import sends_packets
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener
 from traffic import ENDLESS
 
 # The maximum time of the transport's retries.

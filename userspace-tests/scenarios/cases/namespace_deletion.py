@@ -13,12 +13,12 @@ import network
 import traffic
 from actor import Actor, Line
 from network import End
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener, Stream
 from sdptests.twohosts import native
 from sdptests.twohosts.device import KIND
 from sdptests.twohosts.failure import Failure, check
-from stream import Listener, Stream
 
 C = End("c", "vc", f"{KIND}c", 1, 7)
 D = End("d", "vd", f"{KIND}d", 2, 7)

@@ -12,12 +12,12 @@ import network
 import traffic
 from actor import Actor, Line
 from network import A, B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import native, resources
 from sdptests.twohosts.failure import check
 from sdptests.twohosts.hosts import namespaces
-from stream import Listener
 
 USERS = (1001, 1002)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import network
 import traffic
 from network import A, B, End
-from peer import namespace
 from register import Skip, scenario
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import native
 from sdptests.twohosts.device import sends_packets
 from sdptests.twohosts.failure import check

@@ -7,11 +7,11 @@ import socket
 
 import leftovers
 from network import A, B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener, Stream
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Listener, Stream
 
 ROUNDS = 40
 

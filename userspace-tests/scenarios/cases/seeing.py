@@ -24,12 +24,12 @@ import traffic
 import uncopied
 import ynl
 from network import A, B, command
-from peer import namespace
 from register import scenario, ynl_scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import counters, uapi
 from sdptests.twohosts.counters import GAUGES
 from sdptests.twohosts.failure import Failure, check
-from stream import Listener
 
 SO_COOKIE = 57
 # Of a connection, in each direction.

@@ -19,10 +19,10 @@ import leftovers
 import limits
 import traffic
 from network import B
-from peer import namespace
 from register import long_scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts.failure import Failure, check
-from stream import Listener
 
 CONNECTIONS = int(os.environ.get("SDP_IDLE") or limits.amount(1000, 600))
 BATCH = 250

@@ -17,11 +17,11 @@ import leftovers
 import limits
 import traffic
 from network import A, B
-from peer import namespace
 from register import packet_scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener, Stream
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Listener, Stream
 
 _ETH_P_ALL = 3
 _IPV4, _IPV6 = 0x0800, 0x86DD

@@ -16,12 +16,12 @@ import network
 import traffic
 from actor import Actor, Line
 from network import A, B
-from peer import namespace
 from register import Skip, scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts import native
 from sdptests.twohosts.device import KIND
 from sdptests.twohosts.failure import check
-from stream import Listener
 
 PAIRS = Path("/sys/module/rlo/parameters/max_qp")
 SHARE = Path("/proc/sys/net/sdp/user_share")

@@ -12,8 +12,8 @@ import limits
 import network
 import traffic
 from network import A, B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import native
 from sdptests.twohosts.device import KIND
 from sdptests.twohosts.failure import check

@@ -9,10 +9,10 @@ import leftovers
 import limits
 import traffic
 from network import B
-from peer import namespace
 from register import long_scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener
 from sdptests.twohosts.failure import check
-from stream import Listener
 
 COUNT = 1500
 

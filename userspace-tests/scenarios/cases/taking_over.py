@@ -11,8 +11,8 @@ import time
 
 import limits
 from network import B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
 from sdptests.twohosts.failure import check
 from sdptests.twohosts.native import IPPROTO_SDP
 

@@ -19,11 +19,11 @@ import traffic
 from actor import Actor, Line
 from cgroup import MIB, cgroup, current, killed
 from network import B
-from peer import namespace
 from register import scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Listener, Stream
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from stream import Listener, Stream
 from traffic import End
 
 MCL_CURRENT = 1

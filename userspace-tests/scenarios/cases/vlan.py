@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import leftovers
 import limits
 from network import A, B, End, await_address, command
-from peer import namespace
 from register import Skip, scenario
+from sdptests.peer.peer import namespace
+from sdptests.peer.stream import Connecting, Listener
 from sdptests.twohosts.device import KIND
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener
 
 ID = 10
 COUNT = 100_000

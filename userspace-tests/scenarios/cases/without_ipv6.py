@@ -12,8 +12,8 @@ import network
 import traffic
 from actor import Actor, Line
 from network import B
-from peer import namespace
 from register import without_ipv6_scenario
+from sdptests.peer.peer import namespace
 from sdptests.twohosts import native, uapi
 from sdptests.twohosts.failure import check
 

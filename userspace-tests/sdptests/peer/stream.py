@@ -11,7 +11,7 @@ import select
 import socket
 import time
 
-from peer import PATIENCE
+from sdptests.peer.peer import PATIENCE
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import Failure
 

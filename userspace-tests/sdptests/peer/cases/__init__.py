@@ -2,7 +2,7 @@
 """All cases. The report has them in the order of import: simple things first."""
 
 # ruff: noqa: I001
-from cases import (
+from sdptests.peer.cases import (
     tool,
     correct,
     hellos,

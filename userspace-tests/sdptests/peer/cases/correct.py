@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from peer import Status
-from register import case
-from scene import ADDRESSES, Scene, Victim
+from sdptests.peer.peer import Status
+from sdptests.peer.register import case
+from sdptests.peer.scene import ADDRESSES, Scene, Victim
+from sdptests.peer.wire import OFED_RCV_SIZE, VERSION, Flags, Hello, HelloAck, Mid
 from sdptests.twohosts.failure import check
-from wire import OFED_RCV_SIZE, VERSION, Flags, Hello, HelloAck, Mid
 
 
 def _check_ack(ack: HelloAck) -> None:

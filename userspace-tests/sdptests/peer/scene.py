@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from conversation import Conversation
-from peer import PATIENCE, Peer, namespace
+from sdptests.peer.conversation import Conversation
+from sdptests.peer.peer import PATIENCE, Peer, namespace
+from sdptests.peer.stream import Connecting, Listener, Stream
+from sdptests.peer.wire import Hello, HelloAck, Mid
 from sdptests.twohosts import counters
 from sdptests.twohosts.failure import Failure, check
-from stream import Connecting, Listener, Stream
-from wire import Hello, HelloAck, Mid
 
 HAS_IPV6 = Path("/proc/sys/net/ipv6").exists()
 ADDRESSES = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd00::1", "fd00::2")}

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conversation import Conversation
-from peer import Status
-from register import case
-from scene import Scene
+from sdptests.peer.conversation import Conversation
+from sdptests.peer.peer import Status
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene
+from sdptests.peer.wire import EXTENSIONS, Flags, Mid
 from sdptests.twohosts.failure import check
-from wire import EXTENSIONS, Flags, Mid
 
 Send = Callable[[Conversation], object]
 

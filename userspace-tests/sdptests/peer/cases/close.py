@@ -8,12 +8,12 @@ import errno
 import socket
 import time
 
-from conversation import CONTROL, PAYLOAD
-from peer import PATIENCE, Peer, Status
-from register import case
-from scene import Scene, Victim
+from sdptests.peer.conversation import CONTROL, PAYLOAD
+from sdptests.peer.peer import PATIENCE, Peer, Status
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene, Victim
+from sdptests.peer.wire import HelloAck, Mid
 from sdptests.twohosts.failure import Failure, check
-from wire import HelloAck, Mid
 
 # The connection manager's shortest useful timeout, 16 ms, and few tries.
 HASTY = {"remote_cm_timeout": 12, "cm_retries": 2}

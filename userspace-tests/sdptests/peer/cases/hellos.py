@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from peer import Rejected, namespace
-from register import case
-from scene import ADDRESSES, Scene
+from sdptests.peer.peer import Rejected, namespace
+from sdptests.peer.register import case
+from sdptests.peer.scene import ADDRESSES, Scene
+from sdptests.peer.stream import Connecting, Listener
+from sdptests.peer.wire import Hello, Mid
 from sdptests.twohosts.failure import check
-from stream import Connecting, Listener
-from wire import Hello, Mid
 
 HERE, THERE = ADDRESSES[4]
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import errno
 import socket
 
-from cases.lending import PATTERN, SRC, THRESHOLD
-from peer import Peer, Status, namespace
-from register import case
-from scene import ADDRESSES, Scene, Victim
+from sdptests.peer.cases.lending import PATTERN, SRC, THRESHOLD
+from sdptests.peer.peer import Peer, Status, namespace
+from sdptests.peer.register import case
+from sdptests.peer.scene import ADDRESSES, Scene, Victim
+from sdptests.peer.waiting import Reader, Writer
+from sdptests.peer.wire import HelloAck, Mid
 from sdptests.twohosts.failure import check
-from waiting import Reader, Writer
-from wire import HelloAck, Mid
 
 
 @case("transport: RDMA Write without a right to it")

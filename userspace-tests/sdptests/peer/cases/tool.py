@@ -7,9 +7,9 @@ import errno
 import os
 import signal
 
-from peer import Peer, Rejected, Status, namespace, refuses
-from register import case
-from scene import ADDRESSES, Scene
+from sdptests.peer.peer import Peer, Rejected, Status, namespace, refuses
+from sdptests.peer.register import case
+from sdptests.peer.scene import ADDRESSES, Scene
 from sdptests.twohosts.failure import check
 
 HERE, THERE = ADDRESSES[4]

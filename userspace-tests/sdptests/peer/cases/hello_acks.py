@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import errno
 
-from conversation import Conversation
-from peer import Peer, Rejected
-from register import case
-from scene import Scene, Victim
+from sdptests.peer.conversation import Conversation
+from sdptests.peer.peer import Peer, Rejected
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene, Victim
+from sdptests.peer.wire import Hello, HelloAck, Mid
 from sdptests.twohosts.failure import check
-from wire import Hello, HelloAck, Mid
 
 MALFORMED: dict[str, dict[str, int]] = {
     "version 0x11": {"version": 0x11},

@@ -14,14 +14,23 @@ import struct
 import threading
 import time
 
-from cases.lending import ENDS, PATTERN, THRESHOLD, Lent, complete, lending, lent_to_read, refused
-from peer import PATIENCE, Status
-from register import case
-from scene import Scene, Victim
+from sdptests.peer.cases.lending import (
+    ENDS,
+    PATTERN,
+    THRESHOLD,
+    Lent,
+    complete,
+    lending,
+    lent_to_read,
+    refused,
+)
+from sdptests.peer.peer import PATIENCE, Status
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene, Victim
+from sdptests.peer.stream import Stream
+from sdptests.peer.wire import Mid
 from sdptests.twohosts import uapi
 from sdptests.twohosts.failure import Failure, check
-from stream import Stream
-from wire import Mid
 
 PAGE = 4096
 WHOLE = len(PATTERN) // PAGE * PAGE

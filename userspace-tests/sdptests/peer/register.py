@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scene import Scene
+from sdptests.peer.scene import Scene
 from sdptests.twohosts.register import Register
 
 Run = Callable[[Scene], None]

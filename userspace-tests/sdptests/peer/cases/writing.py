@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from cases.lending import (
+from sdptests.peer.cases.lending import (
     ENDS,
     PATTERN,
     PIPELINED,
@@ -20,12 +20,12 @@ from cases.lending import (
     lent_to_read,
     pipelined,
 )
-from peer import PATIENCE
-from register import case
-from scene import Scene, Victim
+from sdptests.peer.peer import PATIENCE
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene, Victim
+from sdptests.peer.waiting import Writer
+from sdptests.peer.wire import Flags, Mid
 from sdptests.twohosts.failure import check
-from waiting import Writer
-from wire import Flags, Mid
 
 ROOM = 50000
 BAD_KEY = 0x55AA00

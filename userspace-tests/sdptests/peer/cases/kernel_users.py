@@ -8,9 +8,9 @@ import errno
 import os
 import socket
 
-from peer import refuses
-from register import case
-from scene import Scene
+from sdptests.peer.peer import refuses
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene
 from sdptests.twohosts.failure import check
 from sdptests.twohosts.loaded import attributes, bpf
 from sdptests.twohosts.native import AF_INET_SDP, IPPROTO_SDP

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from peer import PATIENCE
+from sdptests.peer.peer import PATIENCE
+from sdptests.peer.stream import Stream
 from sdptests.twohosts.failure import Failure, check
 from sdptests.twohosts.sleeping import sleeps_in
-from stream import Stream
 
 # System calls of x86-64: sendto() and recvfrom().
 CALLS = (44, 45)

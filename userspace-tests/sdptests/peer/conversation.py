@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from peer import PATIENCE, Peer, Status
+from sdptests.peer.peer import PATIENCE, Peer, Status
+from sdptests.peer.wire import BSDH, Flags, Header, Message, Mid
 from sdptests.twohosts.failure import Failure, check
-from wire import BSDH, Flags, Header, Message, Mid
 
 # Minimum credits for sending payload, a control message, and a credit update.
 PAYLOAD, CONTROL, GRANT = 3, 2, 1

@@ -26,15 +26,11 @@ import ctypes
 import errno
 import os
 import select
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sdptests.twohosts import hosts
 from sdptests.twohosts.failure import Failure, check

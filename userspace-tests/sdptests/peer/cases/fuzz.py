@@ -11,12 +11,12 @@ import os
 import random
 import socket
 
-from conversation import Conversation
-from peer import Rejected
-from register import case
-from scene import Scene, Victim
+from sdptests.peer.conversation import Conversation
+from sdptests.peer.peer import Rejected
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene, Victim
+from sdptests.peer.wire import EXTENSIONS, HELLO_LENGTH, Hello, Mid
 from sdptests.twohosts.failure import Failure, check
-from wire import EXTENSIONS, HELLO_LENGTH, Hello, Mid
 
 SEED = int(os.environ.get("SDP_SEED", "27"))
 ROUNDS = int(os.environ.get("SDP_ROUNDS", "2000" if os.environ.get("SOAK") == "1" else "40"))

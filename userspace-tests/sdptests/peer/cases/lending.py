@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from conversation import PAYLOAD
-from peer import Status
-from register import case
-from scene import Scene, Victim
+from sdptests.peer.conversation import PAYLOAD
+from sdptests.peer.peer import Status
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene, Victim
+from sdptests.peer.waiting import Reader, Waiting, Writer
+from sdptests.peer.wire import Mid
 from sdptests.twohosts.failure import Failure, check
-from waiting import Reader, Waiting, Writer
-from wire import Mid
 
 THRESHOLD = 4096
 SRC = struct.Struct(">IIQ")

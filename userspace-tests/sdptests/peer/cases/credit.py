@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 import errno
 
-from conversation import PAYLOAD
-from peer import PATIENCE, Peer, Status
-from register import case
-from scene import Scene
+from sdptests.peer.conversation import PAYLOAD
+from sdptests.peer.peer import PATIENCE, Peer, Status
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene
+from sdptests.peer.stream import Listener
+from sdptests.peer.wire import Mid
 from sdptests.twohosts.failure import Failure, check
-from stream import Listener
-from wire import Mid
 
 
 @case("credit: a flood of credit updates within the credits")

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from cases.messages import advert, extension
-from register import case
-from scene import Scene
+from sdptests.peer.cases.messages import advert, extension
+from sdptests.peer.register import case
+from sdptests.peer.scene import Scene
+from sdptests.peer.wire import Hello, HelloAck, Mid
 from sdptests.twohosts.failure import check
-from wire import Hello, HelloAck, Mid
 
 # Completions and answers without a request, and messages that MaxAdverts 1 excludes.
 UNSOLICITED = (
