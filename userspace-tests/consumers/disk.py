@@ -13,8 +13,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import limits
-from network import command
+from sdptests.scenarios import limits
+from sdptests.scenarios.network import command
 from sdptests.twohosts.failure import Failure, check
 
 _SECTOR = 512

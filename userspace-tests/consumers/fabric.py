@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import limits
-from network import command
+from sdptests.scenarios import limits
+from sdptests.scenarios.network import command
 from sdptests.twohosts.failure import Failure, check
 
 _DEVICES = Path("/sys/class/infiniband")

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import limits
 import storage
 from disk import MEMORY
 from fabric import End, add_device, remove_device
-from network import command
-from register import Skip
+from sdptests.scenarios import limits
+from sdptests.scenarios.network import command
+from sdptests.scenarios.register import Skip
 from sdptests.twohosts.failure import parsed
 
 NAME = "nqn.2025-01.example:consumers"

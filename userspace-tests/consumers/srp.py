@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import limits
 import storage
 from fabric import End
-from network import command
-from register import Skip
+from sdptests.scenarios import limits
+from sdptests.scenarios.network import command
+from sdptests.scenarios.register import Skip
 
 _PORT = 4711
 _CONFIG = Path("/sys/kernel/config")

@@ -12,9 +12,9 @@ from typing import Protocol, TypeVar
 
 import disk
 import fabric
-import limits
 from disk import MIB
 from fabric import End
+from sdptests.scenarios import limits
 
 WRITERS = 4
 REQUESTS = 3000 if limits.SOAK else limits.amount(600, 60)

@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Iterator
 
-import limits
 import smc
 from fabric import A, B
 from sdptests.peer.peer import namespace
+from sdptests.scenarios import limits
 from sdptests.twohosts.failure import Failure, check
 
 # Not a multiple of any size in use.

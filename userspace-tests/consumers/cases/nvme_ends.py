@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import disk
-import limits
 import nvme
 import storage
 from fabric import FAR, NEAR, End
-from register import Skip, scenario
+from sdptests.scenarios import limits
+from sdptests.scenarios.register import Skip, scenario
 from sdptests.twohosts.failure import check
 
 # The removal of a device tells the kernel's target before its listener. A host that reconnects in

@@ -7,12 +7,11 @@ import socket
 import struct
 
 import fabric
-import limits
-import network
 import smc
 import streams
 from fabric import A, B, End
-from register import scenario
+from sdptests.scenarios import limits, network
+from sdptests.scenarios.register import scenario
 from sdptests.twohosts.failure import Failure, check
 from streams import GONE, connect, exchange, only_rdma
 

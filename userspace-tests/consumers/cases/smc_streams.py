@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import limits
 import smc
 import streams
 from fabric import A, B, add_device, remove_device
-from register import long_scenario, scenario
 from sdptests.peer.peer import namespace
+from sdptests.scenarios import limits
+from sdptests.scenarios.register import long_scenario, scenario
 from streams import connect, exchange, only_rdma
 
 MIB = 1 << 20

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import srp
 import storage
 from fabric import FAR, NEAR, End
-from register import scenario
+from sdptests.scenarios.register import scenario
 
 # The kernel's initiator holds the lock of its port while it reconnects. Without an answer the
 # connection manager takes a minute for that. Every task that wants to release the port waits, and

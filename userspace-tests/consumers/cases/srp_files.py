@@ -7,7 +7,7 @@ import fabric
 import srp
 import storage
 from fabric import FAR, NEAR, SELF, End
-from register import scenario
+from sdptests.scenarios.register import scenario
 
 
 def _pieces(near: End, far: End) -> str:

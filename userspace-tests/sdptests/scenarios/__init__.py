@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Scenarios that take something away from connections, and their surroundings."""
