@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 
-import smc
+from sdptests.consumers import smc
 from sdptests.peer.peer import namespace
 from sdptests.twohosts import native, uapi
 from sdptests.twohosts.hosts import namespaces

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import smc
+from sdptests.consumers import smc
 from sdptests.twohosts import counters
 from sdptests.twohosts.failure import Failure, check
 from sdptests.twohosts.lab import Lab

@@ -6,9 +6,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-import srp
-import storage
-from fabric import FAR, NEAR, End
+from sdptests.consumers import srp, storage
+from sdptests.consumers.fabric import FAR, NEAR, End
 from sdptests.scenarios.register import scenario
 
 # The kernel's initiator holds the lock of its port while it reconnects. Without an answer the

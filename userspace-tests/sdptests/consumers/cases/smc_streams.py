@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import smc
-import streams
-from fabric import A, B, add_device, remove_device
+from sdptests.consumers import smc, streams
+from sdptests.consumers.fabric import A, B, add_device, remove_device
+from sdptests.consumers.streams import connect, exchange, only_rdma
 from sdptests.peer.peer import namespace
 from sdptests.scenarios import limits
 from sdptests.scenarios.register import long_scenario, scenario
-from streams import connect, exchange, only_rdma
 
 MIB = 1 << 20
 AMOUNT = 64 * MIB if limits.SOAK else limits.amount(32, 4) * MIB

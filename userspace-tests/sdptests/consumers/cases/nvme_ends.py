@@ -7,10 +7,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import disk
-import nvme
-import storage
-from fabric import FAR, NEAR, End
+from sdptests.consumers import disk, nvme, storage
+from sdptests.consumers.fabric import FAR, NEAR, End
 from sdptests.scenarios import limits
 from sdptests.scenarios.register import Skip, scenario
 from sdptests.twohosts.failure import check

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import storage
-from disk import MEMORY
-from fabric import End, add_device, remove_device
+from sdptests.consumers import storage
+from sdptests.consumers.disk import MEMORY
+from sdptests.consumers.fabric import End, add_device, remove_device
 from sdptests.scenarios import limits
 from sdptests.scenarios.network import command
 from sdptests.scenarios.register import Skip

@@ -6,14 +6,12 @@ from __future__ import annotations
 import socket
 import struct
 
-import fabric
-import smc
-import streams
-from fabric import A, B, End
+from sdptests.consumers import fabric, smc, streams
+from sdptests.consumers.fabric import A, B, End
+from sdptests.consumers.streams import GONE, connect, exchange, only_rdma
 from sdptests.scenarios import limits, network
 from sdptests.scenarios.register import scenario
 from sdptests.twohosts.failure import Failure, check
-from streams import GONE, connect, exchange, only_rdma
 
 MIB = 1 << 20
 # More than can be sent in the time.

@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import disk
-import fabric
-from disk import MIB
-from fabric import End
+from sdptests.consumers import disk, fabric
+from sdptests.consumers.disk import MIB
+from sdptests.consumers.fabric import End
 from sdptests.scenarios import limits
 
 WRITERS = 4

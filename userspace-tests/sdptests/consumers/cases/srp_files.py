@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import fabric
-import srp
-import storage
-from fabric import FAR, NEAR, SELF, End
+from sdptests.consumers import fabric, srp, storage
+from sdptests.consumers.fabric import FAR, NEAR, SELF, End
 from sdptests.scenarios.register import scenario
 
 

@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-import smc
-from fabric import A, B
+from sdptests.consumers import smc
+from sdptests.consumers.fabric import A, B
 from sdptests.peer.peer import namespace
 from sdptests.scenarios import limits
 from sdptests.twohosts.failure import Failure, check

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: MIT
 """All cases, in the order in which they are played."""
 
-from cases import smc_streams, smc_ends, nvme_files, nvme_ends, srp_files, srp_ends  # noqa: I001
+from sdptests.consumers.cases import (  # noqa: I001
+    smc_streams,
+    smc_ends,
+    nvme_files,
+    nvme_ends,
+    srp_files,
+    srp_ends,
+)
 
 __all__ = ["nvme_ends", "nvme_files", "smc_ends", "smc_streams", "srp_ends", "srp_files"]

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import fabric
-import nvme
-import storage
-from fabric import FAR, NEAR, SELF, End
+from sdptests.consumers import fabric, nvme, storage
+from sdptests.consumers.fabric import FAR, NEAR, SELF, End
 from sdptests.scenarios.register import scenario
 
 

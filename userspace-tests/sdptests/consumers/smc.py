@@ -21,8 +21,8 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fabric import HOSTS, End
-from netlink import Attributes, Family, attributes
+from sdptests.consumers.fabric import HOSTS, End
+from sdptests.consumers.netlink import Attributes, Family, attributes
 from sdptests.peer.peer import namespace
 
 AF_SMC = 43

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import storage
-from fabric import End
+from sdptests.consumers import storage
+from sdptests.consumers.fabric import End
 from sdptests.scenarios import limits
 from sdptests.scenarios.network import command
 from sdptests.scenarios.register import Skip
