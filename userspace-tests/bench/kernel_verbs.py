@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import device
 import layers
 from gauge import KERNEL, Gauge
 from sdptests.twohosts.failure import Failure
+from sdptests.verbs import device
 from streams import MIB, Rate, Trip, per_mib
 
 OPERATIONS = ("SEND", "READ", "WRITE")
