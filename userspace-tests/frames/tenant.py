@@ -17,8 +17,11 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-import frame
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from sdptests.frames import frame
 
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 LO, LINK = "lo", "t0"

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from capture import ROCE_PORT, ip_bytes
-from connections import DATA
-from rules import HELLO, HELLO_ACK, SERVICE_ID_BASE, VERSION, Transfer
+from sdptests.wire.capture import ROCE_PORT, ip_bytes
+from sdptests.wire.connections import DATA
+from sdptests.wire.rules import HELLO, HELLO_ACK, SERVICE_ID_BASE, VERSION, Transfer
 
 DISCONN = 0x02
 RECEIVE_SIZE = 32784

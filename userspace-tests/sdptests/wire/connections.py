@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from frames import SEND_FIRST, SEND_LAST, SEND_ONLY, SENDS, Frame
 from sdptests.twohosts.failure import Failure, check
+from sdptests.wire.frames import SEND_FIRST, SEND_LAST, SEND_ONLY, SENDS, Frame
 
 BSDH_LENGTH = 16
 DATA = 0xFF

@@ -7,10 +7,10 @@ import hashlib
 import ipaddress
 from dataclasses import dataclass
 
-from capture import ip_bytes
-from connections import BSDH_LENGTH, DATA, Connection, Direction, Message
-from frames import SEND_FIRST, SEND_LAST, SEND_MIDDLE, SEND_ONLY, Frame
 from sdptests.twohosts.failure import check
+from sdptests.wire.capture import ip_bytes
+from sdptests.wire.connections import BSDH_LENGTH, DATA, Connection, Direction, Message
+from sdptests.wire.frames import SEND_FIRST, SEND_LAST, SEND_MIDDLE, SEND_ONLY, Frame
 
 SERVICE_ID_BASE = 0x10000
 HELLO_LENGTH = 92

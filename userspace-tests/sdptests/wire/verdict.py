@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import connections
-import rules
-from connections import Connection
-from frames import Frame
-from rules import Transfer
 from sdptests.twohosts.failure import Failure, check
+from sdptests.wire import connections, rules
+from sdptests.wire.connections import Connection
+from sdptests.wire.frames import Frame
+from sdptests.wire.rules import Transfer
 
 # The rules in an order in which each needs only earlier results, and their titles.
 TITLES = {

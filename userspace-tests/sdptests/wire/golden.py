@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-import forgery
-from capture import ip_bytes
-from connections import BSDH_LENGTH
-from rules import HELLO, HELLO_ACK
 from sdptests.twohosts.failure import Failure, check
 from sdptests.twohosts.hosts import Host
+from sdptests.wire import forgery
+from sdptests.wire.capture import ip_bytes
+from sdptests.wire.connections import BSDH_LENGTH
+from sdptests.wire.rules import HELLO, HELLO_ACK
 
-VECTORS = Path(__file__).resolve().parents[2] / "rust" / "vectors"
+VECTORS = Path(__file__).resolve().parents[3] / "rust" / "vectors"
 
 # tshark's name of the extended header, and its length.
 HEADERS = {

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Captures of packets, and the rules for them."""
