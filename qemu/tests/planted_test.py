@@ -6,9 +6,9 @@ import sys
 import unittest
 
 TOP = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../..")
-sys.path.insert(0, os.path.join(TOP, "userspace-tests/planted"))
+sys.path.insert(0, os.path.join(TOP, "userspace-tests"))
 
-import faults  # noqa: E402
+from sdptests.planted import faults  # noqa: E402
 
 
 class PlantedTest(unittest.TestCase):

@@ -20,7 +20,7 @@ LEAST_ROUNDS = 3
 
 
 class Spent(Protocol):
-    """What a load has done, and what it took, in ns (kernel-sockets/kernel_sockets.py)."""
+    """What a load has done, and what it took, in ns (sdptests/kernel_sockets)."""
 
     @property
     def count(self) -> int: ...

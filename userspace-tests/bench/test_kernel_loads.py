@@ -7,12 +7,11 @@ import sys
 import unittest
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path[1:1] = [str(TESTS / name) for name in ("", "kernel-sockets")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import kernel_loads
 from kernel_loads import CONNECTIONS, KIB, MIB, PING, STREAM, Kind, Load, Results
-from kernel_sockets import Spent, parsed
+from sdptests.kernel_sockets.kernel_sockets import Spent, parsed
 from sdptests.twohosts.failure import Failure
 
 TCP, SDP = Kind("TCP", "tcp"), Kind("SDP", "sdp")

@@ -15,15 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import checking
-import connecting
-import crate
-import kinds
-import listening
-import ruling
-import sandboxed
-import using
-from kinds import CASES
+from sdptests.switch import checking, connecting, crate, kinds, listening, ruling, sandboxed, using
+from sdptests.switch.kinds import CASES
 from sdptests.twohosts import register
 from sdptests.twohosts.ktap import Ktap
 

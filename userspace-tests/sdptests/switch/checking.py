@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 
-from kinds import (
+from sdptests.switch.kinds import (
     BOTH,
     HOST,
     PATIENCE,

@@ -15,10 +15,21 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import kinds
-from kinds import BOTH, PATIENCE, SDP, TCP, case, equal, listener_of, raw_sdp, raw_tcp, switched
+from sdptests.switch import kinds
+from sdptests.switch.kinds import (
+    BOTH,
+    PATIENCE,
+    SDP,
+    TCP,
+    case,
+    equal,
+    listener_of,
+    raw_sdp,
+    raw_tcp,
+    switched,
+)
 
-CALLS = Path(__file__).with_name("calls.py")
+CALLS = Path(__file__).resolve().parents[2] / "switch/calls.py"
 
 # An address of this host that no RDMA device has.
 ELSEWHERE = "10.99.0.1"

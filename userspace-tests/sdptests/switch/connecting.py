@@ -17,8 +17,8 @@ import threading
 import time
 from pathlib import Path
 
-import kinds
-from kinds import (
+from sdptests.switch import kinds
+from sdptests.switch.kinds import (
     PATIENCE,
     SDP,
     TCP,

@@ -17,8 +17,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from checking import check, without_library
-from kinds import (
+from sdptests.switch.checking import check, without_library
+from sdptests.switch.kinds import (
     BOTH,
     HOST,
     IP_TRANSPARENT,
@@ -35,7 +35,7 @@ from kinds import (
     transport,
 )
 
-SANDBOX = Path(__file__).with_name("sandbox.py")
+SANDBOX = Path(__file__).resolve().parents[2] / "switch/sandbox.py"
 KNOB = Path("/proc/sys/net/sdp/companion")
 NEVER, UNCONFINED, ALWAYS = "0", "1", "2"
 

@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import kinds
-from checking import OTHER, without_library
-from kinds import PATIENCE, accepted, case, equal, in_thread, listener_of, raw_tcp
+from sdptests.switch import kinds
+from sdptests.switch.checking import OTHER, without_library
+from sdptests.switch.kinds import PATIENCE, accepted, case, equal, in_thread, listener_of, raw_tcp
 
 EXAMPLES = Path("/mnt/target/release/examples")
 OTHERS = (OTHER, "fd00::2")

@@ -10,8 +10,8 @@ import select
 import socket
 import sys
 
-import kinds
-from kinds import (
+from sdptests.switch import kinds
+from sdptests.switch.kinds import (
     BOTH,
     CLIENTS,
     PATIENCE,

@@ -15,8 +15,8 @@ import tempfile
 import time
 from collections.abc import Callable
 
-import kinds
-from kinds import (
+from sdptests.switch import kinds
+from sdptests.switch.kinds import (
     BOTH,
     CLIENTS,
     IP_TRANSPARENT,

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Faults that are planted in the modules."""

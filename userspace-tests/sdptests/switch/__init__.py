@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Cases of sockets that may use SDP or TCP."""
