@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Measurements: loads, their figures, and the pages of results."""

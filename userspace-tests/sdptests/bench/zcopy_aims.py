@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""The aims of zero copy, and what the rounds of a run say of them.
+
+A ratio compares results of the same round. It reaches an aim if all of its spread does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sdptests.bench import layers, table, verdicts
+from sdptests.bench.spread import COVERED, MET, NOT_MET, Spread
+from sdptests.bench.streams import MIB
+from sdptests.bench.table import KIB, Row, label
+from sdptests.bench.verdicts import Line
+from sdptests.twohosts.report import say
+
+COPIES, ZCOPY, DEFAULT, READ, TCP = "copies", "zero copy", "default", "RDMA Read", "TCP"
+# Behind the name of a way whose ends are event loops.
+EVENTS = ", events"
+AT = MIB
+# The default way, of the better one of those that it chooses from.
+AIM_BETTER = 0.93
+# The paper's sizes from which zero copy was faster, by connections (see plots.PAPER).
+PAPER_CROSSING = {1: 256 * KIB, 2: 64 * KIB, 4: 32 * KIB, 8: 16 * KIB}
+# Below this share of the bytes the default way does not use zero copy.
+_USES = 0.5
+_WIDE = 16
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The aims for a device."""
+
+    # The default way at 1 MiB, of raw RDMA Read and of TCP.
+    of_raw: float
+    of_tcp: float
+    # The time outside of device and network at 1 MiB, always with copies, of the default way's.
+    time: float
+    # By connections: the size from which zero copy is faster. None: whichever, but found.
+    crossing: Mapping[int, int] | None = None
+
+
+AIMS = {
+    "rxe": Aim(0.90, 0, 4),
+    "rlo": Aim(0.85, 2, 6, {1: 64 * KIB, 2: 32 * KIB, 4: 16 * KIB, 8: 16 * KIB}),
+}
+
+
+@dataclass
+class Section:
+    """The results with so many connections on one link."""
+
+    link: str
+    device: str
+    connections: int
+    rows: dict[str, Row]
+    sizes: Sequence[int]
+
+    @property
+    def name(self) -> str:
+        """For the first column."""
+        return f"{self.link} x {self.connections}"
+
+    def ratio(self, one: str, other: str, size: int) -> Spread | None:
+        """Of the rates of two ways."""
+        row = self.rows.get(one)
+        return table.ratio(row, self.rows.get(other), size) if row else None
+
+    def rate(self, way: str, size: int) -> float:
+        """The median, or 0 if there is none."""
+        row = self.rows.get(way)
+        return (row.rate(size) if row else None) or 0.0
+
+    def of_better(self, ends: str, size: int) -> Spread | None:
+        """The default way, of the better one among always and never."""
+        ways = (COPIES + ends, ZCOPY + ends)
+        return table.of_better(self.rows, DEFAULT + ends, ways, size)
+
+    def crossing(self) -> int | None:
+        """The size from which zero copy is faster than copies, by the medians."""
+        return _from(self.sizes, lambda size: self.rate(ZCOPY, size) > self.rate(COPIES, size))
+
+    def decided(self) -> int | None:
+        """The same, where the spread decides it as well."""
+        return _from(self.sizes, lambda size: _least(self.ratio(ZCOPY, COPIES, size)) > 1)
+
+    def found(self) -> int | None:
+        """The size from which the default way uses zero copy."""
+        row = self.rows.get(DEFAULT)
+        return _from(self.sizes, lambda size: row is not None and row.uncopied(size) > _USES)
+
+    def time_factor(self, size: int) -> Spread | None:
+        """The time outside of device and network, always with copies, of the default way's."""
+        one, other = self.rows.get(COPIES), self.rows.get(DEFAULT)
+        if not one or not other:
+            return None
+        rounds = [
+            (copies[size].times, default[size].times)
+            for copies, default in zip(one.rounds, other.rounds, strict=False)
+            if size in copies and size in default
+        ]
+        # A short turn may have no sample there at all.
+        return Spread.of(outside(one) / max(outside(two), 1e-3) for one, two in rounds if one)
+
+
+def _least(value: Spread | None) -> float:
+    return value.least if value else -math.inf
+
+
+def _from(sizes: Sequence[int], holds: Callable[[int], bool]) -> int | None:
+    """The least size for which it holds, and for all larger ones too."""
+    found = None
+    for size in sorted(sizes, reverse=True):
+        if not holds(size):
+            break
+        found = size
+    return found
+
+
+def outside(times: Mapping[str, float]) -> float:
+    """The time of copies, module, system calls and programs."""
+    device = (layers.DRIVER, layers.CHECKSUM, layers.NETWORK, layers.OTHER)
+    return sum(ms for layer, ms in times.items() if layer not in device)
+
+
+def _size(size: int | None) -> str:
+    return label(size) if size else "-"
+
+
+def show_better(sections: Sequence[Section]) -> None:
+    """Prints the default way beside the better one of always and never."""
+    sizes = sorted({size for section in sections for size in section.sizes})
+    say(f"\n{'default, of the better way':<30}" + "".join(f"{label(s):>{_WIDE}}" for s in sizes))
+    for section in sections:
+        for ends in ("", EVENTS):
+            cells = [section.of_better(ends, size) for size in sizes]
+            if any(cells):
+                shown = "".join(f"{one.short() if one else '-':>{_WIDE}}" for one in cells)
+                say(f"  {section.name + ends:<28}" + shown)
+
+
+def show_crossings(sections: Sequence[Section]) -> None:
+    """Prints from which sizes on zero copy is faster and used."""
+    say(f"\n{'zero copy, from which size':<24}{'faster':>9}{'decided':>9}{'default':>9}{'2005':>9}")
+    for section in sections:
+        sizes = (section.crossing(), section.decided(), section.found())
+        cells = [*map(_size, sizes), _size(PAPER_CROSSING.get(section.connections))]
+        say(f"  {section.name:<22}" + "".join(f"{cell:>9}" for cell in cells))
+
+
+def show_uncopied(section: Section) -> None:
+    """Prints the share of bytes that arrived without a copy."""
+    table.show_uncopied(list(section.rows.values()), section.sizes)
+
+
+def lines(section: Section) -> Iterator[Line]:
+    """The aims of one section."""
+    aim = AIMS[section.device]
+    ratios = [
+        (f"{label(AT)}, default of raw Read", section.ratio(DEFAULT, READ, AT), aim.of_raw),
+        (f"{label(AT)}, default of TCP", section.ratio(DEFAULT, TCP, AT), aim.of_tcp),
+        (f"{label(AT)}, own time, copies of default", section.time_factor(AT), aim.time),
+    ]
+    for what, value, least in ratios:
+        yield from verdicts.reached(f"{section.name}: {what}", value, least)
+    yield from _crossing(section, aim)
+
+
+def _crossing(section: Section, aim: Aim) -> Iterator[Line]:
+    faster = section.crossing()
+    what = f"{section.name}: zero copy is faster from"
+    if aim.crossing is None:
+        # A neighbour among the sizes is as near as this bench sees.
+        near = _neighbours(section.sizes, faster)
+        found = section.found()
+        verdict = MET if found in near else NOT_MET
+        shown = f"{_size(faster)}, found {_size(found)}"
+        yield Line(what, shown, "found", verdict)
+    elif most := aim.crossing.get(section.connections):
+        decided = section.decided()
+        verdict = MET if decided and decided <= most else NOT_MET
+        if verdict != MET and faster and faster <= most:
+            verdict = COVERED
+        yield Line(what, _size(faster), _size(most), verdict)
+
+
+def _neighbours(sizes: Sequence[int], size: int | None) -> set[int | None]:
+    if size is None:
+        return {None}
+    at = sorted(sizes).index(size)
+    return set(sorted(sizes)[max(0, at - 1) : at + 2])
+
+
+def everywhere(sections: Iterable[Section]) -> Iterator[Line]:
+    """The default way beside the better one, for all sizes, by link."""
+    cells: dict[str, list[tuple[str, Spread]]] = {}
+    for section in sections:
+        for ends in ("", EVENTS):
+            for size in section.sizes:
+                if value := section.of_better(ends, size):
+                    place = f"{section.connections} x {label(size)}{ends}"
+                    cells.setdefault(section.link, []).append((place, value))
+    for link, found in cells.items():
+        what = f"{link}: default of the better way, all sizes"
+        yield from verdicts.all_reach(what, found, AIM_BETTER)
+
+
+def show(sections: Sequence[Section]) -> None:
+    """Prints all aims."""
+    found = [line for section in sections for line in lines(section)]
+    found += everywhere(sections)
+    verdicts.show(found)
