@@ -8,15 +8,12 @@ scenario that caused it.
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
-_HARNESS = Path(__file__).resolve().parents[3] / "qemu"
+from sdptests import harness
 
-if (_HARNESS / "judge.py").exists():
-    sys.path.append(str(_HARNESS))
-    from judge import reports
-else:
+try:
+    reports = harness.module("judge").reports
+except FileNotFoundError:
 
     def reports(_text: str) -> list[list[str]]:
         """Without the harness there is no parser for reports."""
