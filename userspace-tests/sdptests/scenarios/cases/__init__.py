@@ -64,6 +64,7 @@ __all__ = [
     "memory_cgroup",
     "memory_figures",
     "memory_of_all_sockets",
+    "mixed_load",
     "module_removal",
     "moving_network",
     "namespace_deletion",
