@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import signal
 import sys
-import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sdptests.switch import checking, connecting, crate, kinds, listening, ruling, sandboxed, using
 from sdptests.switch.kinds import CASES
-from sdptests.twohosts import register
+from sdptests.twohosts import loop, register
 from sdptests.twohosts.ktap import Ktap
 
 # The modules register their cases.
@@ -28,26 +29,21 @@ def _too_late(_number: int, _frame: object) -> None:
     raise TimeoutError(f"not done after {kinds.PATIENCE:.0f} s")
 
 
+def _in_time(test: Callable[[], None]) -> loop.Result:
+    signal.alarm(int(kinds.PATIENCE))
+    return loop.tried(test, skip=(kinds.Skip,))
+
+
 def main() -> int:
     """Runs the cases."""
     parser = register.parser(__doc__)
     parser.add_argument("--address", default=kinds.HOST, help="an address of this host")
     options = parser.parse_args()
     kinds.HOST = options.address
-    cases = CASES.picked(options.pattern)
-    register.chosen(options, [case.name for case in cases])
+    cases = CASES.selected(options)
     report = Ktap(len(cases))
     signal.signal(signal.SIGALRM, _too_late)
-    for case in cases:
-        signal.alarm(int(kinds.PATIENCE))
-        try:
-            case.run()
-        except kinds.Skip as reason:
-            report.add(case.name, True, skipped=str(reason))
-        except Exception:
-            report.add(case.name, False, traceback.format_exc())
-        else:
-            report.add(case.name, True)
+    loop.run(report, ((case.name, partial(_in_time, case.run)) for case in cases))
     return report.end()
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -101,7 +102,7 @@ def perform(scenario: Scenario) -> Outcome:
     return outcome
 
 
-def selected(patterns: list[str]) -> list[Scenario]:
+def selected(options: argparse.Namespace) -> list[Scenario]:
     """The scenarios to run."""
     there = {
         NO_IPV6: not network.HAS_IPV6,
@@ -109,4 +110,4 @@ def selected(patterns: list[str]) -> list[Scenario]:
         INFINIBAND: device.is_infiniband(),
         YNL: ynl.CLIENT.exists(),
     }
-    return SCENARIOS.picked(patterns, [need for need, is_there in there.items() if is_there])
+    return SCENARIOS.selected(options, [need for need, is_there in there.items() if is_there])

@@ -7,11 +7,12 @@ import argparse
 import fnmatch
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 R = TypeVar("R", bound=Callable[..., object])
+T = TypeVar("T")
 
 SOAK = os.environ.get("SOAK") == "1"
 
@@ -50,6 +51,12 @@ class Register(dict[str, Entry[R]]):
             return [entry for entry in possible if any(fits(name, patterns) for name in entry.names())]
         return [entry for entry in possible if SOAK or not entry.long]
 
+    def selected(self, options: argparse.Namespace, there: Iterable[str] = ()) -> list[Entry[R]]:
+        """The tests of a command line, as by `chosen`."""
+        entries = self.picked(options.pattern, there)
+        chosen(options, [entry.name for entry in entries])
+        return entries
+
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
     """Whether a pattern matches the name."""
@@ -81,3 +88,9 @@ def chosen(options: argparse.Namespace, names: Iterable[str]) -> list[str]:
         print(*found, sep="\n")
         sys.exit(0)
     return found
+
+
+def named(options: argparse.Namespace, known: Mapping[str, T]) -> dict[str, T]:
+    """The tests with names that match the patterns, as by `chosen`."""
+    names = chosen(options, matching(known, options.pattern))
+    return {name: known[name] for name in names}

@@ -37,10 +37,10 @@ def main(groups: Mapping[str, Sequence[ModuleType]], description: str) -> None:
     )
     options = parser.parse_args()
     known = {module.__name__.rpartition(".")[2]: module for module in groups[options.group]}
-    names = register.chosen(options, register.matching(known, options.pattern))
+    programs = register.named(options, known)
     # A soak run uses the full length.
     small = options.small and not register.SOAK
-    rounds = [Round([known[name] for name in names], options.family)]
+    rounds = [Round(list(programs.values()), options.family)]
     play(rounds, Ktap() if options.ktap else Table(), small=small)
 
 

@@ -7,7 +7,8 @@ import contextlib
 import io
 import unittest
 
-from sdptests.twohosts import register, uapi
+from sdptests.twohosts import loop, register, uapi
+from sdptests.twohosts.failure import Failure
 from sdptests.twohosts.ktap import Ktap
 from sdptests.twohosts.register import Register
 
@@ -89,6 +90,50 @@ class Picking(unittest.TestCase):
             register.chosen(parser.parse_args(["--list"]), ["a", "b"])
         self.assertEqual((out.getvalue(), ended.exception.code), ("a\nb\n", 0))
         self.assertEqual(register.matching(["ab", "b"], ["a*"]), ["ab"])
+
+    def test_a_command_line_selects_tests(self) -> None:
+        """Of a register, or of functions by name."""
+        parser = register.parser("about")
+        [entry] = self.register.selected(parser.parse_args(["one"]))
+        self.assertEqual(entry.name, "one")
+        known = {"ab": 1, "b": 2}
+        self.assertEqual(register.named(parser.parse_args(["a*"]), known), {"ab": 1})
+        with self.assertRaises(SystemExit):
+            register.named(parser.parse_args(["c"]), known)
+
+
+class Trying(unittest.TestCase):
+    """The loop of the runners."""
+
+    @staticmethod
+    def fails(error: Exception) -> None:
+        """Fails so."""
+        raise error
+
+    def test_a_result_is_a_note_a_reason_or_a_traceback(self) -> None:
+        """By the kind of exception."""
+        self.assertEqual(loop.tried(lambda: "note"), loop.Result(note="note"))
+        self.assertEqual(loop.tried(lambda: 3), loop.Result())
+        self.assertEqual(loop.tried(lambda: self.fails(Failure("why")), Failure), loop.Result("why"))
+        self.assertIn("in fails", loop.tried(lambda: self.fails(Failure("why"))).wrong)
+        self.assertIn("in fails", loop.tried(lambda: self.fails(OSError()), OSError).wrong)
+        with self.assertRaises(OSError):
+            loop.tried(lambda: self.fails(OSError("why")), Failure)
+        skipped = loop.tried(lambda: self.fails(KeyError("why")), skip=(KeyError,))
+        self.assertEqual(skipped, loop.Result(skipped="'why'"))
+
+    def test_each_result_is_reported(self) -> None:
+        """With the reason of a failure before the note."""
+        to = io.StringIO()
+        report = Ktap(3, to=to)
+        results = {"a": loop.Result(), "b": loop.Result("why", "note"), "c": loop.Result(skipped="not")}
+        loop.run(report, ((name, lambda one=one: one) for name, one in results.items()))
+        self.assertEqual(
+            to.getvalue().splitlines()[2:],
+            ["ok 1 a", "# why", "# note", "not ok 2 b", "ok 3 c # SKIP not"],
+        )
+        loop.run(report, [("d", loop.Result)], timed=True)
+        self.assertRegex(to.getvalue(), r"\n# \d+\.\d s\nok 4 d\n$")
 
 
 class Numbers(unittest.TestCase):
