@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from types import ModuleType
 
-FOLDER = Path(__file__).resolve().parents[2] / "qemu"
+from sdptests import checkout
+
+FOLDER = checkout.TOP / "qemu"
 
 
 def module(name: str) -> ModuleType:

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sdptests import checkout
 from sdptests.scenarios.network import command
 
 CLIENT = Path("/run/vm/ynl.pyz")
 SCHEMA = CLIENT.with_name("netlink-raw.yaml")
-SPECIFICATION = Path(__file__).parents[3] / "spec/netlink/sdp.yaml"
+SPECIFICATION = checkout.TOP / "spec/netlink/sdp.yaml"
 
 HEAD = {"family": 27, "protocol": 0, "reserved": 0}
 

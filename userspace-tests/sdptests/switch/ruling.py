@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sdptests import checkout
 from sdptests.switch import kinds
 from sdptests.switch.kinds import (
     BOTH,
@@ -29,7 +30,7 @@ from sdptests.switch.kinds import (
     switched,
 )
 
-CALLS = Path(__file__).resolve().parents[2] / "switch/calls.py"
+CALLS = checkout.TESTS / "switch/calls.py"
 
 # An address of this host that no RDMA device has.
 ELSEWHERE = "10.99.0.1"

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from sdptests import checkout
 from sdptests.switch.checking import check, without_library
 from sdptests.switch.kinds import (
     BOTH,
@@ -35,7 +36,7 @@ from sdptests.switch.kinds import (
     transport,
 )
 
-SANDBOX = Path(__file__).resolve().parents[2] / "switch/sandbox.py"
+SANDBOX = checkout.TESTS / "switch/sandbox.py"
 KNOB = Path("/proc/sys/net/sdp/companion")
 NEVER, UNCONFINED, ALWAYS = "0", "1", "2"
 

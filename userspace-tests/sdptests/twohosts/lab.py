@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sdptests import checkout
 from sdptests.twohosts import uapi
 from sdptests.twohosts.failure import Failure
 from sdptests.twohosts.hosts import Host
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-APPS = REPOSITORY / "userspace-tests/apps"
+APPS = checkout.TESTS / "apps"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def sdp_run() -> list[str]:
     if installed := shutil.which("sdp_run"):
         return [installed]
     for profile in ("release", "debug"):
-        built = REPOSITORY / "rust" / "target" / profile / "sdp_run"
+        built = checkout.TOP / "rust" / "target" / profile / "sdp_run"
         if built.exists() and (built.parent / "libsdp.so").exists():
             return [str(built)]
     raise Failure(

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-HEADER = Path(__file__).resolve().parents[3] / "include/uapi/linux/sdp.h"
+from sdptests import checkout
+
+HEADER = checkout.TOP / "include/uapi/linux/sdp.h"
 
 _DEFINE = re.compile(r"#define\s+(\w+)\s+(0x[0-9a-fA-F]+|\d+)\b")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from sdptests import checkout
 from sdptests.twohosts.failure import Failure, check
 from sdptests.twohosts.hosts import Host
 from sdptests.wire import forgery
@@ -19,7 +20,7 @@ from sdptests.wire.capture import ip_bytes
 from sdptests.wire.connections import BSDH_LENGTH
 from sdptests.wire.rules import HELLO, HELLO_ACK
 
-VECTORS = Path(__file__).resolve().parents[3] / "rust" / "vectors"
+VECTORS = checkout.TOP / "rust/vectors"
 
 # tshark's name of the extended header, and its length.
 HEADERS = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sdptests import checkout
 from sdptests.twohosts.failure import check
 from sdptests.twohosts.lab import Lab
 from sdptests.wire import connections, rules
@@ -16,7 +17,7 @@ from sdptests.wire.capture import capture
 from sdptests.wire.connections import BSDH_LENGTH, Connection, Message
 from sdptests.wire.frames import SENDS, Frame
 
-IMPATIENT = Path(__file__).resolve().parents[2] / "wire/impatient"
+IMPATIENT = checkout.TESTS / "wire/impatient"
 
 DATA, SRC_AVAIL, SINK_AVAIL = 0xFF, 0xFE, 0xFD
 SEND_SM, WR_COMPL, RD_COMPL, MODE_CHANGE = 0x04, 0x05, 0x06, 0x07

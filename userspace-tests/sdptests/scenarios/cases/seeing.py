@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sdptests import checkout
 from sdptests.peer.peer import namespace
 from sdptests.peer.stream import Listener
 from sdptests.scenarios import leftovers, limits, traffic, uncopied, ynl
@@ -263,7 +264,7 @@ def _sums() -> list[dict[str, int]]:
 def metrics_are_what_is_counted() -> None:
     """The file for node_exporter has each counter of each host, once."""
     traffic.works()
-    script = Path(__file__).resolve().parents[4] / "docs/sdp-metrics"
+    script = checkout.TOP / "docs/sdp-metrics"
     with tempfile.TemporaryDirectory() as directory:
         seen: dict[str, counters.Counters] = {}
 
