@@ -41,13 +41,15 @@ def tried(
 ) -> Result:
     """Runs a test, which may return a note.
 
-    An exception of an `expected` type is a failure that says why; others end the run. If no type is expected, each
-    exception is a failure with its traceback. An exception of a type in `skip` says why the test cannot run here.
+    An exception of an `expected` type is a failure that says why; others end the run. If no type is
+    expected, each exception is a failure with its traceback. An exception of a type in `skip` says
+    why the test cannot run here.
     """
+    failures = expected or (Exception,)
     try:
         said = test()
     except skip as reason:
         return Result(skipped=str(reason))
-    except expected or Exception as error:
+    except failures as error:
         return Result((str(error) if expected else "") or traceback.format_exc())
     return Result(note=said if isinstance(said, str) else "")
