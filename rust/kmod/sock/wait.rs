@@ -50,14 +50,19 @@ impl Drop for Waited<'_> {
     }
 }
 
+/// Whether the calling program is being killed.
+pub(crate) fn is_killed() -> bool {
+    // SAFETY: Plain question about the current task.
+    unsafe { ffi::sdp_fatal_signal_pending() }
+}
+
 impl WaitMode {
     /// The error that ends a wait before it sleeps.
     fn end(self, timeo: isize) -> Option<Error> {
         match self {
             WaitMode::Signals | WaitMode::Timed if timeo == 0 => Some(EAGAIN),
             WaitMode::Signals => interruption(timeo),
-            // SAFETY: Plain question about the current task.
-            WaitMode::Kill => unsafe { ffi::sdp_fatal_signal_pending() }.then_some(EINTR),
+            WaitMode::Kill => is_killed().then_some(EINTR),
             WaitMode::Timed | WaitMode::Endless => None,
         }
     }

@@ -64,6 +64,11 @@ impl Run {
         self.returned && !self.ending && self.left > 0
     }
 
+    /// Whether nothing uses its memory any more.
+    fn is_over(&self) -> bool {
+        self.returned && self.region.is_none() && self.left == 0 && self.flying == 0
+    }
+
     /// Whether nothing needs its registration any more, which is to be ended.
     fn is_useless(&self) -> bool {
         self.returned && !self.ending && self.left == 0 && self.flying == 0
@@ -169,11 +174,14 @@ impl Source {
             .count()
     }
 
-    /// The program wants the runs of `lender` up to number `last` back.
+    /// The program wants the runs of `lender` up to number `last` back. Lent runs in front of them have to
+    /// end before.
     pub(crate) fn cut(&mut self, lender: &Arc<Lender>, last: u32) {
-        for i in 0..self.runs.len() {
+        let mut wanted = false;
+        for i in (0..self.runs.len()).rev() {
             if let Some(run) = self.runs.get_mut(i) {
-                run.cut |= run.loan.is_some_and(|loan| loan.is_up_to(lender, last));
+                wanted |= run.loan.is_some_and(|loan| loan.is_up_to(lender, last));
+                run.cut |= wanted && !run.awaited;
             }
         }
     }
@@ -331,17 +339,26 @@ impl Source {
         self.find(is_it)?.region.take()
     }
 
-    /// Drops the oldest run, if it has ended.
+    /// Drops a run that has ended. Runs that are lent end in their order, as their notices tell it. A
+    /// call waits for its own runs alone.
     pub(crate) fn reap(&mut self) -> Option<Over> {
-        let run = self.runs.front_mut()?;
-        if !run.returned || run.region.is_some() || run.left > 0 || run.flying > 0 {
-            return None;
-        }
-        let mut run = self.runs.pop()?;
-        run.notices.count();
-        Some(Over {
-            awaited: run.awaited,
-            notices: run.notices,
-        })
+        let oldest_lent = (0..self.runs.len()).find(|i| {
+            let run = self.runs.get(*i);
+            run.is_some_and(|run| !run.awaited)
+        });
+        let at = (0..self.runs.len()).find(|i| {
+            let run = self.runs.get(*i);
+            run.is_some_and(|run| run.is_over() && (run.awaited || Some(*i) == oldest_lent))
+        })?;
+        let Run {
+            pages,
+            awaited,
+            mut notices,
+            ..
+        } = self.runs.remove(at)?;
+        // Before the program is told that it has its memory back.
+        drop(pages);
+        notices.count();
+        Some(Over { awaited, notices })
     }
 }
