@@ -198,7 +198,7 @@ impl Sock {
                         Ok(0)
                     };
                     match read {
-                        // The next bytes are those of another connection.
+                        // The next bytes belong to another connection.
                         _ if self.disconnects() != disconnects => {
                             copied = copied.wrapping_add(read.unwrap_or(0));
                             if copied == 0 {

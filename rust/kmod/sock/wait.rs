@@ -23,6 +23,11 @@ pub(crate) use crate::net::wait::{
 /// Time that a sender without memory sleeps before it tries again.
 const MEMORY_NAP_MS: u32 = 100;
 
+/// Time for the answer to a cancel and for requests in flight, before the connection is given up. The engine's
+/// limit for the answer is shorter, and so is the transport's for a peer that is silent. A peer that
+/// has no receive where it has granted a credit has no other limit.
+const PINS_MS: u32 = 30_000;
+
 /// The events that end a wait early.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitMode {
@@ -177,6 +182,22 @@ impl Sock {
             since: Instant::now(),
         };
         self.wait_at(queue, mode, call, timeo, ready)
+    }
+
+    /// Waits until `ready` says that nothing uses the memory of the call, whatever signals come.
+    pub(crate) fn await_unused<'a, R>(
+        &'a self,
+        call: &mut Call<'a>,
+        mut ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        let mut timeo = msecs_to_jiffies(PINS_MS) as isize;
+        if let Ok(found) = self.wait_settled(call, &mut timeo, WaitMode::Timed, &mut ready) {
+            return Ok(found);
+        }
+        self.drive(|inner| inner.break_off(self));
+        // The queue pair goes.
+        let mut forever = FOREVER;
+        self.wait_settled(call, &mut forever, WaitMode::Endless, ready)
     }
 
     /// No page could be allocated: waits a moment for others to free some. A caller

@@ -117,26 +117,12 @@ use crate::{
     netns::stats::Traffic,
     object::Sock,
     prelude::*,
-    sock::{
-        call::Call,
-        wait::{
-            is_killed,
-            WaitMode,
-            FOREVER, //
-        },
-    },
     zcopy::{
-        borrow::jiffies,
         lender::Lender,
         promise::Promiser, //
     }, //
 };
 use kernel::sync::Arc;
-
-/// Time for the answer to a cancel and for requests in flight, before the connection is given up. The engine's
-/// limit for the answer is shorter, and so is the transport's for a peer that is silent. A peer that
-/// has no receive where it has granted a credit has no other limit.
-const PINS_MS: u32 = 30_000;
 
 /// Shorter reads are not worth pinning pages.
 const READ_LEAST: usize = 8 << 10;
@@ -224,22 +210,6 @@ impl Inner {
 }
 
 impl Sock {
-    /// Waits until `ready` says that nothing uses the memory of the call, whatever signals come.
-    fn await_unused<'a, R>(
-        &'a self,
-        call: &mut Call<'a>,
-        mut ready: impl FnMut() -> Option<R>,
-    ) -> Result<R> {
-        let mut timeo = jiffies(PINS_MS);
-        if let Ok(found) = self.wait_settled(call, &mut timeo, WaitMode::Timed, &mut ready) {
-            return Ok(found);
-        }
-        self.drive(|inner| inner.break_off(self));
-        // The queue pair goes.
-        let mut forever = FOREVER;
-        self.wait_settled(call, &mut forever, WaitMode::Endless, ready)
-    }
-
     /// Counts the end of an offer to be read.
     pub(crate) fn count_return(&self, why: Why) {
         if let Some(which) = Traffic::of_return(why) {
@@ -249,7 +219,8 @@ impl Sock {
 
     /// Counts a call that gives up, with `reason`, while it has an offer outstanding.
     fn count_cancel(&self, reason: Error) {
-        if is_killed() {
+        // SAFETY: Plain question about the current task.
+        if unsafe { ffi::sdp_fatal_signal_pending() } {
             self.count(|t| &t.cancels_by_kill, 1);
         } else if reason == EAGAIN {
             self.count(|t| &t.cancels_by_timeout, 1);

@@ -18,7 +18,6 @@ use crate::{
         RxBuffer,
         Segment, //
     },
-    sock::wait::is_killed,
     rdma::{
         pages::{
             Delivered,
@@ -31,6 +30,7 @@ use crate::{
             Region, //
         },
     },
+    sock::wait::is_killed,
 };
 use kernel::sync::Arc;
 

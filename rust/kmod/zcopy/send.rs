@@ -492,7 +492,10 @@ impl Inner {
     /// regions, and drops runs that have ended.
     pub(crate) fn tend_runs(&mut self, sock: &Sock) {
         let next = |inner: &Self| {
-            let fails = inner.engine.as_ref().is_some_and(|engine| engine.is_failing());
+            let fails = inner
+                .engine
+                .as_ref()
+                .is_some_and(|engine| engine.is_failing());
             let link = inner.link.as_ref().filter(|_| !fails);
             link?.source.next_to_copy()
         };

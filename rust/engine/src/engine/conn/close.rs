@@ -180,7 +180,7 @@ impl Connection {
         }
     }
 
-    /// The connection has failed, or is over: what is queued does not leave any more.
+    /// The connection has failed or ended. Queued bytes do not leave any more.
     pub fn is_failing(&self) -> bool {
         self.close.has_failed() || self.is_over()
     }
