@@ -188,9 +188,19 @@ impl Sock {
     pub(crate) fn await_unused<'a, R>(
         &'a self,
         call: &mut Call<'a>,
+        ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        self.wait_or_break_off(call, PINS_MS, ready)
+    }
+
+    /// As `await_unused`; after `ms` the connection is given up.
+    pub(crate) fn wait_or_break_off<'a, R>(
+        &'a self,
+        call: &mut Call<'a>,
+        ms: u32,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
-        let mut timeo = msecs_to_jiffies(PINS_MS) as isize;
+        let mut timeo = msecs_to_jiffies(ms) as isize;
         if let Ok(found) = self.wait_settled(call, &mut timeo, WaitMode::Timed, &mut ready) {
             return Ok(found);
         }

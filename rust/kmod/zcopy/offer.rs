@@ -27,9 +27,7 @@ use crate::{
     },
     sock::{
         call::Call,
-        wait::{
-            WaitMode, //
-        },
+        wait::WaitMode, //
     },
     trace::{
         self,

@@ -46,9 +46,7 @@ use crate::{
     },
     sock::{
         call::Call,
-        wait::{
-            WaitMode, //
-        },
+        wait::WaitMode, //
     },
     zcopy::notice::Notice, //
 };

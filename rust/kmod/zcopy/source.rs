@@ -144,10 +144,13 @@ impl Source {
         )
     }
 
+    /// All runs, the oldest first.
+    fn in_order(&self) -> impl Iterator<Item = &Run> {
+        (0..self.runs.len()).filter_map(|i| self.runs.get(i))
+    }
+
     fn awaited(&self) -> impl Iterator<Item = &Run> {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .filter(|run| run.awaited)
+        self.in_order().filter(|run| run.awaited)
     }
 
     /// Number of runs that a call waits for.
@@ -168,10 +171,7 @@ impl Source {
 
     /// Number of borrowed runs.
     pub(crate) fn loans(&self) -> usize {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .filter(|run| run.loan.is_some())
-            .count()
+        self.in_order().filter(|run| run.loan.is_some()).count()
     }
 
     /// The program wants the runs of `lender` up to number `last` back. Lent runs in front of them have to
@@ -209,8 +209,8 @@ impl Source {
     /// call takes the rest out of the stream, which nothing may be behind then.
     pub(crate) fn next_to_copy(&self) -> Option<(Arc<UserPages>, u32)> {
         let oldest = self.oldest_awaited();
-        let run = (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
+        let run = self
+            .in_order()
             .filter(|run| !run.awaited || Some(run.id) == oldest)
             .find(|run| run.cut && run.is_plain())?;
         Some((run.pages.clone(), run.left))
@@ -246,10 +246,7 @@ impl Source {
 
     /// Number of runs with a key that must still be invalidated.
     pub(crate) fn unrevoked(&self) -> usize {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .filter(|run| !run.ending)
-            .count()
+        self.in_order().filter(|run| !run.ending).count()
     }
 
     /// Bytes that have not left the stream, of runs that a call waits for.
@@ -277,9 +274,7 @@ impl Source {
 
     /// The region of the next bytes in a run, and where they begin there.
     pub(crate) fn place(&self) -> Option<(&Lent, u32)> {
-        let run = (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .find(|run| run.left > 0)?;
+        let run = self.in_order().find(|run| run.left > 0)?;
         let region = run.region.as_ref()?;
         Some((region, run.len.saturating_sub(run.left)))
     }
@@ -317,9 +312,7 @@ impl Source {
 
     /// Whether there is a run with a key or region that nothing needs any more.
     pub(crate) fn has_useless(&self) -> bool {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .any(Run::is_useless)
+        self.in_order().any(Run::is_useless)
     }
 
     /// The key or region of a run that nothing needs any more. A region for which `can_stay`
@@ -342,13 +335,11 @@ impl Source {
     /// Drops a run that has ended. Runs that are lent end in their order, as their notices tell it. A
     /// call waits for its own runs alone.
     pub(crate) fn reap(&mut self) -> Option<Over> {
-        let oldest_lent = (0..self.runs.len()).find(|i| {
-            let run = self.runs.get(*i);
-            run.is_some_and(|run| !run.awaited)
-        });
-        let at = (0..self.runs.len()).find(|i| {
-            let run = self.runs.get(*i);
-            run.is_some_and(|run| run.is_over() && (run.awaited || Some(*i) == oldest_lent))
+        let mut behind_lent = false;
+        let at = self.in_order().position(|run| {
+            let in_turn = run.awaited || !behind_lent;
+            behind_lent |= !run.awaited;
+            in_turn && run.is_over()
         })?;
         let Run {
             pages,
