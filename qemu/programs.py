@@ -63,14 +63,28 @@ def tail(log):
         return file.read().splitlines()[-SHOWN_AFTER_FAILURE:]
 
 
+# The commands that run.
+RUNNING = set()
+
+
+def end_all():
+    """Ends the commands that run; qemu/vm ends its guest then."""
+    for child in list(RUNNING):
+        child.terminate()
+
+
 def lines_of(command, directory, environment=()):
     """Runs a command; yields its lines of output, progress included, and finally its exit status."""
     child = subprocess.Popen(command, cwd=directory, text=True, errors="replace", stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              env=dict(os.environ, **dict(environment)))
-    for line in child.stdout:
-        yield line.rstrip("\n")
-    yield child.wait()
+    RUNNING.add(child)
+    try:
+        for line in child.stdout:
+            yield line.rstrip("\n")
+        yield child.wait()
+    finally:
+        RUNNING.discard(child)
 
 
 class Guest:

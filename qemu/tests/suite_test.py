@@ -5,14 +5,29 @@ import io
 import os
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
 
 import lists  # noqa: E402
 from passed import Passed, key  # noqa: E402
-from programs import Guest  # noqa: E402
+from programs import RUNNING, Guest, end_all, lines_of  # noqa: E402
 from stage import Stage  # noqa: E402
+
+
+class EndTest(unittest.TestCase):
+    def test_commands_end_with_the_suite(self):
+        said = []
+        thread = threading.Thread(target=lambda: said.extend(lines_of(["sleep", "60"], "/")))
+        thread.start()
+        while not RUNNING:
+            time.sleep(0.01)
+        end_all()
+        thread.join()
+        self.assertEqual(said, [-15])
+        self.assertFalse(RUNNING)
 
 
 class StageTest(unittest.TestCase):

@@ -7,6 +7,7 @@
 
 use crate::{
     ffi,
+    net::sk::Guard,
     object::{
         self,
         Sock,
@@ -158,6 +159,22 @@ impl Sock {
             // SAFETY: It is the reference of the work, which will not run.
             drop(unsafe { SockRef::from_owned(NonNull::from(self)) });
         }
+    }
+}
+
+/// Milliseconds until a worker asks again for a socket that a system call owns.
+const OWNED_MS: u32 = 20;
+
+impl Sock {
+    /// `lock_sock` for the worker of `alarm`. While a call has it, `alarm` is set again, as
+    /// TCP's timers are: a call that copies holds the lock until the program's memory has
+    /// come, for as long as the owner of that memory likes, and the workers are few.
+    pub(crate) fn lock_or_defer(&self, alarm: Alarm) -> Option<Guard<'_>> {
+        let guard = self.try_lock();
+        if guard.is_none() {
+            self.set_alarm_once(alarm, OWNED_MS);
+        }
+        guard
     }
 }
 

@@ -67,6 +67,31 @@ pub(crate) fn tcp_state(state: State) -> u32 {
     }
 }
 
+/// TCP's error if there is no route to the peer, or no device for it.
+pub(crate) fn of_unresolved(error: Error) -> Error {
+    if error == ENODEV || error == EADDRNOTAVAIL || error == ENOENT {
+        // A route, but not over an RDMA device.
+        ENETUNREACH
+    } else if error == ETIMEDOUT || error == EHOSTUNREACH {
+        EHOSTUNREACH
+    } else if error == EINVAL || error == EBUSY || error == ENOSPC {
+        // Drivers return this when the device has no more queue pairs.
+        ENOBUFS
+    } else {
+        error
+    }
+}
+
+/// TCP's error if the queue pair can't be made ready for the peer's reply.
+pub(crate) fn of_unready(error: Error) -> Error {
+    if error == EINVAL {
+        // The CM is past the reply: the peer has rejected the connection after it.
+        ECONNRESET
+    } else {
+        of_unresolved(error)
+    }
+}
+
 /// Whether a connection that failed with `error` may still succeed over TCP.
 pub(crate) fn is_worth_tcp(error: Error) -> bool {
     [
@@ -100,6 +125,15 @@ mod tests {
         }
         assert!(bytes.len() < RULE_LEN);
         bytes
+    }
+
+    #[test]
+    fn a_connect_fails_as_in_tcp() {
+        assert!(of_unresolved(ENODEV) == ENETUNREACH);
+        assert!(of_unresolved(EINVAL) == ENOBUFS);
+        assert!(of_unready(EINVAL) == ECONNRESET);
+        assert!(of_unready(ENODEV) == ENETUNREACH);
+        assert!(of_unready(ENOMEM) == ENOMEM);
     }
 
     #[test]

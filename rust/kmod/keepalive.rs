@@ -152,7 +152,9 @@ impl Sock {
     /// The alarm behind [`Alarm::Switched`].
     pub(crate) fn alarm_switched(&self) {
         // The flag is set when setsockopt() has released the lock.
-        let _call = self.lock();
+        let Some(_call) = self.lock_or_defer(Alarm::Switched) else {
+            return;
+        };
         self.drive(|inner| {
             if inner.phase != Phase::Connected || inner.parent.is_some() {
                 return;

@@ -135,6 +135,12 @@ impl Sk {
         Guard(self)
     }
 
+    /// As [`lock`](Self::lock), but `None` if another task has it. Does not sleep.
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_>> {
+        // INVARIANT: taken just here.
+        self.take_free_lock().then(|| Guard(self))
+    }
+
     pub(crate) fn sk(&self) -> *mut ffi::sock {
         self.0.get().cast()
     }
@@ -303,6 +309,7 @@ calls! { unsafe {
 calls! { unsafe {
     impl Sk, |me| me.sk();
     fn take_lock() = rust_net_lock_sock;
+    fn take_free_lock() -> bool = rust_net_try_lock_sock;
     /// There is room to write, if a writer has asked for it.
     pub(crate) fn wake_writable() = rust_net_wake_writable;
     /// There is a byte out of band.

@@ -18,56 +18,48 @@ use core::marker::PhantomData;
 
 /// While this lives, the task's allocations start no I/O to make room.
 ///
-/// It is made before the lock is taken for which it is meant, and on the stack alone: of two
-/// the later one goes first.
-pub(crate) struct NoIo {
-    before: c_uint,
-    /// It belongs to the task that has made it.
-    _task: PhantomData<*mut ()>,
-}
-
-impl NoIo {
-    pub(crate) fn new() -> Self {
-        Self {
-            // SAFETY: A flag of the current task.
-            before: unsafe { ffi::rust_noio_begin() },
-            _task: PhantomData,
-        }
-    }
-}
-
-impl Drop for NoIo {
-    fn drop(&mut self) {
-        // SAFETY: In the task of `new`, and the last of these first: they are only made on the
-        // stack.
-        unsafe { ffi::rust_noio_end(self.before) };
-    }
-}
+/// It is made before the lock is taken for which it is meant.
+pub(crate) type NoIo = Scope<false>;
 
 /// While this lives, the task's allocations may use the memory that is kept for those that free some,
 /// and start no reclaim. For single small ones that have one try.
+pub(crate) type Reserves = Scope<true>;
+
+/// Flags of the task for its allocations.
 ///
 /// On the stack alone: of two the later one goes first.
-pub(crate) struct Reserves {
+pub(crate) struct Scope<const RESERVES: bool> {
     before: c_uint,
     /// It belongs to the task that has made it.
     _task: PhantomData<*mut ()>,
 }
 
-impl Reserves {
+impl<const RESERVES: bool> Scope<RESERVES> {
     pub(crate) fn new() -> Self {
         Self {
             // SAFETY: A flag of the current task.
-            before: unsafe { ffi::rust_reserves_begin() },
+            before: unsafe {
+                if RESERVES {
+                    ffi::rust_reserves_begin()
+                } else {
+                    ffi::rust_noio_begin()
+                }
+            },
             _task: PhantomData,
         }
     }
 }
 
-impl Drop for Reserves {
+impl<const RESERVES: bool> Drop for Scope<RESERVES> {
     fn drop(&mut self) {
         // SAFETY: In the task of `new`, and the last of these first: they are only made on the
         // stack.
-        unsafe { ffi::rust_reserves_end(self.before) };
+        unsafe {
+            if RESERVES {
+                ffi::rust_reserves_end(self.before);
+            } else {
+                ffi::rust_noio_end(self.before);
+            }
+        }
     }
 }

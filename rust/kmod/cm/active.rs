@@ -24,7 +24,10 @@ use crate::{
         conn::Connection,
         wire::hello::HELLO_LEN, //
     },
-    errno::is_worth_tcp,
+    errno::{
+        self,
+        is_worth_tcp, //
+    },
     ffi,
     link::{
         Link,
@@ -139,7 +142,12 @@ impl Inner {
             .modify(State::ReadyToReceive, None)
             .and_then(|()| link.modify(State::ReadyToSend, None));
         if let Err(e) = ready {
-            return self.fail_connect(sock, e);
+            let error = if link.is_device_leaving() {
+                ENETUNREACH
+            } else {
+                errno::of_unready(e)
+            };
+            return self.fail_connect(sock, error);
         }
         if engine.handle_hello_ack(data).is_err() {
             sock.net().stats.violations.inc();

@@ -16,6 +16,7 @@ use crate::{
         Phase, //
     },
     engine::types::Ip,
+    errno,
     ffi,
     link::Origin,
     object::{
@@ -101,27 +102,14 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
         let resolver = sock.look(|inner| inner.resolver.take());
         drop(resolver);
     }
-    started.map_err(unresolved_errno)
-}
-
-/// TCP's error if there is no route to the peer, or no device for it.
-fn unresolved_errno(error: Error) -> Error {
-    if error == ENODEV || error == EADDRNOTAVAIL || error == ENOENT {
-        // A route, but not over an RDMA device.
-        ENETUNREACH
-    } else if error == ETIMEDOUT || error == EHOSTUNREACH {
-        EHOSTUNREACH
-    } else if error == EINVAL || error == EBUSY || error == ENOSPC {
-        // Drivers return this when the device has no more queue pairs.
-        ENOBUFS
-    } else {
-        error
-    }
+    started.map_err(errno::of_unresolved)
 }
 
 /// The next try, from the alarm that a failed one set.
 pub(crate) fn again(sock: &Sock) {
-    let _call = sock.lock();
+    let Some(_call) = sock.lock_or_defer(Alarm::Engine) else {
+        return;
+    };
     let tries = sock.look(|inner| {
         let waiting = inner.phase == Phase::Connecting && inner.link.is_none();
         (waiting && inner.resolver.is_none()).then_some(inner.resolve_tries)
@@ -182,7 +170,7 @@ impl OnResolved for Attempt {
                     sock.set_alarm(Alarm::Engine, 0);
                 }
                 Err(e) if e == EAGAIN => inner.fail_connect(&sock, EHOSTUNREACH),
-                Err(e) => inner.fail_connect(&sock, unresolved_errno(e)),
+                Err(e) => inner.fail_connect(&sock, errno::of_unresolved(e)),
             }
         });
         spent

@@ -115,7 +115,7 @@ impl Inner {
             link.recycle_all(message.into_buffers());
             // The message took a buffer, perhaps the last one in which payload may come. Then
             // the bytes that are here are enough for each reader.
-            self.wake.readable |= self.is_full() && self.recv.len() > 0;
+            self.wake.readable |= self.is_full() && !self.recv.is_empty();
         } else {
             stats.data_msgs_received.inc();
             sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len);

@@ -89,7 +89,7 @@ impl Inner {
             return;
         }
         // Queued bytes, and the peer's end, come behind the lost bytes.
-        self.recv.clear();
+        self.recv.cut();
         self.peer_done = false;
         self.break_off(sock);
     }

@@ -80,6 +80,8 @@ pub(crate) struct RecvQueue {
     urgent: Urgent,
     /// Stream position of the urgent byte, while `urgent` holds or held one.
     mark: u64,
+    /// Bytes were lost, so none may follow.
+    is_cut: bool,
 }
 
 impl RecvQueue {
@@ -91,6 +93,7 @@ impl RecvQueue {
             received: 0,
             urgent: Urgent::None,
             mark: 0,
+            is_cut: false,
         }
     }
 
@@ -105,6 +108,9 @@ impl RecvQueue {
     pub(crate) fn push(&mut self, segment: Segment, urgent: bool) -> Result {
         if !segment.is_sound() {
             return Err(EINVAL);
+        }
+        if self.is_cut {
+            return Ok(());
         }
         let len = segment.len;
         let last = if urgent {
@@ -214,6 +220,9 @@ impl RecvQueue {
         if !segment.is_sound() {
             return Err(EINVAL);
         }
+        if self.is_cut {
+            return Ok(());
+        }
         let len = segment.len;
         // INVARIANT: asked above.
         self.segments.push_front(segment, GFP_KERNEL)?;
@@ -277,5 +286,13 @@ impl RecvQueue {
         while self.segments.pop().is_some() {}
         self.copied = self.received;
         self.urgent = Urgent::None;
+        self.is_cut = false;
+    }
+
+    /// Bytes of the connection are lost: drops all that are behind them, those that still come as
+    /// well.
+    pub(crate) fn cut(&mut self) {
+        self.clear();
+        self.is_cut = true;
     }
 }

@@ -13,6 +13,7 @@ use crate::{
         Addr,
         Parsed, //
     },
+    alarm::Alarm,
     errno::is_worth_tcp,
     ffi,
     net::{
@@ -150,10 +151,11 @@ impl Sock {
         }
     }
 
-    /// Repeats a failed connect() over TCP; [`Alarm::Engine`](crate::alarm::Alarm)
-    /// calls it.
+    /// Repeats a failed connect() over TCP; [`Alarm::Engine`] calls it.
     pub(crate) fn give_way(&self) {
-        let _call = self.lock();
+        let Some(_call) = self.lock_or_defer(Alarm::Engine) else {
+            return;
+        };
         let Some(error) = self.look(|inner| inner.failure.take()) else {
             return;
         };

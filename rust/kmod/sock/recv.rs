@@ -18,7 +18,10 @@ use crate::{
         call::Call,
         companion::MOVED,
         offload::Offload,
-        wait::interruption, //
+        wait::{
+            interruption,
+            is_killed, //
+        },
     },
     zcopy::{
         ahead::Ahead,
@@ -99,6 +102,7 @@ impl Sock {
         let discard = flags & ffi::MSG_TRUNC != 0;
 
         let blocking = timeo != 0;
+        let disconnects = self.disconnects();
         let mut presence = Presence::new(self);
         let mut copied = 0usize;
         let mut offload = Offload::new(!peek && !discard);
@@ -194,6 +198,14 @@ impl Sock {
                         Ok(0)
                     };
                     match read {
+                        // The next bytes belong to another connection.
+                        _ if self.disconnects() != disconnects => {
+                            copied = copied.wrapping_add(read.unwrap_or(0));
+                            if copied == 0 {
+                                return Err(EPIPE);
+                            }
+                            break;
+                        }
                         Ok(0) => {}
                         Ok(n) => {
                             copied = copied.wrapping_add(n);
@@ -281,6 +293,9 @@ impl Sock {
                 // After a partial read the error stays for the next call.
                 return Some(if partial {
                     Ok(false)
+                } else if is_killed() {
+                    // Other programs with the socket are to see it.
+                    Err(EINTR)
                 } else {
                     self.take_err().map(|()| false)
                 });

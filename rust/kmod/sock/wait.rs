@@ -23,6 +23,11 @@ pub(crate) use crate::net::wait::{
 /// Time that a sender without memory sleeps before it tries again.
 const MEMORY_NAP_MS: u32 = 100;
 
+/// Time for the answer to a cancel and for requests in flight, before the connection is given up. The engine's
+/// limit for the answer is shorter, and so is the transport's for a peer that is silent. A peer that
+/// has no receive where it has granted a credit has no other limit.
+const PINS_MS: u32 = 30_000;
+
 /// The events that end a wait early.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitMode {
@@ -50,14 +55,19 @@ impl Drop for Waited<'_> {
     }
 }
 
+/// Whether the calling program is being killed.
+pub(crate) fn is_killed() -> bool {
+    // SAFETY: Plain question about the current task.
+    unsafe { ffi::sdp_fatal_signal_pending() }
+}
+
 impl WaitMode {
     /// The error that ends a wait before it sleeps.
     fn end(self, timeo: isize) -> Option<Error> {
         match self {
             WaitMode::Signals | WaitMode::Timed if timeo == 0 => Some(EAGAIN),
             WaitMode::Signals => interruption(timeo),
-            // SAFETY: Plain question about the current task.
-            WaitMode::Kill => unsafe { ffi::sdp_fatal_signal_pending() }.then_some(EINTR),
+            WaitMode::Kill => is_killed().then_some(EINTR),
             WaitMode::Timed | WaitMode::Endless => None,
         }
     }
@@ -172,6 +182,32 @@ impl Sock {
             since: Instant::now(),
         };
         self.wait_at(queue, mode, call, timeo, ready)
+    }
+
+    /// Waits until `ready` says that nothing uses the memory of the call, whatever signals come.
+    pub(crate) fn await_unused<'a, R>(
+        &'a self,
+        call: &mut Call<'a>,
+        ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        self.wait_or_break_off(call, PINS_MS, ready)
+    }
+
+    /// As `await_unused`; after `ms` the connection is given up.
+    pub(crate) fn wait_or_break_off<'a, R>(
+        &'a self,
+        call: &mut Call<'a>,
+        ms: u32,
+        mut ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        let mut timeo = msecs_to_jiffies(ms) as isize;
+        if let Ok(found) = self.wait_settled(call, &mut timeo, WaitMode::Timed, &mut ready) {
+            return Ok(found);
+        }
+        self.drive(|inner| inner.break_off(self));
+        // The queue pair goes.
+        let mut forever = FOREVER;
+        self.wait_settled(call, &mut forever, WaitMode::Endless, ready)
     }
 
     /// No page could be allocated: waits a moment for others to free some. A caller

@@ -407,16 +407,8 @@ impl Sock {
     fn take_back<'a>(&'a self, call: &mut Call<'a>, lender: &Arc<Lender>, last: u32) {
         self.drive(|inner| inner.cut(self, lender, last));
         let ended = || lender.has_ended(last).then_some(());
-        let mut timeo = jiffies(RETURN_MS);
-        if self
-            .wait_settled(call, &mut timeo, WaitMode::Timed, ended)
-            .is_ok()
-        {
-            return;
-        }
-        self.drive(|inner| inner.break_off(self));
-        let mut forever = FOREVER;
-        let _ = self.wait_settled(call, &mut forever, WaitMode::Endless, ended);
+        // An endless wait does not fail.
+        let _ = self.wait_or_break_off(call, RETURN_MS, ended);
     }
 }
 

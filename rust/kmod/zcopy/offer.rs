@@ -27,10 +27,7 @@ use crate::{
     },
     sock::{
         call::Call,
-        wait::{
-            WaitMode,
-            FOREVER, //
-        },
+        wait::WaitMode, //
     },
     trace::{
         self,
@@ -102,12 +99,7 @@ impl Sock {
                     engine.cancel_sinks();
                 }
             });
-            // The wait is bounded: by the engine's timer for the answer, and by the
-            // transport for requests in flight.
-            let mut forever = FOREVER;
-            self.wait_settled(call, &mut forever, WaitMode::Endless, || {
-                self.look(|inner| inner.end_offer(&mut done))
-            })?;
+            self.await_unused(call, || self.look(|inner| inner.end_offer(&mut done)))?;
         }
         // Unmapped from the device before the bytes are looked at.
         drop(done);

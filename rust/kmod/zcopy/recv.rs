@@ -194,25 +194,18 @@ impl Sock {
             .wait_settled(call, &mut forever, WaitMode::Kill, || {
                 self.look(|inner| inner.end_reads(&mut done))
             })
-            .err();
-        if killed.is_some() {
+            .is_err();
+        if killed {
             // The bytes in flight have lost their reader, and other users of the
             // connection would miss them: the connection ends.
             self.drive(|inner| inner.lose_bytes(self, inner.turns.generation));
-            self.wait_settled(call, &mut forever, WaitMode::Endless, || {
-                self.look(|inner| inner.end_reads(&mut done))
-            })?;
+            self.await_unused(call, || self.look(|inner| inner.end_reads(&mut done)))?;
         }
         // Back from the device, before the bytes are looked at.
         if let Some(region) = done {
             self.give_back(region);
         }
-        let filled = self.deliver_filled(pages)?;
-        match killed {
-            // The error of the connection is for its other users, and is told once.
-            Some(error) if filled == 0 => Err(error),
-            _ => Ok(filled),
-        }
+        self.deliver_filled(pages)
     }
 }
 

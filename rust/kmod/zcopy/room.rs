@@ -30,6 +30,7 @@ use crate::{
             Region, //
         },
     },
+    sock::wait::is_killed,
 };
 use kernel::sync::Arc;
 
@@ -69,6 +70,11 @@ impl Sock {
     pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
         let (filled, generation) = self.look(|inner| (inner.turns.filled, inner.turns.generation));
         let filled = filled as usize;
+        if is_killed() {
+            // Other programs with the socket get them.
+            self.put_back(pages, 0, filled, generation);
+            return Err(EINTR);
+        }
         let delivered = self.deliver(pages, filled, generation);
         if delivered.len == 0 && filled > 0 && !delivered.tangled {
             return Err(EFAULT);

@@ -46,10 +46,7 @@ use crate::{
     },
     sock::{
         call::Call,
-        wait::{
-            WaitMode,
-            FOREVER, //
-        },
+        wait::WaitMode, //
     },
     zcopy::notice::Notice, //
 };
@@ -125,6 +122,7 @@ impl Sock {
         sent: &mut usize,
     ) -> Result {
         let mut refused = false;
+        let disconnects = self.disconnects();
         let end = loop {
             let (_, left) = msg.segment();
             let more = !refused && threshold::is_zcopy(left as u64, least);
@@ -142,6 +140,8 @@ impl Sock {
                 self.look(|inner| inner.next(self, rest, more, shut))
             });
             let done = match waited {
+                // The rest is not for another peer.
+                Ok(_) if self.disconnects() != disconnects => Err(EPIPE),
                 Ok(Next::Offer) => Ok(false),
                 Ok(Next::Buffer) => self.buffer_offered(call, timeo),
                 Ok(Next::Done) => Ok(true),
@@ -164,12 +164,8 @@ impl Sock {
     }
 
     /// Waits until nothing uses the memory of the call. Nothing of it is left in the stream.
-    ///
-    /// The wait is bounded: by the engine's timer for the answer of the peer, and by the transport
-    /// for requests in flight.
     fn await_release<'a>(&'a self, call: &mut Call<'a>) -> Result {
-        let mut forever = FOREVER;
-        self.wait_settled(call, &mut forever, WaitMode::Endless, || {
+        self.await_unused(call, || {
             self.look(|inner| (inner.turns.source_pins == 0).then_some(()))
         })
     }
@@ -187,9 +183,7 @@ impl Sock {
         if !recalled {
             return Ok(());
         }
-        // As bounded as the wait in `await_release`.
-        let mut forever = FOREVER;
-        self.wait_settled(call, &mut forever, WaitMode::Endless, || {
+        self.await_unused(call, || {
             let lent = |inner: &mut Inner| {
                 let link = inner.link.as_ref();
                 link.is_some_and(|link| link.source.is_awaited_lent())
@@ -495,7 +489,14 @@ impl Inner {
     /// Invalidates the keys of runs that nothing needs any more, or caches their
     /// regions, and drops runs that have ended.
     pub(crate) fn tend_runs(&mut self, sock: &Sock) {
-        let next = |inner: &Self| inner.link.as_ref()?.source.next_to_copy();
+        let next = |inner: &Self| {
+            let fails = inner
+                .engine
+                .as_ref()
+                .is_some_and(|engine| engine.is_failing());
+            let link = inner.link.as_ref().filter(|_| !fails);
+            link?.source.next_to_copy()
+        };
         while let Some((pages, left)) = next(self) {
             if self.copy_run(sock, &pages, left).is_err() {
                 // There is no memory for it.

@@ -64,6 +64,11 @@ impl Run {
         self.returned && !self.ending && self.left > 0
     }
 
+    /// Whether nothing uses its memory any more.
+    fn is_over(&self) -> bool {
+        self.returned && self.region.is_none() && self.left == 0 && self.flying == 0
+    }
+
     /// Whether nothing needs its registration any more, which is to be ended.
     fn is_useless(&self) -> bool {
         self.returned && !self.ending && self.left == 0 && self.flying == 0
@@ -139,10 +144,13 @@ impl Source {
         )
     }
 
+    /// All runs, the oldest first.
+    fn in_order(&self) -> impl Iterator<Item = &Run> {
+        (0..self.runs.len()).filter_map(|i| self.runs.get(i))
+    }
+
     fn awaited(&self) -> impl Iterator<Item = &Run> {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .filter(|run| run.awaited)
+        self.in_order().filter(|run| run.awaited)
     }
 
     /// Number of runs that a call waits for.
@@ -163,17 +171,17 @@ impl Source {
 
     /// Number of borrowed runs.
     pub(crate) fn loans(&self) -> usize {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .filter(|run| run.loan.is_some())
-            .count()
+        self.in_order().filter(|run| run.loan.is_some()).count()
     }
 
-    /// The program wants the runs of `lender` up to number `last` back.
+    /// The program wants the runs of `lender` up to number `last` back. Lent runs in front of them have to
+    /// end before.
     pub(crate) fn cut(&mut self, lender: &Arc<Lender>, last: u32) {
-        for i in 0..self.runs.len() {
+        let mut wanted = false;
+        for i in (0..self.runs.len()).rev() {
             if let Some(run) = self.runs.get_mut(i) {
-                run.cut |= run.loan.is_some_and(|loan| loan.is_up_to(lender, last));
+                wanted |= run.loan.is_some_and(|loan| loan.is_up_to(lender, last));
+                run.cut |= wanted && !run.awaited;
             }
         }
     }
@@ -201,8 +209,8 @@ impl Source {
     /// call takes the rest out of the stream, which nothing may be behind then.
     pub(crate) fn next_to_copy(&self) -> Option<(Arc<UserPages>, u32)> {
         let oldest = self.oldest_awaited();
-        let run = (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
+        let run = self
+            .in_order()
             .filter(|run| !run.awaited || Some(run.id) == oldest)
             .find(|run| run.cut && run.is_plain())?;
         Some((run.pages.clone(), run.left))
@@ -238,10 +246,7 @@ impl Source {
 
     /// Number of runs with a key that must still be invalidated.
     pub(crate) fn unrevoked(&self) -> usize {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .filter(|run| !run.ending)
-            .count()
+        self.in_order().filter(|run| !run.ending).count()
     }
 
     /// Bytes that have not left the stream, of runs that a call waits for.
@@ -269,9 +274,7 @@ impl Source {
 
     /// The region of the next bytes in a run, and where they begin there.
     pub(crate) fn place(&self) -> Option<(&Lent, u32)> {
-        let run = (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .find(|run| run.left > 0)?;
+        let run = self.in_order().find(|run| run.left > 0)?;
         let region = run.region.as_ref()?;
         Some((region, run.len.saturating_sub(run.left)))
     }
@@ -309,9 +312,7 @@ impl Source {
 
     /// Whether there is a run with a key or region that nothing needs any more.
     pub(crate) fn has_useless(&self) -> bool {
-        (0..self.runs.len())
-            .filter_map(|i| self.runs.get(i))
-            .any(Run::is_useless)
+        self.in_order().any(Run::is_useless)
     }
 
     /// The key or region of a run that nothing needs any more. A region for which `can_stay`
@@ -331,17 +332,24 @@ impl Source {
         self.find(is_it)?.region.take()
     }
 
-    /// Drops the oldest run, if it has ended.
+    /// Drops a run that has ended. Runs that are lent end in their order, as their notices tell it. A
+    /// call waits for its own runs alone.
     pub(crate) fn reap(&mut self) -> Option<Over> {
-        let run = self.runs.front_mut()?;
-        if !run.returned || run.region.is_some() || run.left > 0 || run.flying > 0 {
-            return None;
-        }
-        let mut run = self.runs.pop()?;
-        run.notices.count();
-        Some(Over {
-            awaited: run.awaited,
-            notices: run.notices,
-        })
+        let mut behind_lent = false;
+        let at = self.in_order().position(|run| {
+            let in_turn = run.awaited || !behind_lent;
+            behind_lent |= !run.awaited;
+            in_turn && run.is_over()
+        })?;
+        let Run {
+            pages,
+            awaited,
+            mut notices,
+            ..
+        } = self.runs.remove(at)?;
+        // Before the program is told that it has its memory back.
+        drop(pages);
+        notices.count();
+        Some(Over { awaited, notices })
     }
 }

@@ -106,7 +106,10 @@ impl Tally {
 
     /// The one that has just begun does not take place. Under the same lock.
     pub(super) fn undo(&self) {
-        self.issued.fetch_sub(1, Relaxed);
+        if self.issued.fetch_sub(1, Relaxed) == 1 {
+            // None was counted before.
+            self.generation.store(0, Relaxed);
+        }
     }
 
     /// The oldest one has ended.

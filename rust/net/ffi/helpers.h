@@ -28,6 +28,7 @@ struct rust_net_inet {
 };
 
 void rust_net_lock_sock(struct sock *sk);
+bool rust_net_try_lock_sock(struct sock *sk);
 void rust_net_sock_init(struct socket *sock, struct sock *sk,
 			void (*destruct)(struct sock *sk),
 			void (*room_set)(struct sock *sk));

@@ -22,6 +22,21 @@ void rust_net_lock_sock(struct sock *sk)
 	lock_sock(sk);
 }
 
+/* As lock_sock(), but returns false if another task has it, and does not sleep. */
+bool rust_net_try_lock_sock(struct sock *sk)
+{
+	bool taken;
+
+	spin_lock_bh(&sk->sk_lock.slock);
+	taken = !sock_owned_by_user_nocheck(sk);
+	if (taken) {
+		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
+		sk->sk_lock.owned = 1;
+	}
+	spin_unlock_bh(&sk->sk_lock.slock);
+	return taken;
+}
+
 /* A new socket of the stream kind, with the memory of an Internet socket. */
 void rust_net_sock_init(struct socket *sock, struct sock *sk,
 			void (*destruct)(struct sock *sk),

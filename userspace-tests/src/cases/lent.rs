@@ -9,6 +9,7 @@ use std::ops::Range;
 use libc::{
     c_int, SYS_sendto, EAGAIN, EINVAL, ENOBUFS, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_NOSIGNAL,
     MSG_WAITALL, MSG_ZEROCOPY, POLLERR, POLLIN, POLLOUT, SHUT_WR, SIGUSR1, SOL_SOCKET, SOL_TCP,
+    SO_RCVBUF, SO_SNDTIMEO,
 };
 
 use super::zcopy::{
@@ -464,6 +465,38 @@ pub const CASES: &[Case] = &[
             child.kill();
             s.close().expect("close");
             t.tell("sent", usize::from_ne_bytes(sent.try_into().expect("a number")));
+        },
+    ),
+    Case::two(
+        "lent_memory_that_is_not_read_does_not_hold_a_later_write",
+        |t| {
+            let s = server(t);
+            s.set(SOL_SOCKET, SO_RCVBUF, &65_536).expect("SO_RCVBUF");
+            t.say("small");
+            let (first, second): (usize, usize) = (t.hear("first"), t.hear("second"));
+            let got = t.recv_exactly(&s, first + second);
+            let sent = [&bytes(21, MIB)[..first], &bytes(22, 8 * MIB)[..second]].concat();
+            assert!(got == sent, "other bytes came");
+            t.meet("end");
+        },
+        |t| {
+            let s = lending(t);
+            t.wait("small");
+            s.set_timeout(SO_SNDTIMEO, 500).expect("SO_SNDTIMEO");
+            let (lent, others) = (bytes(21, MIB), bytes(22, 8 * MIB));
+            let count = |result: Res<usize>| match result {
+                Ok(count) => count,
+                Err(errno) => {
+                    assert_eq!(errno, Errno(EAGAIN));
+                    0
+                }
+            };
+            let first = count(s.send(&lent, LEND));
+            assert!(first > 0, "some is lent");
+            t.tell("first", first);
+            // Its end comes, although what is in front of it stays.
+            t.tell("second", count(s.send(&others, MSG_NOSIGNAL)));
+            t.meet("end");
         },
     ),
     Case::two(

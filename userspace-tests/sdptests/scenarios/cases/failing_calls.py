@@ -319,8 +319,11 @@ class _EarlyReader:
         task = Path(f"/proc/self/task/{threading.get_native_id()}")
 
         def wait_and_act() -> None:
-            asleep = lambda: sleeps_in(task, SYS_RECVFROM)  # noqa: E731
-            limits.until("a reader that sleeps", limits.seconds(20), asleep)
+            limits.until(
+                "a reader that sleeps",
+                limits.seconds(20),
+                lambda: sleeps_in(task, SYS_RECVFROM),
+            )
             act()
 
         self.other = threading.Thread(target=wait_and_act)

@@ -180,14 +180,19 @@ impl Connection {
         }
     }
 
+    /// The connection has failed or ended. Queued bytes do not leave any more.
+    pub fn is_failing(&self) -> bool {
+        self.close.has_failed() || self.is_over()
+    }
+
     /// No more can be queued.
     pub fn send_closed(&self) -> bool {
-        !self.close.is_send_open() || self.close.has_failed() || self.is_over()
+        !self.close.is_send_open() || self.is_failing()
     }
 
     /// Whether more may be queued.
     pub(super) fn check_send_open(&self) -> Result<(), Refused> {
-        if self.close.has_failed() || self.is_over() {
+        if self.is_failing() {
             return Err(Refused::Ended);
         }
         if !self.close.is_send_open() {
