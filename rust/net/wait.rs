@@ -154,6 +154,12 @@ pub(crate) fn must_yield() -> bool {
     unsafe { ffi::rust_net_must_yield() }
 }
 
+/// Whether the current task is being killed.
+pub(crate) fn is_killed() -> bool {
+    // SAFETY: A plain question about the current task.
+    unsafe { ffi::rust_net_killed() }
+}
+
 /// Whether the current task exits.
 pub(crate) fn is_exiting() -> bool {
     // SAFETY: A plain question about the current task.

@@ -6,10 +6,8 @@
 #include <linux/errqueue.h>
 #include <linux/in.h>
 #include <linux/in6.h>
-#include <linux/sched/signal.h>
 #include <linux/skbuff.h>
 #include <linux/uio.h>
-#include <linux/wait.h>
 #include <net/sock.h>
 
 #include "helpers.h"
@@ -105,11 +103,4 @@ int sdp_set_zerocopy(struct sock *sk, sockptr_t value, unsigned int len)
 	sock_valbool_flag(sk, SOCK_ZEROCOPY, on);
 	release_sock(sk);
 	return 0;
-}
-
-/* linux/wait.h, linux/sched/signal.h */
-
-bool sdp_fatal_signal_pending(void)
-{
-	return fatal_signal_pending(current);
 }

@@ -45,7 +45,4 @@ bool sdp_has_notices(const struct sock *sk);
 int sdp_recv_notice(struct sock *sk, struct msghdr *msg, bool v6);
 int sdp_set_zerocopy(struct sock *sk, sockptr_t value, unsigned int len);
 
-/* linux/wait.h, linux/sched/signal.h */
-bool sdp_fatal_signal_pending(void);
-
 #endif /* SDP_FFI_ZCOPY_H */

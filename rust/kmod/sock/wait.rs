@@ -17,6 +17,7 @@ use kernel::time::{
 
 pub(crate) use crate::net::wait::{
     interruption,
+    is_killed,
     FOREVER, //
 };
 
@@ -53,12 +54,6 @@ impl Drop for Waited<'_> {
         let us = u32::try_from(us).unwrap_or(u32::MAX);
         self.sock.count(|t| &t.peer_wait_us, us);
     }
-}
-
-/// Whether the calling program is being killed.
-pub(crate) fn is_killed() -> bool {
-    // SAFETY: Plain question about the current task.
-    unsafe { ffi::sdp_fatal_signal_pending() }
 }
 
 impl WaitMode {

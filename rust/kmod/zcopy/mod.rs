@@ -113,7 +113,7 @@ use crate::{
             threshold::Threshold, //
         },
     },
-    ffi,
+    net::wait::is_killed,
     netns::stats::Traffic,
     object::Sock,
     prelude::*,
@@ -219,8 +219,7 @@ impl Sock {
 
     /// Counts a call that gives up, with `reason`, while it has an offer outstanding.
     fn count_cancel(&self, reason: Error) {
-        // SAFETY: Plain question about the current task.
-        if unsafe { ffi::sdp_fatal_signal_pending() } {
+        if is_killed() {
             self.count(|t| &t.cancels_by_kill, 1);
         } else if reason == EAGAIN {
             self.count(|t| &t.cancels_by_timeout, 1);

@@ -9,7 +9,8 @@ use crate::{
     endpoint::Inner,
     net::{
         account::Need,
-        msg::RecvMsg, //
+        msg::RecvMsg,
+        wait::is_killed, //
     },
     object::Sock,
     prelude::*,
@@ -30,7 +31,6 @@ use crate::{
             Region, //
         },
     },
-    sock::wait::is_killed,
 };
 use kernel::sync::Arc;
 

@@ -93,6 +93,7 @@ int rust_net_get_shutdown(const struct sock *sk);
 void rust_net_set_shutdown(struct sock *sk, int how);
 void rust_net_clear_shutdown(struct sock *sk);
 bool rust_net_exiting(void);
+bool rust_net_killed(void);
 int rust_net_get_state(const struct sock *sk);
 void rust_net_set_state(struct sock *sk, int state);
 int rust_net_get_sndbuf(const struct sock *sk);

@@ -91,6 +91,11 @@ bool rust_net_exiting(void)
 	return current->flags & PF_EXITING;
 }
 
+bool rust_net_killed(void)
+{
+	return fatal_signal_pending(current);
+}
+
 void rust_net_wake_readable(struct sock *sk)
 {
 	sk->sk_data_ready(sk);

@@ -15,6 +15,7 @@ from sdptests.scenarios.cases import (
     ipsec,
     keepalive,
     killed_processes,
+    late_memory,
     lent_memory,
     link_down,
     lost_word,

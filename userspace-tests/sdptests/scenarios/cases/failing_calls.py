@@ -23,7 +23,7 @@ from sdptests.scenarios.network import B
 from sdptests.scenarios.register import scenario
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import Failure, check
-from sdptests.twohosts.sleeping import sleeps_in
+from sdptests.twohosts.sleeping import CALLS, sleeps_in
 
 NO_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
 NO_FILE = NO_MEMORY | {errno.ENFILE, errno.EMFILE}
@@ -289,7 +289,6 @@ LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, cty
 LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 LIBC.recv.restype = ctypes.c_ssize_t
 LIBC.recv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-SYS_RECVFROM = 45
 ROOM = 1 << 20
 # Less than one offer has, so that bytes come to pages that are gone by then.
 STAYS = 1 << 18
@@ -322,7 +321,7 @@ class _EarlyReader:
             limits.until(
                 "a reader that sleeps",
                 limits.seconds(20),
-                lambda: sleeps_in(task, SYS_RECVFROM),
+                lambda: sleeps_in(task, CALLS["recvfrom"]),
             )
             act()
 
