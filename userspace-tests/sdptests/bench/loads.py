@@ -68,7 +68,6 @@ def _redis(test: str, requests: int, size: int, clients: int) -> Load:
         # GET needs a value.
         lambda lab: redis.per_second(lab, "SET", clients, size, clients),
         measure,
-        size >= MIB,
     )
 
 
@@ -96,7 +95,6 @@ def _nginx(size: int, seconds: int) -> Load:
         lambda lab: nginx.serve(lab, size)[0],
         lambda lab: nginx.answered(lab, 1),
         measure,
-        size >= MIB,
     )
 
 
@@ -188,7 +186,7 @@ def _fio(name: str, unit: str, size: int, seconds: int, *options: str) -> Load:
     def prepare(lab: Lab) -> object:
         return nbd.fio(lab, 1, f"--size={size}", "--rw=write", "--bs=1M", "--iodepth=4")
 
-    return Load(f"fio nbd {name}", unit, _disk(size), prepare, measure, unit == "MB/s")
+    return Load(f"fio nbd {name}", unit, _disk(size), prepare, measure)
 
 
 def loads(part: float = 1.0) -> list[Load]:
