@@ -103,7 +103,8 @@ class Message:
         """Parses a message; its length is not checked."""
         if len(raw) < BSDH.size:
             raise ValueError(f"{len(raw)} bytes are no message: {raw.hex()}")
-        return cls(*BSDH.unpack_from(raw), raw[BSDH.size :])
+        mid, flags, bufs, length, mseq, mseq_ack = BSDH.unpack_from(raw)
+        return cls(mid, flags, bufs, length, mseq, mseq_ack, raw[BSDH.size :])
 
     @property
     def payload(self) -> bytes:
@@ -166,16 +167,17 @@ class Hello:
         version, kind, reserved, adverts, desired, rcv_size, port, src, dst, more = (
             HELLO.unpack_from(raw, BSDH.size)
         )
-        names = [
+        src, dst = (
             str(
                 ipaddress.IPv4Address(address[12:])
                 if kind >> 4 == 4
                 else ipaddress.IPv6Address(address)
             )
             for address in (src, dst)
-        ]
+        )
         return cls(
-            *names,
+            src,
+            dst,
             bufs,
             port,
             mid,

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from sdptests.twohosts import hosts, uapi
 from sdptests.twohosts.register import Register
@@ -26,6 +27,8 @@ SDP, BOTH, TCP = uapi.SDP_TRANSPORT_SDP, uapi.SDP_TRANSPORT_BOTH, uapi.SDP_TRANS
 # reaches it.
 PATIENCE = hosts.PATIENCE
 HOST = "10.0.0.1"
+
+T = TypeVar("T")
 
 libc = ctypes.CDLL(None, use_errno=True)
 _SYS_SOCKET = {"x86_64": 41}.get(os.uname().machine, 198)
@@ -143,23 +146,24 @@ def accepted(listener: socket.socket) -> socket.socket:
 
 
 @contextlib.contextmanager
-def in_thread(work: Callable[[], object]) -> Iterator[list[object]]:
+def in_thread(work: Callable[[], T]) -> Iterator[list[T]]:
     """Work in another thread; its result is available afterwards."""
-    results: list[object] = []
+    results: list[T] = []
+    errors: list[BaseException] = []
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:
-            results.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
     yield results
     thread.join(PATIENCE)
     equal(thread.is_alive(), False)
-    if isinstance(results[0], BaseException):
-        raise results[0]
+    if errors:
+        raise errors[0]
 
 
 def fallbacks() -> int:

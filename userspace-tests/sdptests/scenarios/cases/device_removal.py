@@ -70,8 +70,9 @@ class Crowd:
         """close(2) of everything but the listener."""
         for pair in self.established() + self.orphans_on_a + self.orphans_on_b:
             pair.close()
-        for one in (*self.queued, *self.waiting, *self.searching, self.narrow):
+        for one in (*self.queued, *self.waiting, *self.searching):
             one.close()
+        self.narrow.close()
 
 
 def _events(fd: int) -> int:
