@@ -27,7 +27,7 @@ _MTU = 4400
 
 
 def _present_kind() -> str:
-    kinds = {re.sub(r"\d*[a-z]?$", "", path.name) for path in _DEVICES.iterdir()}
+    kinds = {re.sub(r"\d*[a-z]?$", "", path.name) for path in _DEVICES.glob("*")}
     return "rlo" if any(kind.startswith("rlo") for kind in kinds) else "rxe"
 
 
