@@ -28,7 +28,11 @@ def _joined(make: Callable[[], socket.socket]) -> Pair:
         with namespace(A.name):
             sock = make()
         native.connect(sock, B.ipv4, native.own_name(listener)[1])
-        return sock, native.accept(listener)
+        pair = sock, native.accept(listener)
+    # Bytes are sent when they are written, whichever kind of stream carries them.
+    for end in pair:
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return pair
 
 
 @contextlib.contextmanager
@@ -51,13 +55,7 @@ def sdp(threshold: int | None) -> contextlib.AbstractContextManager[Pair]:
 
 def tcp() -> contextlib.AbstractContextManager[Pair]:
     """TCP on the same interfaces."""
-
-    def make() -> socket.socket:
-        sock = native.make("tcp", B.ipv4)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
-
-    return _kept(_joined(make))
+    return _kept(_joined(lambda: native.make("tcp", B.ipv4)))
 
 
 def unix() -> contextlib.AbstractContextManager[Pair]:
