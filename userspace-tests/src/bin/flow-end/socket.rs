@@ -53,10 +53,10 @@ impl Socket {
         // SAFETY: numbers.
         let fd = checked(unsafe { libc::socket(number, libc::SOCK_STREAM, 0) }, "socket");
         let sock = Socket(fd);
-        match (family, threshold) {
-            (Family::Tcp, _) => sock.set(libc::TCP_NODELAY, 1),
-            (Family::Sdp, Some(value)) => sock.set(SDP_ZCOPY_THRESH, value),
-            (Family::Sdp, None) => {}
+        // Bytes are sent when they are written, whichever family carries them.
+        sock.set(libc::TCP_NODELAY, 1);
+        if let (Family::Sdp, Some(value)) = (family, threshold) {
+            sock.set(SDP_ZCOPY_THRESH, value);
         }
         sock
     }
