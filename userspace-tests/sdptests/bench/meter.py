@@ -14,6 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 TERMINAL = os.environ.get("SDP_METER")
+NO_SAMPLES = (
+    "this host allows no samples (sysctl kernel.perf_event_paranoid=2), so the kernel's own work is "
+    "unknown"
+)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sdptests.bench.meter import NO_SAMPLES
 from sdptests.bench.spread import Spread, number
 from sdptests.twohosts.report import say
 
@@ -23,8 +24,8 @@ class Result:
     """One round of one program on one transport."""
 
     value: float
-    # ms of all processors, for each MiB or for a thousand operations.
-    processor: float
+    # ms of all processors, for each MiB or for a thousand operations; None where it is unknown.
+    processor: float | None
     # The same by layer, from samples.
     layers: Mapping[str, float] = field(default_factory=dict)
 
@@ -58,8 +59,11 @@ class Program:
 
     def work(self, transport: str, other: str = TCP) -> Spread | None:
         """How many times the processor time of the other one it takes."""
-        both = self._both(transport, other)
-        return Spread.of(one.processor / max(two.processor, 1e-6) for one, two in both)
+        return Spread.of(
+            one.processor / max(two.processor, 1e-6)
+            for one, two in self._both(transport, other)
+            if one.processor is not None and two.processor is not None
+        )
 
     def value(self, transport: str) -> float | None:
         """The median."""
@@ -67,7 +71,8 @@ class Program:
 
     def processor(self, transport: str) -> float | None:
         """The median."""
-        return _median([one.processor for one in self.rounds.get(transport, ()) if one])
+        found = [one.processor for one in self.rounds.get(transport, ()) if one]
+        return _median([ms for ms in found if ms is not None])
 
     def layer(self, transport: str, name: str) -> float | None:
         """The median of a layer's time."""
@@ -109,6 +114,9 @@ def show(programs: Sequence[Program]) -> None:
     for verdict in ("faster", "slower", "undecided"):
         names = [one.name for one in programs if one.verdict() == verdict]
         say(f"{verdict}: {', '.join(names) or 'none'}")
+    results = [result for one in programs for of in one.rounds.values() for result in of if result]
+    if results and all(result.processor is None for result in results):
+        say(NO_SAMPLES)
 
 
 def show_beside(programs: Sequence[Program], transports: Sequence[str]) -> None:

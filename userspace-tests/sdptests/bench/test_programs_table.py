@@ -60,6 +60,19 @@ class Programs(unittest.TestCase):
         self.assertRegex(text, r"  prog +0\.85 0\.80-0\.90 +fails +-\n")
         self.assertIn("- prog over SMC-D: it; ended", text)
 
+    def test_a_time_that_is_unknown_is_no_time(self) -> None:
+        """The reason is told once, and the rates count all the same."""
+        one = Program("prog", "per s")
+        for name in (TCP, SDP):
+            one.add(name, 0, Result(100, None, {"rest": 3.0}))
+        text = document.captured(lambda: table.show([one, one]))
+        self.assertRegex(text, r"prog +per s +100 +100 +1\.00 1\.00-1\.00 +- +- +-  undecided")
+        self.assertEqual(text.count("this host allows no samples"), 1)
+        one.add(SDP, 1, Result(100, 5.0))
+        self.assertIsNone(one.work(SDP))
+        self.assertEqual(one.processor(SDP), 5.0)
+        self.assertNotIn("no samples", document.captured(lambda: table.show([one])))
+
     def test_time_by_layer(self) -> None:
         """A row for each transport, and a column for each layer that takes time in any."""
         one = Program("prog", "per s")
