@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sdptests.bench.spread import Spread, number
+from sdptests.bench.spread import UNDECIDED, Spread, number
 
 KIB, MIB = 1 << 10, 1 << 20
 PING, STREAM, CONNECTIONS = "ping", "stream", "connections"
 NAMES = {PING: "round trip of", STREAM: "stream of", CONNECTIONS: "connection for"}
 TCP, TCP_RXE = "TCP", "TCP beside rxe"
-# With fewer rounds a spread says nothing.
-LEAST_ROUNDS = 3
 
 
 class Spent(Protocol):
@@ -114,9 +112,9 @@ class Results:
         return Spread.of(measure(found[one]) / measure(found[other]) for found in both)
 
     def undecided(self, load: Load, kind: Kind, measure: Measure) -> bool:
-        """Whether the rounds do not agree on which of the two is faster."""
+        """Whether the rounds do not agree on which of the two is faster, or are too few."""
         ratio = self.ratio(load, kind, measure)
-        return ratio is None or len(self.rounds) < LEAST_ROUNDS or ratio.beside_one() == "undecided"
+        return ratio is None or ratio.beside_one() == UNDECIDED
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -146,7 +144,7 @@ def ratios(results: Results, measure: Measure) -> Iterator[str]:
         found = results.ratio(load, kind, measure)
         if not found:
             return "-"
-        return f"{found}{' undecided' if results.undecided(load, kind, measure) else ''}"
+        return f"{found}{f' {UNDECIDED}' if results.undecided(load, kind, measure) else ''}"
 
     rows = ([str(load), *(cell(load, kind) for kind in kinds)] for load in results.loads())
     return markdown(["", *(kind.name for kind in kinds)], rows)
@@ -180,7 +178,7 @@ def summary(results: Results) -> str:
         fast = results.value(load, kind, lambda one: rate(load, one))
         assert wall and fast
         times = (number(spent.median), number(spent.least), number(spent.most))
-        return (load.way, load.size, kind.name, len(results.rounds), *times, *compared,
+        return (load.way, load.size, kind.name, spent.count, *times, *compared,
                 number(wall.median), number(fast.median))
 
     rows = (row(load, kind) for load in results.loads() for kind in results.kinds)

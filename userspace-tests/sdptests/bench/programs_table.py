@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sdptests.bench.meter import NO_SAMPLES
-from sdptests.bench.spread import Spread, number
+from sdptests.bench.spread import LESS, MORE, UNDECIDED, Spread, number
 from sdptests.twohosts.report import say
 
 TCP, SDP = "TCP", "SDP"
@@ -85,7 +85,7 @@ class Program:
         if not speed:
             return "does not run"
         beside = speed.beside_one()
-        return {"more": "faster", "less": "slower"}.get(beside, beside)
+        return {MORE: "faster", LESS: "slower"}.get(beside, beside)
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -111,7 +111,7 @@ def show(programs: Sequence[Program]) -> None:
             f"{one.name:<{_NAME}} {one.unit:<6}{''.join(values)}{_ratio(one.speed(SDP)):>{_RATIO}}"
             f"{''.join(times)}{_ratio(one.work(SDP)):>{_RATIO}}  {one.verdict()}"
         )
-    for verdict in ("faster", "slower", "undecided"):
+    for verdict in ("faster", "slower", UNDECIDED):
         names = [one.name for one in programs if one.verdict() == verdict]
         say(f"{verdict}: {', '.join(names) or 'none'}")
     results = [result for one in programs for of in one.rounds.values() for result in of if result]

@@ -8,9 +8,14 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+# Fewer rounds decide nothing: five ratios are all on the same side by chance with a probability
+# of 2 * (1/2)**5, which is 6 %.
+DECIDING = 5
+# What a ratio is beside 1.
+LESS, MORE, UNDECIDED = "less", "more", "undecided"
 # What became of an aim.
 MET, NOT_MET = "met", "NOT MET"
-COVERED = f"{NOT_MET}: the spread covers the aim"
+OPEN = f"{NOT_MET}: {UNDECIDED}"
 
 
 def number(value: float | None) -> str:
@@ -49,6 +54,8 @@ class Spread:
     median: float
     least: float
     most: float
+    # Of rounds that have a result.
+    count: int
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread | None:
@@ -57,7 +64,7 @@ class Spread:
         if not found:
             return None
         dropped = outermost(len(found))
-        return cls(statistics.median(found), found[dropped], found[-1 - dropped])
+        return cls(statistics.median(found), found[dropped], found[-1 - dropped], len(found))
 
     @classmethod
     def of_ratios(cls, ones: Iterable[float], others: Iterable[float]) -> Spread | None:
@@ -68,16 +75,21 @@ class Spread:
         return f"{number(self.median)} {number(self.least)}-{number(self.most)}"
 
     def beside_one(self) -> str:
-        """Whether a ratio is less or more than 1; undecided if its spread has both answers in it."""
+        """Whether a ratio is less or more than 1; undecided if its spread has both answers in it, or
+        if it is of too few rounds."""
+        if self.count < DECIDING:
+            return UNDECIDED
         if self.most < 1:
-            return "less"
-        return "more" if self.least > 1 else "undecided"
+            return LESS
+        return MORE if self.least > 1 else UNDECIDED
 
     def verdict(self, aim: float) -> str:
-        """Whether it reaches the aim; not if the aim lies within the spread."""
+        """Whether it reaches the aim; not if the aim lies within the spread, nor by too few rounds."""
+        if self.count < DECIDING:
+            return OPEN
         if self.least >= aim:
             return MET
-        return NOT_MET if self.most < aim else COVERED
+        return NOT_MET if self.most < aim else OPEN
 
     def short(self) -> str:
         """The same in short form."""

@@ -88,14 +88,17 @@ class ResultsTest(unittest.TestCase):
         return results(*rounds).undecided(PING_64, SDP, kernel_loads.microseconds)
 
     def test_rounds_that_disagree_decide_nothing(self) -> None:
-        self.assertTrue(self.undecided((1, 2), (1, 2), (1, 0.9)))
-        self.assertTrue(self.undecided((1, 2), (1, 2), (1, 1)))
-        self.assertFalse(self.undecided((1, 2), (1, 3), (1, 1.1)))
-        self.assertFalse(self.undecided((2, 1), (3, 1), (4, 1)))
+        self.assertTrue(self.undecided(*[(1, 2)] * 4, (1, 0.9)))
+        self.assertTrue(self.undecided(*[(1, 2)] * 4, (1, 1)))
+        self.assertFalse(self.undecided(*[(1, 2)] * 4, (1, 1.1)))
+        self.assertFalse(self.undecided(*[(2, 1)] * 4, (4, 1)))
 
     def test_few_rounds_decide_nothing(self) -> None:
-        self.assertTrue(self.undecided((1, 2), (1, 2)))
+        self.assertTrue(self.undecided(*[(1, 2)] * 4))
         self.assertTrue(self.undecided())
+
+    def test_a_round_without_both_decides_nothing(self) -> None:
+        self.assertTrue(self.undecided(*[(1, 2)] * 4, (1, -1)))
 
 
 class PageTest(unittest.TestCase):
@@ -116,10 +119,11 @@ class PageTest(unittest.TestCase):
         self.assertEqual(lines[-1], "| round trip of 64 B | - |")
 
     def test_the_summary_has_a_line_for_each_result(self) -> None:
-        heading, tcp, sdp = kernel_loads.summary(results((1, 2), (2, 4), (4, 8))).splitlines()
+        found = results((1, 2), *[(2, 4)] * 3, (4, 8))
+        heading, tcp, sdp = kernel_loads.summary(found).splitlines()
         self.assertEqual(heading, ",".join(kernel_loads.SUMMARY))
-        self.assertEqual(tcp, "ping,64,TCP,3,2.00,1.00,4.00,1.00,1.00,1.00,1,4.00,250000")
-        self.assertEqual(sdp, "ping,64,SDP,3,4.00,2.00,8.00,2.00,2.00,2.00,0,8.00,125000")
+        self.assertEqual(tcp, "ping,64,TCP,5,2.00,1.00,4.00,1.00,1.00,1.00,1,4.00,250000")
+        self.assertEqual(sdp, "ping,64,SDP,5,4.00,2.00,8.00,2.00,2.00,2.00,0,8.00,125000")
         self.assertEqual(len(kernel_loads.summary(results((1, -1))).splitlines()), 2)
 
     def test_the_raw_results_are_all_there(self) -> None:

@@ -25,28 +25,30 @@ class Programs(unittest.TestCase):
 
     def test_more_is_faster(self) -> None:
         """Rates and times alike."""
-        self.assertEqual(program("per s", [2, 2], [4, 6]).speed(SDP), Spread(2.5, 2, 3))
-        self.assertEqual(program("us", [4, 6], [2, 2]).speed(SDP), Spread(2.5, 2, 3))
-        self.assertEqual(program("us", [4, 8], [2, 2]).work(SDP), Spread(0.375, 0.25, 0.5))
+        self.assertEqual(program("per s", [2, 2], [4, 6]).speed(SDP), Spread(2.5, 2, 3, 2))
+        self.assertEqual(program("us", [4, 6], [2, 2]).speed(SDP), Spread(2.5, 2, 3, 2))
+        self.assertEqual(program("us", [4, 8], [2, 2]).work(SDP), Spread(0.375, 0.25, 0.5, 2))
 
     def test_a_ratio_is_of_one_round(self) -> None:
         """Rounds without one of both have none."""
         one = program("per s", [1, 2, 4], [])
         self.assertIsNone(one.speed(SDP))
         one.add(SDP, 1, Result(6, 1))
-        self.assertEqual(one.speed(SDP), Spread(3, 3, 3))
+        self.assertEqual(one.speed(SDP), Spread(3, 3, 3, 1))
         self.assertEqual(one.value(SDP), 6)
 
     def test_a_spread_with_both_answers_decides_nothing(self) -> None:
         """A program that does not run is neither."""
-        self.assertEqual(program("MB/s", [1, 1], [1.5, 1.1]).verdict(), "faster")
-        self.assertEqual(program("MB/s", [1, 1], [0.5, 0.9]).verdict(), "slower")
-        self.assertEqual(program("MB/s", [1, 1], [0.9, 1.1]).verdict(), "undecided")
+        for sdp, verdict in (
+            ([1.5, 1.1], "faster"), ([0.5, 0.9], "slower"), ([0.9, 1.1], "undecided"),
+        ):  # fmt: skip
+            self.assertEqual(program("MB/s", [1] * 6, sdp * 3).verdict(), verdict)
+        self.assertEqual(program("MB/s", [1] * 4, [1.5] * 4).verdict(), "undecided")
         self.assertEqual(program("MB/s", [1], []).verdict(), "does not run")
 
     def test_what_is_printed(self) -> None:
         """A row, the sum, and reasons."""
-        one = program("per s", [100, 100], [80, 90])
+        one = program("per s", [100] * 6, [80, 90] * 3)
         one.absent["SMC-D"] = "\x1b[2;35mit\n\nended"
 
         def tell() -> None:

@@ -33,10 +33,10 @@ class Table(unittest.TestCase):
     def test_a_ratio_is_of_one_round(self) -> None:
         """A round on a slow machine makes both slow."""
         ratio = table.ratio(row("SDP", 5, 20, 30), row("rlo SEND", 10, 50, 40), 64)
-        self.assertEqual(ratio, Spread(0.5, 0.4, 0.75))
+        self.assertEqual(ratio, Spread(0.5, 0.4, 0.75, 3))
         self.assertEqual(str(ratio), "0.50 0.40-0.75")
         self.assertEqual(ratio and ratio.short(), ".50 .40-.75")
-        self.assertEqual(Spread.of_ratios([1, 4], [2, 2]), Spread(1.25, 0.5, 2.0))
+        self.assertEqual(Spread.of_ratios([1, 4], [2, 2]), Spread(1.25, 0.5, 2.0, 2))
 
     def test_a_ratio_needs_both(self) -> None:
         """There is no ratio without a measurement."""
@@ -57,14 +57,21 @@ class Table(unittest.TestCase):
     def test_more_rounds_make_the_spread_narrower(self) -> None:
         """The outermost results count only while there are few."""
         self.assertEqual([spread.outermost(n) for n in (1, 7, 8, 10, 11, 13)], [0, 0, 1, 1, 2, 3])
-        self.assertEqual(Spread.of([1, 5, 6, 7, 99]), Spread(6, 1, 99))
-        self.assertEqual(Spread.of([1, 5, 5, 6, 6, 7, 7, 99]), Spread(6, 5, 7))
+        self.assertEqual(Spread.of([1, 5, 6, 7, 99]), Spread(6, 1, 99, 5))
+        self.assertEqual(Spread.of([1, 5, 5, 6, 6, 7, 7, 99]), Spread(6, 5, 7, 8))
 
     def test_a_spread_that_covers_the_aim_does_not_reach_it(self) -> None:
         """Whatever its median is."""
-        self.assertEqual(Spread(1.2, 1.0, 1.3).verdict(1), "met")
-        self.assertEqual(Spread(1.2, 0.9, 1.3).verdict(1), "NOT MET: the spread covers the aim")
-        self.assertEqual(Spread(0.8, 0.7, 0.9).verdict(1), "NOT MET")
+        self.assertEqual(Spread(1.2, 1.0, 1.3, 5).verdict(1), "met")
+        self.assertEqual(Spread(1.2, 0.9, 1.3, 5).verdict(1), "NOT MET: undecided")
+        self.assertEqual(Spread(0.8, 0.7, 0.9, 5).verdict(1), "NOT MET")
+
+    def test_few_rounds_decide_nothing(self) -> None:
+        """They may all be on the same side by chance."""
+        for ratio, beside, verdict in ((0.5, "less", "NOT MET"), (2, "more", "met")):
+            few, enough = Spread(ratio, ratio, ratio, 4), Spread(ratio, ratio, ratio, 5)
+            self.assertEqual((few.beside_one(), few.verdict(1)), ("undecided", "NOT MET: undecided"))
+            self.assertEqual((enough.beside_one(), enough.verdict(1)), (beside, verdict))
 
     def test_what_is_absent_has_its_reason(self) -> None:
         """In the place of results."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sdptests.bench.spread import COVERED, MET, NOT_MET, Spread, number
+from sdptests.bench.spread import OPEN, MET, NOT_MET, Spread, number
 from sdptests.twohosts.report import say
 
 
@@ -34,8 +34,8 @@ def all_reach(what: str, cells: Sequence[tuple[str, Spread]], aim: float) -> Ite
     counts = [one.verdict(aim) for _place, one in cells]
     met = counts.count(MET)
     below = counts.count(NOT_MET)
-    shown = f"{met} of {len(cells)}, {len(counts) - met - below} covered; least {place}: {value}"
-    verdict = MET if met == len(cells) else NOT_MET if below else COVERED
+    shown = f"{met} of {len(cells)}, {len(counts) - met - below} undecided; least {place}: {value}"
+    verdict = MET if met == len(cells) else NOT_MET if below else OPEN
     yield Line(what, shown, number(aim), verdict)
 
 

@@ -6,12 +6,11 @@ A ratio compares results of the same round. It reaches an aim if all of its spre
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sdptests.bench import layers, table, verdicts
-from sdptests.bench.spread import COVERED, MET, NOT_MET, Spread
+from sdptests.bench.spread import OPEN, MET, MORE, NOT_MET, Spread
 from sdptests.bench.streams import MIB
 from sdptests.bench.table import KIB, Row, label
 from sdptests.bench.verdicts import Line
@@ -85,7 +84,7 @@ class Section:
 
     def decided(self) -> int | None:
         """The same, where the spread decides it as well."""
-        return _from(self.sizes, lambda size: _least(self.ratio(ZCOPY, COPIES, size)) > 1)
+        return _from(self.sizes, lambda size: _more(self.ratio(ZCOPY, COPIES, size)))
 
     def found(self) -> int | None:
         """The size from which the default way uses zero copy."""
@@ -106,8 +105,8 @@ class Section:
         return Spread.of(outside(one) / max(outside(two), 1e-3) for one, two in rounds if one)
 
 
-def _least(value: Spread | None) -> float:
-    return value.least if value else -math.inf
+def _more(value: Spread | None) -> bool:
+    return value is not None and value.beside_one() == MORE
 
 
 def _from(sizes: Sequence[int], holds: Callable[[int], bool]) -> int | None:
@@ -183,7 +182,7 @@ def _crossing(section: Section, aim: Aim) -> Iterator[Line]:
         decided = section.decided()
         verdict = MET if decided and decided <= most else NOT_MET
         if verdict != MET and faster and faster <= most:
-            verdict = COVERED
+            verdict = OPEN
         yield Line(what, _size(faster), _size(most), verdict)
 
 
