@@ -41,9 +41,9 @@ def machine() -> str:
 def spread(rounds: int) -> str:
     """What the spread of so many rounds is."""
     dropped = rounds_of.outermost(rounds)
-    if not dropped:
-        return "The spread is from the least to the greatest."
+    range_ = f"leaves out the {dropped} least and the {dropped} greatest"
     return (
-        f"The spread leaves out the {dropped} least and the {dropped} greatest; the median of very "
-        "many rounds lies in it with a probability of nine in ten."
+        f"The spread {range_ if dropped else 'is from the least to the greatest'}; the median of very "
+        f"many rounds lies in it with a probability of {100 * rounds_of.certainty(rounds):.0f} %. "
+        f"Fewer than {rounds_of.DECIDING} rounds decide nothing."
     )

@@ -136,8 +136,17 @@ class Documents(unittest.TestCase):
 
     def test_the_spread_is_described(self) -> None:
         """By the number of rounds."""
-        self.assertIn("least to the greatest", document.spread(5))
-        self.assertIn("the 2 least", document.spread(11))
+        for rounds, range_, percent in (
+            (1, "is from the least to the greatest", 0),
+            (3, "is from the least to the greatest", 75),
+            (5, "is from the least to the greatest", 94),
+            (7, "is from the least to the greatest", 98),
+            (8, "leaves out the 1 least and the 1 greatest", 93),
+            (11, "leaves out the 2 least and the 2 greatest", 93),
+        ):
+            told = document.spread(rounds)
+            self.assertTrue(told.startswith(f"The spread {range_}; "), told)
+            self.assertIn(f"a probability of {percent} %.", told)
 
 
 if __name__ == "__main__":
