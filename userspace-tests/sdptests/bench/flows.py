@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from sdptests.bench import layers
 from sdptests.bench.gauge import Gauge
-from sdptests.bench.streams import MIB, PATIENCE, Rate, per_mib, too_late
+from sdptests.bench.streams import MIB, PATIENCE, Rate, enough, per_mib, too_late
 
 # More samples than by default: the time of a way without copies is a small part of a short turn.
 _FREQUENCY = 500
@@ -74,16 +75,8 @@ class Flows:
 
     def _enough(self, size: int, seconds: float) -> int:
         if size not in self._counts:
-            count = max(1, min(64, (64 << 10) // size))
-            while True:
-                begin, end = self._turn(size, count)
-                if end - begin > seconds / 8:
-                    break
-                count *= 4
-            # The first messages of a size set things up that stay, so that time may be far too long.
-            again, over = self._turn(size, count)
-            took = min(end - begin, over - again)
-            self._counts[size] = max(self._least, int(count * seconds / took))
+            turn = partial(self._turn, size)
+            self._counts[size] = enough(turn, size, seconds, self._least)
         return self._counts[size]
 
     def rate_alone(self, size: int, seconds: float) -> Rate:
