@@ -90,7 +90,8 @@ def check_lending(section: Section) -> None:
         return
     for column in experiment.columns:
         for way in AZ if column >= LEAST else ():
-            if not section.lent(section.rows[way], column):
+            row = section.rows[way]
+            if row.rates(column) and not section.lent(row, column):
                 raise Failure(f"{section.name}: {way} has lent nothing of {label(column)}")
 
 

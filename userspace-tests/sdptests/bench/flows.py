@@ -7,14 +7,13 @@ a program.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from sdptests.bench import layers
 from sdptests.bench.gauge import Gauge
-from sdptests.bench.streams import MIB, PATIENCE, Rate, enough, per_mib, too_late
+from sdptests.bench.streams import MIB, Rate, enough, patience, per_mib
 
 # More samples than by default: the time of a way without copies is a small part of a short turn.
 _FREQUENCY = 500
@@ -49,7 +48,6 @@ class Flows:
         answered: bool = False,
     ) -> None:
         """At least so many messages; `answered` ones have arrived when the answer is back."""
-        signal.signal(signal.SIGALRM, too_late)
         self._senders = senders
         self._receivers = receivers
         self._uncopied = uncopied
@@ -61,15 +59,14 @@ class Flows:
     def _turn(self, size: int, count: int) -> tuple[float, float]:
         """The time when the first began to send, and that of the last byte's arrival."""
         ends = [*self._receivers, *self._senders]
-        signal.alarm(PATIENCE)
-        for end in ends:
-            end.order(size, count)
-        for end in ends:
-            end.await_ready()
-        for end in ends:
-            end.go()
-        times = {id(end): end.times() for end in ends}
-        signal.alarm(0)
+        with patience():
+            for end in ends:
+                end.order(size, count)
+            for end in ends:
+                end.await_ready()
+            for end in ends:
+                end.go()
+            times = {id(end): end.times() for end in ends}
         begun = min(times[id(end)][0] for end in self._senders)
         return begun, max(times[id(end)][1] for end in self._last)
 

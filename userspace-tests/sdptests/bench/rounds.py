@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from sdptests.bench.failures import Failures
 from sdptests.bench.streams import Rate
 from sdptests.bench.table import Row, label
 from sdptests.twohosts.report import say
@@ -21,18 +22,23 @@ def add(
     title: str,
     rows: Mapping[str, Row],
     columns: Sequence[int],
-    ways: Mapping[str, Callable[[int], Rate]],
+    ways: dict[str, Callable[[int], Rate]],
     number: int,
+    failures: Failures,
     name: Callable[[int], str] = label,
 ) -> None:
-    """One result of each way and column; the first way is another one each time."""
-    names = list(ways)
+    """One result of each way and column; the first way is another one each time.
+
+    A way that fails is removed, because its ends are at different messages then.
+    """
     for row in rows.values():
         row.rounds.append({})
     for turn, column in enumerate(columns):
-        for way in order(names, number + turn):
-            rows[way].rounds[-1][column] = ways[way](column)
-        rates = ", ".join(
-            f"{way} {row.rounds[-1][column].mib_per_s:.1f}" for way, row in rows.items()
-        )
-        say(f"# {title}, {name(column)}: {rates}", to=sys.stderr)
+        shown = []
+        for way in order(list(ways), number + turn) if ways else ():
+            with failures.noted(f"{title}, {name(column)}, {way}"):
+                rate = rows[way].rounds[-1][column] = ways[way](column)
+                shown.append(f"{way} {rate.mib_per_s:.1f}")
+            if column not in rows[way].rounds[-1]:
+                del ways[way]
+        say(f"# {title}, {name(column)}: {', '.join(shown)}", to=sys.stderr)

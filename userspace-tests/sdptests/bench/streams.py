@@ -63,9 +63,20 @@ def _serve(sock: socket.socket, control: socket.socket) -> None:
         control.sendall(struct.pack(_ANSWER, time.monotonic()))
 
 
-def too_late(*_signal: object) -> None:
-    """The handler of the alarm."""
+def _too_late(*_signal: object) -> None:
     raise Failure(f"a measurement did not end within {PATIENCE} s")
+
+
+@contextlib.contextmanager
+def patience() -> Iterator[None]:
+    """A measurement inside fails if it takes far too long."""
+    signal.signal(signal.SIGALRM, _too_late)
+    signal.alarm(PATIENCE)
+    try:
+        yield
+    finally:
+        # Otherwise it would end another measurement after one that has failed.
+        signal.alarm(0)
 
 
 def enough(
@@ -97,12 +108,11 @@ class Stream:
         work = messages.ping if echo else messages.send
         if len(self._memory) != size:
             self._memory = messages.room(size)
-        signal.alarm(PATIENCE)
-        self._control.sendall(struct.pack(_ORDER, echo, size, count))
-        begin = time.monotonic()
-        work(self._sock, self._memory, count)
-        answer = self._control.recv(struct.calcsize(_ANSWER))
-        signal.alarm(0)
+        with patience():
+            self._control.sendall(struct.pack(_ORDER, echo, size, count))
+            begin = time.monotonic()
+            work(self._sock, self._memory, count)
+            answer = self._control.recv(struct.calcsize(_ANSWER))
         if not answer:
             raise Failure("the other end has died")
         return begin, *struct.unpack(_ANSWER, answer)
@@ -145,7 +155,6 @@ Pairing = contextlib.AbstractContextManager[tuple[socket.socket, socket.socket]]
 @contextlib.contextmanager
 def served(pair: Callable[[], Pairing]) -> Iterator[Stream]:
     """The first of two sockets, while a child serves the second one."""
-    signal.signal(signal.SIGALRM, too_late)
     ours, theirs = socket.socketpair()
     with pair() as (sock, other), ours:
         child = os.fork()

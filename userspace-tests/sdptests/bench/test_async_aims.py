@@ -126,6 +126,8 @@ class Figures(unittest.TestCase):
         aims.check_lending(section(experiments.throughput((32 * KIB, 64 * KIB), 8), rates, lent=1))
         aims.check_lending(section(experiments.throughput((32 * KIB,), 8), rates))
         aims.check_lending(section(experiments.faults(64 * KIB), rates))
+        failed = section(experiments.throughput((64 * KIB,), 8), {COPY: [], BLOCK: []})
+        aims.check_lending(failed)
         with self.assertRaisesRegex(Failure, "AZ copy-on-write has lent nothing of 64K"):
             aims.check_lending(section(experiments.throughput((64 * KIB,), 8), rates))
 
