@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sdptests.bench.spread import OPEN, MET, NOT_MET, Spread, number
+from sdptests.bench.spread import MET, NOT_MET, OPEN, Spread, number
 from sdptests.twohosts.report import say
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sdptests.bench import layers, table, verdicts
-from sdptests.bench.spread import OPEN, MET, MORE, NOT_MET, Spread
+from sdptests.bench.spread import MET, MORE, NOT_MET, OPEN, Spread
 from sdptests.bench.streams import MIB
 from sdptests.bench.table import KIB, Row, label
 from sdptests.bench.verdicts import Line
