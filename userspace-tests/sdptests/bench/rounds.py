@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from sdptests.bench.failures import Failures
 from sdptests.bench.streams import Rate
 from sdptests.bench.table import Row, label
 from sdptests.twohosts.report import say
 
+T = TypeVar("T")
 
-def order(names: Sequence[str], number: int) -> Sequence[str]:
-    """The names, beginning with another one for each number."""
-    first = number % len(names)
-    return [*names[first:], *names[:first]]
+
+def order(ways: Sequence[T], number: int) -> Sequence[T]:
+    """The ways, beginning with another one for each number."""
+    first = number % max(1, len(ways))
+    return [*ways[first:], *ways[:first]]
 
 
 def add(
@@ -35,7 +38,7 @@ def add(
         row.rounds.append({})
     for turn, column in enumerate(columns):
         shown = []
-        for way in order(list(ways), number + turn) if ways else ():
+        for way in order(list(ways), number + turn):
             with failures.noted(f"{title}, {name(column)}, {way}"):
                 rate = rows[way].rounds[-1][column] = ways[way](column)
                 shown.append(f"{way} {rate.mib_per_s:.1f}")
