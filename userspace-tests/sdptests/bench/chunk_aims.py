@@ -26,30 +26,30 @@ class Found:
     """The results of all rounds."""
 
     sizes: Sequence[int]
-    # us of a message, by way and size; MiB/s of a stream, by way.
-    times: dict[tuple[str, int], list[float]] = field(default_factory=dict)
-    rates: dict[str, list[float]] = field(default_factory=dict)
+    # By round: us of a message, by way and size; MiB/s of a stream, by way.
+    times: dict[tuple[str, int], dict[int, float]] = field(default_factory=dict)
+    rates: dict[str, dict[int, float]] = field(default_factory=dict)
 
-    def add(self, way: str, size: int, us: float) -> None:
-        """The time of one message."""
-        self.times.setdefault((way, size), []).append(us)
+    def add(self, at: int, way: str, size: int, us: float) -> None:
+        """The time of one message in a round."""
+        self.times.setdefault((way, size), {})[at] = us
 
-    def add_rate(self, way: str, mib_per_s: float) -> None:
-        """The rate of a stream."""
-        self.rates.setdefault(way, []).append(mib_per_s)
+    def add_rate(self, at: int, way: str, mib_per_s: float) -> None:
+        """The rate of a stream in a round."""
+        self.rates.setdefault(way, {})[at] = mib_per_s
 
     def of_raw(self, way: str, size: int) -> Spread | None:
         """The time of raw SEND, of that of a way, in the same rounds."""
-        return Spread.of_ratios(self.times.get((RAW, size), []), self.times.get((way, size), []))
+        return Spread.of_ratios(self.times.get((RAW, size), {}), self.times.get((way, size), {}))
 
     def of_whole(self) -> Spread | None:
         """The rate of a stream with fitted chunks, of that with whole messages."""
-        return Spread.of_ratios(self.rates.get(FITTED, []), self.rates.get(WHOLE, []))
+        return Spread.of_ratios(self.rates.get(FITTED, {}), self.rates.get(WHOLE, {}))
 
-    def last(self) -> str:
-        """The last round in short."""
+    def short(self, at: int) -> str:
+        """A round in short."""
         return ", ".join(
-            f"{label(size)} {self.times[FITTED, size][-1]:.1f} of {self.times[RAW, size][-1]:.1f}"
+            f"{label(size)} {self.times[FITTED, size][at]:.1f} of {self.times[RAW, size][at]:.1f}"
             for size in self.sizes
         )
 
@@ -59,7 +59,7 @@ def show(found: Found) -> None:
     sizes = found.sizes
     say(f"\n{'one way, us':<20}" + "".join(f"{label(size):>{_WIDE}}" for size in sizes))
     for way in (RAW, *WAYS):
-        cells = (number(statistics.median(found.times[way, size])) for size in sizes)
+        cells = (number(statistics.median(found.times[way, size].values())) for size in sizes)
         say(f"  {way:<18}" + "".join(f"{cell:>{_WIDE}}" for cell in cells))
     say(f"\n{'raw, of the way':<20}" + "".join(f"{label(size):>{_WIDE}}" for size in sizes))
     for way in WAYS:
@@ -68,7 +68,7 @@ def show(found: Found) -> None:
         say(f"  {way:<18}" + "".join(f"{cell:>{_WIDE}}" for cell in cells))
     say(f"\n{'stream of 64K':<20}{'MiB/s':>{_WIDE}}")
     for way, rates in found.rates.items():
-        say(f"  {way:<18}{number(statistics.median(rates)):>{_WIDE}}")
+        say(f"  {way:<18}{number(statistics.median(rates.values())):>{_WIDE}}")
     say(f"\n{'aims':<36}{'median spread':<20} {'aim':<6} verdict")
     lines = [(f"{label(size)}, fitted of raw", found.of_raw(FITTED, size), aim)
              for size, aim in AIMS.items() if size in sizes]

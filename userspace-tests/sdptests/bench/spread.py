@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 # Fewer rounds decide nothing: five ratios are all on the same side by chance with a probability
@@ -73,9 +73,11 @@ class Spread:
         return cls(statistics.median(found), found[dropped], found[-1 - dropped], len(found))
 
     @classmethod
-    def of_ratios(cls, ones: Iterable[float], others: Iterable[float]) -> Spread | None:
-        """Of the ratios of results from the same round."""
-        return cls.of(one / other for one, other in zip(ones, others, strict=True))
+    def of_ratios(
+        cls, ones: Mapping[int, float], others: Mapping[int, float]
+    ) -> Spread | None:
+        """Of the ratios of results by round, in the rounds that have both."""
+        return cls.of(one / others[at] for at, one in ones.items() if at in others)
 
     def __str__(self) -> str:
         return f"{number(self.median)} {number(self.least)}-{number(self.most)}"

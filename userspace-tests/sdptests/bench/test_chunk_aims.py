@@ -15,11 +15,11 @@ from sdptests.bench.table import KIB
 def found(fitted: float, stream: float) -> Found:
     """Five rounds, the last one on a machine that was twice as slow."""
     result = Found((16 * KIB,))
-    for slower in (1, 1, 1, 1, 2):
-        result.add(RAW, 16 * KIB, 10 * slower)
+    for at, slower in enumerate((1, 1, 1, 1, 2)):
+        result.add(at, RAW, 16 * KIB, 10 * slower)
         for way in WAYS:
-            result.add(way, 16 * KIB, slower * (fitted if way == FITTED else 25))
-            result.add_rate(way, (stream if way == FITTED else 1000) / slower)
+            result.add(at, way, 16 * KIB, slower * (fitted if way == FITTED else 25))
+            result.add_rate(at, way, (stream if way == FITTED else 1000) / slower)
     return result
 
 

@@ -36,7 +36,9 @@ class Table(unittest.TestCase):
         self.assertEqual(ratio, Spread(0.5, 0.4, 0.75, 3))
         self.assertEqual(str(ratio), "0.50 0.40-0.75")
         self.assertEqual(ratio and ratio.short(), ".50 .40-.75")
-        self.assertEqual(Spread.of_ratios([1, 4], [2, 2]), Spread(1.25, 0.5, 2.0, 2))
+        ones, others = {0: 1.0, 1: 9.0, 2: 4.0}, {0: 2.0, 2: 2.0, 3: 7.0}
+        self.assertEqual(Spread.of_ratios(ones, others), Spread(1.25, 0.5, 2.0, 2))
+        self.assertIsNone(Spread.of_ratios({0: 1.0}, {1: 1.0}))
 
     def test_a_ratio_needs_both(self) -> None:
         """There is no ratio without a measurement."""
