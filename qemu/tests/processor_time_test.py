@@ -62,6 +62,18 @@ class MeterTest(unittest.TestCase):
         # A module.
         self.assertTrue(symbols.counts(0x1000))
 
+    def test_functions_of_the_process_are_told_from_the_kernels_of_similar_names(self):
+        for name in ("timer_handler", "timer_handler.cold", "timer_read", "timer_alarm_handler", "timer_settime",
+                     "timer_real_alarm_handler", "clock_gettime", "clock_nanosleep", "__futex_lock_pi64",
+                     "__futex_abstimed_wait_common", "ptrace", "ptrace_getregs", "sig_handler_common",
+                     "seccomp_helper", "syscall_stub_flush", "stub_signal_interrupt", "wait_stub_done_seccomp"):
+            self.assertTrue(processor_time.of_the_process(name), name)
+        for name in ("timer_delete", "timer_delete_sync", "timer_reduce", "timer_init_key", "timer_shutdown_sync",
+                     "clock_was_set", "clock_t_to_jiffies", "__futex_wait", "__futex_queue", "ptrace_stop.part.0",
+                     "ptrace_may_access", "sig_get_ucounts", "seccomp_filter_release", "__probestub_tcp_probe",
+                     "dma_fence_get_stub", "tcp_sendmsg"):
+            self.assertFalse(processor_time.of_the_process(name), name)
+
     def test_the_time_is_that_of_the_process(self):
         one = processor_time.Meter(os.getpid(), self.map.name)
         before = one.processor_ns()
