@@ -26,7 +26,7 @@ _DISABLED, _EXCLUDE_CALLCHAIN_USER, _USE_CLOCKID = 1 << 0, 1 << 22, 1 << 25
 _CLOCKID_AT, _CLOCK_MONOTONIC = 92, 1
 _ATTR_SIZE = 112
 _ENABLE, _DISABLE = 0x2400, 0x2401
-_RECORD_LOST, _RECORD_SAMPLE = 2, 9
+_RECORD_SAMPLE = 9
 _MISC_MODE, _MISC_USER = 7, 2
 _HEAD_AT = 1024
 # Markers in a chain, not addresses: the following ones are kernel, or user, addresses.
@@ -51,7 +51,6 @@ class Sampler:
 
     def __init__(self, frequency: int = 200) -> None:
         self.frequency = frequency
-        self.lost = 0
         self._events: list[tuple[int, mmap.mmap]] = []
         libc = ctypes.CDLL(None, use_errno=True)
         attributes = bytearray(_ATTR_SIZE)
@@ -105,9 +104,7 @@ class Sampler:
             kind, misc, size = struct.unpack_from("=IHH", data, at)
             if size == 0:
                 break
-            if kind == _RECORD_LOST:
-                self.lost += struct.unpack_from("=Q", data, at + 16)[0]
-            elif kind == _RECORD_SAMPLE:
+            if kind == _RECORD_SAMPLE:
                 ip, nanoseconds, count = struct.unpack_from("=QQQ", data, at + 8)
                 chain = struct.unpack_from(f"={count}Q", data, at + 32)
                 inside = tuple(
