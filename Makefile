@@ -55,7 +55,8 @@ help:
 	@echo 'make bench-programs      real programs over SDP beside TCP, SMC and rsockets (OUT=DIR for JSON)'
 	@echo 'make bench-kernel        sockets inside the kernel, without system calls, natively (OUT=DIR for each result)'
 	@echo 'make bench-instructions  the instructions of the same programs, of streams, and of a message that comes back'
-	@echo '               A="..."   options of these six, such as "--rounds 3"; A=--help lists them'
+	@echo 'make bench-idle          the memory of an idle connection, by kind and by slab (D=rxe|rlo)'
+	@echo '               A="..."   options of one of the benches; A=--help lists them'
 	@echo 'make module              sdp.ko and rlo.ko for a harness kernel (K=base|debug)'
 	@echo 'make module KDIR=DIR     both for the kernel whose build tree is DIR'
 	@echo 'make install             tools, library, header and man pages, below PREFIX=/usr/local (and DESTDIR)'
@@ -142,7 +143,7 @@ bench: programs
 profile: programs
 	@userspace-tests/bench/profile $(LOAD) --pin $(PIN) $(if $(OUT),--out '$(OUT)')
 
-# make bench-zcopy [OUT=DIR] [A="--rounds 3 --links rlo"]: a page of results, and with
+# make bench-zcopy [OUT=DIR] [A="--rounds 9 --links rlo"]: a page of results, and with
 # OUT the page, plots and figures.json in that directory.
 OUT ?=
 
@@ -160,7 +161,7 @@ bench-decisions: programs
 	@$(NATIVE) -d rlo $(if $(OUT),-s '$(OUT)',) -T 3600 -- \
 		/mnt/sdp/userspace-tests/bench/decisions $(if $(OUT),--json /mnt/share/decisions.json,) $(A)
 
-# make bench-async [OUT=DIR] [A="--rounds 3 --experiments overlap faults"]
+# make bench-async [OUT=DIR] [A="--rounds 9 --experiments overlap faults"]
 .PHONY: bench-async
 bench-async: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)
@@ -177,14 +178,14 @@ bench-chunks: programs
 # The packages are the ones that the tests of the same programs need, so that one root serves both.
 SERVERS = $(addprefix -p ,$(shell sed -n 's/^servers //p' userspace-tests/packages.list))
 
-# make bench-programs [OUT=DIR] [A="--rounds 3 'redis*'"]: a page of results in Markdown.
+# make bench-programs [OUT=DIR] [A="--part 0.2 'redis*'"]: a page of results in Markdown.
 .PHONY: bench-programs
 bench-programs: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)
 	@$(NATIVE) -d rlo $(SERVERS) $(if $(OUT),-s '$(OUT)',) -T 7200 -- \
 		/mnt/sdp/userspace-tests/bench/programs $(if $(OUT),--out /mnt/share,) $(A)
 
-# make bench-kernel [OUT=DIR] [A="--rounds 3 --kinds tcp sdp"]
+# make bench-kernel [OUT=DIR] [A="--rounds 9 --kinds tcp sdp"]
 .PHONY: bench-kernel
 bench-kernel: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)
@@ -197,6 +198,11 @@ bench-instructions: programs
 	@counts=$$(mktemp -d) && trap 'rm -rf "$$counts"' EXIT && \
 		qemu/vm -k base -d both -m 4096 -x userspace-tests/verbs $(SERVERS) \
 		-s "$$counts" -I "$$counts/counts" -T 3600 -- /mnt/sdp/userspace-tests/bench/instructions $(A)
+
+# make bench-idle [D=rxe] [A="--seconds 60"]
+.PHONY: bench-idle
+bench-idle: programs
+	@qemu/vm -k base -d $(or $(D),rlo) --append slab_nomerge -T 1800 -- /mnt/sdp/userspace-tests/bench/idle $(A)
 
 # The root is made first, so that it does not delay the first results.
 # EMULATED=1: without native kernels, which need a host that lets a process control others.
