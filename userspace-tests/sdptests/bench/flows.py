@@ -15,9 +15,6 @@ from sdptests.bench import layers
 from sdptests.bench.gauge import Gauge
 from sdptests.bench.streams import MIB, Rate, enough, patience, per_mib
 
-# More samples than by default: the time of a way without copies is a small part of a short turn.
-_FREQUENCY = 500
-
 
 class End(Protocol):
     """A process that has one end of a connection."""
@@ -88,7 +85,7 @@ class Flows:
         """The same with the processors' time."""
         count = self._enough(size, seconds)
         before = self._uncopied()
-        with Gauge(symbols, _FREQUENCY) as gauge:
+        with Gauge(symbols) as gauge:
             begin, end = self._turn(size, count)
         uncopied = self._uncopied() - before
         total = count * size * len(self._senders)

@@ -22,9 +22,9 @@ LAYERS = (KERNEL, REST) if meter.TERMINAL else layers.LAYERS
 class Gauge:
     """Inside a with block, the work is measured."""
 
-    def __init__(self, symbols: layers.Symbols, frequency: int = 200) -> None:
+    def __init__(self, symbols: layers.Symbols) -> None:
         self._symbols = symbols
-        self._sampler = None if meter.TERMINAL else Sampler(frequency)
+        self._sampler = None if meter.TERMINAL else Sampler()
         self._used: meter.Used | None = None
 
     def __enter__(self) -> Gauge:

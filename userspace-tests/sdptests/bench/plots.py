@@ -11,26 +11,21 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from sdptests.bench.gauge import GROUND
 from sdptests.bench.spread import Spread
 from sdptests.bench.zcopy_aims import COPIES, DEFAULT, PAPER_CROSSING, READ, TCP, ZCOPY, Section
 
-# The paper's statements about its figures, by number: two lines each.
+# The paper's statements about its figures, by number. Those about the use of processors are left
+# out, and its figure 11 with them: they mean nothing where processor time is what is measured.
 PAPER = {
-    6: (
-        "BCopy is faster up to 256 KB, ZCopy from there on",
-        "processor: BCopy about 100 %, ZCopy about 40 %, falling to 20 % with the size",
-    ),
-    7: ("ZCopy is faster from 64 KB on", "processor: ZCopy below 50 % from 128 KB on, BCopy all"),
-    8: ("ZCopy is faster from 32 KB on", "processor: ZCopy below 50 % from 128 KB on, BCopy all"),
-    9: (
-        "ZCopy is faster from 16 KB on: more than 700 MB/s, BCopy 500 MB/s",
-        "processor: ZCopy below 50 % from 128 KB on, BCopy all",
-    ),
+    6: ("BCopy is faster up to 256 KB, ZCopy from there on",),
+    7: ("ZCopy is faster from 64 KB on",),
+    8: ("ZCopy is faster from 32 KB on",),
+    9: ("ZCopy is faster from 16 KB on: more than 700 MB/s, BCopy 500 MB/s",),
     10: (
         "64 KB: ZCopy is faster with 2 connections and more",
         "1 MB: ZCopy is faster with any number of them",
     ),
-    11: ("ZCopy needs less than 50 % of one processor", "BCopy overloads all four"),
     12: (
         "ZCopy needs less than BCopy from 4 to 16 KB on",
         "the more connections, the more BCopy needs for a byte",
@@ -66,6 +61,7 @@ def points(section: Section) -> list[Row]:
     ]
 
 
+_RATES = f"MiB/s, {GROUND}"
 # x, y, and the ends of the bar at y.
 Point = tuple[float, float, float, float]
 # A title, a colour, the axes, and points.
@@ -92,12 +88,6 @@ def _time(row: Row) -> float:
 def _rate(row: Row, x: str) -> Point:
     """The rate with its spread."""
     return _number(row, x), _number(row, "rate"), _number(row, "least"), _number(row, "most")
-
-
-def _use(row: Row, x: str) -> Point:
-    """The use of processors by both hosts together, in percent of one."""
-    percent = _time(row) * _number(row, "rate") / 10
-    return _number(row, x), percent, percent, percent
 
 
 def _heading(number: int, text: str) -> str:
@@ -156,14 +146,11 @@ def plot(
 
 
 def _by_size(rows: Sequence[Row], directory: Path, number: int, connections: int) -> None:
-    """Figures 6 to 9: rate and use of processors by the size of messages."""
+    """Figures 6 to 9: the rate by the size of messages."""
     series: list[Series] = []
     for way, colour in COLOURS.items():
         its = [row for row in rows if row["connections"] == connections and row["way"] == way]
-        series.append((f"{way}, MiB/s", colour, "x1y1", [_rate(row, "size") for row in its]))
-        if way in (COPIES, ZCOPY, DEFAULT):
-            use = [_use(row, "size") for row in its]
-            series.append((f"{way}, processors", colour, "x1y2", use))
+        series.append((way, colour, "x1y1", [_rate(row, "size") for row in its]))
     crossing = PAPER_CROSSING[connections]
     mark = [
         f"set arrow from {crossing}, graph 0 to {crossing}, graph 1 nohead lc rgb '#999999' dt 3",
@@ -173,15 +160,14 @@ def _by_size(rows: Sequence[Row], directory: Path, number: int, connections: int
         directory / f"figure{number}.svg",
         _heading(number, f"{directory.name}, connections: {connections}"),
         ("size of messages", True),
-        ("MiB/s", "processors of both hosts, %"),
+        (_RATES, ""),
         series,
         mark,
     )
 
 
-def _by_connections(rows: Sequence[Row], directory: Path, number: int) -> None:
-    """Figures 10 and 11: 64 KiB and 1 MiB by the number of connections."""
-    point = _rate if number == 10 else _use
+def _by_connections(rows: Sequence[Row], directory: Path) -> None:
+    """Figure 10: 64 KiB and 1 MiB by the number of connections."""
     shades = {
         COPIES: ("#e09090", "#c03030"),
         ZCOPY: ("#90b0e0", "#2060c0"),
@@ -191,13 +177,13 @@ def _by_connections(rows: Sequence[Row], directory: Path, number: int) -> None:
     for size, name, shade in ((64 << 10, "64K", 0), (1 << 20, "1M", 1)):
         for way, colours in shades.items():
             its = [row for row in rows if row["size"] == size and row["way"] == way]
-            found = [point(row, "connections") for row in its]
+            found = [_rate(row, "connections") for row in its]
             series.append((f"{way} {name}", colours[shade], "x1y1", found))
     plot(
-        directory / f"figure{number}.svg",
-        _heading(number, f"{directory.name}, by connections"),
+        directory / "figure10.svg",
+        _heading(10, f"{directory.name}, by connections"),
         ("connections", False),
-        ("MiB/s" if number == 10 else "processors of both hosts, %", ""),
+        (_RATES, ""),
         series,
     )
 
@@ -233,7 +219,6 @@ def draw(directory: Path, rows: Sequence[Row]) -> None:
         if connections in measured:
             _by_size(rows, directory, number, connections)
     if {64 << 10, 1 << 20} & {row["size"] for row in rows}:
-        _by_connections(rows, directory, 10)
-        _by_connections(rows, directory, 11)
+        _by_connections(rows, directory)
     if {1, 2, 8} & measured:
         _overhead(rows, directory)

@@ -112,13 +112,6 @@ class Lines(unittest.TestCase):
         self.assertEqual(found["1M, default of TCP"], "NOT MET")
         self.assertNotIn("1M, default of TCP", on("rxe"))
 
-    def test_time_of_device_and_network_is_not_ours(self) -> None:
-        """Copies are."""
-        one = section(copies=[[1]] * 3, default=[[1]] * 3)
-        one.rows[COPIES].rounds[0][MIB] = Rate(1, {"copies": 5, "module": 1, "driver": 9})
-        one.rows[DEFAULT].rounds[0][MIB] = Rate(1, {"module": 2, "network": 100})
-        self.assertEqual(one.time_factor(MIB), Spread(3, 3, 3, 1))
-
 
 class Documents(unittest.TestCase):
     """What is printed."""
