@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sdptests.bench.gauge import KERNEL
 from sdptests.bench.spread import Spread, number
 from sdptests.bench.streams import MIB, Rate
 from sdptests.twohosts.report import say
@@ -79,14 +80,26 @@ def show_part(
 
 def ratio(row: Row, other: Row | None, size: int) -> Spread | None:
     """The ratio of two rates, in the rounds that have both."""
-    if other is None:
-        return None
-    pairs = zip(row.rounds, other.rounds, strict=False)
-    return Spread.of(
-        one[size].mib_per_s / two[size].mib_per_s
-        for one, two in pairs
-        if size in one and size in two
-    )
+    return _ratio(row, other, size, lambda rate: rate.mib_per_s)
+
+
+def work(row: Row, other: Row | None, size: int) -> Spread | None:
+    """The ratio of the kernel's own work for a MiB, in the rounds that know both."""
+    return _ratio(row, other, size, lambda rate: rate.times.get(KERNEL))
+
+
+def _ratio(
+    row: Row, other: Row | None, size: int, figure: Callable[[Rate], float | None]
+) -> Spread | None:
+    def figures(of: Row) -> dict[int, float]:
+        there = {at: figure(one[size]) for at, one in enumerate(of.rounds) if size in one}
+        return {at: value for at, value in there.items() if value is not None}
+
+    return Spread.of_ratios(figures(row), figures(other)) if other else None
+
+
+# A ratio of two rows for messages of a size.
+Ratio = Callable[[Row, "Row | None", int], "Spread | None"]
 
 
 def of_better(rows: Mapping[str, Row], way: str, others: Sequence[str], size: int) -> Spread | None:
@@ -116,8 +129,8 @@ def show(rows: Sequence[Row], sizes: Sequence[int], *, of_tcp: bool = True) -> N
     """Prints rates, their ratios, and the processors' time."""
     find = {row.name: row for row in rows}
 
-    def beside(row: Row, other: str, size: int) -> str:
-        found = ratio(row, find.get(other), size)
+    def beside(row: Row, other: str, size: int, of: Ratio = ratio) -> str:
+        found = of(row, find.get(other), size)
         return found.short() if found else "-"
 
     def time(row: Row, size: int) -> str:
@@ -131,6 +144,8 @@ def show(rows: Sequence[Row], sizes: Sequence[int], *, of_tcp: bool = True) -> N
     show_part(of_raw, there, sizes, lambda row, size: beside(row, row.raw, size), WIDE)
     if of_tcp:
         show_part("of TCP", ways, sizes, lambda row, size: beside(row, "TCP", size), WIDE)
+        of_work = "the kernel's work, of TCP's"
+        show_part(of_work, ways, sizes, lambda row, size: beside(row, "TCP", size, work), WIDE)
     show_part("processor, ms for each MiB", there, sizes, time)
 
 

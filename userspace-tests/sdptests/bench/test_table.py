@@ -9,6 +9,7 @@ import unittest
 from unittest import mock
 
 from sdptests.bench import spread, table
+from sdptests.bench.gauge import KERNEL
 from sdptests.bench.spread import Spread
 from sdptests.bench.streams import Rate
 from sdptests.bench.table import Row
@@ -39,6 +40,15 @@ class Table(unittest.TestCase):
         ones, others = {0: 1.0, 1: 9.0, 2: 4.0}, {0: 2.0, 2: 2.0, 3: 7.0}
         self.assertEqual(Spread.of_ratios(ones, others), Spread(1.25, 0.5, 2.0, 2))
         self.assertIsNone(Spread.of_ratios({0: 1.0}, {1: 1.0}))
+
+    def test_the_work_of_the_kernel_is_compared_where_it_is_known(self) -> None:
+        """A host may allow no samples in some rounds."""
+        one, other = Row("SDP"), Row("TCP")
+        for its, others in ((3.0, 2.0), (None, 2.0), (1.0, 4.0)):
+            for of, work in ((one, its), (other, others)):
+                of.rounds.append({64: Rate(1, {} if work is None else {KERNEL: work, "rest": 9})})
+        self.assertEqual(table.work(one, other, 64), Spread(0.875, 0.25, 1.5, 2))
+        self.assertIsNone(table.work(one, None, 64))
 
     def test_a_ratio_needs_both(self) -> None:
         """There is no ratio without a measurement."""
