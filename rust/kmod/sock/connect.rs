@@ -15,11 +15,14 @@ use crate::{
     endpoint::Phase,
     engine::types::Ip,
     ffi,
-    net::socket::{
-        Socket,
-        SS_CONNECTED,
-        SS_CONNECTING,
-        SS_UNCONNECTED, //
+    net::{
+        socket::{
+            Socket,
+            SS_CONNECTED,
+            SS_CONNECTING,
+            SS_UNCONNECTED, //
+        },
+        wait::is_killed, //
     },
     netns::ports::PortLease,
     object::{
@@ -257,6 +260,10 @@ impl Sock {
         self.wait_for_peer(call, timeo, || {
             if self.tcp().is_some() {
                 return Some(Err(MOVED));
+            }
+            if self.err() != 0 && is_killed() {
+                // Other programs with the socket are to see it.
+                return Some(Err(EINTR));
             }
             if let Err(e) = self.take_err() {
                 return Some(Err(e));

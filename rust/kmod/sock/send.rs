@@ -10,7 +10,10 @@ use crate::{
     endpoint::Inner,
     engine::conn::Queue,
     ffi,
-    net::msg::SendMsg,
+    net::{
+        msg::SendMsg,
+        wait::is_killed, //
+    },
     object::Sock,
     prelude::*,
     sock::{
@@ -69,6 +72,8 @@ impl Sock {
         }
         match result {
             Ok(()) => Ok(0),
+            // Other programs with the socket are to see its error.
+            Err(_) if is_killed() => Err(EINTR),
             Err(e) => Err(self.send_error(flags, e)),
         }
     }

@@ -195,11 +195,16 @@ impl Sock {
         ms: u32,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
+        let generation = self.look(|inner| inner.generation());
         let mut timeo = msecs_to_jiffies(ms) as isize;
         if let Ok(found) = self.wait_settled(call, &mut timeo, WaitMode::Timed, &mut ready) {
             return Ok(found);
         }
-        self.drive(|inner| inner.break_off(self));
+        self.drive(|inner| {
+            if inner.generation() == generation {
+                inner.break_off(self);
+            }
+        });
         // The queue pair goes.
         let mut forever = FOREVER;
         self.wait_settled(call, &mut forever, WaitMode::Endless, ready)

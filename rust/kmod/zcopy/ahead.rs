@@ -281,6 +281,7 @@ impl Sock {
             return Some(n);
         }
         let mut forever = FOREVER;
+        let disconnects = self.disconnects();
         let came = self.wait_settled(call, &mut forever, WaitMode::Kill, || {
             self.look(|inner| match inner.recv.peek(0) {
                 None if inner.turns.promised => None,
@@ -289,7 +290,9 @@ impl Sock {
         });
         let killed = came.is_err();
         let mut done = None;
-        if let Ok(Some((page, offset, len))) = came {
+        // Bytes of another connection are no tail.
+        let came = came.ok().flatten();
+        if let Some((page, offset, len)) = came.filter(|_| self.disconnects() == disconnects) {
             let len = len.min(tail) as usize;
             // SAFETY: The page is counted, and holds these bytes by the invariant of `RecvQueue`.
             let bytes = unsafe {

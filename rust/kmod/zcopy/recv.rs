@@ -121,9 +121,13 @@ impl Sock {
             }
             return Ok(0);
         }
+        let disconnects = self.disconnects();
         if wish.blocking && wish.plain {
             if let Some(n) = ahead.and_then(|ahead| self.read_ahead(call, msg, wish, ahead)) {
                 return Ok(n);
+            }
+            if self.disconnects() != disconnects {
+                return Ok(0);
             }
             let n = self.receive_uncopied(call, msg, wish.room)?;
             if n > 0 {

@@ -160,7 +160,11 @@ impl Sock {
             self.drive(|inner| inner.withdraw(self));
             self.await_release(call)?;
         }
-        end
+        // The wait for the memory may have been the one in which the peer changed.
+        end.and_then(|()| {
+            let same = self.disconnects() == disconnects;
+            same.then_some(()).ok_or(EPIPE)
+        })
     }
 
     /// Waits until nothing uses the memory of the call. Nothing of it is left in the stream.

@@ -53,12 +53,12 @@ const RLO: Costs = costs(1_000, 0, 65_000, 500);
 const RLO_TWO: Costs = costs(300, 730, 86_000, 470);
 /// A run of `make bench-zcopy`, one connection.
 const RXE: Costs = costs(3_000, 29_000, 1_200_000, 22_500);
-/// A DDR adapter and processors of its time.
+/// A DDR adapter and processors of its time: an assumption.
 const DDR: Costs = costs(450, 660, 30_000, 660);
-/// A card of 200 Gb/s, and the same if memory stays registered.
+/// A card of 200 Gb/s, and the same if memory stays registered: assumptions.
 const FAST: Costs = costs(120, 45, 12_000, 45);
 const KEPT: Costs = costs(120, 45, 1_500, 45);
-/// A reader in small pieces, which takes longer than any device.
+/// A reader in small pieces, which takes longer than any device: an assumption.
 const PIECES: Costs = costs(300, 20_000, 86_000, 20_000);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
