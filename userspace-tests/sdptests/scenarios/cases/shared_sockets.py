@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Sockets that several threads or processes use: what one of them does to the calls of others."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import socket
+import threading
+import time
+
+from sdptests.peer.peer import namespace
+from sdptests.scenarios import limits, traffic
+from sdptests.scenarios.actor import Actor, Line
+from sdptests.scenarios.network import B
+from sdptests.scenarios.register import packet_scenario
+from sdptests.twohosts import native, uapi
+from sdptests.twohosts.failure import check
+
+MIB = 1 << 20
+THRESHOLD = 16384
+ROUNDS = 40
+
+
+def _without_copies(sock: socket.socket) -> socket.socket:
+    sock.setsockopt(socket.SOL_TCP, uapi.SDP_ZCOPY_THRESH, THRESHOLD)
+    return sock
+
+
+def _send(line: Line, port: int) -> None:
+    sock = _without_copies(native.make("sdp", B.address(4)))
+    native.connect(sock, B.address(4), port)
+    line.say("connected")
+    with contextlib.suppress(OSError):
+        while True:
+            sock.send(bytes(MIB))
+    signal.pause()
+
+
+def _send_little(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            sock.send(bytes(4000))
+    signal.sigwait([])
+
+
+def _receive_and_send(_line: Line, sock: socket.socket) -> None:
+    room = bytearray(MIB)
+    threading.Thread(target=_send_little, args=(sock,)).start()
+    with contextlib.suppress(OSError):
+        while True:
+            sock.recv_into(room, MIB, socket.MSG_WAITALL)
+    signal.pause()
+
+
+def _ends_silently(sock: socket.socket) -> bool:
+    """Reads on for a moment; whether the stream ends as if the peer had closed it."""
+    sock.settimeout(1)
+    end = time.monotonic() + 0.5
+    try:
+        while time.monotonic() < end:
+            if not sock.recv(MIB):
+                return True
+    except OSError:
+        pass
+    return False
+
+
+@packet_scenario
+def program_that_is_killed_takes_no_error_from_others() -> str:
+    """A program is killed in recv() and in send(); another one has its socket, and the peer goes on."""
+    some = random.Random(3)
+    with namespace("b"):
+        listener = native.listen("sdp", B.address(4))
+    silent = 0
+    for _ in range(ROUNDS):
+        sender = Actor("a", _send, native.own_name(listener)[1])
+        sock = _without_copies(native.accept(listener))
+        victim = Actor("b", _receive_and_send, sock)
+        sender.word(limits.seconds(10))
+        time.sleep(0.1 + some.random() * 0.05)
+        victim.end()
+        silent += _ends_silently(sock)
+        sender.end()
+        sock.close()
+    listener.close()
+    check(not silent, f"{silent} of {ROUNDS} streams end without an error")
+    traffic.works()
+    return f"{ROUNDS} programs"
