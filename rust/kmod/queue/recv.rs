@@ -7,7 +7,7 @@
 use crate::{
     fifo::Fifo,
     prelude::*,
-    queue::RxBuffer,
+    queue::buffer::RxBuffer,
     rdma::{
         page::Page,
         receive::BUFFERS, //

@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (46, 73),
+        most: (44, 71),
     },
     Crate {
         folder: "rust/rlo",
