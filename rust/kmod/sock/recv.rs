@@ -25,10 +25,8 @@ use crate::{
     },
     zcopy::{
         ahead::Ahead,
-        recv::{
-            Presence,
-            Wish, //
-        },
+        recv::Presence,
+        room::Wish, //
     },
 };
 use kernel::error::to_result;

@@ -24,7 +24,7 @@ use super::{
         Promise,
         Promiser, //
     },
-    recv::Wish,
+    room::Wish,
 };
 use crate::{
     endpoint::Inner,

@@ -98,7 +98,7 @@ pub(crate) mod offer;
 mod place;
 pub(crate) mod promise;
 pub(crate) mod recv;
-mod room;
+pub(crate) mod room;
 pub(crate) mod send;
 pub(crate) mod sink;
 pub(crate) mod source;

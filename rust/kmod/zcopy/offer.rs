@@ -7,7 +7,7 @@
 //! signal, a timeout, or the end of the connection. The key is invalidated before the
 //! bytes are looked at.
 
-use super::recv::Wish;
+use super::room::Wish;
 use crate::{
     endpoint::Inner,
     engine::conn::{

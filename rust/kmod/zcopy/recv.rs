@@ -39,26 +39,15 @@ use crate::{
         Of,
         Path, //
     },
-    zcopy::ahead::Ahead, //
+    zcopy::{
+        ahead::Ahead,
+        room::{
+            Wish,
+            FETCH_LEN, //
+        },
+    },
 };
 use kernel::sync::Arc;
-
-/// Length of one Read into a buffer of the kernel.
-pub(super) const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << 3) as u32;
-
-/// The kind of read.
-pub(crate) struct Wish {
-    /// Room that is left.
-    pub(crate) room: usize,
-    /// The call may block.
-    pub(crate) blocking: bool,
-    /// It consumes the bytes and wants to see them (neither peek nor MSG_TRUNC).
-    pub(crate) plain: bool,
-    /// It does not have enough bytes yet.
-    pub(crate) hungry: bool,
-    /// So many bytes are missing until it has enough.
-    pub(crate) missing: usize,
-}
 
 /// While this exists, a reader is waiting that could take the peer's offers.
 pub(crate) struct Presence<'a> {

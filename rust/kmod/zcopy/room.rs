@@ -2,9 +2,8 @@
 
 //! The memory of a waiting reader, for Reads or for an offer to the peer. It is pinned
 //! at the start of the reader's turn and returned at its end, wherever the program has
-//! its memory then.
+//! its memory then. The values that its users share are here as well.
 
-use super::recv::FETCH_LEN;
 use crate::{
     endpoint::Inner,
     net::{
@@ -33,6 +32,23 @@ use crate::{
     },
 };
 use kernel::sync::Arc;
+
+/// Length of one Read into a buffer of the kernel.
+pub(super) const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << 3) as u32;
+
+/// The kind of read.
+pub(crate) struct Wish {
+    /// Room that is left.
+    pub(crate) room: usize,
+    /// The call may block.
+    pub(crate) blocking: bool,
+    /// It consumes the bytes and wants to see them (neither peek nor MSG_TRUNC).
+    pub(crate) plain: bool,
+    /// It does not have enough bytes yet.
+    pub(crate) hungry: bool,
+    /// So many bytes are missing until it has enough.
+    pub(crate) missing: usize,
+}
 
 impl Sock {
     /// Pins the memory from `addr` on, as far as one region reaches, and maps it for

@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (44, 71),
+        most: (42, 71),
     },
     Crate {
         folder: "rust/rlo",
