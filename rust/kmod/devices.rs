@@ -13,8 +13,8 @@
 use crate::{
     cm::Requests,
     ffi,
+    handle::SockRef,
     net::namespace::Namespace,
-    object::SockRef,
     prelude::*,
     rdma::{
         client::{

@@ -9,6 +9,8 @@
 //! from or to user memory, never two of them at once), then the innermost ones
 //! of `net` and `rdma`.
 
+pub(crate) use crate::handle::SockRef;
+
 use crate::{
     addr::Family,
     alarm,
@@ -20,7 +22,10 @@ use crate::{
         family::Creation,
         namespace::Namespace,
         proto::Whole,
-        sk::SkRef,
+        sk::{
+            Object,
+            SkRef, //
+        },
         wait::WaitQueue, //
     },
     netns::{
@@ -72,23 +77,24 @@ const _: () = {
     is_for_all_threads::<Sock>();
 };
 
-/// A counted reference to a socket. Dropping the last one frees it, which may
-/// sleep: drop outside of locks.
-#[derive(Clone)]
-pub(crate) struct SockRef(ARef<Sock>);
-
 impl core::ops::Deref for SockRef {
     type Target = Sock;
 
     fn deref(&self) -> &Sock {
-        &self.0
+        // SAFETY: An `Sk` is the beginning of a `Sock`, by its invariant, and this references it.
+        unsafe { Sock::from_sk(self.as_sk().sk()) }
     }
 }
 
 impl SockRef {
     /// Another reference to `sock`.
     pub(crate) fn of(sock: &Sock) -> Self {
-        Self(sock.into())
+        Self::from_aref(sock.into())
+    }
+
+    fn from_aref(sock: ARef<Sock>) -> Self {
+        // SAFETY: The reference of `sock` goes over.
+        unsafe { Self::from_owned(ARef::into_raw(sock)) }
     }
 
     /// Takes over a reference.
@@ -97,18 +103,21 @@ impl SockRef {
     ///
     /// The caller owns a reference and gives it up.
     pub(crate) unsafe fn from_owned(sock: NonNull<Sock>) -> Self {
-        // SAFETY: The caller has promised to own the reference.
-        Self(unsafe { ARef::from_raw(sock) })
+        // SAFETY: A `Sock` begins with its `Sk`, and the caller has promised to own the reference,
+        // which counts for both.
+        unsafe { SkRef::from_owned(sock.cast()) }.into()
     }
 
     /// The same reference in the type of the kernel crate.
     pub(crate) fn into_aref(self) -> ARef<Sock> {
-        self.0
+        // SAFETY: The reference goes over.
+        unsafe { ARef::from_raw(self.into_owned()) }
     }
 
     /// The reference as a pointer, still owned by the caller.
     pub(crate) fn into_owned(self) -> NonNull<Sock> {
-        ARef::into_raw(self.0)
+        // An `Sk` is the beginning of a `Sock`, by its invariant.
+        self.into_sk().into_owned().cast()
     }
 }
 
@@ -122,14 +131,6 @@ impl Holder for SockRef {
             uid: self.body().creator,
             ..Sock::user(self)
         }
-    }
-}
-
-impl From<SkRef> for SockRef {
-    fn from(sk: SkRef) -> Self {
-        // SAFETY: An `Sk` is the beginning of a `Sock`, by its invariant, and its reference
-        // goes over.
-        unsafe { Self::from_owned(sk.into_owned().cast()) }
     }
 }
 
@@ -150,7 +151,7 @@ impl Sock {
         };
         // SAFETY: The socket holds its namespace.
         let body = Body::new(unsafe { Home::new(net) }, family, creator);
-        let sock = SockRef(Sock::new(net, parent.as_deref_mut(), body)?);
+        let sock = SockRef::from_aref(Sock::new(net, parent.as_deref_mut(), body)?);
         // SAFETY: A new socket, which no other code knows.
         unsafe { ffi::sdp_sock_prepare(sock.sk()) };
         if let Err(e) = sock.net().enlist(&sock) {

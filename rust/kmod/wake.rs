@@ -6,10 +6,8 @@
 //! wake-up may drop the last reference to a socket.
 
 use crate::{
-    object::{
-        Sock,
-        SockRef, //
-    },
+    handle::SockRef,
+    object::Sock,
     prelude::KBox,
     zcopy::{
         notice::Notices,

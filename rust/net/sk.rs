@@ -73,6 +73,7 @@ pub(crate) unsafe trait Object:
 
 /// A counted reference to a socket. Dropping the last one frees it, which may
 /// sleep: drop outside of locks.
+#[derive(Clone)]
 pub(crate) struct SkRef(ARef<Sk>);
 
 impl core::ops::Deref for SkRef {
@@ -97,6 +98,16 @@ impl SkRef {
             // SAFETY: The reference was taken just above.
             Self(unsafe { ARef::from_raw(sk) })
         })
+    }
+
+    /// Takes over a reference.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns a reference and gives it up.
+    pub(crate) unsafe fn from_owned(sk: NonNull<Sk>) -> Self {
+        // SAFETY: The caller has promised to own the reference.
+        Self(unsafe { ARef::from_raw(sk) })
     }
 
     /// The reference as a pointer, still owned by the caller.

@@ -8,7 +8,7 @@
 //! Contexts: may sleep. Locks: `TABLE`, a leaf.
 
 use crate::{
-    object::SockRef,
+    handle::SockRef,
     prelude::*,
     rdma::noio::NoIo, //
 };

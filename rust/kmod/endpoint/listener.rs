@@ -11,10 +11,8 @@
 
 use crate::{
     fifo::Fifo,
-    object::{
-        Sock,
-        SockRef, //
-    },
+    handle::SockRef,
+    object::Sock,
     prelude::*, //
 };
 

@@ -32,13 +32,11 @@ use crate::{
         timer::Deadlines, //
     },
     fifo::Fifo,
+    handle::SockRef,
     idle::Idle,
     link::Link,
     netns::ports::PortLease,
-    object::{
-        Sock,
-        SockRef, //
-    },
+    object::Sock,
     options::Options,
     parting::Parting,
     prelude::*,

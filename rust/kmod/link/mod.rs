@@ -36,9 +36,9 @@ use crate::{
     },
     engine::policy::round_trip::RoundTrip,
     fifo::Fifo,
+    handle::SockRef,
     net::account::Charge,
     netns,
-    object::SockRef,
     prelude::*,
     queue::{
         RxBuffer,

@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (42, 71),
+        most: (40, 69),
     },
     Crate {
         folder: "rust/rlo",
