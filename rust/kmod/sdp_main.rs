@@ -46,6 +46,7 @@ mod devices;
 mod diag;
 mod endpoint;
 mod errno;
+mod events;
 mod handle;
 mod idle;
 mod keepalive;

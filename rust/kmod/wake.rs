@@ -7,13 +7,26 @@
 
 use crate::{
     handle::SockRef,
-    object::Sock,
+    net::sk::Sk,
     prelude::KBox,
     zcopy::{
         notice::Notices,
         promise::Promise, //
     }, //
 };
+use core::ops::Deref;
+
+/// A socket that wake-ups are for.
+pub(crate) trait Woken: Deref<Target = Sk> {
+    /// All bytes of `promise` are here.
+    fn keep_promise(&self, promise: KBox<Promise>);
+
+    /// A writer or reader with pinned memory must look again.
+    fn wake_settled(&self);
+
+    /// A connection of `listener` will not be established.
+    fn lose_pending(listener: &SockRef);
+}
 
 /// The wake-ups that a change of the endpoint needs; delivered after the lock is
 /// released.
@@ -62,12 +75,12 @@ impl Wake {
     }
 
     /// Delivers the wake-ups. Without the endpoint's lock.
-    pub(crate) fn deliver(self, sock: &Sock) {
+    pub(crate) fn deliver<S: Woken>(self, sock: &S) {
         if let Some(promise) = self.kept {
             sock.keep_promise(promise);
         }
         if self.settled {
-            sock.settled().wake();
+            sock.wake_settled();
         }
         if self.connected {
             sock.wake_connected();
@@ -91,7 +104,7 @@ impl Wake {
         }
         drop(self.notices);
         if let Some(listener) = self.bereaved {
-            listener.lose_pending();
+            S::lose_pending(&listener);
         }
     }
 }

@@ -99,7 +99,8 @@ impl Sock {
             return end;
         }
         if flags & ffi::MSG_ZEROCOPY != 0 && len > 0 {
-            let asked = Notice::asked(self, call.guard()?, msg, len)?;
+            let evict = || self.evict_for_user();
+            let asked = Notice::asked(call.guard()?, msg, len, evict)?;
             if let Some(mut asked) = asked {
                 let lent = Lending::Told(&mut asked);
                 let end = self.send_all(call, msg, len, flags, lent, &mut timeo, copied);

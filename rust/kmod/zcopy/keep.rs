@@ -86,7 +86,8 @@ impl Sock {
         evicted
     }
 
-    pub(super) fn evict_for_user(&self) -> bool {
+    /// Evicts a cached region of the calling user.
+    pub(crate) fn evict_for_user(&self) -> bool {
         self.evict(kept::evict_of_user())
     }
 

@@ -15,7 +15,6 @@ use crate::{
         msg::SendMsg,
         sk::Guard, //
     },
-    object::Sock,
     prelude::*,
     zcopy::lender::{
         Loan,
@@ -55,12 +54,13 @@ pub(crate) struct Notice {
 
 impl Notice {
     /// The notification that the call requests, if it does: MSG_ZEROCOPY on a socket
-    /// with SO_ZEROCOPY, or a notification of io_uring. With `lock_sock`.
+    /// with SO_ZEROCOPY, or a notification of io_uring. With `lock_sock`. If the user may lock
+    /// no more memory, `evict` frees some and returns whether there was any.
     pub(crate) fn asked(
-        sock: &Sock,
         lock: &Guard<'_>,
         msg: &mut SendMsg,
         len: usize,
+        evict: impl Fn() -> bool,
     ) -> Result<Option<KBox<Self>>> {
         let place = KBox::new_uninit(GFP_KERNEL)?;
         let uarg = loop {
@@ -68,7 +68,7 @@ impl Notice {
             let uarg = unsafe { ffi::sdp_notice_begin(lock.sk(), msg.as_ptr().cast(), len) };
             match kernel::error::from_err_ptr(uarg) {
                 // The notification charges the user for the memory.
-                Err(e) if e == ENOBUFS && sock.evict_for_user() => {}
+                Err(e) if e == ENOBUFS && evict() => {}
                 uarg => break uarg?,
             }
         };

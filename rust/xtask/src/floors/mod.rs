@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (40, 69),
+        most: (37, 66),
     },
     Crate {
         folder: "rust/rlo",
