@@ -2,24 +2,26 @@
 
 //! Delayed work of a socket.
 //!
-//! A queued alarm holds a reference to its socket, which the worker drops. Contexts:
-//! setting never sleeps; handlers run in the module's workqueue and may sleep.
+//! A queued alarm holds a reference to its socket, which the worker drops. `object` sets alarms,
+//! and `events` has the handler of each.
+//!
+//! Contexts: setting never sleeps; handlers run in the module's workqueue and may sleep.
 
 use crate::{
     ffi,
-    net::sk::Guard,
-    object::{
-        self,
-        Sock,
-        SockRef, //
-    },
     prelude::*, //
 };
 use core::{
     cell::UnsafeCell,
     ptr::NonNull, //
 };
-use kernel::types::Opaque;
+use kernel::{
+    sync::aref::{
+        ARef,
+        AlwaysRefCounted, //
+    },
+    types::Opaque, //
+};
 
 /// The purpose of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,19 @@ pub(crate) enum Alarm {
     Switched,
     /// Bytes may have waited for longer than TCP_USER_TIMEOUT.
     UserTimeout,
+}
+
+/// A socket that alarms belong to.
+///
+/// # Safety
+///
+/// Its [`Alarms`] lie in it at the offset `ALARMS`, and were made by `Alarms::new::<Self>`.
+pub(crate) unsafe trait Owner: AlwaysRefCounted {
+    /// Where its alarms lie.
+    const ALARMS: usize;
+
+    /// `alarm` has gone off. May sleep.
+    fn on_alarm(&self, alarm: Alarm);
 }
 
 /// The alarms of one socket.
@@ -86,23 +101,24 @@ fn work(func: ffi::core::work_func_t) -> impl PinInit<Opaque<ffi::core::delayed_
 }
 
 impl Alarms {
-    pub(crate) fn new() -> impl PinInit<Self> {
+    pub(crate) fn new<O: Owner>() -> impl PinInit<Self> {
         pin_init!(Self {
-            attend <- work(Some(attend_cb)),
-            engine <- work(Some(engine_cb)),
-            idle <- work(Some(idle_cb)),
-            keepalive <- work(Some(keepalive_cb)),
-            kept <- work(Some(kept_cb)),
-            notify <- work(Some(notify_cb)),
-            parting <- work(Some(parting_cb)),
-            reap <- work(Some(reap_cb)),
-            refill <- work(Some(refill_cb)),
-            switched <- work(Some(switched_cb)),
-            user_timeout <- work(Some(user_timeout_cb)),
+            attend <- work(Some(attend_cb::<O>)),
+            engine <- work(Some(engine_cb::<O>)),
+            idle <- work(Some(idle_cb::<O>)),
+            keepalive <- work(Some(keepalive_cb::<O>)),
+            kept <- work(Some(kept_cb::<O>)),
+            notify <- work(Some(notify_cb::<O>)),
+            parting <- work(Some(parting_cb::<O>)),
+            reap <- work(Some(reap_cb::<O>)),
+            refill <- work(Some(refill_cb::<O>)),
+            switched <- work(Some(switched_cb::<O>)),
+            user_timeout <- work(Some(user_timeout_cb::<O>)),
         })
     }
 
-    fn work(&self, alarm: Alarm) -> *mut ffi::core::delayed_work {
+    /// The work of `alarm`, which is initialised.
+    pub(crate) fn work(&self, alarm: Alarm) -> *mut ffi::core::delayed_work {
         match alarm {
             Alarm::Attend => self.attend.get(),
             Alarm::Engine => self.engine.get(),
@@ -119,105 +135,46 @@ impl Alarms {
     }
 }
 
-impl Sock {
-    /// Sets `alarm` to go off after `msecs`, replacing an earlier setting.
-    pub(crate) fn set_alarm(&self, alarm: Alarm, msecs: u32) {
-        let holder = SockRef::of(self);
-        // SAFETY: The queue lives as long as the module; the work is initialised, and lives as
-        // long as the socket; it has a reference to that while it is pending.
-        let was_pending = unsafe {
-            ffi::sdp_mod_delayed_work(queue(), self.alarms().work(alarm), msecs as usize)
-        };
-        if !was_pending {
-            // The work has it. Pending work already had one.
-            let _ = holder.into_owned();
-        }
-    }
-
-    /// Sets `alarm` to go off after `msecs`, unless it is set: a handler that runs
-    /// later than this call sees what the caller has done before.
-    pub(crate) fn set_alarm_once(&self, alarm: Alarm, msecs: u32) {
-        let work = self.alarms().work(alarm);
-        // SAFETY: The work is initialised. While its bit is set, its function has not
-        // begun; the caller's changes have a full barrier behind them.
-        if unsafe { ffi::sdp_is_delayed_work_pending(work) } {
-            return;
-        }
-        let holder = SockRef::of(self);
-        // SAFETY: As in `set_alarm`.
-        if unsafe { ffi::sdp_queue_delayed_work(queue(), work, msecs as usize) } {
-            // The work has it.
-            let _ = holder.into_owned();
-        }
-    }
-
-    /// Cancels `alarm`, if it has not gone off.
-    pub(crate) fn clear_alarm(&self, alarm: Alarm) {
-        // SAFETY: The work is initialised, and lives as long as the socket.
-        let was_pending = unsafe { ffi::sdp_cancel_delayed_work(self.alarms().work(alarm)) };
-        if was_pending {
-            // SAFETY: It is the reference of the work, which will not run.
-            drop(unsafe { SockRef::from_owned(NonNull::from(self)) });
-        }
-    }
-}
-
-/// Milliseconds until a worker asks again for a socket that a system call owns.
-const OWNED_MS: u32 = 20;
-
-impl Sock {
-    /// `lock_sock` for the worker of `alarm`. While a call has it, `alarm` is set again, as
-    /// TCP's timers are: a call that copies holds the lock until the program's memory has
-    /// come, for as long as the owner of that memory likes, and the workers are few.
-    pub(crate) fn lock_or_defer(&self, alarm: Alarm) -> Option<Guard<'_>> {
-        let guard = self.try_lock();
-        if guard.is_none() {
-            self.set_alarm_once(alarm, OWNED_MS);
-        }
-        guard
-    }
-}
-
 /// The socket of a work item, with the reference that the item held.
 ///
 /// # Safety
 ///
-/// `work` is the work of the alarm at the offset `field` of [`Alarms`], and has just started
-/// to run.
-unsafe fn owner(work: *mut ffi::core::work_struct, field: usize) -> SockRef {
-    let offset =
-        object::alarms_offset() + field + core::mem::offset_of!(ffi::core::delayed_work, work);
-    // SAFETY: The item is inside of a socket at this offset, by the caller's promise, so this is
-    // never null. `set_alarm` left a reference for us.
-    unsafe { SockRef::from_owned(NonNull::new_unchecked(work.byte_sub(offset).cast())) }
+/// `work` is the work of the alarm at the offset `field` of the [`Alarms`] of an `O`, and has just
+/// started to run.
+unsafe fn owner<O: Owner>(work: *mut ffi::core::work_struct, field: usize) -> ARef<O> {
+    let offset = O::ALARMS + field + core::mem::offset_of!(ffi::core::delayed_work, work);
+    // SAFETY: The item is inside of a socket at this offset, by the promises of the caller and of
+    // `Owner`, so this is never null. `Sock::set_alarm` left a reference for us.
+    unsafe { ARef::from_raw(NonNull::new_unchecked(work.byte_sub(offset).cast())) }
 }
 
 macro_rules! callbacks {
-    ($($callback:ident: $field:ident, $method:ident;)*) => {
+    ($($callback:ident: $field:ident, $alarm:ident;)*) => {
         $(
             /// # Safety
             ///
             /// Called from C, with the arguments that the slot it stands in promises.
-            unsafe extern "C" fn $callback(work: *mut ffi::core::work_struct) {
-                // SAFETY: `Alarms::new` has set the work at this offset to call this.
-                unsafe { owner(work, core::mem::offset_of!(Alarms, $field)) }.$method();
+            unsafe extern "C" fn $callback<O: Owner>(work: *mut ffi::core::work_struct) {
+                // SAFETY: `Alarms::new::<O>` has set the work at this offset to call this.
+                let owner = unsafe { owner::<O>(work, core::mem::offset_of!(Alarms, $field)) };
+                owner.on_alarm(Alarm::$alarm);
             }
         )*
     };
 }
 
 callbacks! {
-    attend_cb: attend, alarm_attend;
-    engine_cb: engine, alarm_engine;
-    idle_cb: idle, alarm_idle;
-    keepalive_cb: keepalive, alarm_keepalive;
-    kept_cb: kept, alarm_kept;
-    notify_cb: notify, alarm_notify;
-    parting_cb: parting, alarm_parting;
-    user_timeout_cb: user_timeout, alarm_user_timeout;
-    reap_cb: reap, alarm_reap;
-    refill_cb: refill, alarm_refill;
-    switched_cb: switched, alarm_switched;
+    attend_cb: attend, Attend;
+    engine_cb: engine, Engine;
+    idle_cb: idle, Idle;
+    keepalive_cb: keepalive, Keepalive;
+    kept_cb: kept, Kept;
+    notify_cb: notify, Notify;
+    parting_cb: parting, Parting;
+    user_timeout_cb: user_timeout, UserTimeout;
+    reap_cb: reap, Reap;
+    refill_cb: refill, Refill;
+    switched_cb: switched, Switched;
 }
 
 struct QueuePtr(UnsafeCell<*mut ffi::core::workqueue_struct>);
@@ -225,7 +182,8 @@ struct QueuePtr(UnsafeCell<*mut ffi::core::workqueue_struct>);
 unsafe impl Sync for QueuePtr {}
 static QUEUE: QueuePtr = QueuePtr(UnsafeCell::new(core::ptr::null_mut()));
 
-fn queue() -> *mut ffi::core::workqueue_struct {
+/// The workqueue of all alarms.
+pub(crate) fn queue() -> *mut ffi::core::workqueue_struct {
     // SAFETY: Written once, before the first socket.
     unsafe { *QUEUE.0.get() }
 }

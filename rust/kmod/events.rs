@@ -7,14 +7,40 @@
 //! Contexts: may sleep. Without the endpoint's lock.
 
 use crate::{
+    alarm::{
+        self,
+        Alarm, //
+    },
     object::{
         Sock,
-        SockRef, //
+        SockRef,
+        ALARMS_OFFSET, //
     },
     prelude::KBox,
     wake::Woken,
     zcopy::promise::Promise, //
 };
+
+// SAFETY: They lie there, and were made for it by `Body::new`.
+unsafe impl alarm::Owner for Sock {
+    const ALARMS: usize = ALARMS_OFFSET;
+
+    fn on_alarm(&self, alarm: Alarm) {
+        match alarm {
+            Alarm::Attend => self.alarm_attend(),
+            Alarm::Engine => self.alarm_engine(),
+            Alarm::Idle => self.alarm_idle(),
+            Alarm::Keepalive => self.alarm_keepalive(),
+            Alarm::Kept => self.alarm_kept(),
+            Alarm::Notify => self.alarm_notify(),
+            Alarm::Parting => self.alarm_parting(),
+            Alarm::Reap => self.alarm_reap(),
+            Alarm::Refill => self.alarm_refill(),
+            Alarm::Switched => self.alarm_switched(),
+            Alarm::UserTimeout => self.alarm_user_timeout(),
+        }
+    }
+}
 
 impl Woken for Sock {
     fn keep_promise(&self, promise: KBox<Promise>) {

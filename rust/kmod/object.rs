@@ -13,7 +13,11 @@ pub(crate) use crate::handle::SockRef;
 
 use crate::{
     addr::Family,
-    alarm,
+    alarm::{
+        queue,
+        Alarm,
+        Alarms, //
+    },
     calls::calls,
     endpoint::Inner,
     ffi,
@@ -23,6 +27,7 @@ use crate::{
         namespace::Namespace,
         proto::Whole,
         sk::{
+            Guard,
             Object,
             SkRef, //
         },
@@ -52,6 +57,9 @@ use kernel::{
     },
 };
 
+/// Milliseconds until a worker asks again for a socket that a system call owns.
+const OWNED_MS: u32 = 20;
+
 /// One socket.
 pub(crate) type Sock = Whole<Body>;
 
@@ -62,7 +70,7 @@ pub(crate) struct Body {
     #[pin]
     inner: Mutex<Inner>,
     #[pin]
-    alarms: alarm::Alarms,
+    alarms: Alarms,
     /// Callers with pinned memory: they may have to wait although a signal is pending.
     #[pin]
     settled: WaitQueue,
@@ -178,7 +186,7 @@ impl Sock {
         }
     }
 
-    pub(crate) fn alarms(&self) -> &alarm::Alarms {
+    fn alarms(&self) -> &Alarms {
         &self.body().alarms
     }
 
@@ -247,12 +255,66 @@ impl Sock {
     }
 }
 
+impl Sock {
+    /// Sets `alarm` to go off after `msecs`, replacing an earlier setting.
+    pub(crate) fn set_alarm(&self, alarm: Alarm, msecs: u32) {
+        let holder = SockRef::of(self);
+        // SAFETY: The queue lives as long as the module; the work is initialised, and lives as
+        // long as the socket; it has a reference to that while it is pending.
+        let was_pending = unsafe {
+            ffi::sdp_mod_delayed_work(queue(), self.alarms().work(alarm), msecs as usize)
+        };
+        if !was_pending {
+            // The work has it. Pending work already had one.
+            let _ = holder.into_owned();
+        }
+    }
+
+    /// Sets `alarm` to go off after `msecs`, unless it is set: a handler that runs
+    /// later than this call sees what the caller has done before.
+    pub(crate) fn set_alarm_once(&self, alarm: Alarm, msecs: u32) {
+        let work = self.alarms().work(alarm);
+        // SAFETY: The work is initialised. While its bit is set, its function has not
+        // begun; the caller's changes have a full barrier behind them.
+        if unsafe { ffi::sdp_is_delayed_work_pending(work) } {
+            return;
+        }
+        let holder = SockRef::of(self);
+        // SAFETY: As in `set_alarm`.
+        if unsafe { ffi::sdp_queue_delayed_work(queue(), work, msecs as usize) } {
+            // The work has it.
+            let _ = holder.into_owned();
+        }
+    }
+
+    /// Cancels `alarm`, if it has not gone off.
+    pub(crate) fn clear_alarm(&self, alarm: Alarm) {
+        // SAFETY: The work is initialised, and lives as long as the socket.
+        let was_pending = unsafe { ffi::sdp_cancel_delayed_work(self.alarms().work(alarm)) };
+        if was_pending {
+            // SAFETY: It is the reference of the work, which will not run.
+            drop(unsafe { SockRef::from_owned(NonNull::from(self)) });
+        }
+    }
+
+    /// `lock_sock` for the worker of `alarm`. While a call has it, `alarm` is set again, as
+    /// TCP's timers are: a call that copies holds the lock until the program's memory has
+    /// come, for as long as the owner of that memory likes, and the workers are few.
+    pub(crate) fn lock_or_defer(&self, alarm: Alarm) -> Option<Guard<'_>> {
+        let guard = self.try_lock();
+        if guard.is_none() {
+            self.set_alarm_once(alarm, OWNED_MS);
+        }
+        guard
+    }
+}
+
 impl Body {
     fn new(net: Home, family: Family, creator: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             net,
             inner <- new_mutex!(Inner::new(family), "sdp_endpoint"),
-            alarms <- alarm::Alarms::new(),
+            alarms <- Alarms::new::<Sock>(),
             settled <- WaitQueue::new(),
             attendance: Attendance::new(),
             traffic: Traffic::new(),
@@ -269,6 +331,4 @@ calls! { unsafe {
 }}
 
 /// The offset of the alarms in a socket, which leads from one to the other.
-pub(crate) fn alarms_offset() -> usize {
-    Sock::body_offset() + core::mem::offset_of!(Body, alarms)
-}
+pub(crate) const ALARMS_OFFSET: usize = Sock::body_offset() + core::mem::offset_of!(Body, alarms);
