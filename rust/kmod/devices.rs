@@ -11,18 +11,15 @@
 //! management can look a device up.
 
 use crate::{
-    cm::Requests,
     ffi,
     handle::SockRef,
     net::namespace::Namespace,
     prelude::*,
     rdma::{
-        client::{
-            self,
-            Client,
-            Slot, //
+        cm::{
+            Listener,
+            OnRequest, //
         },
-        cm::Listener,
         device::{
             Device,
             DeviceId, //
@@ -51,15 +48,15 @@ pub(crate) type Lease = lease::Lease<SockRef>;
 /// A port that is listened on, on one device.
 struct Listen {
     port: u16,
-    _listener: Listener<Requests>,
+    _listener: Listener,
 }
 
 impl Listen {
-    fn new(device: &Arc<Device>, port: u16) -> Result<Self> {
+    fn new<R: OnRequest>(device: &Arc<Device>, port: u16) -> Result<Self> {
         let service = u64::from(ffi::SDP_SERVICE_ID_BASE).wrapping_add(port.into());
         Ok(Self {
             port,
-            _listener: Listener::new(device, service)?,
+            _listener: Listener::new::<R>(device, service)?,
         })
     }
 }
@@ -96,7 +93,8 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(port: u16) -> Result<Self> {
+    /// Listens on `port`; requests go to `R`, the same for all ports.
+    pub(crate) fn new<R: OnRequest>(port: u16) -> Result<Self> {
         let mut registry = REGISTRY.lock();
         let registry = &mut *registry;
         if let Some((_, count)) = registry.services.iter_mut().find(|(p, _)| *p == port) {
@@ -108,7 +106,7 @@ impl Service {
         // lock held here.
         let mut failed = None;
         for entry in registry.entries.iter_mut() {
-            let listen = Listen::new(&entry.device, port)
+            let listen = Listen::new::<R>(&entry.device, port)
                 .and_then(|listen| Ok(entry.listens.push(listen, GFP_KERNEL)?));
             if let Err(e) = listen {
                 failed = Some(e);
@@ -185,95 +183,68 @@ fn forget(device: DeviceId) -> Option<Arc<Leasing>> {
     known.remove(at).ok()
 }
 
-/// The events of devices that ib_core reports.
-struct Devices;
-
-static CLIENT: Slot<Devices> = Slot::new(c"sdp");
-
-impl Client for Devices {
-    fn slot() -> &'static Slot<Self> {
-        &CLIENT
+/// A device has come. Requests of peers go to `R`; `tell` tells a socket that its device goes away.
+pub(crate) fn add<R: OnRequest>(device: &Arc<Device>, tell: fn(&SockRef, DeviceId)) -> Result {
+    let limits = device.limits();
+    if limits.send_sges < LEAST_SGES || limits.work_requests < LEAST_WORK_REQUESTS {
+        pr_warn!("a device can gather or queue too little and is not used\n");
+        return Err(EOPNOTSUPP);
     }
-
-    fn add(device: &Arc<Device>) -> Result {
-        let limits = device.limits();
-        if limits.send_sges < LEAST_SGES || limits.work_requests < LEAST_WORK_REQUESTS {
-            pr_warn!("a device can gather or queue too little and is not used\n");
-            return Err(EOPNOTSUPP);
+    let id = device.id();
+    let device = Leasing::new(device.clone())?;
+    let mut listens = KVec::new();
+    let mut registry = REGISTRY.lock();
+    // First: requests come as soon as there are listening identifiers.
+    let known = {
+        // Handlers of requests look there.
+        let _noio = NoIo::new();
+        KNOWN.lock().push(device.clone(), GFP_KERNEL)
+    };
+    let added = (|| {
+        known?;
+        for (port, _) in registry.services.iter() {
+            listens.push(Listen::new::<R>(&device, *port)?, GFP_KERNEL)?;
         }
-        let id = device.id();
-        let device = Leasing::new(device.clone())?;
-        let mut listens = KVec::new();
-        let mut registry = REGISTRY.lock();
-        // First: requests come as soon as there are listening identifiers.
-        let known = {
-            // Handlers of requests look there.
-            let _noio = NoIo::new();
-            KNOWN.lock().push(device.clone(), GFP_KERNEL)
-        };
-        let added = (|| {
-            known?;
-            for (port, _) in registry.services.iter() {
-                listens.push(Listen::new(&device, *port)?, GFP_KERNEL)?;
-            }
-            registry.entries.reserve(1, GFP_KERNEL)?;
-            Ok(())
-        })();
-        if let Err(e) = added {
-            drop(registry);
-            drop(listens);
-            forget(id);
-            retire(&device);
-            return Err(e);
-        }
-        // Room was reserved.
-        let _ = registry.entries.push(Entry { device, listens }, GFP_KERNEL);
+        registry.entries.reserve(1, GFP_KERNEL)?;
         Ok(())
+    })();
+    if let Err(e) = added {
+        drop(registry);
+        drop(listens);
+        forget(id);
+        retire(&device, tell);
+        return Err(e);
     }
+    // Room was reserved.
+    let _ = registry.entries.push(Entry { device, listens }, GFP_KERNEL);
+    Ok(())
+}
 
-    fn remove(id: DeviceId) {
-        let Some(device) = forget(id) else {
-            return;
-        };
-        let entry = {
-            let mut registry = REGISTRY.lock();
-            let at = registry.entries.iter().position(|e| e.device.id() == id);
-            at.and_then(|at| registry.entries.remove(at).ok())
-        };
-        // No new connections, then none at all.
-        drop(entry);
-        retire(&device);
-    }
+/// The device goes away; `tell` tells each socket that uses it.
+pub(crate) fn remove(id: DeviceId, tell: fn(&SockRef, DeviceId)) {
+    let Some(device) = forget(id) else {
+        return;
+    };
+    let entry = {
+        let mut registry = REGISTRY.lock();
+        let at = registry.entries.iter().position(|e| e.device.id() == id);
+        at.and_then(|at| registry.entries.remove(at).ok())
+    };
+    // No new connections, then none at all.
+    drop(entry);
+    retire(&device, tell);
 }
 
 /// Tells every connection of `device` that it goes away.
-fn retire(device: &Leasing) {
+fn retire(device: &Leasing, tell: fn(&SockRef, DeviceId)) {
     let id = device.id();
-    device.retire(|sock: &SockRef| sock.drive(|inner| inner.on_device_removed(sock, id)));
+    device.retire(|sock: &SockRef| tell(sock, id));
 }
 
-/// The registration with ib_core.
-pub(crate) struct Registration {
-    client: Option<client::Registration<Devices>>,
-}
-
-impl Registration {
-    pub(crate) fn new() -> Result<Self> {
-        let client = client::Registration::new()?;
-        Ok(Self {
-            client: Some(client),
-        })
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // Waits until every device is removed.
-        self.client = None;
-        // A static is never dropped, so its lists are freed here.
-        let mut registry = REGISTRY.lock();
-        registry.entries = KVec::new();
-        registry.services = KVec::new();
-        *KNOWN.lock() = KVec::new();
-    }
+/// There are no devices any more. A static is never dropped, so its lists are freed here.
+pub(crate) fn clear() {
+    let mut registry = REGISTRY.lock();
+    registry.entries = KVec::new();
+    registry.services = KVec::new();
+    *KNOWN.lock() = KVec::new();
 }

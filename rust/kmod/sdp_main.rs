@@ -87,7 +87,7 @@ struct Sdp {
     _family: net::family::Registration,
     _shells: sock::protocol::Shells,
     _diag: diag::Registration,
-    _devices: devices::Registration,
+    _devices: cm::client::Registration,
     _kept: rdma::kept::List,
     _net: namespace::Registration,
     _engine: sock::offload::Engine,
@@ -109,7 +109,7 @@ impl kernel::Module for Sdp {
         let queue = alarm::Workqueue::new()?;
         let engine = sock::offload::Engine::new()?;
         let net = namespace::Registration::new()?;
-        let devices = devices::Registration::new()?;
+        let devices = cm::client::Registration::new()?;
         let shells = sock::protocol::Shells::new()?;
         let diag = diag::Registration::new()?;
         // The two doors for programs come last. Another module may have the number of the

@@ -4,6 +4,7 @@
 //!
 //! [`resolve`] finds the route, [`active`] requests a connection, [`passive`] finds the
 //! listener of a request and [`answer`] answers it; both sides share the code here.
+//! [`client`] hears of devices.
 //! rdma_cm resolves the address and the route. The IB connection manager is driven
 //! directly, because the Hello needs the private data from offset 0 and rdma_cm refuses
 //! SDP's service ids.
@@ -14,13 +15,12 @@
 
 mod active;
 pub(crate) mod answer;
+pub(crate) mod client;
 pub(crate) mod identifier;
-mod passive;
+pub(crate) mod passive;
 pub(crate) mod resolve;
 pub(crate) mod ticket;
 pub(crate) mod way;
-
-pub(crate) use passive::Requests;
 
 use crate::{
     addr::Addr,

@@ -3,6 +3,7 @@
 //! listen(2) and accept(2).
 
 use crate::{
+    cm::passive::Requests,
     devices::Service,
     endpoint::{
         Listener,
@@ -52,7 +53,7 @@ impl Sock {
             lease.listen()?;
             Ok::<u16, Error>(lease.port())
         })?;
-        let service = match Service::new(port) {
+        let service = match Service::new::<Requests>(port) {
             Ok(service) => service,
             Err(e) => {
                 self.look(|inner| {

@@ -24,7 +24,6 @@ use crate::{
 };
 use core::{
     cell::Cell,
-    marker::PhantomData,
     ptr::NonNull, //
 };
 use kernel::sync::Arc;
@@ -53,19 +52,18 @@ pub(crate) trait OnRequest {
 /// # Invariants
 ///
 /// `id` is valid, and this alone destroys it.
-pub(crate) struct Listener<R> {
+pub(crate) struct Listener {
     id: NonNull<ffi::ib_cm_id>,
     /// The device of `id`.
     _device: Arc<Device>,
-    _handler: PhantomData<fn() -> R>,
 }
 
 // SAFETY: CM identifiers may be used from any thread.
-unsafe impl<R> Send for Listener<R> {}
+unsafe impl Send for Listener {}
 
-impl<R: OnRequest> Listener<R> {
-    /// Listens for requests for `service`. May sleep.
-    pub(crate) fn new(device: &Arc<Device>, service: u64) -> Result<Self> {
+impl Listener {
+    /// Listens for requests for `service`, which go to `R`. May sleep.
+    pub(crate) fn new<R: OnRequest>(device: &Arc<Device>, service: u64) -> Result<Self> {
         // SAFETY: The device is valid, and `_device` keeps it.
         let id = unsafe {
             ffi::ib_cm_insert_listen(device.as_ptr(), Some(request_cb::<R>), service.to_be())
@@ -75,12 +73,11 @@ impl<R: OnRequest> Listener<R> {
         Ok(Self {
             id,
             _device: device.clone(),
-            _handler: PhantomData,
         })
     }
 }
 
-impl<R> Drop for Listener<R> {
+impl Drop for Listener {
     fn drop(&mut self) {
         // SAFETY: Valid by the invariant, and never used again.
         unsafe { ffi::ib_destroy_cm_id(self.id.as_ptr()) };

@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (36, 65),
+        most: (34, 63),
     },
     Crate {
         folder: "rust/rlo",
