@@ -12,7 +12,7 @@
 use crate::{
     fifo::Fifo,
     handle::SockRef,
-    object::Sock,
+    net::sk::Sk,
     prelude::*, //
 };
 
@@ -91,10 +91,10 @@ impl Listener {
     }
 
     /// The Hello of `sock` does not wait any more. It may have been taken already.
-    pub(crate) fn forget_held(&mut self, sock: &Sock) {
+    pub(crate) fn forget_held(&mut self, sock: &Sk) {
         let is_it = |at: &usize| {
             let held = self.held.get(*at);
-            held.is_some_and(|held| core::ptr::eq::<Sock>(&**held, sock))
+            held.is_some_and(|held| core::ptr::eq(held.as_sk(), sock))
         };
         if let Some(at) = (0..self.held.len()).find(is_it) {
             self.held.remove(at);

@@ -4,7 +4,8 @@
 //!
 //! [`completions`] says what events of the device change, [`run_loop`] carries out what the
 //! engine then wants, and [`end`] handles the end of a connection. All of it runs under
-//! [`Sock::drive`] or [`Sock::look`], in process context.
+//! [`Sock::drive`](crate::object::Sock::drive) or [`Sock::look`](crate::object::Sock::look), in
+//! process context.
 
 mod completions;
 mod end;
@@ -35,8 +36,8 @@ use crate::{
     handle::SockRef,
     idle::Idle,
     link::Link,
+    net::sk::Sk,
     netns::ports::PortLease,
-    object::Sock,
     options::Options,
     parting::Parting,
     prelude::*,
@@ -245,12 +246,12 @@ impl Inner {
     }
 
     /// The connection to name in a trace event.
-    pub(crate) fn of<'a>(&'a self, sock: &'a Sock) -> Of<'a> {
+    pub(crate) fn of<'a>(&'a self, sock: &'a Sk) -> Of<'a> {
         Of(sock, &self.local, &self.peer)
     }
 
     /// The state that C code and other threads see.
-    pub(crate) fn show_state(&self, sock: &Sock, state: u32) {
+    pub(crate) fn show_state(&self, sock: &Sk, state: u32) {
         if trace::is_state_on() && state != sock.tcp_state() {
             trace::state(self.of(sock), sock.tcp_state(), state);
         }
@@ -258,7 +259,7 @@ impl Inner {
     }
 
     /// Bytes that may still be written before a writer has to wait.
-    pub(crate) fn send_room(&self, sock: &Sock) -> u32 {
+    pub(crate) fn send_room(&self, sock: &Sk) -> u32 {
         if self.turns.sending || self.send.is_starved() {
             // Nothing can be queued behind memory that another writer has offered,
             // because the offer could not be withdrawn then. Without memory nothing can
