@@ -51,7 +51,7 @@ use crate::{
     },
     user_timeout::UserTimeout,
     wake::Wake,
-    zcopy::Turns, //
+    zcopy::turns::Turns, //
 };
 use kernel::time::{
     Instant,

@@ -10,7 +10,8 @@
 //! pin, wait, and give up; [`room`] is code that the latter two share. A [`notice`]
 //! tells a caller that does not wait. [`borrow`] and [`lender`] are for callers that are
 //! told by a counter; [`ahead`] and [`promise`] are the same for readers, and the
-//! counters are in a [`place`] of the program. [`keep`] is the registration cache, off by default.
+//! counters are in a [`place`] of the program. [`turns`] says which call is at work.
+//! [`keep`] is the registration cache, off by default.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 //!
@@ -103,71 +104,22 @@ pub(crate) mod send;
 pub(crate) mod sink;
 pub(crate) mod source;
 mod tally;
+pub(crate) mod turns;
 
 use crate::{
     endpoint::Inner,
     engine::{
         conn::Why,
-        policy::{
-            offering::Habit,
-            threshold::Threshold, //
-        },
+        policy::threshold::Threshold, //
     },
     net::wait::is_killed,
     netns::stats::Traffic,
     object::Sock,
-    prelude::*,
-    zcopy::{
-        lender::Lender,
-        promise::Promiser, //
-    }, //
+    prelude::*, //
 };
-use kernel::sync::Arc;
 
 /// Shorter reads are not worth pinning pages.
 const READ_LEAST: usize = 8 << 10;
-
-/// State that the system calls and the link share.
-#[derive(Default)]
-pub(crate) struct Turns {
-    /// A send() has offered memory and waits. Other writers wait for it.
-    pub(crate) sending: bool,
-    /// A recv() has pinned memory and waits, or was promised its bytes. Other readers wait for
-    /// it.
-    pub(crate) reading: bool,
-    /// Promised bytes have not come.
-    pub(crate) promised: bool,
-    /// The call that was promised bytes waits for those behind them.
-    pub(crate) tailing: bool,
-    /// Runs of the current send() with memory that is still pinned.
-    pub(crate) source_pins: u32,
-    /// Regions of Reads that are still in use.
-    pub(crate) sink_pins: u32,
-    /// Bytes of the current send() behind those that it has offered.
-    pub(crate) rest: usize,
-    /// Bytes that the current send() offered and that were taken out of the stream
-    /// again.
-    pub(crate) dropped: u32,
-    /// The generation of the connection on which the current recv() reads.
-    pub(crate) generation: u64,
-    /// Bytes that have arrived in its memory.
-    pub(crate) filled: u32,
-    /// Decides whether readers offer their memory.
-    pub(crate) habit: Habit,
-    /// The program that lends memory by SDP_BORROW.
-    pub(crate) lender: Option<Arc<Lender>>,
-    /// The program that receives ahead by SDP_AHEAD.
-    pub(crate) promiser: Option<Arc<Promiser>>,
-}
-
-impl Turns {
-    /// A recv() takes the turn to read into its memory, on the connection with this `generation`.
-    fn begin_reading(&mut self, generation: u64) {
-        self.reading = true;
-        self.filled = 0;
-        self.generation = generation;
-    }
-}
 
 impl Inner {
     /// A link has been destroyed and its memory unpinned.

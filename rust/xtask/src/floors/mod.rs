@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (33, 62),
+        most: (32, 62),
     },
     Crate {
         folder: "rust/rlo",
