@@ -105,6 +105,30 @@ pub(crate) enum Duty {
     Nobody,
 }
 
+/// The oldest completions have been handled; some may concern a call that waits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Taken {
+    Nothing,
+    Some,
+    /// There may be more.
+    Full,
+    /// The connection has ended, so other completions have no effect.
+    Over,
+}
+
+/// The next step of the thread that has looked for completions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It sleeps, or no thread looks again: events tell of what comes.
+    Sleep,
+    /// It goes on with a system call, and looks again before that ends.
+    Call,
+    /// It returns from a system call. If no thread waits for news, then the next call will look, or
+    /// the alarm: an event that finds no thread starts the worker, which costs more than the
+    /// message.
+    Return,
+}
+
 impl Duty {
     /// The same, of a connection that may still wait for its RTU (`embryo`). No program can accept it
     /// before that comes, and the handler of the RTU takes what has overtaken it.

@@ -11,22 +11,23 @@
 pub(crate) mod attendance;
 mod callbacks;
 mod chores;
+mod layout;
 mod pace;
 mod reap;
 mod receive;
 mod send;
 
-pub(crate) use callbacks::{
+pub(crate) use attendance::{
     Next,
     Taken, //
 };
-pub(crate) use pace::between;
-use pace::Pacing;
-use receive::{
+use layout::{
     Layout,
     BUFFER_MAX,
     RECEIVE_SLOT, //
 };
+pub(crate) use pace::between;
+use pace::Pacing;
 
 use crate::{
     cm::identifier::CmId,

@@ -9,11 +9,7 @@ use crate::{
         Measure,
         Pace, //
     },
-    link::{
-        attendance::now_ns,
-        Link, //
-    },
-    rdma::cq::Side, //
+    link::attendance::now_ns, //
 };
 
 /// Messages from the first one of a write on, until the last of them has completed.
@@ -86,29 +82,21 @@ impl Pacing {
             Measure::All => self.pace.on_all(bytes, between(since, now_ns())),
         }
     }
-}
 
-impl Link {
-    /// Whether the time of a completion is wanted.
-    pub(crate) fn is_timing(&self) -> bool {
-        self.pacing.is_timing()
-    }
-
-    /// The link's speed, as measured.
-    pub(crate) fn pace(&self) -> &Pace {
-        &self.pacing.pace
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
     }
 
     /// A write is about to go in chunks, with nothing before it. Returns what its caller
     /// measures.
-    pub(crate) fn begin_measure(&mut self) -> Measure {
-        // A slow completion is still awaited, or a message without payload is in flight.
-        if self.pacing.is_timing() || !self.is_send_idle() {
+    pub(super) fn begin(&mut self) -> Measure {
+        // A slow completion is still awaited.
+        if self.is_timing() {
             return Measure::No;
         }
-        let of = self.pacing.pace.measure();
+        let of = self.pace.measure();
         if of != Measure::No {
-            self.pacing.span = Some(Span {
+            self.span = Some(Span {
                 of,
                 since: 0,
                 bytes: 0,
@@ -119,31 +107,26 @@ impl Link {
         of
     }
 
-    /// The first chunk of such a write, `len` bytes, was copied in `copy` ns, and posted in
-    /// `post` ns. An event tells when it has completed.
-    pub(crate) fn on_first_chunk(&mut self, len: u32, copy: u64, post: u64) {
-        self.pacing.pace.on_first_chunk(len, copy, post);
-        if self.sends_armed {
-            return;
-        }
-        self.sends_armed = self.qp.arm(Side::Sends);
-        if !self.sends_armed {
-            // It has completed already, and no event says when, nor that it is to be taken.
-            self.pacing.span = None;
-        }
+    /// See [`Link::on_first_chunk`](crate::link::Link::on_first_chunk).
+    pub(super) fn on_first_chunk(&mut self, len: u32, copy: u64, post: u64) {
+        self.pace.on_first_chunk(len, copy, post);
     }
 
-    /// A chunk of `len` bytes, twice as long, was copied and posted in `ns`.
-    pub(crate) fn on_long_chunk(&mut self, len: u32, ns: u64) {
-        self.pacing.pace.on_long_chunk(len, ns);
+    /// See [`Link::on_long_chunk`](crate::link::Link::on_long_chunk).
+    pub(super) fn on_long_chunk(&mut self, len: u32, ns: u64) {
+        self.pace.on_long_chunk(len, ns);
     }
 
-    /// The write has ended. `steady`: it never had to wait, and all of it is posted. Otherwise its
-    /// time says nothing.
-    pub(crate) fn end_measure(&mut self, steady: bool) {
+    /// The end of the messages was missed: their time is not known.
+    pub(super) fn on_missed(&mut self) {
+        self.span = None;
+    }
+
+    /// See [`Link::end_measure`](crate::link::Link::end_measure).
+    pub(super) fn end(&mut self, steady: bool) {
         // Its end was missed, where nothing is left of it.
-        self.pacing.span.take_if(|span| !steady || span.left == 0);
-        if let Some(span) = self.pacing.span.as_mut() {
+        self.span.take_if(|span| !steady || span.left == 0);
+        if let Some(span) = self.span.as_mut() {
             span.open = false;
         }
     }

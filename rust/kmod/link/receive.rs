@@ -2,11 +2,7 @@
 
 //! The buffers of a link: made, posted, filled.
 //!
-//! The base header of a message goes to a slot, so that the payload begins at a page and fills
-//! pages whole. Long messages have two buffers, because adjacent pages are hard to get in larger
-//! numbers than for one; where a message does not fill the first, the second is free at once. A
-//! few bytes more than whole pages go to the rest of the slot: an announced size has them for a
-//! peer that counts its header twice (RESIZE-5), and hardly any message has so many.
+//! [`layout`](super::layout) says in which pieces a message comes.
 //!
 //! Contexts: under the endpoint's lock.
 
@@ -27,6 +23,10 @@ use crate::{
     },
     ffi,
     link::{
+        layout::{
+            Layout,
+            RECEIVE_SLOT, //
+        },
         Link, //
     },
     net::{
@@ -52,7 +52,6 @@ use crate::{
     }, //
 };
 use kernel::{
-    page::PAGE_SIZE,
     sync::Arc,
     time::{
         Delta,
@@ -65,58 +64,6 @@ const FIRST_PAGES: usize = 2;
 
 /// Time until a cgroup that had no room is asked again.
 const TIGHT_MS: i64 = 100;
-
-/// Bytes of a message that go to the end of its slot, at most.
-const TAIL_MAX: usize = BSDH_LEN;
-
-/// Beginning and end of a message.
-pub(super) const RECEIVE_SLOT: usize = BSDH_LEN + TAIL_MAX;
-
-/// Size of the largest buffer: adjacent pages that the allocator keeps at hand.
-pub(super) const BUFFER_MAX: usize = PAGE_SIZE << 3;
-
-/// The pieces of messages of up to so many bytes.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Layout {
-    /// Number of buffers behind the base header.
-    count: usize,
-    /// Size of each.
-    buffer: usize,
-    /// Bytes behind those.
-    tail: usize,
-}
-
-impl Layout {
-    fn new(size: u32) -> Self {
-        let payload = (size as usize).saturating_sub(BSDH_LEN);
-        let over = payload % PAGE_SIZE;
-        let tail = if payload > PAGE_SIZE && over <= TAIL_MAX {
-            over
-        } else {
-            0
-        };
-        let whole = payload.wrapping_sub(tail);
-        let count = whole.div_ceil(BUFFER_MAX).clamp(1, BUFFERS);
-        let buffer = if count == 1 {
-            whole
-        } else {
-            // As `div_ceil`, which would check for a panic.
-            let each = whole
-                .saturating_add(count.wrapping_sub(1))
-                .checked_div(count);
-            each.unwrap_or(whole).next_multiple_of(PAGE_SIZE)
-        };
-        Self {
-            count,
-            buffer,
-            tail,
-        }
-    }
-
-    fn size(&self) -> usize {
-        self.count.saturating_mul(self.buffer)
-    }
-}
 
 /// A message that has arrived.
 pub(crate) struct Received {

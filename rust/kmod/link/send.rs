@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a link sends: messages, RDMA Writes of payload, probes; and what has completed.
+//! What a link sends: messages, RDMA Writes of payload, probes; what has completed; the times of
+//! writes.
 //!
 //! Contexts: under the endpoint's lock.
 
 use crate::{
     engine::{
         conn::RemoteSink,
+        policy::pace::{
+            Measure,
+            Pace, //
+        },
         wire::Header, //
     },
     link::{
@@ -23,7 +28,10 @@ use crate::{
         SendQueue, //
     },
     rdma::{
-        cq,
+        cq::{
+            self,
+            Side, //
+        },
         send::{
             Gather,
             Remote, //
@@ -174,5 +182,52 @@ impl Link {
     /// Number of runs and regions of waiting calls that this link keeps pinned.
     pub(crate) fn pins(&self) -> (u32, u32) {
         (self.source.awaited_len(), self.sink.pins())
+    }
+}
+
+impl Link {
+    /// Whether the time of a completion is wanted.
+    pub(crate) fn is_timing(&self) -> bool {
+        self.pacing.is_timing()
+    }
+
+    /// The link's speed, as measured.
+    pub(crate) fn pace(&self) -> &Pace {
+        self.pacing.pace()
+    }
+
+    /// A write is about to go in chunks, with nothing before it. Returns what its caller
+    /// measures.
+    pub(crate) fn begin_measure(&mut self) -> Measure {
+        // A message without payload is in flight.
+        if !self.is_send_idle() {
+            return Measure::No;
+        }
+        self.pacing.begin()
+    }
+
+    /// The first chunk of such a write, `len` bytes, was copied in `copy` ns, and posted in
+    /// `post` ns. An event tells when it has completed.
+    pub(crate) fn on_first_chunk(&mut self, len: u32, copy: u64, post: u64) {
+        self.pacing.on_first_chunk(len, copy, post);
+        if self.sends_armed {
+            return;
+        }
+        self.sends_armed = self.qp.arm(Side::Sends);
+        if !self.sends_armed {
+            // It has completed already, and no event says when, nor that it is to be taken.
+            self.pacing.on_missed();
+        }
+    }
+
+    /// A chunk of `len` bytes, twice as long, was copied and posted in `ns`.
+    pub(crate) fn on_long_chunk(&mut self, len: u32, ns: u64) {
+        self.pacing.on_long_chunk(len, ns);
+    }
+
+    /// The write has ended. `steady`: it never had to wait, and all of it is posted. Otherwise its
+    /// time says nothing.
+    pub(crate) fn end_measure(&mut self, steady: bool) {
+        self.pacing.end(steady);
     }
 }

@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (32, 62),
+        most: (28, 62),
     },
     Crate {
         folder: "rust/rlo",
