@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A counted reference to a socket, for the parts of a connection that only hold one.
+//! A counted reference to a socket, for the parts of a connection that only hold one, and the
+//! number of a connection attempt with it.
 //!
 //! A socket contains these parts, so they stand below it. `object` says what a reference leads to.
 //!
@@ -32,4 +33,13 @@ impl From<SkRef> for SockRef {
     fn from(sk: SkRef) -> Self {
         Self(sk)
     }
+}
+
+/// The connection attempt to which a callback belongs.
+///
+/// Callbacks of a retired link still arrive, so each carries the generation of its
+/// link.
+pub(crate) struct Origin {
+    pub(crate) sock: SockRef,
+    pub(crate) generation: u64,
 }

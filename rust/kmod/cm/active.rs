@@ -29,10 +29,8 @@ use crate::{
         is_worth_tcp, //
     },
     ffi,
-    link::{
-        Link,
-        Origin, //
-    },
+    handle::Origin,
+    link::Link,
     object::{
         Sock,
         SockRef, //

@@ -23,16 +23,13 @@ use crate::{
         config,
         identifier::CmId,
         random_psn,
+        request::Request,
         shape,
         ticket::Ticket,
         Connections,
-        RNR_RETRY_COUNT,
-        RX_INITIAL, //
+        RNR_RETRY_COUNT, //
     },
-    devices::{
-        Lease,
-        Leasing, //
-    },
+    devices::Leasing,
     endpoint::{
         Engine,
         Listener,
@@ -47,9 +44,10 @@ use crate::{
         },
     },
     ffi,
+    handle::Origin,
     link::{
         Link,
-        Origin, //
+        RX_INITIAL, //
     },
     object::{
         Sock,
@@ -59,7 +57,6 @@ use crate::{
     rdma::{
         cm::{
             Arrived,
-            PeerReads,
             ReplyParameters, //
         },
         qp::{
@@ -70,41 +67,20 @@ use crate::{
 };
 use kernel::{
     sync::Arc,
-    time::{
-        Instant,
-        Monotonic, //
-    },
+    time::Instant, //
 };
 
 /// Maximum wait for an RTU, whatever patience the peer's request announces: as TCP in
 /// SYN_RECV.
 const EMBRYO_MS: u32 = 60_000;
 
-/// Maximum time without memory for an answer. The MRA asks for a minute.
-const PATIENCE_MS: i64 = 10_000;
+/// Pause before another try to answer.
 const AGAIN_MS: u32 = 100;
 
 /// Time that a request waits for room in the backlog. Then it is forgotten, and the peer's next repetition is
 /// a new one. It is half as long as our own peers repeat a request: a CM that has given up tells nothing, and
 /// the answer to it would occupy the backlog until the tries of our own CM end.
 const HOLD_MS: u32 = 10_000;
-
-/// A request that has not been answered.
-///
-/// Field order is destruction order: an identifier goes before its device may.
-pub(crate) struct Request {
-    /// Dropping it rejects the peer. The link owns it while a link is being made.
-    cm: Option<CmId>,
-    lease: Option<Lease>,
-    device: Arc<Leasing>,
-    listener: SockRef,
-    arrival: u64,
-    hello: Hello,
-    reads: PeerReads,
-    since: Instant<Monotonic>,
-    /// It waits for room in the backlog, in which it does not count yet.
-    held: bool,
-}
 
 /// The listener waits for one connection less.
 pub(super) fn dismiss(listener: &Sock) {
@@ -213,16 +189,6 @@ impl Request {
         Ok(())
     }
 
-    /// The backlog has room for the request, and counts it.
-    fn admit(&mut self) {
-        self.held = false;
-        self.since = Instant::now();
-        if let Some(cm) = self.cm.as_ref() {
-            // As in `take`.
-            let _ = cm.ask_for_patience();
-        }
-    }
-
     /// Leaves the request to the peer's retry.
     fn forget(&self) {
         self.listener.net().stats.hellos_dropped.inc();
@@ -297,12 +263,6 @@ impl Request {
             self.lease = Some(lease);
         }
         answered
-    }
-
-    /// Whether another try may succeed in a moment.
-    fn may_try_again(&self, error: Error) -> bool {
-        let temporary = error == ENOMEM || error == ENOBUFS || error == EAGAIN;
-        temporary && self.since.elapsed().as_millis() < PATIENCE_MS && !self.device.is_leaving()
     }
 }
 

@@ -18,7 +18,9 @@ pub(crate) mod answer;
 pub(crate) mod client;
 pub(crate) mod identifier;
 pub(crate) mod passive;
+pub(crate) mod request;
 pub(crate) mod resolve;
+pub(crate) mod resolver;
 pub(crate) mod ticket;
 pub(crate) mod way;
 
@@ -45,6 +47,8 @@ use crate::{
     link::{
         Shape,
         READ_DEPTH,
+        RX_INITIAL,
+        RX_LEAST,
         WRITE_DEPTH, //
     },
     netns::Knobs,
@@ -79,12 +83,6 @@ const ZCOPY: Zcopy = Zcopy {
     write_depth: WRITE_DEPTH,
     max_write: 1 << 20,
 };
-
-/// Receive buffers of an unused connection: with three credits the peer may send one
-/// payload message, and then more are posted.
-pub(crate) const RX_INITIAL: u16 = 3;
-/// Minimum number of receive buffers of a used connection.
-pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
 
 /// The header of a message, which the sizes that peers are told include.
 const HEADER: u32 = BSDH_LEN as u32;

@@ -6,10 +6,8 @@
 use crate::{
     addr::Addr,
     cm::{
-        answer::{
-            dismiss,
-            Request, //
-        },
+        answer::dismiss,
+        request::Request,
         sockaddr, //
     },
     devices,

@@ -7,6 +7,10 @@ use crate::{
     alarm::Alarm,
     cm::{
         active,
+        resolver::{
+            Attempt,
+            Resolver, //
+        },
         sockaddr,
         way::Way, //
     },
@@ -18,14 +22,13 @@ use crate::{
     engine::types::Ip,
     errno,
     ffi,
-    link::Origin,
+    handle::Origin,
     object::{
         Sock,
         SockRef, //
     },
     prelude::*,
     rdma::route::{
-        self,
         Bound,
         Event,
         OnResolved, //
@@ -38,18 +41,6 @@ use crate::{
 const RESOLVE_TRY_MS: u32 = 200;
 const RESOLVE_TRIES: u32 = 16;
 const ROUTE_MS: u32 = 2000;
-
-/// The context of a resolution in progress.
-pub(crate) struct Attempt {
-    origin: Origin,
-    tries: u32,
-    /// The address being resolved is the next hop, not the peer.
-    through: bool,
-}
-
-/// A resolution in progress. Dropping it waits for a running handler, so a caller holds no
-/// lock that handlers take.
-pub(crate) type Resolver = route::Resolver<Attempt>;
 
 /// Starts to resolve the peer of `sock`, which is `Connecting`. With `lock_sock`, which
 /// keeps other calls from ending the attempt.

@@ -25,8 +25,8 @@ use crate::{
         Family, //
     },
     cm::{
-        answer::Request,
-        resolve::Resolver, //
+        request::Request,
+        resolver::Resolver, //
     },
     engine::{
         policy::polling::Polling,

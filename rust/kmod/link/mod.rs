@@ -37,7 +37,10 @@ use crate::{
     },
     engine::policy::round_trip::RoundTrip,
     fifo::Fifo,
-    handle::SockRef,
+    handle::{
+        Origin,
+        SockRef, //
+    },
     net::account::Charge,
     netns,
     prelude::*,
@@ -95,17 +98,14 @@ const SEND_SGES: u32 = PIECES as u32;
 /// of it, each of OFED and FreeBSD for half.
 pub(crate) const MAX_PAYLOAD: u32 = 65536;
 
+/// Receive buffers of an unused connection: with three credits the peer may send one
+/// payload message, and then more are posted.
+pub(crate) const RX_INITIAL: u16 = 3;
+/// Minimum number of receive buffers of a used connection.
+pub(crate) const RX_LEAST: u16 = RX_INITIAL + 1;
+
 /// Room of one header; the longest has 36 bytes.
 const HEADER_SLOT: usize = 64;
-
-/// The connection attempt to which a callback belongs.
-///
-/// Callbacks of a retired link still arrive, so each carries the generation of its
-/// link.
-pub(crate) struct Origin {
-    pub(crate) sock: SockRef,
-    pub(crate) generation: u64,
-}
 
 /// The context of a queue pair's callbacks.
 pub(crate) struct Context {

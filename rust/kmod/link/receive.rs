@@ -7,10 +7,6 @@
 //! Contexts: under the endpoint's lock.
 
 use crate::{
-    cm::{
-        RX_INITIAL,
-        RX_LEAST, //
-    },
     engine::{
         conn::{
             Connection,
@@ -27,7 +23,9 @@ use crate::{
             Layout,
             RECEIVE_SLOT, //
         },
-        Link, //
+        Link,
+        RX_INITIAL,
+        RX_LEAST, //
     },
     net::{
         account::{
