@@ -12,17 +12,12 @@
 //! One alarm goes off every [`IDLE_MS`] while messages flow, so that a message costs no more
 //! than a comparison.
 //!
-//! Contexts: the alarm's worker; [`Inner::settle_idle`] under the endpoint's lock.
-
-use crate::{
-    alarm::Alarm,
-    endpoint::Inner,
-    ffi,
-    object::Sock, //
-};
+//! This is the observation alone; `endpoint/timers.rs` acts.
+//!
+//! Locks: under the endpoint's lock.
 
 /// Time without a message after which a connection is idle.
-const IDLE_MS: u32 = 2_000;
+pub(crate) const IDLE_MS: u32 = 2_000;
 
 /// How far the observation of a connection has come.
 #[derive(Default)]
@@ -33,75 +28,43 @@ pub(crate) struct Idle {
     messages: u64,
 }
 
-impl Inner {
-    /// Number of messages in both directions.
-    fn messages(&self) -> u64 {
-        let sent = self
-            .engine
-            .as_ref()
-            .map_or(0, |engine| engine.stats().messages_sent);
-        self.heard.wrapping_add(sent.into())
-    }
-
-    /// Sets the alarm of a connection that has exchanged messages.
-    pub(crate) fn settle_idle(&mut self, sock: &Sock) {
-        if self.idle.watched {
-            return;
-        }
-        let Some(link) = self.link.as_ref() else {
-            return;
-        };
-        // A program may read long after the last message; then buffers become spare.
-        if link.has_spare_buffers() || self.messages() != self.idle.messages {
-            self.watch_idle(sock);
-        }
-    }
-
-    fn watch_idle(&mut self, sock: &Sock) {
-        if self.link.is_some() {
-            self.idle = Idle {
-                watched: true,
-                messages: self.messages(),
-            };
-            sock.set_alarm(Alarm::Idle, IDLE_MS);
-        }
-    }
-
-    /// The alarm has gone off. Returns whether the connection is idle.
-    fn on_idle(&mut self, sock: &Sock) -> bool {
-        if !core::mem::take(&mut self.idle.watched) || self.link.is_none() {
-            return false;
-        }
-        if self.messages() != self.idle.messages {
-            self.watch_idle(sock);
-            return false;
-        }
-        if let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) {
-            engine.on_idle();
-            link.shrink(engine.rcv_size());
-        }
-        self.send.shrink();
-        self.recv.shrink();
-        true
-    }
-
-    /// The connection has ended.
-    pub(crate) fn stop_idle(&mut self, sock: &Sock) {
-        self.idle = Idle::default();
-        sock.clear_alarm(Alarm::Idle);
-    }
+/// The effect of the alarm.
+pub(crate) enum Action {
+    /// The connection is not observed any more.
+    Nothing,
+    /// There were messages: the alarm is set again.
+    Watch,
+    /// The connection gives its memory back.
+    GiveBack,
 }
 
-impl Sock {
-    /// The alarm behind [`Alarm::Idle`].
-    pub(crate) fn alarm_idle(&self) {
-        if !self.drive(|inner| inner.on_idle(self)) {
-            return;
-        }
-        // SAFETY: `sk` is valid; the call takes the lock that protects the fragment.
-        if !unsafe { ffi::sdp_drop_fragment(self.sk()) } {
-            // A system call is using it.
-            self.look(|inner| inner.watch_idle(self));
+impl Idle {
+    /// Whether the alarm is set.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Whether there were messages since the last look. `messages` is their number by now.
+    pub(crate) fn has_news(&self, messages: u64) -> bool {
+        messages != self.messages
+    }
+
+    /// The alarm is set, after so many `messages`.
+    pub(crate) fn watch(&mut self, messages: u64) {
+        *self = Self {
+            watched: true,
+            messages,
+        };
+    }
+
+    /// The alarm has gone off, after so many `messages`.
+    pub(crate) fn on_alarm(&mut self, messages: u64) -> Action {
+        if !core::mem::take(&mut self.watched) {
+            Action::Nothing
+        } else if self.has_news(messages) {
+            Action::Watch
+        } else {
+            Action::GiveBack
         }
     }
 }

@@ -5,15 +5,11 @@
 //! The time counts from the last bytes that left. It does not matter whether an answer
 //! of the peer's transport or credits are missing: TCP counts it for a closed window,
 //! too.
+//!
+//! This is the time alone; `endpoint/timers.rs` acts.
+//!
+//! Locks: under the endpoint's lock.
 
-use crate::{
-    alarm::Alarm,
-    endpoint::{
-        Inner,
-        Phase, //
-    },
-    object::Sock, //
-};
 use kernel::time::{
     Instant,
     Monotonic, //
@@ -26,56 +22,54 @@ pub(crate) struct UserTimeout {
     since: Option<Instant<Monotonic>>,
 }
 
-impl Inner {
+/// The effect of the alarm.
+pub(crate) enum Action {
+    /// No bytes wait, or the limit is gone.
+    Nothing,
+    /// Some time is left: the alarm is set again, for so many milliseconds.
+    Again(u32),
+    /// The connection ends.
+    End,
+}
+
+impl UserTimeout {
+    /// Whether the alarm is set.
+    pub(crate) fn is_set(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Bytes begin to wait, and the alarm is set.
+    pub(crate) fn begin(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
     /// Some bytes have left.
     pub(crate) fn on_progress(&mut self) {
-        if self.user_timeout.since.is_some() {
-            self.user_timeout.since = Some(Instant::now());
+        if self.since.is_some() {
+            self.since = Some(Instant::now());
         }
     }
 
-    /// The limit has changed: sets the alarm again.
-    pub(crate) fn renew_user_timeout(&mut self) {
-        self.user_timeout.since = None;
+    /// The limit has changed: the alarm has to be set again.
+    pub(crate) fn renew(&mut self) {
+        self.since = None;
     }
 
-    /// Sets the alarm if bytes wait and there is a limit.
-    pub(crate) fn settle_user_timeout(&mut self, sock: &Sock) {
-        let limit = self.options.user_timeout;
-        if limit == 0 || self.user_timeout.since.is_some() || !self.is_waiting() {
-            return;
-        }
-        self.user_timeout.since = Some(Instant::now());
-        sock.set_alarm(Alarm::UserTimeout, limit);
-    }
-
-    fn is_waiting(&self) -> bool {
-        self.phase == Phase::Connected && self.send.held() > 0
-    }
-
-    fn on_user_timeout(&mut self, sock: &Sock) {
-        let Some(since) = self.user_timeout.since.take() else {
-            return;
+    /// The alarm has gone off. The limit is `limit` milliseconds by now, or 0 for none, and bytes
+    /// wait if `waiting`.
+    pub(crate) fn on_alarm(&mut self, limit: u32, waiting: bool) -> Action {
+        let Some(since) = self.since.take() else {
+            return Action::Nothing;
         };
-        let limit = self.options.user_timeout;
-        if limit == 0 || !self.is_waiting() {
-            return;
+        if limit == 0 || !waiting {
+            return Action::Nothing;
         }
         let passed = since.elapsed().as_millis();
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
         if passed < limit {
-            self.user_timeout.since = Some(since);
-            return sock.set_alarm(Alarm::UserTimeout, limit.wrapping_sub(passed));
+            self.since = Some(since);
+            return Action::Again(limit.wrapping_sub(passed));
         }
-        if let Some(engine) = self.engine.as_mut() {
-            engine.handle_unanswered();
-        }
-    }
-}
-
-impl Sock {
-    /// The alarm behind [`Alarm::UserTimeout`].
-    pub(crate) fn alarm_user_timeout(&self) {
-        self.drive(|inner| inner.on_user_timeout(self));
+        Action::End
     }
 }

@@ -188,7 +188,7 @@ impl Inner {
             Sent::Message(load) => {
                 engine.handle_send_completed();
                 if load.bytes > 0 {
-                    self.on_progress();
+                    self.user_timeout.on_progress();
                     self.on_left(sock, &load);
                 }
                 self.end_aside();

@@ -125,7 +125,7 @@ impl Inner {
         self.stall_watched = false;
         self.deferred = false;
         sock.clear_alarm(Alarm::UserTimeout);
-        self.renew_user_timeout();
+        self.user_timeout.renew();
         self.stop_idle(sock);
         self.send.clear();
         sock.set_wmem_queued(0);

@@ -3,15 +3,16 @@
 //! The state of a socket behind its lock.
 //!
 //! [`completions`] says what events of the device change, [`run_loop`] carries out what the
-//! engine then wants, and [`end`] handles the end of a connection. All of it runs under
-//! [`Sock::drive`](crate::object::Sock::drive) or [`Sock::look`](crate::object::Sock::look), in
-//! process context.
+//! engine then wants, [`timers`] acts on alarms, and [`end`] handles the end of a connection. All
+//! of it runs under [`Sock::drive`](crate::object::Sock::drive) or
+//! [`Sock::look`](crate::object::Sock::look), in process context.
 
 mod completions;
 mod end;
 mod engine;
 mod listener;
 mod run_loop;
+mod timers;
 
 pub(crate) use engine::Engine;
 pub(crate) use listener::{

@@ -163,7 +163,7 @@ impl Inner {
                     link.source.on_taken(len);
                     // A writer that has lent memory may wait for room.
                     self.wake.writable = true;
-                    self.on_progress();
+                    self.user_timeout.on_progress();
                 }
                 Output::Dropped { run, len } => {
                     self.turns.dropped = self.turns.dropped.saturating_add(len);

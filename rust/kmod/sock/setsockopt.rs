@@ -152,7 +152,7 @@ impl Sock {
                 let msecs = u32::try_from(value).map_err(|_| EINVAL)?;
                 self.drive(|inner| {
                     inner.options.user_timeout = msecs;
-                    inner.renew_user_timeout();
+                    inner.user_timeout.renew();
                 });
             }
             ffi::TCP_INQ => match value {
