@@ -8,16 +8,15 @@
 //! it is answered, until it has been tried often enough, or until `close_timeout_ms`
 //! have passed. Meanwhile the device is leased and the socket referenced.
 //!
-//! Contexts: the reaper and an alarm; handlers of the CM set that. Locks: the
-//! endpoint's; an identifier is destroyed without it.
+//! This is the list of them; `link/reap.rs` adds and ends them.
+//!
+//! Locks: under the endpoint's lock; an identifier is destroyed without it.
 
 use crate::{
-    alarm::Alarm,
     cm::identifier::CmId,
     devices::Lease,
-    endpoint::Inner,
+    fifo::Fifo,
     link::Context,
-    object::Sock,
     prelude::*, //
 };
 use kernel::{
@@ -31,7 +30,7 @@ use kernel::{
 
 /// Maximum number for one socket. Beyond it the oldest is dropped: its DREQ was
 /// repeated most often.
-pub(crate) const MOST: usize = 4;
+const MOST: usize = 4;
 
 /// See the module.
 ///
@@ -65,47 +64,52 @@ impl Parting {
     }
 }
 
-impl Inner {
-    /// Stores `parting`; returns the one that the caller must drop without the lock.
-    pub(crate) fn part(&mut self, sock: &Sock, mut parting: Parting) -> Option<Parting> {
-        if self.partings.reserve(GFP_KERNEL).is_err() {
-            return Some(parting);
-        }
-        let limit = sock.net().knobs().close_timeout_ms;
+/// The ended connections of one socket, the oldest first.
+pub(crate) struct Partings(Fifo<Parting>);
+
+/// The next step of the worker that ends them.
+pub(crate) enum Next {
+    /// Drops one that has ended.
+    Drop(Parting),
+    /// Looks again after so many milliseconds.
+    Later(u32),
+    /// Nothing: there is none.
+    Nothing,
+}
+
+impl Partings {
+    pub(crate) const fn new() -> Self {
+        Self(Fifo::new())
+    }
+
+    /// Makes room for one more.
+    pub(crate) fn reserve(&mut self) -> Result {
+        self.0.reserve(GFP_KERNEL)
+    }
+
+    /// Adds one, for which there is room, for at most `limit` milliseconds. Returns the one that
+    /// the caller must drop without the lock.
+    pub(crate) fn push(&mut self, mut parting: Parting, limit: u32) -> Option<Parting> {
         parting.until = Some(Instant::now() + Delta::from_millis(limit.into()));
-        let oldest = if self.partings.len() >= MOST {
-            self.partings.pop()
+        let oldest = if self.0.len() >= MOST {
+            self.0.pop()
         } else {
             None
         };
         // Room was reserved.
-        let _ = self.partings.push(parting, GFP_KERNEL);
-        // The alarm also checks whether the answer came first.
-        sock.set_alarm(Alarm::Parting, 0);
+        let _ = self.0.push(parting, GFP_KERNEL);
         oldest
     }
 
-    /// Takes out one that has ended, or sets the alarm for the next check.
-    fn take_parted(&mut self, sock: &Sock) -> Option<Parting> {
+    /// Takes out one that has ended, or says when to look again.
+    pub(crate) fn take(&mut self) -> Next {
         let mut soonest = None;
-        for at in 0..self.partings.len() {
-            match self.partings.get(at).map_or(0, Parting::left) {
-                0 => return self.partings.remove(at),
+        for at in 0..self.0.len() {
+            match self.0.get(at).map_or(0, Parting::left) {
+                0 => return self.0.remove(at).map_or(Next::Nothing, Next::Drop),
                 left => soonest = Some(soonest.map_or(left, |soonest: u32| soonest.min(left))),
             }
         }
-        if let Some(left) = soonest {
-            sock.set_alarm(Alarm::Parting, left);
-        }
-        None
-    }
-}
-
-impl Sock {
-    /// The alarm behind [`Alarm::Parting`].
-    pub(crate) fn alarm_parting(&self) {
-        while let Some(parting) = self.look(|inner| inner.take_parted(self)) {
-            drop(parting);
-        }
+        soonest.map_or(Next::Nothing, Next::Later)
     }
 }

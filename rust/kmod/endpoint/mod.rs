@@ -33,14 +33,13 @@ use crate::{
         policy::polling::Polling,
         timer::Deadlines, //
     },
-    fifo::Fifo,
     handle::SockRef,
     idle::Idle,
     link::Link,
     net::sk::Sk,
     netns::ports::PortLease,
     options::Options,
-    parting::Parting,
+    parting::Partings,
     prelude::*,
     queue::{
         RecvQueue,
@@ -103,7 +102,7 @@ pub(crate) struct Inner {
     retired: Option<KBox<Link>>,
     /// The reaper runs, and will look for retired links.
     pub(crate) reaping: bool,
-    pub(crate) partings: Fifo<Parting>,
+    pub(crate) partings: Partings,
     generation: u64,
     pub(crate) send: SendQueue,
     pub(crate) recv: RecvQueue,
@@ -178,7 +177,7 @@ impl Inner {
             link: None,
             retired: None,
             reaping: false,
-            partings: Fifo::new(),
+            partings: Partings::new(),
             generation: 0,
             send: SendQueue::new(),
             recv: RecvQueue::new(),

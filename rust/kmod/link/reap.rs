@@ -4,14 +4,20 @@
 //!
 //! A retired link is destroyed without the endpoint's lock, because destroying sleeps until
 //! callbacks have returned, and these take that lock.
+//!
+//! Contexts: alarms; handlers of the CM set some of them.
 
 use crate::{
+    alarm::Alarm,
     cm::identifier::CmId,
     devices::Lease,
     endpoint::Inner,
     link::Link,
     object::Sock,
-    parting::Parting,
+    parting::{
+        Next,
+        Parting, //
+    },
     prelude::*,
     rdma::kept, //
 };
@@ -59,7 +65,38 @@ impl Link {
     }
 }
 
+impl Inner {
+    /// Stores `parting`; returns the one that the caller must drop without the lock.
+    fn part(&mut self, sock: &Sock, parting: Parting) -> Option<Parting> {
+        if self.partings.reserve().is_err() {
+            return Some(parting);
+        }
+        let limit = sock.net().knobs().close_timeout_ms;
+        let oldest = self.partings.push(parting, limit);
+        // The alarm also checks whether the answer came first.
+        sock.set_alarm(Alarm::Parting, 0);
+        oldest
+    }
+
+    /// Takes out one that has ended, or sets the alarm for the next check.
+    fn take_parted(&mut self, sock: &Sock) -> Option<Parting> {
+        match self.partings.take() {
+            Next::Drop(parting) => return Some(parting),
+            Next::Later(left) => sock.set_alarm(Alarm::Parting, left),
+            Next::Nothing => {}
+        }
+        None
+    }
+}
+
 impl Sock {
+    /// The alarm behind [`Alarm::Parting`].
+    pub(crate) fn alarm_parting(&self) {
+        while let Some(parting) = self.look(|inner| inner.take_parted(self)) {
+            drop(parting);
+        }
+    }
+
     /// The alarm behind [`Alarm::Notify`]: tells the CM that the connection is
     /// established although no RTU came, or hands it to its listener.
     pub(crate) fn alarm_notify(&self) {

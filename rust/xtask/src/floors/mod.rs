@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (21, 61),
+        most: (18, 61),
     },
     Crate {
         folder: "rust/rlo",
