@@ -94,9 +94,9 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
     // As with TCP, a connection from this host to another of its addresses has come in
     // by the interface of that address.
     let arrival = if Addr::is_loopback(hello.dst) {
-        Arrival::new(state, LOOPBACK_INDEX)
+        Arrival::new(state.namespace(), LOOPBACK_INDEX)
     } else {
-        Arrival::new(state, device_index)
+        Arrival::new(state.namespace(), device_index)
     };
     let honest = addresses_are_honest(request, &hello, port, state, (device_index, &arrival));
     let listener = honest

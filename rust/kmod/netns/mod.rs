@@ -25,7 +25,7 @@ use crate::{
         },
     },
     netns::{
-        ports::PortTable,
+        ports::table::PortTable,
         stats::{
             PerCpu,
             Stats,

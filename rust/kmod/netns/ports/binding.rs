@@ -3,14 +3,16 @@
 //! What a socket is bound to: which others may be bound beside it, and which connections
 //! are for it.
 //!
-//! Locks: under [`NetState::ports`].
+//! Locks: under [`NetState::ports`](crate::netns::NetState::ports).
 
 use crate::{
     addr::Addr,
     engine::types::Ip,
-    net::sk::Sk, //
-    netns::NetState,
-    prelude::*,
+    net::{
+        namespace::Namespace,
+        sk::Sk, //
+    },
+    prelude::*, //
 };
 use core::ptr::NonNull;
 
@@ -91,8 +93,7 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    pub(crate) fn new(state: &NetState, device: i32) -> Self {
-        let namespace = state.namespace();
+    pub(crate) fn new(namespace: &Namespace, device: i32) -> Self {
         Self {
             device,
             vrf: namespace.vrf_of(device),

@@ -9,13 +9,12 @@
 //! Locks: the table is inside [`NetState::ports`], innermost.
 
 mod binding;
-mod table;
+pub(super) mod table;
 
 pub(crate) use binding::{
     Arrival,
     Claim, //
 };
-pub(crate) use table::PortTable;
 
 use crate::{
     engine::types::Ip,
@@ -34,7 +33,10 @@ use binding::{
     Terms, //
 };
 use core::ptr::NonNull;
-use table::Port;
+use table::{
+    Port,
+    PortTable, //
+};
 
 /// A socket's claim on a port. Ends when dropped.
 pub(crate) struct PortLease {

@@ -6,12 +6,12 @@
 
 use super::binding::{
     Binding,
+    Claim,
     Place,
     Terms, //
 };
 use crate::{
     engine::types::Ip,
-    netns::ports::Claim,
     prelude::*, //
 };
 use kernel::rbtree::RBTree;

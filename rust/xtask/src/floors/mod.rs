@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (18, 61),
+        most: (14, 57),
     },
     Crate {
         folder: "rust/rlo",
