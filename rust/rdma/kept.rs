@@ -16,9 +16,9 @@ use crate::{
     prelude::*,
     rdma::{
         device::Device,
+        mr::Access,
         noio::NoIo,
         pages::UserPages,
-        qp::Access,
         region::Region, //
     },
 };

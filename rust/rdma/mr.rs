@@ -36,6 +36,32 @@ use kernel::{
 /// Maximum number of pages of one region: 1 MiB.
 const PAGES_MAX: u32 = 256;
 
+/// The access that a memory region permits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The peer reads.
+    RemoteRead,
+    /// The peer writes.
+    RemoteWrite,
+    /// Our own requests write.
+    LocalWrite,
+}
+
+impl Access {
+    pub(super) fn raw(self) -> c_int {
+        let flags = match self {
+            Access::RemoteRead => ffi::ib_access_flags_IB_ACCESS_REMOTE_READ,
+            // Remote write access requires local write access.
+            Access::RemoteWrite => {
+                ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+                    | ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+            }
+            Access::LocalWrite => ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE,
+        };
+        flags as c_int
+    }
+}
+
 /// One memory region.
 ///
 /// # Invariants

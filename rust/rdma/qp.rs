@@ -12,7 +12,10 @@ use crate::{
     prelude::*,
     random::random_u32,
     rdma::{
-        cm::Id,
+        cm::{
+            Id,
+            ReadDepths, //
+        },
         cq::{
             receive_entry,
             send_entry,
@@ -25,7 +28,10 @@ use crate::{
         device::Device,
         domain::Domain,
         mapping::Sge,
-        mr::Mr,
+        mr::{
+            Access,
+            Mr, //
+        },
         receive::{
             Receives,
             SLOT_PIECES, //
@@ -65,34 +71,6 @@ const ACK_TIMEOUT_MAX: u8 = 18;
 /// which means 655 ms.
 const RNR_TIMER: u8 = 12;
 
-/// RDMA Reads in flight on a queue pair.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadDepths {
-    /// Reads of the peer, which our device answers.
-    pub(crate) answered: u8,
-    /// Our own Reads.
-    pub(crate) begun: u8,
-}
-
-impl ReadDepths {
-    /// The limits of `device`, at most `most`.
-    pub(crate) fn of_device(device: &Device, most: u8) -> Self {
-        let depth = device.limits().reads.min(most);
-        Self {
-            answered: depth,
-            begun: depth,
-        }
-    }
-
-    /// The minimum of these and of the numbers that the peer begins and answers.
-    pub(crate) fn meet(self, begins: u8, answers: u8) -> Self {
-        Self {
-            answered: self.answered.min(begins),
-            begun: self.begun.min(answers),
-        }
-    }
-}
-
 /// The passive side's decisions about the transport.
 pub(crate) struct Reply {
     /// Number of the first packet that we expect, 24 bits.
@@ -100,32 +78,6 @@ pub(crate) struct Reply {
     pub(crate) reads: ReadDepths,
     /// The traffic class of our packets; 0 means the class of the peer's path.
     pub(crate) class: u8,
-}
-
-/// The access that a memory region permits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// The peer reads.
-    RemoteRead,
-    /// The peer writes.
-    RemoteWrite,
-    /// Our own requests write.
-    LocalWrite,
-}
-
-impl Access {
-    fn raw(self) -> c_int {
-        let flags = match self {
-            Access::RemoteRead => ffi::ib_access_flags_IB_ACCESS_REMOTE_READ,
-            // Remote write access requires local write access.
-            Access::RemoteWrite => {
-                ffi::ib_access_flags_IB_ACCESS_REMOTE_WRITE
-                    | ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE
-            }
-            Access::LocalWrite => ffi::ib_access_flags_IB_ACCESS_LOCAL_WRITE,
-        };
-        flags as c_int
-    }
 }
 
 /// A request of the send queue.

@@ -49,6 +49,7 @@ use crate::{
         Sheet, //
     },
     rdma::{
+        cm::ReadDepths,
         cq::{
             Batch,
             Side, //
@@ -59,7 +60,6 @@ use crate::{
         qp::{
             Capacity,
             Qp,
-            ReadDepths,
             Reply,
             State, //
         },

@@ -40,8 +40,8 @@ use crate::{
     prelude::*,
     queue::RxBuffer,
     rdma::{
+        mr::Access,
         pages::Purpose,
-        qp::Access,
         region::{
             self,
             Region, //

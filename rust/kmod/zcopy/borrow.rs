@@ -23,8 +23,8 @@ use crate::{
     object::Sock,
     prelude::*,
     rdma::{
+        mr::Access,
         pages::Purpose,
-        qp::Access,
         region::Region, //
     },
     sock::{

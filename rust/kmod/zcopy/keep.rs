@@ -33,11 +33,11 @@ use crate::{
             Due,
             Owner, //
         },
+        mr::Access,
         pages::{
             Purpose,
             UserPages, //
         },
-        qp::Access,
         region::Region, //
     },
 };

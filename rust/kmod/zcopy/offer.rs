@@ -22,7 +22,7 @@ use crate::{
     object::Sock,
     prelude::*,
     rdma::{
-        qp::Access,
+        mr::Access,
         region::Region, //
     },
     sock::{

@@ -23,8 +23,8 @@ use crate::{
         Segment, //
     },
     rdma::{
+        mr::Access,
         pages::UserPages,
-        qp::Access,
         region::Region, //
     },
     sock::{

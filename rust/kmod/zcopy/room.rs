@@ -19,12 +19,12 @@ use crate::{
         Segment, //
     },
     rdma::{
+        mr::Access,
         pages::{
             Delivered,
             Purpose,
             UserPages, //
         },
-        qp::Access,
         region::{
             self,
             Region, //

@@ -33,12 +33,14 @@ use crate::{
             self,
             Owner, //
         },
-        mr,
+        mr::{
+            self,
+            Access, //
+        },
         pages::{
             Purpose,
             UserPages, //
         },
-        qp::Access,
         region::{
             self,
             Region, //

@@ -35,26 +35,6 @@ use kernel::{
     fs::LocalFile,
     sync::aref::ARef, //
 };
-use thunks::{
-    accept_cb,
-    bind_cb,
-    connect_cb,
-    getname_cb,
-    getsockopt_cb,
-    ioctl_cb,
-    listen_cb,
-    mmap_cb,
-    poll_cb,
-    recvmsg_cb,
-    release_cb,
-    sendmsg_cb,
-    set_peek_off_cb,
-    set_rcvlowat_cb,
-    setsockopt_cb,
-    shutdown_cb,
-    splice_eof_cb,
-    splice_read_cb, //
-};
 
 pub(crate) use crate::ffi::proto_accept_arg as AcceptArg;
 
@@ -136,39 +116,6 @@ pub(crate) struct Table<O: Operations>(ffi::core::proto_ops, PhantomData<fn() ->
 unsafe impl<O: Operations> Sync for Table<O> {}
 
 impl<O: Operations> Table<O> {
-    /// The operations of sockets of `family`.
-    pub(crate) const fn new(family: c_int, owner: *mut ffi::core::module) -> Self {
-        // INVARIANT: No `struct socket` has them yet.
-        Self(
-            ffi::core::proto_ops {
-                family,
-                owner,
-                release: Some(release_cb::<O>),
-                bind: Some(bind_cb::<O>),
-                connect: Some(connect_cb::<O>),
-                socketpair: Some(ffi::sock_no_socketpair),
-                accept: Some(accept_cb::<O>),
-                getname: Some(getname_cb::<O>),
-                poll: Some(poll_cb::<O>),
-                ioctl: Some(ioctl_cb::<O>),
-                gettstamp: Some(ffi::sock_gettstamp),
-                listen: Some(listen_cb::<O>),
-                shutdown: Some(shutdown_cb::<O>),
-                setsockopt: Some(setsockopt_cb::<O>),
-                getsockopt: Some(getsockopt_cb::<O>),
-                sendmsg: Some(sendmsg_cb::<O>),
-                recvmsg: Some(recvmsg_cb::<O>),
-                mmap: Some(mmap_cb),
-                splice_read: Some(splice_read_cb::<O>),
-                splice_eof: Some(splice_eof_cb::<O>),
-                set_peek_off: Some(set_peek_off_cb),
-                set_rcvlowat: Some(set_rcvlowat_cb::<O>),
-                ..pin_init::zeroed()
-            },
-            PhantomData,
-        )
-    }
-
     pub(crate) fn as_ptr(&'static self) -> *const ffi::core::proto_ops {
         &self.0
     }

@@ -6,7 +6,8 @@
 use super::{
     AcceptArg,
     NewSocket,
-    Operations, //
+    Operations,
+    Table, //
 };
 use crate::{
     ffi,
@@ -28,12 +29,50 @@ use crate::{
     },
     prelude::*, //
 };
-use core::ptr::NonNull;
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 use kernel::{
     error::from_result,
     fs::LocalFile,
     sync::aref::ARef, //
 };
+
+impl<O: Operations> Table<O> {
+    /// The operations of sockets of `family`.
+    pub(crate) const fn new(family: c_int, owner: *mut ffi::core::module) -> Self {
+        // INVARIANT: No `struct socket` has them yet.
+        Self(
+            ffi::core::proto_ops {
+                family,
+                owner,
+                release: Some(release_cb::<O>),
+                bind: Some(bind_cb::<O>),
+                connect: Some(connect_cb::<O>),
+                socketpair: Some(ffi::sock_no_socketpair),
+                accept: Some(accept_cb::<O>),
+                getname: Some(getname_cb::<O>),
+                poll: Some(poll_cb::<O>),
+                ioctl: Some(ioctl_cb::<O>),
+                gettstamp: Some(ffi::sock_gettstamp),
+                listen: Some(listen_cb::<O>),
+                shutdown: Some(shutdown_cb::<O>),
+                setsockopt: Some(setsockopt_cb::<O>),
+                getsockopt: Some(getsockopt_cb::<O>),
+                sendmsg: Some(sendmsg_cb::<O>),
+                recvmsg: Some(recvmsg_cb::<O>),
+                mmap: Some(mmap_cb),
+                splice_read: Some(splice_read_cb::<O>),
+                splice_eof: Some(splice_eof_cb::<O>),
+                set_peek_off: Some(set_peek_off_cb),
+                set_rcvlowat: Some(set_rcvlowat_cb::<O>),
+                ..pin_init::zeroed()
+            },
+            PhantomData,
+        )
+    }
+}
 
 /// The object of a `struct socket`, and the socket itself.
 ///
@@ -63,7 +102,7 @@ unsafe fn name_of<'a>(addr: *mut ffi::core::sockaddr_unsized, len: c_int) -> Res
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn release_cb<O: Operations>(socket: *mut ffi::core::socket) -> c_int {
+unsafe extern "C" fn release_cb<O: Operations>(socket: *mut ffi::core::socket) -> c_int {
     // SAFETY: The caller passes the socket for the last time. Its `sk` is null or an object, and
     // it gives up the reference to that.
     unsafe {
@@ -81,7 +120,7 @@ pub(super) unsafe extern "C" fn release_cb<O: Operations>(socket: *mut ffi::core
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn bind_cb<O: Operations>(
+unsafe extern "C" fn bind_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     addr: *mut ffi::core::sockaddr_unsized,
     len: c_int,
@@ -95,7 +134,7 @@ pub(super) unsafe extern "C" fn bind_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn connect_cb<O: Operations>(
+unsafe extern "C" fn connect_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     addr: *mut ffi::core::sockaddr_unsized,
     len: c_int,
@@ -110,7 +149,7 @@ pub(super) unsafe extern "C" fn connect_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn accept_cb<O: Operations>(
+unsafe extern "C" fn accept_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     new: *mut ffi::core::socket,
     arg: *mut ffi::core::proto_accept_arg,
@@ -131,7 +170,7 @@ pub(super) unsafe extern "C" fn accept_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn getname_cb<O: Operations>(
+unsafe extern "C" fn getname_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     addr: *mut ffi::core::sockaddr,
     peer: c_int,
@@ -152,7 +191,7 @@ pub(super) unsafe extern "C" fn getname_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn poll_cb<O: Operations>(
+unsafe extern "C" fn poll_cb<O: Operations>(
     file: *mut ffi::core::file,
     socket: *mut ffi::core::socket,
     wait: *mut ffi::core::poll_table_struct,
@@ -169,7 +208,7 @@ pub(super) unsafe extern "C" fn poll_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn ioctl_cb<O: Operations>(
+unsafe extern "C" fn ioctl_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     command: c_uint,
     arg: c_ulong,
@@ -182,7 +221,7 @@ pub(super) unsafe extern "C" fn ioctl_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn listen_cb<O: Operations>(
+unsafe extern "C" fn listen_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     backlog: c_int,
 ) -> c_int {
@@ -194,7 +233,7 @@ pub(super) unsafe extern "C" fn listen_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn shutdown_cb<O: Operations>(
+unsafe extern "C" fn shutdown_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     how: c_int,
 ) -> c_int {
@@ -206,7 +245,7 @@ pub(super) unsafe extern "C" fn shutdown_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn setsockopt_cb<O: Operations>(
+unsafe extern "C" fn setsockopt_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     level: c_int,
     option: c_int,
@@ -222,7 +261,7 @@ pub(super) unsafe extern "C" fn setsockopt_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn getsockopt_cb<O: Operations>(
+unsafe extern "C" fn getsockopt_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     level: c_int,
     option: c_int,
@@ -237,7 +276,7 @@ pub(super) unsafe extern "C" fn getsockopt_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn sendmsg_cb<O: Operations>(
+unsafe extern "C" fn sendmsg_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     msg: *mut ffi::core::msghdr,
     len: usize,
@@ -250,7 +289,7 @@ pub(super) unsafe extern "C" fn sendmsg_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn recvmsg_cb<O: Operations>(
+unsafe extern "C" fn recvmsg_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     msg: *mut ffi::core::msghdr,
     len: usize,
@@ -264,7 +303,7 @@ pub(super) unsafe extern "C" fn recvmsg_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn splice_read_cb<O: Operations>(
+unsafe extern "C" fn splice_read_cb<O: Operations>(
     socket: *mut ffi::core::socket,
     position: *mut ffi::core::loff_t,
     pipe: *mut ffi::core::pipe_inode_info,
@@ -288,7 +327,7 @@ pub(super) unsafe extern "C" fn splice_read_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn splice_eof_cb<O: Operations>(socket: *mut ffi::core::socket) {
+unsafe extern "C" fn splice_eof_cb<O: Operations>(socket: *mut ffi::core::socket) {
     // SAFETY: A live socket with these operations.
     O::splice_eof(unsafe { of::<O>(socket) }.0);
 }
@@ -296,7 +335,7 @@ pub(super) unsafe extern "C" fn splice_eof_cb<O: Operations>(socket: *mut ffi::c
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn set_peek_off_cb(sk: *mut ffi::core::sock, value: c_int) -> c_int {
+unsafe extern "C" fn set_peek_off_cb(sk: *mut ffi::core::sock, value: c_int) -> c_int {
     // SAFETY: A live socket.
     unsafe { ffi::rust_net_set_peek_off(sk.cast(), value) }
 }
@@ -304,7 +343,7 @@ pub(super) unsafe extern "C" fn set_peek_off_cb(sk: *mut ffi::core::sock, value:
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn set_rcvlowat_cb<O: Operations>(
+unsafe extern "C" fn set_rcvlowat_cb<O: Operations>(
     sk: *mut ffi::core::sock,
     value: c_int,
 ) -> c_int {
@@ -319,7 +358,7 @@ pub(super) unsafe extern "C" fn set_rcvlowat_cb<O: Operations>(
 /// # Safety
 ///
 /// Called from C, with the arguments that the slot it stands in promises.
-pub(super) unsafe extern "C" fn mmap_cb(
+unsafe extern "C" fn mmap_cb(
     _file: *mut ffi::core::file,
     _socket: *mut ffi::core::socket,
     _vma: *mut ffi::core::vm_area_struct,

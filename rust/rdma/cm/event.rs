@@ -4,11 +4,8 @@
 //!
 //! C header: [`include/rdma/ib_cm.h`](srctree/include/rdma/ib_cm.h)
 
-use crate::{
-    ffi,
-    rdma::cm::PeerReads, //
-};
-
+use super::reads::PeerReads;
+use crate::ffi;
 use core::marker::PhantomData;
 
 /// Bytes of private data that a reply has; ib_cm pads them.

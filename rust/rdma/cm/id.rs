@@ -4,18 +4,20 @@
 //!
 //! C header: [`include/rdma/ib_cm.h`](srctree/include/rdma/ib_cm.h)
 
+use super::{
+    event::Event,
+    reads::ReadDepths, //
+};
 use crate::{
     calls::calls,
     ffi,
     prelude::*,
     rdma::{
-        cm::Event,
         device::Device,
         noio::{
             NoIo,
             Reserves, //
         },
-        qp::ReadDepths,
         route::Path, //
     }, //
 };

@@ -4,16 +4,18 @@
 //!
 //! C header: [`include/rdma/ib_cm.h`](srctree/include/rdma/ib_cm.h)
 
+use super::{
+    id::{
+        Handler,
+        Id, //
+    },
+    reads::PeerReads, //
+};
 use crate::{
     ffi,
     net::namespace::Held,
     prelude::*,
     rdma::{
-        cm::{
-            Handler,
-            Id,
-            PeerReads, //
-        },
         device::{
             Device,
             DeviceId, //

@@ -20,6 +20,7 @@
 mod event;
 mod id;
 mod listen;
+mod reads;
 
 pub(crate) use event::{
     Event,
@@ -37,12 +38,7 @@ pub(crate) use listen::{
     OnRequest,
     Refusal, //
 };
-
-/// RDMA Reads in flight, as the peer's message has them.
-#[derive(Clone, Copy)]
-pub(crate) struct PeerReads {
-    /// Those that the peer begins.
-    pub(crate) begins: u8,
-    /// Those that it answers.
-    pub(crate) answers: u8,
-}
+pub(crate) use reads::{
+    PeerReads,
+    ReadDepths, //
+};

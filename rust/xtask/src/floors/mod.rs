@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (14, 57),
+        most: (7, 50),
     },
     Crate {
         folder: "rust/rlo",
