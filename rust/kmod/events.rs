@@ -11,6 +11,8 @@ use crate::{
         self,
         Alarm, //
     },
+    cm::resolve,
+    endpoint::Phase,
     object::{
         Sock,
         SockRef,
@@ -38,6 +40,25 @@ unsafe impl alarm::Owner for Sock {
             Alarm::Refill => self.alarm_refill(),
             Alarm::Switched => self.alarm_switched(),
             Alarm::UserTimeout => self.alarm_user_timeout(),
+        }
+    }
+}
+
+impl Sock {
+    /// The alarm behind [`Alarm::Engine`].
+    fn alarm_engine(&self) {
+        let (knocked, failed, resolving) = self.look(|inner| {
+            let resolving = inner.phase == Phase::Connecting && inner.link.is_none();
+            (inner.request.is_some(), inner.failure.is_some(), resolving)
+        });
+        if knocked {
+            self.answer();
+        } else if failed {
+            self.give_way();
+        } else if resolving {
+            resolve::again(self);
+        } else {
+            self.drive(|inner| inner.on_timeout(self));
         }
     }
 }

@@ -60,6 +60,9 @@ use kernel::{
 /// Milliseconds until a worker asks again for a socket that a system call owns.
 const OWNED_MS: u32 = 20;
 
+/// Delay before memory is requested again.
+const REFILL_MS: u32 = 100;
+
 /// One socket.
 pub(crate) type Sock = Whole<Body>;
 
@@ -220,27 +223,8 @@ impl Sock {
         f(&mut self.body().inner.lock())
     }
 
-    /// Changes the endpoint, carries out the engine's outputs, and delivers the
-    /// wake-ups. May sleep.
-    pub(crate) fn drive<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
-        self.drive_if(|inner| (f(inner), true))
-    }
-
-    /// As `drive`, if `f` says so. Otherwise nothing has changed for the engine, or the caller
-    /// drives later.
-    pub(crate) fn drive_if<R>(&self, f: impl FnOnce(&mut Inner) -> (R, bool)) -> R {
-        self.visit(|inner| {
-            let attends = inner.begin_attending(self);
-            let (result, due) = f(inner);
-            if due {
-                inner.settle(self);
-            }
-            inner.end_attending(self, attends);
-            result
-        })
-    }
-
-    /// As `drive`, if `f` calls [`Inner::settle`] after each change.
+    /// Changes the endpoint and delivers the wake-ups; `f` calls [`Inner::settle`] after each
+    /// change. May sleep.
     pub(crate) fn visit<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         let (result, wake) = {
             let _noio = NoIo::new();
@@ -295,6 +279,11 @@ impl Sock {
             // SAFETY: It is the reference of the work, which will not run.
             drop(unsafe { SockRef::from_owned(NonNull::from(self)) });
         }
+    }
+
+    /// There is no memory for something that no later event would try again.
+    pub(crate) fn refill_soon(&self) {
+        self.set_alarm_once(Alarm::Refill, REFILL_MS);
     }
 
     /// `lock_sock` for the worker of `alarm`. While a call has it, `alarm` is set again, as

@@ -8,6 +8,7 @@
 //! [`Sock::look`](crate::object::Sock::look), in process context.
 
 mod completions;
+mod drive;
 mod end;
 mod engine;
 mod listener;

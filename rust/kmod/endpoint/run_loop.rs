@@ -41,9 +41,6 @@ use kernel::time::{
 /// while the peer takes its bytes.
 const ORPHAN_PERIODS: i64 = 10;
 
-/// Delay before memory is requested again.
-const REFILL_MS: u32 = 100;
-
 impl Inner {
     /// Carries out the engine's outputs until there are none, and publishes the result.
     pub(crate) fn settle(&mut self, sock: &Sock) {
@@ -297,28 +294,4 @@ impl Inner {
 
 fn millis_since(past: Instant<Monotonic>) -> u64 {
     u64::try_from(past.elapsed().as_millis()).unwrap_or(0)
-}
-
-impl Sock {
-    /// There is no memory for something that no later event would try again.
-    pub(crate) fn refill_soon(&self) {
-        self.set_alarm_once(Alarm::Refill, REFILL_MS);
-    }
-
-    /// The alarm behind [`Alarm::Engine`].
-    pub(crate) fn alarm_engine(&self) {
-        let (knocked, failed, resolving) = self.look(|inner| {
-            let resolving = inner.phase == Phase::Connecting && inner.link.is_none();
-            (inner.request.is_some(), inner.failure.is_some(), resolving)
-        });
-        if knocked {
-            self.answer();
-        } else if failed {
-            self.give_way();
-        } else if resolving {
-            crate::cm::resolve::again(self);
-        } else {
-            self.drive(|inner| inner.on_timeout(self));
-        }
-    }
 }
