@@ -7,6 +7,7 @@ use crate::{
     cm::{
         config,
         identifier::CmId,
+        lease_of,
         random_psn,
         shape,
         ticket::Ticket,
@@ -65,7 +66,7 @@ pub(super) fn request(sock: &SockRef, generation: u64, path: &Path<'_>) -> Resul
         sock: sock.clone(),
         generation,
     };
-    let mut lease = Some(Link::lease(device, sock)?);
+    let mut lease = Some(lease_of(device, sock)?);
     let mut link = Link::new(device, origin, &shape, &mut lease)?;
     let ticket = Ticket::new(sock, generation)?;
     let id = Id::new::<Connections>(device, ticket.context())?;
@@ -221,15 +222,5 @@ impl Inner {
         sock.add_shutdown(ffi::SHUTDOWN_MASK);
         self.wake().hangup = true;
         self.wake().error = true;
-    }
-}
-
-impl Link {
-    /// Sends the RTU, unless the peer has it already.
-    pub(crate) fn confirm(&mut self) -> Result {
-        match self.cm.as_ref() {
-            Some(cm) if core::mem::take(&mut self.unconfirmed) => cm.confirm(),
-            _ => Ok(()),
-        }
     }
 }

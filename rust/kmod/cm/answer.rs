@@ -22,6 +22,7 @@ use crate::{
     cm::{
         config,
         identifier::CmId,
+        lease_of,
         random_psn,
         request::Request,
         shape,
@@ -138,7 +139,7 @@ impl Request {
         let peer = (hello.src, hello.local_port);
         // SAFETY: The endpoint gets the lease below; before that it is dropped ahead of `sock`.
         let claim = unsafe { state.share_port(&sock, port, hello.dst, peer) }?;
-        let lease = Link::lease(&device, &sock)?;
+        let lease = lease_of(&device, &sock)?;
         let generation = sock.look(|inner| inner.next_generation());
         let ticket = Ticket::new(&sock, generation)?;
         let place = KBox::<Request>::new_uninit(GFP_KERNEL)?;

@@ -27,6 +27,10 @@ pub(crate) mod way;
 use crate::{
     addr::Addr,
     alarm::Alarm,
+    devices::{
+        Lease,
+        Leasing, //
+    },
     endpoint::{
         Inner,
         Phase, //
@@ -51,7 +55,10 @@ use crate::{
         RX_LEAST,
         WRITE_DEPTH, //
     },
-    netns::Knobs,
+    netns::{
+        user_share,
+        Knobs, //
+    },
     object::{
         Sock,
         SockRef, //
@@ -68,6 +75,7 @@ use crate::{
         route::SockAddr, //
     }, //
 };
+use kernel::sync::Arc;
 
 /// Transport retries. Retries for receiver-not-ready only cover races, because a sender
 /// has credits.
@@ -132,6 +140,15 @@ fn config(shape: &Shape) -> Config {
         rcv_size_max: shape.rcv_size_max,
         zcopy: if shape.zcopy { ZCOPY } else { Zcopy::OFF },
     }
+}
+
+/// The right to use `device` for a link of `sock`.
+fn lease_of(device: &Arc<Leasing>, sock: &SockRef) -> Result<Lease> {
+    let lease = device.lease(sock.clone(), user_share());
+    if matches!(&lease, Err(e) if *e == ENOBUFS) {
+        sock.net().stats.user_share_exceeded.inc();
+    }
+    lease
 }
 
 /// A packet number of 24 bits to start with.

@@ -167,7 +167,7 @@ impl Inner {
             }
             return;
         }
-        let Some(sent) = link.take_sent(sent) else {
+        let Some(sent) = link.take_sent(sent, sock.attendance()) else {
             return;
         };
         if link.draining && link.is_send_idle() {

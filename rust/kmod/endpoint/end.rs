@@ -36,7 +36,7 @@ impl Inner {
     pub(crate) fn retire_link(&mut self, sock: &Sock) {
         if let Some(mut link) = self.link.take() {
             self.recv.unmap();
-            link.leave_to_worker();
+            link.leave_to_worker(sock.attendance());
             sock.clear_alarm(Alarm::Attend);
             // Bytes that were offered and not read are no longer sent.
             let left = link.source.awaited_left();

@@ -180,7 +180,10 @@ impl Inner {
         generation: u64,
         side: Side,
     ) -> Option<(Taken, Option<Completion>)> {
-        let mut batch = self.link.as_mut()?.take_completions(side);
+        let mut batch = self
+            .link
+            .as_mut()?
+            .take_completions(side, sock.attendance());
         let taken = if batch.full {
             Taken::Full
         } else if batch.is_empty() {
@@ -220,11 +223,11 @@ impl Inner {
 
     /// Handles what has completed; leaves the rest to the worker if it is too much. Returns
     /// whether there was any.
-    pub(super) fn on_all(&mut self, sock: &Sock) -> bool {
+    pub(super) fn take_all(&mut self, sock: &Sock) -> bool {
         self.on_batches(sock, Self::goes_on)
     }
 
-    /// As `on_all`, but there may be no event for the next completion.
+    /// As `take_all`, but there may be no event for the next completion.
     fn on_some(&mut self, sock: &Sock) -> bool {
         self.on_batches(sock, |_, _, taken| taken == Taken::Full)
     }
@@ -303,7 +306,7 @@ impl Inner {
             due |= disarmed || unannounced && self.needs_sends(sock);
         }
         let found = match (due, arms) {
-            (true, true) => self.on_all(sock),
+            (true, true) => self.take_all(sock),
             (true, false) => self.on_some(sock),
             (false, _) => false,
         };
@@ -407,7 +410,7 @@ impl Sock {
         self.visit(|inner| {
             let link = inner.link.as_ref();
             if link.is_some_and(|link| link.is_send_unannounced()) {
-                inner.on_all(self);
+                inner.take_all(self);
             }
         });
     }

@@ -11,12 +11,14 @@
 pub(crate) mod attendance;
 mod callbacks;
 mod chores;
+mod end;
 mod layout;
 mod pace;
 mod reap;
 mod receive;
 mod send;
 
+use attendance::Attendance;
 pub(crate) use attendance::{
     Next,
     Taken, //
@@ -31,18 +33,11 @@ use pace::Pacing;
 
 use crate::{
     cm::identifier::CmId,
-    devices::{
-        Lease,
-        Leasing, //
-    },
+    devices::Lease,
     engine::policy::round_trip::RoundTrip,
     fifo::Fifo,
-    handle::{
-        Origin,
-        SockRef, //
-    },
+    handle::Origin,
     net::account::Charge,
-    netns,
     prelude::*,
     queue::{
         RxBuffer,
@@ -374,15 +369,6 @@ impl Link {
         ))
     }
 
-    /// The right to use `device` for a link of `sock`.
-    pub(crate) fn lease(device: &Arc<Leasing>, sock: &SockRef) -> Result<Lease> {
-        let lease = device.lease(sock.clone(), netns::user_share());
-        if matches!(&lease, Err(e) if *e == ENOBUFS) {
-            sock.net().stats.user_share_exceeded.inc();
-        }
-        lease
-    }
-
     /// Whether the device of the link is being removed.
     pub(crate) fn is_device_leaving(&self) -> bool {
         self.lease.is_leaving()
@@ -403,8 +389,8 @@ impl Link {
 
     /// The oldest completions of a side; under the endpoint's lock, as everything that takes
     /// them.
-    pub(crate) fn take_completions(&mut self, side: Side) -> Batch {
-        let event = self.origin.sock.attendance().take_event(side);
+    pub(crate) fn take_completions(&mut self, side: Side, attendance: &Attendance) -> Batch {
+        let event = attendance.take_event(side);
         match side {
             Side::Receives => self.disarmed |= event,
             Side::Sends => self.sends_armed &= !event,
@@ -469,10 +455,10 @@ impl Link {
 
     /// Leaves the completions to the worker, because the endpoint gives the link up. It has some
     /// to take only if a drain waits for them: otherwise they go with the queues.
-    pub(crate) fn leave_to_worker(&self) {
+    pub(crate) fn leave_to_worker(&self, attendance: &Attendance) {
         self.give_up();
         // The next link begins without events.
-        self.origin.sock.attendance().forget();
+        attendance.forget();
         if self.draining && !self.drained {
             self.qp.start_work();
         }
@@ -488,6 +474,14 @@ impl Link {
     pub(crate) fn initialise(&self) -> Result {
         let cm = self.cm.as_ref().ok_or(EINVAL)?;
         self.qp.initialise_by_cm(cm)
+    }
+
+    /// Sends the RTU, unless the peer has it already.
+    pub(crate) fn confirm(&mut self) -> Result {
+        match self.cm.as_ref() {
+            Some(cm) if core::mem::take(&mut self.unconfirmed) => cm.confirm(),
+            _ => Ok(()),
+        }
     }
 
     /// Number of RDMA Reads in flight that we would use.

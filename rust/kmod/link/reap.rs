@@ -9,8 +9,6 @@
 
 use crate::{
     alarm::Alarm,
-    cm::identifier::CmId,
-    devices::Lease,
     endpoint::Inner,
     link::Link,
     object::Sock,
@@ -21,49 +19,6 @@ use crate::{
     prelude::*,
     rdma::kept, //
 };
-
-impl Link {
-    /// Frees a link that has sent nothing; returns its identifier and lease. Sleeps;
-    /// without the endpoint's lock.
-    pub(crate) fn undo(mut self: KBox<Self>) -> (Option<CmId>, Lease) {
-        self.give_up();
-        let cm = self.cm.take();
-        let Self { lease, .. } = KBox::into_inner(self);
-        (cm, lease)
-    }
-
-    /// Tells the peer of the end by a DREQ.
-    pub(crate) fn disconnect(&mut self) {
-        // Without it the CM refuses the DREQ. An error means that it is past it already.
-        let _ = self.confirm();
-        // An error means that the CM is past it already, or has no memory for it. It does not try
-        // again then.
-        let sent = self.cm.as_ref().is_some_and(|cm| cm.disconnect().is_ok());
-        self.disconnecting = sent;
-        self.told = true;
-    }
-
-    /// Ends all transfers and frees everything except the identifier that still has to
-    /// tell the peer. Sleeps; without the endpoint's lock.
-    pub(crate) fn destroy(mut self: KBox<Self>) -> Option<Parting> {
-        if self.disconnecting && !self.told {
-            self.disconnect();
-        }
-        self.give_up();
-        // CM callbacks find the link through its endpoint, which no longer has it. But
-        // one that found it earlier may still be running: destroying the identifier
-        // waits for it, if the peer needs no further message.
-        let parting = self.disconnecting && self.cm.as_ref().is_some_and(|cm| !cm.is_parted());
-        if !parting {
-            self.cm = None;
-        }
-        let Self {
-            cm, lease, origin, ..
-        } = KBox::into_inner(self);
-        // The other parts are dropped by now.
-        Some(Parting::new(cm?, lease, origin))
-    }
-}
 
 impl Inner {
     /// Stores `parting`; returns the one that the caller must drop without the lock.
@@ -157,7 +112,7 @@ impl Sock {
     fn take_last(&self, generation: u64) {
         self.visit(|inner| {
             if inner.is_current(generation) {
-                inner.on_all(self);
+                inner.take_all(self);
             }
         });
     }

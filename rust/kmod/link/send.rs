@@ -15,6 +15,7 @@ use crate::{
         wire::Header, //
     },
     link::{
+        attendance::Attendance,
         Link,
         Load,
         Sent,
@@ -141,7 +142,7 @@ impl Link {
     }
 
     /// The oldest request of the send queue, which has completed.
-    pub(crate) fn take_sent(&mut self, sent: cq::Sent) -> Option<Sent> {
+    pub(crate) fn take_sent(&mut self, sent: cq::Sent, attendance: &Attendance) -> Option<Sent> {
         let (slot, buffer) = self.qp.take_sent(sent)?;
         if let Some(timed) = self.timed.as_mut() {
             match timed.before.checked_sub(1) {
@@ -155,8 +156,7 @@ impl Link {
             }
         }
         if self.pacing.is_timing() {
-            let woken = self.origin.sock.attendance().sent_ns();
-            self.pacing.on_completed(woken);
+            self.pacing.on_completed(attendance.sent_ns());
         }
         match slot {
             Slot::Message(_) | Slot::Probe => self.messages = self.messages.saturating_sub(1),
