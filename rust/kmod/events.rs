@@ -11,8 +11,12 @@ use crate::{
         self,
         Alarm, //
     },
-    cm::resolve,
+    cm::{
+        self,
+        resolve, //
+    },
     endpoint::Phase,
+    ffi,
     object::{
         Sock,
         SockRef,
@@ -60,6 +64,50 @@ impl Sock {
         } else {
             self.drive(|inner| inner.on_timeout(self));
         }
+    }
+
+    /// The alarm behind [`Alarm::Keepalive`].
+    fn alarm_keepalive(&self) {
+        if self.look(|inner| inner.deferred) {
+            // The wait for its first bytes has expired.
+            return cm::hand_over_deferred(self);
+        }
+        self.drive(|inner| inner.on_keepalive(self));
+    }
+
+    /// The alarm behind [`Alarm::Switched`].
+    fn alarm_switched(&self) {
+        // The flag is set when setsockopt() has released the lock.
+        let Some(_call) = self.lock_or_defer(Alarm::Switched) else {
+            return;
+        };
+        self.drive(|inner| {
+            if inner.phase != Phase::Connected || inner.parent.is_some() {
+                return;
+            }
+            if self.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
+                inner.set_keepalive_alarm(self);
+            } else if !inner.stall_watched {
+                self.clear_alarm(Alarm::Keepalive);
+            }
+        });
+    }
+
+    /// The alarm behind [`Alarm::Idle`].
+    fn alarm_idle(&self) {
+        if !self.drive(|inner| inner.on_idle(self)) {
+            return;
+        }
+        // SAFETY: `sk` is valid; the call takes the lock that protects the fragment.
+        if !unsafe { ffi::sdp_drop_fragment(self.sk()) } {
+            // A system call is using it.
+            self.look(|inner| inner.watch_idle(self));
+        }
+    }
+
+    /// The alarm behind [`Alarm::UserTimeout`].
+    fn alarm_user_timeout(&self) {
+        self.drive(|inner| inner.on_user_timeout(self));
     }
 }
 

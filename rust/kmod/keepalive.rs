@@ -11,7 +11,6 @@
 
 use crate::{
     alarm::Alarm,
-    cm,
     endpoint::{
         Inner,
         Phase, //
@@ -29,11 +28,11 @@ impl Inner {
     /// Starts the timer of a connection that has keepalive switched on.
     pub(crate) fn start_keepalive(&mut self, sock: &Sock) {
         if self.phase == Phase::Connected && sock.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
-            self.set_keepalive(sock);
+            self.set_keepalive_alarm(sock);
         }
     }
 
-    fn set_keepalive(&mut self, sock: &Sock) {
+    pub(crate) fn set_keepalive_alarm(&mut self, sock: &Sock) {
         self.probes = 0;
         self.stall_watched = false;
         self.heard_at_alarm = self.heard;
@@ -80,7 +79,7 @@ impl Inner {
         secs.saturating_mul(MSEC_PER_SEC)
     }
 
-    fn on_keepalive(&mut self, sock: &Sock) {
+    pub(crate) fn on_keepalive(&mut self, sock: &Sock) {
         if self.parent.is_some() && !self.deferred {
             // The alarm of a connection that waits for its RTU.
             return self.on_unanswered(sock);
@@ -134,36 +133,9 @@ impl Inner {
 }
 
 impl Sock {
-    /// The alarm behind [`Alarm::Keepalive`].
-    pub(crate) fn alarm_keepalive(&self) {
-        if self.look(|inner| inner.deferred) {
-            // The wait for its first bytes has expired.
-            return cm::hand_over_deferred(self);
-        }
-        self.drive(|inner| inner.on_keepalive(self));
-    }
-
     /// SO_KEEPALIVE is being set; the flag itself changes afterwards. Must not sleep,
     /// because a BPF program may set it.
     pub(crate) fn keepalive_switched(&self) {
         self.set_alarm(Alarm::Switched, 0);
-    }
-
-    /// The alarm behind [`Alarm::Switched`].
-    pub(crate) fn alarm_switched(&self) {
-        // The flag is set when setsockopt() has released the lock.
-        let Some(_call) = self.lock_or_defer(Alarm::Switched) else {
-            return;
-        };
-        self.drive(|inner| {
-            if inner.phase != Phase::Connected || inner.parent.is_some() {
-                return;
-            }
-            if self.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
-                inner.set_keepalive(self);
-            } else if !inner.stall_watched {
-                self.clear_alarm(Alarm::Keepalive);
-            }
-        });
     }
 }

@@ -25,10 +25,7 @@ use crate::{
         conn::Connection,
         wire::hello::HELLO_LEN, //
     },
-    errno::{
-        self,
-        is_worth_tcp, //
-    },
+    errno,
     ffi,
     handle::Origin,
     link::Link,
@@ -196,31 +193,5 @@ impl Inner {
         sock.set_alarm(Alarm::Engine, STALE_MS << self.stale_tries);
         self.stale_tries = self.stale_tries.saturating_add(1);
         true
-    }
-
-    /// connect() has failed. If TCP may take over, the failure is not reported: until
-    /// TCP's attempt has begun, observers see this one.
-    pub(crate) fn fail_connect(&mut self, sock: &Sock, error: Error) {
-        sock.net().stats.failed_opens.inc();
-        self.retire_link(sock);
-        self.engine = None;
-        self.next_generation();
-        if self.has_way_out && is_worth_tcp(error) {
-            self.give_way_soon(sock, error);
-        } else {
-            self.tell_failure(sock, error);
-        }
-    }
-
-    /// Reports that connect() has failed; the socket can connect again.
-    pub(crate) fn tell_failure(&mut self, sock: &Sock, error: Error) {
-        sock.set_err(error);
-        self.phase = Phase::Idle;
-        self.has_way_out = false;
-        self.show_state(sock, ffi::TCP_CLOSE);
-        // Until the next connect() no byte can be read or written.
-        sock.add_shutdown(ffi::SHUTDOWN_MASK);
-        self.wake().hangup = true;
-        self.wake().error = true;
     }
 }

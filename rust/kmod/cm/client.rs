@@ -2,12 +2,20 @@
 
 //! Devices that come and go, as ib_core reports them.
 //!
-//! Contexts: may sleep. Locks: the locks of `devices`.
+//! Contexts: may sleep. Locks: the locks of `devices`; sockets are told without them.
 
 use crate::{
+    alarm::Alarm,
     cm::passive::Requests,
     devices,
-    object::SockRef,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
+    object::{
+        Sock,
+        SockRef, //
+    },
     prelude::*,
     rdma::{
         client::{
@@ -45,6 +53,36 @@ impl Client for Devices {
 /// The device `id`, which `sock` has a lease of, goes away.
 fn on_removed(sock: &SockRef, id: DeviceId) {
     sock.drive(|inner| inner.on_device_removed(sock, id));
+}
+
+impl Inner {
+    /// The device of the link is being removed.
+    fn on_device_removed(&mut self, sock: &Sock, device: DeviceId) {
+        // For unanswered DREQs of earlier connections.
+        sock.set_alarm(Alarm::Parting, 0);
+        let on_it = self
+            .link
+            .as_ref()
+            .is_some_and(|link| link.qp().device().id() == device);
+        if self.request.is_some() {
+            // A request that waits holds the device.
+            sock.set_alarm(Alarm::Engine, 0);
+        }
+        if !on_it {
+            return;
+        }
+        sock.net().stats.device_removals.inc();
+        if self.phase == Phase::Connecting {
+            return self.fail_connect(sock, ENETUNREACH);
+        }
+        if let Some(engine) = self.engine.as_mut() {
+            engine.handle_link_failed();
+        }
+        self.settle(sock);
+        if self.link.is_some() {
+            self.finish(sock);
+        }
+    }
 }
 
 /// The registration with ib_core.

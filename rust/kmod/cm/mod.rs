@@ -17,6 +17,7 @@ mod active;
 pub(crate) mod answer;
 pub(crate) mod client;
 pub(crate) mod identifier;
+mod outcome;
 pub(crate) mod passive;
 pub(crate) mod request;
 pub(crate) mod resolve;
@@ -71,7 +72,6 @@ use crate::{
             Handler,
             Reason, //
         },
-        device::DeviceId,
         route::SockAddr, //
     }, //
 };
@@ -308,13 +308,6 @@ pub(crate) fn hand_over_deferred(sock: &Sock) {
 }
 
 impl Inner {
-    /// Whether TCP_DEFER_ACCEPT keeps the connection from its listener.
-    pub(crate) fn is_deferrable(&self, sock: &Sock) -> bool {
-        let over = sock.shutdown_bits() & ffi::RCV_SHUTDOWN != 0;
-        let something = !self.recv.is_empty() || self.remote_len() > 0;
-        !something && !over && self.options.deferral_secs() > 0
-    }
-
     /// REJ, of our Hello or of our HelloAck.
     fn on_rejected(&mut self, sock: &Sock, reason: Reason) {
         if self.phase == Phase::Connecting {
@@ -329,54 +322,6 @@ impl Inner {
             self.fail_connect(sock, error);
         } else if let Some(engine) = self.engine.as_mut() {
             engine.handle_disconnect_requested();
-        }
-    }
-
-    /// No answer to our Hello or our HelloAck has come.
-    pub(crate) fn on_unanswered(&mut self, sock: &Sock) {
-        if self.phase == Phase::Connecting {
-            self.fail_connect(sock, ETIMEDOUT);
-        } else if let Some(engine) = self.engine.as_mut() {
-            engine.handle_link_failed();
-        }
-    }
-
-    /// Ends a connection that no program will ever use.
-    pub(crate) fn abandon(&mut self, sock: &Sock) {
-        self.orphan = true;
-        if let Some(engine) = self.engine.as_mut() {
-            engine.close_receive();
-            engine.abort();
-        } else {
-            self.finish(sock);
-        }
-    }
-
-    /// The device of the link is being removed.
-    pub(crate) fn on_device_removed(&mut self, sock: &Sock, device: DeviceId) {
-        // For unanswered DREQs of earlier connections.
-        sock.set_alarm(Alarm::Parting, 0);
-        let on_it = self
-            .link
-            .as_ref()
-            .is_some_and(|link| link.qp().device().id() == device);
-        if self.request.is_some() {
-            // A request that waits holds the device.
-            sock.set_alarm(Alarm::Engine, 0);
-        }
-        if !on_it {
-            return;
-        }
-        sock.net().stats.device_removals.inc();
-        if self.phase == Phase::Connecting {
-            return self.fail_connect(sock, ENETUNREACH);
-        }
-        if let Some(engine) = self.engine.as_mut() {
-            engine.handle_link_failed();
-        }
-        self.settle(sock);
-        if self.link.is_some() {
-            self.finish(sock);
         }
     }
 }

@@ -151,6 +151,32 @@ impl Inner {
         }
     }
 
+    /// Skips the urgent byte, which is not part of the stream, if it is next.
+    pub(crate) fn skip_urgent(&mut self) {
+        if self.recv.at_mark() {
+            self.consume(1);
+        }
+    }
+
+    /// The program has read `n` bytes; an empty buffer is recycled. Returns whether that is news
+    /// for the engine.
+    pub(crate) fn consume(&mut self, n: u32) -> bool {
+        let Some(segment) = self.recv.consume(n) else {
+            return false;
+        };
+        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
+            return false;
+        };
+        if segment.is_of_link() {
+            if segment.ends_message() {
+                engine.on_buffer_consumed();
+            }
+            link.recycle_if_wanted(segment.buffer, engine.spares_wanted());
+            return true;
+        }
+        false
+    }
+
     /// A send has completed.
     pub(crate) fn on_sent(&mut self, sock: &Sock, sent: cq::Sent) {
         let done = sent.done;

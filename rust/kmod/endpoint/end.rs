@@ -5,7 +5,6 @@
 //! Locks: under [`Sock::drive`], in process context.
 
 use crate::{
-    addr::Addr,
     alarm::Alarm,
     endpoint::{
         Inner,
@@ -140,37 +139,6 @@ impl Inner {
             self.recv.clear();
             self.port = None;
         }
-    }
-
-    /// Back to a fresh socket that can connect again. The port stays when
-    /// bind() chose it.
-    pub(crate) fn forget_connection(&mut self, sock: &Sock) {
-        if self.phase == Phase::Connected {
-            if let Some(engine) = self.engine.as_mut() {
-                engine.abort();
-            }
-            self.drain(sock);
-        }
-        self.finish(sock);
-        self.engine = None;
-        self.phase = Phase::Idle;
-        self.recv.clear();
-        self.next_generation();
-        self.peer = Addr::any(self.family);
-        if !self.bound_ip {
-            let port = self.local.port;
-            self.local = Addr::any(self.family);
-            self.local.port = port;
-        }
-        if !self.bound_port {
-            self.port = None;
-            self.local.port = 0;
-        }
-        let dual = self.is_dual(self.local.ip, self.family);
-        if let Some(lease) = self.port.as_mut() {
-            lease.disconnect(self.local.ip, dual);
-        }
-        self.probes = 0;
     }
 
     /// The program has closed the socket and the connection lives on: for a bounded

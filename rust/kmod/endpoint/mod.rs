@@ -32,7 +32,8 @@ use crate::{
     },
     engine::{
         policy::polling::Polling,
-        timer::Deadlines, //
+        timer::Deadlines,
+        types::Ip, //
     },
     handle::SockRef,
     idle::Idle,
@@ -244,6 +245,11 @@ impl Inner {
             engine.hold_rcv_size(false);
             link.grow(engine.whole(), size);
         }
+    }
+
+    /// Whether a wildcard address means both families.
+    pub(crate) fn is_dual(&self, ip: Ip, family: Family) -> bool {
+        family == Family::V6 && matches!(ip, Ip::V6(_)) && Addr::is_any(ip) && !self.options.v6only
     }
 
     /// The connection to name in a trace event.

@@ -6,20 +6,14 @@
 //! Locks: under [`Sock::drive`], in process context.
 
 use crate::{
-    alarm::Alarm,
+    addr::Addr,
     endpoint::{
         Inner,
         Phase, //
     },
-    engine::{
-        conn::{
-            Output,
-            Why, //
-        },
-        timer::{
-            Deadlines,
-            Timer, //
-        },
+    engine::conn::{
+        Output,
+        Why, //
     },
     errno,
     ffi,
@@ -32,14 +26,6 @@ use crate::{
         Path, //
     }, //
 };
-use kernel::time::{
-    Instant,
-    Monotonic, //
-};
-
-/// A connection may outlive its program by at most this many times `close_timeout_ms`,
-/// while the peer takes its bytes.
-const ORPHAN_PERIODS: i64 = 10;
 
 impl Inner {
     /// Carries out the engine's outputs until there are none, and publishes the result.
@@ -235,63 +221,34 @@ impl Inner {
         }
     }
 
-    fn settle_timers(&mut self, sock: &Sock) {
-        let (engine, born) = (&self.engine, self.born);
-        let wanted = |timer| {
-            let msecs = engine.as_ref()?.wants(timer)?;
-            Some(match timer {
-                Timer::PeerClose => sock.net().knobs().close_timeout_ms,
-                _ => msecs,
-            })
-        };
-        let due = self.deadlines.settle(|| millis_since(born), wanted);
-        if due == self.due {
-            return;
-        }
-        self.due = due;
-        match due {
-            Some(due) => {
-                let left = due.saturating_sub(millis_since(born));
-                sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
+    /// Back to a fresh socket that can connect again. The port stays when
+    /// bind() chose it.
+    pub(crate) fn forget_connection(&mut self, sock: &Sock) {
+        if self.phase == Phase::Connected {
+            if let Some(engine) = self.engine.as_mut() {
+                engine.abort();
             }
-            None => sock.clear_alarm(Alarm::Engine),
+            self.drain(sock);
         }
-    }
-
-    /// The alarm of the engine's timers has gone off. It may be a late one, and its
-    /// deadline has been replaced; then it is set again.
-    pub(crate) fn on_timeout(&mut self, sock: &Sock) {
-        self.due = None;
-        let now = millis_since(self.born);
-        let limit = i64::from(sock.net().knobs().close_timeout_ms).saturating_mul(ORPHAN_PERIODS);
-        let age = self.orphaned.map_or(0, |since| since.elapsed().as_millis());
-        let Some(engine) = self.engine.as_mut() else {
-            return;
-        };
-        if age >= limit {
-            // The limit holds even if the peer still takes bytes.
-            engine.abort();
-            return;
+        self.finish(sock);
+        self.engine = None;
+        self.phase = Phase::Idle;
+        self.recv.clear();
+        self.next_generation();
+        self.peer = Addr::any(self.family);
+        if !self.bound_ip {
+            let port = self.local.port;
+            self.local = Addr::any(self.family);
+            self.local.port = port;
         }
-        while let Some(timer) = self.deadlines.take_due(now) {
-            engine.handle_timeout(timer);
+        if !self.bound_port {
+            self.port = None;
+            self.local.port = 0;
         }
+        let dual = self.is_dual(self.local.ip, self.family);
+        if let Some(lease) = self.port.as_mut() {
+            lease.disconnect(self.local.ip, dual);
+        }
+        self.probes = 0;
     }
-
-    pub(crate) fn stop_timers(&mut self) {
-        self.deadlines = Deadlines::new();
-        self.due = None;
-    }
-
-    /// connect() has failed over SDP; a worker repeats it over TCP, see
-    /// [`Sock::give_way`].
-    pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
-        self.failure = Some(error);
-        self.stop_timers();
-        sock.set_alarm(Alarm::Engine, 0);
-    }
-}
-
-fn millis_since(past: Instant<Monotonic>) -> u64 {
-    u64::try_from(past.elapsed().as_millis()).unwrap_or(0)
 }

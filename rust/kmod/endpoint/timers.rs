@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an idle connection does, and one with bytes that wait for longer than TCP_USER_TIMEOUT.
+//! The timers of a connection: the engine's, the one of an idle connection, and TCP_USER_TIMEOUT.
 //!
-//! Contexts: the workers of the alarms; the rest under the endpoint's lock.
+//! Locks: under the endpoint's lock.
 
 use crate::{
     alarm::Alarm,
@@ -10,15 +10,31 @@ use crate::{
         Inner,
         Phase, //
     },
-    ffi,
+    engine::timer::{
+        Deadlines,
+        Timer, //
+    },
     idle::{
         self,
         Idle,
         IDLE_MS, //
     },
     object::Sock,
+    prelude::*,
     user_timeout, //
 };
+use kernel::time::{
+    Instant,
+    Monotonic, //
+};
+
+/// A connection may outlive its program by at most this many times `close_timeout_ms`,
+/// while the peer takes its bytes.
+const ORPHAN_PERIODS: i64 = 10;
+
+fn millis_since(past: Instant<Monotonic>) -> u64 {
+    u64::try_from(past.elapsed().as_millis()).unwrap_or(0)
+}
 
 impl Inner {
     /// Number of messages in both directions.
@@ -44,7 +60,7 @@ impl Inner {
         }
     }
 
-    fn watch_idle(&mut self, sock: &Sock) {
+    pub(crate) fn watch_idle(&mut self, sock: &Sock) {
         if self.link.is_some() {
             self.idle.watch(self.messages());
             sock.set_alarm(Alarm::Idle, IDLE_MS);
@@ -52,7 +68,7 @@ impl Inner {
     }
 
     /// The alarm has gone off. Returns whether the connection is idle.
-    fn on_idle(&mut self, sock: &Sock) -> bool {
+    pub(crate) fn on_idle(&mut self, sock: &Sock) -> bool {
         let action = self.idle.on_alarm(self.messages());
         if self.link.is_none() {
             return false;
@@ -94,7 +110,7 @@ impl Inner {
         self.phase == Phase::Connected && self.send.held() > 0
     }
 
-    fn on_user_timeout(&mut self, sock: &Sock) {
+    pub(crate) fn on_user_timeout(&mut self, sock: &Sock) {
         let waiting = self.is_waiting();
         let limit = self.options.user_timeout;
         match self.user_timeout.on_alarm(limit, waiting) {
@@ -107,23 +123,60 @@ impl Inner {
             }
         }
     }
-}
 
-impl Sock {
-    /// The alarm behind [`Alarm::Idle`].
-    pub(crate) fn alarm_idle(&self) {
-        if !self.drive(|inner| inner.on_idle(self)) {
+    pub(super) fn settle_timers(&mut self, sock: &Sock) {
+        let (engine, born) = (&self.engine, self.born);
+        let wanted = |timer| {
+            let msecs = engine.as_ref()?.wants(timer)?;
+            Some(match timer {
+                Timer::PeerClose => sock.net().knobs().close_timeout_ms,
+                _ => msecs,
+            })
+        };
+        let due = self.deadlines.settle(|| millis_since(born), wanted);
+        if due == self.due {
             return;
         }
-        // SAFETY: `sk` is valid; the call takes the lock that protects the fragment.
-        if !unsafe { ffi::sdp_drop_fragment(self.sk()) } {
-            // A system call is using it.
-            self.look(|inner| inner.watch_idle(self));
+        self.due = due;
+        match due {
+            Some(due) => {
+                let left = due.saturating_sub(millis_since(born));
+                sock.set_alarm(Alarm::Engine, u32::try_from(left).unwrap_or(u32::MAX));
+            }
+            None => sock.clear_alarm(Alarm::Engine),
         }
     }
 
-    /// The alarm behind [`Alarm::UserTimeout`].
-    pub(crate) fn alarm_user_timeout(&self) {
-        self.drive(|inner| inner.on_user_timeout(self));
+    /// The alarm of the engine's timers has gone off. It may be a late one, and its
+    /// deadline has been replaced; then it is set again.
+    pub(crate) fn on_timeout(&mut self, sock: &Sock) {
+        self.due = None;
+        let now = millis_since(self.born);
+        let limit = i64::from(sock.net().knobs().close_timeout_ms).saturating_mul(ORPHAN_PERIODS);
+        let age = self.orphaned.map_or(0, |since| since.elapsed().as_millis());
+        let Some(engine) = self.engine.as_mut() else {
+            return;
+        };
+        if age >= limit {
+            // The limit holds even if the peer still takes bytes.
+            engine.abort();
+            return;
+        }
+        while let Some(timer) = self.deadlines.take_due(now) {
+            engine.handle_timeout(timer);
+        }
+    }
+
+    pub(crate) fn stop_timers(&mut self) {
+        self.deadlines = Deadlines::new();
+        self.due = None;
+    }
+
+    /// connect() has failed over SDP; a worker repeats it over TCP, see
+    /// [`Sock::give_way`].
+    pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
+        self.failure = Some(error);
+        self.stop_timers();
+        sock.set_alarm(Alarm::Engine, 0);
     }
 }

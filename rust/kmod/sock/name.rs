@@ -9,10 +9,7 @@ use crate::{
         Parsed,
         NAME_LEN, //
     },
-    endpoint::{
-        Inner,
-        Phase, //
-    },
+    endpoint::Phase,
     engine::types::Ip,
     ffi,
     net::socket::Storage,
@@ -146,12 +143,5 @@ impl Sock {
         let mut name = [0u8; NAME_LEN];
         let len = addr.emit(family, &mut name);
         out.put(name.get(..len).unwrap_or(&name))
-    }
-}
-
-impl Inner {
-    /// Whether a wildcard address means both families.
-    pub(crate) fn is_dual(&self, ip: Ip, family: Family) -> bool {
-        family == Family::V6 && matches!(ip, Ip::V6(_)) && Addr::is_any(ip) && !self.options.v6only
     }
 }

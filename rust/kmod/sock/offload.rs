@@ -219,7 +219,7 @@ impl Sock {
     /// Waits for the oldest copy, or if there is none delivers all bytes. Returns the number of
     /// bytes delivered. If the program's memory has changed, some may be left, which are in the
     /// queue again, for the processor.
-    pub(super) fn settle(&self, offload: &mut Offload, msg: &mut RecvMsg) -> usize {
+    pub(super) fn settle_offload(&self, offload: &mut Offload, msg: &mut RecvMsg) -> usize {
         if self.end_oldest(offload) {
             return 0;
         }

@@ -138,7 +138,7 @@ impl Sock {
                 }
                 // The next bytes come later, or in another way.
                 _ if !offload.is_empty() => {
-                    copied = copied.wrapping_add(self.settle(&mut offload, msg));
+                    copied = copied.wrapping_add(self.settle_offload(&mut offload, msg));
                 }
                 Next::Bytes(page, offset, avail) => {
                     let n = (avail as usize).min(room);
@@ -372,31 +372,5 @@ impl Inner {
             Some((page, offset, len)) => Next::Bytes(page, offset, len.min(limit)),
             None => Next::Nothing,
         }
-    }
-
-    /// Skips the urgent byte, which is not part of the stream, if it is next.
-    pub(crate) fn skip_urgent(&mut self) {
-        if self.recv.at_mark() {
-            self.consume(1);
-        }
-    }
-
-    /// The program has read `n` bytes; an empty buffer is recycled. Returns whether that is news
-    /// for the engine.
-    fn consume(&mut self, n: u32) -> bool {
-        let Some(segment) = self.recv.consume(n) else {
-            return false;
-        };
-        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
-            return false;
-        };
-        if segment.is_of_link() {
-            if segment.ends_message() {
-                engine.on_buffer_consumed();
-            }
-            link.recycle_if_wanted(segment.buffer, engine.spares_wanted());
-            return true;
-        }
-        false
     }
 }

@@ -438,50 +438,6 @@ impl Inner {
         }
         Ok(id)
     }
-
-    /// A Read of `len` bytes has completed. After the last one the promise is kept.
-    pub(super) fn on_promised(&mut self, len: u32) {
-        let Some(link) = self.link.as_mut() else {
-            return;
-        };
-        let Some(promise) = link.sink.promise.as_mut() else {
-            return;
-        };
-        promise.on_filled(len);
-        if !link.sink.is_idle() || link.sink.room() > 0 {
-            return;
-        }
-        let Some(region) = link.take_sink() else {
-            return;
-        };
-        self.turns.sink_pins = 0;
-        let done = link.sink.promise.take().map(|mut promise| {
-            promise.on_done(region);
-            promise
-        });
-        self.wake().kept = done;
-    }
-
-    /// The promise has ended.
-    pub(crate) fn end_promise(&mut self) {
-        self.turns.promised = false;
-        self.end_turn();
-    }
-
-    /// The call has the bytes behind the promised ones, or will not have them.
-    fn end_tail(&mut self) {
-        self.turns.tailing = false;
-        self.end_turn();
-    }
-
-    /// The turn to read ends with both.
-    fn end_turn(&mut self) {
-        let turns = &mut self.turns;
-        turns.reading = turns.promised || turns.tailing;
-        let wake = self.wake();
-        wake.readable = true;
-        wake.settled = true;
-    }
 }
 
 #[kunit_tests(sdp_ahead)]

@@ -7,7 +7,8 @@
 //! the memory that a recv() reads the peer's offers into, or has offered for writing.
 //! Both belong to the link, so nothing is unpinned while a queue pair or a peer can
 //! still access it. [`send`], [`recv`] and [`offer`] are the system calls' part: they
-//! pin, wait, and give up; [`room`] is code that the latter two share. A [`notice`]
+//! pin, wait, and give up; [`room`] is code that the latter two share. [`runs`], [`reads`] and
+//! [`offers`] are what happens meanwhile, under the endpoint's lock. A [`notice`]
 //! tells a caller that does not wait. [`borrow`] and [`lender`] are for callers that are
 //! told by a counter; [`ahead`] and [`promise`] are the same for readers, and the
 //! counters are in a [`place`] of the program. [`turns`] says which call is at work.
@@ -96,10 +97,13 @@ mod keep;
 pub(crate) mod lender;
 pub(crate) mod notice;
 pub(crate) mod offer;
+mod offers;
 mod place;
 pub(crate) mod promise;
+mod reads;
 pub(crate) mod recv;
 pub(crate) mod room;
+mod runs;
 pub(crate) mod send;
 pub(crate) mod sink;
 pub(crate) mod source;

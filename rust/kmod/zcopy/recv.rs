@@ -11,17 +11,9 @@
 use crate::{
     endpoint::Inner,
     engine::policy::threshold::Threshold,
-    net::{
-        account::Need,
-        msg::RecvMsg, //
-    },
+    net::msg::RecvMsg,
     object::Sock,
     prelude::*,
-    queue::{
-        Kind,
-        RxBuffer,
-        Segment, //
-    },
     rdma::{
         mr::Access,
         pages::UserPages,
@@ -34,17 +26,10 @@ use crate::{
             FOREVER, //
         },
     },
-    trace::{
-        self,
-        Of,
-        Path, //
-    },
     zcopy::{
         ahead::Ahead,
-        room::{
-            Wish,
-            FETCH_LEN, //
-        },
+        reads::FETCH_LEN,
+        room::Wish, //
     },
 };
 use kernel::sync::Arc;
@@ -199,137 +184,5 @@ impl Sock {
             self.give_back(region);
         }
         self.deliver_filled(pages)
-    }
-}
-
-impl Inner {
-    /// Registers `region` and starts to read into it; takes it on success.
-    fn begin_reads(&mut self, sock: &Sock, region: &mut Option<Region>) -> Result {
-        let ready = self.can_read_on();
-        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
-            return Err(EPIPE);
-        };
-        if !ready || engine.next_remote().is_none() {
-            return Err(EAGAIN);
-        }
-        link.reserve_reads(1)?;
-        let lent = link.lend(region.take().ok_or(EINVAL)?);
-        let lent = lent.map_err(|given| {
-            *region = Some(given);
-            EAGAIN
-        })?;
-        let posted = link.register(&lent);
-        link.sink.begin(lent);
-        self.turns.sink_pins = 1;
-        if posted.is_err() {
-            engine.handle_link_failed();
-        } else {
-            self.read_on(sock);
-        }
-        Ok(())
-    }
-
-    /// Continues to read into the reader's memory, while there are bytes and room.
-    pub(crate) fn read_on(&mut self, sock: &Sock) {
-        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
-            return;
-        };
-        while let room @ 1.. = link.sink.room() {
-            if link.reserve_reads(1).is_err() {
-                sock.refill_soon();
-                break;
-            }
-            let Ok(remote) = engine.start_read(room) else {
-                break;
-            };
-            if link.read_for_program(&remote).is_err() {
-                engine.handle_link_failed();
-                break;
-            }
-        }
-    }
-
-    /// `Some` when no Read can access the reader's memory any more; `done` gets its
-    /// region.
-    fn end_reads(&mut self, done: &mut Option<Region>) -> Option<()> {
-        if self.turns.sink_pins == 0 {
-            return Some(());
-        }
-        let link = self.link.as_mut()?;
-        *done = Some(link.take_sink()?);
-        self.turns.sink_pins = 0;
-        Some(())
-    }
-
-    /// Requests a part of the peer's offer for buffers of the kernel: by a Read of at most `most`
-    /// bytes for a `blocking` call, otherwise as Data.
-    pub(super) fn fetch(&mut self, sock: &Sock, blocking: bool, most: u32) {
-        let idle = !self.turns.reading && self.turns.sink_pins == 0;
-        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
-            return;
-        };
-        if !idle || !link.sink.is_idle() {
-            return;
-        }
-        let device = link.qp().device();
-        let buffer = RxBuffer::new(sock, device, FETCH_LEN as usize, Need::Growth);
-        let ready = buffer.and_then(|buffer| {
-            link.reserve_reads(1)?;
-            self.recv.reserve()?;
-            Ok(buffer)
-        });
-        match ready {
-            Ok(buffer) if blocking => {
-                if let Ok(remote) = engine.start_read(most.min(FETCH_LEN)) {
-                    if link.read_for_kernel(&remote, buffer).is_err() {
-                        engine.handle_link_failed();
-                    }
-                }
-            }
-            _ => engine.decline(),
-        }
-    }
-
-    /// A Read has completed, into `buffer` or into the reader's memory.
-    pub(crate) fn on_read(&mut self, sock: &Sock, buffer: Option<RxBuffer>) {
-        let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
-            return;
-        };
-        let Some(len) = link.sink.pop() else {
-            return;
-        };
-        engine.handle_read_completed();
-        let of = Of(sock, &self.local, &self.peer);
-        match buffer {
-            None => {
-                sock.count(|t| &t.zcopy_bytes_received, len);
-                trace::receive(of, len, Path::Read);
-                self.recv.pass(len);
-                self.turns.filled = self.turns.filled.saturating_add(len);
-                self.read_on(sock);
-                self.on_promised(len);
-                self.wake().settled = true;
-            }
-            Some(buffer) => {
-                sock.count(|t| &t.fetched_bytes_received, len);
-                trace::receive(of, len, Path::Fetched);
-                if let Some(mapping) = buffer.mapping() {
-                    mapping.sync_for_cpu(0, len as usize);
-                }
-                let segment = Segment {
-                    buffer,
-                    offset: 0,
-                    len,
-                    kind: Kind::Aside,
-                };
-                if self.recv.push(segment, false).is_err() {
-                    engine.handle_link_failed();
-                }
-                let tailing = self.turns.tailing;
-                let wake = self.wake();
-                wake.readable = true;
-                wake.settled |= tailing;
-            }
-        }
     }
 }

@@ -5,7 +5,6 @@
 //! its memory then. The values that its users share are here as well.
 
 use crate::{
-    endpoint::Inner,
     net::{
         account::Need,
         msg::RecvMsg,
@@ -30,11 +29,9 @@ use crate::{
             Region, //
         },
     },
+    zcopy::reads::FETCH_LEN, //
 };
 use kernel::sync::Arc;
-
-/// Length of one Read into a buffer of the kernel.
-pub(super) const FETCH_LEN: u32 = (kernel::page::PAGE_SIZE << 3) as u32;
 
 /// The kind of read.
 pub(crate) struct Wish {
@@ -142,17 +139,5 @@ impl Sock {
             }
             end = start;
         }
-    }
-}
-
-impl Inner {
-    /// Whether a reader's memory can be used: the bytes that come to it would be the
-    /// next ones.
-    pub(super) fn can_read_on(&self) -> bool {
-        let ready = self
-            .link
-            .as_ref()
-            .is_some_and(|link| link.can_register() && link.sink.is_idle());
-        ready && self.recv.is_empty() && self.turns.sink_pins == 0
     }
 }
