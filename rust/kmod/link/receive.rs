@@ -34,6 +34,7 @@ use crate::{
         },
         sk::Sk, //
     },
+    netns::NetState,
     prelude::*,
     queue::{
         Kind,
@@ -179,7 +180,7 @@ impl Link {
     }
 
     fn new_buffer(&mut self, size: usize, need: Need) -> Result<RxBuffer> {
-        let (sock, device) = (&self.origin.sock, self.qp.device());
+        let (sock, device) = (self.origin.sock.as_sk(), self.qp.device());
         RxBuffer::of_sheet(&mut self.sheet, sock, device, size, need)
     }
 
@@ -197,7 +198,7 @@ impl Link {
             buffer.is_ok_and(|buffer| self.spare.push(buffer, GFP_KERNEL).is_ok())
         });
         if !made {
-            self.origin.sock.net().stats.rx_alloc_failures.inc();
+            self.count_failure();
         }
         made
     }
@@ -227,8 +228,14 @@ impl Link {
         count <= self.spares() || self.leaves_room()
     }
 
+    /// There was no memory for a receive buffer.
+    fn count_failure(&self) {
+        let state = NetState::of_sk(self.origin.sock.as_sk());
+        state.stats.rx_alloc_failures.inc();
+    }
+
     fn leaves_room(&mut self) -> bool {
-        if self.origin.sock.is_memory_tight() {
+        if self.origin.sock.as_sk().is_memory_tight() {
             return false;
         }
         if self
@@ -238,10 +245,10 @@ impl Link {
             return false;
         }
         // SAFETY: The socket is referenced by the origin.
-        let room = unsafe { ffi::sdp_leaves_room(self.origin.sock.sk()) };
+        let room = unsafe { ffi::sdp_leaves_room(self.origin.sock.as_sk().sk()) };
         self.tight_until = (!room).then(|| Instant::now() + Delta::from_millis(TIGHT_MS));
         if !room {
-            self.origin.sock.net().stats.rx_alloc_failures.inc();
+            self.count_failure();
         }
         room
     }
@@ -299,7 +306,7 @@ impl Link {
             };
             let buffers = room.and_then(|()| self.rx_buffers(layout, need));
             let Ok(buffers) = buffers else {
-                self.origin.sock.net().stats.rx_alloc_failures.inc();
+                self.count_failure();
                 break;
             };
             if let Err(buffers) = self.qp.post_receive(buffers, BSDH_LEN, layout.tail) {

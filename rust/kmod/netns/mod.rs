@@ -190,6 +190,13 @@ impl NetState {
         unsafe { &**slot(net) }
     }
 
+    /// The state of the namespace of a socket.
+    pub(crate) fn of_sk(sk: &Sk) -> &NetState {
+        // SAFETY: A socket of ours holds its namespace, and the module, which has the pernet
+        // operations registered as long as it is loaded.
+        unsafe { Self::of(sk.namespace().as_ptr()) }
+    }
+
     pub(crate) fn namespace(&self) -> &Namespace {
         // SAFETY: The state goes before its namespace.
         unsafe { Namespace::from_raw(self.net.as_ptr()) }
