@@ -5,15 +5,17 @@
 use crate::{
     alarm::Alarm,
     cm::{
-        config,
         identifier::CmId,
-        lease_of,
-        random_psn,
-        shape,
-        ticket::Ticket,
-        Connections,
-        RETRY_COUNT,
-        RNR_RETRY_COUNT, //
+        parameters::{
+            config,
+            lease_of,
+            random_psn,
+            shape,
+            Connections,
+            RETRY_COUNT,
+            RNR_RETRY_COUNT, //
+        },
+        ticket::Ticket, //
     },
     devices,
     endpoint::{

@@ -20,15 +20,17 @@ use crate::{
     },
     alarm::Alarm,
     cm::{
-        config,
         identifier::CmId,
-        lease_of,
-        random_psn,
+        parameters::{
+            config,
+            lease_of,
+            random_psn,
+            shape,
+            Connections,
+            RNR_RETRY_COUNT, //
+        },
         request::Request,
-        shape,
-        ticket::Ticket,
-        Connections,
-        RNR_RETRY_COUNT, //
+        ticket::Ticket, //
     },
     devices::Leasing,
     endpoint::{

@@ -3,7 +3,8 @@
 //! Connection management: from an address to a connected queue pair.
 //!
 //! [`resolve`] finds the route, [`active`] requests a connection, [`passive`] finds the
-//! listener of a request and [`answer`] answers it; both sides share the code here.
+//! listener of a request and [`answer`] answers it; both sides have their [`parameters`] and their
+//! events in common.
 //! [`client`] hears of devices.
 //! rdma_cm resolves the address and the route. The IB connection manager is driven
 //! directly, because the Hello needs the private data from offset 0 and rdma_cm refuses
@@ -18,6 +19,7 @@ pub(crate) mod answer;
 pub(crate) mod client;
 pub(crate) mod identifier;
 mod outcome;
+mod parameters;
 pub(crate) mod passive;
 pub(crate) mod request;
 pub(crate) mod resolve;
@@ -26,153 +28,24 @@ pub(crate) mod ticket;
 pub(crate) mod way;
 
 use crate::{
-    addr::Addr,
     alarm::Alarm,
-    devices::{
-        Lease,
-        Leasing, //
-    },
+    cm::parameters::Connections,
     endpoint::{
         Inner,
         Phase, //
     },
-    engine::{
-        conn::{
-            Config,
-            Zcopy,
-            ADVERTS_MAX, //
-        },
-        types::Ip,
-        wire::{
-            hello::HELLO_ACK_LEN,
-            BSDH_LEN, //
-        },
-    },
-    ffi,
-    link::{
-        Shape,
-        READ_DEPTH,
-        RX_INITIAL,
-        RX_LEAST,
-        WRITE_DEPTH, //
-    },
-    netns::{
-        user_share,
-        Knobs, //
-    },
+    engine::wire::hello::HELLO_ACK_LEN,
     object::{
         Sock,
         SockRef, //
     },
     prelude::*,
-    random::random_u32,
-    rdma::{
-        cm::{
-            Event,
-            Handler,
-            Reason, //
-        },
-        route::SockAddr, //
+    rdma::cm::{
+        Event,
+        Handler,
+        Reason, //
     }, //
 };
-use kernel::sync::Arc;
-
-/// Transport retries. Retries for receiver-not-ready only cover races, because a sender
-/// has credits.
-const RETRY_COUNT: u8 = 5;
-const RNR_RETRY_COUNT: u8 = 7;
-
-/// Zero copy in both directions, by Reads and Writes.
-const ZCOPY: Zcopy = Zcopy {
-    advertise: true,
-    read: true,
-    write: true,
-    read_depth: READ_DEPTH,
-    write_depth: WRITE_DEPTH,
-    max_write: 1 << 20,
-};
-
-/// The header of a message, which the sizes that peers are told include.
-const HEADER: u32 = BSDH_LEN as u32;
-
-/// Minimum number of receive buffers that have the largest size.
-const LARGEST_LEAST: u32 = 8;
-
-/// As in TCP, a receive buffer size that the program has set is a limit; the default is
-/// the size where growth begins.
-///
-/// Grown buffers have room for another header behind the payload: a peer counts it twice in
-/// our answer to its question for larger buffers, and fills the pages nevertheless.
-///
-/// `able`: for all that is known the peer takes part in zero copy.
-fn shape(knobs: &Knobs, sock: &Sock, peer: Ip, able: bool) -> Shape {
-    let limit = if sock.has_own_rcvbuf() {
-        sock.rcvbuf()
-    } else {
-        u32::MAX
-    };
-    let least = knobs.rcv_size_initial.min(knobs.rcv_size);
-    // With a small limit, many buffers are better than large ones.
-    let part = limit / u32::from(RX_LEAST);
-    let part = part.min(knobs.rcv_size / 2).max(limit / LARGEST_LEAST);
-    let largest = knobs.rcv_size.min(part).max(least);
-    let by_buffer = limit / largest.max(1);
-    Shape {
-        // The knob has 16 bits, with room for the header.
-        rcv_size: u16::try_from(least.saturating_add(HEADER)).unwrap_or(u16::MAX),
-        rcv_size_max: largest.saturating_add(HEADER).saturating_add(HEADER),
-        rx_depth: u16::try_from(by_buffer)
-            .unwrap_or(u16::MAX)
-            .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),
-        send_depth: knobs.send_depth,
-        zcopy: sock.wants_zcopy(able) && !sock.net().is_excepted(peer),
-    }
-}
-
-fn config(shape: &Shape) -> Config {
-    Config {
-        rcv_size: shape.rcv_size,
-        rx_depth: shape.rx_depth,
-        rx_initial: RX_INITIAL,
-        tx_depth: shape.send_depth,
-        max_send_payload: crate::link::MAX_PAYLOAD,
-        max_adverts: if shape.zcopy { ADVERTS_MAX as u8 } else { 1 },
-        rcv_size_max: shape.rcv_size_max,
-        zcopy: if shape.zcopy { ZCOPY } else { Zcopy::OFF },
-    }
-}
-
-/// The right to use `device` for a link of `sock`.
-fn lease_of(device: &Arc<Leasing>, sock: &SockRef) -> Result<Lease> {
-    let lease = device.lease(sock.clone(), user_share());
-    if matches!(&lease, Err(e) if *e == ENOBUFS) {
-        sock.net().stats.user_share_exceeded.inc();
-    }
-    lease
-}
-
-/// A packet number of 24 bits to start with.
-fn random_psn() -> u32 {
-    random_u32() & 0x00ff_ffff
-}
-
-pub(crate) fn sockaddr(addr: &Addr) -> SockAddr {
-    let mut raw = [0u8; 28];
-    let family = match addr.ip {
-        Ip::V4(_) => crate::addr::Family::V4,
-        Ip::V6(_) => crate::addr::Family::V6,
-    };
-    addr.emit(family, &mut raw);
-    let mut storage: ffi::__kernel_sockaddr_storage = pin_init::zeroed();
-    // SAFETY: 28 bytes fit into the 128 of the storage.
-    unsafe {
-        core::ptr::copy_nonoverlapping(raw.as_ptr(), (&raw mut storage).cast::<u8>(), raw.len())
-    };
-    SockAddr::new(storage)
-}
-
-/// Events of connections, active or passive. The context is a ticket's.
-pub(crate) struct Connections;
 
 impl Handler for Connections {
     fn on_event(context: usize, event: Event<'_>) {

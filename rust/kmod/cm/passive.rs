@@ -8,7 +8,7 @@ use crate::{
     cm::{
         answer::dismiss,
         request::Request,
-        sockaddr, //
+        way::sockaddr, //
     },
     devices,
     endpoint::{

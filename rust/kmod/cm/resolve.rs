@@ -11,8 +11,10 @@ use crate::{
             Attempt,
             Resolver, //
         },
-        sockaddr,
-        way::Way, //
+        way::{
+            sockaddr,
+            Way, //
+        },
     },
     devices,
     endpoint::{

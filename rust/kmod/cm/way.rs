@@ -11,7 +11,6 @@ use crate::{
         Addr,
         Family, //
     },
-    cm::sockaddr,
     engine::types::Ip,
     ffi,
     object::Sock,
@@ -19,6 +18,22 @@ use crate::{
     rdma::route::SockAddr, //
 };
 use kernel::error::to_result;
+
+/// `addr` as rdma_cm and the routing tables have it.
+pub(crate) fn sockaddr(addr: &Addr) -> SockAddr {
+    let mut raw = [0u8; 28];
+    let family = match addr.ip {
+        Ip::V4(_) => crate::addr::Family::V4,
+        Ip::V6(_) => crate::addr::Family::V6,
+    };
+    addr.emit(family, &mut raw);
+    let mut storage: ffi::__kernel_sockaddr_storage = pin_init::zeroed();
+    // SAFETY: 28 bytes fit into the 128 of the storage.
+    unsafe {
+        core::ptr::copy_nonoverlapping(raw.as_ptr(), (&raw mut storage).cast::<u8>(), raw.len())
+    };
+    SockAddr::new(storage)
+}
 
 /// See the module.
 pub(crate) struct Way {

@@ -123,7 +123,7 @@ impl Sock {
             };
             return crate::devices::local_address(net, family).map(|_| ());
         }
-        route::check_local(net, crate::cm::sockaddr(&Addr { port: 0, ..*addr }))
+        route::check_local(net, crate::cm::way::sockaddr(&Addr { port: 0, ..*addr }))
     }
 
     /// getsockname(2) and getpeername(2); returns the length.

@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (7, 24),
+        most: (7, 21),
     },
     Crate {
         folder: "rust/rlo",
