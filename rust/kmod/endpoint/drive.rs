@@ -29,4 +29,8 @@ impl Sock {
             result
         })
     }
+
+    pub(crate) fn consume(&self, n: u32) {
+        self.drive_if(|inner| ((), inner.consume(n)));
+    }
 }

@@ -113,12 +113,6 @@ impl Sock {
         result
     }
 
-    /// Whether a connect() is under way that may go on over TCP. A poller that takes the
-    /// completions itself learns that it has succeeded before any call ends the attempt.
-    pub(super) fn is_attempt_open(&self) -> bool {
-        self.is_attempting() && !self.look(|inner| inner.came_about)
-    }
-
     /// Records the target of connect(), if this call begins one.
     fn begin_attempt(&self, tcp: Tcp<'_>, socket: &Socket, addr: &[u8]) -> bool {
         if !matches!(Addr::parse(addr), Ok(Parsed::Addr(..))) {
@@ -135,20 +129,6 @@ impl Sock {
             tcp.begin_attempt(addr);
         }
         begins
-    }
-
-    /// The attempt of an earlier connect() has ended if there is a connection.
-    pub(super) fn look_after_attempt(&self) {
-        let begun = |state| {
-            state == ffi::TCP_CLOSE || state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV
-        };
-        if begun(self.tcp_state()) {
-            return;
-        }
-        let _call = self.lock();
-        if !begun(self.tcp_state()) {
-            self.end_attempt();
-        }
     }
 
     /// Repeats a failed connect() over TCP; [`Alarm::Engine`] calls it.

@@ -244,6 +244,26 @@ impl Drop for Detached {
 }
 
 impl Sock {
+    /// Whether a connect() is under way that may go on over TCP. A poller that takes the
+    /// completions itself learns that it has succeeded before any call ends the attempt.
+    pub(super) fn is_attempt_open(&self) -> bool {
+        self.is_attempting() && !self.look(|inner| inner.came_about)
+    }
+
+    /// The attempt of an earlier connect() has ended if there is a connection.
+    fn look_after_attempt(&self) {
+        let begun = |state| {
+            state == ffi::TCP_CLOSE || state == ffi::TCP_SYN_SENT || state == ffi::TCP_SYN_RECV
+        };
+        if begun(self.tcp_state()) {
+            return;
+        }
+        let _call = self.lock();
+        if !begun(self.tcp_state()) {
+            self.end_attempt();
+        }
+    }
+
     /// Takes the companion away. With `lock_sock`, unless no other code knows the socket.
     ///
     /// # Safety

@@ -244,10 +244,6 @@ impl Sock {
         u64::try_from(offset).unwrap_or(0)
     }
 
-    pub(crate) fn consume(&self, n: u32) {
-        self.drive_if(|inner| ((), inner.consume(n)));
-    }
-
     /// As `consume`. Returns whether a reader with `room` for more looks again: one that may not
     /// block has no use for what the peer offers.
     fn consume_of(&self, n: u32, blocking: bool, room: usize) -> bool {

@@ -29,6 +29,11 @@ const MEMORY_NAP_MS: u32 = 100;
 /// has no receive where it has granted a credit has no other limit.
 const PINS_MS: u32 = 30_000;
 
+/// A time for a wait.
+pub(crate) fn jiffies(ms: u32) -> isize {
+    isize::try_from(msecs_to_jiffies(ms)).unwrap_or(FOREVER)
+}
+
 /// The events that end a wait early.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitMode {

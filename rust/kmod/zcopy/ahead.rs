@@ -16,14 +16,11 @@
 //! hold `lock_sock`.
 
 use super::{
-    borrow::{
-        jiffies,
-        read_value, //
-    },
     promise::{
         Promise,
         Promiser, //
     },
+    read_value,
     room::Wish,
 };
 use crate::{
@@ -50,6 +47,7 @@ use crate::{
     sock::{
         call::Call,
         wait::{
+            jiffies,
             WaitMode,
             FOREVER, //
         },

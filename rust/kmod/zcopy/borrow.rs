@@ -30,6 +30,7 @@ use crate::{
     sock::{
         call::Call,
         wait::{
+            jiffies,
             WaitMode,
             FOREVER, //
         },
@@ -39,14 +40,14 @@ use crate::{
             Lender,
             Loan, //
         },
-        notice::Notice, //
+        notice::Notice,
+        read_value, //
     },
 };
 use kernel::{
     error::to_result,
     page::PAGE_SIZE,
     sync::Arc,
-    time::msecs_to_jiffies,
     transmute::FromBytes, //
 };
 
@@ -198,15 +199,6 @@ impl Borrowing {
 unsafe impl FromBytes for ffi::sdp_borrow {}
 // SAFETY: It consists of numbers, without a gap.
 unsafe impl FromBytes for ffi::sdp_borrow_wait {}
-
-/// Reads the value of an option; every bit pattern is a valid `T`.
-pub(super) fn read_value<T: FromBytes + Zeroable>(value: OptionValue<'_>) -> Result<T> {
-    let mut to: T = pin_init::zeroed();
-    let len = core::mem::size_of::<T>();
-    // SAFETY: So many bytes, which are initialised, and may have any values, by the bound.
-    value.read(unsafe { core::slice::from_raw_parts_mut((&raw mut to).cast(), len) })?;
-    Ok(to)
-}
 
 impl Sock {
     /// The lender of the calling program.
@@ -410,10 +402,6 @@ impl Sock {
         // An endless wait does not fail.
         let _ = self.wait_or_break_off(call, RETURN_MS, ended);
     }
-}
-
-pub(super) fn jiffies(ms: u32) -> isize {
-    isize::try_from(msecs_to_jiffies(ms)).unwrap_or(FOREVER)
 }
 
 impl Inner {

@@ -116,14 +116,27 @@ use crate::{
         conn::Why,
         policy::threshold::Threshold, //
     },
-    net::wait::is_killed,
+    net::{
+        option::OptionValue,
+        wait::is_killed, //
+    },
     netns::stats::Traffic,
     object::Sock,
     prelude::*, //
 };
+use kernel::transmute::FromBytes;
 
 /// Shorter reads are not worth pinning pages.
 const READ_LEAST: usize = 8 << 10;
+
+/// Reads the value of an option; every bit pattern is a valid `T`.
+fn read_value<T: FromBytes + Zeroable>(value: OptionValue<'_>) -> Result<T> {
+    let mut to: T = pin_init::zeroed();
+    let len = core::mem::size_of::<T>();
+    // SAFETY: So many bytes, which are initialised, and may have any values, by the bound.
+    value.read(unsafe { core::slice::from_raw_parts_mut((&raw mut to).cast(), len) })?;
+    Ok(to)
+}
 
 impl Inner {
     /// A link has been destroyed and its memory unpinned.

@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (7, 21),
+        most: (7, 12),
     },
     Crate {
         folder: "rust/rlo",
