@@ -22,7 +22,7 @@ use crate::{
     },
     object::Sock,
     prelude::*,
-    sock::operations::Calls, //
+    sock::Calls, //
 };
 
 impl Sock {

@@ -21,7 +21,7 @@ use crate::{
         SockRef, //
     },
     prelude::*,
-    sock::operations::Calls, //
+    sock::Calls, //
 };
 use kernel::sync::aref::ARef;
 

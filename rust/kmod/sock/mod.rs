@@ -29,3 +29,6 @@ pub(crate) mod setsockopt;
 pub(crate) mod shared_options;
 pub(crate) mod splice;
 pub(crate) mod wait;
+
+/// The calls on a socket of this family.
+pub(crate) struct Calls;

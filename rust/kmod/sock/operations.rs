@@ -30,7 +30,10 @@ use crate::{
     },
     object::Sock,
     prelude::*,
-    sock::companion::MOVED, //
+    sock::{
+        companion::MOVED,
+        Calls, //
+    },
 };
 use kernel::{
     fs::LocalFile,
@@ -39,9 +42,6 @@ use kernel::{
         UserSlice, //
     }, //
 };
-
-/// The calls on a socket of this family.
-pub(crate) struct Calls;
 
 static TABLE: Table<Calls> = Table::new(ffi::AF_INET_SDP as c_int, this_module());
 

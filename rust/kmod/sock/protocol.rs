@@ -21,7 +21,7 @@ use crate::{
     },
     prelude::*,
     shell::Shell,
-    sock::operations::Calls, //
+    sock::Calls, //
 };
 use core::ptr::NonNull;
 use kernel::error::{

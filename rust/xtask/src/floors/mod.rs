@@ -44,7 +44,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         methods: false,
-        most: (7, 12),
+        most: (7, 9),
     },
     Crate {
         folder: "rust/rlo",
