@@ -176,6 +176,32 @@ mod tests {
     }
 
     #[test]
+    fn methods_in_closures() {
+        let object = (
+            "object",
+            "pub struct Sock; pub struct Inner;
+             impl Sock { pub fn drive<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R { f() } }",
+        );
+        let end = (
+            "end",
+            "use crate::object::{Inner, Sock};
+             impl Inner { fn settle(&mut self) {} } impl Sock { fn end(&self) {} }",
+        );
+        let other = (
+            "other",
+            "pub struct Other; impl Other { fn settle(&self) {} }",
+        );
+        let user = (
+            "link",
+            "use crate::object::Sock; fn f(sock: &Sock) { sock.drive(|inner| inner.settle()); }",
+        );
+        assert_eq!(
+            uses(&[object, end, other, user]),
+            ["end object", "link end", "link object"]
+        );
+    }
+
+    #[test]
     fn methods_by_their_names() {
         let sock = (
             "sock",

@@ -3,8 +3,9 @@
 //! The files that own the methods and fields that a file uses.
 //!
 //! The type of a value is known if it is `self`, a parameter or a variable with a written type, a
-//! field of a known type, or the result of a method or function with a written type. A type that is
-//! wrapped counts: the guard of a lock of a `Qp` is a `Qp`. Elsewhere a method counts if only one
+//! field of a known type, the result of a method or function with a written type, or what a method
+//! with a written type gives to a closure. A type that is wrapped counts: the guard of a lock of a
+//! `Qp` is a `Qp`. Elsewhere a method counts if only one
 //! file has one of its name, and the standard library has none. Not seen are other methods of
 //! unknown types, macros that are no list of expressions, and functions that C calls.
 
@@ -294,15 +295,20 @@ impl<'ast> Visit<'ast> for Reader<'_> {
                     self.note(&module, &name);
                 }
                 (None, 0) => {}
-                (None, _) => drop(self.uses.unclear.insert(name)),
+                (None, _) => drop(self.uses.unclear.insert(name.clone())),
             },
         }
         self.visit_expr(&call.receiver);
-        for argument in &call.args {
-            // The closure of `Option::map` and the like gets what is wrapped.
+        for (at, argument) in call.args.iter().enumerate() {
             if let Expr::Closure(closure) = argument {
-                for input in &closure.inputs {
-                    self.bind(input, receiver.as_ref());
+                let key = receiver.as_ref();
+                let known = key.and_then(|key| self.types.closure(key, &name, at));
+                for (at, input) in closure.inputs.iter().enumerate() {
+                    match &known {
+                        Some(types) => self.bind(input, types.get(at).and_then(Option::as_ref)),
+                        // The closure of `Option::map` and the like gets what is wrapped.
+                        None => self.bind(input, key),
+                    }
                 }
             }
             self.visit_expr(argument);

@@ -49,6 +49,9 @@ struct Known {
     fields: BTreeMap<String, Option<String>>,
     /// The modules that define a method, each with the name of the type that it returns.
     methods: BTreeMap<String, (String, Option<String>)>,
+    /// For each method, and each of its arguments that is a closure, the names of the types that
+    /// the closure gets.
+    closures: BTreeMap<(String, usize), Vec<Option<String>>>,
     /// The type that this is another name of.
     alias: Option<String>,
 }
@@ -119,6 +122,22 @@ pub(super) fn bounds(generics: &Generics) -> BTreeMap<String, String> {
         }
     }
     found
+}
+
+/// The names of the types that a closure gets, if `ty` is one.
+fn arguments(ty: &Type) -> Option<Vec<Option<String>>> {
+    let Type::ImplTrait(inner) = ty else {
+        return None;
+    };
+    inner.bounds.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else {
+            return None;
+        };
+        match &bound.path.segments.last()?.arguments {
+            PathArguments::Parenthesized(call) => Some(call.inputs.iter().map(base).collect()),
+            _ => None,
+        }
+    })
 }
 
 pub(super) fn returned(output: &ReturnType, own: &str) -> Option<String> {
@@ -199,6 +218,15 @@ impl Types {
             module: module.clone(),
             gives: gives.clone().map(|gives| (module.clone(), gives)),
         })
+    }
+
+    /// The types that a closure gets which is the argument `at` of a method.
+    pub(super) fn closure(&self, key: &Key, name: &str, at: usize) -> Option<Vec<Option<Key>>> {
+        let known = self.known.get(key)?;
+        let (module, _) = known.methods.get(name)?;
+        let names = known.closures.get(&(name.to_owned(), at))?.iter();
+        let types = names.map(|name| self.find(module, name.as_ref()?));
+        Some(types.collect())
     }
 
     pub(super) fn field(&self, key: &Key, name: &str) -> Option<Member> {
@@ -292,6 +320,15 @@ impl<'ast> Visit<'ast> for Methods<'_> {
             if let Some(known) = self.types.known.get_mut(&key) {
                 let place = (self.module.to_owned(), gives);
                 known.methods.entry(name.clone()).or_insert(place);
+                let typed = method.sig.inputs.iter().filter_map(|input| match input {
+                    FnArg::Typed(typed) => Some(typed),
+                    FnArg::Receiver(_) => None,
+                });
+                for (at, argument) in typed.enumerate() {
+                    if let Some(types) = arguments(&argument.ty) {
+                        known.closures.entry((name.clone(), at)).or_insert(types);
+                    }
+                }
             }
             if matches!(method.sig.inputs.first(), Some(FnArg::Receiver(_))) {
                 self.member(&name);
