@@ -20,7 +20,7 @@ use syn::{
 };
 
 /// Methods of the standard library and of the kernel crate that types of ours have as well.
-const COMMON: [&str; 37] = [
+const COMMON: [&str; 39] = [
     "add",
     "as_mut_ptr",
     "as_ptr",
@@ -31,6 +31,7 @@ const COMMON: [&str; 37] = [
     "count",
     "drop",
     "each",
+    "eq",
     "fetch",
     "fill",
     "find",
@@ -56,6 +57,7 @@ const COMMON: [&str; 37] = [
     "skip",
     "split",
     "store",
+    "sum",
     "take",
     "wake",
 ];

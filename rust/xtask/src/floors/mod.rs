@@ -25,9 +25,8 @@ struct Crate {
     heading: Option<&'static str>,
     /// Its folders, and files of others, with the path of each inside the crate.
     mounts: &'static [(&'static str, &'static str)],
-    /// Whether methods and fields must keep to the floors, too, and methods to the file or folder of
-    /// their type.
-    methods: bool,
+    /// Whether methods must stand in the file or folder of their type.
+    at_home: bool,
     /// The number of files in circles, by imports and by everything. It may only become smaller.
     most: (usize, usize),
 }
@@ -43,7 +42,7 @@ const CRATES: [Crate; 2] = [
             ("rust/net", "net"),
             ("rust/rdma", "rdma"),
         ],
-        methods: false,
+        at_home: false,
         most: (7, 9),
     },
     Crate {
@@ -55,7 +54,7 @@ const CRATES: [Crate; 2] = [
             ("rust/linux/prelude.rs", "prelude"),
             ("rust/rlo", ""),
         ],
-        methods: true,
+        at_home: true,
         most: (0, 0),
     },
 ];
@@ -122,13 +121,13 @@ fn judge(floors: &Floors, from: &str, named: &BTreeSet<String>) -> Vec<String> {
 
 impl House {
     /// The uses that run up, and the files without a floor.
-    fn judge_floors(&self, floors: &Floors, methods: bool) -> Vec<String> {
+    fn judge_floors(&self, floors: &Floors) -> Vec<String> {
         let mut faults = Vec::new();
         for (name, named) in &self.named {
             faults.extend(judge(floors, name, named));
         }
         let known = |name: &str| floors.of(name);
-        for (from, to, what) in self.all.edges().filter(|_| methods) {
+        for (from, to, what) in self.all.edges() {
             if let (Some((floor, own)), Some((other, above))) = (known(from), known(to)) {
                 if other < floor && what.starts_with('.') {
                     faults.push(format!(
@@ -174,7 +173,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
         let house = House::read(root, of)?;
         if let Some(heading) = of.heading {
             let floors = Floors::read(&page, heading)?;
-            faults.extend(house.judge_floors(&floors, of.methods));
+            faults.extend(house.judge_floors(&floors));
             for name in floors.0.iter().flatten() {
                 if name != "engine" && !house.named.contains_key(name) {
                     faults.push(format!("{PAGE} has a floor for {name}, which is no module"));
@@ -182,7 +181,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
             }
         }
         faults.extend(house.judge_circles(of));
-        for (name, ty, owner) in house.strangers.iter().filter(|_| of.methods) {
+        for (name, ty, owner) in house.strangers.iter().filter(|_| of.at_home) {
             faults.push(format!(
                 "{name} of {} has methods of {ty}, which are for {owner} alone",
                 of.folder
