@@ -40,6 +40,9 @@ pub(crate) enum Alarm {
     Notify,
     /// A DREQ may have been answered by now.
     Parting,
+    /// A Hello has not been answered for so long that TCP's attempt begins beside SDP's, or that
+    /// attempt may have ended.
+    Race,
     /// Retired links must be destroyed.
     Reap,
     /// There was no memory for receive buffers, for bytes to send, or to post a request.
@@ -81,6 +84,8 @@ pub(crate) struct Alarms {
     #[pin]
     parting: Opaque<ffi::core::delayed_work>,
     #[pin]
+    race: Opaque<ffi::core::delayed_work>,
+    #[pin]
     reap: Opaque<ffi::core::delayed_work>,
     #[pin]
     refill: Opaque<ffi::core::delayed_work>,
@@ -110,6 +115,7 @@ impl Alarms {
             kept <- work(Some(kept_cb::<O>)),
             notify <- work(Some(notify_cb::<O>)),
             parting <- work(Some(parting_cb::<O>)),
+            race <- work(Some(race_cb::<O>)),
             reap <- work(Some(reap_cb::<O>)),
             refill <- work(Some(refill_cb::<O>)),
             switched <- work(Some(switched_cb::<O>)),
@@ -127,6 +133,7 @@ impl Alarms {
             Alarm::Kept => self.kept.get(),
             Alarm::Notify => self.notify.get(),
             Alarm::Parting => self.parting.get(),
+            Alarm::Race => self.race.get(),
             Alarm::Reap => self.reap.get(),
             Alarm::Refill => self.refill.get(),
             Alarm::Switched => self.switched.get(),
@@ -171,6 +178,7 @@ callbacks! {
     kept_cb: kept, Kept;
     notify_cb: notify, Notify;
     parting_cb: parting, Parting;
+    race_cb: race, Race;
     user_timeout_cb: user_timeout, UserTimeout;
     reap_cb: reap, Reap;
     refill_cb: refill, Refill;

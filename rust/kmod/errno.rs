@@ -98,6 +98,7 @@ pub(crate) fn is_worth_tcp(error: Error) -> bool {
         ECONNREFUSED,
         ECONNRESET,
         ETIMEDOUT,
+        EHOSTDOWN,
         EHOSTUNREACH,
         ENETUNREACH,
         ENETDOWN,

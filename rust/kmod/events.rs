@@ -40,6 +40,7 @@ unsafe impl alarm::Owner for Sock {
             Alarm::Kept => self.alarm_kept(),
             Alarm::Notify => self.alarm_notify(),
             Alarm::Parting => self.alarm_parting(),
+            Alarm::Race => self.alarm_race(),
             Alarm::Reap => self.alarm_reap(),
             Alarm::Refill => self.alarm_refill(),
             Alarm::Switched => self.alarm_switched(),

@@ -20,6 +20,10 @@ use crate::{
     },
     calls::calls,
     endpoint::Inner,
+    engine::{
+        policy::answers::Pair,
+        types::Ip, //
+    },
     ffi,
     link::attendance::Attendance,
     net::{
@@ -240,6 +244,15 @@ impl Sock {
 }
 
 impl Sock {
+    /// The ends by which an answer of `peer` is remembered.
+    pub(crate) fn pair(&self, own: Ip, peer: Ip) -> Pair {
+        Pair {
+            user: self.kuid(),
+            own,
+            peer,
+        }
+    }
+
     /// Sets `alarm` to go off after `msecs`, replacing an earlier setting.
     pub(crate) fn set_alarm(&self, alarm: Alarm, msecs: u32) {
         let holder = SockRef::of(self);

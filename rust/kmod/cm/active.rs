@@ -25,6 +25,7 @@ use crate::{
     },
     engine::{
         conn::Connection,
+        policy::answers::ALONE_MS,
         wire::hello::HELLO_LEN, //
     },
     errno,
@@ -99,6 +100,8 @@ pub(super) fn request(sock: &SockRef, generation: u64, path: &Path<'_>) -> Resul
         if sent.is_err() {
             inner.retire_link(sock);
             inner.engine = None;
+        } else if inner.has_way_out && inner.racing.is_none() {
+            sock.set_alarm(Alarm::Race, ALONE_MS);
         }
         sent
     });
@@ -162,6 +165,12 @@ impl Inner {
         link.unconfirmed = true;
         self.phase = Phase::Connected;
         self.came_about = true;
+        self.note_answer(sock);
+        if self.racing.is_some() {
+            sock.set_alarm(Alarm::Race, 0);
+        } else {
+            sock.clear_alarm(Alarm::Race);
+        }
         sock.net().stats.active_opens.inc();
         self.start_keepalive(sock);
     }

@@ -184,6 +184,7 @@ impl Inner {
     /// REJ, of our Hello or of our HelloAck.
     fn on_rejected(&mut self, sock: &Sock, reason: Reason) {
         if self.phase == Phase::Connecting {
+            self.note_answer(sock);
             if reason == Reason::StaleConnection && self.asks_anew(sock) {
                 return;
             }

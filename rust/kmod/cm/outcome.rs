@@ -23,9 +23,17 @@ impl Inner {
         !something && !over && self.options.deferral_secs() > 0
     }
 
+    /// The peer has answered our Hello, in whatever way.
+    pub(crate) fn note_answer(&self, sock: &Sock) {
+        sock.net()
+            .note_answer(sock.pair(self.local.ip, self.peer.ip), true);
+    }
+
     /// No answer to our Hello or our HelloAck has come.
     pub(crate) fn on_unanswered(&mut self, sock: &Sock) {
         if self.phase == Phase::Connecting {
+            let pair = sock.pair(self.local.ip, self.peer.ip);
+            sock.net().note_answer(pair, false);
             self.fail_connect(sock, ETIMEDOUT);
         } else if let Some(engine) = self.engine.as_mut() {
             engine.handle_link_failed();

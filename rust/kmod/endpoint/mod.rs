@@ -147,6 +147,8 @@ pub(crate) struct Inner {
     pub(crate) has_way_out: bool,
     /// The last connect() has succeeded, even if the connection has ended since.
     pub(crate) came_about: bool,
+    /// TCP's attempt is under way beside SDP's: milliseconds until the next look at it.
+    pub(crate) racing: Option<u32>,
     /// The error of SDP, until TCP's attempt takes over.
     pub(crate) failure: Option<Error>,
     wake: Wake,
@@ -202,6 +204,7 @@ impl Inner {
             stale_tries: 0,
             has_way_out: false,
             came_about: false,
+            racing: None,
             failure: None,
             wake: Wake::default(),
             turns: Turns::default(),

@@ -85,6 +85,40 @@ void sdp_companion_retry(struct sock *sk)
 	}
 }
 
+/*
+ * Begins TCP's attempt while SDP's goes on. Returns whether it is under way; otherwise the
+ * companion is as before. No event of it is reported before sdp_companion_use().
+ */
+bool sdp_companion_race(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+	int err;
+
+	err = READ_ONCE(c->tcp->ops)->connect(c->tcp,
+					      (struct sockaddr_unsized *)&c->peer,
+					      c->peer_len, O_NONBLOCK);
+	return !err || err == -EINPROGRESS;
+}
+
+/* The state of the companion, as TCP_*. */
+int sdp_companion_state(struct sock *sk)
+{
+	return inet_sk_state_load(companion(sk)->tcp->sk);
+}
+
+/* Gives up what sdp_companion_race() began. */
+void sdp_companion_leave_race(struct sock *sk)
+{
+	struct sdp_companion *c = companion(sk);
+	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+
+	READ_ONCE(c->tcp->ops)->connect(c->tcp,
+					(struct sockaddr_unsized *)&nowhere,
+					sizeof(nowhere), O_NONBLOCK);
+	/* No program asked for this attempt. */
+	xchg(&c->tcp->sk->sk_err, 0);
+}
+
 /* The result of sdp_companion_retry(), if no caller has seen it yet. */
 int sdp_companion_retry_error(struct sock *sk)
 {

@@ -2,7 +2,7 @@
 
 //! What one network namespace has: ports, counters, knobs, files, sockets.
 //!
-//! Contexts: may sleep. Locks: `ports`, `sockets`: innermost, never together.
+//! Contexts: may sleep. Locks: `ports`, `sockets`, `answers`: innermost, never together.
 
 pub(crate) mod peers;
 pub(crate) mod ports;
@@ -11,6 +11,12 @@ pub(crate) mod stats;
 use crate::{
     engine::{
         policy::{
+            answers::{
+                self,
+                Advice,
+                Answer,
+                Pair, //
+            },
             chunk::Mode,
             threshold::Threshold, //
         },
@@ -42,7 +48,11 @@ use core::{
 use kernel::{
     new_mutex,
     rbtree::RBTree,
-    sync::Mutex, //
+    sync::Mutex,
+    time::{
+        Instant,
+        Monotonic, //
+    }, //
 };
 
 /// State of one network namespace.
@@ -53,6 +63,10 @@ pub(crate) struct NetState {
     pub(crate) ports: Mutex<PortTable>,
     #[pin]
     sockets: Mutex<RBTree<usize, ()>>,
+    /// Which peers have answered.
+    #[pin]
+    answers: Mutex<KVec<Option<Answer>>>,
+    born: Instant<Monotonic>,
     pub(crate) stats: PerCpu<Stats>,
     pub(crate) traffic: PerCpu<Traffic>,
     pub(crate) knobs: UnsafeCell<ffi::sdp_knobs>,
@@ -172,6 +186,8 @@ impl NetState {
             net,
             ports <- new_mutex!(PortTable::new(), "sdp_ports"),
             sockets <- new_mutex!(RBTree::new(), "sdp_sockets"),
+            answers <- new_mutex!(KVec::from_elem(None, answers::SLOTS, GFP_KERNEL)?, "sdp_answers"),
+            born: Instant::now(),
             stats: PerCpu::new()?,
             traffic: PerCpu::new()?,
             knobs: UnsafeCell::new(DEFAULT_KNOBS),
@@ -270,6 +286,20 @@ impl NetState {
         // SAFETY: The knobs of a live namespace; there is room for the text.
         unsafe { ffi::sdp_knob_peers(self.knobs.get(), text.as_mut_ptr().cast()) };
         peers::has(&text, ip)
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    /// What a connect() that may use TCP does about a peer.
+    pub(crate) fn advice(&self, pair: &Pair) -> Advice {
+        answers::advice(&self.answers.lock(), pair, self.now_ms())
+    }
+
+    /// Remembers whether a peer has answered.
+    pub(crate) fn note_answer(&self, pair: Pair, speaks: bool) {
+        answers::remember(&mut self.answers.lock(), pair, speaks, self.now_ms());
     }
 
     /// Enters a socket into the list that `/proc/net/sdp` and netlink show.

@@ -148,6 +148,10 @@ counters! {
         stale_retries,
         /// Sockets that gave SDP up for TCP.
         tcp_fallbacks,
+        /// Of these, sockets whose peer did not answer over SDP before it did over TCP.
+        silent_peers,
+        /// Of these, sockets that did not ask, because the peer had been silent.
+        silent_peers_skipped,
         /// Calls for which the TCP half was refused to a process.
         tcp_refused,
         /// Connections established right now.

@@ -3,7 +3,7 @@
 //! connect() of a socket that may use SDP or TCP.
 //!
 //! A non-blocking connect() that fails over SDP is not reported. A worker starts TCP's
-//! attempt in its place. Neither pollers of any kind nor tasks that wait in send() or
+//! attempt in its place, or beside it (`race`). Neither pollers of any kind nor tasks that wait in send() or
 //! recv() for the connection see the change.
 //!
 //! Contexts: process context, may sleep, no lock held.
@@ -122,10 +122,14 @@ impl Sock {
         let unconnected = socket.state() == SS_UNCONNECTED;
         let begins = unconnected && self.tcp_state() == ffi::TCP_CLOSE && self.tcp().is_none();
         if begins {
-            self.look(|inner| {
+            let racing = self.look(|inner| {
                 inner.has_way_out = true;
                 inner.came_about = false;
+                inner.racing.take().is_some()
             });
+            if racing {
+                tcp.leave_race();
+            }
             tcp.begin_attempt(addr);
         }
         begins
@@ -146,9 +150,19 @@ impl Sock {
         // The port is free before the peer of TCP's attempt, or a program that sees the
         // decision, can bind it. The rest is in this order because a program that looks
         // meanwhile sees a connect() under way.
-        self.look(|inner| inner.port = None);
-        tcp.retry();
-        self.fall_back(tcp, -error.to_errno());
+        let racing = self.look(|inner| {
+            inner.port = None;
+            inner.racing.take().is_some()
+        });
+        if !racing {
+            tcp.retry();
+        }
+        self.take_tcp(tcp, error);
+    }
+
+    /// The connection is that of TCP's attempt, which has begun. With `lock_sock`.
+    pub(super) fn take_tcp(&self, tcp: Tcp<'_>, reason: Error) {
+        self.fall_back(tcp, -reason.to_errno());
         self.leave_peer();
         tcp.catch_up();
     }

@@ -191,6 +191,11 @@ calls! { unsafe {
     fn shut(how: c_int) -> c_int = sdp_companion_shutdown;
     /// Repeats the connect() that has begun, on the companion. With `lock_sock` of the owner.
     pub(super) fn retry() = sdp_companion_retry;
+    /// Begins that connect() on the companion while SDP's attempt goes on; returns whether it is
+    /// under way. With `lock_sock` of the owner.
+    pub(super) fn race() -> bool = sdp_companion_race;
+    /// Gives it up. With `lock_sock` of the owner.
+    pub(super) fn leave_race() = sdp_companion_leave_race;
 }}
 
 // SAFETY: The companion is there, by the invariant. Each function reads and stores words of it and
@@ -204,6 +209,8 @@ calls! { unsafe {
     );
     /// Whether it is the companion's turn to accept a connection.
     pub(super) fn takes_turn() -> bool = sdp_companion_turn;
+    /// Its state, one of TCP's.
+    pub(super) fn state() -> c_int = sdp_companion_state;
     fn retried_error() -> c_int = sdp_companion_retry_error;
     /// Shows the state of the companion as the owner's.
     pub(super) fn show_state() = sdp_companion_show_state;

@@ -13,7 +13,10 @@ use crate::{
         way::Way, //
     },
     endpoint::Phase,
-    engine::types::Ip,
+    engine::{
+        policy::answers::Advice,
+        types::Ip, //
+    },
     ffi,
     net::{
         socket::{
@@ -147,6 +150,12 @@ impl Sock {
             ..inner.local
         });
         let source = Way::find(self, &peer, &from)?.source;
+        if self.look(|inner| inner.has_way_out)
+            && self.net().advice(&self.pair(source, peer.ip)) == Advice::Skip
+        {
+            self.net().stats.silent_peers_skipped.inc();
+            return Err(EHOSTDOWN);
+        }
         let port = self.look(|inner| inner.port.as_ref().map(PortLease::port));
         if let Some(port) = port {
             self.make_way((source, port), (peer.ip, peer.port));

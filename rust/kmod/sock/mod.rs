@@ -23,6 +23,7 @@ pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod poll;
 pub(crate) mod protocol;
+mod race;
 pub(crate) mod recv;
 pub(crate) mod send;
 pub(crate) mod setsockopt;

@@ -12,6 +12,7 @@
 //! - \[SP11\] Denis: *A High Performance Superpipeline Protocol for InfiniBand*, Euro-Par 2011.
 
 pub mod absence;
+pub mod answers;
 pub mod chunk;
 pub mod holding;
 pub mod message;
