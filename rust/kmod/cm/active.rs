@@ -25,7 +25,6 @@ use crate::{
     },
     engine::{
         conn::Connection,
-        policy::answers::ALONE_MS,
         wire::hello::HELLO_LEN, //
     },
     errno,
@@ -61,7 +60,9 @@ pub(super) fn request(sock: &SockRef, generation: u64, path: &Path<'_>) -> Resul
     let device = devices::find(path.device()).ok_or(ENODEV)?;
     let device = &device;
     let peer = sock.look(|inner| inner.peer.ip);
-    let shape = shape(&sock.net().knobs(), sock, peer, true).fit(device);
+    let knobs = sock.net().knobs();
+    let tcp_after = knobs.tcp_after_ms;
+    let shape = shape(&knobs, sock, peer, true).fit(device);
     let origin = Origin {
         sock: sock.clone(),
         generation,
@@ -100,8 +101,8 @@ pub(super) fn request(sock: &SockRef, generation: u64, path: &Path<'_>) -> Resul
         if sent.is_err() {
             inner.retire_link(sock);
             inner.engine = None;
-        } else if inner.has_way_out && inner.racing.is_none() {
-            sock.set_alarm(Alarm::Race, ALONE_MS);
+        } else if inner.has_way_out && inner.racing.is_none() && tcp_after > 0 {
+            sock.set_alarm(Alarm::Race, tcp_after);
         }
         sent
     });

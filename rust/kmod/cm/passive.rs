@@ -99,6 +99,9 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
         Arrival::new(state.namespace(), device_index)
     };
     let honest = addresses_are_honest(request, &hello, port, state, (device_index, &arrival));
+    if honest {
+        state.forget_silence(hello.dst, hello.src);
+    }
     let listener = honest
         .then(|| state.find_listener((hello.dst, port), &arrival, (hello.src, hello.local_port)))
         .flatten()

@@ -121,6 +121,7 @@ struct sdp_knobs {
 	int max_orphans;
 	/* The tasks that may use TCP beside SDP: SDP_COMPANION_*. */
 	int companion;
+	int tcp_after_ms;
 	int zcopy_thresh;
 	int zcopy_regions;
 	int zcopy_keep_ms;

@@ -108,6 +108,7 @@ static const struct ctl_table knob_table[] = {
 	KNOB(close_timeout_ms, &msec_min, &msec_max),
 	KNOB(max_orphans, SYSCTL_ZERO, SYSCTL_INT_MAX),
 	KNOB(companion, SYSCTL_ZERO, SYSCTL_TWO),
+	KNOB(tcp_after_ms, SYSCTL_ZERO, &msec_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
 	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),
 	KNOB(busy_poll, SYSCTL_NEG_ONE, &polls_max),

@@ -63,7 +63,7 @@ pub(crate) struct NetState {
     pub(crate) ports: Mutex<PortTable>,
     #[pin]
     sockets: Mutex<RBTree<usize, ()>>,
-    /// Which peers have answered.
+    /// The peers that have answered, and those that were silent.
     #[pin]
     answers: Mutex<KVec<Option<Answer>>>,
     born: Instant<Monotonic>,
@@ -124,6 +124,7 @@ pub(crate) struct Knobs {
     pub(crate) keepalive_probes: u32,
     pub(crate) close_timeout_ms: u32,
     pub(crate) max_orphans: u32,
+    pub(crate) tcp_after_ms: u32,
     pub(crate) zcopy_regions: u32,
     pub(crate) zcopy_keep_ms: u32,
 }
@@ -148,6 +149,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     max_orphans: 4096,
     // Not for whom a sandbox may hold.
     companion: ffi::SDP_COMPANION_UNCONFINED as c_int,
+    // Many times what an answer takes, and no time for a user.
+    tcp_after_ms: 50,
     // On rlo copies are faster below it and zero copy is faster from it on, with one connection
     // and with eight alike. A policy that timed both ways on each connection was slower.
     zcopy_thresh: 262_144,
@@ -254,6 +257,7 @@ impl NetState {
             keepalive_probes: self.knob(at!(keepalive_probes)),
             close_timeout_ms: self.bounded(at!(close_timeout_ms)),
             max_orphans: self.bounded(at!(max_orphans)),
+            tcp_after_ms: self.knob(at!(tcp_after_ms)),
             zcopy_regions: self.bounded(at!(zcopy_regions)),
             zcopy_keep_ms: self.knob(at!(zcopy_keep_ms)),
         }
@@ -292,7 +296,7 @@ impl NetState {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(0)
     }
 
-    /// What a connect() that may use TCP does about a peer.
+    /// The way of a connect() that may use TCP to a peer.
     pub(crate) fn advice(&self, pair: &Pair) -> Advice {
         answers::advice(&self.answers.lock(), pair, self.now_ms())
     }
@@ -300,6 +304,11 @@ impl NetState {
     /// Remembers whether a peer has answered.
     pub(crate) fn note_answer(&self, pair: Pair, speaks: bool) {
         answers::remember(&mut self.answers.lock(), pair, speaks, self.now_ms());
+    }
+
+    /// A Hello has come from `peer` to `own`.
+    pub(crate) fn forget_silence(&self, own: Ip, peer: Ip) {
+        answers::forget_silence(&mut self.answers.lock(), own, peer);
     }
 
     /// Enters a socket into the list that `/proc/net/sdp` and netlink show.

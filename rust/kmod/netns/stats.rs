@@ -148,7 +148,7 @@ counters! {
         stale_retries,
         /// Sockets that gave SDP up for TCP.
         tcp_fallbacks,
-        /// Of these, sockets whose peer did not answer over SDP before it did over TCP.
+        /// Of these, sockets with a peer that answered over TCP and not over SDP.
         silent_peers,
         /// Of these, sockets that did not ask, because the peer had been silent.
         silent_peers_skipped,

@@ -160,7 +160,7 @@ impl Sock {
         self.take_tcp(tcp, error);
     }
 
-    /// The connection is that of TCP's attempt, which has begun. With `lock_sock`.
+    /// TCP's attempt, which has begun, makes the connection. With `lock_sock`.
     pub(super) fn take_tcp(&self, tcp: Tcp<'_>, reason: Error) {
         self.fall_back(tcp, -reason.to_errno());
         self.leave_peer();

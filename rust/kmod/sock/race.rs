@@ -21,8 +21,8 @@ use crate::{
     sock::companion::Tcp, //
 };
 
-/// Milliseconds until the first and between the last looks at TCP's attempt, whose end is no event
-/// for this socket. Each time is twice as long as the one before.
+/// Milliseconds until the first look at TCP's attempt, and at most between two of them. The end of the
+/// attempt is no event for this socket. Each time is twice as long as the one before.
 const FIRST_MS: u32 = 2;
 const LAST_MS: u32 = 1024;
 
@@ -35,12 +35,19 @@ impl Sock {
         let Some(tcp) = self.other_half() else {
             return;
         };
-        let (asking, pair, racing) = self.look(|inner| {
+        let (asking, own, peer, racing) = self.look(|inner| {
             let asking = inner.phase == Phase::Connecting && inner.failure.is_none();
-            let pair = self.pair(inner.local.ip, inner.peer.ip);
-            (asking && inner.has_way_out, pair, inner.racing)
+            (
+                asking && inner.has_way_out,
+                inner.local.ip,
+                inner.peer,
+                inner.racing,
+            )
         });
+        let pair = self.pair(own, peer.ip);
         let asking = asking && self.is_attempting();
+        // This host answers.
+        let here = || peer.is_local(self.net().namespace(), self.device());
         match racing {
             Some(_) if !asking => self.end_race(tcp),
             Some(pause) => match tcp.state() as c_uint {
@@ -48,8 +55,10 @@ impl Sock {
                 ffi::TCP_CLOSE => self.end_race(tcp),
                 _ => self.decide_for_tcp(tcp, pair),
             },
-            None if asking && self.net().advice(&pair) == Advice::Race && tcp.race() => {
-                self.watch_race(FIRST_MS);
+            None if asking && self.net().advice(&pair) == Advice::Race && !here() => {
+                if tcp.race() {
+                    self.watch_race(FIRST_MS);
+                }
             }
             None => {}
         }

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: MIT
+"""A peer without an RDMA device does not answer a Hello: connect() of sockets that may use TCP."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sdptests.peer.peer import namespace
+from sdptests.scenarios import leftovers, limits
+from sdptests.scenarios.cases.seeing import either
+from sdptests.scenarios.network import A, B, device_gone
+from sdptests.scenarios.register import scenario
+from sdptests.switch.kinds import forget_peer, raw_sdp, reason, transport
+from sdptests.twohosts import uapi
+from sdptests.twohosts.failure import check
+
+PORT = 7030
+# The connection manager gives up after a quarter of a minute.
+SOON = 3
+# Silence is forgotten by then, in seconds.
+SILENCE_ENDS = 61
+# In /proc/net/tcp.
+SYN_SENT = "02"
+
+
+class User:
+    """A user of host a. Answers are remembered for a user, so each scenario has one of its own."""
+
+    def __init__(self, number: int) -> None:
+        self.number = 40000 + number
+
+    def either(self) -> socket.socket:
+        """A socket of the user that may use SDP or TCP."""
+        sock = either("a")
+        os.fchown(sock.fileno(), self.number, -1)
+        return sock
+
+
+def _server(protocol: int = socket.IPPROTO_TCP) -> socket.socket:
+    with namespace("b"):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((B.address(4), PORT))
+    sock.listen(64)
+    sock.settimeout(limits.seconds(20))
+    return sock
+
+
+def _connect(sock: socket.socket) -> float:
+    """Connects; returns how long it took."""
+    before = time.monotonic()
+    sock.connect((B.address(4), PORT))
+    return time.monotonic() - before
+
+
+def _way(sock: socket.socket) -> tuple[int, int]:
+    return transport(sock), reason(sock)
+
+
+def _talk(client: socket.socket, server: socket.socket) -> None:
+    end, _ = server.accept()
+    with end:
+        client.sendall(b"question")
+        check(end.recv(8, socket.MSG_WAITALL) == b"question", "other bytes")
+        end.sendall(b"answer")
+        check(client.recv(6, socket.MSG_WAITALL) == b"answer", "other bytes")
+
+
+def _connected(
+    user: User, server: socket.socket, way: tuple[int, int], *, blocking: bool = False
+) -> float:
+    """A connection that goes this way; returns how long connect() took."""
+    with user.either() as client:
+        if blocking:
+            client.settimeout(None)
+        took = _connect(client)
+        check(_way(client) == way, f"{_way(client)} instead of {way}, after {took} s")
+        _talk(client, server)
+        return took
+
+
+SILENT = (uapi.SDP_TRANSPORT_TCP, errno.ETIMEDOUT)
+SKIPPED = (uapi.SDP_TRANSPORT_TCP, errno.EHOSTDOWN)
+OVER_SDP = (uapi.SDP_TRANSPORT_SDP, 0)
+
+
+@scenario
+def silent_peer_is_reached_over_tcp_at_once() -> None:
+    """The first connect() asks both, the next ones TCP alone, until the peer is asked again."""
+    user = User(1)
+    before = leftovers.stats("a")
+    with device_gone(B), _server() as server:
+        for blocking in (False, True):
+            took = _connected(user, server, SILENT, blocking=blocking)
+            check(took < limits.seconds(SOON), f"{took} s")
+            for _ in range(3):
+                took = _connected(user, server, SKIPPED, blocking=blocking)
+                check(took < limits.seconds(SOON), f"{took} s")
+            if not blocking:
+                time.sleep(SILENCE_ENDS)
+    after = leftovers.stats("a")
+    rise = {name: after[name] - before[name] for name in ("silent_peers", "silent_peers_skipped", "tcp_fallbacks")}
+    check(rise == {"silent_peers": 2, "silent_peers_skipped": 6, "tcp_fallbacks": 8}, f"{rise}")
+    time.sleep(SILENCE_ENDS)
+    with _server(uapi.IPPROTO_SDP) as server:
+        _connected(user, server, OVER_SDP)
+
+
+@scenario
+def silent_peer_is_found_by_one_event() -> None:
+    """A poller sees one event, when the connection can be used."""
+    user = User(2)
+    with device_gone(B), _server() as server, user.either() as client:
+        client.setblocking(False)
+        poller = select.epoll()
+        with poller:
+            poller.register(client, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+            poller.poll(0)
+            check(client.connect_ex((B.address(4), PORT)) == errno.EINPROGRESS, "no EINPROGRESS")
+            events = poller.poll(limits.seconds(SOON))
+            check(events == [(client.fileno(), select.EPOLLOUT)], f"{events}")
+            check(client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0, "an error")
+            check(_way(client) == SILENT, f"{_way(client)}")
+            check(client.connect_ex((B.address(4), PORT)) == 0, "connect() is not over")
+            check(client.connect_ex((B.address(4), PORT)) == errno.EISCONN, "not connected")
+            client.settimeout(limits.seconds(20))
+            _talk(client, server)
+
+
+@scenario
+def silent_peer_that_asks_is_asked_again() -> None:
+    """A Hello from the peer ends its silence for all."""
+    user = User(3)
+    with device_gone(B), _server() as server:
+        _connected(user, server, SILENT)
+        _connected(user, server, SKIPPED)
+    with namespace("a"):
+        mine = raw_sdp()
+    with mine, either("b") as theirs:
+        mine.bind((A.address(4), PORT))
+        mine.listen(1)
+        mine.settimeout(limits.seconds(20))
+        theirs.connect((A.address(4), PORT))
+        end, _ = mine.accept()
+        end.close()
+    with _server(uapi.IPPROTO_SDP) as server:
+        _connected(user, server, OVER_SDP)
+
+
+@scenario
+def peer_that_has_answered_is_waited_for() -> None:
+    """It may be busy: TCP's attempt begins when the connection manager has given up."""
+    user = User(4)
+    with _server(uapi.IPPROTO_SDP) as server:
+        _connected(user, server, OVER_SDP)
+    with device_gone(B), _server() as server:
+        with user.either() as client:
+            client.settimeout(None)
+            took = _connect(client)
+            check(_way(client) == SILENT, f"{_way(client)}")
+            _talk(client, server)
+        check(took > SOON, f"{took} s: nothing was waited for")
+        _connected(user, server, SKIPPED)
+
+
+@scenario
+def silent_peer_without_a_server_is_refused_by_both() -> None:
+    """TCP's refusal does not end SDP's attempt; the error is TCP's, as without SDP."""
+    user = User(5)
+    with device_gone(B), user.either() as client:
+        client.settimeout(None)
+        before = time.monotonic()
+        error = client.connect_ex((B.address(4), PORT))
+        took = time.monotonic() - before
+        check(error == errno.ECONNREFUSED, errno.errorcode.get(error, "connected to nothing"))
+        check(took > SOON, f"{took} s: SDP was not waited for")
+
+
+def _attempts() -> int:
+    """How many of TCP's attempts are under way on host a."""
+    with namespace("a"):
+        lines = Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
+    return sum(line.split()[3] == SYN_SENT for line in lines)
+
+
+@contextlib.contextmanager
+def _full_server() -> Iterator[None]:
+    """A server of TCP alone that answers no further attempt."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(_server())
+        server.listen(0)
+        with namespace("a"):
+            full = stack.enter_context(socket.create_connection((B.address(4), PORT)))
+        check(full.getpeername()[1] == PORT, "another peer")
+        yield
+
+
+@scenario
+def calls_amid_a_race_end_both_attempts() -> None:
+    """close(), shutdown() and a disconnect while neither SDP nor TCP has an answer."""
+    user = User(6)
+    for call in ("close", "shutdown", "disconnect"):
+        with user.either() as client:
+            with device_gone(B), _full_server():
+                client.setblocking(False)
+                client.connect_ex((B.address(4), PORT))
+                limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+                if call == "close":
+                    client.close()
+                elif call == "shutdown":
+                    client.shutdown(socket.SHUT_RDWR)
+                else:
+                    forget_peer(client)
+                limits.until("the end of TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 0)
+            if call == "disconnect":
+                # The silence of a moment is no answer.
+                client.settimeout(limits.seconds(20))
+                with _server(uapi.IPPROTO_SDP) as server:
+                    _connect(client)
+                    check(_way(client) == OVER_SDP, f"{_way(client)}")
+                    _talk(client, server)
+
+
+@scenario
+def late_answer_ends_the_attempt_of_tcp() -> None:
+    """The peer's device comes while both attempts are under way: SDP has the connection."""
+    user = User(7)
+    with user.either() as client, _full_server():
+        with device_gone(B):
+            client.setblocking(False)
+            client.connect_ex((B.address(4), PORT))
+            limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+        with namespace("b"):
+            listener = raw_sdp()
+        with listener:
+            listener.bind((B.address(4), PORT))
+            listener.listen(1)
+            listener.settimeout(limits.seconds(20))
+            client.settimeout(limits.seconds(20))
+            poller = select.poll()
+            poller.register(client, select.POLLOUT)
+            check(bool(poller.poll(limits.seconds(20) * 1000)), "no connection")
+            check(_way(client) == OVER_SDP, f"{_way(client)}")
+            limits.until("the end of TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 0)
+            _talk(client, listener)
