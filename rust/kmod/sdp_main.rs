@@ -59,6 +59,7 @@ mod parting;
 mod proc;
 mod proto;
 mod queue;
+mod race;
 mod remembered;
 mod shell;
 mod sock;

@@ -101,7 +101,7 @@ pub(super) fn request(sock: &SockRef, generation: u64, path: &Path<'_>) -> Resul
         if sent.is_err() {
             inner.retire_link(sock);
             inner.engine = None;
-        } else if inner.has_way_out && inner.racing.is_none() && tcp_after > 0 {
+        } else if inner.has_way_out && inner.race.is_none() && tcp_after > 0 {
             sock.set_alarm(Alarm::Race, tcp_after);
         }
         sent
@@ -133,12 +133,16 @@ fn send_request(link: &Link, path: &Path<'_>, port: u16, hello: &[u8; HELLO_LEN]
 
 impl Inner {
     /// REP: the peer's HelloAck, and the number of Reads that it begins and answers.
-    pub(super) fn on_reply(&mut self, sock: &Sock, data: &[u8], reads: PeerReads) {
+    pub(crate) fn on_reply(&mut self, sock: &Sock, data: &[u8], reads: PeerReads) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
         if self.phase != Phase::Connecting {
             return;
+        }
+        if let Some(race) = self.race.as_mut() {
+            race.hold(data, reads);
+            return sock.set_alarm(Alarm::Race, 0);
         }
         let ready = link
             .modify(State::ReadyToReceive, None)
@@ -167,11 +171,7 @@ impl Inner {
         self.phase = Phase::Connected;
         self.came_about = true;
         self.note_answer(sock);
-        if self.racing.is_some() {
-            sock.set_alarm(Alarm::Race, 0);
-        } else {
-            sock.clear_alarm(Alarm::Race);
-        }
+        sock.clear_alarm(Alarm::Race);
         sock.net().stats.active_opens.inc();
         self.start_keepalive(sock);
     }
@@ -179,7 +179,7 @@ impl Inner {
     /// Sends the RTU. A call of its own, after [`Self::on_reply`] has woken the program: as with
     /// TCP, a program that has both ends finds the connecting one ready no later than the
     /// accepted one.
-    pub(super) fn confirm(&mut self) {
+    pub(crate) fn confirm(&mut self) {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };

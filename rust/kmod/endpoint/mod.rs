@@ -47,6 +47,7 @@ use crate::{
         RecvQueue,
         SendQueue, //
     },
+    race::Race,
     trace::{
         self,
         Of, //
@@ -147,8 +148,8 @@ pub(crate) struct Inner {
     pub(crate) has_way_out: bool,
     /// The last connect() has succeeded, even if the connection has ended since.
     pub(crate) came_about: bool,
-    /// TCP's attempt is under way beside SDP's: milliseconds until the next look at it.
-    pub(crate) racing: Option<u32>,
+    /// TCP's attempt is under way beside SDP's.
+    pub(crate) race: Option<KBox<Race>>,
     /// The error of SDP, until TCP's attempt takes over.
     pub(crate) failure: Option<Error>,
     wake: Wake,
@@ -204,7 +205,7 @@ impl Inner {
             stale_tries: 0,
             has_way_out: false,
             came_about: false,
-            racing: None,
+            race: None,
             failure: None,
             wake: Wake::default(),
             turns: Turns::default(),

@@ -125,7 +125,7 @@ impl Sock {
             let racing = self.look(|inner| {
                 inner.has_way_out = true;
                 inner.came_about = false;
-                inner.racing.take().is_some()
+                inner.race.take().is_some()
             });
             if racing {
                 tcp.leave_race();
@@ -152,7 +152,7 @@ impl Sock {
         // meanwhile sees a connect() under way.
         let racing = self.look(|inner| {
             inner.port = None;
-            inner.racing.take().is_some()
+            inner.race.take().is_some()
         });
         if !racing {
             tcp.retry();

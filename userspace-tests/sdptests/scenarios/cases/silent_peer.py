@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sdptests.peer.peer import namespace
-from sdptests.scenarios import leftovers, limits
+from sdptests.scenarios import leftovers, limits, network
 from sdptests.scenarios.cases.seeing import either
 from sdptests.scenarios.network import A, B, device_gone
-from sdptests.scenarios.register import scenario
+from sdptests.scenarios.register import packet_scenario, scenario
 from sdptests.switch.kinds import forget_peer, raw_sdp, reason, transport
 from sdptests.twohosts import uapi
-from sdptests.twohosts.failure import check
+from sdptests.twohosts.failure import Failure, check
 
 PORT = 7030
 # The connection manager gives up after a quarter of a minute.
@@ -250,3 +250,18 @@ def late_answer_ends_the_attempt_of_tcp() -> None:
             check(_way(client) == OVER_SDP, f"{_way(client)}")
             limits.until("the end of TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 0)
             _talk(client, listener)
+
+
+@packet_scenario
+def both_answers_that_are_late_are_one_connection() -> None:
+    """SDP's answer comes while TCP's attempt is on its way: a server accepts one connection."""
+    user = User(8)
+    with network.disturbed("delay", "30ms"), _server(uapi.IPPROTO_SDP) as server:
+        for way in ((uapi.SDP_TRANSPORT_TCP, errno.ETIMEDOUT), OVER_SDP):
+            # The second time the peer has answered before.
+            _connected(user, server, way)
+            server.settimeout(limits.seconds(SOON))
+            with contextlib.suppress(TimeoutError):
+                server.accept()
+                raise Failure("a second connection")
+            server.settimeout(limits.seconds(20))

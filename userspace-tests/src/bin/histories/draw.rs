@@ -5,7 +5,7 @@ use crate::chance::Chance;
 use crate::dangers;
 use crate::plan::{
     Ask, Choice, Conversation, Door, End, Event, Finish, Get, Ground, Host, Manner, Piece, Plan,
-    Refusal, Take, Urgent, Way, What,
+    Refusal, Take, Urgent, Way, What, CLIENT,
 };
 use crate::troubles;
 use crate::unread;
@@ -78,6 +78,9 @@ pub const KNOBS: &[(&str, &[&str])] = &[
     ("chunk", &["-2", "-1", "0", "4096"]),
     ("max_orphans", &["0", "2", "4096"]),
 ];
+
+/// The knob for TCP's attempts beside SDP's.
+pub const TCP_AFTER: &str = "tcp_after_ms";
 
 fn length(chance: &mut Chance) -> usize {
     match chance.below(10) {
@@ -212,6 +215,7 @@ fn conversation(chance: &mut Chance, hosts: usize, limits: Limits) -> Conversati
         listeners: 1,
         ends,
         certain: true,
+        raced: false,
         left_out: false,
     }
 }
@@ -290,6 +294,22 @@ fn host(chance: &mut Chance, limits: Limits) -> Host {
     host
 }
 
+/// On some hosts TCP's attempts begin before SDP's have failed. Where an end is silent, that was drawn by
+/// the buffers of SDP.
+fn race(chance: &mut Chance, plan: &mut Plan) {
+    for (number, host) in plan.hosts.iter_mut().enumerate() {
+        let value = chance.of(&["0", "0", "1", "10", "50"]);
+        let its = plan.conversations.iter_mut().filter(|one| one.ends[CLIENT].host == number);
+        let mut its: Vec<_> = its.filter(|one| one.door == Door::Protocol).collect();
+        let silent = its.iter().any(|one| one.ends.iter().any(|end| end.silence().is_some()));
+        if value == "0" || silent {
+            continue;
+        }
+        host.knobs.push((TCP_AFTER, value));
+        its.iter_mut().for_each(|one| one.raced = true);
+    }
+}
+
 /// The plan of a seed.
 pub fn draw(seed: u64, limits: Limits) -> Plan {
     let chance = &mut Chance::new(seed);
@@ -339,6 +359,7 @@ pub fn draw(seed: u64, limits: Limits) -> Plan {
             plan.events.push(Event { at_ms, what: What::Look { host } });
         }
         plan.events.sort_by_key(|event| event.at_ms);
+        race(chance, &mut plan);
     }
     plan
 }

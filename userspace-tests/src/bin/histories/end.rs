@@ -53,6 +53,7 @@ impl Task<'_> {
             state: self.state,
             peer: self.peer,
             certain: self.conversation.certain,
+            raced: self.conversation.raced,
             ground: self.ground,
             is_client: self.side == CLIENT,
             server: self.server_place(),

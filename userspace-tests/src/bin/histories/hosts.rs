@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::draw::TCP_AFTER;
 use crate::end::address;
 use crate::errno::Errno;
 use crate::plan::{Ground, Plan};
@@ -189,6 +190,8 @@ impl Hosts {
         if self.ground == Ground::Tcp {
             return Ok(());
         }
+        // Unless the plan says otherwise, an answer may be as late as it likes.
+        self.knob(host, TCP_AFTER, "0")?;
         self.knob(host, "close_timeout_ms", &CLOSE_TIMEOUT_MS.to_string())?;
         for (name, value) in &plan.hosts[host].knobs {
             self.knob(host, name, value)?;

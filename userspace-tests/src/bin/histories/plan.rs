@@ -210,6 +210,8 @@ pub struct Conversation {
     pub ends: [End; 2],
     /// Nothing in the history may end it: every call must succeed, and every byte must arrive.
     pub certain: bool,
+    /// TCP's attempt may be faster than SDP's.
+    pub raced: bool,
     /// It does not take place.
     pub left_out: bool,
 }
@@ -323,7 +325,7 @@ impl Plan {
             let _ = writeln!(text, "host {number}: {host:?}");
         }
         for (number, conversation) in self.conversations.iter().enumerate() {
-            let Conversation { version, door, start_ms, listeners, ends, certain, left_out } =
+            let Conversation { version, door, start_ms, listeners, ends, certain, raced, left_out } =
                 conversation;
             if *left_out {
                 continue;
@@ -331,7 +333,7 @@ impl Plan {
             let _ = writeln!(
                 text,
                 "conversation {number}: IPv{version} {door:?} at {start_ms} ms, listeners {listeners}, \
-                 certain {certain}"
+                 certain {certain} raced {raced}"
             );
             for (end, name) in ends.iter().zip(["client", "server"]) {
                 let _ = writeln!(

@@ -8,7 +8,7 @@ use libc::{c_int, c_ulong, socklen_t};
 use sdp_uapi::{SDP_SOCK_FAMILY, SDP_TRAFFIC, SDP_TRANSPORT, SDP_TRANSPORT_TCP};
 
 use crate::addr::Addr;
-use crate::errno::{checked_unit, Res};
+use crate::errno::{checked_unit, Errno, Res};
 use crate::plan::{Ask, Ground, Urgent};
 use crate::talk::Talk;
 
@@ -150,9 +150,15 @@ impl Talk<'_> {
             .then(|| format!("{len} bytes, state {}, {received} received of {sent}", info[0])))
     }
 
+    /// Whether TCP's attempt was faster. The accepted socket is a plain one of TCP then.
+    pub fn is_over_tcp(&self) -> bool {
+        let transport = number(self.fd, libc::SOL_TCP, SDP_TRANSPORT);
+        self.raced && matches!(transport, Ok(SDP_TRANSPORT_TCP) | Err(Errno(libc::ENOPROTOOPT)))
+    }
+
     /// Options that TCP does not have.
     fn ask_traffic(&self) -> Res<Option<String>> {
-        if self.ground == Ground::Tcp {
+        if self.ground == Ground::Tcp || self.is_over_tcp() {
             return Ok(None);
         }
         let mut counters = [0; 1024];

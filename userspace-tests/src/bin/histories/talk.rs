@@ -52,6 +52,7 @@ pub struct Talk<'a> {
     pub state: &'a EndState,
     pub peer: &'a EndState,
     pub certain: bool,
+    pub raced: bool,
     pub ground: Ground,
     pub is_client: bool,
     pub server: Addr,
@@ -145,9 +146,10 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// All memory that was lent must come back, whatever has happened.
+    /// All memory that was lent must come back, whatever has happened. TCP keeps it for as long as it
+    /// sends to a peer that is gone.
     pub fn settle(&self, sender: &mut Sender) {
-        if !sender.settle(NOTICES_MS) {
+        if !sender.settle(NOTICES_MS) && !self.is_over_tcp() {
             let lent = sender.lent();
             self.state.fault(&format!("memory that was lent has not come back: {lent}"));
         }
