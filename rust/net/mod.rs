@@ -27,4 +27,5 @@ pub(crate) mod proto_ops;
 pub(crate) mod sk;
 pub(crate) mod socket;
 pub(crate) mod splice;
+pub(crate) mod task;
 pub(crate) mod wait;

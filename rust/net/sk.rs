@@ -10,7 +10,10 @@
 use crate::{
     calls::calls,
     ffi,
-    net::namespace::Namespace,
+    net::{
+        namespace::Namespace,
+        task::is_killed, //
+    },
     prelude::*, //
 };
 use core::ptr::NonNull;
@@ -162,9 +165,19 @@ impl Sk {
         unsafe { Namespace::of_sock(self.sk()) }
     }
 
-    /// Takes the pending error: `Err` with it, or `Ok`.
+    /// Takes the pending error: `Err` with it, or `Ok`. A call that is killed leaves it to other
+    /// programs with the socket, and ends with EINTR instead.
     pub(crate) fn take_err(&self) -> Result {
+        if self.err() != 0 && is_killed() {
+            return Err(EINTR);
+        }
         to_result(self.exchange_err())
+    }
+
+    /// Takes the pending error of a connection that the caller forgets. No other program is to see
+    /// that error any more, so a call that is killed takes it as well.
+    pub(crate) fn forget_err(&self) -> Option<Error> {
+        to_result(self.exchange_err()).err()
     }
 
     pub(crate) fn set_err(&self, errno: Error) {
@@ -212,8 +225,12 @@ impl Sk {
     }
 
     /// The error with which a sendmsg(2) ends that was to end with `errno`: for EPIPE the
-    /// pending error, or SIGPIPE as well.
+    /// pending error, or SIGPIPE as well. A call that is killed leaves the error to other programs
+    /// with the socket.
     pub(crate) fn send_error(&self, flags: u32, errno: Error) -> Error {
+        if is_killed() {
+            return EINTR;
+        }
         // SAFETY: `sk` is valid. The signal is for the current task.
         let errno = unsafe { ffi::sk_stream_error(self.sk(), flags as c_int, errno.to_errno()) };
         Error::from_errno(errno)

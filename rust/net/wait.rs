@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting: wait queues, and what a task that waits has to ask.
+//! Waiting: wait queues. `task` has what a task that waits asks about itself.
 //!
 //! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
 //!
@@ -140,28 +140,3 @@ calls! { unsafe {
     fn sleep_in(interruptible: bool, timeo: isize) -> isize = rust_net_waitqueue_sleep;
     fn sleep_deeply() -> isize = rust_net_waitqueue_sleep_killable;
 }}
-
-/// The error with which a pending signal ends a call that has `timeo` jiffies left.
-pub(crate) fn interruption(timeo: isize) -> Option<Error> {
-    let interrupted = kernel::current!().signal_pending();
-    // SAFETY: Plain computation.
-    interrupted.then(|| Error::from_errno(unsafe { ffi::rust_net_sock_intr_errno(timeo) }))
-}
-
-/// Whether a task that polls should stop: others wait for the processor, or a signal for it.
-pub(crate) fn must_yield() -> bool {
-    // SAFETY: A plain question about the current task.
-    unsafe { ffi::rust_net_must_yield() }
-}
-
-/// Whether the current task is being killed.
-pub(crate) fn is_killed() -> bool {
-    // SAFETY: A plain question about the current task.
-    unsafe { ffi::rust_net_killed() }
-}
-
-/// Whether the current task exits.
-pub(crate) fn is_exiting() -> bool {
-    // SAFETY: A plain question about the current task.
-    unsafe { ffi::rust_net_exiting() }
-}

@@ -14,7 +14,7 @@ use crate::{
     },
     net::{
         sk::Guard,
-        wait::must_yield, //
+        task::must_yield, //
     },
     object::Sock,
     prelude::*, //

@@ -10,7 +10,7 @@ use crate::{
             Socket,
             SS_UNCONNECTED, //
         },
-        wait::is_exiting,
+        task::is_exiting,
     },
     object::Sock,
     prelude::*,

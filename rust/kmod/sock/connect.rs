@@ -18,14 +18,11 @@ use crate::{
         types::Ip, //
     },
     ffi,
-    net::{
-        socket::{
-            Socket,
-            SS_CONNECTED,
-            SS_CONNECTING,
-            SS_UNCONNECTED, //
-        },
-        wait::is_killed, //
+    net::socket::{
+        Socket,
+        SS_CONNECTED,
+        SS_CONNECTING,
+        SS_UNCONNECTED, //
     },
     netns::ports::PortLease,
     object::{
@@ -99,7 +96,7 @@ impl Sock {
         }
         // Another thread may have reset the state while this one waited.
         if self.tcp_state() == ffi::TCP_CLOSE {
-            error = self.take_err().err().unwrap_or(ECONNABORTED);
+            error = self.forget_err().unwrap_or(ECONNABORTED);
             set_state(SS_UNCONNECTED);
             call.guard()?.note_disconnect();
             self.disconnect();
@@ -186,7 +183,7 @@ impl Sock {
         })?;
         self.reset_flags();
         // An unread error belongs to an earlier connection.
-        let _ = self.take_err();
+        let _ = self.forget_err();
         self.look(|inner| inner.show_state(self, ffi::TCP_SYN_SENT));
         if let Err(e) = cm::resolve::start(self, 1) {
             self.look(|inner| inner.forget_connection(self));
@@ -269,10 +266,6 @@ impl Sock {
         self.wait_for_peer(call, timeo, || {
             if self.tcp().is_some() {
                 return Some(Err(MOVED));
-            }
-            if self.err() != 0 && is_killed() {
-                // Other programs with the socket are to see it.
-                return Some(Err(EINTR));
             }
             if let Err(e) = self.take_err() {
                 return Some(Err(e));

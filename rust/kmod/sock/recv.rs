@@ -9,7 +9,10 @@ use crate::{
     addr::Family,
     endpoint::Inner,
     ffi,
-    net::msg::RecvMsg,
+    net::{
+        msg::RecvMsg,
+        task::interruption, //
+    },
     object::Sock,
     prelude::*,
     queue::Urgent,
@@ -17,11 +20,7 @@ use crate::{
     sock::{
         call::Call,
         companion::MOVED,
-        offload::Offload,
-        wait::{
-            interruption,
-            is_killed, //
-        },
+        offload::Offload, //
     },
     zcopy::{
         ahead::Ahead,
@@ -287,9 +286,6 @@ impl Sock {
                 // After a partial read the error stays for the next call.
                 return Some(if partial {
                     Ok(false)
-                } else if is_killed() {
-                    // Other programs with the socket are to see it.
-                    Err(EINTR)
                 } else {
                     self.take_err().map(|()| false)
                 });

@@ -10,10 +10,7 @@ use crate::{
     endpoint::Inner,
     engine::conn::Queue,
     ffi,
-    net::{
-        msg::SendMsg,
-        wait::is_killed, //
-    },
+    net::msg::SendMsg,
     object::Sock,
     prelude::*,
     sock::{
@@ -72,8 +69,6 @@ impl Sock {
         }
         match result {
             Ok(()) => Ok(0),
-            // Other programs with the socket are to see its error.
-            Err(_) if is_killed() => Err(EINTR),
             Err(e) => Err(self.send_error(flags, e)),
         }
     }

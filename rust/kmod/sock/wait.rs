@@ -4,7 +4,13 @@
 
 use crate::{
     ffi,
-    net::wait::Place,
+    net::{
+        task::{
+            interruption,
+            is_killed, //
+        },
+        wait::Place, //
+    },
     object::Sock,
     prelude::*,
     sock::call::Call, //
@@ -15,11 +21,7 @@ use kernel::time::{
     Monotonic, //
 };
 
-pub(crate) use crate::net::wait::{
-    interruption,
-    is_killed,
-    FOREVER, //
-};
+pub(crate) use crate::net::wait::FOREVER;
 
 /// Time that a sender without memory sleeps before it tries again.
 const MEMORY_NAP_MS: u32 = 100;

@@ -118,7 +118,7 @@ use crate::{
     },
     net::{
         option::OptionValue,
-        wait::is_killed, //
+        task::is_killed, //
     },
     netns::stats::Traffic,
     object::Sock,

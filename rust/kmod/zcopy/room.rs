@@ -8,7 +8,7 @@ use crate::{
     net::{
         account::Need,
         msg::RecvMsg,
-        wait::is_killed, //
+        task::is_killed, //
     },
     object::Sock,
     prelude::*,
