@@ -91,11 +91,7 @@ pub(super) fn request(sock: &SockRef, generation: u64, path: &Path<'_>) -> Resul
                 .map_err(|_| ENOMEM)?;
             send_request(&link, path, inner.peer.port, &hello)
         });
-        let sent = if link.is_device_leaving() {
-            Err(ENODEV)
-        } else {
-            sent
-        };
+        let sent = link.check_device().and(sent);
         inner.link = Some(link);
         inner.engine = Some(Engine::new(engine));
         if sent.is_err() {
@@ -148,12 +144,8 @@ impl Inner {
             .modify(State::ReadyToReceive, None)
             .and_then(|()| link.modify(State::ReadyToSend, None));
         if let Err(e) = ready {
-            let error = if link.is_device_leaving() {
-                ENETUNREACH
-            } else {
-                errno::of_unready(e)
-            };
-            return self.fail_connect(sock, error);
+            let reason = link.check_device().err().unwrap_or(e);
+            return self.fail_connect(sock, errno::of_unready(reason));
         }
         if engine.handle_hello_ack(data).is_err() {
             sock.net().stats.violations.inc();

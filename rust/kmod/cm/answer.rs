@@ -241,9 +241,7 @@ impl Request {
                 .and_then(|()| link.modify(State::ReadyToSend, Some(&reply)))
                 .and_then(|()| engine.hello_ack().map_err(|_| ENOMEM));
             let answered = answered.and_then(|ack| {
-                if link.is_device_leaving() {
-                    return Err(ENODEV);
-                }
+                link.check_device()?;
                 send_reply(&link, &ack, &reply)
             });
             match answered {

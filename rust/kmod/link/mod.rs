@@ -369,9 +369,14 @@ impl Link {
         ))
     }
 
-    /// Whether the device of the link is being removed.
-    pub(crate) fn is_device_leaving(&self) -> bool {
-        self.lease.is_leaving()
+    /// ENODEV if the device of the link is being removed. That is then the reason, whatever error
+    /// the device has returned.
+    pub(crate) fn check_device(&self) -> Result {
+        if self.lease.is_leaving() {
+            Err(ENODEV)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn generation(&self) -> u64 {
