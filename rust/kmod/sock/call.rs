@@ -39,6 +39,27 @@ pub(crate) struct Call<'a> {
     guard: Option<Guard<'a>>,
     /// Since when it sleeps, in nanoseconds.
     paused: Option<i64>,
+    peer: Peer<'a>,
+}
+
+/// The peer with which a call began, or none. While the call sleeps, another thread may disconnect
+/// the socket and connect it to another peer.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer<'a> {
+    sock: &'a Sock,
+    disconnects: c_int,
+}
+
+impl Peer<'_> {
+    /// EPIPE if the socket was disconnected since the call began: the rest of the call is not for
+    /// the next peer.
+    pub(crate) fn check(self) -> Result {
+        if self.sock.disconnects() == self.disconnects {
+            Ok(())
+        } else {
+            Err(EPIPE)
+        }
+    }
 }
 
 impl Sock {
@@ -52,6 +73,10 @@ impl Sock {
             sock: self,
             guard: Some(guard),
             paused: None,
+            peer: Peer {
+                sock: self,
+                disconnects: self.disconnects(),
+            },
         }
     }
 }
@@ -60,6 +85,11 @@ impl<'a> Call<'a> {
     /// `lock_sock`, which the call has unless it sleeps.
     pub(super) fn guard(&self) -> Result<&Guard<'a>> {
         self.guard.as_ref().ok_or(EINVAL)
+    }
+
+    /// The peer with which the call began.
+    pub(crate) fn own_peer(&self) -> Peer<'a> {
+        self.peer
     }
 
     /// The call is about to sleep. Takes what has completed, and returns false if that may have

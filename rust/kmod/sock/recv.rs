@@ -99,7 +99,6 @@ impl Sock {
         let discard = flags & ffi::MSG_TRUNC != 0;
 
         let blocking = timeo != 0;
-        let disconnects = self.disconnects();
         let mut presence = Presence::new(self);
         let mut copied = 0usize;
         let mut offload = Offload::new(!peek && !discard);
@@ -196,7 +195,7 @@ impl Sock {
                     };
                     match read {
                         // The next bytes belong to another connection.
-                        _ if self.disconnects() != disconnects => {
+                        _ if call.own_peer().check().is_err() => {
                             copied = copied.wrapping_add(read.unwrap_or(0));
                             if copied == 0 {
                                 return Err(EPIPE);

@@ -158,14 +158,10 @@ impl Sock {
         timeo: &mut isize,
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
-        let disconnects = || self.disconnects();
-        let before = disconnects();
-        self.wait(call, timeo, || {
-            if disconnects() == before {
-                ready().map(Ok)
-            } else {
-                Some(Err(EPIPE))
-            }
+        let peer = call.own_peer();
+        self.wait(call, timeo, || match peer.check() {
+            Ok(()) => ready().map(Ok),
+            Err(e) => Some(Err(e)),
         })?
     }
 
@@ -184,6 +180,20 @@ impl Sock {
             since: Instant::now(),
         };
         self.wait_at(queue, mode, call, timeo, ready)
+    }
+
+    /// As `wait_settled`, for a call that goes on with the peer: when `ready` says so, EPIPE if
+    /// another thread has disconnected the socket or connected it to another peer.
+    pub(crate) fn wait_settled_for_peer<'a, R>(
+        &'a self,
+        call: &mut Call<'a>,
+        timeo: &mut isize,
+        mode: WaitMode,
+        ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        let found = self.wait_settled(call, timeo, mode, ready)?;
+        call.own_peer().check()?;
+        Ok(found)
     }
 
     /// Waits until `ready` says that nothing uses the memory of the call, whatever signals come.

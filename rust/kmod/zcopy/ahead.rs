@@ -279,18 +279,16 @@ impl Sock {
             return Some(n);
         }
         let mut forever = FOREVER;
-        let disconnects = self.disconnects();
-        let came = self.wait_settled(call, &mut forever, WaitMode::Kill, || {
+        let came = self.wait_settled_for_peer(call, &mut forever, WaitMode::Kill, || {
             self.look(|inner| match inner.recv.peek(0) {
                 None if inner.turns.promised => None,
                 found => Some(found),
             })
         });
-        let killed = came.is_err();
+        let killed = matches!(came, Err(e) if e == EINTR);
         let mut done = None;
         // Bytes of another connection are no tail.
-        let came = came.ok().flatten();
-        if let Some((page, offset, len)) = came.filter(|_| self.disconnects() == disconnects) {
+        if let Ok(Some((page, offset, len))) = came {
             let len = len.min(tail) as usize;
             // SAFETY: The page is counted, and holds these bytes by the invariant of `RecvQueue`.
             let bytes = unsafe {

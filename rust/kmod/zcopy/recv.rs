@@ -95,14 +95,11 @@ impl Sock {
             }
             return Ok(0);
         }
-        let disconnects = self.disconnects();
         if wish.blocking && wish.plain {
             if let Some(n) = ahead.and_then(|ahead| self.read_ahead(call, msg, wish, ahead)) {
                 return Ok(n);
             }
-            if self.disconnects() != disconnects {
-                return Ok(0);
-            }
+            call.own_peer().check()?;
             let n = self.receive_uncopied(call, msg, wish.room)?;
             if n > 0 {
                 return Ok(n);

@@ -114,7 +114,6 @@ impl Sock {
         sent: &mut usize,
     ) -> Result {
         let mut refused = false;
-        let disconnects = self.disconnects();
         let end = loop {
             let (_, left) = msg.segment();
             let more = !refused && threshold::is_zcopy(left as u64, least);
@@ -126,14 +125,12 @@ impl Sock {
                 }
                 continue;
             }
-            let waited = self.wait_settled(call, timeo, WaitMode::Signals, || {
+            let waited = self.wait_settled_for_peer(call, timeo, WaitMode::Signals, || {
                 // Another thread may shut down this half meanwhile.
                 let shut = self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0;
                 self.look(|inner| inner.next(self, rest, more, shut))
             });
             let done = match waited {
-                // The rest is not for another peer.
-                Ok(_) if self.disconnects() != disconnects => Err(EPIPE),
                 Ok(Next::Offer) => Ok(false),
                 Ok(Next::Buffer) => self.buffer_offered(call, timeo),
                 Ok(Next::Done) => Ok(true),
@@ -153,10 +150,7 @@ impl Sock {
             self.await_release(call)?;
         }
         // The wait for the memory may have been the one in which the peer changed.
-        end.and_then(|()| {
-            let same = self.disconnects() == disconnects;
-            same.then_some(()).ok_or(EPIPE)
-        })
+        end.and_then(|()| call.own_peer().check())
     }
 
     /// Waits until nothing uses the memory of the call. Nothing of it is left in the stream.
