@@ -59,31 +59,17 @@ def _serve(line: Line, path: str) -> None:
             _answer(device)
 
 
-class LateFile:
-    """The file while it exists. Its end fails the reads that wait."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._server = Actor("a", _serve, path)
-        self._server.word(limits.seconds(10))
-
-    def end(self) -> None:
-        """Fails the reads."""
-        self._server.end()
-
-
 @contextlib.contextmanager
-def late_file() -> Iterator[LateFile]:
-    """Mounts the file."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "late"
-        path.touch()
-        file = LateFile(str(path))
-        try:
-            yield file
-        finally:
-            file.end()
-            subprocess.run(["umount", "-l", str(path)], check=True)
+def late_file() -> Iterator[str]:
+    """Mounts the file, and gives its path. Reads that wait at the end fail."""
+    with contextlib.ExitStack() as stack:
+        file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "late"
+        file.touch()
+        server = Actor("a", _serve, str(file))
+        stack.callback(server.end)
+        server.word(limits.seconds(10))
+        stack.callback(subprocess.run, ["umount", "-l", str(file)], check=True)
+        yield str(file)
 
 
 def mapped(path: str) -> mmap.mmap:

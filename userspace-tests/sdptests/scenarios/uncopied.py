@@ -81,8 +81,7 @@ def received(host: str) -> int:
 
 
 def _write(line: Line, port: int, data: bytes, piece: int) -> None:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port)
     view = memoryview(data)
     for start in range(0, len(data), piece):
         sock.sendall(view[start : start + piece])

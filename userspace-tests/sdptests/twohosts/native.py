@@ -67,6 +67,17 @@ def connect(sock: socket.socket, host: str, port: int) -> None:
     _checked(_libc.connect(sock.fileno(), address, len(address)), "connect")
 
 
+def connected(
+    family: str, host: str, port: int, *options: tuple[int, int, int]
+) -> socket.socket:
+    """A socket with a connection; `options` are set before."""
+    sock = make(family, host)
+    for option in options:
+        sock.setsockopt(*option)
+    connect(sock, host, port)
+    return sock
+
+
 def accept(sock: socket.socket) -> socket.socket:
     """accept(2), without the address"""
     fd = _checked(_libc.accept(sock.fileno(), None, None), "accept")

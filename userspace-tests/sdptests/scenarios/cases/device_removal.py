@@ -160,23 +160,20 @@ def device_removal_ends_all_connections() -> str:
 
 
 def _receive(line: Line, port: int) -> None:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port)
     line.say("ready")
     sock.recv(1)
 
 
 def _send(line: Line, port: int) -> None:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port)
     line.say("ready")
     while True:
         sock.send(bytes(65536))
 
 
 def _poll(line: Line, port: int) -> None:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port)
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     line.say("ready")
@@ -185,8 +182,7 @@ def _poll(line: Line, port: int) -> None:
 
 
 def _epoll_edge(line: Line, port: int) -> None:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port)
     poll = select.epoll()
     poll.register(sock, select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
     line.say("ready")
@@ -201,8 +197,7 @@ def _connect(line: Line, _port: int) -> None:
 
 
 def _linger(line: Line, port: int) -> None:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\x58\x02\0\0")
     traffic.fill(sock)
     line.say("ready")

@@ -22,12 +22,6 @@ from sdptests.twohosts.sleeping import CALLS
 LINGER_MINUTES = b"\x01\0\0\0\x58\x02\0\0"
 
 
-def _connected(port: int) -> socket.socket:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
-    return sock
-
-
 def _exchange(sock: socket.socket, line: Line) -> None:
     sock.setblocking(False)
     end = traffic.End(Stream(sock), 1, 1)
@@ -38,7 +32,7 @@ def _exchange(sock: socket.socket, line: Line) -> None:
 
 
 def _exchange_as_client(line: Line, port: int) -> None:
-    _exchange(_connected(port), line)
+    _exchange(native.connected("sdp", B.address(4), port), line)
 
 
 def _exchange_as_server(line: Line) -> None:
@@ -69,20 +63,20 @@ def both_ends_killed_in_mid_transfer() -> str:
 
 
 def _receive(line: Line, port: int) -> None:
-    sock = _connected(port)
+    sock = native.connected("sdp", B.address(4), port)
     line.say("ready")
     sock.recv(1)
 
 
 def _send(line: Line, port: int) -> None:
-    sock = _connected(port)
+    sock = native.connected("sdp", B.address(4), port)
     line.say("ready")
     while True:
         sock.send(bytes(65536))
 
 
 def _close_lingering(line: Line, port: int) -> None:
-    sock = _connected(port)
+    sock = native.connected("sdp", B.address(4), port)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_MINUTES)
     traffic.fill(sock)
     line.say("ready")

@@ -36,8 +36,7 @@ def _write_late(line: Line, path: str, port: int) -> None:
     # No worker runs between the two calls.
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     memory = mapped(path)
-    with contextlib.closing(native.make("sdp", B.address(4))) as sock:
-        native.connect(sock, B.address(4), port)
+    with contextlib.closing(native.connected("sdp", B.address(4), port)) as sock:
         line.say("connected")
         line.hear()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -49,9 +48,10 @@ def workers_do_not_wait_for_memory_of_programs() -> str:
     """Writers wait for pages that do not come; workers leave their sockets alone meanwhile."""
     with namespace("b"):
         listener = Listener(B.address(4))
-    with late_file() as file:
-        writers = [Actor("a", _write_late, file.path, listener.port) for _ in range(4)]
-        try:
+    writers: list[Actor] = []
+    try:
+        with late_file() as path:
+            writers += [Actor("a", _write_late, path, listener.port) for _ in range(4)]
             for writer in writers:
                 writer.word(limits.seconds(10))
             for writer in writers:
@@ -66,10 +66,9 @@ def workers_do_not_wait_for_memory_of_programs() -> str:
             time.sleep(0.5)
             waiting = _workers_that_wait()
             check(not waiting, "\n".join(waiting))
-        finally:
-            file.end()
-            for writer in writers:
-                writer.end()
+    finally:
+        for writer in writers:
+            writer.end()
     listener.close()
     traffic.works()
     return f"{len(writers)} writers wait"

@@ -41,12 +41,6 @@ def _memory() -> memoryview:
     return memoryview(mmap.mmap(-1, MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
-def _connected(port: int) -> socket.socket:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
-    return sock
-
-
 def _write(line: Line, sock: socket.socket) -> None:
     data = _memory()
     line.say("ready")
@@ -62,11 +56,11 @@ def _read(line: Line, sock: socket.socket) -> None:
 
 
 def _write_there(line: Line, port: int) -> None:
-    _write(line, _connected(port))
+    _write(line, native.connected("sdp", B.address(4), port))
 
 
 def _read_there(line: Line, port: int) -> None:
-    _read(line, _connected(port))
+    _read(line, native.connected("sdp", B.address(4), port))
 
 
 def _accepted(line: Line, listener: Listener, write: bool) -> None:

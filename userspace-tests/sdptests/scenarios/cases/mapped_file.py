@@ -25,8 +25,7 @@ DISK = Path("/dev/ram0")
 
 
 def _write(line: Line, port: int, data: bytes) -> None:
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port)
     sock.sendall(data)
     line.say("sent")
     sock.recv(1)

@@ -28,9 +28,8 @@ def _waiting(sock: socket.socket) -> int:
 
 def _fill(line: Line, group: str, port: int, size: int) -> None:
     (Path(group) / "cgroup.procs").write_text(str(os.getpid()))
-    sock = native.make("sdp", B.address(4))
-    sock.setsockopt(socket.SOL_SOCKET, traffic.SO_SNDBUFFORCE, size // 2)
-    native.connect(sock, B.address(4), port)
+    buffer = (socket.SOL_SOCKET, traffic.SO_SNDBUFFORCE, size // 2)
+    sock = native.connected("sdp", B.address(4), port, buffer)
     line.say("connected")
     line.hear()
     sock.setblocking(False)

@@ -43,8 +43,7 @@ def _serve(line: Line, end: End) -> None:
 def _connect(line: Line, end: End, port: int) -> None:
     held = []
     for _ in range(4):
-        sock = native.make("sdp", end.address(4))
-        native.connect(sock, end.address(4), port)
+        sock = native.connected("sdp", end.address(4), port)
         held.append(sock)
     traffic_end = traffic.End(Stream(held[0]), 1, 1)
     traffic_end.total = traffic.ENDLESS

@@ -27,8 +27,7 @@ def _connect(line: Line, user: int, port: int) -> None:
     os.setuid(user)
     held = []
     while True:
-        sock = native.make("sdp", B.address(4))
-        native.connect(sock, B.address(4), port)
+        sock = native.connected("sdp", B.address(4), port)
         held.append(sock)
         line.say("one more")
         line.hear()

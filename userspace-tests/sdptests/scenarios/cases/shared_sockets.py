@@ -19,18 +19,12 @@ from sdptests.twohosts import native, uapi
 from sdptests.twohosts.failure import check
 
 MIB = 1 << 20
-THRESHOLD = 16384
 ROUNDS = 40
-
-
-def _without_copies(sock: socket.socket) -> socket.socket:
-    sock.setsockopt(socket.SOL_TCP, uapi.SDP_ZCOPY_THRESH, THRESHOLD)
-    return sock
+WITHOUT_COPIES = (socket.SOL_TCP, uapi.SDP_ZCOPY_THRESH, 16384)
 
 
 def _send(line: Line, port: int) -> None:
-    sock = _without_copies(native.make("sdp", B.address(4)))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port, WITHOUT_COPIES)
     line.say("connected")
     with contextlib.suppress(OSError):
         while True:
@@ -42,7 +36,6 @@ def _send_little(sock: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while True:
             sock.send(bytes(4000))
-    signal.sigwait([])
 
 
 def _receive_and_send(_line: Line, sock: socket.socket) -> None:
@@ -76,7 +69,8 @@ def program_that_is_killed_takes_no_error_from_others() -> str:
     silent = 0
     for _ in range(ROUNDS):
         sender = Actor("a", _send, native.own_name(listener)[1])
-        sock = _without_copies(native.accept(listener))
+        sock = native.accept(listener)
+        sock.setsockopt(*WITHOUT_COPIES)
         victim = Actor("b", _receive_and_send, sock)
         sender.word(limits.seconds(10))
         time.sleep(0.1 + some.random() * 0.05)

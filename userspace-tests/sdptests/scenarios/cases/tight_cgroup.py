@@ -54,8 +54,7 @@ def _send_until_stopped(end: End) -> None:
 
 def _write(line: Line, group: str, port: int, board: mmap.mmap) -> int:
     _join(group)
-    sock = native.make("sdp", B.address(4))
-    native.connect(sock, B.address(4), port)
+    sock = native.connected("sdp", B.address(4), port)
     end = End(Stream(sock), 1, 2)
     # The first run has the buffer as the limit, so that the second one allocates nothing new.
     _send_until_stopped(end)
@@ -120,8 +119,7 @@ def _hold(line: Line, group: str, port: int) -> None:
     _join(group)
     held = []
     for _ in range(CROWD):
-        sock = native.make("sdp", B.address(4))
-        native.connect(sock, B.address(4), port)
+        sock = native.connected("sdp", B.address(4), port)
         held.append(End(Stream(sock), 2, 1))
     line.say("connected")
     line.hear()
