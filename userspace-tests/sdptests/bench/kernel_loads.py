@@ -100,16 +100,20 @@ class Results:
         """All loads, in the order of the first results."""
         return list(dict.fromkeys(load for one in self.rounds for load, _kind in one))
 
+    def _by_round(self, load: Load, kind: str, measure: Measure) -> dict[int, float]:
+        """Of the rounds that have a result."""
+        key = load, kind
+        return {at: measure(one[key]) for at, one in enumerate(self.rounds) if key in one}
+
     def value(self, load: Load, kind: Kind, measure: Measure) -> Spread | None:
         """Median and spread of a kind."""
-        key = load, kind.name
-        return Spread.of(measure(one[key]) for one in self.rounds if key in one)
+        return Spread.of(self._by_round(load, kind.name, measure).values())
 
     def ratio(self, load: Load, kind: Kind, measure: Measure) -> Spread | None:
         """Of the results of the same rounds."""
-        one, other = (load, kind.name), (load, kind.beside)
-        both = [found for found in self.rounds if one in found and other in found]
-        return Spread.of(measure(found[one]) / measure(found[other]) for found in both)
+        return Spread.of_ratios(
+            self._by_round(load, kind.name, measure), self._by_round(load, kind.beside, measure)
+        )
 
     def undecided(self, load: Load, kind: Kind, measure: Measure) -> bool:
         """Whether the rounds do not agree on which of the two is faster, or are too few."""
