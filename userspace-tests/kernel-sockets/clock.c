@@ -2,10 +2,10 @@
 /*
  * Wall-clock time and processor time.
  */
-#include <linux/kernel_stat.h>
 #include <linux/ktime.h>
 #include <linux/sched.h>
 
+#include "../test-modules/processor_time.h"
 #include "sockets.h"
 
 #ifdef CONFIG_UML
@@ -32,22 +32,6 @@ static u64 outside(void)
 }
 #endif
 
-static u64 busy(void)
-{
-	u64 sum = 0;
-	int cpu;
-
-	for_each_online_cpu(cpu) {
-		struct kernel_cpustat stat;
-
-		kcpustat_cpu_fetch(&stat, cpu);
-		sum += stat.cpustat[CPUTIME_USER] + stat.cpustat[CPUTIME_SYSTEM] +
-		       stat.cpustat[CPUTIME_SOFTIRQ] + stat.cpustat[CPUTIME_IRQ] +
-		       stat.cpustat[CPUTIME_NICE];
-	}
-	return sum;
-}
-
 /* Called by the client, while the server waits or will soon. */
 void ks_times(const struct ks_run *run, struct ks_times *times)
 {
@@ -57,7 +41,7 @@ void ks_times(const struct ks_run *run, struct ks_times *times)
 	yield();
 	for (side = 0; side < 2; side++)
 		times->thread[side] = READ_ONCE(run->thread[side]->se.sum_exec_runtime);
-	times->busy = busy();
+	times->busy = processor_time();
 	times->outside = outside();
 	times->wall = ktime_get_ns();
 }

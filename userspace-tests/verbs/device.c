@@ -2,16 +2,8 @@
 /*
  * /dev/sdp_verbs, and the list of RDMA devices.
  */
-#include <linux/fs.h>
-#include <linux/miscdevice.h>
-#include <linux/module.h>
-#include <linux/slab.h>
-#include <linux/string.h>
-#include <linux/uaccess.h>
-
+#include "../test-modules/command_device.h"
 #include "verbs.h"
-
-#define COMMAND_MAX	1024
 
 struct known {
 	struct list_head entry;
@@ -68,35 +60,7 @@ static struct ib_client client = {
 	.remove = client_remove,
 };
 
-/* A file executes one command at a time; several files work concurrently. */
-struct place {
-	struct mutex lock;
-	char *text;
-	size_t length;
-};
-
-static int place_open(struct inode *inode, struct file *file)
-{
-	struct place *place = kzalloc(sizeof(*place), GFP_KERNEL);
-
-	if (!place)
-		return -ENOMEM;
-	mutex_init(&place->lock);
-	file->private_data = place;
-	return stream_open(inode, file);
-}
-
-static int place_release(struct inode *inode, struct file *file)
-{
-	struct place *place = file->private_data;
-
-	kvfree(place->text);
-	mutex_destroy(&place->lock);
-	kfree(place);
-	return 0;
-}
-
-static int run_line(struct place *place, char *line)
+static int place_run(struct place *place, char *line)
 {
 	struct vb_run *run = kzalloc(sizeof(*run), GFP_KERNEL);
 	int err;
@@ -114,55 +78,10 @@ static int run_line(struct place *place, char *line)
 	return err;
 }
 
-static ssize_t place_write(struct file *file, const char __user *from, size_t length,
-			   loff_t *position)
-{
-	struct place *place = file->private_data;
-	char *line;
-	int err;
-
-	if (!length || length > COMMAND_MAX)
-		return -EMSGSIZE;
-	line = memdup_user_nul(from, length);
-	if (IS_ERR(line))
-		return PTR_ERR(line);
-	err = mutex_lock_interruptible(&place->lock);
-	if (!err) {
-		err = run_line(place, strim(line));
-		mutex_unlock(&place->lock);
-	}
-	kfree(line);
-	return err ?: length;
-}
-
-/* The whole answer of the last command; it can be read once. */
-static ssize_t place_read(struct file *file, char __user *to, size_t length, loff_t *position)
-{
-	struct place *place = file->private_data;
-	ssize_t done;
-
-	mutex_lock(&place->lock);
-	done = min(length, place->length);
-	if (copy_to_user(to, place->text, done))
-		done = -EFAULT;
-	else
-		place->length = 0;
-	mutex_unlock(&place->lock);
-	return done;
-}
-
-static const struct file_operations operations = {
-	.owner = THIS_MODULE,
-	.open = place_open,
-	.release = place_release,
-	.read = place_read,
-	.write = place_write,
-};
-
 static struct miscdevice misc = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "sdp_verbs",
-	.fops = &operations,
+	.fops = &place_operations,
 	.mode = 0600,
 };
 

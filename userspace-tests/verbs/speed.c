@@ -6,13 +6,13 @@
  * Completions are polled or come as events, like for all users of ib_core.
  */
 #include <linux/delay.h>
-#include <linux/kernel_stat.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 
+#include "../test-modules/processor_time.h"
 #include "verbs.h"
 
 #define DEPTH_MAX	64
@@ -65,23 +65,6 @@ struct speed {
 static u64 rate(u64 operations, u32 size, u64 ns)
 {
 	return mul_u64_u64_div_u64(operations * size, 1000000000000ULL / SZ_1M, ns);
-}
-
-/* The busy time of all processors, in nanoseconds. */
-static u64 processor_time(void)
-{
-	u64 sum = 0;
-	int cpu;
-
-	for_each_online_cpu(cpu) {
-		struct kernel_cpustat stat;
-
-		kcpustat_cpu_fetch(&stat, cpu);
-		sum += stat.cpustat[CPUTIME_USER] + stat.cpustat[CPUTIME_SYSTEM] +
-		       stat.cpustat[CPUTIME_SOFTIRQ] + stat.cpustat[CPUTIME_IRQ] +
-		       stat.cpustat[CPUTIME_NICE];
-	}
-	return sum;
 }
 
 static void stop(struct speed *speed, int err)
