@@ -18,7 +18,7 @@ mod runner;
 mod socket;
 
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::IntoRawFd;
 
 use libc::c_int;
 use memory::Memory;
@@ -81,9 +81,7 @@ pub fn is_coming(sock: c_int) -> bool {
     result < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
-fn run(way: &Way, address: &str, port: u16) {
-    let stream = TcpStream::connect((address, port)).expect("connect");
-    assert!(stream.as_raw_fd() > 2);
+fn run(way: &Way, stream: TcpStream) {
     let (sock, memory) = (stream.into_raw_fd(), Memory::fresh());
     say("ready");
     let n = (way.receive)(sock, memory);
@@ -96,17 +94,5 @@ fn run(way: &Way, address: &str, port: u16) {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--list"] => ways().for_each(|way| println!("{}", way.name)),
-        ["--wait"] => {
-            say("touched");
-            hear();
-        }
-        [name, address, port] => {
-            let way = ways().find(|way| way.name == name).expect("a way of --list");
-            run(way, address, port.parse().expect("a port"));
-        }
-        _ => panic!("usage: ahead-reads WAY ADDRESS PORT"),
-    }
+    runner::serve(ways().map(|way| (way.name, way)), "touched", run);
 }

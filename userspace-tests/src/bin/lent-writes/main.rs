@@ -17,7 +17,7 @@ mod places;
 mod runner;
 
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::IntoRawFd;
 
 use libc::{c_int, c_void};
 use memory::{Memory, LEN};
@@ -88,9 +88,7 @@ fn is_lent(sock: c_int) -> bool {
     result == 0 && info.issued != info.ended
 }
 
-fn run(way: &Way, address: &str, port: u16) {
-    let stream = TcpStream::connect((address, port)).expect("connect");
-    assert!(stream.as_raw_fd() > 2);
+fn run(way: &Way, stream: TcpStream) {
     let lent = Lent { sock: stream.into_raw_fd(), memory: Memory::mapped() };
     (way.before)(&lent);
     for round in 0..way.rounds {
@@ -106,17 +104,5 @@ fn run(way: &Way, address: &str, port: u16) {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--list"] => ways().for_each(|way| println!("{}", way.name)),
-        ["--wait"] => {
-            say("changed");
-            hear();
-        }
-        [name, address, port] => {
-            let way = ways().find(|way| way.name == name).expect("a way of --list");
-            run(way, address, port.parse().expect("a port"));
-        }
-        _ => panic!("usage: lent-writes WAY ADDRESS PORT"),
-    }
+    runner::serve(ways().map(|way| (way.name, way)), "changed", run);
 }
