@@ -13,9 +13,6 @@ from sdptests.peer.stream import Stream
 from sdptests.twohosts.failure import Failure, check
 from sdptests.twohosts.sleeping import sleeps_in
 
-# System calls of x86-64: sendto() and recvfrom().
-CALLS = (44, 45)
-
 
 class Waiting:
     """One call on a socket, which is set to blocking for it. The thread sleeps in it, or has ended, from the
@@ -36,7 +33,9 @@ class Waiting:
     def _sleeps(self) -> bool:
         """Whether the thread sleeps in its call."""
         try:
-            return sleeps_in(Path(f"/proc/self/task/{self._thread.native_id}"), *CALLS)
+            return sleeps_in(
+                Path(f"/proc/self/task/{self._thread.native_id}"), "sendto", "recvfrom"
+            )
         except OSError:
             # It has ended.
             return False

@@ -110,12 +110,12 @@ class Actor:
         except OSError as error:
             return str(error)
 
-    def await_call(self, number: int, limit: float) -> None:
+    def await_call(self, call: str, limit: float) -> None:
         """Waits until it sleeps in this system call."""
         limits.until(
-            f"{self._name} sleeping in system call {number}",
+            f"{self._name} sleeping in {call}()",
             limit,
-            lambda: sleeps_in(Path(f"/proc/{self.pid}"), number),
+            lambda: sleeps_in(Path(f"/proc/{self.pid}"), call),
         )
 
     def kill(self, number: int = signal.SIGKILL) -> None:

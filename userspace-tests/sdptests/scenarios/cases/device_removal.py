@@ -4,23 +4,20 @@
 from __future__ import annotations
 
 import errno
-import os
 import select
-import socket
 import time
 
 from sdptests.peer.peer import namespace
 from sdptests.peer.stream import Connecting, Listener, Stream
-from sdptests.scenarios import leftovers, limits, network, traffic
+from sdptests.scenarios import leftovers, limits, network, sleepers, traffic
 from sdptests.scenarios.actor import Actor, Line
 from sdptests.scenarios.network import A, B
 from sdptests.scenarios.register import scenario
+from sdptests.scenarios.sleepers import NOBODY
 from sdptests.scenarios.traffic import ENDLESS, Pair
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
 
-# No host has this address.
-NOBODY = "10.0.0.77"
 # The seconds after which a connect without an answer gives up.
 GIVES_UP = 3
 # The transport's retries and a margin: the wait of a peer without a device.
@@ -159,19 +156,6 @@ def device_removal_ends_all_connections() -> str:
     return f"rdma link del took {took:.2f} s with {len(ends)} open ends"
 
 
-def _receive(line: Line, port: int) -> None:
-    sock = native.connected("sdp", B.address(4), port)
-    line.say("ready")
-    sock.recv(1)
-
-
-def _send(line: Line, port: int) -> None:
-    sock = native.connected("sdp", B.address(4), port)
-    line.say("ready")
-    while True:
-        sock.send(bytes(65536))
-
-
 def _poll(line: Line, port: int) -> None:
     sock = native.connected("sdp", B.address(4), port)
     poll = select.poll()
@@ -190,20 +174,6 @@ def _epoll_edge(line: Line, port: int) -> None:
     sock.recv(1)
 
 
-def _connect(line: Line, _port: int) -> None:
-    sock = native.make("sdp", NOBODY)
-    line.say("ready")
-    native.connect(sock, NOBODY, 5000)
-
-
-def _linger(line: Line, port: int) -> None:
-    sock = native.connected("sdp", B.address(4), port)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\x58\x02\0\0")
-    traffic.fill(sock)
-    line.say("ready")
-    os.close(sock.detach())
-
-
 @scenario
 def device_removal_wakes_who_sleeps() -> None:
     """Processes in recv, send, poll, epoll, connect and a lingering close return with an error."""
@@ -211,24 +181,34 @@ def device_removal_wakes_who_sleeps() -> None:
         listener = Listener(B.address(4))
     # A connect without an answer gives up after three seconds on every machine, so it comes last. On a slow one
     # the removal takes as long.
-    calls = {_receive: 45, _send: 44, _poll: 7, _epoll_edge: 232, _linger: 3, _connect: 42}
+    calls = {
+        sleepers.receive: "recvfrom",
+        sleepers.send: "sendto",
+        _poll: "poll",
+        _epoll_edge: "epoll_wait",
+        sleepers.close_lingering: "close",
+        sleepers.resolve: "connect",
+    }
     actors: list[Actor] = []
     accepted: list[Stream] = []
     try:
-        for work, number in calls.items():
+        for work, call in calls.items():
             began = time.monotonic()
             actor = Actor("a", work, listener.port)
             actors.append(actor)
-            if work is not _connect:
+            if work is not sleepers.resolve:
                 accepted.append(listener.accept(limits.seconds(20)))
             actor.word(limits.seconds(20))
-            actor.await_call(number, limits.seconds(20))
+            actor.await_call(call, limits.seconds(20))
         with network.device_gone(A):
             is_late = time.monotonic() - began > GIVES_UP
             for actor, work in zip(actors, calls, strict=True):
                 number = actor.error(limits.seconds(10))
-                expected = {_connect: errno.ENETUNREACH, _linger: 0}.get(work, errno.ECONNRESET)
-                gave_up = work is _connect and is_late and number == errno.EHOSTUNREACH
+                expected = {
+                    sleepers.resolve: errno.ENETUNREACH,
+                    sleepers.close_lingering: 0,
+                }.get(work, errno.ECONNRESET)
+                gave_up = work is sleepers.resolve and is_late and number == errno.EHOSTUNREACH
                 check(number == expected or gave_up, f"{work.__name__}: {traffic.name(number)}")
                 actor.reap(limits.seconds(10))
         for one in accepted:

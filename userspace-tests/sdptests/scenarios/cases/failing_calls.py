@@ -23,7 +23,7 @@ from sdptests.scenarios.network import B
 from sdptests.scenarios.register import scenario
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import Failure, check
-from sdptests.twohosts.sleeping import CALLS, sleeps_in
+from sdptests.twohosts.sleeping import sleeps_in
 
 NO_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
 NO_FILE = NO_MEMORY | {errno.ENFILE, errno.EMFILE}
@@ -321,7 +321,7 @@ class _EarlyReader:
             limits.until(
                 "a reader that sleeps",
                 limits.seconds(20),
-                lambda: sleeps_in(task, CALLS["recvfrom"]),
+                lambda: sleeps_in(task, "recvfrom"),
             )
             act()
 

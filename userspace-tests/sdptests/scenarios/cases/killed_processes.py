@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import errno
-import os
 import select
 import socket
 from collections.abc import Callable
 
 from sdptests.peer.peer import namespace
 from sdptests.peer.stream import Connecting, Listener, Stream
-from sdptests.scenarios import leftovers, limits, traffic
+from sdptests.scenarios import leftovers, limits, sleepers, traffic
 from sdptests.scenarios.actor import Actor, Line
 from sdptests.scenarios.network import A, B
 from sdptests.scenarios.register import scenario
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
-from sdptests.twohosts.sleeping import CALLS
-
-LINGER_MINUTES = b"\x01\0\0\0\x58\x02\0\0"
 
 
 def _exchange(sock: socket.socket, line: Line) -> None:
@@ -62,27 +58,6 @@ def both_ends_killed_in_mid_transfer() -> str:
     return f"tables empty after {leftovers.await_empty_tables():.2f} s"
 
 
-def _receive(line: Line, port: int) -> None:
-    sock = native.connected("sdp", B.address(4), port)
-    line.say("ready")
-    sock.recv(1)
-
-
-def _send(line: Line, port: int) -> None:
-    sock = native.connected("sdp", B.address(4), port)
-    line.say("ready")
-    while True:
-        sock.send(bytes(65536))
-
-
-def _close_lingering(line: Line, port: int) -> None:
-    sock = native.connected("sdp", B.address(4), port)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_MINUTES)
-    traffic.fill(sock)
-    line.say("ready")
-    os.close(sock.detach())
-
-
 def _accept(line: Line, _port: int) -> None:
     listener = native.listen("sdp", A.address(4))
     line.say("ready")
@@ -93,12 +68,6 @@ def _connect(line: Line, port: int) -> None:
     sock = native.make("sdp", B.address(4))
     line.say("ready")
     native.connect(sock, B.address(4), port)
-
-
-def _resolve(line: Line, _port: int) -> None:
-    sock = native.make("sdp", "10.0.0.77")
-    line.say("ready")
-    native.connect(sock, "10.0.0.77", 5000)
 
 
 def _killed_in(call: str, work: Callable[..., None], *, accepted: bool, backlog: int = 8) -> None:
@@ -115,7 +84,7 @@ def _killed_in(call: str, work: Callable[..., None], *, accepted: bool, backlog:
         if accepted:
             peers.append(listener.accept(limits.seconds(20)))
         check(actor.word(limits.seconds(20)) == "ready", "the actor failed")
-        actor.await_call(CALLS[call], limits.seconds(20))
+        actor.await_call(call, limits.seconds(20))
         actor.kill()
         actor.reap(limits.seconds(5))
     finally:
@@ -128,19 +97,19 @@ def _killed_in(call: str, work: Callable[..., None], *, accepted: bool, backlog:
 @scenario
 def killed_while_it_receives() -> None:
     """The peer gets the end of the stream."""
-    _killed_in("recvfrom", _receive, accepted=True)
+    _killed_in("recvfrom", sleepers.receive, accepted=True)
 
 
 @scenario
 def killed_while_it_sends() -> None:
     """The peer gets the sent bytes, and an end."""
-    _killed_in("sendto", _send, accepted=True)
+    _killed_in("sendto", sleepers.send, accepted=True)
 
 
 @scenario
 def killed_while_its_close_lingers() -> None:
     """Although SO_LINGER has ten minutes."""
-    _killed_in("close", _close_lingering, accepted=True)
+    _killed_in("close", sleepers.close_lingering, accepted=True)
 
 
 @scenario
@@ -158,7 +127,7 @@ def killed_while_it_connects() -> None:
 @scenario
 def killed_while_it_resolves() -> None:
     """To an address that no host has."""
-    _killed_in("connect", _resolve, accepted=False)
+    _killed_in("connect", sleepers.resolve, accepted=False)
 
 
 @scenario
