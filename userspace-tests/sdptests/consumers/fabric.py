@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sdptests.scenarios import limits
+from sdptests.scenarios import leftovers, limits
 from sdptests.scenarios.network import command
-from sdptests.twohosts.failure import Failure, check
+from sdptests.twohosts.failure import check
 
 _DEVICES = Path("/sys/class/infiniband")
 _MTU = 4400
@@ -183,17 +183,7 @@ def resources() -> dict[str, int]:
 
 def await_resources(before: dict[str, int]) -> None:
     """Waits until there are no more of them in use than before."""
-    now: dict[str, int] = {}
-
-    def back() -> bool:
-        now.clear()
-        now.update(resources())
-        return all(count <= before.get(name, 0) for name, count in now.items())
-
-    try:
-        limits.until("resources", limits.seconds(5), back)
-    except Failure:
-        raise Failure(f"resources of the RDMA core: {before} before, {now} after") from None
+    leftovers.await_resources(before, resources, 5)
 
 
 def check_joined(one: End, other: End) -> None:

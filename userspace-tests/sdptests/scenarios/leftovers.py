@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from sdptests.peer.peer import namespace
@@ -75,17 +76,21 @@ def rdma() -> resources.Resources:
     return {name: count for name, count in counted.items() if name.split()[-1] not in ("mr", "pd")}
 
 
-def await_resources(before: resources.Resources) -> None:
+def await_resources(
+    before: resources.Resources,
+    count: Callable[[], resources.Resources] = rdma,
+    seconds: float = 10,
+) -> None:
     """Waits until the RDMA core counts no more than before."""
     now: resources.Resources = {}
 
     def back() -> bool:
         now.clear()
-        now.update(rdma())
+        now.update(count())
         return all(count <= before.get(name, 0) for name, count in now.items())
 
     try:
-        limits.until("resources", limits.seconds(10), back)
+        limits.until("resources", limits.seconds(seconds), back)
     except Failure:
         raise Failure(f"resources of the RDMA core: {before} before, {now} after") from None
 

@@ -13,8 +13,9 @@ from sdptests.peer.peer import namespace
 from sdptests.peer.stream import Listener
 from sdptests.scenarios import limits
 from sdptests.scenarios.actor import Actor, Line
+from sdptests.scenarios.leftovers import stats
 from sdptests.scenarios.network import B
-from sdptests.twohosts import counters, native
+from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
 
 MIB = 1 << 20
@@ -66,12 +67,6 @@ def lending(keep_ms: int = 0) -> Iterator[None]:
     finally:
         adjust("zcopy_thresh", DEFAULT)
         adjust("zcopy_keep_ms", 0)
-
-
-def stats(host: str) -> counters.Counters:
-    """The counters of a host."""
-    with namespace(host):
-        return counters.parse(Path("/proc/thread-self/net/sdpstats").read_text())
 
 
 def received(host: str) -> int:

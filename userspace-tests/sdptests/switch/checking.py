@@ -32,10 +32,10 @@ def without_library() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
-def check(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, list[str]]:
+def outcome(*command: str) -> tuple[int, list[str]]:
     """Status and output of a run without the library."""
     done = subprocess.run(
-        [*before, "sdp_chk", *arguments],
+        command,
         env=without_library(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -45,6 +45,11 @@ def check(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, list[str]
         check=False,
     )
     return done.returncode, done.stdout.splitlines()
+
+
+def check(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, list[str]]:
+    """Status and output of sdp_chk."""
+    return outcome(*before, "sdp_chk", *arguments)
 
 
 def _bad(lines: list[str]) -> list[str]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sdptests.switch import kinds
-from sdptests.switch.checking import OTHER, without_library
-from sdptests.switch.kinds import PATIENCE, accepted, case, equal, in_thread, listener_of, raw_tcp
+from sdptests.switch.checking import OTHER, outcome, without_library
+from sdptests.switch.kinds import accepted, case, equal, in_thread, listener_of, raw_tcp
 
 EXAMPLES = Path("/mnt/target/release/examples")
 OTHERS = (OTHER, "fd00::2")
@@ -24,19 +24,10 @@ def _name(host: str, port: int) -> str:
 
 def _run(*command: str) -> list[str]:
     """The output of a program that succeeds."""
-    done = subprocess.run(
-        command,
-        env=without_library(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    if done.returncode:
-        raise AssertionError(f"{command}: status {done.returncode}: {done.stdout}")
-    return done.stdout.splitlines()
+    status, lines = outcome(*command)
+    if status:
+        raise AssertionError(f"{command}: status {status}: {lines}")
+    return lines
 
 
 @contextlib.contextmanager

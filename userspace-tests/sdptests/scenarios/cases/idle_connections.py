@@ -27,14 +27,7 @@ def _hold() -> int:
         check(len(leftovers.table(host)) == COUNT, "a socket is not in the table")
         check(leftovers.stats(host)["established"] == COUNT, "the counter of established ones")
     used = leftovers.memory() - before
-    for pair in pairs[:: COUNT // 10]:
-        pair.exchange(1000)
-        traffic.run(
-            pair.ends,
-            lambda p=pair: all(end.received == 1000 for end in p.ends),
-            limits.seconds(20),
-            "an idle connection",
-        )
+    traffic.check_some(pairs, "an idle connection")
     for pair in pairs:
         pair.close()
     leftovers.await_empty_tables()

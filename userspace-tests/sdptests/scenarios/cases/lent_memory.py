@@ -13,9 +13,10 @@ from sdptests.peer.peer import namespace
 from sdptests.peer.stream import Listener
 from sdptests.scenarios import limits, network, traffic
 from sdptests.scenarios.actor import Actor, Line
+from sdptests.scenarios.leftovers import stats
 from sdptests.scenarios.network import A, B
 from sdptests.scenarios.register import packet_scenario, scenario
-from sdptests.scenarios.uncopied import FOR_EVER, MIB, lending, received, stats
+from sdptests.scenarios.uncopied import FOR_EVER, MIB, lending, received
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
 

@@ -14,9 +14,10 @@ from sdptests.peer.peer import namespace
 from sdptests.peer.stream import Listener
 from sdptests.scenarios import limits
 from sdptests.scenarios.actor import Actor, Line
+from sdptests.scenarios.leftovers import stats
 from sdptests.scenarios.network import B, command
 from sdptests.scenarios.register import Skip, scenario
-from sdptests.scenarios.uncopied import MIB, lending, received, stats
+from sdptests.scenarios.uncopied import MIB, lending, received
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
 
