@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Words of reports, as in qemu/judge.py.
+/// Words of reports, as in qemu/judge.py: `test_kernel_words.py` compares them.
 const WORDS: &[&str] = &[
     "BUG:",
     "kernel BUG at",
@@ -24,10 +24,12 @@ const WORDS: &[&str] = &[
     "held lock freed",
     "suspicious RCU usage",
     "invalid wait context",
+    "lockdep is turned off",
     "scheduling while atomic",
     "sleeping function called",
     "blocked for more than",
     "soft lockup",
+    "rcu: INFO:",
     "corruption",
     "Poison overwritten",
     "Bad page state",
