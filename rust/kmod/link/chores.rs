@@ -112,13 +112,18 @@ impl Link {
         }
     }
 
-    /// The rest of a run that nothing needs any more: a region to cache, or a key to revoke.
-    pub(crate) fn take_useless(&mut self) -> Option<Result<Region, u32>> {
-        let qp = &self.qp;
-        match self.source.take_useless(|lent| qp.can_stay(lent))? {
-            Useless::Key(key) => Some(Err(key)),
-            Useless::Region(lent) => self.take_back(lent).map(Ok),
-        }
+    /// The rest of a run that nothing needs any more: a region to cache, or a key to revoke, for
+    /// which there is memory then.
+    pub(crate) fn take_useless(&mut self) -> Result<Option<Useless<Region>>> {
+        let Some(run) = self.source.useless() else {
+            return Ok(None);
+        };
+        self.qp.reserve_sends(1, 0)?;
+        Ok(match run.end(|lent| self.qp.can_stay(lent)) {
+            Some(Useless::Region(lent)) => self.take_back(lent).map(Useless::Region),
+            Some(Useless::Key(key)) => Some(Useless::Key(key)),
+            None => None,
+        })
     }
 
     /// How a Read is recorded, and one of its last byte behind it.

@@ -18,7 +18,10 @@ use crate::{
         pages::UserPages,
         region::Region, //
     },
-    zcopy::notice::Notice, //
+    zcopy::{
+        notice::Notice,
+        source::Useless, //
+    }, //
 };
 use kernel::sync::Arc;
 
@@ -208,16 +211,18 @@ impl Inner {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        while link.source.has_useless() {
-            if link.reserve_revoke().is_err() {
-                sock.refill_soon();
-                break;
-            }
+        loop {
             match link.take_useless() {
-                Some(Err(key)) if link.revoke(key).is_err() => engine.handle_link_failed(),
-                Some(Err(_)) => {}
-                Some(Ok(region)) => link.keep(sock, region),
-                None => break,
+                Ok(Some(Useless::Key(key))) if link.revoke(key).is_err() => {
+                    engine.handle_link_failed();
+                }
+                Ok(Some(Useless::Key(_))) => {}
+                Ok(Some(Useless::Region(region))) => link.keep(sock, region),
+                Ok(None) => break,
+                Err(_) => {
+                    sock.refill_soon();
+                    break;
+                }
             }
         }
         while let Some(over) = self.link.as_mut().and_then(|link| link.source.reap()) {

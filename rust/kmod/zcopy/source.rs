@@ -34,7 +34,7 @@ use crate::{
 use kernel::sync::Arc;
 
 /// One run.
-struct Run {
+pub(crate) struct Run {
     id: RunId,
     pages: Arc<UserPages>,
     len: u32,
@@ -73,6 +73,15 @@ impl Run {
     fn is_useless(&self) -> bool {
         self.returned && !self.ending && self.left == 0 && self.flying == 0
     }
+
+    /// Ends the registration. A region for which `can_stay` holds can be cached.
+    pub(crate) fn end(&mut self, can_stay: impl Fn(&Lent) -> bool) -> Option<Useless<Lent>> {
+        self.ending = true;
+        match self.region.take_if(|region| can_stay(region)) {
+            Some(region) => Some(Useless::Region(region)),
+            None => self.region.as_ref().map(|r| Useless::Key(r.key())),
+        }
+    }
 }
 
 /// A run that has ended.
@@ -83,11 +92,11 @@ pub(crate) struct Over {
 }
 
 /// The rest of a run that nothing needs any more.
-pub(crate) enum Useless {
+pub(crate) enum Useless<R> {
     /// A key to invalidate now.
     Key(u32),
     /// A region to cache for the next call.
-    Region(Lent),
+    Region(R),
 }
 
 /// The runs of a connection, oldest first.
@@ -310,20 +319,9 @@ impl Source {
         }
     }
 
-    /// Whether there is a run with a key or region that nothing needs any more.
-    pub(crate) fn has_useless(&self) -> bool {
-        self.in_order().any(Run::is_useless)
-    }
-
-    /// The key or region of a run that nothing needs any more. A region for which `can_stay`
-    /// holds can be cached.
-    pub(crate) fn take_useless(&mut self, can_stay: impl Fn(&Lent) -> bool) -> Option<Useless> {
-        let run = self.find(Run::is_useless)?;
-        run.ending = true;
-        match run.region.take_if(|region| can_stay(region)) {
-            Some(region) => Some(Useless::Region(region)),
-            None => run.region.as_ref().map(|r| Useless::Key(r.key())),
-        }
+    /// A run with a registration that nothing needs any more.
+    pub(crate) fn useless(&mut self) -> Option<&mut Run> {
+        self.find(Run::is_useless)
     }
 
     /// The invalidation of `key` has completed. Returns the region of its run.
