@@ -16,6 +16,7 @@
 //! hold `lock_sock`.
 
 use super::{
+    is_least,
     promise::{
         Promise,
         Promiser, //
@@ -136,8 +137,7 @@ impl Sock {
     /// SDP_AHEAD.
     pub(crate) fn set_ahead(&self, value: OptionValue<'_>) -> Result {
         let asked: ffi::sdp_ahead = read_value(value)?;
-        let fits = asked.least == 0 || (threshold::LEAST..=1 << 20).contains(&asked.least);
-        if asked.reserved != 0 || !fits {
+        if asked.reserved != 0 || !is_least(asked.least) {
             return Err(EINVAL);
         }
         if self.tcp().is_some() {

@@ -36,6 +36,7 @@ use crate::{
         },
     },
     zcopy::{
+        is_least,
         lender::{
             Lender,
             Loan, //
@@ -212,8 +213,7 @@ impl Sock {
         let asked: ffi::sdp_borrow = read_value(value)?;
         let odd = asked.reserved != 0 || asked.flags & !ffi::SDP_BORROW_NO_LINGER != 0;
         let idle = asked.counter == 0 && asked.eventfd != -1;
-        let fits = asked.least == 0 || (threshold::LEAST..=1 << 20).contains(&asked.least);
-        if odd || idle || !fits {
+        if odd || idle || !is_least(asked.least) {
             return Err(EINVAL);
         }
         if self.tcp().is_some() {

@@ -114,7 +114,10 @@ use crate::{
     endpoint::Inner,
     engine::{
         conn::Why,
-        policy::threshold::Threshold, //
+        policy::threshold::{
+            self,
+            Threshold, //
+        },
     },
     net::{
         option::OptionValue,
@@ -128,6 +131,11 @@ use kernel::transmute::FromBytes;
 
 /// Shorter reads are not worth pinning pages.
 const READ_LEAST: usize = 8 << 10;
+
+/// Whether a program may lend memory, or receive ahead, in pieces of at least `least` bytes; 0 is never.
+fn is_least(least: u32) -> bool {
+    least == 0 || (threshold::LEAST..=1 << 20).contains(&least)
+}
 
 /// Reads the value of an option; every bit pattern is a valid `T`.
 fn read_value<T: FromBytes + Zeroable>(value: OptionValue<'_>) -> Result<T> {
