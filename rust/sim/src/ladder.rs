@@ -5,7 +5,7 @@
 
 use crate::{
     fault::Checked,
-    op::{Op, Step},
+    op::{run, write, Op, Step},
     side::Side::{self, A, B},
     trace::Sight,
     world::World,
@@ -34,18 +34,6 @@ struct Exchange {
     /// Steps before the diagram begins.
     before: &'static [Act],
     acts: &'static [Act],
-}
-
-const fn write(len: u16) -> Op {
-    Op::Write {
-        len,
-        more: false,
-        urgent: false,
-    }
-}
-
-const fn run(len: u16) -> Op {
-    Op::WriteRun { len, inline: 1 }
 }
 
 const CONNECTED: &[Act] = &[Rest];

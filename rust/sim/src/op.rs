@@ -174,6 +174,20 @@ fn trip(dice: &mut impl Dice) -> u16 {
     u16::try_from(dice.below(most + 1)).unwrap_or(0)
 }
 
+/// The application writes so many bytes.
+pub(crate) const fn write(len: u16) -> Op {
+    Op::Write {
+        len,
+        more: false,
+        urgent: false,
+    }
+}
+
+/// It writes so many bytes from registered memory, one of them inline.
+pub(crate) const fn run(len: u16) -> Op {
+    Op::WriteRun { len, inline: 1 }
+}
+
 impl Op {
     fn draw_peaceful(dice: &mut impl Dice) -> Self {
         match dice.below(32) {

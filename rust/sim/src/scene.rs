@@ -5,7 +5,7 @@
 use crate::{
     explore::Scene,
     fault::Checked,
-    op::{Op, Step},
+    op::{run, write, Op, Step},
     side::Side,
     world::World,
 };
@@ -23,18 +23,6 @@ fn tiny(rx_depth: u16) -> Config {
         rcv_size_max: 0,
         zcopy: Zcopy::OFF,
     }
-}
-
-const fn write(len: u16) -> Op {
-    Op::Write {
-        len,
-        more: false,
-        urgent: false,
-    }
-}
-
-const fn run(len: u16) -> Op {
-    Op::WriteRun { len, inline: 1 }
 }
 
 const READ: Op = Op::ReadRemote(40);
