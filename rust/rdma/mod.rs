@@ -14,7 +14,7 @@
 //! | [`device`], [`lease`] | a device and its limits; shares of it, and who has them |
 //! | [`domain`] | a protection domain for each user of a device |
 //! | [`qp`], [`cq`] | a queue pair, and its completion queues, which its owner takes |
-//! | [`receive`], [`send`], [`slots`] | receives and sends, with memory that is given away until they have completed |
+//! | [`receive`], [`send`], [`slots`] | the memory that is given away for receives and sends until they have completed |
 //! | [`mapping`], [`page`] | memory that is mapped for a device; pages with a reference count |
 //! | [`pages`], [`mr`], [`region`], [`kept`] | pages of a program, registered for a peer or for Reads |
 //! | [`lend`] | regions that are given away while requests name them |
@@ -60,3 +60,4 @@ pub(crate) mod region;
 pub(crate) mod route;
 pub(crate) mod send;
 pub(crate) mod slots;
+pub(crate) mod unique;

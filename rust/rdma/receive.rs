@@ -1,28 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives: memory that is given away until a message has come.
-//!
-//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+//! Receives: memory that is given away until a message has come. [`qp::receive`](super::qp::receive)
+//! posts them.
 //!
 //! A receive has up to four pieces: the beginning of a slot, one or two buffers, and the end of the
 //! slot. Slots are the queue pair's; buffers are given away when they are posted, and come back for
-//! the [`Received`] of their completion. Receives complete in order, so the oldest buffers are the
-//! ones.
+//! the completion. Receives complete in order, so the oldest buffers are the ones.
 //!
-//! Contexts: posting and taking do not sleep; making room does. No locks: the owner of the queue
-//! pair calls them.
+//! Contexts: making room sleeps, the rest does not. No locks: the owner of the queue pair calls
+//! them.
 
 use crate::{
     fifo::Fifo,
     prelude::*,
     rdma::{
-        cq::Received,
-        mapping::{
-            Mapping,
-            Sge, //
-        },
+        mapping::Mapping,
         page::Part,
-        qp::Qp,
         slots::ReceiveSlots, //
     },
 };
@@ -65,102 +58,53 @@ impl<T, const SLOT: usize> Receives<T, SLOT> {
         }
     }
 
-    fn has_room(&self) -> bool {
+    /// Makes room to remember one more. May sleep.
+    pub(super) fn reserve(&mut self) -> Result {
+        self.posted.reserve(GFP_KERNEL)?;
+        self.buffers.reserve_for(BUFFERS, GFP_KERNEL)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
         self.posted.has_room(1) && self.buffers.has_room(BUFFERS)
     }
-}
 
-impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
-    /// Makes room to remember one more receive. May sleep.
-    pub(crate) fn reserve_receive(&mut self) -> Result {
-        self.receives.posted.reserve(GFP_KERNEL)?;
-        self.receives.buffers.reserve_for(BUFFERS, GFP_KERNEL)
+    /// The address of the next slot; none if the device may write all of them.
+    pub(super) fn slot(&self) -> Option<u64> {
+        self.slots.next()
     }
 
-    /// Posts a receive: its first `head` bytes go to a slot, the next to `buffers` as far as those
-    /// are mapped, and `tail` more to the rest of the slot. The buffers come back where this fails:
-    /// the queue is full or broken, there is no room, or the parts are longer than a slot.
-    pub(crate) fn post_receive(
-        &mut self,
-        buffers: Buffers<T>,
-        head: usize,
-        tail: usize,
-    ) -> Result<(), Buffers<T>> {
-        let Some(slot) = self.receives.slots.next() else {
-            return Err(buffers);
-        };
-        let fits = head.checked_add(tail).is_some_and(|both| both <= SLOT);
-        if !fits || !self.receives.has_room() {
-            return Err(buffers);
-        }
-        let lkey = self.domain().local_dma_lkey();
-        let mut pieces = [Sge::NONE; BUFFERS + SLOT_PIECES];
-        let mut count = 0usize;
-        let mut add = |piece| {
-            if let Some(place) = pieces.get_mut(count) {
-                *place = piece;
-                count = count.wrapping_add(1);
-            }
-        };
-        add(Sge::new(lkey, slot, head as u32));
-        for buffer in buffers.iter().flatten() {
-            let memory = &buffer.memory;
-            memory.sync_for_device(0, memory.size());
-            let Ok(size) = u32::try_from(memory.size()) else {
-                return Err(buffers);
-            };
-            add(Sge::new(lkey, memory.addr(), size));
-        }
-        if tail > 0 {
-            add(Sge::new(lkey, slot.wrapping_add(head as u64), tail as u32));
-        }
-        let pieces = pieces.get_mut(..count).unwrap_or(&mut []);
-        // SAFETY: So many bytes are mapped in the buffers and in the slot. All of them are kept
-        // here, behind the queue pair, and not touched until the receive has completed.
-        if unsafe { self.post_pieces(pieces) }.is_err() {
-            return Err(buffers);
-        }
-        let receives = &mut self.receives;
-        receives.slots.on_posted();
-        // There is room, so every posted receive has its slot and its buffers.
+    /// Keeps the buffers of a receive that was posted with the next slot; there is room.
+    pub(super) fn record(&mut self, buffers: Buffers<T>) {
+        self.slots.on_posted();
         let mut kept = 0u8;
         for buffer in buffers.into_iter().flatten() {
-            let _ = receives.buffers.push(buffer, GFP_KERNEL);
+            let _ = self.buffers.push(buffer, GFP_KERNEL);
             kept = kept.saturating_add(1);
         }
-        let _ = receives.posted.push(kept, GFP_KERNEL);
-        Ok(())
+        let _ = self.posted.push(kept, GFP_KERNEL);
     }
 
-    /// The slot and the buffers of the oldest receive, for a completion. None for one of another
-    /// queue pair.
-    pub(crate) fn take_received(&mut self, received: Received) -> Option<([u8; SLOT], Buffers<T>)> {
-        // A completion tells of one receive, and of all before it. One that was dropped leaves
-        // its buffers here, and so the oldest has always completed.
-        if !received.is_of(self.id()) {
-            return None;
-        }
-        let receives = &mut self.receives;
-        let count = receives.posted.pop()?;
+    /// The slot and the buffers of the oldest receive, which has completed.
+    pub(super) fn take(&mut self) -> Option<([u8; SLOT], Buffers<T>)> {
+        let count = self.posted.pop()?;
         let mut buffers = [const { None }; BUFFERS];
         for place in buffers.iter_mut().take(count.into()) {
-            *place = receives.buffers.pop();
+            *place = self.buffers.pop();
         }
-        let slot = receives.slots.take()?;
+        let slot = self.slots.take()?;
         Some((slot, buffers))
     }
 
     /// Frees what only further receives would need. May sleep.
-    pub(crate) fn shrink_receives(&mut self) {
-        self.receives.posted.shrink();
-        self.receives.buffers.shrink();
+    pub(super) fn shrink(&mut self) {
+        self.posted.shrink();
+        self.buffers.shrink();
     }
 
     /// Bytes of the buffers of the oldest receive.
-    pub(crate) fn oldest_receive(&self) -> Option<usize> {
-        let receives = &self.receives;
-        let count = usize::from(*receives.posted.get(0)?);
-        let sizes = (0..count).filter_map(|at| Some(receives.buffers.get(at)?.memory.size()));
+    pub(super) fn oldest(&self) -> Option<usize> {
+        let count = usize::from(*self.posted.get(0)?);
+        let sizes = (0..count).filter_map(|at| Some(self.buffers.get(at)?.memory.size()));
         Some(sizes.sum())
     }
 }

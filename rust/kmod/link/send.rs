@@ -33,10 +33,8 @@ use crate::{
             self,
             Side, //
         },
-        send::{
-            Gather,
-            Remote, //
-        }, //
+        qp::send::Gather,
+        send::Remote, //
     },
     zcopy::source::Source, //
 };

@@ -43,7 +43,7 @@ const CRATES: [Crate; 2] = [
             ("rust/rdma", "rdma"),
         ],
         at_home: false,
-        most: (7, 9),
+        most: (3, 5),
     },
     Crate {
         folder: "rust/rlo",

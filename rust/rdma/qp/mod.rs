@@ -4,8 +4,15 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 //!
+//! This file makes it, moves it from state to state, and posts. [`receive`], [`send`] and [`lend`] have the
+//! memory of what is posted.
+//!
 //! Contexts: creating and destroying sleep; posting does not. `cq` has the contexts of
 //! completions.
+
+pub(crate) mod lend;
+pub(crate) mod receive;
+pub(crate) mod send;
 
 use crate::{
     ffi,
@@ -43,7 +50,8 @@ use crate::{
         slots::{
             ReceiveSlots,
             SlotRing, //
-        }, //
+        },
+        unique::unique, //
     },
 };
 use core::{
@@ -52,13 +60,7 @@ use core::{
 };
 use kernel::{
     error::to_result,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 /// Maximum number of transport retries; 7 would mean endless.
@@ -82,7 +84,7 @@ pub(crate) struct Reply {
 
 /// A request of the send queue.
 #[derive(Clone, Copy)]
-pub(super) enum Work<'a> {
+enum Work<'a> {
     Send {
         solicited: bool,
     },
@@ -101,7 +103,7 @@ pub(crate) struct Capacity {
     pub(crate) sends: u32,
     pub(crate) send_sges: u32,
     pub(crate) receives: u32,
-    /// Buffers that a receive can have, at most [`BUFFERS`](super::receive::BUFFERS).
+    /// Buffers that a receive can have, at most [`BUFFERS`](crate::rdma::receive::BUFFERS).
     pub(crate) receive_buffers: u32,
     /// Number of messages in flight that have a header, and the room for each.
     pub(crate) headers: usize,
@@ -129,8 +131,8 @@ pub(crate) struct Qp<C, T, S, const SLOT: usize> {
     qp: RawQp,
     sent: Cq,
     received: Cq,
-    pub(super) receives: Receives<T, SLOT>,
-    pub(super) sends: Sends<T, S>,
+    receives: Receives<T, SLOT>,
+    sends: Sends<T, S>,
     domain: Domain,
     _context: Arc<C>,
     /// No other queue pair ever has the same; never 0.
@@ -145,13 +147,6 @@ struct RawQp(NonNull<ffi::ib_qp>);
 
 // SAFETY: Verbs objects may be used from any thread, and `started` goes with the value.
 unsafe impl<C: Send + Sync, T: Send, S: Send, const SLOT: usize> Send for Qp<C, T, S, SLOT> {}
-
-static IDS: Atomic<u64> = Atomic::new(1);
-
-/// A number that no other call returns; never 0.
-pub(super) fn unique() -> u64 {
-    IDS.fetch_add(1, Relaxed)
-}
 
 /// # Safety
 ///
@@ -224,10 +219,6 @@ impl<C: Completions, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
 }
 
 impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
-    pub(super) fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Takes the oldest completions of a side. After an event, call this until a batch is not
     /// full, and then [`arm`](Self::arm).
     pub(crate) fn poll(&mut self, side: Side) -> Batch {
@@ -395,7 +386,7 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
     ///
     /// The pieces are mapped for the device to write to, and neither unmapped nor used by
     /// any other code until the receive has completed or the queue pair is gone.
-    pub(super) unsafe fn post_pieces(&self, sges: &mut [Sge]) -> Result {
+    unsafe fn post_pieces(&self, sges: &mut [Sge]) -> Result {
         let mut wr: ffi::ib_recv_wr = pin_init::zeroed();
         wr.__bindgen_anon_1.wr_cqe = receive_entry();
         wr.sg_list = sges.as_mut_ptr().cast();
@@ -414,7 +405,7 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
     /// are under the key of a region. A region to register exists as long. Its memory
     /// stays mapped, and its pages pinned for such access, until the registration has ended: by an
     /// invalidation that has completed, or with the region, or with the queue pair.
-    pub(super) unsafe fn post(&self, work: Work<'_>, pieces: &mut [Sge]) -> Result {
+    unsafe fn post(&self, work: Work<'_>, pieces: &mut [Sge]) -> Result {
         let mut head: ffi::ib_send_wr = pin_init::zeroed();
         head.__bindgen_anon_1.wr_cqe = send_entry();
         head.send_flags = ffi::ib_send_flags_IB_SEND_SIGNALED as c_int;
