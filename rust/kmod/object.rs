@@ -47,7 +47,7 @@ use crate::{
     },
     prelude::*,
     rdma::{
-        domain::User,
+        holdings::User,
         lease::Holder,
         noio::NoIo, //
     },

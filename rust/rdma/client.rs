@@ -109,7 +109,6 @@ struct Added {
 impl Added {
     /// Waits until there is no reference to the device any more.
     fn end(self) {
-        // Idle regions refer to the device.
         self.device.close();
         drop(self.device);
         self.gone.wait();

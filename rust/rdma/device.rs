@@ -13,10 +13,7 @@
 use crate::{
     ffi,
     prelude::*,
-    rdma::{
-        domain::Domains,
-        mr::Pool, //
-    },
+    rdma::holdings::Holdings, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -31,6 +28,9 @@ use kernel::{
 /// Room for the name of a device.
 const NAME_MAX: usize = 64;
 
+/// Maximum number of pages of one region: 1 MiB.
+const REGION_PAGES_MAX: u32 = 256;
+
 /// One RDMA device.
 ///
 /// # Invariants
@@ -41,16 +41,15 @@ pub(crate) struct Device {
     ib: NonNull<ffi::ib_device>,
     limits: Limits,
     #[pin]
-    domains: Mutex<Domains>,
-    #[pin]
-    regions: Pool,
+    holdings: Mutex<Holdings>,
     gone: Arc<Gone>,
 }
 
 #[pinned_drop]
 impl PinnedDrop for Device {
     fn drop(self: Pin<&mut Self>) {
-        // Every object of ib_core that was made here had a reference, so none is left.
+        // Every object of ib_core that was made here had a reference, or is an idle region.
+        self.close();
         self.gone.dropped.complete_all();
     }
 }
@@ -79,7 +78,7 @@ pub(crate) struct DeviceId(usize);
 
 impl DeviceId {
     pub(super) fn of(ib: *const ffi::ib_device) -> Self {
-        Self(ib.addr())
+        Self(ib as usize)
     }
 }
 
@@ -143,13 +142,14 @@ impl Device {
     pub(super) unsafe fn new(ib: NonNull<ffi::ib_device>, gone: Arc<Gone>) -> Result<Arc<Self>> {
         // SAFETY: It is registered, by the caller's promise.
         let limits = unsafe { Limits::of(ib) };
+        // SAFETY: As long as `gone` says. The result is empty by then.
+        let holdings = unsafe { Holdings::new(ib) };
         Arc::pin_init(
             // INVARIANT: by the caller's promise.
             pin_init!(Self {
                 ib,
                 limits,
-                domains <- new_mutex!(Domains::new(), "rdma_domains"),
-                regions <- Pool::new(),
+                holdings <- new_mutex!(holdings, "rdma_holdings"),
                 gone,
             }),
             GFP_KERNEL,
@@ -166,7 +166,12 @@ impl Device {
 
     /// Frees idle regions, and hands out no more of them: the device goes away.
     pub(super) fn close(&self) {
-        self.regions.close();
+        loop {
+            let evicted = self.holdings.lock().close();
+            if evicted.is_none() {
+                break;
+            }
+        }
     }
 
     /// The name of the device. Of one that is renamed now it may be both.
@@ -177,16 +182,18 @@ impl Device {
         name
     }
 
-    pub(super) fn domains(&self) -> &Mutex<Domains> {
-        &self.domains
-    }
-
-    pub(super) fn regions(&self) -> &Pool {
-        &self.regions
+    pub(super) fn holdings(&self) -> &Mutex<Holdings> {
+        &self.holdings
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Maximum number of pages of one region; 0 if the device cannot register by work
+    /// request.
+    pub(crate) fn region_pages(&self) -> u32 {
+        self.limits.region_pages.min(REGION_PAGES_MAX)
     }
 
     /// Whether a Read may complete although a part of it is missing; the queue pair is in the

@@ -12,10 +12,8 @@ use crate::{
     prelude::*,
     rdma::{
         device::Device,
-        domain::{
-            Tenant,
-            User, //
-        },
+        domain::Tenant,
+        holdings::User,
         noio::NoIo, //
     },
 };

@@ -17,13 +17,7 @@
 use crate::{
     ffi,
     prelude::*,
-    rdma::{
-        device::Device,
-        page::{
-            Page,
-            Part, //
-        },
-    }, //
+    rdma::device::Device, //
 };
 use kernel::sync::Arc;
 
@@ -37,29 +31,6 @@ use kernel::sync::Arc;
 pub(crate) unsafe trait Memory {
     fn address(&self) -> *mut u8;
     fn size(&self) -> usize;
-}
-
-// SAFETY: Pages are contiguous, and referenced as long as this lives. `Page` gives out no Rust
-// reference.
-unsafe impl Memory for Page {
-    fn address(&self) -> *mut u8 {
-        Page::address(self)
-    }
-
-    fn size(&self) -> usize {
-        Page::size(self)
-    }
-}
-
-// SAFETY: As for a page: it is a part of one.
-unsafe impl Memory for Part {
-    fn address(&self) -> *mut u8 {
-        Part::address(self)
-    }
-
-    fn size(&self) -> usize {
-        Part::size(self)
-    }
 }
 
 /// Bytes of `kmalloc`, which no Rust reference reaches.

@@ -12,11 +12,11 @@
 //! |---|---|
 //! | [`client`] | devices as they come and go |
 //! | [`device`], [`lease`] | a device and its limits; shares of it, and who has them |
-//! | [`domain`] | a protection domain for each user of a device |
+//! | [`domain`], [`holdings`] | a protection domain for each user of a device, with its idle regions |
 //! | [`qp`], [`cq`] | a queue pair, and its completion queues, which its owner takes |
 //! | [`receive`], [`send`], [`slots`] | the memory that is given away for receives and sends until they have completed |
 //! | [`mapping`], [`page`] | memory that is mapped for a device; pages with a reference count |
-//! | [`pages`], [`mr`], [`region`], [`kept`] | pages of a program, registered for a peer or for Reads |
+//! | [`pages`], [`mr`], [`pool`], [`region`], [`kept`] | pages of a program, registered for a peer or for Reads |
 //! | [`lend`] | regions that are given away while requests name them |
 //! | [`cm`] | connections: requests, replies, events |
 //! | [`route`] | from an address to a device and a path |
@@ -46,6 +46,7 @@ pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod domain;
+pub(crate) mod holdings;
 pub(crate) mod kept;
 pub(crate) mod lease;
 pub(crate) mod lend;
@@ -54,6 +55,7 @@ pub(crate) mod mr;
 pub(crate) mod noio;
 pub(crate) mod page;
 pub(crate) mod pages;
+pub(crate) mod pool;
 pub(crate) mod qp;
 pub(crate) mod receive;
 pub(crate) mod region;

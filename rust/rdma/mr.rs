@@ -1,40 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions that a work request registers, and the pool of each device.
+//! Memory regions that a work request registers.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 //!
-//! An idle region returns to the pool for the next user. A region with failed work requests
-//! is in an unknown state and is not used again.
-//!
-//! Contexts: everything may sleep. Locks: the pool's, innermost.
+//! Contexts: everything may sleep. No locks.
 
 use crate::{
     ffi,
     prelude::*,
-    random::random_u32,
-    rdma::{
-        device::Device,
-        domain::{
-            Domain,
-            Tenant, //
-        },
-        noio::NoIo, //
-    },
+    random::random_u32, //
 };
 use core::ptr::NonNull;
-use kernel::{
-    new_mutex,
-    page::PAGE_SIZE,
-    sync::{
-        Arc,
-        Completion,
-        Mutex, //
-    },
-};
-
-/// Maximum number of pages of one region: 1 MiB.
-const PAGES_MAX: u32 = 256;
+use kernel::page::PAGE_SIZE;
 
 /// The access that a memory region permits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,10 +44,9 @@ impl Access {
 ///
 /// # Invariants
 ///
-/// `mr` is valid and belongs to `domain`.
+/// `mr` is valid.
 pub(crate) struct Mr {
     mr: NonNull<ffi::ib_mr>,
-    domain: Domain,
     /// The key under which the device knows it, valid or not.
     known: u32,
     /// An earlier user did not invalidate it: that must be done before it can be
@@ -81,16 +58,19 @@ pub(crate) struct Mr {
 unsafe impl Send for Mr {}
 
 impl Mr {
-    fn new(tenant: &Tenant, pages: u32) -> Result<Self> {
-        let domain = Domain::of(tenant.clone())?;
+    /// A region of `pages` pages at most in the protection domain `pd`.
+    ///
+    /// # Safety
+    ///
+    /// `pd` is valid, and freed behind the region.
+    pub(super) unsafe fn new(pd: *mut ffi::ib_pd, pages: u32) -> Result<Self> {
         let kind = ffi::ib_mr_type_IB_MR_TYPE_MEM_REG;
-        // SAFETY: The protection domain is valid, by its type's invariant.
-        let mr = unsafe { ffi::ib_alloc_mr(domain.as_ptr(), kind, pages) };
+        // SAFETY: The protection domain is valid, by the caller's promise.
+        let mr = unsafe { ffi::ib_alloc_mr(pd, kind, pages) };
         let mr = NonNull::new(kernel::error::from_err_ptr(mr)?).ok_or(ENOMEM)?;
         // INVARIANT: just made.
         let mut this = Self {
             mr,
-            domain,
             known: 0,
             valid: false,
         };
@@ -134,9 +114,25 @@ impl Mr {
 
     /// Changes the key by a random step, so that an earlier key is invalid and does not
     /// reveal the next one.
-    fn next_key(&mut self) {
+    pub(super) fn next_key(&mut self) {
         // SAFETY: Valid by the invariant.
         unsafe { ffi::rust_ib_next_key(self.mr.as_ptr()) };
+    }
+
+    /// The key that must be invalidated before it is registered again; with `always` whether an
+    /// earlier user has invalidated it or not.
+    pub(super) fn stale_key(&self, always: bool) -> Option<u32> {
+        (self.valid || always).then_some(self.known)
+    }
+
+    /// A work request that has its key is posted.
+    pub(super) fn set_posted(&mut self) {
+        self.known = self.key();
+    }
+
+    /// All work requests for it have succeeded, and `valid` says whether it is registered.
+    pub(super) fn set_settled(&mut self, valid: bool) {
+        self.valid = valid;
     }
 }
 
@@ -144,244 +140,5 @@ impl Drop for Mr {
     fn drop(&mut self) {
         // SAFETY: Valid by the invariant and never used again.
         unsafe { ffi::rust_ib_dereg_mr(self.mr.as_ptr()) };
-    }
-}
-
-/// The regions of one device.
-#[pin_data]
-pub(crate) struct Pool {
-    #[pin]
-    state: Mutex<State>,
-    #[pin]
-    idle: Completion,
-}
-
-struct State {
-    /// Idle regions, the last used one at the end. Has room for every region that was
-    /// made.
-    free: KVec<Mr>,
-    made: u32,
-    closing: bool,
-}
-
-impl Pool {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            state <- new_mutex!(State { free: KVec::new(), made: 0, closing: false }, "rdma_regions"),
-            idle <- Completion::new(),
-        })
-    }
-
-    /// Frees all regions, after those in use have been returned. No new ones are handed
-    /// out.
-    pub(super) fn close(&self) {
-        let (free, in_use) = {
-            let mut state = self.state.lock();
-            state.closing = true;
-            let free = core::mem::take(&mut state.free);
-            let made = state.made;
-            let idle = u32::try_from(free.len()).unwrap_or(u32::MAX);
-            state.made = made.saturating_sub(idle);
-            (free, state.made)
-        };
-        drop(free);
-        if in_use > 0 {
-            self.idle.wait_for_completion();
-        }
-    }
-
-    /// Returns an idle region to the pool.
-    fn keep(&self, mr: Mr) {
-        let kept = {
-            let mut state = self.state.lock();
-            if state.closing {
-                Err(mr)
-            } else {
-                state.free.push_within_capacity(mr).map_err(|e| e.0)
-            }
-        };
-        if let Err(mr) = kept {
-            // Counted until it is dropped: `close` waits for that.
-            drop(mr);
-            self.forget();
-        }
-    }
-
-    /// A region has been freed.
-    fn forget(&self) {
-        let mut state = self.state.lock();
-        state.made = state.made.saturating_sub(1);
-        if state.closing && state.made == 0 {
-            self.idle.complete_all();
-        }
-    }
-}
-
-/// A region in use; returns to its pool when dropped.
-pub(crate) struct Pooled {
-    /// `None` once it was revoked.
-    mr: Option<Mr>,
-    tenant: Tenant,
-    /// A work request for it may not have been carried out yet.
-    posted: bool,
-}
-
-/// The origin of a region.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Reused,
-    Made,
-}
-
-impl Device {
-    /// Maximum number of pages of one region; 0 if the device cannot register by work
-    /// request.
-    pub(crate) fn region_pages(&self) -> u32 {
-        self.limits().region_pages.min(PAGES_MAX)
-    }
-}
-
-/// The source of the next region.
-enum Choice {
-    Reuse(Mr),
-    /// A new region: there is room for it, or there will be when this one of another
-    /// user is freed.
-    Make(Option<Mr>),
-}
-
-impl State {
-    /// An idle region of `tenant`, or the right to make one, which is counted from here
-    /// on: `close` waits for it. A device has at most `most`.
-    fn choose(&mut self, tenant: &Tenant, most: u32) -> Result<Choice> {
-        if self.closing {
-            return Err(ENODEV);
-        }
-        let own = |mr: &Mr| mr.domain.tenant() == tenant;
-        if let Some(at) = self.free.iter().rposition(own) {
-            return self.free.remove(at).map(Choice::Reuse).map_err(|_| EINVAL);
-        }
-        if self.made < most {
-            let room = usize::try_from(self.made).unwrap_or(usize::MAX);
-            // Programs decide how many are made.
-            self.free
-                .reserve(room.saturating_add(1), GFP_KERNEL | __GFP_NOWARN)?;
-            self.made = self.made.saturating_add(1);
-            return Ok(Choice::Make(None));
-        }
-        let others = self.free.remove(0).map_err(|_| ENOBUFS)?;
-        Ok(Choice::Make(Some(others)))
-    }
-}
-
-impl Tenant {
-    /// Takes a region into use, an idle one of this user or a new one, if the device
-    /// has fewer than `most` in use.
-    pub(crate) fn take_region(&self, most: u32) -> Result<(Pooled, Origin)> {
-        let regions = self.device().regions();
-        let choice = {
-            // The worker of the completion queue gives regions back.
-            let _noio = NoIo::new();
-            regions.state.lock().choose(self, most)?
-        };
-        match choice {
-            Choice::Reuse(mr) => Ok((Pooled::new(mr, self), Origin::Reused)),
-            Choice::Make(others) => {
-                drop(others);
-                match Mr::new(self, self.device().region_pages()) {
-                    Ok(mr) => Ok((Pooled::new(mr, self), Origin::Made)),
-                    Err(e) => {
-                        regions.forget();
-                        Err(e)
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Pooled {
-    fn new(mr: Mr, tenant: &Tenant) -> Self {
-        Self {
-            mr: Some(mr),
-            tenant: tenant.clone(),
-            posted: false,
-        }
-    }
-
-    pub(super) fn device(&self) -> &Arc<Device> {
-        self.tenant.device()
-    }
-
-    pub(super) fn tenant(&self) -> &Tenant {
-        &self.tenant
-    }
-
-    pub(super) fn mr(&self) -> Option<&Mr> {
-        self.mr.as_ref()
-    }
-
-    /// See [`Mr::disguise`]; called after the memory was mapped and before it is
-    /// registered.
-    pub(super) fn disguise(&mut self) {
-        if let Some(mr) = self.mr.as_mut() {
-            mr.disguise();
-        }
-    }
-
-    /// The key that must be invalidated before the region can be registered.
-    ///
-    /// When rxe repeats an unanswered request, it carries out a registration behind it
-    /// a second time, and takes that for a fault of the queue pair. It carries out an
-    /// invalidation only when no unanswered request stands before it, whether the key
-    /// is valid or not. So this holds for a registration behind the invalidation as
-    /// well.
-    pub(super) fn stale_key(&self) -> Option<u32> {
-        let mr = self.mr.as_ref()?;
-        // SAFETY: The device is valid by its type's invariant.
-        let always = unsafe { ffi::rust_ib_repeats_registrations(self.device().as_ptr()) };
-        (mr.valid || always).then_some(mr.known)
-    }
-
-    /// Begins a new registration under a new key.
-    pub(super) fn begin(&mut self) {
-        if let Some(mr) = self.mr.as_mut() {
-            mr.next_key();
-        }
-    }
-
-    /// A work request for it, under its key, is posted.
-    pub(super) fn set_posted(&mut self) {
-        self.posted = true;
-        if let Some(mr) = self.mr.as_mut() {
-            mr.known = mr.key();
-        }
-    }
-
-    /// All work requests for it have succeeded. `valid` says whether it is still
-    /// registered, because the last one was no invalidation.
-    pub(super) fn set_settled(&mut self, valid: bool) {
-        self.posted = false;
-        if let Some(mr) = self.mr.as_mut() {
-            mr.valid = valid;
-        }
-    }
-}
-
-impl Pooled {
-    /// Ends all access through the region, if access is possible.
-    pub(super) fn revoke(&mut self) {
-        if self.posted {
-            self.mr = None;
-        }
-    }
-}
-
-impl Drop for Pooled {
-    fn drop(&mut self) {
-        self.revoke();
-        match self.mr.take() {
-            Some(mr) => self.device().regions().keep(mr),
-            None => self.device().regions().forget(),
-        }
     }
 }

@@ -9,7 +9,10 @@
 //!
 //! Contexts: any. No locks.
 
-use crate::ffi;
+use crate::{
+    ffi,
+    rdma::mapping::Memory, //
+};
 use core::ptr::NonNull;
 
 /// One counted reference to a (possibly compound) page of the kernel's linear
@@ -95,6 +98,18 @@ impl Drop for Page {
     }
 }
 
+// SAFETY: Pages are contiguous, and referenced as long as this lives. `Page` gives out no Rust
+// reference.
+unsafe impl Memory for Page {
+    fn address(&self) -> *mut u8 {
+        Page::address(self)
+    }
+
+    fn size(&self) -> usize {
+        Page::size(self)
+    }
+}
+
 /// Some bytes of a page, with a reference to it.
 ///
 /// # Invariants
@@ -172,5 +187,16 @@ impl Part {
         self.start = self.start.saturating_add(len);
         self.len = rest;
         Some(first)
+    }
+}
+
+// SAFETY: As for a page: it is a part of one.
+unsafe impl Memory for Part {
+    fn address(&self) -> *mut u8 {
+        Part::address(self)
+    }
+
+    fn size(&self) -> usize {
+        Part::size(self)
     }
 }

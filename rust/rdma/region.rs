@@ -15,12 +15,12 @@ use crate::{
         device::Device,
         domain::Tenant,
         mapping::Direction,
-        mr::Access, //
         mr::{
-            Mr,
-            Pooled, //
+            Access,
+            Mr, //
         },
         pages::UserPages,
+        pool::Pooled, //
     },
 };
 use kernel::{

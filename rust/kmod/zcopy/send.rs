@@ -23,14 +23,12 @@ use crate::{
     prelude::*,
     rdma::{
         kept,
-        mr::{
-            self,
-            Access, //
-        },
+        mr::Access,
         pages::{
             Purpose,
             UserPages, //
         },
+        pool::Origin,
         region::{
             self,
             Region, //
@@ -289,8 +287,8 @@ impl Sock {
             }
         };
         match origin {
-            mr::Origin::Reused => self.count(|t| &t.region_hits, 1),
-            mr::Origin::Made => self.count(|t| &t.region_misses, 1),
+            Origin::Reused => self.count(|t| &t.region_hits, 1),
+            Origin::Made => self.count(|t| &t.region_misses, 1),
         }
         Region::new(region, pages, access).inspect_err(|_| self.count(|t| &t.pin_failures, 1))
     }
