@@ -88,7 +88,7 @@ impl Sock {
             }
             if self.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
                 inner.set_keepalive_alarm(self);
-            } else if !inner.stall_watched {
+            } else if !inner.hearing.is_stall_watched() {
                 self.clear_alarm(Alarm::Keepalive);
             }
         });

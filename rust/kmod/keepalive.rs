@@ -33,9 +33,7 @@ impl Inner {
     }
 
     pub(crate) fn set_keepalive_alarm(&mut self, sock: &Sock) {
-        self.probes = 0;
-        self.stall_watched = false;
-        self.heard_at_alarm = self.heard;
+        self.hearing.on_alarm_set();
         sock.set_alarm(Alarm::Keepalive, self.idle_ms(sock));
     }
 
@@ -49,9 +47,8 @@ impl Inner {
 
     /// Probes for a stalled sender, as TCP does when the window is closed.
     pub(crate) fn settle_stall(&mut self, sock: &Sock) {
-        if !self.stall_watched && self.is_stalled() {
-            self.stall_watched = true;
-            self.heard_at_alarm = self.heard;
+        if !self.hearing.is_stall_watched() && self.is_stalled() {
+            self.hearing.on_stall_alarm_set();
             sock.set_alarm(Alarm::Keepalive, STALL_MS);
         }
     }
@@ -60,7 +57,7 @@ impl Inner {
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
-        if self.heard == self.heard_at_alarm {
+        if self.hearing.is_silent() {
             //= spec: KEEPALIVE-3
             match link.probe() {
                 Ok(true) => sock.net().stats.keepalive_probes.inc(),
@@ -84,26 +81,27 @@ impl Inner {
             // The alarm of a connection that waits for its RTU.
             return self.on_unanswered(sock);
         }
-        self.stall_watched = false;
+        self.hearing.on_stall_alarm_over();
         if self.is_stalled() {
             return self.on_stalled(sock);
         }
         if self.phase != Phase::Connected || !sock.flag(ffi::sock_flags_SOCK_KEEPOPEN) {
             return;
         }
-        if self.heard != self.heard_at_alarm {
+        if !self.hearing.is_silent() {
             return self.start_keepalive(sock);
         }
         let knobs = sock.net().knobs();
         let most = self.options.keep_count.unwrap_or(knobs.keepalive_probes);
         let secs = self.options.keep_interval.unwrap_or(knobs.keepalive_intvl);
         let interval = secs.saturating_mul(MSEC_PER_SEC);
+        let probes = self.hearing.probes();
         let silent = interval
-            .saturating_mul(self.probes)
+            .saturating_mul(probes)
             .saturating_add(self.idle_ms(sock));
         let over = match self.options.user_timeout {
-            0 => self.probes >= most,
-            limit => self.probes > 0 && silent >= limit,
+            0 => probes >= most,
+            limit => probes > 0 && silent >= limit,
         };
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
@@ -114,7 +112,7 @@ impl Inner {
         //= spec: KEEPALIVE-2
         match link.probe() {
             Ok(true) => {
-                self.probes = self.probes.saturating_add(1);
+                self.hearing.on_probe();
                 sock.net().stats.keepalive_probes.inc();
             }
             // A request in flight will tell the same.
@@ -123,7 +121,7 @@ impl Inner {
         }
         // Without memory for a probe there is another try soon.
         let busy = !link.is_send_idle();
-        let next = if self.probes == 0 && busy {
+        let next = if self.hearing.probes() == 0 && busy {
             self.idle_ms(sock)
         } else {
             interval

@@ -50,8 +50,7 @@ impl Inner {
             engine.handle_link_failed();
             return;
         };
-        self.heard = self.heard.wrapping_add(1);
-        self.probes = 0;
+        self.hearing.on_message();
         sock.note_processor();
         if self.parent.is_some() {
             // Payload has overtaken the RTU, so the CM may treat the connection as
@@ -202,7 +201,7 @@ impl Inner {
         }
         match sent {
             // The peer's transport answered.
-            Sent::Probe => self.probes = 0,
+            Sent::Probe => self.hearing.forget_probes(),
             Sent::Registered => self.wake.settled = true,
             Sent::Revoked(key) => {
                 link.on_revoked(key);

@@ -31,6 +31,11 @@ impl Inner {
         retired
     }
 
+    /// The reaper runs, and will look for retired links.
+    pub(crate) fn begin_reaping(&mut self) {
+        self.reaping = true;
+    }
+
     /// Puts the link aside for the reaper.
     pub(crate) fn retire_link(&mut self, sock: &Sock) {
         if let Some(mut link) = self.link.take() {
@@ -39,7 +44,7 @@ impl Inner {
             sock.clear_alarm(Alarm::Attend);
             // Bytes that were offered and not read are no longer sent.
             let left = link.source.awaited_left();
-            self.turns.dropped = self.turns.dropped.saturating_add(left);
+            self.turns.write.on_dropped(left);
             link.older = self.retired.take();
             self.retired = Some(link);
             // The reaper looks again before it ends.
@@ -121,7 +126,7 @@ impl Inner {
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
         sock.clear_alarm(Alarm::Kept);
-        self.stall_watched = false;
+        self.hearing.on_stall_alarm_over();
         self.deferred = false;
         sock.clear_alarm(Alarm::UserTimeout);
         self.user_timeout.renew();

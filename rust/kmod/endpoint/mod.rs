@@ -7,10 +7,12 @@
 //! of it runs under [`Sock::drive`](crate::object::Sock::drive) or
 //! [`Sock::look`](crate::object::Sock::look), in process context.
 
+mod callers;
 mod completions;
 mod drive;
 mod end;
 mod engine;
+mod hearing;
 mod listener;
 mod run_loop;
 mod timers;
@@ -20,6 +22,9 @@ pub(crate) use listener::{
     Listener,
     Room, //
 };
+
+use callers::Callers;
+use hearing::Hearing;
 
 use crate::{
     addr::{
@@ -31,7 +36,6 @@ use crate::{
         resolver::Resolver, //
     },
     engine::{
-        policy::polling::Polling,
         timer::Deadlines,
         types::Ip, //
     },
@@ -104,7 +108,7 @@ pub(crate) struct Inner {
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
     /// The reaper runs, and will look for retired links.
-    pub(crate) reaping: bool,
+    reaping: bool,
     pub(crate) partings: Partings,
     generation: u64,
     pub(crate) send: SendQueue,
@@ -126,14 +130,7 @@ pub(crate) struct Inner {
     /// The deadline for which the alarm is set.
     due: Option<u64>,
     born: Instant<Monotonic>,
-    /// Keepalive probes since the peer's last message.
-    pub(crate) probes: u32,
-    /// Number of messages received, to detect a silent peer.
-    pub(crate) heard: u64,
-    /// `heard` when the keepalive alarm was set.
-    pub(crate) heard_at_alarm: u64,
-    /// The keepalive alarm is set for a sender without credits.
-    pub(crate) stall_watched: bool,
+    pub(crate) hearing: Hearing,
     pub(crate) user_timeout: UserTimeout,
     pub(crate) idle: Idle,
     /// Established, but hidden from accept() until its first bytes arrive
@@ -154,9 +151,7 @@ pub(crate) struct Inner {
     pub(crate) failure: Option<Error>,
     wake: Wake,
     pub(crate) turns: Turns,
-    /// Threads in a system call that look for completions before they sleep or return.
-    pub(crate) callers: u32,
-    pub(crate) polling: Polling,
+    pub(crate) callers: Callers,
 }
 
 impl Inner {
@@ -194,10 +189,7 @@ impl Inner {
             deadlines: Deadlines::new(),
             due: None,
             born: Instant::now(),
-            probes: 0,
-            heard: 0,
-            heard_at_alarm: 0,
-            stall_watched: false,
+            hearing: Hearing::default(),
             user_timeout: UserTimeout::default(),
             idle: Idle::default(),
             deferred: false,
@@ -209,8 +201,7 @@ impl Inner {
             failure: None,
             wake: Wake::default(),
             turns: Turns::default(),
-            callers: 0,
-            polling: Polling::new(),
+            callers: Callers::new(),
         }
     }
 
@@ -271,7 +262,7 @@ impl Inner {
 
     /// Bytes that may still be written before a writer has to wait.
     pub(crate) fn send_room(&self, sock: &Sk) -> u32 {
-        if self.turns.sending || self.send.is_starved() {
+        if self.turns.write.is_taken() || self.send.is_starved() {
             // Nothing can be queued behind memory that another writer has offered,
             // because the offer could not be withdrawn then. Without memory nothing can
             // be queued at all.

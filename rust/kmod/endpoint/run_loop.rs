@@ -149,7 +149,7 @@ impl Inner {
                     self.user_timeout.on_progress();
                 }
                 Output::Dropped { run, len } => {
-                    self.turns.dropped = self.turns.dropped.saturating_add(len);
+                    self.turns.write.on_dropped(len);
                     if let Some(pages) = link.source.on_dropped(run) {
                         self.send.drop_pinned(pages);
                     }
@@ -249,6 +249,6 @@ impl Inner {
         if let Some(lease) = self.port.as_mut() {
             lease.disconnect(self.local.ip, dual);
         }
-        self.probes = 0;
+        self.hearing.forget_probes();
     }
 }

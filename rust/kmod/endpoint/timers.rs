@@ -43,7 +43,7 @@ impl Inner {
             .engine
             .as_ref()
             .map_or(0, |engine| engine.stats().messages_sent);
-        self.heard.wrapping_add(sent.into())
+        self.hearing.heard().wrapping_add(sent.into())
     }
 
     /// Sets the alarm of a connection that has exchanged messages.

@@ -257,7 +257,7 @@ impl Inner {
     /// it posts needs no other thread. Returns false if a thread in a system call, this one
     /// or another, attends anyway and takes completions soon.
     pub(crate) fn begin_attending(&mut self, sock: &Sock) -> bool {
-        let begins = self.callers == 0;
+        let begins = !self.callers.is_any_awake();
         if begins {
             sock.attendance().begin();
         }
@@ -345,7 +345,7 @@ impl Inner {
         }
         let plain = engine.unsent() == 0
             && self.options.user_timeout == 0
-            && !self.turns.sending
+            && !self.turns.write.is_taken()
             && !self.send.is_starved()
             && self.send.charged() <= sock.sndbuf() / 2
             && link.may_reap_lazily();

@@ -85,7 +85,7 @@ impl Sock {
     /// never runs twice at a time, so no link is destroyed while it is drained.
     pub(crate) fn alarm_reap(&self) {
         let drain = self.look(|inner| {
-            inner.reaping = true;
+            inner.begin_reaping();
             let link = inner.link.as_ref()?;
             link.draining.then(|| (link.generation(), link.qp.drain()))
         });
@@ -134,7 +134,7 @@ impl Sock {
             drop(rest);
             if source > 0 || sink > 0 || lent {
                 self.drive(|inner| {
-                    inner.on_unpinned(source, sink);
+                    inner.on_unpinned(source, sink > 0);
                     if promised {
                         inner.end_promise();
                     }

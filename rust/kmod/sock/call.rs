@@ -67,7 +67,7 @@ impl Sock {
     pub(crate) fn begin(&self) -> Call<'_> {
         let guard = self.lock();
         self.attendance().begin();
-        self.look(|inner| inner.callers = inner.callers.wrapping_add(1));
+        self.look(|inner| inner.callers.on_awake());
         // INVARIANT: as counted just above.
         Call {
             sock: self,
@@ -102,14 +102,14 @@ impl<'a> Call<'a> {
             self.guard = None;
             if self.poll(us) {
                 let us = micros(began, now_ns());
-                self.sock.look(|inner| inner.polling.on_waited(us));
+                self.sock.look(|inner| inner.callers.polling.on_waited(us));
                 return false;
             }
         }
         // INVARIANT: `resume` counts the call again.
         let found = self.sock.tend(Next::Sleep, |inner, found| {
             if !found {
-                inner.callers = inner.callers.wrapping_sub(1);
+                inner.callers.on_asleep();
             }
             found
         });
@@ -139,10 +139,10 @@ impl<'a> Call<'a> {
             let times = (woken > began).then(|| (micros(began, woken), micros(woken, now_ns())));
             // INVARIANT: as counted here.
             self.sock.tend(Next::Call, |inner, _| {
-                inner.callers = inner.callers.wrapping_add(1);
+                inner.callers.on_awake();
                 if let Some((waited, wake)) = times {
-                    inner.polling.on_woken(wake);
-                    inner.polling.on_waited(waited);
+                    inner.callers.polling.on_woken(wake);
+                    inner.callers.polling.on_waited(waited);
                 }
             });
         }
@@ -188,7 +188,7 @@ impl<'a> Call<'a> {
                 .sock
                 .net()
                 .busy_poll_us()
-                .unwrap_or_else(|| self.sock.look(|inner| inner.polling.budget_us())),
+                .unwrap_or_else(|| self.sock.look(|inner| inner.callers.polling.budget_us())),
             us => us,
         }
     }
@@ -204,7 +204,7 @@ impl Drop for Call<'_> {
         self.guard = None;
         self.sock.tend(Next::Return, |inner, _| {
             // A call that a signal ends was resumed before.
-            inner.callers = inner.callers.wrapping_sub(1);
+            inner.callers.on_asleep();
         });
         // An event in between has found this call.
         if self.sock.attendance().end() {

@@ -173,7 +173,7 @@ impl Sock {
                 // As TCP before the first measurement.
                 info.tcpi_min_rtt = trip.shortest_us().unwrap_or(u32::MAX);
             }
-            info.tcpi_probes = u8::try_from(inner.probes).unwrap_or(u8::MAX);
+            info.tcpi_probes = u8::try_from(inner.hearing.probes()).unwrap_or(u8::MAX);
             info.tcpi_rcv_space = self.rcvbuf();
         });
         info

@@ -143,7 +143,7 @@ impl Inner {
     /// Bytes that poll(2) counts: received ones, and those that the peer offers to be
     /// read. Received ones may belong behind those that another reader waits for.
     fn waiting(&self, inline: bool) -> u64 {
-        if self.turns.reading {
+        if self.turns.read.is_taken() {
             return 0;
         }
         self.recv
@@ -168,7 +168,7 @@ impl Inner {
 
     /// Bytes that count against a writer.
     fn held(&self) -> u32 {
-        if self.turns.sending || self.send.is_starved() {
+        if self.turns.write.is_taken() || self.send.is_starved() {
             u32::MAX
         } else {
             self.charged()

@@ -337,7 +337,7 @@ impl Inner {
     /// Whether there are more than `ahead` bytes, or, for a `blocking` call, bytes to
     /// read from the peer.
     fn has_more(&self, ahead: u64, blocking: bool) -> bool {
-        if self.turns.reading {
+        if self.turns.read.is_taken() {
             return false;
         }
         let idle = self.link.as_ref().is_some_and(|link| link.sink.is_idle());
@@ -346,7 +346,7 @@ impl Inner {
 
     /// The bytes `ahead` bytes after the reader.
     pub(super) fn next_bytes(&mut self, ahead: u64, started: bool, inline: bool) -> Next {
-        if self.turns.reading {
+        if self.turns.read.is_taken() {
             // It belongs behind the bytes that another reader waits for.
             return Next::Nothing;
         }

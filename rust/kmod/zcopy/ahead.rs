@@ -197,7 +197,7 @@ impl Sock {
         let (addr, len) = msg.segment();
         let (prospect, region_pages) = self.look(|inner| {
             let engine = inner.engine.as_ref()?;
-            if inner.turns.reading || !inner.can_read_on() {
+            if inner.turns.read.is_taken() || !inner.can_read_on() {
                 return None;
             }
             let first = engine.next_remote().map_or(0, |remote| remote.len);
@@ -281,7 +281,7 @@ impl Sock {
         let mut forever = FOREVER;
         let came = self.wait_settled_for_peer(call, &mut forever, WaitMode::Kill, || {
             self.look(|inner| match inner.recv.peek(0) {
-                None if inner.turns.promised => None,
+                None if inner.turns.read.is_promised() => None,
                 found => Some(found),
             })
         });
@@ -307,7 +307,7 @@ impl Sock {
         self.drive(|inner| {
             if killed {
                 // The bytes have lost their reader, and other users of the connection would miss them.
-                inner.lose_bytes(self, inner.turns.generation);
+                inner.lose_bytes(self, inner.turns.read.generation());
             }
             inner.end_tail();
         });
@@ -376,7 +376,7 @@ impl Inner {
         tail: u32,
         promise: &mut Option<KBox<Promise>>,
     ) -> Result<u32> {
-        let ready = !self.turns.reading && self.can_read_on();
+        let ready = !self.turns.read.is_taken() && self.can_read_on();
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return Err(EPIPE);
         };
@@ -416,10 +416,9 @@ impl Inner {
         let mut posted = link.register(&lent);
         link.sink.begin(lent);
         link.sink.promise = promise.take();
-        self.turns.sink_pins = 1;
-        self.turns.begin_reading(generation);
-        self.turns.promised = true;
-        self.turns.tailing = split.is_some();
+        let turn = &mut self.turns.read;
+        turn.pin();
+        turn.take_for_promise(generation, split.is_some());
         if let (Some((front, rest)), Some(buffer)) = (split, buffer) {
             posted = posted
                 .and_then(|()| link.read_for_kernel(&rest, buffer))

@@ -148,16 +148,17 @@ fn read_value<T: FromBytes + Zeroable>(value: OptionValue<'_>) -> Result<T> {
 
 impl Inner {
     /// A link has been destroyed and its memory unpinned.
-    pub(crate) fn on_unpinned(&mut self, source: u32, sink: u32) {
-        let turns = &mut self.turns;
-        turns.source_pins = turns.source_pins.saturating_sub(source);
-        turns.sink_pins = turns.sink_pins.saturating_sub(sink);
+    pub(crate) fn on_unpinned(&mut self, source: u32, sink: bool) {
+        self.turns.write.unpin(source);
+        if sink {
+            self.turns.read.unpin();
+        }
         self.wake().settled = true;
     }
 
     /// Bytes that the peer offers to be read; none while a reader reads them.
     pub(crate) fn remote_len(&self) -> u64 {
-        if self.turns.reading {
+        if self.turns.read.is_taken() {
             return 0;
         }
         self.engine.as_ref().map_or(0, |engine| engine.remote_len())

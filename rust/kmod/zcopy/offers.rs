@@ -28,7 +28,7 @@ impl Inner {
     /// Takes the turn to read for an offer of up to `len` bytes, if one is possible. If
     /// only the mode prevents it, asks the peer to change that.
     pub(super) fn begin_to_offer(&mut self, len: usize) -> Option<u32> {
-        let ready = !self.turns.reading && self.can_read_on();
+        let ready = !self.turns.read.is_taken() && self.can_read_on();
         let region_pages = self.region_pages()?;
         let engine = self.engine.as_mut()?;
         if !ready || !engine.peer().pipelined {
@@ -39,11 +39,11 @@ impl Inner {
             return None;
         }
         let long = len as u64 >= engine.sink_len_min().into();
-        if engine.sink_room() == 0 || !long || !self.turns.habit.wants() {
+        if engine.sink_room() == 0 || !long || !self.turns.read.wants_to_offer() {
             return None;
         }
         let generation = self.generation();
-        self.turns.begin_reading(generation);
+        self.turns.read.take(generation);
         Some(region_pages)
     }
 
@@ -76,7 +76,7 @@ impl Inner {
             engine.handle_link_failed();
         }
         link.sink.begin_offer(id, lent);
-        self.turns.sink_pins = 1;
+        self.turns.read.pin();
         Ok(())
     }
 
@@ -87,13 +87,12 @@ impl Inner {
             sock.count(|t| &t.written_bytes_received, end.len);
             trace::receive(self.of(sock), end.len, Path::Written);
             trace::advert(self.of(sock), true, Life::Used, end.len);
-            self.turns.habit.on_used();
-            self.turns.filled = self.turns.filled.saturating_add(end.len);
+            self.turns.read.on_offer_used(end.len);
             self.recv.pass(end.len);
         } else {
             sock.count(|t| &t.sinks_discarded, 1);
             trace::advert(self.of(sock), true, Life::Unused, 0);
-            self.turns.habit.on_wasted();
+            self.turns.read.on_offer_wasted();
         }
         self.close_offer(sock, end.sink, false);
     }
@@ -138,7 +137,7 @@ impl Inner {
     /// `Some` when the peer can no longer write to the reader's memory; `done` gets its
     /// region.
     pub(super) fn end_offer(&mut self, done: &mut Option<Region>) -> Option<bool> {
-        if self.turns.sink_pins == 0 {
+        if !self.turns.read.is_pinned() {
             return Some(true);
         }
         let link = self.link.as_mut()?;
@@ -147,7 +146,7 @@ impl Inner {
         }
         *done = Some(link.take_sink()?);
         link.sink.end_offer();
-        self.turns.sink_pins = 0;
+        self.turns.read.unpin();
         Some(true)
     }
 }

@@ -34,7 +34,7 @@ impl Inner {
             .link
             .as_ref()
             .is_some_and(|link| link.can_register() && link.sink.is_idle());
-        ready && self.recv.is_empty() && self.turns.sink_pins == 0
+        ready && self.recv.is_empty() && !self.turns.read.is_pinned()
     }
 
     /// Registers `region` and starts to read into it; takes it on success.
@@ -54,7 +54,7 @@ impl Inner {
         })?;
         let posted = link.register(&lent);
         link.sink.begin(lent);
-        self.turns.sink_pins = 1;
+        self.turns.read.pin();
         if posted.is_err() {
             engine.handle_link_failed();
         } else {
@@ -86,19 +86,20 @@ impl Inner {
     /// `Some` when no Read can access the reader's memory any more; `done` gets its
     /// region.
     pub(super) fn end_reads(&mut self, done: &mut Option<Region>) -> Option<()> {
-        if self.turns.sink_pins == 0 {
+        if !self.turns.read.is_pinned() {
             return Some(());
         }
         let link = self.link.as_mut()?;
         *done = Some(link.take_sink()?);
-        self.turns.sink_pins = 0;
+        self.turns.read.unpin();
         Some(())
     }
 
     /// Requests a part of the peer's offer for buffers of the kernel: by a Read of at most `most`
     /// bytes for a `blocking` call, otherwise as Data.
     pub(super) fn fetch(&mut self, sock: &Sock, blocking: bool, most: u32) {
-        let idle = !self.turns.reading && self.turns.sink_pins == 0;
+        let turn = &self.turns.read;
+        let idle = !turn.is_taken() && !turn.is_pinned();
         let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) else {
             return;
         };
@@ -139,7 +140,7 @@ impl Inner {
                 sock.count(|t| &t.zcopy_bytes_received, len);
                 trace::receive(of, len, Path::Read);
                 self.recv.pass(len);
-                self.turns.filled = self.turns.filled.saturating_add(len);
+                self.turns.read.on_filled(len);
                 self.read_on(sock);
                 self.on_promised(len);
                 self.wake().settled = true;
@@ -159,7 +160,7 @@ impl Inner {
                 if self.recv.push(segment, false).is_err() {
                     engine.handle_link_failed();
                 }
-                let tailing = self.turns.tailing;
+                let tailing = self.turns.read.is_tailing();
                 let wake = self.wake();
                 wake.readable = true;
                 wake.settled |= tailing;
@@ -182,7 +183,7 @@ impl Inner {
         let Some(region) = link.take_sink() else {
             return;
         };
-        self.turns.sink_pins = 0;
+        self.turns.read.unpin();
         let done = link.sink.promise.take().map(|mut promise| {
             promise.on_done(region);
             promise
@@ -192,20 +193,18 @@ impl Inner {
 
     /// The promise has ended.
     pub(crate) fn end_promise(&mut self) {
-        self.turns.promised = false;
-        self.end_turn();
+        self.turns.read.end_promise();
+        self.wake_for_turn();
     }
 
     /// The call has the bytes behind the promised ones, or will not have them.
     pub(super) fn end_tail(&mut self) {
-        self.turns.tailing = false;
-        self.end_turn();
+        self.turns.read.end_tail();
+        self.wake_for_turn();
     }
 
-    /// The turn to read ends with both.
-    fn end_turn(&mut self) {
-        let turns = &mut self.turns;
-        turns.reading = turns.promised || turns.tailing;
+    /// The turn to read may have ended.
+    fn wake_for_turn(&mut self) {
         let wake = self.wake();
         wake.readable = true;
         wake.settled = true;

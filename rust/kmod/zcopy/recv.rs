@@ -134,7 +134,7 @@ impl Sock {
             let fits = direct && len >= super::READ_LEAST && inner.can_read_on();
             fits.then(|| {
                 let generation = inner.generation();
-                inner.turns.begin_reading(generation);
+                inner.turns.read.take(generation);
                 (region_pages, len)
             })
         });
@@ -173,7 +173,7 @@ impl Sock {
         if killed {
             // The bytes in flight have lost their reader, and other users of the
             // connection would miss them: the connection ends.
-            self.drive(|inner| inner.lose_bytes(self, inner.turns.generation));
+            self.drive(|inner| inner.lose_bytes(self, inner.turns.read.generation()));
             self.await_unused(call, || self.look(|inner| inner.end_reads(&mut done)))?;
         }
         // Back from the device, before the bytes are looked at.

@@ -70,7 +70,7 @@ impl Sock {
     /// received.
     pub(super) fn end_reading(&self, msg: &mut RecvMsg, end: Result<usize>) -> Result<usize> {
         self.drive(|inner| {
-            inner.turns.reading = false;
+            inner.turns.read.give_back();
             inner.wake().readable = true;
         });
         let n = end?;
@@ -81,7 +81,10 @@ impl Sock {
     /// Delivers the received bytes of `pages` to the memory that the program has now.
     /// Returns their number.
     pub(super) fn deliver_filled(&self, pages: &Arc<UserPages>) -> Result<usize> {
-        let (filled, generation) = self.look(|inner| (inner.turns.filled, inner.turns.generation));
+        let (filled, generation) = self.look(|inner| {
+            let turn = &inner.turns.read;
+            (turn.filled(), turn.generation())
+        });
         let filled = filled as usize;
         if is_killed() {
             // Other programs with the socket get them.

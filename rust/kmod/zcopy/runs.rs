@@ -47,7 +47,7 @@ impl Inner {
 
     /// Whether memory can be lent now.
     pub(crate) fn can_lend(&self) -> bool {
-        !self.turns.sending && self.can_offer()
+        !self.turns.write.is_taken() && self.can_offer()
     }
 
     /// Bytes that the current send() has offered and that have not left.
@@ -59,15 +59,16 @@ impl Inner {
     /// Whether the current send(), which has `rest` bytes that it has not offered, is to copy all
     /// that it has left: the peer does not take it, and SO_SNDBUF has room for it.
     pub(super) fn takes_rest(&mut self, sock: &Sock, rest: usize) -> bool {
-        self.turns.rest = rest;
-        self.is_taken(sock)
+        self.turns.write.set_rest(rest);
+        self.is_rest_taken(sock)
     }
 
-    fn is_taken(&self, sock: &Sock) -> bool {
+    fn is_rest_taken(&self, sock: &Sock) -> bool {
         if !self.engine.as_ref().is_some_and(|e| e.awaits_buffers()) {
             return false;
         }
-        let left = self.turns.rest.saturating_add(self.offered_left() as usize);
+        let rest = self.turns.write.rest();
+        let left = rest.saturating_add(self.offered_left() as usize);
         left <= self.offered_room(sock) as usize
     }
 
@@ -80,7 +81,7 @@ impl Inner {
     /// Wakes a send() that sleeps until the peer has read what it has offered, if it can copy that
     /// now.
     pub(crate) fn settle_offered(&mut self, sock: &Sock) {
-        if self.turns.sending && self.is_taken(sock) && self.offered_left() > 0 {
+        if self.turns.write.is_taken() && self.is_rest_taken(sock) && self.offered_left() > 0 {
             self.wake().settled = true;
         }
     }
@@ -171,7 +172,7 @@ impl Inner {
         self.send.push_pinned(pages.clone(), lent.len())?;
         let awaited = u32::from(notice.is_none());
         link.source.push(id, pages, lent, notice.take())?;
-        self.turns.source_pins = self.turns.source_pins.saturating_add(awaited);
+        self.turns.write.pin(awaited);
         Ok(())
     }
 
@@ -226,8 +227,7 @@ impl Inner {
             }
         }
         while let Some(over) = self.link.as_mut().and_then(|link| link.source.reap()) {
-            let awaited = over.awaited.into();
-            self.turns.source_pins = self.turns.source_pins.saturating_sub(awaited);
+            self.turns.write.unpin(over.awaited.into());
             let wake = self.wake();
             wake.settled = true;
             wake.writable = true;

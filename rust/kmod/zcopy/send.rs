@@ -72,10 +72,9 @@ impl Sock {
         let polls = call.polls();
         let rest = msg.source().len();
         let begun = self.look(|inner| {
-            let may = !inner.turns.sending && inner.can_offer() && !inner.takes_rest(self, rest);
+            let may = inner.can_lend() && !inner.takes_rest(self, rest);
             if may {
-                inner.turns.sending = true;
-                inner.turns.dropped = 0;
+                inner.turns.write.take();
                 if let Some(engine) = inner.engine.as_mut().filter(|_| polls) {
                     engine.hold_offers(true);
                 }
@@ -89,9 +88,8 @@ impl Sock {
         let end = msg.undoing(|msg| {
             let end = self.offer_all(call, msg, least, timeo, &mut sent);
             let dropped = self.drive(|inner| {
-                inner.turns.sending = false;
                 inner.wake().writable = true;
-                core::mem::take(&mut inner.turns.dropped) as usize
+                inner.turns.write.give_back()
             });
             let dropped = dropped.min(sent);
             sent = sent.saturating_sub(dropped);
@@ -154,7 +152,7 @@ impl Sock {
     /// Waits until nothing uses the memory of the call. Nothing of it is left in the stream.
     fn await_release<'a>(&'a self, call: &mut Call<'a>) -> Result {
         self.await_unused(call, || {
-            self.look(|inner| (inner.turns.source_pins == 0).then_some(()))
+            self.look(|inner| (!inner.turns.write.is_pinned()).then_some(()))
         })
     }
 
@@ -298,7 +296,7 @@ impl Inner {
     /// The next step of the current send(); `None`: it sleeps. It has `rest` bytes that it has not
     /// offered, and may offer `more` of them.
     fn next(&mut self, sock: &Sock, rest: usize, more: bool, shut: bool) -> Option<Next> {
-        let idle = self.turns.source_pins == 0;
+        let idle = !self.turns.write.is_pinned();
         let copies = self.takes_rest(sock, rest);
         if copies && self.offered_left() > 0 {
             return Some(Next::Buffer);
