@@ -107,6 +107,24 @@ fn wait_for_room(sock: &SockRef, listener: &SockRef) {
     }
 }
 
+/// The socket of a connection to `ip`, which inherits from `listener`, and the number of its Hello there.
+fn child_of(listener: &SockRef, ip: Ip) -> Result<(SockRef, u64)> {
+    let (family, options, arrival) = listener.look(|inner| {
+        let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
+        // A listener that was not bound has IPv4 names, and takes either version.
+        let family = match ip {
+            Ip::V6(_) => Family::V6,
+            Ip::V4(_) => inner.family,
+        };
+        (family, inner.options, arrival)
+    });
+    let sock = Sock::create(listener.net().namespace(), None, Some(listener), family)?;
+    // SAFETY: Both are valid sockets.
+    unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
+    sock.look(|inner| inner.options = options);
+    Ok((sock, arrival))
+}
+
 impl Request {
     /// Makes the socket of an incoming connection, and schedules the answer.
     pub(super) fn take(
@@ -117,30 +135,20 @@ impl Request {
         (port, device_index, vrf): (u16, c_int, c_int),
         held: bool,
     ) -> Result {
-        let (family, options, arrival) = listener.look(|inner| {
-            let arrival = inner.listener.as_mut().map_or(0, Listener::next_arrival);
-            // A listener that was not bound has IPv4 names, and takes either version.
-            let family = match hello.dst {
-                Ip::V6(_) => Family::V6,
-                Ip::V4(_) => inner.family,
-            };
-            (family, inner.options, arrival)
-        });
-        let state = listener.net();
-        let sock = Sock::create(state.namespace(), None, Some(listener), family)?;
-        // SAFETY: Both are valid sockets.
-        unsafe { ffi::sdp_sock_inherit(sock.sk(), listener.sk()) };
+        let (sock, arrival) = child_of(listener, hello.dst)?;
         sock.enter_vrf(vrf);
-        let scope = |ip| {
-            if Addr::is_link_local(ip) {
+        let name = |ip, port| Addr {
+            ip,
+            port,
+            scope: if Addr::is_link_local(ip) {
                 u32::try_from(device_index).unwrap_or(0)
             } else {
                 0
-            }
+            },
         };
         let peer = (hello.src, hello.local_port);
         // SAFETY: The endpoint gets the lease below; before that it is dropped ahead of `sock`.
-        let claim = unsafe { state.share_port(&sock, port, hello.dst, peer) }?;
+        let claim = unsafe { listener.net().share_port(&sock, port, hello.dst, peer) }?;
         let lease = lease_of(&device, &sock)?;
         let generation = sock.look(|inner| inner.next_generation());
         let ticket = Ticket::new(&sock, generation)?;
@@ -167,18 +175,8 @@ impl Request {
             },
         );
         sock.look(|inner| {
-            inner.family = family;
-            inner.options = options;
-            inner.local = Addr {
-                ip: hello.dst,
-                port,
-                scope: scope(hello.dst),
-            };
-            inner.peer = Addr {
-                ip: hello.src,
-                port: hello.local_port,
-                scope: scope(hello.src),
-            };
+            inner.local = name(hello.dst, port);
+            inner.peer = name(hello.src, hello.local_port);
             inner.bound_ip = true;
             inner.port = Some(claim);
             inner.request = Some(request);

@@ -123,20 +123,7 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
         state.stats.hellos_dropped.inc();
         return Err(Refusal::Drop);
     }
-    let room = listener.look(|inner| inner.listener.as_mut().map(|l| l.admit()));
-    let held = match room {
-        Some(Room::Now) => false,
-        Some(Room::Later) => true,
-        Some(Room::Never) => {
-            state.stats.hellos_dropped.inc();
-            return Err(Refusal::Drop);
-        }
-        None => {
-            // It has stopped listening just now.
-            state.stats.hellos_refused.inc();
-            return Err(Refusal::Refuse);
-        }
-    };
+    let held = must_wait(&listener)?;
     let way = (port, device_index, arrival.vrf());
     let taken = Request::take(request, device, &listener, hello, way, held);
     match taken {
@@ -145,6 +132,24 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
         Ok(()) => {}
     }
     Ok(taken?)
+}
+
+/// Whether another connection has to wait for room in the backlog of `listener`, which counts it.
+fn must_wait(listener: &Sock) -> core::result::Result<bool, Refusal> {
+    let stats = &listener.net().stats;
+    match listener.look(|inner| inner.listener.as_mut().map(|l| l.admit())) {
+        Some(Room::Now) => Ok(false),
+        Some(Room::Later) => Ok(true),
+        Some(Room::Never) => {
+            stats.hellos_dropped.inc();
+            Err(Refusal::Drop)
+        }
+        None => {
+            // It has stopped listening just now.
+            stats.hellos_refused.inc();
+            Err(Refusal::Refuse)
+        }
+    }
 }
 
 /// Whether the policies of IPsec let TCP's packets pass as they are.

@@ -7,8 +7,13 @@
 use crate::{
     alarm::Alarm,
     endpoint::Inner,
+    engine::{
+        conn::Delivery,
+        stats::Answered, //
+    },
     ffi,
     link::{
+        receive,
         Load,
         Sent, //
     },
@@ -24,6 +29,18 @@ use crate::{
         Path, //
     },
 };
+
+/// Counts what a message has answered, or offered too late.
+fn count_answers(sock: &Sock, of: Of<'_>, answered: &Answered) {
+    sock.count(|t| &t.answers_stale, answered.stale);
+    sock.count(|t| &t.sinks_received, answered.sinks);
+    sock.count(|t| &t.sinks_stale, answered.sinks_stale);
+    if answered.sinks_stale > 0 {
+        trace::advert(of, true, Life::Stale, 0);
+    } else if answered.sinks > 0 {
+        trace::advert(of, true, Life::Received, 0);
+    }
+}
 
 impl Inner {
     /// Whether the receive buffers are full until the program reads.
@@ -73,16 +90,8 @@ impl Inner {
                 }
             };
         if let Some(before) = before {
-            let answered = engine.stats().answered().since(before);
-            sock.count(|t| &t.answers_stale, answered.stale);
-            sock.count(|t| &t.sinks_received, answered.sinks);
-            sock.count(|t| &t.sinks_stale, answered.sinks_stale);
             let of = Of(sock, &self.local, &self.peer);
-            if answered.sinks_stale > 0 {
-                trace::advert(of, true, Life::Stale, 0);
-            } else if answered.sinks > 0 {
-                trace::advert(of, true, Life::Received, 0);
-            }
+            count_answers(sock, of, &engine.stats().answered().since(before));
         }
         if delivery.payload_len > 0 && !has_room {
             // Rather no connection than one that has lost bytes.
@@ -90,18 +99,7 @@ impl Inner {
             return;
         }
         link.grow(engine.whole(), size);
-        if (delivery.urgent_pending || delivery.urgent_byte)
-            && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
-        {
-            // A new urgent byte makes an old one part of the stream, unless
-            // the reader stands before it: as `tcp_check_urg`.
-            self.skip_urgent();
-        }
-        if delivery.urgent_pending {
-            // Wake before the byte is queued, because a reader may consume it as soon
-            // as it is there.
-            sock.wake_urgent();
-        }
+        self.on_urgent(sock, &delivery);
         if let Some(end) = delivery.sink {
             self.on_sink_end(sock, end);
         }
@@ -117,23 +115,13 @@ impl Inner {
             self.wake.readable |= self.is_full() && !self.recv.is_empty();
         } else {
             stats.data_msgs_received.inc();
-            sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len);
-            let of = Of(sock, &self.local, &self.peer);
-            trace::receive(of, delivery.payload_len, Path::Copy);
-            // The engine has seen that the message has these bytes.
-            let queued = message.take_payload(sock, &delivery, |segment, is_end| {
-                self.recv.push(segment, delivery.urgent_byte && is_end)
-            });
-            if let Some(engine) = self.engine.as_mut() {
-                match queued {
-                    Ok(None) => {}
-                    Ok(Some(free)) => link.recycle_if_wanted(free, engine.spares_wanted()),
-                    // Rather no connection than one that has lost bytes.
-                    Err(_) => engine.handle_link_failed(),
-                }
-            }
-            self.wake.readable = true;
+            self.on_payload(sock, &mut message, &delivery);
         }
+        self.on_announced(sock, &delivery);
+    }
+
+    /// Bytes to be read in the peer's memory, an urgent byte, or the end of the stream, behind the payload.
+    fn on_announced(&mut self, sock: &Sock, delivery: &Delivery) {
         if delivery.remote > 0 {
             sock.count(|t| &t.adverts_received, 1);
             trace::advert(self.of(sock), false, Life::Received, delivery.remote);
@@ -148,6 +136,45 @@ impl Inner {
             sock.add_shutdown(ffi::RCV_SHUTDOWN);
             self.wake.hangup = true;
         }
+    }
+
+    /// An urgent byte is announced, or is in a message that is not queued yet.
+    fn on_urgent(&mut self, sock: &Sock, delivery: &Delivery) {
+        if (delivery.urgent_pending || delivery.urgent_byte)
+            && !sock.flag(ffi::sock_flags_SOCK_URGINLINE)
+        {
+            // A new urgent byte makes an old one part of the stream, unless
+            // the reader stands before it: as `tcp_check_urg`.
+            self.skip_urgent();
+        }
+        if delivery.urgent_pending {
+            // Wake before the byte is queued, because a reader may consume it as soon
+            // as it is there.
+            sock.wake_urgent();
+        }
+    }
+
+    /// Queues the payload of a message.
+    fn on_payload(&mut self, sock: &Sock, message: &mut receive::Received, delivery: &Delivery) {
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
+        sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len);
+        let of = Of(sock, &self.local, &self.peer);
+        trace::receive(of, delivery.payload_len, Path::Copy);
+        // The engine has seen that the message has these bytes.
+        let queued = message.take_payload(sock, delivery, |segment, is_end| {
+            self.recv.push(segment, delivery.urgent_byte && is_end)
+        });
+        if let Some(engine) = self.engine.as_mut() {
+            match queued {
+                Ok(None) => {}
+                Ok(Some(free)) => link.recycle_if_wanted(free, engine.spares_wanted()),
+                // Rather no connection than one that has lost bytes.
+                Err(_) => engine.handle_link_failed(),
+            }
+        }
+        self.wake.readable = true;
     }
 
     /// Skips the urgent byte, which is not part of the stream, if it is next.

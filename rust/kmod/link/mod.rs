@@ -15,7 +15,7 @@ mod end;
 mod layout;
 mod pace;
 mod reap;
-mod receive;
+pub(crate) mod receive;
 mod send;
 
 use attendance::Attendance;

@@ -3,7 +3,10 @@
 //! shutdown(2) and close(2).
 
 use crate::{
-    endpoint::Phase,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
     ffi,
     net::{
         socket::{
@@ -72,26 +75,7 @@ impl Sock {
         let closing = self.drive(|inner| {
             self.add_shutdown(ffi::SHUTDOWN_MASK);
             dead = (inner.listener.take(), inner.resolver.take());
-            if inner.phase != Phase::Connected {
-                inner.orphan = true;
-                let connecting = inner.phase == Phase::Connecting;
-                inner.finish(self);
-                if connecting {
-                    inner.next_generation();
-                }
-                return false;
-            }
-            let unread = !inner.recv.is_empty() || inner.remote_len() > 0;
-            let Some(engine) = inner.engine.as_mut() else {
-                return false;
-            };
-            if unread || linger == Some(0) {
-                engine.abort();
-                return false;
-            }
-            engine.close_receive();
-            engine.shutdown_send();
-            true
+            inner.begin_close(self, linger == Some(0))
         });
         // Without the endpoint's lock: both wait for handlers that take it.
         if let Some(listener) = dead.0 {
@@ -128,5 +112,32 @@ impl Sock {
         });
         self.keep_no_more();
         drop(call);
+    }
+}
+
+impl Inner {
+    /// The last close(): ends the connection or what goes before one, at once if it `aborts` or bytes
+    /// are unread. Returns whether our last bytes and the end of the stream are to be sent.
+    fn begin_close(&mut self, sock: &Sock, aborts: bool) -> bool {
+        if self.phase != Phase::Connected {
+            self.orphan = true;
+            let connecting = self.phase == Phase::Connecting;
+            self.finish(sock);
+            if connecting {
+                self.next_generation();
+            }
+            return false;
+        }
+        let unread = !self.recv.is_empty() || self.remote_len() > 0;
+        let Some(engine) = self.engine.as_mut() else {
+            return false;
+        };
+        if unread || aborts {
+            engine.abort();
+            return false;
+        }
+        engine.close_receive();
+        engine.shutdown_send();
+        true
     }
 }

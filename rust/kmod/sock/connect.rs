@@ -75,22 +75,7 @@ impl Sock {
             _ => return Err(EINVAL),
         };
 
-        let connecting = |sock: &Sock| {
-            let tcp = sock.tcp_state();
-            tcp == ffi::TCP_SYN_SENT || tcp == ffi::TCP_SYN_RECV
-        };
-        if connecting(self) {
-            let mut timeo = self.send_timeout(nonblock);
-            if timeo == 0 {
-                return Err(error);
-            }
-            match self.wait_for_peer(&mut call, &mut timeo, || (!connecting(self)).then_some(())) {
-                Ok(()) => {}
-                // The time has passed: as for a non-blocking socket.
-                Err(e) if e == EAGAIN => return Err(error),
-                Err(e) => return Err(e),
-            }
-        }
+        self.await_attempt(&mut call, nonblock, error)?;
         if self.tcp().is_some() {
             return Err(MOVED);
         }
@@ -106,7 +91,26 @@ impl Sock {
         Ok(())
     }
 
-    fn start_connect(&self, mut peer: Addr, family: Family) -> Result {
+    /// Waits until no attempt to connect is under way. Without time for that, as for a non-blocking
+    /// socket, the result is `pending`.
+    fn await_attempt<'a>(&'a self, call: &mut Call<'a>, nonblock: bool, pending: Error) -> Result {
+        let connecting = || {
+            let tcp = self.tcp_state();
+            tcp == ffi::TCP_SYN_SENT || tcp == ffi::TCP_SYN_RECV
+        };
+        if !connecting() {
+            return Ok(());
+        }
+        let mut timeo = self.send_timeout(nonblock);
+        if timeo == 0 {
+            return Err(pending);
+        }
+        self.wait_for_peer(call, &mut timeo, || (!connecting()).then_some(()))
+            .map_err(|e| if e == EAGAIN { pending } else { e })
+    }
+
+    /// The peer that `peer` and `family` of a connect() name, with TCP's errors.
+    fn target(&self, mut peer: Addr, family: Family) -> Result<(Addr, Family)> {
         let own = self.look(|inner| (inner.family, inner.options.v6only));
         let family = match (own.0, family) {
             (Family::V4, Family::V4) => Family::V4,
@@ -138,6 +142,11 @@ impl Sock {
         if mismatch {
             return Err(ENETUNREACH);
         }
+        Ok((peer, family))
+    }
+
+    fn start_connect(&self, peer: Addr, family: Family) -> Result {
+        let (peer, family) = self.target(peer, family)?;
         let from = self.look(|inner| Addr {
             ip: if inner.bound_ip {
                 inner.local.ip

@@ -40,6 +40,72 @@ pub(super) enum Next {
     Nothing,
 }
 
+/// A recvmsg(2) that takes bytes of the stream.
+struct Reading {
+    /// The room of the program.
+    len: usize,
+    /// The call waits for so many bytes.
+    target: usize,
+    peek: bool,
+    discard: bool,
+    /// It may wait.
+    blocking: bool,
+    /// The rest of its time.
+    timeo: isize,
+    /// Bytes that it has.
+    copied: usize,
+    /// How far a peek has looked; a real read moves the queue instead.
+    looked: u64,
+}
+
+/// The next step of such a call.
+enum Step {
+    /// It looks again, even if it has all bytes.
+    Again,
+    /// It looks again, unless it has all bytes.
+    Next,
+    End,
+}
+
+impl Reading {
+    /// Whether the program sees the bytes and they are consumed.
+    fn is_plain(&self) -> bool {
+        !self.peek && !self.discard
+    }
+
+    fn add(&mut self, n: usize) {
+        self.copied = self.copied.wrapping_add(n);
+    }
+
+    /// Room that is left.
+    fn left(&self) -> usize {
+        self.len.wrapping_sub(self.copied)
+    }
+
+    fn has_enough(&self) -> bool {
+        self.copied >= self.target
+    }
+
+    /// An error ends a call without bytes; one that has some returns their number.
+    fn end_by(&self, e: Error) -> Result<Step> {
+        if self.copied > 0 {
+            Ok(Step::End)
+        } else {
+            Err(e)
+        }
+    }
+
+    fn wish(&self) -> Wish {
+        Wish {
+            room: self.left(),
+            blocking: self.blocking,
+            plain: self.is_plain(),
+            hungry: !self.has_enough() || self.copied == 0,
+            missing: self.target.wrapping_sub(self.copied.min(self.target)),
+        }
+    }
+}
+
 impl Sock {
     /// recvmsg(2). Returns the bytes delivered.
     pub(crate) fn receive(&self, msg: &mut RecvMsg, len: usize, flags: u32) -> Result<i32> {
@@ -91,149 +157,175 @@ impl Sock {
         if flags & ffi::MSG_OOB != 0 {
             return self.receive_urgent(msg, len, flags);
         }
-        let mut timeo = self.receive_timeout(flags & ffi::MSG_DONTWAIT != 0);
-        let limit = i32::try_from(len).unwrap_or(i32::MAX);
-        let target = self.low_water_mark(flags & ffi::MSG_WAITALL != 0, limit);
-        let target = usize::try_from(target).unwrap_or(1);
-        let peek = flags & ffi::MSG_PEEK != 0;
-        let discard = flags & ffi::MSG_TRUNC != 0;
-
-        let blocking = timeo != 0;
+        let mut reading = self.reading(len, flags);
         let mut presence = Presence::new(self);
-        let mut copied = 0usize;
-        let mut offload = Offload::new(!peek && !discard);
-        // How far a peek has looked; a real read moves the queue instead.
-        let mut looked = if peek { self.peek_offset() } else { 0 };
+        let mut offload = Offload::new(reading.is_plain());
         // At least once: a read of length 0 waits for data as well.
         loop {
             // The option may change while this call sleeps. If the urgent byte is not
             // part of the stream, a completion may skip it, so this call must not copy
             // it.
             let inline = self.flag(ffi::sock_flags_SOCK_URGINLINE);
-            // A handler that is told of the urgent byte must be able to read it before
-            // this call skips it.
-            let stop = if copied == 0 && offload.is_empty() {
-                interruption(timeo)
-            } else {
-                None
-            };
-            if let Some(end) = stop {
-                if self.look(|inner| inner.recv.to_mark(looked) == Some(0)) {
-                    return Err(if timeo == 0 { EAGAIN } else { end });
-                }
+            if reading.copied == 0 && offload.is_empty() {
+                self.stop_at_mark(&reading)?;
             }
-            let begun = copied.wrapping_add(offload.len());
+            let begun = reading.copied.wrapping_add(offload.len());
             let room = len.wrapping_sub(begun);
             let (next, remote, queued) = self.look(|inner| {
-                let at = looked.wrapping_add(offload.ahead());
+                let at = reading.looked.wrapping_add(offload.ahead());
                 let next = inner.next_bytes(at, begun > 0, inline);
                 (next, inner.may_read_remote(self, room), inner.recv.len())
             });
-            match next {
+            let step = match next {
                 Next::Bytes(page, offset, avail) if offload.is_for(queued, room) => {
                     let bytes = (page, offset, avail);
                     self.offload(&mut offload, msg, bytes, queued, room);
+                    Step::Next
                 }
                 // The next bytes come later, or in another way.
                 _ if !offload.is_empty() => {
-                    copied = copied.wrapping_add(self.settle_offload(&mut offload, msg));
+                    reading.add(self.settle_offload(&mut offload, msg));
+                    Step::Next
                 }
                 Next::Bytes(page, offset, avail) => {
                     let n = (avail as usize).min(room);
-                    let done = if discard {
-                        n
-                    } else {
-                        // SAFETY: The page is counted, and holds these bytes by the invariant of
-                        // `RecvQueue`.
-                        let bytes = unsafe {
-                            let from = page.address().add(offset as usize);
-                            core::slice::from_raw_parts(from, n)
-                        };
-                        msg.dest().copy_to_iter(bytes)
-                    };
-                    copied = copied.wrapping_add(done);
-                    let mut more = true;
-                    if peek {
-                        looked = looked.wrapping_add(done as u64);
-                    } else if done > 0 {
-                        more = self.consume_of(done as u32, blocking, len.wrapping_sub(copied));
-                    }
-                    if done < n {
-                        if copied == 0 {
-                            return Err(EFAULT);
-                        }
-                        break;
-                    }
-                    if !more && copied >= target {
-                        break;
-                    }
+                    self.copy_bytes(&mut reading, msg, &page, offset, n)?
                 }
                 Next::SkipUrgent => {
-                    if peek {
-                        looked = looked.wrapping_add(1);
+                    if reading.peek {
+                        reading.looked = reading.looked.wrapping_add(1);
                     } else {
                         self.drive(|inner| inner.skip_urgent());
                     }
-                    continue;
+                    Step::Again
                 }
-                Next::Mark => break,
+                Next::Mark => Step::End,
                 Next::Nothing => {
-                    if remote && blocking {
+                    if remote && reading.blocking {
                         presence.begin();
                     }
-                    let wish = Wish {
-                        room: len.wrapping_sub(copied),
-                        blocking,
-                        plain: !peek && !discard,
-                        hungry: copied < target || copied == 0,
-                        missing: target.wrapping_sub(copied.min(target)),
-                    };
-                    let read = if remote {
-                        self.receive_remote(call, msg, &wish, ahead.as_deref_mut(), &mut timeo)
-                    } else {
-                        Ok(0)
-                    };
-                    match read {
-                        // The next bytes belong to another connection.
-                        _ if call.own_peer().check().is_err() => {
-                            copied = copied.wrapping_add(read.unwrap_or(0));
-                            if copied == 0 {
-                                return Err(EPIPE);
-                            }
-                            break;
-                        }
-                        Ok(0) => {}
-                        Ok(n) => {
-                            copied = copied.wrapping_add(n);
-                            let made = ahead.as_ref().is_some_and(|ahead| ahead.is_made());
-                            if copied >= len || made {
-                                break;
-                            }
-                            continue;
-                        }
-                        Err(_) if copied > 0 => break,
-                        Err(e) => return Err(e),
-                    }
-                    if copied >= target {
-                        break;
-                    }
-                    match self.wait_for_data(call, &mut timeo, copied > 0, looked) {
-                        Ok(true) => continue,
-                        Ok(false) => break,
-                        Err(_) if copied > 0 => break,
-                        Err(e) => return Err(e),
-                    }
+                    self.await_bytes(call, &mut reading, msg, remote, ahead.as_deref_mut())?
                 }
-            }
-            if copied >= len {
-                break;
+            };
+            match step {
+                Step::Again => {}
+                Step::Next if reading.copied < len => {}
+                Step::Next | Step::End => break,
             }
         }
-        let copied = i32::try_from(copied).map_err(|_| EINVAL)?;
+        let copied = i32::try_from(reading.copied).map_err(|_| EINVAL)?;
         if let Ok(lock) = call.guard() {
-            lock.move_peek_off(peek, copied);
+            lock.move_peek_off(reading.peek, copied);
         }
         Ok(copied)
+    }
+
+    /// A recvmsg(2) of `len` bytes that begins.
+    fn reading(&self, len: usize, flags: u32) -> Reading {
+        let timeo = self.receive_timeout(flags & ffi::MSG_DONTWAIT != 0);
+        let limit = i32::try_from(len).unwrap_or(i32::MAX);
+        let target = self.low_water_mark(flags & ffi::MSG_WAITALL != 0, limit);
+        let peek = flags & ffi::MSG_PEEK != 0;
+        Reading {
+            len,
+            target: usize::try_from(target).unwrap_or(1),
+            peek,
+            discard: flags & ffi::MSG_TRUNC != 0,
+            blocking: timeo != 0,
+            timeo,
+            copied: 0,
+            looked: if peek { self.peek_offset() } else { 0 },
+        }
+    }
+
+    /// Ends a call that has no bytes, stands before the urgent byte and has a signal: a handler that
+    /// is told of the urgent byte must be able to read it before this call skips it.
+    fn stop_at_mark(&self, reading: &Reading) -> Result {
+        let Some(end) = interruption(reading.timeo) else {
+            return Ok(());
+        };
+        if self.look(|inner| inner.recv.to_mark(reading.looked) == Some(0)) {
+            return Err(if reading.timeo == 0 { EAGAIN } else { end });
+        }
+        Ok(())
+    }
+
+    /// Copies `n` bytes of `page`, the next to be read.
+    fn copy_bytes(
+        &self,
+        reading: &mut Reading,
+        msg: &mut RecvMsg,
+        page: &Page,
+        offset: u32,
+        n: usize,
+    ) -> Result<Step> {
+        let done = if reading.discard {
+            n
+        } else {
+            // SAFETY: The page is counted, and holds these bytes by the invariant of
+            // `RecvQueue`.
+            let bytes = unsafe {
+                let from = page.address().add(offset as usize);
+                core::slice::from_raw_parts(from, n)
+            };
+            msg.dest().copy_to_iter(bytes)
+        };
+        reading.add(done);
+        let mut more = true;
+        if reading.peek {
+            reading.looked = reading.looked.wrapping_add(done as u64);
+        } else if done > 0 {
+            more = self.consume_of(done as u32, reading.blocking, reading.left());
+        }
+        if done < n {
+            return reading.end_by(EFAULT);
+        }
+        Ok(if !more && reading.has_enough() {
+            Step::End
+        } else {
+            Step::Next
+        })
+    }
+
+    /// No bytes are queued: has them come straight from the peer's memory or to the reader's, if
+    /// there are any `remote` ones, or waits.
+    fn await_bytes<'a>(
+        &'a self,
+        call: &mut Call<'a>,
+        reading: &mut Reading,
+        msg: &mut RecvMsg,
+        remote: bool,
+        mut ahead: Option<&mut Ahead>,
+    ) -> Result<Step> {
+        let read = if remote {
+            let wish = reading.wish();
+            self.receive_remote(call, msg, &wish, ahead.as_deref_mut(), &mut reading.timeo)
+        } else {
+            Ok(0)
+        };
+        if let Err(e) = call.own_peer().check() {
+            // The next bytes belong to another connection.
+            reading.add(read.unwrap_or(0));
+            return reading.end_by(e);
+        }
+        match read {
+            Ok(0) => {}
+            Ok(n) => {
+                reading.add(n);
+                let made = ahead.is_some_and(|ahead| ahead.is_made());
+                return Ok(if made { Step::End } else { Step::Next });
+            }
+            Err(e) => return reading.end_by(e),
+        }
+        if reading.has_enough() {
+            return Ok(Step::End);
+        }
+        let partial = reading.copied > 0;
+        match self.wait_for_data(call, &mut reading.timeo, partial, reading.looked) {
+            Ok(true) => Ok(Step::Again),
+            Ok(false) => Ok(Step::End),
+            Err(e) => reading.end_by(e),
+        }
     }
 
     /// The offset at which a peek begins (SO_PEEK_OFF).

@@ -13,6 +13,7 @@ use crate::{
     net::msg::SendMsg,
     object::Sock,
     prelude::*,
+    rdma::page::Page,
     sock::{
         call::Call,
         chunks::Cut,
@@ -52,6 +53,35 @@ impl Inner {
             len: len as usize,
             alone: !chunk && self.send.charged() == 0,
         })
+    }
+
+    /// Takes over `n` bytes of a write, which were copied to a page, or are in the pages of `given`. With
+    /// `ends_chunk` they may leave although more follows. Returns whether they wait for that.
+    fn take_over(
+        &mut self,
+        n: u32,
+        copied_to: Option<(Page, u32)>,
+        given: &mut Given,
+        queue: Queue,
+        ends_chunk: bool,
+    ) -> Result<bool> {
+        let engine = self.engine.as_mut().ok_or(EPIPE)?;
+        if engine.send_closed() || engine.ended().is_some() {
+            return Err(EPIPE);
+        }
+        self.send.reserve(given.len().max(1))?;
+        engine.queue(n, queue).map_err(|_| EPIPE)?;
+        if ends_chunk {
+            engine.release_chunk();
+        }
+        if let Some((page, offset)) = copied_to {
+            self.send.push(page, offset, n, false)?;
+        }
+        for (page, offset, n) in given.take() {
+            self.send.push(page, offset, n, true)?;
+        }
+        self.send.trim();
+        Ok(engine.is_gathering())
     }
 }
 
@@ -165,27 +195,11 @@ impl Sock {
     ) -> Result {
         let mut given = Given::none();
         while *copied < len {
-            // Whether the next piece can be lent when an offer has ended. A piece that cannot be
-            // lent at all must not wait for that: it would not sleep.
-            let mut later = false;
-            if least > 0 {
-                let before = *copied;
-                let lent = match &mut lending {
-                    Lending::Told(asked) => {
-                        let lent = self.send_lent(msg, least, asked);
-                        later = lent.is_none();
-                        lent.unwrap_or(0)
-                    }
-                    Lending::Counted(borrowing) => self.send_borrowed(msg, borrowing),
-                    Lending::No => {
-                        self.send_uncopied(call, msg, least, timeo, copied)?;
-                        0
-                    }
-                };
-                *copied = copied.saturating_add(lent);
-                if *copied > before {
-                    continue;
-                }
+            let before = *copied;
+            let later =
+                least > 0 && self.send_in_place(call, msg, least, &mut lending, timeo, copied)?;
+            if *copied > before {
+                continue;
             }
             let mut left = u32::try_from(len.wrapping_sub(*copied)).unwrap_or(u32::MAX);
             if let Lending::Counted(borrowing) = &lending {
@@ -200,8 +214,8 @@ impl Sock {
                 if let Some(cut) = cut {
                     cut.on_wait();
                 }
-                later |= least > 0 && lending.has_room();
-                self.wait_for_room(call, timeo, later)?;
+                let lends = later || least > 0 && lending.has_room();
+                self.wait_for_room(call, timeo, lends)?;
                 // The rest may go without a copy by now.
                 continue;
             };
@@ -230,27 +244,10 @@ impl Sock {
             let rest = after < len;
             let more = rest || flags & ffi::MSG_MORE != 0;
             let urgent = after == len && flags & ffi::MSG_OOB != 0;
-            let take = |inner: &mut Inner| {
-                let engine = inner.engine.as_mut().ok_or(EPIPE)?;
-                if engine.send_closed() || engine.ended().is_some() {
-                    return Err(EPIPE);
-                }
-                inner.send.reserve(given.len().max(1))?;
-                engine.queue(n, Queue { more, urgent }).map_err(|_| EPIPE)?;
-                if complete && rest {
-                    engine.release_chunk();
-                }
-                if let Some((page, offset)) = copied_to {
-                    inner.send.push(page, offset, n, false)?;
-                }
-                for (page, offset, n) in given.take() {
-                    inner.send.push(page, offset, n, true)?;
-                }
-                inner.send.trim();
-                Ok(rest && engine.is_gathering())
-            };
             self.drive_if(|inner| {
-                let gathers = take(inner);
+                let queue = Queue { more, urgent };
+                let taken = inner.take_over(n, copied_to, &mut given, queue, complete && rest);
+                let gathers = taken.map(|gathers| gathers && rest);
                 (gathers, gathers != Ok(true))
             })?;
             *copied = after;
@@ -262,6 +259,30 @@ impl Sock {
             }
         }
         Ok(())
+    }
+
+    /// Sends the next piece without a copy, if it can, and adds its length to `copied`. Returns whether
+    /// it can be lent when an offer has ended. A piece that cannot be lent at all must not wait for
+    /// that: it would not sleep.
+    fn send_in_place<'a>(
+        &'a self,
+        call: &mut Call<'a>,
+        msg: &mut SendMsg,
+        least: u32,
+        lending: &mut Lending<'_>,
+        timeo: &mut isize,
+        copied: &mut usize,
+    ) -> Result<bool> {
+        let lent = match lending {
+            Lending::Told(asked) => self.send_lent(msg, least, asked),
+            Lending::Counted(borrowing) => Some(self.send_borrowed(msg, borrowing)),
+            Lending::No => {
+                self.send_uncopied(call, msg, least, timeo, copied)?;
+                Some(0)
+            }
+        };
+        *copied = copied.saturating_add(lent.unwrap_or(0));
+        Ok(lent.is_none())
     }
 
     /// sendfile() or splice() has reached the end of its file after it had announced
