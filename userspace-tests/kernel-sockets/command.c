@@ -2,10 +2,28 @@
 /*
  * Commands and their answers:
  *
- *   LOAD KIND size=BYTES ms=N a=FD b=FD [address=N.N.N.N] [count=N] [warm_ms=N] [cpu_a=N] [cpu_b=N]
- *   [patience_s=N]
+ *   ping|stream|connections tcp|sdp|smc|unix size=BYTES ms=N a=FD b=FD [WORD=VALUE...]
  *
- * FD are network namespaces, which the caller has open.
+ *   a, b           descriptors of the network namespaces of client and server
+ *   size           bytes of a message: 24 to 4 MiB, a multiple of 8
+ *   ms             duration of the measurement
+ *   count          maximum number of messages, round trips or connections
+ *   warm_ms        duration of the load before it is measured
+ *   address        IPv4 address of the server
+ *   cpu_a, cpu_b   processor of a thread
+ *   patience_s     a load that takes longer has failed (60)
+ *
+ * The last line of an answer is "result=pass" or "result=fail why=...". A signal ends the load.
+ *
+ *   count, bytes   messages one way, and their bytes
+ *   ns             by the clock
+ *   outside_ns     processor time of the kernel's process, as its host measures it; 0 if the
+ *                  kernel is no process
+ *   busy_ns        of all processors, by the kernel's own account
+ *   a_ns, b_ns     of the two threads. A native kernel counts in ticks of 10 ms of the clock
+ *
+ * The work of sdp and of the device in work queues and interrupts is part of outside_ns and
+ * busy_ns, not of the threads' time.
  */
 #include <linux/cpumask.h>
 #include <linux/inet.h>

@@ -2,6 +2,10 @@
 /*
  * The work of client and server. Each message is numbered at both ends, and each answer names the number
  * of what it answers, so a message that is lost, doubled or cut is noticed.
+ *
+ * In a stream the receiver waits for whole messages (MSG_WAITALL). The last one is answered, and the time
+ * ends with the answer. A short connection is connect, a message, its answer, the server's close, the
+ * client's close: the server closes first, so the client's ports do not run out.
  */
 #include <linux/cleanup.h>
 #include <linux/ktime.h>

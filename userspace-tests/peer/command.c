@@ -2,6 +2,28 @@
 /*
  * The commands of a script: a word and arguments, separated by single spaces.
  * Numbers are decimal or 0x..., bytes are hexadecimal digits or "-" for none.
+ *
+ *   set NAME VALUE             a setting (setting.c), before it is used
+ *   connect FROM TO PORT BYTES sends a REQ from the caller's network namespace
+ *   sidr FROM TO PORT BYTES    sends a SIDR REQ
+ *   listen ADDRESS PORT        waits for one REQ on the device that has the address
+ *   reply BYTES                answers it by a REP
+ *   reject REASON              answers REQ or REP by a REJ
+ *   turn-away REASON           answers the REQ by a REJ, and waits for another one
+ *   rtu, dreq, drep            send these
+ *   post COUNT                 posts receive buffers
+ *   send BYTES                 posts one SEND
+ *   write RKEY ADDRESS BYTES   posts an RDMA Write
+ *   read RKEY ADDRESS LENGTH   posts an RDMA Read
+ *   memory BYTES               makes memory that the other side can read and write
+ *   look ADDRESS LENGTH        shows its content
+ *   vanish                     destroys the queue pair without a message
+ *   kernel-socket FAMILY PROTOCOL   makes a stream socket for the kernel's own use, and closes it
+ *   looks-like-tcp FD          succeeds where users in the kernel take the socket for one of
+ *                              TCP, else EPROTOTYPE
+ *
+ * Receive buffers are posted by connect and reply (setting "posted") and by post, never by
+ * themselves. So a peer has exactly as many as its script wants, whatever it announces.
  */
 #include <linux/err.h>
 #include <linux/hex.h>

@@ -2,6 +2,10 @@
 /*
  * /dev/sdp_peer, and the removal of RDMA devices.
  *
+ * One open file is one peer with at most one connection. Closing it, or the death of the program,
+ * ends and frees everything. A write is one command and fails with an errno; a read is one event;
+ * poll tells when there is one.
+ *
  * Locks, outermost first: all_peers_lock, command, qp_lock.
  */
 #include <linux/err.h>

@@ -2,6 +2,23 @@
 /*
  * The events of a peer, one line each, in order.
  *
+ *   reads BEGUN ANSWERED       simultaneous RDMA Reads that the other side will begin, and
+ *                              answers; before req or rep
+ *   from NUMBER                the queue pair that asks; before req
+ *   req BYTES, rep BYTES       private data that has come
+ *   established                the RTU has come
+ *   rej REASON                 enum ib_cm_rej_reason
+ *   sidr STATUS                enum ib_cm_sidr_status
+ *   dreq, drep, timewait-exit  from the connection manager
+ *   unanswered req|rep|dreq|sidr   it has tried often enough
+ *   message BYTES              a message
+ *   memory RKEY ADDRESS, bytes BYTES   the answers to the commands memory and look
+ *   sent NUMBER STATUS         the request of that number is complete (enum ib_wc_status)
+ *   receive-failed STATUS      a posted buffer has come back without a message
+ *   queue-pair NUMBER TEXT     enum ib_event_type
+ *   fault WHAT ERRNO           the peer could not do its part
+ *   removed                    the RDMA device has gone, and with it the connection
+ *
  * Events come from handlers of the connection manager, from completions and,
  * for events of the queue pair, from atomic context.
  */

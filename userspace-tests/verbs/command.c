@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Commands, their answers, and the objects that must be destroyed after them.
+ *
+ * A write to /dev/sdp_verbs is one command and returns at its end; a read gives its answer. The
+ * last line of that is "result=pass", "result=fail line=N why=..." or "result=absent why=...".
+ *
+ *   cases                      their names
+ *   case DEVICE DEVICE NAME    one of them
+ *   fuzz DEVICE DEVICE seed=N ms=N pairs=N longest=N parts=N
+ *                              random verbs, of at most `longest` bytes, in memory for `parts`
+ *                              (2 to 8) of the longest
+ *   speed DEVICE DEVICE op=send|write|read size=N depth=N polled=0|1 ms=N   a rate
+ *   latency DEVICE DEVICE size=N polled=0|1 count=N ms=N                    half a round trip
+ *   copy size=N ms=N           the rate of the processor's own copies
  */
 #include <linux/kstrtox.h>
 #include <linux/mm.h>

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * One world from its creation to its end, and the choice of its steps.
+ *
+ * Every request locks the bytes that it reads or writes, so that a model knows each byte at every
+ * moment. It is compared where something has happened at once, and everywhere at quiet moments. A
+ * part of the memory and a few requests are kept for these, so a world that does not come to rest is
+ * the device's fault. At a difference the history of that connection is told. The acts of a world
+ * follow from its seed, except the order in which completions come.
  */
 #include <linux/delay.h>
 #include <linux/mm.h>

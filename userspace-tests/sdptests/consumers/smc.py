@@ -8,6 +8,12 @@ supports. Version 2 needs a common name of an enterprise at both ends. Each RDMA
 gets a physical network of its own, so that no link uses the other host's device, because the
 hosts' devices are visible to each other.
 
+The first connection needs several attempts, on rxe as on rlo. The client drops the message that
+confirms the link if it comes before the client has started to wait for it, and the server then
+falls back to TCP after two seconds. A client that loses its device does not tell the server, which
+uses the dead link group for the next connections. `streams.only_rdma()` makes the link group before
+it begins to count, and accepts no other reason of a fallback.
+
 With version 2 alone, the listening end never learns the hardware address of
 the other (only the proposal of version 1 has it), and connects its queue pair to
 00:00:00:00:00:00. So a device has to find the address by the GID, as rxe does.

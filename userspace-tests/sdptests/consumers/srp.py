@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""SRP: a SCSI target that exports its own memory, and an initiator that uses it."""
+"""SRP: a SCSI target that exports its own memory, and an initiator that uses it.
+
+The target has one port number for all its devices, and knows an initiator by an address.
+"""
 
 from __future__ import annotations
 
