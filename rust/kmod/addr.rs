@@ -4,6 +4,8 @@
 //!
 //! Accepted from programs: AF_INET and 27 as `sockaddr_in`, AF_INET6 and 28 as
 //! `sockaddr_in6`, and 27 with the length of a `sockaddr_in6`. Returned: AF_INET and AF_INET6 only.
+//!
+//! Contexts: process context. No locks.
 
 use crate::{
     engine::types::Ip,

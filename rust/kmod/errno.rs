@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! From the engine's words to the words of system calls: errnos and TCP states.
+//!
+//! Contexts: any. No locks.
 
 use crate::{
     engine::conn::{

@@ -8,6 +8,8 @@
 //!
 //! A sender without credits and with nothing in flight is probed as well: otherwise
 //! nothing would ever report that its peer has gone.
+//!
+//! Locks: under the endpoint's lock, except that SO_KEEPALIVE sets an alarm under `lock_sock`.
 
 use crate::{
     alarm::Alarm,

@@ -7,6 +7,8 @@
 //!
 //! An option with a promise that would not be kept (control messages, TCP_ULP) is not in the
 //! table, and gives ENOPROTOOPT.
+//!
+//! Locks: under the endpoint's lock.
 
 use crate::{
     ffi,

@@ -42,6 +42,9 @@
 //! - **A queue pair has one state**, an atomic number. It changes under the lock of the inbound
 //!   side; then the outbound side is woken under its own lock. SQE is there before the completion
 //!   that tells the consumer, which then asks for RTS.
+//! - **Access.** The peer's queue pair admits a request, under its lock (`Qp::admit`), and keys of
+//!   the device that owns the memory decide about the access. A copy holds its source and its target.
+//!   A region counts its uses, and an invalidation or deregistration ends when there is none.
 //! - **Joints.** Two devices are joined when a frame of one reaches the other and is answered. The
 //!   answer carries a random number of the device, which is valid in this machine's memory only. An
 //!   answered joint of RoCE stays one to two seconds after its last user; the end of the queue pair
@@ -49,7 +52,7 @@
 //! - **Any host can send frames.** The handler is called for frames of every namespace. So it reads
 //!   a copy of the header, looks for the device at a cost that no tenant's interfaces change, then
 //!   makes the frame its own, and pulls the payload together last.
-//! - **Ports of InfiniBand.** A path is a pair of LIDs, numbers of the machine (`rlo_lid_take`). A
+//! - **Ports of InfiniBand.** A path is a pair of LIDs, numbers of the machine (`lid_take` in `ffi/devices.c`). A
 //!   frame names the LID, so that a wrong receiver drops it. Messages of ib_sa end in the device
 //!   (`Administrator::ask`); all multicast groups exist. There is no queue pair 0.
 //! - Large objects are freed in places that may sleep (`stop`, `revoke`), not with the last

@@ -2,8 +2,9 @@
 
 //! The state of a socket behind its lock.
 //!
-//! [`completions`] says what events of the device change, [`run_loop`] carries out what the
-//! engine then wants, [`timers`] acts on alarms, and [`end`] handles the end of a connection. All
+//! [`drive`] is the way in. [`completions`] says what events of the device change, [`run_loop`]
+//! carries out what the engine then wants, [`timers`] acts on alarms, and [`end`] handles the end of
+//! a connection. [`engine`] has the inputs of the engine, [`listener`] the queue of accept(2). All
 //! of it runs under [`Sock::drive`](crate::object::Sock::drive) or
 //! [`Sock::look`](crate::object::Sock::look), in process context.
 

@@ -6,6 +6,10 @@
 //! the reaper destroys it: destroying sleeps until callbacks have returned, and these
 //! take the endpoint's lock.
 //!
+//! [`send`] posts messages and Writes, [`chores`] registrations, invalidations and Reads, [`receive`]
+//! the receive buffers. [`callbacks`] hands completions to the endpoint, and [`attendance`] says
+//! which thread does that. [`end`] tells the peer of the end, and [`reap`] destroys what is left.
+//!
 //! Contexts: under the endpoint's lock; [`Link::destroy`] without it.
 
 pub(crate) mod attendance;

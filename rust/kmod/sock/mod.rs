@@ -3,6 +3,16 @@
 //! The system calls of a socket: each group of them in a file, as methods of
 //! [`Sock`](crate::object::Sock).
 //!
+//! | files | content |
+//! |---|---|
+//! | [`operations`], [`family`], [`protocol`] | the table of all calls; socket(2) of the family and of `IPPROTO_SDP` |
+//! | [`name`], [`connect`], [`accept`], [`close`] | bind(2) and the names; connect(2); listen(2) and accept(2); shutdown(2) and close(2) |
+//! | [`send`], [`fragment`], [`chunks`] | sendmsg(2); `fragment` copies the written bytes, in chunks where nothing is in flight |
+//! | [`recv`], [`splice`], [`offload`] | recvmsg(2), which copies the received bytes; splice(2); reads by a DMA engine |
+//! | [`poll`], [`call`], [`wait`] | poll(2) and ioctls; what every call that may wait has; sleeps |
+//! | [`setsockopt`], [`getsockopt`] | options; `options` and `remembered` have their values |
+//! | [`companion`], [`decision`], [`attempt`], [`halves`], [`needed`], [`shared_options`] | SDP or TCP: the TCP half; the decision; connect(2); the other calls; options that only TCP has; options of both |
+//!
 //! Contexts: process context, may sleep. Locks: `lock_sock`, then the endpoint's.
 
 pub(crate) mod accept;

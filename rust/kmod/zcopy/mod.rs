@@ -69,7 +69,7 @@
 //!
 //! Other readers wait meanwhile (`Turns::reading`). A killed reader ends the connection, because
 //! bytes were in flight to memory without an owner. On rxe a Read counts only when a second Read of
-//! its last byte has completed (`Link::post_proof`). The number of simultaneous Reads is the
+//! its last byte has completed (`Link::reads_of`). The number of simultaneous Reads is the
 //! minimum of four, of the device's limit, and of the values in REQ and REP (`ReadDepths`).
 //!
 //! *Sink offers.* A recv() that waits, of at least the threshold, on a connection in Pipelined
