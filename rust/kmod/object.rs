@@ -2,12 +2,13 @@
 
 //! A socket: `struct sock` and the endpoint behind it in one allocation.
 //!
-//! Locks, in the order taken: `lock_sock` (serialises the system calls of one
-//! socket, released while waiting; of the workers only those that try again to
-//! resolve a peer and that act on SO_KEEPALIVE take it), then
-//! [`Sock::inner`] (everything else; held for short times, never across a copy
-//! from or to user memory, never two of them at once), then the innermost ones
-//! of `net` and `rdma`.
+//! Locks, in the order taken:
+//!
+//! 1. `lock_sock` serialises the system calls of one socket, and is released while one waits.
+//!    Few workers take it: to resolve a peer again, to fall back to TCP, to act on SO_KEEPALIVE.
+//! 2. `Body::inner` protects everything else. It is held for short times, never while user memory
+//!    is copied, and never two of them at once.
+//! 3. The innermost ones, of `net` and `rdma`.
 
 pub(crate) use crate::handle::SockRef;
 

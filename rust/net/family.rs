@@ -54,7 +54,7 @@ impl Creation<'_> {
         Self(socket, PhantomData)
     }
 
-    /// It has no `struct sock`.
+    /// Makes the socket one without a `struct sock`.
     pub(crate) fn forget(&mut self) {
         // SAFETY: It is valid, by the invariant.
         unsafe { (*self.0).sk = core::ptr::null_mut() };

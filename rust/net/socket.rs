@@ -96,8 +96,8 @@ impl Socket {
         unsafe { (&raw mut (*self.0.get()).state).write_volatile(state) };
     }
 
-    /// Its operations at this moment. They may change from one table to another that fits
-    /// as well.
+    /// The present operations of the socket. They may change to another table that is also valid for
+    /// it.
     pub(super) fn ops(&self) -> &'static ffi::core::proto_ops {
         // SAFETY: A valid socket has operations, which are static.
         unsafe { &*(&raw const (*self.0.get()).ops).read_volatile() }

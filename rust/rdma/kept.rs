@@ -126,7 +126,7 @@ pub(crate) struct Keeper(Owner);
 /// The next region to expire.
 pub(crate) enum Due {
     Now(Region),
-    /// It expires in that many milliseconds.
+    /// The region that expires first does so in that many milliseconds.
     Later(u32),
 }
 

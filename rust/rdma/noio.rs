@@ -25,9 +25,9 @@ pub(crate) type NoIo = Scope<false>;
 /// and start no reclaim. For single small ones that have one try.
 pub(crate) type Reserves = Scope<true>;
 
-/// Flags of the task for its allocations.
+/// Flags of the task for its allocations, restored when this is dropped.
 ///
-/// On the stack alone: of two the later one goes first.
+/// Values are on the stack alone, so the later one of two is dropped first.
 pub(crate) struct Scope<const RESERVES: bool> {
     before: c_uint,
     /// It belongs to the task that has made it.

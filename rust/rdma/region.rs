@@ -164,7 +164,7 @@ impl Region {
         self.registered
     }
 
-    /// Its registration is posted.
+    /// The registration is posted.
     pub(super) fn set_registered(&mut self) {
         self.registered = true;
     }

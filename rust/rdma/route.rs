@@ -144,11 +144,11 @@ calls! { unsafe {
     fn begin_route(ms: c_ulong) -> c_int = rdma_resolve_route;
 }}
 
-/// The path to a peer.
+/// The path to a peer, for the handler that is told of it.
 ///
 /// # Invariants
 ///
-/// `id` is valid and its route is resolved for `'a`: its handler runs.
+/// During `'a` the handler of `id` runs, so `id` is valid, and its route is resolved.
 pub(crate) struct Path<'a> {
     id: NonNull<ffi::rdma_cm_id>,
     _handler: PhantomData<&'a ()>,

@@ -249,9 +249,9 @@ impl Runs<'_> {
                     }
                 }
                 let len = room.min(rest);
-                // SAFETY: Both are memory for so long, by the invariant of `Runs`. Consumers, and
-                // other copies, may write to it meanwhile: so there are no slices, and it is C that
-                // copies, to which this means other bytes and no more.
+                // SAFETY: Both ranges are valid for `len` bytes, by the invariant of `Runs`.
+                // Consumers and other copies may write to them meanwhile. So no slices are made,
+                // and C copies, for which such a race only changes the copied bytes.
                 unsafe { ffi::rlo_copy_run(target.cast(), source.cast(), len) };
                 (target, source) = (target.wrapping_add(len), source.wrapping_add(len));
                 (room, rest, done) = (room - len, rest - len, done + len);

@@ -267,7 +267,7 @@ pub(crate) fn unregister(mapping: &Range<usize>) -> Result<(), c_int> {
     request(UFFDIO_UNREGISTER, &mut span(mapping.start, mapping.len()))
 }
 
-/// The word of a page in the kernel's list of pages; 0 if it cannot be read.
+/// Reads the entry of a page in `/proc/self/pagemap`; 0 if that fails.
 fn word(page: usize) -> u64 {
     let mut word = [0u8; 8];
     let at = libc::off_t::try_from(page / PAGE * word.len()).unwrap_or(0);

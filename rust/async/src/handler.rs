@@ -224,8 +224,9 @@ impl Handler {
     }
 }
 
-/// Reads the next message. The ledger knows of a move before another thread can have the lock: from the
-/// reading on the kernel lets that thread release protections, and what has moved there would lose its own.
+/// Reads the next message of the userfaultfd. A move by mremap() is entered in the ledger at once, before
+/// another thread can take its lock: once the message is read, the kernel lets that thread release
+/// protections at the old addresses, and pages that have moved there would lose theirs.
 fn next_news(ledger: &mut Ledger) -> Option<News> {
     let news = guard::read();
     if let Some(News::Moved { from, to, len }) = news {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A peer that says anything at any time, with numbers that are in order, to an
-//! engine with an application that lends and borrows memory.
+//! A hostile peer of one engine. The peer sends any message at any time; only MSeq and
+//! MSeqAck are possible ones, so that messages are not refused at once. The engine's
+//! application offers and reads memory meanwhile.
 //!
-//! Whatever it says, only memory that was advertised is read or written, every
-//! loan ends once, and the engine stays sound.
+//! After every message only advertised memory is read or written, every loan ends
+//! once, and the engine's invariants hold.
 
 #![allow(
     clippy::expect_used,

@@ -119,13 +119,13 @@ pub(crate) enum Taken {
 /// The next step of the thread that has looked for completions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It sleeps, or no thread looks again: events tell of what comes.
+    /// The thread sleeps, or does not poll again. The queues are armed.
     Sleep,
-    /// It goes on with a system call, and looks again before that ends.
+    /// The thread continues a system call, and polls again before the call ends.
     Call,
-    /// It returns from a system call. If no thread waits for news, then the next call will look, or
-    /// the alarm: an event that finds no thread starts the worker, which costs more than the
-    /// message.
+    /// The thread returns from a system call. Unless a waiter or bytes under way need events, the
+    /// queues are not armed, and the next call polls, or the alarm: an event without a thread
+    /// starts the worker, which costs more than the message.
     Return,
 }
 

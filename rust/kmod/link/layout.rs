@@ -61,7 +61,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of all buffers.
+    /// Number of bytes of all buffers of one message.
     pub(super) fn size(&self) -> usize {
         self.count.saturating_mul(self.buffer)
     }

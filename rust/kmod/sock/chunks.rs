@@ -116,7 +116,7 @@ impl Cut {
         self.left == 0
     }
 
-    /// They were handed over.
+    /// The copied bytes were handed to the engine.
     pub(super) fn on_posted(&mut self, sock: &Sock) {
         if self.left > 0 {
             return;
@@ -154,7 +154,7 @@ impl Cut {
 }
 
 impl Sock {
-    /// A write of `len` bytes begins, which are copied.
+    /// A write begins, which copies its `len` bytes. Returns how it is cut, if it is.
     pub(super) fn begin_chunks(&self, len: usize, flags: u32) -> Option<Cut> {
         if len <= LEAST as usize || flags & UNCUT != 0 {
             return None;
@@ -167,7 +167,7 @@ impl Sock {
         self.visit(|inner| inner.begin_chunks(self, mode, len))
     }
 
-    /// It has ended; `whole`: with all its bytes.
+    /// The write has ended; `whole`: with all its bytes.
     pub(super) fn end_chunks(&self, cut: Option<Cut>, whole: bool) {
         let Some(cut) = cut.filter(|cut| cut.measure != Measure::No) else {
             return;

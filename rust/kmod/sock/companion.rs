@@ -59,9 +59,9 @@ pub(crate) const MOVED: Error = EOPENSTALE;
 ///
 /// # Invariants
 ///
-/// It is there as long as this: the file of our socket keeps it, which is open while a
-/// system call is under way, and is not closed to the end while `lock_sock` is held. Every
-/// question for the companion is asked in a system call or with that lock.
+/// The companion outlives `'a`. The file of our socket keeps it. That file is open during a
+/// system call, and its close() does not end while another thread holds `lock_sock`. Each user
+/// of the companion is a system call, or holds that lock.
 #[derive(Clone, Copy)]
 pub(crate) struct Tcp<'a> {
     /// The socket of the companion.
@@ -156,7 +156,7 @@ impl<'a> Tcp<'a> {
     }
 }
 
-// SAFETY: The companion is there, by the invariant. Each function asks a hook or an operation of
+// SAFETY: The companion is there, by the invariant of `Tcp`. Each function asks a hook or an operation of
 // TCP, which takes the socket lock of the companion itself. Addresses have the length that is
 // given, and TCP checks pointers of the program.
 calls! { unsafe {
@@ -172,7 +172,7 @@ calls! { unsafe {
     );
 }}
 
-// SAFETY: The companion is there, by the invariant. Each function calls an operation of TCP, which
+// SAFETY: The companion is there, by the invariant of `Tcp`. Each function calls an operation of TCP, which
 // takes the socket lock of the companion itself. `NewSocket` is fresh, and the file of poll(2) is
 // the one that is asked.
 calls! { unsafe {
@@ -198,7 +198,7 @@ calls! { unsafe {
     pub(super) fn leave_race() = sdp_companion_leave_race;
 }}
 
-// SAFETY: The companion is there, by the invariant. Each function reads and stores words of it and
+// SAFETY: The companion is there, by the invariant of `Tcp`. Each function reads and stores words of it and
 // of the owner, one at a time, and may wake tasks that wait for the owner. Addresses have the
 // length that is given.
 calls! { unsafe {

@@ -74,9 +74,9 @@ struct Span {
 /// The copies of a call.
 pub(super) struct Offload {
     span: Option<Span>,
-    /// Those that have not ended, in the order of their bytes. They are in `span`.
+    /// The copies that have not ended, in the order of their bytes. Their target is `span`.
     copies: Fifo<Underway>,
-    /// Their bytes, which are the next ones in the receive queue.
+    /// Number of bytes of these copies, which are the next ones in the receive queue.
     ahead: usize,
     /// No more copies begin.
     off: bool,

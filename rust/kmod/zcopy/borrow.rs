@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The system calls of SDP_BORROW: a sendmsg() that lends whole pages of the program and
-//! returns; waiting for their end; taking them back.
+//! The system calls of SDP_BORROW. A sendmsg() lends whole pages of the program and returns;
+//! SDP_BORROW_WAIT waits until they are the program's again, SDP_BORROW_CANCEL takes them back.
 //!
 //! Bytes in front of the first whole page and behind the last one are copied, and so is
-//! everything that cannot be lent now. The program must not change lent pages. How it
-//! keeps itself from that is its own matter, so nothing here waits for a write to them:
-//! waiting for the end and taking back need no `lock_sock`, which a recv() into these
-//! very pages may hold.
+//! everything that cannot be lent now. The program must not change lent pages. It may protect
+//! them, and a thread that writes to them then sleeps until they are returned. That thread may be
+//! in a recv(), with `lock_sock`. So waiting and taking back need no `lock_sock`.
 //!
 //! Contexts: process context, may sleep. Locks: the endpoint's; sendmsg() and close()
 //! hold `lock_sock`.

@@ -206,9 +206,9 @@ pub(crate) struct Loan {
     lender: Arc<Lender>,
     id: u32,
     len: u32,
-    /// It has begun and is not counted yet.
+    /// The loan has begun, and its end is not counted yet.
     open: bool,
-    /// The eventfd is to be signalled.
+    /// The eventfd needs no signal.
     told: bool,
 }
 
@@ -239,7 +239,7 @@ impl Loan {
         Ok(self.id)
     }
 
-    /// It does not take place after all.
+    /// Takes the begin back: no memory was lent.
     pub(crate) fn undo(&mut self) {
         if core::mem::take(&mut self.open) {
             self.lender.undo(self.len);

@@ -2,10 +2,10 @@
 
 //! recvmsg(2) without a copy: Write ZCopy at the sink.
 //!
-//! A reader that comes before the bytes offers its memory to the peer. The peer may
-//! write to it until the reader has enough, or until the offer is taken back: by a
+//! A recv() that finds no bytes offers its memory to the peer (SinkAvail). The peer may
+//! write to it until the call has enough bytes, or until the offer is taken back by a
 //! signal, a timeout, or the end of the connection. The key is invalidated before the
-//! bytes are looked at.
+//! call returns the bytes.
 
 use super::room::Wish;
 use crate::{

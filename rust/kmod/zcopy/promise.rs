@@ -3,13 +3,13 @@
 //! Bytes that a recv() has reported ahead of their arrival (SDP_AHEAD): the counter that tells the
 //! program when they are there, or that they will never be.
 //!
-//! A [`Promiser`] counts for one connection and one program. A connection has one
-//! [`Promise`] at a time, because its bytes are the next ones of the stream. A promise that is
-//! dropped before it was kept is broken, and so are all later ones: only the end of the
-//! connection does that.
+//! A [`Promise`] is the report of one call. A connection has one at a time, because its bytes are
+//! the next ones of the stream. It is *kept* when all of its bytes have arrived. One that is dropped
+//! before has *failed*; this happens at the end of the connection alone, so no later one is kept.
+//! A [`Promiser`] counts the promises of one connection to one program.
 //!
-//! Contexts and locks: a promise is made and counts bytes under the endpoint's lock. It is kept, or
-//! dropped, without it, which may sleep.
+//! Contexts and locks: a promise begins and counts bytes under the endpoint's lock. Keeping or
+//! dropping it may sleep, and happens without that lock.
 
 use super::tally::Tally;
 use crate::{
@@ -110,7 +110,8 @@ impl Promiser {
         self.tally.end();
     }
 
-    /// The promises that are not kept by now never will be; `filled` bytes of the oldest have come.
+    /// Tells the program that no open promise will be kept, and that `filled` bytes of the oldest
+    /// have arrived.
     fn fail(&self, filled: u32) {
         self.tally.set(FILLED, filled);
         self.failed.store(true, Release);
@@ -124,14 +125,14 @@ impl Drop for Promiser {
     }
 }
 
-/// Bytes that come to the memory of a program which believes that it has them.
+/// Bytes that a recv() has reported, and that RDMA Reads still bring to the program's memory.
 pub(crate) struct Promise {
     promiser: Arc<Promiser>,
-    /// It has begun, and is not kept yet.
+    /// The call has reported the bytes, and not all of them have arrived.
     open: bool,
-    /// Bytes that have come.
+    /// Number of bytes that have arrived.
     filled: u32,
-    /// Their memory, once no request uses it any more.
+    /// The memory of the bytes, once no request uses it any more.
     region: Option<Region>,
 }
 
@@ -172,8 +173,8 @@ impl Promise {
         self.region = Some(region);
     }
 
-    /// The program gets its memory. It is taken from the device first, which may have the bytes
-    /// elsewhere until then. Without the endpoint's lock.
+    /// Tells the program that the bytes are there. The memory is unmapped from the device first,
+    /// because the bytes may be in a bounce buffer until then. Without the endpoint's lock.
     pub(crate) fn keep(mut self: KBox<Self>) {
         drop(self.region.take());
         if core::mem::take(&mut self.open) {

@@ -469,10 +469,10 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
 pub(crate) struct Drain(Option<NonNull<ffi::ib_qp>>);
 
 impl Drain {
-    /// Ends all transfers and waits until every completion was taken. `look` takes those that
-    /// are there, of both sides, until there are none and events will tell of others. A device
-    /// that is quick needs no event. May sleep; no lock that a completion callback takes may be
-    /// held.
+    /// Ends all transfers and waits until every completion was taken. `look` takes completions from
+    /// both queues until these are empty and armed. It is called once, which is enough for a fast
+    /// device; events announce later completions. May sleep. The caller holds no lock that a
+    /// completion callback takes.
     ///
     /// # Safety
     ///

@@ -48,9 +48,9 @@ pub(crate) unsafe fn wrong(start: usize, len: usize, stamp: Stamp) -> Option<usi
 /// The bytes that a send has to bring to the peer.
 #[derive(Debug)]
 pub enum Sent {
-    /// Pages of these times.
+    /// Each page has a stamp of its own.
     Pages(Vec<Stamp>),
-    /// Memory of one time.
+    /// All of the memory has one stamp.
     Whole(Stamp),
 }
 

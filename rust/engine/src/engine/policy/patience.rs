@@ -78,15 +78,17 @@ pub const fn declines_at_once(reader: bool, own_outstanding: bool, duplex: bool)
     !reader && own_outstanding && !duplex
 }
 
-/// Time that a credit update waits if it answers only updates, after `waited`
-/// earlier ones. Both windows are shut then, so only a peer's wish to close or to
-/// answer could wait for it, and that answer would be another one. As with TCP's
-/// window probes, the time doubles, and stays well below the time that a close may
-/// take. The side that has accepted the connection (`passive`) waits longer: if the
-/// updates of both sides cross, each leaves the other with one credit again.
+/// Time in milliseconds that a credit update waits if the peer has sent only updates, after
+/// `waited` earlier waits.
 ///
-/// While memory is `lent` one way or the other, a cancel could wait for the credit. Its sender
-/// cannot say so, and its own patience ends before the longer times, so the time stays the first.
+/// Neither side can send payload then. Only a close or an answer of the peer may need the credit,
+/// and the next update would be answered by another update. So the time doubles, as between
+/// TCP's window probes, up to a limit well below the time that a close may take. The side that has
+/// accepted the connection (`passive`) waits longer, because updates that cross would leave each
+/// side with one credit again, for ever.
+///
+/// While memory is `lent` in either direction, a cancel may need the credit. The peer cannot say
+/// that it waits for one, and gives up before the longer times. So the time does not double.
 pub const fn update_ms(waited: u8, passive: bool, lent: bool) -> u32 {
     let doublings = match waited {
         _ if lent => 0,

@@ -44,8 +44,9 @@ pub(crate) fn others(named: &Path) -> Result<Switch, String> {
     Ok(Switch { _held: [link, sdp] })
 }
 
-/// Processes with no_new_privs keep TCP, unless the kernel allows them sockets for both transports.
-/// If they were switched, the kernel would refuse them the socket.
+/// The function of the kernel that the BPF program is attached to. Processes with no_new_privs keep
+/// TCP, unless the kernel allows them sockets for both transports: if they were switched, the kernel
+/// would refuse them the socket.
 fn target() -> Result<Target, String> {
     let companion = fs::read_to_string("/proc/sys/net/sdp/companion").unwrap_or_default();
     Target::find(companion.trim() != "2")

@@ -71,14 +71,16 @@ enum Reader {
     Polls,
 }
 
+/// A writer, a transport and a reader with known costs. Times are in ns.
 struct World {
     costs: Costs,
     reader: Reader,
     now: u64,
-    /// When the transport has nothing more to do.
+    /// The time from which the transport is idle.
     free: u64,
-    /// When bytes leave, and how many.
+    /// Bytes that the transport has not sent yet: the time at which they leave, and their number.
     flying: VecDeque<(u64, u64)>,
+    /// Sum of the bytes in `flying`.
     held: u64,
     habit: Habit,
     absence: Absence,
