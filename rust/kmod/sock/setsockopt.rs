@@ -3,7 +3,8 @@
 //! setsockopt below SOL_SOCKET, which the core answers itself.
 //!
 //! Options of TCP programs that have no use in SDP are accepted and stored if that is
-//! honest (see `remembered`). All others are ENOPROTOOPT.
+//! honest (see `remembered`). All others are ENOPROTOOPT. The first table of ARCHITECTURE.md
+//! has all places that a new option changes.
 
 use crate::{
     addr::{
