@@ -13,6 +13,8 @@ from sdptests.bench.spread import LESS, MORE, UNDECIDED, Spread, number
 from sdptests.twohosts.report import say
 
 TCP, SDP = "TCP", "SDP"
+# They are compared, so a failure of theirs costs its own round only. The others are tried once.
+NEEDED = (TCP, SDP)
 # Less is better.
 TIMES = ("us",)
 _NAME, _CELL, _RATIO = 22, 9, 18
@@ -37,7 +39,7 @@ class Program:
     name: str
     unit: str
     rounds: dict[str, list[Result | None]] = field(default_factory=dict)
-    # By transport: why it has no results.
+    # By transport: why it has failed the last time.
     absent: dict[str, str] = field(default_factory=dict)
 
     def add(self, transport: str, number: int, result: Result) -> None:
@@ -45,6 +47,10 @@ class Program:
         found = self.rounds.setdefault(transport, [])
         found += [None] * (number + 1 - len(found))
         found[number] = result
+
+    def is_given_up(self, transport: str) -> bool:
+        """Whether it is not tried again: it may hang each time."""
+        return transport in self.absent and transport not in NEEDED
 
     def _both(self, transport: str, other: str) -> list[tuple[Result, Result]]:
         pairs = zip(self.rounds.get(transport, ()), self.rounds.get(other, ()), strict=False)

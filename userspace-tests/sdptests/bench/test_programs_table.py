@@ -46,6 +46,15 @@ class Programs(unittest.TestCase):
         self.assertEqual(program("MB/s", [1] * 4, [1.5] * 4).verdict(), "undecided")
         self.assertEqual(program("MB/s", [1], []).verdict(), "does not run")
 
+    def test_a_failure_of_what_is_compared_costs_its_round(self) -> None:
+        """Others are given up, because each try may last until its limit."""
+        one = program("per s", [1, 2], [4, 5])
+        one.absent |= {TCP: "its port was in use", "SMC-D": "it hangs"}
+        self.assertEqual([one.is_given_up(name) for name in (TCP, SDP, "SMC-D")], [False, False, True])
+        one.add(TCP, 3, Result(2, 1))
+        one.add(SDP, 3, Result(6, 1))
+        self.assertEqual(one.speed(SDP), Spread(3, 2.5, 4, 3))
+
     def test_what_is_printed(self) -> None:
         """A row, the sum, and reasons."""
         one = program("per s", [100] * 6, [80, 90] * 3)
