@@ -15,7 +15,9 @@ SIZE = 64
 def one_way(lab: Lab, seconds: int, *options: str, size: int = SIZE) -> tuple[float, int]:
     """The time of a message in us, and the number of answers."""
     where = ["--tcp", "-i", lab.b.ipv4, "-p", PORT]
-    with lab.b.start(lab.wrapped("stdbuf", "-oL", "sockperf", "server", *where), ready="listen on"):
+    # Connections of an earlier server may be in TIME_WAIT at its port; SMC's end there.
+    server = lab.wrapped("stdbuf", "-oL", "sockperf", "server", *where, "--uc-reuseaddr")
+    with lab.b.start(server, ready="listen on"):
         done = lab.a.run(
             lab.wrapped("sockperf", "ping-pong", *where)
             + ["-t", str(seconds), "-m", str(size), *options]
