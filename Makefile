@@ -154,11 +154,11 @@ bench-zcopy: programs
 		$(shell sed -n 's/^# packages: /-p /p' userspace-tests/bench/zcopy) $(if $(OUT),-s '$(OUT)',) \
 		-T 7200 -- /mnt/sdp/userspace-tests/bench/zcopy $(if $(OUT),--out /mnt/share,) $(A)
 
-# make bench-decisions [OUT=DIR] [A="busy_poll chunk"]: what each knob earns.
+# make bench-decisions [OUT=DIR] [A="busy_poll inline_bytes"]: what each knob earns.
 .PHONY: bench-decisions
 bench-decisions: programs
 	$(if $(OUT),@mkdir -p '$(OUT)',)
-	@$(NATIVE) -d rlo $(if $(OUT),-s '$(OUT)',) -T 3600 -- \
+	@$(NATIVE) -d rlo -x userspace-tests/verbs $(if $(OUT),-s '$(OUT)',) -T 3600 -- \
 		/mnt/sdp/userspace-tests/bench/decisions $(if $(OUT),--json /mnt/share/decisions.json,) $(A)
 
 # make bench-async [OUT=DIR] [A="--rounds 9 --experiments overlap faults"]

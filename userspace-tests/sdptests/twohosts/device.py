@@ -41,8 +41,16 @@ def is_infiniband() -> bool:
 
 def use(one: str) -> None:
     """Switches the hosts to this device, on the same interfaces."""
-    if one == kind():
-        return
+    if one != kind():
+        _make(one)
+
+
+def renew() -> None:
+    """New devices of the same kind, with the options of now."""
+    _make(kind())
+
+
+def _make(one: str) -> None:
     done = subprocess.run(["topology", "device", one], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failure(f"the devices cannot be exchanged: {done.stderr.strip()}")
