@@ -11,7 +11,7 @@
 //! | [`recv`], [`splice`], [`offload`] | recvmsg(2), which copies the received bytes; splice(2); reads by a DMA engine |
 //! | [`poll`], [`call`], [`wait`] | poll(2) and ioctls; what every call that may wait has; sleeps |
 //! | [`setsockopt`], [`getsockopt`] | options; `options` and `remembered` have their values |
-//! | [`companion`], [`decision`], [`attempt`], [`halves`], [`needed`], [`shared_options`] | SDP or TCP: the TCP half; the decision; connect(2); the other calls; options that only TCP has; options of both |
+//! | [`companion`], [`decision`], [`attempt`], [`race`], [`halves`], [`needed`], [`shared_options`] | SDP or TCP: the TCP half; the decision; connect(2); a silent peer; the other calls; options that only TCP has; options of both |
 //!
 //! Contexts: process context, may sleep. Locks: `lock_sock`, then the endpoint's.
 
