@@ -22,7 +22,7 @@ use kernel::sync::{
 ///
 /// # Safety
 ///
-/// All are valid for the call: `own` is what Rust has of the device that received the frame, and
+/// All are valid for the call: `own` is the Rust half of the device that received the frame, and
 /// `skb` a frame with the header `head`, which only the caller has.
 #[no_mangle]
 unsafe extern "C" fn rlo_frame_received(
@@ -80,7 +80,7 @@ unsafe extern "C" fn rlo_frame_received(
 ///
 /// # Safety
 ///
-/// `own` is what Rust has of a device that is registered.
+/// `own` is the Rust half of a registered device.
 #[no_mangle]
 unsafe extern "C" fn rlo_link_changed(own: *const c_void) {
     // SAFETY: The device is registered, so that `own` is its Arc, by the caller's promise.

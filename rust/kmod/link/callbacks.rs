@@ -415,9 +415,8 @@ impl Sock {
         });
     }
 
-    /// The alarm behind [`Alarm::Attend`]: takes what has completed, and has events tell of the
-    /// rest. Sends may have completed that no thread needed. A thread that was told may have got no
-    /// processor since.
+    /// The alarm behind [`Alarm::Attend`]: takes all completions and arms the queues. It is for sends
+    /// that have completed without an event, and for an event that woke a thread which has not run since.
     pub(crate) fn alarm_attend(&self) {
         self.visit(|inner| {
             if let Some(link) = inner.link.as_mut() {

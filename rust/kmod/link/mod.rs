@@ -259,9 +259,9 @@ pub(crate) const READ_DEPTH: u8 = 4;
 /// RDMA Writes in flight.
 pub(crate) const WRITE_DEPTH: u8 = 2;
 
-/// Registrations and invalidations in flight. With the Reads and Writes this
-/// makes a send queue of twice the size: 14 messages, 4 Reads, 2 Writes, 10 of
-/// these, the drain marker and the free slot of a ring of 32.
+/// Registrations and invalidations in flight. A send queue with zero copy is a ring of 32, twice as
+/// long as one without: 14 messages, 4 Reads, 2 Writes, 10 of these, the drain marker and a free
+/// slot.
 const CHORES: u16 = 10;
 
 /// Work requests that zero copy needs beside the messages.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which calls of a connection offer memory or read into it, and what they have got.
+//! The calls of a connection that use zero copy now: one writer that has offered memory and one
+//! reader that has pinned its own. Also their progress.
 //!
 //! Locks: under the endpoint's lock.
 

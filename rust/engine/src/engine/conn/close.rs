@@ -53,8 +53,8 @@ pub(super) struct Close {
     cause: Option<Ended>,
     /// The peer has asked to suspend, and we leave instead.
     leaving: bool,
-    /// Our stream has come further since [`Timer::PeerClose`] was started or asked
-    /// about.
+    /// The peer has taken bytes of our stream since [`Timer::PeerClose`] was last started or
+    /// checked.
     ///
     /// [`Timer::PeerClose`]: crate::engine::timer::Timer::PeerClose
     progress: bool,
