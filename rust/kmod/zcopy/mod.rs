@@ -38,7 +38,7 @@
 //! A signal, the end of SO_SNDTIMEO, or a kill takes the runs back: the engine sends SrcAvailCancel,
 //! and the call waits uninterruptibly, for at most five seconds by the engine's timer. As many bytes
 //! as SO_SNDBUF has room for are copied then, and the others are withdrawn. No other
-//! call queues bytes meanwhile (`Turns::sending`), so a call can always be withdrawn. Such waits
+//! call queues bytes meanwhile (`Turns::write`), so a call can always be withdrawn. Such waits
 //! use `Sock::settled`, because wake-ups of a socket's queue do not reach uninterruptible sleepers.
 //!
 //! *Lent memory* (MSG_ZEROCOPY, SEND_ZC) makes the same runs without a wait. The run holds a
@@ -67,7 +67,7 @@
 //! | no pages there any more | the call ends there (or with EFAULT), and the rest waits for the next reader |
 //! | the same pages in another order (mremap) | the bytes first move to buffers of the kernel |
 //!
-//! Other readers wait meanwhile (`Turns::reading`). A killed reader ends the connection, because
+//! Other readers wait meanwhile (`Turns::read`). A killed reader ends the connection, because
 //! bytes were in flight to memory without an owner. On rxe a Read counts only when a second Read of
 //! its last byte has completed (`Link::reads_of`). The number of simultaneous Reads is the
 //! minimum of four, of the device's limit, and of the values in REQ and REP (`ReadDepths`).
