@@ -246,7 +246,7 @@ impl Sock {
 
 impl Sock {
     /// The ends by which an answer of `peer` is remembered.
-    pub(crate) fn pair(&self, own: Ip, peer: Ip) -> Pair {
+    pub(crate) fn pair(&self, own: Ip, peer: Ip) -> Pair<Ip> {
         Pair {
             user: self.kuid(),
             own,

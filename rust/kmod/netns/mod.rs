@@ -65,7 +65,7 @@ pub(crate) struct NetState {
     sockets: Mutex<RBTree<usize, ()>>,
     /// The peers that have answered, and those that were silent.
     #[pin]
-    answers: Mutex<KVec<Option<Answer>>>,
+    answers: Mutex<KVec<Option<Answer<Ip>>>>,
     born: Instant<Monotonic>,
     pub(crate) stats: PerCpu<Stats>,
     pub(crate) traffic: PerCpu<Traffic>,
@@ -297,18 +297,18 @@ impl NetState {
     }
 
     /// The way of a connect() that may use TCP to a peer.
-    pub(crate) fn advice(&self, pair: &Pair) -> Advice {
+    pub(crate) fn advice(&self, pair: &Pair<Ip>) -> Advice {
         answers::advice(&self.answers.lock(), pair, self.now_ms())
     }
 
     /// Remembers whether a peer has answered.
-    pub(crate) fn note_answer(&self, pair: Pair, speaks: bool) {
+    pub(crate) fn note_answer(&self, pair: Pair<Ip>, speaks: bool) {
         answers::remember(&mut self.answers.lock(), pair, speaks, self.now_ms());
     }
 
     /// A Hello has come from `peer` to `own`.
     pub(crate) fn forget_silence(&self, own: Ip, peer: Ip) {
-        answers::forget_silence(&mut self.answers.lock(), own, peer);
+        answers::forget_silence(&mut self.answers.lock(), &own, &peer);
     }
 
     /// Enters a socket into the list that `/proc/net/sdp` and netlink show.

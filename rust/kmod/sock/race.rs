@@ -14,9 +14,12 @@ use crate::{
         Inner,
         Phase, //
     },
-    engine::policy::answers::{
-        Advice,
-        Pair, //
+    engine::{
+        policy::answers::{
+            Advice,
+            Pair, //
+        },
+        types::Ip, //
     },
     ffi,
     object::Sock,
@@ -69,7 +72,7 @@ impl Sock {
         }
     }
 
-    fn look_at_race(&self, tcp: Tcp<'_>, pair: Pair) {
+    fn look_at_race(&self, tcp: Tcp<'_>, pair: Pair<Ip>) {
         match tcp.state() as c_uint {
             ffi::TCP_SYN_SENT | ffi::TCP_SYN_RECV => {
                 if self.look(|inner| inner.race.as_ref().is_some_and(|race| race.is_tcp_late())) {
@@ -84,7 +87,7 @@ impl Sock {
     }
 
     /// TCP's attempt has succeeded, and SDP's goes on as far as is known.
-    fn decide_for_tcp(&self, tcp: Tcp<'_>, pair: Pair) {
+    fn decide_for_tcp(&self, tcp: Tcp<'_>, pair: Pair<Ip>) {
         let race = self.look(|inner| {
             let still = inner.phase == Phase::Connecting && inner.failure.is_none();
             if still {

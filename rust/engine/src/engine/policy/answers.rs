@@ -10,8 +10,6 @@
 //! An answer is remembered for the user that got it and for the pair of addresses. So a user who
 //! has answers suppressed, by a choice of the source or by load, changes nothing for others.
 
-use crate::engine::types::Ip;
-
 /// How many answers one namespace remembers. One that is not remembered costs a race.
 pub const SLOTS: usize = 64;
 
@@ -30,22 +28,22 @@ pub enum Advice {
     Skip,
 }
 
-/// The two ends of a connection, and the user who asks.
+/// The two ends of a connection, by addresses of type `A`, and the user who asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pair {
+pub struct Pair<A> {
     /// The user.
     pub user: u32,
     /// Our address.
-    pub own: Ip,
+    pub own: A,
     /// The peer's.
-    pub peer: Ip,
+    pub peer: A,
 }
 
 /// A remembered answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct Answer<A> {
     /// Between which ends.
-    pub pair: Pair,
+    pub pair: Pair<A>,
     /// Whether the peer has answered; otherwise it was silent.
     pub speaks: bool,
     /// When the answer is forgotten, by the clock of the caller.
@@ -53,7 +51,7 @@ pub struct Answer {
 }
 
 /// The answers that count at `now_ms`.
-pub fn known(slots: &[Option<Answer>], now_ms: u64) -> impl Iterator<Item = &Answer> {
+pub fn known<A>(slots: &[Option<Answer<A>>], now_ms: u64) -> impl Iterator<Item = &Answer<A>> {
     slots
         .iter()
         .flatten()
@@ -61,7 +59,7 @@ pub fn known(slots: &[Option<Answer>], now_ms: u64) -> impl Iterator<Item = &Ans
 }
 
 /// The advice about a peer.
-pub fn advice(slots: &[Option<Answer>], pair: &Pair, now_ms: u64) -> Advice {
+pub fn advice<A: PartialEq>(slots: &[Option<Answer<A>>], pair: &Pair<A>, now_ms: u64) -> Advice {
     match known(slots, now_ms).find(|answer| answer.pair == *pair) {
         Some(answer) if answer.speaks => Advice::Wait,
         Some(_) => Advice::Skip,
@@ -70,9 +68,14 @@ pub fn advice(slots: &[Option<Answer>], pair: &Pair, now_ms: u64) -> Advice {
 }
 
 /// Remembers an answer, in place of the one that would be forgotten next if there is no room.
-pub fn remember(slots: &mut [Option<Answer>], pair: Pair, speaks: bool, now_ms: u64) {
+pub fn remember<A: PartialEq>(
+    slots: &mut [Option<Answer<A>>],
+    pair: Pair<A>,
+    speaks: bool,
+    now_ms: u64,
+) {
     let lasts = if speaks { SPEAKS_MS } else { SILENT_MS };
-    let rank = |slot: &Option<Answer>| match slot {
+    let rank = |slot: &Option<Answer<A>>| match slot {
         Some(answer) if answer.pair == pair => (0, 0),
         None => (1, 0),
         Some(answer) => (2, answer.until_ms),
@@ -87,10 +90,10 @@ pub fn remember(slots: &mut [Option<Answer>], pair: Pair, speaks: bool, now_ms: 
 }
 
 /// A Hello has come from `peer` to `own`: no user takes that peer for silent any longer.
-pub fn forget_silence(slots: &mut [Option<Answer>], own: Ip, peer: Ip) {
+pub fn forget_silence<A: PartialEq>(slots: &mut [Option<Answer<A>>], own: &A, peer: &A) {
     for slot in slots {
-        if slot.is_some_and(|answer| {
-            !answer.speaks && answer.pair.own == own && answer.pair.peer == peer
+        if slot.as_ref().is_some_and(|answer| {
+            !answer.speaks && answer.pair.own == *own && answer.pair.peer == *peer
         }) {
             *slot = None;
         }
@@ -101,11 +104,11 @@ pub fn forget_silence(slots: &mut [Option<Answer>], own: Ip, peer: Ip) {
 mod tests {
     use super::*;
 
-    fn pair(number: u8) -> Pair {
+    fn pair(number: u8) -> Pair<[u8; 4]> {
         Pair {
             user: 0,
-            own: Ip::V4([10, 0, 0, 1]),
-            peer: Ip::V4([10, 0, 0, number]),
+            own: [10, 0, 0, 1],
+            peer: [10, 0, 0, number],
         }
     }
 
@@ -148,7 +151,7 @@ mod tests {
         remember(&mut slots, pair(2), false, 0);
         let user = Pair { user: 1, ..pair(2) };
         let own = Pair {
-            own: Ip::V4([10, 0, 1, 1]),
+            own: [10, 0, 1, 1],
             ..pair(2)
         };
         assert_eq!(advice(&slots, &user, 1), Advice::Race);
@@ -177,7 +180,7 @@ mod tests {
             remember(&mut slots, one, false, 0);
         }
         remember(&mut slots, Pair { user: 2, ..pair(2) }, true, 0);
-        forget_silence(&mut slots, pair(2).own, pair(2).peer);
+        forget_silence(&mut slots, &pair(2).own, &pair(2).peer);
         let found = [pair(2), other, pair(3)].map(|one| advice(&slots, &one, 1));
         assert_eq!(found, [Advice::Race, Advice::Race, Advice::Skip]);
         assert_eq!(known(&slots, 1).count(), 2);
