@@ -123,6 +123,12 @@ impl Inner {
             sock.net().stats.established.dec();
         }
         self.stop_timers();
+        if self.race.is_some() && !self.orphan {
+            // TCP's attempt has to be given up.
+            sock.set_alarm(Alarm::Race, 0);
+        } else {
+            sock.clear_alarm(Alarm::Race);
+        }
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
         sock.clear_alarm(Alarm::Kept);

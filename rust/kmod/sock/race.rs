@@ -39,7 +39,9 @@ impl Sock {
         };
         let (asking, racing, own, peer) = self.look(|inner| {
             let asking = inner.phase == Phase::Connecting && inner.failure.is_none();
-            let asking = asking && inner.has_way_out && self.is_attempting();
+            // The alarm may be one of an earlier attempt, and the Hello not sent yet.
+            let asking = asking && inner.has_way_out && inner.link.is_some();
+            let asking = asking && self.is_attempting();
             (asking, inner.race.is_some(), inner.local.ip, inner.peer)
         });
         let pair = self.pair(own, peer.ip);
