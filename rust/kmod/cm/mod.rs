@@ -160,12 +160,14 @@ fn established(sock: &SockRef, generation: u64, may_wait: bool) {
         };
         l.lose_pending();
         let queued = l.push_ready(arrival, sock.clone()).is_ok();
+        if queued {
+            // Before a program can accept it and look.
+            sock.net().stats.passive_opens.inc();
+        }
         inner.wake().readable = queued;
         queued
     });
-    if queued {
-        sock.net().stats.passive_opens.inc();
-    } else {
+    if !queued {
         listener.admit_held();
         sock.drive(|inner| inner.abandon(sock));
     }
