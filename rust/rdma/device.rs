@@ -13,7 +13,14 @@
 use crate::{
     ffi,
     prelude::*,
-    rdma::holdings::Holdings, //
+    rdma::{
+        holdings::{
+            Evicted,
+            Holdings, //
+        },
+        mr::Mr,
+        pd::Pd, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -41,7 +48,7 @@ pub(crate) struct Device {
     ib: NonNull<ffi::ib_device>,
     limits: Limits,
     #[pin]
-    holdings: Mutex<Holdings>,
+    holdings: Mutex<Holdings<Pd, Mr>>,
     gone: Arc<Gone>,
 }
 
@@ -142,14 +149,12 @@ impl Device {
     pub(super) unsafe fn new(ib: NonNull<ffi::ib_device>, gone: Arc<Gone>) -> Result<Arc<Self>> {
         // SAFETY: It is registered, by the caller's promise.
         let limits = unsafe { Limits::of(ib) };
-        // SAFETY: As long as `gone` says. The result is empty by then.
-        let holdings = unsafe { Holdings::new(ib) };
         Arc::pin_init(
             // INVARIANT: by the caller's promise.
             pin_init!(Self {
                 ib,
                 limits,
-                holdings <- new_mutex!(holdings, "rdma_holdings"),
+                holdings <- new_mutex!(Holdings::new(), "rdma_holdings"),
                 gone,
             }),
             GFP_KERNEL,
@@ -168,10 +173,16 @@ impl Device {
     pub(super) fn close(&self) {
         loop {
             let evicted = self.holdings.lock().close();
-            if evicted.is_none() {
-                break;
-            }
+            let Some(evicted) = evicted else { break };
+            self.free(evicted);
         }
+    }
+
+    /// Frees a region, and the protection domain of its user where nothing else holds it.
+    pub(super) fn free(&self, evicted: Evicted<Mr>) {
+        drop(evicted.mr);
+        let unused = self.holdings.lock().release(evicted.user);
+        drop(unused);
     }
 
     /// The name of the device. Of one that is renamed now it may be both.
@@ -182,7 +193,7 @@ impl Device {
         name
     }
 
-    pub(super) fn holdings(&self) -> &Mutex<Holdings> {
+    pub(super) fn holdings(&self) -> &Mutex<Holdings<Pd, Mr>> {
         &self.holdings
     }
 

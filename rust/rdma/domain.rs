@@ -13,7 +13,8 @@ use crate::{
     rdma::{
         device::Device,
         holdings::User,
-        noio::NoIo, //
+        noio::NoIo,
+        pd::Pd, //
     }, //
 };
 use core::ptr::NonNull;
@@ -66,7 +67,14 @@ impl Domain {
     /// Takes the protection domain of `tenant` into use. May sleep.
     pub(crate) fn of(tenant: Tenant) -> Result<Self> {
         let _noio = NoIo::new();
-        let pd = tenant.device.holdings().lock().hold(tenant.user)?;
+        let pd = {
+            let mut holdings = tenant.device.holdings().lock();
+            let make = || {
+                // SAFETY: The device is valid by its type's invariant.
+                unsafe { Pd::new(tenant.device.as_ptr()) }
+            };
+            holdings.hold(tenant.user, make)?.as_non_null()
+        };
         // INVARIANT: held until this is dropped.
         Ok(Self { tenant, pd })
     }

@@ -7,17 +7,13 @@
 //! another user, or another namespace, offers. So each user of a namespace has its own domain on each
 //! device, while it has a queue pair or a region there. An idle region waits for the next call of its
 //! user, and keeps the domain. Nothing here refers to the [`Device`](super::device::Device), which has
-//! all of it.
+//! all of it, and nothing makes or frees an object of ib_core, so the types of domains and regions are
+//! open to tests.
 //!
 //! Contexts: everything may sleep. Locks: the device's, which is innermost and orders all calls. The
 //! results of the calls are dropped without it.
 
-use crate::{
-    ffi,
-    prelude::*,
-    rdma::mr::Mr, //
-};
-use core::ptr::NonNull;
+use crate::prelude::*;
 use kernel::rbtree::{
     RBTree,
     RBTreeNodeReservation, //
@@ -30,64 +26,41 @@ pub(crate) struct User {
     pub(crate) uid: u32,
 }
 
-/// A protection domain, freed when this is dropped.
-///
-/// # Invariants
-///
-/// It is valid.
-struct Pd(NonNull<ffi::ib_pd>);
-
-impl Drop for Pd {
-    fn drop(&mut self) {
-        // SAFETY: Valid by the invariant. Every object in the domain has been dropped: queue pairs and
-        // regions in use have held it, and idle regions are dropped before.
-        unsafe { ffi::rust_ib_dealloc_pd(self.0.as_ptr()) };
-    }
-}
-
 /// A region without a user of its memory.
-struct Idle {
-    mr: Mr,
+struct Idle<M> {
+    mr: M,
     /// The time of its last use, as the number of a use.
     since: u64,
 }
 
 /// The protection domain of a user, and its idle regions. The order of the fields is the order of destruction.
-pub(super) struct Holding {
+pub(super) struct Holding<P, M> {
     /// Idle regions, the last used one at the end. Has room for every region of the user.
-    free: KVec<Idle>,
-    pd: Pd,
-    /// Queue pairs and regions in use.
+    free: KVec<Idle<M>>,
+    pd: P,
+    /// Queue pairs, regions in use, and regions that are being freed.
     holders: u32,
     /// Regions, idle or in use.
     regions: u32,
 }
 
-// SAFETY: ib_core objects may be used from any thread.
-unsafe impl Send for Holding {}
-
-/// An idle region to be freed, and the holding of its user if that ends with it. The order of the
-/// fields is the order of destruction.
-pub(super) struct Evicted {
-    _mr: Mr,
-    _holding: Option<Holding>,
+/// A region that was idle, to be freed by [`Device::free`](super::device::Device::free). Its user's
+/// domain is held until the region has been freed.
+pub(super) struct Evicted<M> {
+    pub(super) mr: M,
+    pub(super) user: User,
 }
 
 /// The source of the next region.
-pub(super) enum Choice {
-    Reuse(Mr),
+pub(super) enum Choice<M> {
+    Reuse(M),
     /// A new region: there is room for it, or there will be when this one of another user is freed.
-    Make(Option<Evicted>),
+    Make(Option<Evicted<M>>),
 }
 
-/// The holdings of all users of a device.
-///
-/// # Invariants
-///
-/// `ib` is registered.
-pub(super) struct Holdings {
-    ib: NonNull<ffi::ib_device>,
-    users: RBTree<User, Holding>,
+/// The holdings of all users of a device: domains `P`, regions `M`.
+pub(super) struct Holdings<P, M> {
+    users: RBTree<User, Holding<P, M>>,
     /// Regions of all users, idle or in use.
     regions: u32,
     /// Uses of regions that have ended.
@@ -95,14 +68,9 @@ pub(super) struct Holdings {
     closing: bool,
 }
 
-impl Holdings {
-    /// # Safety
-    ///
-    /// `ib` is registered until the result is dropped.
-    pub(super) unsafe fn new(ib: NonNull<ffi::ib_device>) -> Self {
-        // INVARIANT: by the caller's promise.
+impl<P, M> Holdings<P, M> {
+    pub(super) fn new() -> Self {
         Self {
-            ib,
             users: RBTree::new(),
             regions: 0,
             uses: 0,
@@ -110,35 +78,31 @@ impl Holdings {
         }
     }
 
-    /// The protection domain of `user`, which stays until it is released.
-    pub(super) fn hold(&mut self, user: User) -> Result<NonNull<ffi::ib_pd>> {
-        if let Some(holding) = self.users.get_mut(&user) {
-            holding.holders = holding.holders.checked_add(1).ok_or(ENOBUFS)?;
-            return Ok(holding.pd.0);
+    /// The protection domain of `user`, which stays until it is released. The first holder makes it.
+    pub(super) fn hold(&mut self, user: User, make: impl FnOnce() -> Result<P>) -> Result<&P> {
+        if self.users.get(&user).is_none() {
+            let place = RBTreeNodeReservation::new(GFP_KERNEL)?;
+            let holding = Holding {
+                free: KVec::new(),
+                pd: make()?,
+                holders: 0,
+                regions: 0,
+            };
+            self.users.insert(place.into_node(user, holding));
         }
-        let place = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        // SAFETY: The device is valid by the invariant.
-        let pd = unsafe { ffi::rust_ib_alloc_pd(self.ib.as_ptr()) };
-        let pd = NonNull::new(kernel::error::from_err_ptr(pd)?).ok_or(ENOMEM)?;
-        let holding = Holding {
-            free: KVec::new(),
-            // INVARIANT: made just now.
-            pd: Pd(pd),
-            holders: 1,
-            regions: 0,
-        };
-        self.users.insert(place.into_node(user, holding));
-        Ok(pd)
+        let holding = self.users.get_mut(&user).ok_or(EINVAL)?;
+        holding.holders = holding.holders.checked_add(1).ok_or(ENOBUFS)?;
+        Ok(&holding.pd)
     }
 
     /// The opposite. Returns the holding of the user if it ends.
-    pub(super) fn release(&mut self, user: User) -> Option<Holding> {
+    pub(super) fn release(&mut self, user: User) -> Option<Holding<P, M>> {
         let holding = self.users.get_mut(&user)?;
         holding.holders = holding.holders.saturating_sub(1);
         self.end(user)
     }
 
-    fn end(&mut self, user: User) -> Option<Holding> {
+    fn end(&mut self, user: User) -> Option<Holding<P, M>> {
         let holding = self.users.get(&user)?;
         let over = holding.holders == 0 && holding.free.is_empty();
         over.then(|| self.users.remove(&user))?
@@ -146,7 +110,7 @@ impl Holdings {
 
     /// An idle region of `user`, or the right to make one, which is counted from here on. A device
     /// has at most `most`. The caller holds the domain.
-    pub(super) fn choose(&mut self, user: User, most: u32) -> Result<Choice> {
+    pub(super) fn choose(&mut self, user: User, most: u32) -> Result<Choice<M>> {
         if self.closing {
             return Err(ENODEV);
         }
@@ -181,7 +145,7 @@ impl Holdings {
     }
 
     /// Keeps a region of `user`, who holds the domain; gives it back where the device goes.
-    pub(super) fn keep(&mut self, user: User, mr: Mr) -> Result<(), Mr> {
+    pub(super) fn keep(&mut self, user: User, mr: M) -> Result<(), M> {
         let Some(holding) = self.users.get_mut(&user).filter(|_| !self.closing) else {
             return Err(mr);
         };
@@ -194,20 +158,66 @@ impl Holdings {
     }
 
     /// Takes the least recently used of all idle regions.
-    fn evict(&mut self) -> Option<Evicted> {
-        let first = |(user, holding): (&User, &Holding)| Some((holding.free.first()?.since, *user));
+    fn evict(&mut self) -> Option<Evicted<M>> {
+        let first =
+            |(user, holding): (&User, &Holding<P, M>)| Some((holding.free.first()?.since, *user));
         let (_, user) = self.users.iter().filter_map(first).min()?;
-        let idle = self.users.get_mut(&user)?.free.remove(0).ok()?;
+        let holding = self.users.get_mut(&user)?;
+        // The last holder may release the domain before the region has been freed.
+        let holders = holding.holders.checked_add(1)?;
+        let idle = holding.free.remove(0).ok()?;
+        holding.holders = holders;
         self.count(user, -1);
-        Some(Evicted {
-            _mr: idle.mr,
-            _holding: self.end(user),
-        })
+        Some(Evicted { mr: idle.mr, user })
     }
 
     /// Takes an idle region, and keeps no more: the device goes.
-    pub(super) fn close(&mut self) -> Option<Evicted> {
+    pub(super) fn close(&mut self) -> Option<Evicted<M>> {
         self.closing = true;
         self.evict()
+    }
+}
+
+#[kunit_tests(rdma_holdings)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_that_is_being_freed_holds_its_domain() {
+        let user = User { net: 1, uid: 2 };
+        let mut holdings = Holdings::<(), u32>::new();
+        assert!(holdings.hold(user, || Ok(())).is_ok());
+        assert!(matches!(holdings.choose(user, 1), Ok(Choice::Make(None))));
+        assert!(holdings.keep(user, 3).is_ok());
+        let evicted = holdings.close();
+        assert!(evicted
+            .as_ref()
+            .is_some_and(|it| it.mr == 3 && it.user == user));
+        // The queue pair goes, and the region has not been freed yet.
+        assert!(holdings.release(user).is_none());
+        assert!(holdings.release(user).is_some());
+    }
+
+    #[test]
+    fn a_region_makes_room_for_one_of_another_user() {
+        let users = [1, 2].map(|uid| User { net: 1, uid });
+        let mut holdings = Holdings::<(), u32>::new();
+        for user in users {
+            assert!(holdings.hold(user, || Ok(())).is_ok());
+        }
+        assert!(matches!(
+            holdings.choose(users[0], 1),
+            Ok(Choice::Make(None))
+        ));
+        // It is in use.
+        assert!(matches!(holdings.choose(users[1], 1), Err(ENOBUFS)));
+        assert!(holdings.keep(users[0], 4).is_ok());
+        let other = holdings.choose(users[1], 1);
+        assert!(
+            matches!(other, Ok(Choice::Make(Some(Evicted { mr: 4, user }))) if user == users[0])
+        );
+        assert!(holdings.release(users[0]).is_none());
+        assert!(holdings.release(users[0]).is_some());
+        assert!(holdings.release(users[1]).is_some());
     }
 }

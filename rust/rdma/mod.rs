@@ -12,7 +12,7 @@
 //! |---|---|
 //! | [`client`] | devices as they come and go |
 //! | [`device`], [`lease`] | a device and its limits; shares of it, and who has them |
-//! | [`domain`], [`holdings`] | a protection domain for each user of a device, with its idle regions |
+//! | [`domain`], [`holdings`], [`pd`] | a protection domain for each user of a device, with its idle regions |
 //! | [`qp`], [`cq`] | a queue pair, and its completion queues, which its owner takes |
 //! | [`receive`], [`send`], [`slots`] | the memory that is given away for receives and sends until they have completed |
 //! | [`mapping`], [`page`] | memory that is mapped for a device; pages with a reference count |
@@ -55,6 +55,7 @@ pub(crate) mod mr;
 pub(crate) mod noio;
 pub(crate) mod page;
 pub(crate) mod pages;
+pub(crate) mod pd;
 pub(crate) mod pool;
 pub(crate) mod qp;
 pub(crate) mod receive;

@@ -52,8 +52,10 @@ impl Tenant {
         };
         let (mr, origin) = match choice {
             Choice::Reuse(mr) => (mr, Origin::Reused),
-            Choice::Make(others) => {
-                drop(others);
+            Choice::Make(other) => {
+                if let Some(other) = other {
+                    self.device().free(other);
+                }
                 // SAFETY: The domain is valid by its type's invariant. `Pooled` has both in this order,
                 // and so have the holdings of the device.
                 let made = unsafe { Mr::new(domain.as_ptr(), self.device().region_pages()) };
