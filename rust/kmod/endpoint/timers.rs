@@ -157,9 +157,11 @@ impl Inner {
         let Some(engine) = self.engine.as_mut() else {
             return;
         };
-        if age >= limit {
+        if age >= limit && !engine.is_failing() {
             // The limit holds even if the peer still takes bytes.
             engine.abort();
+            // The time that AbortConn may take begins now.
+            self.deadlines.stop(Timer::PeerClose);
             return;
         }
         while let Some(timer) = self.deadlines.take_due(now) {

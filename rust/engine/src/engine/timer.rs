@@ -92,7 +92,6 @@ impl Deadlines {
 
     /// One is run before its time, as a simulation does; it begins again if it is
     /// still wanted.
-    #[allow(dead_code, reason = "for tests and simulations")]
     pub fn stop(&mut self, timer: Timer) {
         for (other, due) in self.each() {
             if other == timer {

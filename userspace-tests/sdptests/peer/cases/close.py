@@ -253,6 +253,29 @@ def talkative(scene: Scene) -> None:
     scene.moved(violations=0, resets_sent=1)
 
 
+@case("close: the peer takes no AbortConn of a connection that has come to its limit")
+def abort_at_the_limit(scene: Scene) -> None:
+    """Ten periods are the limit of a closed connection. AbortConn, which the transport may hold back
+    for ever, has one more."""
+    with scene.knob("close_timeout_ms", 1000):
+        victim = scene.establish(hello=scene.hello(bufs=1000), posted=1)
+        victim.talk.generous = False
+        victim.stream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        count = 11
+        for number in range(count):
+            victim.stream.send(bytes([number]))
+        victim.stream.close()
+        for number in range(count):
+            check(victim.talk.expect(Mid.DATA).payload == bytes([number]), "the bytes")
+            # Each message is progress.
+            time.sleep(0.9 if number < count - 1 else 0)
+            victim.talk.grant(1)
+        victim.talk.expect(Mid.DIS_CONN)
+        victim.peer.expect("dreq")
+        victim.peer.drep()
+    scene.moved(violations=0, resets_sent=1)
+
+
 @case("close: more programs have closed than connections may outlive them")
 def too_many_orphans(scene: Scene) -> None:
     """The newest one is reset; the others still end normally."""
