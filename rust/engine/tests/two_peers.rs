@@ -179,16 +179,38 @@ fn what_is_not_posted_for_want_of_memory_is_sent_later() {
 /// It does not keep a connection that fails from telling the peer.
 #[test]
 fn a_connection_fails_without_memory_to_post() {
-    for shut in [false, true] {
+    let mut world = World::established(tiny(), tiny());
+    world.act(A, |peer| peer.conn.allow_posts(false));
+    world.act(A, |peer| peer.conn.abort());
+    world.run();
+    assert_eq!(world.ended(), [Some(Ended::Aborted), Some(Ended::Reset)]);
+}
+
+/// A DREQ alone that crosses the peer's DisConn would be a graceful end to the peer, with bytes that
+/// were not read.
+//= test: ABORT-2, ABORT-6
+#[test]
+fn an_abort_that_crosses_the_end_waits_for_memory_to_post() {
+    for comes in [false, true] {
         let mut world = World::established(tiny(), tiny());
-        if shut {
-            world.shutdown(A);
-            world.run();
-        }
+        world.shutdown(A);
+        world.run();
+        // B is the second one to close, so the DREQ is A's.
+        world.write(B, 30, PLAIN);
+        world.shutdown(B);
         world.act(A, |peer| peer.conn.allow_posts(false));
         world.act(A, |peer| peer.conn.abort());
         world.run();
-        assert_eq!(world.ended(), [Some(Ended::Aborted), Some(Ended::Reset)]);
+        assert_eq!(world.ended(), [None, None]);
+        assert!(world.peer(A).conn.wants(Timer::PeerClose).is_some());
+        if comes {
+            world.act(A, |peer| peer.conn.allow_posts(true));
+        } else {
+            world.act(A, |peer| peer.conn.handle_timeout(Timer::PeerClose));
+        }
+        world.run();
+        let other = if comes { Ended::Reset } else { Ended::Finished };
+        assert_eq!(world.ended(), [Some(Ended::Aborted), Some(other)]);
     }
 }
 

@@ -209,7 +209,7 @@ impl Inner {
             }
             Output::SinkReturned { sink, why } => self.on_sink_returned(sock, sink, why),
             Output::Disconnect => {
-                link.disconnecting = true;
+                link.part();
                 // The reaper of a connection that has failed sends its DREQ. It has one try, and
                 // the peer would wait for ever. The caller may be one that memory is refused to.
                 if engine.ended().is_none() {
@@ -256,6 +256,11 @@ impl Inner {
                 engine.abort();
             }
             self.drain(sock);
+            // The engine goes before AbortConn has completed, so no output asks for the DREQ.
+            let ended = self.engine.as_ref().is_none_or(|e| e.ended().is_some());
+            if let Some(link) = self.link.as_mut().filter(|_| !ended) {
+                link.part();
+            }
         }
         self.finish(sock);
         self.engine = None;

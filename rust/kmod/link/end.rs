@@ -22,6 +22,11 @@ impl Link {
         (cm, lease)
     }
 
+    /// The connection ends. The reaper sends a DREQ, unless one was sent.
+    pub(crate) fn part(&mut self) {
+        self.disconnecting |= !self.told;
+    }
+
     /// Tells the peer of the end by a DREQ.
     pub(crate) fn disconnect(&mut self) {
         // Without it the CM refuses the DREQ. An error means that it is past it already.

@@ -211,7 +211,7 @@ pub(crate) struct Link {
     /// The peer has accepted, and has no RTU yet.
     pub(crate) unconfirmed: bool,
     /// A DREQ of ours is due, or awaits its answer, see [`Parting`].
-    pub(crate) disconnecting: bool,
+    disconnecting: bool,
     /// It has been sent, or could not be.
     told: bool,
     /// Dropped after every object that the device knows.

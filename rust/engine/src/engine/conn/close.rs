@@ -33,7 +33,7 @@ machine! {
 enum Teardown {
     /// It has not failed, or it is done.
     No,
-    /// By AbortConn, if that can be sent at once, and then a DREQ.
+    /// By AbortConn and then a DREQ; by a DREQ alone if credits or slots for AbortConn are lacking.
     AbortConn,
     /// By a DREQ when the send of AbortConn has completed.
     Completion(Mseq),
@@ -327,6 +327,8 @@ impl Connection {
                 self.close.teardown = Teardown::Completion(self.credits.last_sent());
                 Some(output)
             }
+            // Waits until the shell has memory.
+            Teardown::AbortConn if !self.may_post => None,
             Teardown::Completion(mseq) if !self.slots.has_completed(mseq) => None,
             Teardown::AbortConn | Teardown::Completion(_) | Teardown::Disconnect => {
                 self.close.teardown = Teardown::No;
@@ -347,10 +349,14 @@ impl Connection {
         self.state == State::BothClosed || alone && !self.close.is_send_open()
     }
 
-    /// Whether the teardown waits for a completion, which a peer that takes no
-    /// messages can hold back.
+    /// Whether the teardown waits for memory to post AbortConn, or for its completion, which a
+    /// peer that takes no messages can hold back.
     pub(super) fn waits_for_abort(&self) -> bool {
-        matches!(self.close.teardown, Teardown::Completion(_))
+        match self.close.teardown {
+            Teardown::AbortConn => !self.may_post,
+            Teardown::Completion(_) => true,
+            Teardown::No | Teardown::Disconnect => false,
+        }
     }
 
     pub(super) fn on_peer_close_timeout(&mut self) {
