@@ -67,8 +67,9 @@
 //! | no pages there any more | the call ends there (or with EFAULT), and the rest waits for the next reader |
 //! | the same pages in another order (mremap) | the bytes first move to buffers of the kernel |
 //!
-//! Other readers wait meanwhile (`Turns::read`). A killed reader ends the connection, because
-//! bytes were in flight to memory without an owner. On rxe a Read counts only when a second Read of
+//! Other readers wait meanwhile (`Turns::read`). If the reader is killed, or another
+//! thread of its program calls exec(), the bytes in flight are put back for others with the socket. The
+//! connection ends if they do not come within a second. On rxe a Read counts only when a second Read of
 //! its last byte has completed (`Link::reads_of`). The number of simultaneous Reads is the
 //! minimum of four, of the device's limit, and of the values in REQ and REP (`ReadDepths`).
 //!

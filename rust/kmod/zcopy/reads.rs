@@ -83,6 +83,13 @@ impl Inner {
         }
     }
 
+    /// No further Read begins into the reader's memory.
+    pub(super) fn stop_reads(&mut self) {
+        if let Some(link) = self.link.as_mut() {
+            link.sink.stop();
+        }
+    }
+
     /// `Some` when no Read can access the reader's memory any more; `done` gets its
     /// region.
     pub(super) fn end_reads(&mut self, done: &mut Option<Region>) -> Option<()> {

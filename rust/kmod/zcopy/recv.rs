@@ -22,6 +22,7 @@ use crate::{
     sock::{
         call::Call,
         wait::{
+            jiffies,
             WaitMode,
             FOREVER, //
         },
@@ -32,9 +33,20 @@ use crate::{
         room::Wish, //
     },
 };
-use kernel::sync::Arc;
+use kernel::{
+    sync::Arc,
+    time::{
+        Instant,
+        Monotonic, //
+    }, //
+};
 
-/// While this exists, a reader is waiting that could take the peer's offers.
+/// Time for Reads in flight when their reader is killed. A silent peer may make the transport take
+/// longer, and a killed program must not wait for it.
+const KILLED_MS: u32 = 1000;
+
+/// While this exists, a reader is waiting that could take the peer's offers. A socket may have
+/// several.
 pub(crate) struct Presence<'a> {
     sock: &'a Sock,
     told: bool,
@@ -56,6 +68,7 @@ impl<'a> Presence<'a> {
         }
         self.told = true;
         self.sock.drive(|inner| {
+            inner.turns.readers.come();
             if let Some(engine) = inner.engine.as_mut() {
                 engine.set_reading(true);
             }
@@ -67,7 +80,8 @@ impl Drop for Presence<'_> {
     fn drop(&mut self) {
         if self.told {
             self.sock.drive(|inner| {
-                if let Some(engine) = inner.engine.as_mut() {
+                let others = inner.turns.readers.go();
+                if let Some(engine) = inner.engine.as_mut().filter(|_| !others) {
                     engine.set_reading(false);
                 }
             });
@@ -171,10 +185,21 @@ impl Sock {
             })
             .is_err();
         if killed {
-            // The bytes in flight have lost their reader, and other users of the
-            // connection would miss them: the connection ends.
-            self.drive(|inner| inner.lose_bytes(self, inner.turns.read.generation()));
-            self.await_unused(call, || self.look(|inner| inner.end_reads(&mut done)))?;
+            // Other programs with the socket get the bytes in flight. After exec() that is this one.
+            self.look(Inner::stop_reads);
+            let mut timeo = jiffies(KILLED_MS);
+            let since = Instant::<Monotonic>::now();
+            let ended = self.wait_settled(call, &mut timeo, WaitMode::Timed, || {
+                let ended = self.look(|inner| inner.end_reads(&mut done)).is_some();
+                // Messages that keep coming put the sleep off, but not the end.
+                let over = since.elapsed().as_millis() >= KILLED_MS.into();
+                (ended || over).then_some(ended)
+            });
+            if ended != Ok(true) {
+                // Without these bytes the stream has a hole, so the connection ends.
+                self.drive(|inner| inner.lose_bytes(self, inner.turns.read.generation()));
+                self.await_unused(call, || self.look(|inner| inner.end_reads(&mut done)))?;
+            }
         }
         // Back from the device, before the bytes are looked at.
         if let Some(region) = done {

@@ -141,6 +141,11 @@ impl Sink {
         len.saturating_sub(self.started)
     }
 
+    /// No further Read goes to the reader's memory.
+    pub(crate) fn stop(&mut self) {
+        self.started = self.region.as_ref().map_or(0, Lent::len);
+    }
+
     /// Number of regions in use.
     pub(crate) fn pins(&self) -> u32 {
         u32::from(self.region.is_some())

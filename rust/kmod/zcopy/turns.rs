@@ -7,6 +7,7 @@
 
 use crate::{
     engine::policy::offering::Habit,
+    prelude::*,
     zcopy::{
         lender::Lender,
         promise::Promiser, //
@@ -19,6 +20,8 @@ use kernel::sync::Arc;
 pub(crate) struct Turns {
     pub(crate) write: WriteTurn,
     pub(crate) read: ReadTurn,
+    /// The readers that the engine was told of.
+    pub(super) readers: Readers,
     /// The program that lends memory by SDP_BORROW.
     pub(crate) lender: Option<Arc<Lender>>,
     /// The program that receives ahead by SDP_AHEAD.
@@ -76,6 +79,23 @@ impl WriteTurn {
 
     pub(super) fn set_rest(&mut self, rest: usize) {
         self.rest = rest;
+    }
+}
+
+/// The number of waiting readers that could take the peer's offers, whether one of them has the turn
+/// or not.
+#[derive(Default)]
+pub(crate) struct Readers(u32);
+
+impl Readers {
+    pub(super) fn come(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    /// One goes. Returns whether others stay.
+    pub(super) fn go(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 > 0
     }
 }
 
@@ -180,5 +200,21 @@ impl ReadTurn {
     /// The peer has written nothing to it.
     pub(super) fn on_offer_wasted(&mut self) {
         self.habit.on_wasted();
+    }
+}
+
+#[kunit_tests(sdp_readers)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_goes_leaves_the_others() {
+        let mut readers = Readers::default();
+        readers.come();
+        readers.come();
+        assert!(readers.go());
+        readers.come();
+        assert!(readers.go());
+        assert!(!readers.go());
     }
 }

@@ -3,7 +3,7 @@
 //! on SDP the counters show the path.
 
 use std::collections::HashMap;
-use std::fs;
+use std::{fs, io, ptr, thread};
 
 use libc::{
     SYS_recvfrom, SYS_recvmsg, SYS_sendto, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_WAITALL,
@@ -12,11 +12,12 @@ use libc::{
 
 use crate::blocked::kill_thread;
 use crate::case::Case;
-use crate::child;
+use crate::child::{self, Child};
 use crate::errno::{Errno, Res};
 use crate::link::Delay;
 use crate::pages::{Cliff, PAGE};
 use crate::payload::{bytes, Digest};
+use crate::pipes::Pipe;
 use crate::role::{Role, LIMIT};
 use crate::signal;
 use crate::sock::Sock;
@@ -364,6 +365,54 @@ pub(super) fn forget(at: usize, len: usize) {
     assert!(result == 0, "madvise");
 }
 
+/// A program with two threads reads into its room, and executes another one when it hears a word.
+fn read_until_told(s: &Sock, word: &Pipe) -> ! {
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            word.take(1);
+            let arguments = [c"true".as_ptr(), ptr::null()];
+            // SAFETY: a C string, and a list of C strings that ends.
+            unsafe { libc::execv(c"/bin/true".as_ptr(), arguments.as_ptr()) };
+            panic!("/bin/true: {}", io::Error::last_os_error());
+        });
+        let mut room = vec![0; MIB];
+        let _ = s.recv(&mut room, MSG_WAITALL);
+        // TCP may have delivered all bytes.
+        loop {
+            // SAFETY: waits for the end.
+            unsafe { libc::pause() };
+        }
+    })
+}
+
+/// `leave` ends a reader while bytes are in flight to it. Another process has its socket, and gets them.
+fn reader_goes(t: &Role, leave: impl FnOnce(Child, &Pipe)) {
+    let s = server(t);
+    let before = Counters::now(t);
+    let word = Pipe::new();
+    let child = child::spawn(|| read_until_told(&s, &word));
+    t.await_asleep(child.pid(), child.pid(), &[SYS_recvfrom]);
+    let sdp = t.family == Family::Sdp;
+    let delay = sdp.then(Delay::start);
+    t.say("send");
+    let pinned = || before.since(t, "region_hits") + before.since(t, "region_misses") > 0;
+    assert!(!sdp || t.until(pinned), "the room is pinned");
+    leave(child, &word);
+    drop(delay);
+    t.say("gone");
+    let came = t.recv_to_end(&s);
+    // Over TCP the child may have read all of them before it went.
+    t.holds("the bytes", bytes(1, MIB).ends_with(&came) && !(sdp && came.is_empty()));
+}
+
+fn write_to_one_that_goes(t: &Role) {
+    let s = client(t);
+    t.wait("send");
+    t.send_all(&s, &bytes(1, MIB));
+    t.wait("gone");
+    s.shutdown(SHUT_WR).expect("shutdown");
+}
+
 pub const CASES: &[Case] = &[
     Case::two(
         "zcopy_of_every_border_size",
@@ -705,47 +754,20 @@ pub const CASES: &[Case] = &[
         },
     ),
     Case::two(
-        "zcopy_reader_that_is_killed_leaves_no_end_without_an_error",
+        "zcopy_reader_that_is_killed_leaves_its_bytes_to_others",
+        |t| reader_goes(t, |child, _| child.kill()),
+        write_to_one_that_goes,
+    )
+    .late_packets(),
+    Case::two(
+        "zcopy_reader_whose_program_executes_another_leaves_its_bytes_to_others",
         |t| {
-            let s = server(t);
-            let before = Counters::now(t);
-            let child = child::spawn(|| {
-                let mut room = vec![0; MIB];
-                let _ = s.recv(&mut room, MSG_WAITALL);
-                // TCP may have delivered all bytes. The child is killed, too.
-                loop {
-                    // SAFETY: waits for the end.
-                    unsafe { libc::pause() };
-                }
+            reader_goes(t, |child, word| {
+                word.put(b"!");
+                child.join();
             });
-            t.await_asleep(child.pid(), child.pid(), &[SYS_recvfrom]);
-            let sdp = t.family == Family::Sdp;
-            let delay = sdp.then(Delay::start);
-            t.say("send");
-            let pinned = || before.since(t, "region_hits") + before.since(t, "region_misses") > 0;
-            assert!(!sdp || t.until(pinned), "the room is pinned");
-            child.kill();
-            drop(delay);
-            t.say("killed");
-            let mut came = 0;
-            let end = loop {
-                match s.recv(&mut [0; 65_536], 0) {
-                    Ok(0) => break Ok(()),
-                    Ok(n) => came += n,
-                    Err(errno) => break Err(errno),
-                }
-            };
-            // On TCP the child may have read before it was killed.
-            let whole = came == MIB || !sdp;
-            t.holds("the end", end == Err(Errno(libc::ECONNRESET)) || end == Ok(()) && whole);
         },
-        |t| {
-            let s = client(t);
-            t.wait("send");
-            let _ = s.send(&bytes(1, MIB), MSG_NOSIGNAL);
-            t.wait("killed");
-            let _ = s.shutdown(SHUT_WR);
-        },
+        write_to_one_that_goes,
     )
     .late_packets(),
     Case::two(
