@@ -16,6 +16,7 @@ from sdptests.peer.cases import (
     borrowing,
     writing,
     fuzz,
+    fuzz_lending,
     kernel_users,
 )
 
@@ -25,6 +26,7 @@ __all__ = [
     "correct",
     "credit",
     "fuzz",
+    "fuzz_lending",
     "hello_acks",
     "hellos",
     "kernel_users",

@@ -14,6 +14,10 @@ use crate::names;
 const KINDS: [&str; 3] =
     ["socket of the family", "socket of the protocol", "socket with TCP's half"];
 
+/// The events of an exclusive waiter.
+const EXCLUSIVE: u32 =
+    (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLERR | libc::EPOLLHUP | libc::EPOLLET) as u32;
+
 /// The number of checks whether a pair is connected; every 20 milliseconds.
 const ROUNDS: u32 = 50;
 
@@ -252,7 +256,13 @@ impl Fuzzer {
         }
         for _ in 0..4 {
             let fd = self.fd();
-            let mut event = libc::epoll_event { events: self.chance.word() as u32, u64: 0 };
+            let mut events = self.chance.word() as u32;
+            if self.chance.one_in(3) {
+                // Other bits are refused beside it.
+                events &= EXCLUSIVE;
+                events |= libc::EPOLLEXCLUSIVE as u32;
+            }
+            let mut event = libc::epoll_event { events, u64: 0 };
             // SAFETY: `event` is one.
             unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
         }

@@ -11,6 +11,7 @@ const PAGE: usize = 4096;
 pub const ROOM: usize = 16 * PAGE;
 /// The size of one comparison.
 const STRETCH: usize = 512;
+const MSEAL: libc::c_long = 462;
 /// The fill value, which no call writes on purpose.
 const POISON: u8 = 0xa5;
 
@@ -60,6 +61,9 @@ impl Memory {
         let result =
             unsafe { libc::mprotect(start.cast(), ROOM, libc::PROT_READ | libc::PROT_WRITE) };
         assert_eq!(result, 0, "mprotect");
+        // Sealed, as in some hardened programs. A kernel may be too old for that.
+        // SAFETY: the mapping stays as long as the program.
+        unsafe { libc::syscall(MSEAL, start, ROOM, 0) };
         let mut memory = Self { start, constant: map(PAGE, libc::PROT_READ), used: ROOM };
         memory.poison();
         memory
