@@ -16,9 +16,11 @@ T = TypeVar("T")
 
 
 def order(ways: Sequence[T], number: int) -> Sequence[T]:
-    """The ways, beginning with another one for each number."""
+    """The ways, beginning with another one for each number. They go backwards every other time, so that
+    what one leaves behind does not always meet the same one."""
     first = number % max(1, len(ways))
-    return [*ways[first:], *ways[:first]]
+    begun, others = ways[first : first + 1], [*ways[first + 1 :], *ways[:first]]
+    return [*begun, *(reversed(others) if number % 2 else others)]
 
 
 def add(

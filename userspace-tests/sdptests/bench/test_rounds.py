@@ -23,6 +23,15 @@ class Rounds(unittest.TestCase):
         """What comes first may be faster or slower for that."""
         self.assertEqual([rounds.order("abc", n)[0] for n in range(4)], ["a", "b", "c", "a"])
 
+    def test_no_way_is_always_behind_the_same_one(self) -> None:
+        """It may find the caches as that one leaves them."""
+        rounds_of = ["".join(rounds.order("abcd", n)) for n in range(5)]
+        self.assertEqual(rounds_of, ["abcd", "badc", "cdab", "dcba", "abcd"])
+        self.assertEqual([rounds.order([], n) for n in range(2)], [[], []])
+        for way in "abcd":
+            before = {one[one.index(way) - 1] for one in rounds_of if one.index(way)}
+            self.assertGreater(len(before), 1, way)
+
     def test_a_failure_ends_only_its_way(self) -> None:
         """Its earlier results stay, and it is not asked again."""
         asked = []

@@ -27,8 +27,12 @@ const MS: u64 = 1_000_000;
 /// Picoseconds for each byte, and ns for each message.
 #[derive(Clone, Copy)]
 struct Costs {
+    /// Both calls and the wake-ups of a message, whichever way it goes.
+    call: u64,
     /// The processor's copy, before the call returns.
     copy: u64,
+    /// The same of pinned memory that the peer asks for as Data.
+    gather: u64,
     /// The way of copied bytes after that, which overlaps.
     transfer: u64,
     /// Pinning, registration, the exchange, invalidation.
@@ -37,29 +41,35 @@ struct Costs {
     read: u64,
 }
 
-const fn costs(copy: u64, transfer: u64, lend: u64, read: u64) -> Costs {
+const fn costs(call: u64, [copy, gather]: [u64; 2], transfer: u64, lend: u64, read: u64) -> Costs {
     Costs {
+        call,
         copy,
+        gather,
         transfer,
         lend,
         read,
     }
 }
 
-/// rlo where nothing overlaps: fitted to the ways being equal at 128 KiB, and zero copy being 1.3
-/// times as fast at 256 KiB and 1.8 times at 1 MiB.
-const RLO: Costs = costs(1_000, 0, 65_000, 500);
-/// rlo with a second processor, so that copies overlap; of an emulator.
-const RLO_TWO: Costs = costs(300, 730, 86_000, 470);
+/// rlo where nothing overlaps: `make bench-zcopy` on a native kernel, one connection. Without
+/// copies messages of 64 KiB have 0.8 of the rate of copies, of 128 KiB 0.9, of 256 KiB 1.2, of
+/// 1 MiB 1.8. Data has one copy of three less if it is gathered.
+const RLO: Costs = costs(65_000, [600, 400], 0, 53_000, 260);
+/// rlo with a second processor, so that copies overlap; a native kernel, too. Without copies it
+/// takes 1.1 of the time of copies with 128 KiB, 1.07 with 256 KiB, 1.0 with 512 KiB. That gathered
+/// Data costs half is an assumption.
+const RLO_TWO: Costs = costs(50_000, [300, 150], 400, 14_000, 280);
 /// A run of `make bench-zcopy`, one connection.
-const RXE: Costs = costs(3_000, 29_000, 1_200_000, 22_500);
-/// A DDR adapter and processors of its time: an assumption.
-const DDR: Costs = costs(450, 660, 30_000, 660);
+const RXE: Costs = costs(0, [3_000, 0], 29_000, 1_200_000, 22_500);
+/// A DDR adapter and processors of its time: an assumption. Calls cost nothing in worlds that were
+/// not measured, so that the ways differ as much as they can.
+const DDR: Costs = costs(0, [450, 0], 660, 30_000, 660);
 /// A card of 200 Gb/s, and the same if memory stays registered: assumptions.
-const FAST: Costs = costs(120, 45, 12_000, 45);
-const KEPT: Costs = costs(120, 45, 1_500, 45);
+const FAST: Costs = costs(0, [120, 0], 45, 12_000, 45);
+const KEPT: Costs = costs(0, [120, 0], 45, 1_500, 45);
 /// A reader in small pieces, which takes longer than any device: an assumption.
-const PIECES: Costs = costs(300, 20_000, 86_000, 20_000);
+const PIECES: Costs = costs(0, [300, 150], 20_000, 86_000, 20_000);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
@@ -176,48 +186,42 @@ impl World {
         self.flying.push_back((self.free, len));
     }
 
-    fn copy(&mut self, mut left: u64) {
+    /// As Data. `copy` is the processor's cost of each byte.
+    fn send(&mut self, copy: u64, mut left: u64) {
         while left > 0 {
             let n = left.min(FRAGMENT);
             while self.held + n > BUFFER {
                 let next = self.flying.front().map_or(self.now, |f| f.0);
                 self.advance(next);
             }
-            self.advance(self.now + self.costs.copy * n / 1000);
+            self.advance(self.now + copy * n / 1000);
             self.transfer(self.costs.transfer * n / 1000, n);
             left -= n;
         }
     }
 
     fn lend(&mut self, len: u64) {
-        let Costs {
-            lend,
-            read,
-            transfer,
-            ..
-        } = self.costs;
-        let mut way = lend + read * len / 1000;
-        if self.reader == Reader::Polls {
-            // Gathered from the pages that are pinned, mostly without an offer.
-            way = lend + transfer * len / 1000;
-            if self.habit.wants() {
-                way += lend;
+        let costs = self.costs;
+        let offered = self.habit.wants();
+        let polls = self.reader == Reader::Polls;
+        if polls || !offered {
+            // Pinned for nothing, and mostly without an offer.
+            self.advance(self.now + costs.lend);
+            if offered {
                 self.habit.on_wasted();
+                self.advance(self.now + costs.lend);
             }
-        } else if !self.habit.wants() {
-            // As dear as a copy, to be safe, and pinned for nothing.
-            self.advance(self.now + lend);
-            return self.copy(len);
-        } else {
-            let from = self.free.max(self.now);
-            let end = self.end_of(from, way);
-            if let Some(at) = self.decline(from, end) {
-                self.habit.on_wasted();
-                self.advance(at);
-                return self.copy(len * self.present(at, end).min(way) / way);
-            }
-            self.habit.on_used();
+            return self.send(costs.gather, len);
         }
+        let way = costs.lend + costs.read * len / 1000;
+        let from = self.free.max(self.now);
+        let end = self.end_of(from, way);
+        if let Some(at) = self.decline(from, end) {
+            self.habit.on_wasted();
+            self.advance(at);
+            return self.send(costs.copy, len * self.present(at, end).min(way) / way);
+        }
+        self.habit.on_used();
         self.transfer(way, len);
         self.advance(self.free);
     }
@@ -226,10 +230,11 @@ impl World {
     fn run(mut self, threshold: Threshold, sizes: &[u64]) -> u64 {
         let mut sent = 0;
         for len in sizes.iter().cycle() {
+            self.advance(self.now + self.costs.call);
             if threshold.least_of(*len) > 0 {
                 self.lend(*len);
             } else {
-                self.copy(*len);
+                self.send(self.costs.copy, *len);
             }
             sent += len;
             if sent >= BYTES {
@@ -261,29 +266,30 @@ fn all() -> Vec<Scene> {
     use Reader::{Polls, Waits};
     worlds! {
         "rlo, 64K": RLO, Waits, &[64 * KIB] => 1000, 1000;
-        "rlo, 128K": RLO, Waits, &[128 * KIB] => 1000, 1004;
-        "rlo, 256K": RLO, Waits, &[256 * KIB] => 747, 1000;
-        "rlo, 1M": RLO, Waits, &[MIB] => 561, 1000;
-        "rlo, 4M": RLO, Waits, &[4 * MIB] => 515, 1000;
-        "rlo, mixed": RLO, Waits, MIXED => 625, 855;
-        "rlo, away 10 of 20 ms": RLO, away(20, 10), &[MIB] => 684, 1000;
-        "rlo, away 10 of 11 ms": RLO, away(11, 10), &[MIB] => 988, 1000;
-        "rlo, away 15 of 200 ms": RLO, away(200, 15), &[MIB] => 576, 1000;
-        "rlo, away 60 of 260 ms": RLO, away(260, 60), &[MIB] => 590, 1000;
-        "rlo, away 50 of 100 ms": RLO, away(100, 50), &[MIB] => 561, 1000;
-        "rlo, away 100 of 10000 ms": RLO, away(10_000, 100), &[MIB] => 630, 1000;
+        "rlo, 128K": RLO, Waits, &[128 * KIB] => 1000, 1000;
+        "rlo, 256K": RLO, Waits, &[256 * KIB] => 837, 1000;
+        "rlo, 1M": RLO, Waits, &[MIB] => 562, 1000;
+        "rlo, 4M": RLO, Waits, &[4 * MIB] => 468, 1000;
+        "rlo, mixed": RLO, Waits, MIXED => 709, 866;
+        "rlo, away 10 of 20 ms": RLO, away(20, 10), &[MIB] => 633, 1000;
+        "rlo, away 10 of 11 ms": RLO, away(11, 10), &[MIB] => 866, 1000;
+        "rlo, away 15 of 200 ms": RLO, away(200, 15), &[MIB] => 601, 1000;
+        "rlo, away 60 of 260 ms": RLO, away(260, 60), &[MIB] => 548, 1000;
+        "rlo, away 50 of 100 ms": RLO, away(100, 50), &[MIB] => 570, 1000;
+        "rlo, away 100 of 10000 ms": RLO, away(10_000, 100), &[MIB] => 659, 1000;
+        "rlo, an event loop": RLO, Polls, &[MIB] => 776, 1000;
         "rlo, two processors, 128K": RLO_TWO, Waits, &[128 * KIB] => 1000, 1000;
-        "rlo, two processors, 256K": RLO_TWO, Waits, &[256 * KIB] => 1093, 1093;
-        "rlo, two processors, 1M": RLO_TWO, Waits, &[MIB] => 756, 1000;
-        "rlo, two processors, mixed": RLO_TWO, Waits, MIXED => 842, 842;
-        "rlo, two processors, away 10 of 20 ms": RLO_TWO, away(20, 10), &[MIB] => 753, 1000;
-        "rlo, two processors, an event loop": RLO_TWO, Polls, &[MIB] => 1114, 1114;
+        "rlo, two processors, 256K": RLO_TWO, Waits, &[256 * KIB] => 1067, 1067;
+        "rlo, two processors, 1M": RLO_TWO, Waits, &[MIB] => 852, 1000;
+        "rlo, two processors, mixed": RLO_TWO, Waits, MIXED => 1002, 1002;
+        "rlo, two processors, away 10 of 20 ms": RLO_TWO, away(20, 10), &[MIB] => 857, 1000;
+        "rlo, two processors, an event loop": RLO_TWO, Polls, &[MIB] => 1000, 1000;
         "a reader in small pieces": PIECES, Waits, &[MIB] => 1004, 1004;
         "rxe, 128K": RXE, Waits, &[128 * KIB] => 1000, 1000;
         "rxe, 1M": RXE, Waits, &[MIB] => 815, 1000;
         "rxe, mixed": RXE, Waits, MIXED => 850, 921;
         "rxe, away 50 of 100 ms": RXE, away(100, 50), &[MIB] => 987, 1000;
-        "rxe, an event loop": RXE, Polls, &[MIB] => 1040, 1040;
+        "rxe, an event loop": RXE, Polls, &[MIB] => 1000, 1000;
         "ddr, 1M": DDR, Waits, &[MIB] => 1043, 1043;
         "fast, 64K": FAST, Waits, &[64 * KIB] => 1000, 1000;
         "fast, 1M": FAST, Waits, &[MIB] => 470, 1000;
@@ -292,24 +298,28 @@ fn all() -> Vec<Scene> {
     }
 }
 
-/// The most that the constant takes on rlo and rxe, in thousandths of copies.
-const MOST: u64 = 1_100;
+/// The most that the constant may take, in thousandths of the better way.
+const MOST: u64 = 1_050;
+
+/// Where it takes more. With one processor 256 KiB gain more than they cost with two. With
+/// `zcopy_keep_ms` a lower `zcopy_thresh` is better, as sdp(7) says.
+const DEARER: [&str; 2] = ["rlo, two processors, 256K", "kept, 64K"];
 
 #[test]
-fn the_constant_takes_little_more_than_copies() {
+fn the_constant_takes_little_more_than_the_better_way() {
     let all = all();
-    assert!(all.len() >= 20);
-    for (name, costs, reader, sizes, stated) in all {
-        let time = |threshold| World::new(costs, reader).run(Threshold::of(threshold), sizes);
+    let mut found = all.clone();
+    for (name, costs, reader, sizes, ratios) in &mut found {
+        let time = |threshold| World::new(*costs, *reader).run(Threshold::of(threshold), sizes);
         let (own, copies, lent) = (time(DEFAULT), time(0), time(1));
-        let found = [copies, copies.min(lent)].map(|other| own * 1000 / other);
-        assert_eq!(found, stated, "{name}");
-        // Where no second processor hides a copy.
-        let bounded = name.starts_with("rlo, ") || name.starts_with("rxe");
-        let excepted = name.contains("two processors");
-        assert!(
-            !bounded || excepted || found[0] <= MOST,
-            "{name}: {found:?}"
+        *ratios = [copies, copies.min(lent)].map(|other| own * 1000 / other);
+        assert_eq!(
+            ratios[1] > MOST,
+            DEARER.contains(name),
+            "{name}: {ratios:?}"
         );
     }
+    let ratios = |of: &[Scene]| -> Vec<_> { of.iter().map(|scene| (scene.0, scene.4)).collect() };
+    assert_eq!(ratios(&found), ratios(&all));
+    assert!(all.len() >= 20 + DEARER.len());
 }
