@@ -51,6 +51,7 @@ unsafe extern "C" fn init_cb(net: *mut ffi::core::net) -> c_int {
                 Some(proc::socket_after_cb),
                 Some(proc::socket_cb),
                 Some(proc::stats_cb),
+                Some(proc::peers_cb),
             )
         });
         if let Err(e) = created {

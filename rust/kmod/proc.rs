@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/proc/net/sdp` and `/proc/net/sdpstats`.
+//! `/proc/net/sdp`, `/proc/net/sdpstats` and `/proc/net/sdppeers`.
 //!
 //! The first has the columns of `/proc/net/tcp` that tools of old SDP read; a
 //! socket with IPv6 names shows them as `/proc/net/tcp6` does. Contexts: may
 //! sleep, no lock held.
 
 use crate::{
+    engine::{
+        policy::answers::Pair,
+        types::Ip, //
+    },
     ffi,
     net::{
         account,
@@ -16,7 +20,12 @@ use crate::{
     object::SockRef,
     prelude::*, //
 };
+use core::net::{
+    Ipv4Addr,
+    Ipv6Addr, //
+};
 use kernel::{
+    fmt,
     seq_file::SeqFile,
     seq_print, //
 };
@@ -24,14 +33,12 @@ use kernel::{
 /// # Safety
 ///
 /// Called by seq_file for a file that is made in one piece.
-unsafe fn state_of<'a>(m: *mut ffi::core::seq_file) -> (&'a SeqFile, &'a NetState) {
+unsafe fn state_of<'a>(m: *mut ffi::core::seq_file) -> (&'a SeqFile, &'a Namespace, &'a NetState) {
     // SAFETY: `m` is seq_file's, by the caller's promise, and is this call's alone; an open
     // file of a namespace keeps it alive.
     unsafe {
-        (
-            SeqFile::from_raw(m),
-            NetState::of(Namespace::of_single_file(m.cast()).as_ptr()),
-        )
+        let net = Namespace::of_single_file(m.cast());
+        (SeqFile::from_raw(m), net, NetState::of(net.as_ptr()))
     }
 }
 
@@ -87,11 +94,47 @@ pub(crate) unsafe extern "C" fn socket_cb(
 /// Called from C, with the arguments that the slot it stands in promises.
 pub(crate) unsafe extern "C" fn stats_cb(m: *mut ffi::seq_file, _v: *mut c_void) -> c_int {
     // SAFETY: seq_file calls this, for a file that is made in one piece.
-    let (m, net) = unsafe { state_of(m.cast()) };
+    let (m, _, net) = unsafe { state_of(m.cast()) };
     let mut show = |name: &str, value: i64| seq_print!(m, "{} {}\n", name, value);
     net.stats.each(&mut show);
     net.traffic.each(&mut show);
     // Of all namespaces.
     show("memory_pages", account::pages() as i64);
     0
+}
+
+/// The answers of peers that a connect() which may use TCP goes by, one on each line: user, both addresses,
+/// whether the peer speaks SDP, and the seconds for which that counts.
+///
+/// # Safety
+///
+/// Called from C, with the arguments that the slot it stands in promises.
+pub(crate) unsafe extern "C" fn peers_cb(m: *mut ffi::seq_file, _v: *mut c_void) -> c_int {
+    // SAFETY: seq_file calls this, for a file that is made in one piece.
+    let (m, net, state) = unsafe { state_of(m.cast()) };
+    state.each_answer(|answer, left_ms| {
+        let Pair { user, own, peer } = answer.pair;
+        seq_print!(
+            m,
+            "{} {} {} {} {}\n",
+            net.uid_of(user),
+            Readable(own),
+            Readable(peer),
+            if answer.speaks { "sdp" } else { "silent" },
+            left_ms.div_ceil(1000)
+        );
+    });
+    0
+}
+
+/// An address as people write it.
+struct Readable(Ip);
+
+impl fmt::Display for Readable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Ip::V4(ip) => core::fmt::Display::fmt(&Ipv4Addr::from(ip), f),
+            Ip::V6(ip) => core::fmt::Display::fmt(&Ipv6Addr::from(ip), f),
+        }
+    }
 }

@@ -66,6 +66,12 @@ impl Namespace {
         unsafe { ffi::rust_net_net_generic(self.as_ptr(), id) }
     }
 
+    /// A user of the first namespace, as the owner of this one sees it.
+    pub(crate) fn uid_of(&self, kuid: c_uint) -> c_uint {
+        // SAFETY: The namespace is alive, any number will do.
+        unsafe { ffi::rust_net_uid_of(self.as_ptr(), kuid) }
+    }
+
     pub(crate) fn as_ptr(&self) -> *mut ffi::net {
         self.0.get()
     }

@@ -320,5 +320,6 @@ struct sdp_ahead_counter {
 #define SDP_SYSCTL_DIR		"net/sdp"
 #define SDP_PROC_SOCKETS	"sdp"
 #define SDP_PROC_STATS		"sdpstats"
+#define SDP_PROC_PEERS		"sdppeers"
 
 #endif /* _UAPI_LINUX_SDP_H */

@@ -149,7 +149,8 @@ int sdp_proc_create(struct net *net,
 		    unsigned long (*after)(struct net *, unsigned long),
 		    void (*show)(struct seq_file *, struct net *, unsigned long,
 				 unsigned int),
-		    int (*stats)(struct seq_file *, void *));
+		    int (*stats)(struct seq_file *, void *),
+		    int (*peers)(struct seq_file *, void *));
 void sdp_proc_remove(struct net *net);
 
 /* Longer than the name of any rule of spec/sdp.md. */

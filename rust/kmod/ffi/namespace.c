@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The files that one network namespace has: net.sdp.* sysctls and
- * /proc/net/sdp, /proc/net/sdpstats. Tables of C structs with C callbacks;
+ * /proc/net/sdp, /proc/net/sdpstats, /proc/net/sdppeers. Tables of C structs with C callbacks;
  * what they show is made in Rust.
  */
 #include <linux/cpumask.h>
@@ -272,7 +272,8 @@ int sdp_proc_create(struct net *net,
 		    unsigned long (*after)(struct net *, unsigned long),
 		    void (*show)(struct seq_file *, struct net *, unsigned long,
 				 unsigned int),
-		    int (*stats)(struct seq_file *, void *))
+		    int (*stats)(struct seq_file *, void *),
+		    int (*peers)(struct seq_file *, void *))
 {
 	socket_after = after;
 	show_socket = show;
@@ -282,17 +283,25 @@ int sdp_proc_create(struct net *net,
 			     &sockets_ops, sizeof(struct walk)))
 		return -ENOMEM;
 	if (!proc_create_net_single(SDP_PROC_STATS, 0444, net->proc_net,
-				    stats, NULL)) {
-		remove_proc_entry(SDP_PROC_SOCKETS, net->proc_net);
-		return -ENOMEM;
-	}
+				    stats, NULL))
+		goto no_stats;
+	if (!proc_create_net_single(SDP_PROC_PEERS, 0444, net->proc_net,
+				    peers, NULL))
+		goto no_peers;
 	return 0;
+
+no_peers:
+	remove_proc_entry(SDP_PROC_STATS, net->proc_net);
+no_stats:
+	remove_proc_entry(SDP_PROC_SOCKETS, net->proc_net);
+	return -ENOMEM;
 }
 
 void sdp_proc_remove(struct net *net)
 {
 	if (!IS_ENABLED(CONFIG_PROC_FS))
 		return;
+	remove_proc_entry(SDP_PROC_PEERS, net->proc_net);
 	remove_proc_entry(SDP_PROC_STATS, net->proc_net);
 	remove_proc_entry(SDP_PROC_SOCKETS, net->proc_net);
 }

@@ -301,6 +301,14 @@ impl NetState {
         answers::advice(&self.answers.lock(), pair, self.now_ms())
     }
 
+    /// Shows the answers that are remembered, each with the milliseconds for which it counts.
+    pub(crate) fn each_answer(&self, mut show: impl FnMut(&Answer<Ip>, u64)) {
+        let (answers, now) = (self.answers.lock(), self.now_ms());
+        for answer in answers::known(&answers, now) {
+            show(answer, answer.until_ms.saturating_sub(now));
+        }
+    }
+
     /// Remembers whether a peer has answered.
     pub(crate) fn note_answer(&self, pair: Pair<Ip>, speaks: bool) {
         answers::remember(&mut self.answers.lock(), pair, speaks, self.now_ms());

@@ -117,6 +117,7 @@ void rust_net_note_no_space(struct sock *sk);
 unsigned long rust_net_sock_inode(struct sock *sk);
 unsigned int rust_net_sock_uid(struct sock *sk);
 unsigned int rust_net_sock_kuid(struct sock *sk);
+unsigned int rust_net_uid_of(struct net *net, unsigned int kuid);
 void *rust_net_net_generic(struct net *net, unsigned int id);
 void rust_net_local_port_range(struct net *net, int *low, int *high);
 bool rust_net_port_is_reserved(struct net *net, unsigned short port);

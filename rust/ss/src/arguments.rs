@@ -52,6 +52,9 @@ pub(crate) struct Arguments {
     /// With --summary: counters that are 0 as well
     #[arg(short = 'z', long, requires = "summary")]
     pub(crate) zero: bool,
+    /// The answers of peers that are remembered, instead of sockets
+    #[arg(short = 'P', long, conflicts_with = "summary")]
+    pub(crate) peers: bool,
     /// In another namespace: a name of ip-netns(8), or a path
     #[arg(short = 'N', long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,

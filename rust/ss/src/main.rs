@@ -13,6 +13,7 @@ mod dump;
 mod filter;
 mod names;
 mod owners;
+mod peers;
 mod procfile;
 mod socket;
 mod table;
@@ -128,6 +129,8 @@ fn run(options: &Arguments) -> io::Result<()> {
     }
     if options.summary {
         counters::run(options)
+    } else if options.peers {
+        peers::run(options)
     } else {
         list(options, &filter)
     }

@@ -31,6 +31,7 @@ pub const SDP_COMPANION_ALWAYS: i32 = 2;
 pub const SDP_SYSCTL_DIR: &[u8; 8] = b"net/sdp\0";
 pub const SDP_PROC_SOCKETS: &[u8; 4] = b"sdp\0";
 pub const SDP_PROC_STATS: &[u8; 9] = b"sdpstats\0";
+pub const SDP_PROC_PEERS: &[u8; 9] = b"sdppeers\0";
 pub type __s32 = ::core::ffi::c_int;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __u64 = ::core::ffi::c_ulonglong;

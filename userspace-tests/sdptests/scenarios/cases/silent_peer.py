@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import select
 import socket
@@ -111,6 +112,36 @@ def silent_peer_is_reached_over_tcp_at_once() -> None:
     time.sleep(SILENCE_ENDS)
     with _server(uapi.IPPROTO_SDP) as server:
         _connected(user, server, OVER_SDP)
+
+
+def _remembered(user: User, answer: str, most: int) -> None:
+    """The one answer that the user has got, which counts for so many seconds at most."""
+    found = json.loads(network.command("sdp_ss", "-PJ", host="a"))
+    [peer] = [peer for peer in found if peer["uid"] == user.number]
+    left = peer.pop("seconds")
+    ends = {"uid": user.number, "local": A.address(4), "peer": B.address(4)}
+    check(peer == ends | {"answer": answer} and most - 30 <= left <= most, f"{peer}, {left} s")
+
+
+@scenario
+def silence_and_answers_are_shown() -> None:
+    """By sdp_ss, for each user, as long as they count. sdp_chk tells the silence of the host that it asks."""
+    user, other = User(12), User(13)
+    with _server(uapi.IPPROTO_SDP) as server:
+        _connected(user, server, OVER_SDP)
+    _remembered(user, "sdp", 600)
+    with device_gone(B), _server() as server:
+        _connected(other, server, SILENT)
+        _remembered(other, "silent", 60)
+        text = network.command("sdp_ss", "-P", host="a")
+        check(any(line.startswith("silent") for line in text.splitlines()), text)
+        # It fails, because the host has no SDP.
+        said = network.command("sh", "-c", f"sdp_chk {B.address(4)} {PORT} || true", host="a")
+        check(f"was silent when user {other.number} asked it" in said, said)
+    _remembered(user, "sdp", 600)
+    time.sleep(SILENCE_ENDS)
+    shown = network.command("sdp_ss", "-HP", host="a").split()
+    check(str(other.number) not in shown, "silence that no longer counts")
 
 
 @scenario

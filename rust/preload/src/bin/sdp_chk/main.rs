@@ -12,6 +12,7 @@ mod devices;
 mod installation;
 mod kernel;
 mod peer;
+mod remembered;
 mod report;
 mod rules;
 mod server;

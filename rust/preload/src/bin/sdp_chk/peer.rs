@@ -3,6 +3,7 @@
 //! Test connections: to this host itself, and to another host.
 
 use crate::arguments::PORT;
+use crate::remembered;
 use crate::report::{Report, Trial};
 use crate::view::{name, View};
 use dns_lookup::{getaddrinfo, AddrInfoHints, SockType};
@@ -160,8 +161,12 @@ pub(crate) fn check(report: &mut Report, host: &str, port: &str, has_sdp: bool) 
         }
     };
     if has_sdp {
+        let silent = remembered::silent(&addresses);
         let attempts: Vec<_> = addresses.into_iter().map(Attempt::new).collect();
         say(report, &attempts);
+        for note in silent {
+            report.note(&note);
+        }
     } else {
         report.note(&untried(host, &addresses));
     }
