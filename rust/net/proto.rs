@@ -37,8 +37,10 @@ use kernel::{
             AlwaysRefCounted, //
         },
         atomic::{
+            Acquire,
             Atomic,
-            Relaxed, //
+            Relaxed,
+            Release, //
         },
     },
 };
@@ -121,7 +123,8 @@ impl<B: Protocol> Whole<B> {
         body: impl PinInit<B, Error>,
     ) -> Result<ARef<Self>> {
         let table = B::table();
-        if table.registered.load(Relaxed) == 0 {
+        // Pairs with the end of the registration, which has made the slab.
+        if table.registered.load(Acquire) != REGISTERED {
             return Err(ENODEV);
         }
         let (net, prot) = (net.as_ptr().cast(), table.proto.get());
@@ -160,9 +163,14 @@ unsafe extern "C" fn destruct_cb<B: Protocol>(sk: *mut ffi::sock) {
     }
 }
 
+/// The registration is under way, or has failed.
+const BEGUN: i32 = -1;
+const REGISTERED: i32 = 1;
+
 /// A `struct proto`.
 pub(crate) struct Table<B> {
     proto: UnsafeCell<ffi::proto>,
+    /// 0, [`BEGUN`] or [`REGISTERED`].
     registered: Atomic<i32>,
     _body: PhantomData<fn() -> B>,
 }
@@ -209,7 +217,7 @@ impl<B: Protocol> Registration<B> {
     /// Registers the protocol of `B`; EBUSY a second time.
     pub(crate) fn new() -> Result<Self> {
         let table = B::table();
-        if table.registered.cmpxchg(0, -1, Relaxed).is_err() {
+        if table.registered.cmpxchg(0, BEGUN, Relaxed).is_err() {
             return Err(EBUSY);
         }
         let proto = table.proto.get();
@@ -217,7 +225,8 @@ impl<B: Protocol> Registration<B> {
         let account = unsafe { Account::of(proto) }?;
         // SAFETY: The struct is static, and not registered yet, so nothing else uses it.
         to_result(unsafe { ffi::proto_register(proto, 1) })?;
-        table.registered.store(1, Relaxed);
+        // `Whole::new` uses what was made above.
+        table.registered.store(REGISTERED, Release);
         Ok(Self(account, PhantomData))
     }
 }

@@ -31,7 +31,7 @@ struct sdp_companion sdp_no_companion;
 
 void sdp_companion_init(struct sock *sk)
 {
-	sk->sk_user_data = &sdp_no_companion;
+	WRITE_ONCE(sk->sk_user_data, &sdp_no_companion);
 }
 
 /*
@@ -82,7 +82,7 @@ static int forward_event(wait_queue_entry_t *entry, unsigned int mode, int sync,
 
 	if (READ_ONCE(c->idle))
 		return 0;
-	if (READ_ONCE(c->attempt)) {
+	if (attempt_goes_on(c)) {
 		/*
 		 * Must not be reported yet. Pairs with
 		 * sdp_companion_catch_up().

@@ -45,4 +45,14 @@ static inline struct sdp_companion *companion(const struct sock *sk)
 	return c == &sdp_no_companion ? NULL : c;
 }
 
+/*
+ * A caller that sees the end of the attempt sees `in_use` afterwards, if the decision
+ * for TCP has ended it.
+ */
+static inline bool attempt_goes_on(struct sdp_companion *c)
+{
+	/* Pairs with the barrier in sdp_companion_use(). */
+	return smp_load_acquire(&c->attempt);
+}
+
 #endif /* SDP_FFI_COMPANION_H */

@@ -35,6 +35,12 @@ void sdp_companion_use(struct sock *sk, int reason)
 	WRITE_ONCE(c->idle, false);
 	/* The reason is set before. Pairs with sdp_companion_enter(). */
 	smp_store_release(&c->in_use, true);
+	/*
+	 * A reader of the end of the attempt, or of the end of the owner's own half in
+	 * its state, shutdown and error, sees the decision as well. Pairs with
+	 * attempt_goes_on() and poll_halves().
+	 */
+	smp_wmb();
 	WRITE_ONCE(c->attempt, false);
 }
 
@@ -59,7 +65,7 @@ bool sdp_companion_attempt(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
 
-	return c && READ_ONCE(c->attempt);
+	return c && attempt_goes_on(c);
 }
 
 void sdp_companion_end(struct sock *sk)
@@ -119,7 +125,10 @@ void sdp_companion_leave_race(struct sock *sk)
 	xchg(&c->tcp->sk->sk_err, 0);
 }
 
-/* The result of sdp_companion_retry(), if no caller has seen it yet. */
+/*
+ * The result of sdp_companion_retry(), if no caller has seen it yet. The caller has seen that
+ * the companion is in use, which sdp_companion_use() has released behind both words.
+ */
 int sdp_companion_retry_error(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);

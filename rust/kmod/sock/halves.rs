@@ -179,7 +179,7 @@ impl Sock {
             Some(_) => 0,
             None => self.poll(),
         };
-        // The events seen may belong to a fallback to TCP.
+        // The events seen may belong to a fallback to TCP. Pairs with `sdp_companion_use`.
         smp_rmb();
         if let Some(tcp) = self.tcp() {
             return tcp.poll(Some(file));
