@@ -44,6 +44,7 @@ help:
 	@echo 'make fuzz FOR=seconds    libFuzzer on codec, connection and pairs of peers (cargo-fuzz on the host)'
 	@echo 'make mutants FILES=...   changes of the engine that no test notices (cargo-mutants on the host; all without FILES)'
 	@echo 'make explore             every interleaving of small scenes'
+	@echo 'make order               every order of memory accesses in code without locks'
 	@echo 'make spec                where each rule of spec/sdp.md is implemented and tested'
 	@echo 'make soak                the long versions of the tests'
 	@echo 'make bench               SDP beside raw verbs on each device, TCP, SMC-D, AF_UNIX'
@@ -261,6 +262,10 @@ sim: host
 
 explore: host
 	@qemu/cargo rust run --quiet --release --locked -p sdp-sim -- explore --limit $(LIMIT) "$(SCENE)"
+
+.PHONY: order
+order: host
+	@qemu/cargo rust/order test --locked
 
 # make fuzz FUZZ="codec peer operations" FOR=seconds for each
 FUZZ ?= codec peer operations

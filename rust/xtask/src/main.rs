@@ -13,6 +13,7 @@
 mod completions;
 mod floors;
 mod manual;
+mod order;
 mod spec;
 mod uapi;
 mod words;
@@ -52,6 +53,8 @@ enum Task {
     },
     /// Compares the knobs and counters of sdp(7) with the module.
     Manual,
+    /// Compares docs/memory-order.md with the code that uses atomics.
+    Order,
     /// Finds refused wording in documents, comments and messages.
     Words {
         /// Also in the parts that are pending.
@@ -77,6 +80,7 @@ fn main() -> Result<ExitCode> {
         }
         Task::Floors { .. } => Ok(report(&floors::faults(&arguments.root)?)),
         Task::Manual => Ok(report(&manual::faults(&arguments.root)?)),
+        Task::Order => Ok(report(&order::faults(&arguments.root)?)),
         Task::Words { all } => Ok(report(&words::faults(&arguments.root, all)?)),
         Task::Completions { directory } => {
             completions::write(&directory).map(|()| ExitCode::SUCCESS)
