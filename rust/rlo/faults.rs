@@ -83,7 +83,7 @@ unsafe impl Sync for Root {}
 impl Root {
     pub(crate) fn new() -> Self {
         // SAFETY: The name is a C string. Failure is an error pointer, which debugfs takes.
-        Self(unsafe { ffi::debugfs_create_dir(c"rlo".as_char_ptr(), core::ptr::null_mut()) })
+        Self(unsafe { ffi::rlo_faults_dir(c"rlo".as_char_ptr(), core::ptr::null_mut()) })
     }
 
     pub(crate) fn dir(&self) -> *mut ffi::dentry {
@@ -93,7 +93,7 @@ impl Root {
     /// Called when the module is removed.
     pub(crate) fn remove(&self) {
         // SAFETY: The directory that was made above, or an error pointer.
-        unsafe { ffi::debugfs_remove(self.0) }
+        unsafe { ffi::rlo_faults_remove(self.0) }
     }
 }
 
@@ -111,14 +111,13 @@ impl Files {
     /// `faults` outlives the files.
     pub(crate) unsafe fn new(root: *mut ffi::dentry, name: &CStr, faults: &Faults) -> Self {
         // SAFETY: The name is a C string, which debugfs copies.
-        let dir = unsafe { ffi::debugfs_create_dir(name.as_char_ptr(), root) };
+        let dir = unsafe { ffi::rlo_faults_dir(name.as_char_ptr(), root) };
         faults.each(|name, number| {
             // SAFETY: The number outlives the file, as the caller promises, and an aligned u32 is
             // what debugfs reads and writes, atomically.
             unsafe {
-                ffi::debugfs_create_u32(
+                ffi::rlo_faults_file(
                     name.as_char_ptr(),
-                    0o600,
                     dir,
                     core::ptr::from_ref(number).cast_mut().cast(),
                 );
@@ -131,6 +130,6 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         // SAFETY: The directory that was made above, or an error pointer.
-        unsafe { ffi::debugfs_remove(self.0) }
+        unsafe { ffi::rlo_faults_remove(self.0) }
     }
 }

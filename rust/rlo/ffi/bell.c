@@ -41,15 +41,22 @@ static void bell_rung(struct irq_work *work)
 	call(container_of(work, struct rlo_bell, work));
 }
 
-/* With interrupts disabled, as handlers expect it. */
+/*
+ * With interrupts disabled, as handlers expect it. On PREEMPT_RT they expect a thread,
+ * because their locks may sleep.
+ */
 static void bell_rung_late(struct work_struct *work)
 {
 	struct rlo_bell *bell = container_of(work, struct rlo_bell, soft);
 	unsigned long flags;
 
-	local_irq_save(flags);
-	call(bell);
-	local_irq_restore(flags);
+	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		call(bell);
+	} else {
+		local_irq_save(flags);
+		call(bell);
+		local_irq_restore(flags);
+	}
 	/* The bell may be gone afterwards. */
 	atomic_dec_and_wake_up(&bell->late);
 }

@@ -4,7 +4,6 @@
  * `kernel::bindings` lacks.
  */
 #include <linux/workqueue.h>
-#include <linux/debugfs.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/ib_cache.h>
 #include "helpers.h"

@@ -294,6 +294,13 @@ void rlo_event_srq(struct ib_srq *srq, enum ib_event_type type);
 
 struct rdma_hw_stats *rlo_stats_alloc(const struct rdma_stat_desc *descs, int count);
 
+/* Files in debugfs: see faults.c. A directory may be an error pointer. */
+struct dentry *rlo_faults_dir(const char *name, struct dentry *parent);
+/* The number outlives its file. */
+void rlo_faults_file(const char *name, struct dentry *dir, u32 *number);
+/* The directory and all in it. */
+void rlo_faults_remove(struct dentry *dir);
+
 /* The module's copy engine: see copier.c. */
 int rlo_engine_init(void);
 void rlo_engine_exit(void);
