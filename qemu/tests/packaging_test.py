@@ -12,7 +12,7 @@ PACKAGING = TOP / "rust/packaging"
 
 RUSTC = "rustc 1.85.1 (4eb161250 2025-03-15) (built from a source tarball)"
 BINDGEN = "bindgen 0.71.1"
-OPTIONS = ("MODULES", "INET", "IPV6", "PROC_FS", "SYSCTL", "RUST", "INFINIBAND", "INFINIBAND_ADDR_TRANS")
+OPTIONS = [line for line in (PACKAGING / "options").read_text().split("\n") if line and not line.startswith("#")]
 
 
 class Scene(unittest.TestCase):
@@ -95,6 +95,35 @@ class WhatDoesNotFit(Scene):
     def test_options(self):
         self.options("RUST", "INFINIBAND_ADDR_TRANS")
         self.refused("without CONFIG_RUST,", "without CONFIG_INFINIBAND_ADDR_TRANS,")
+
+    def test_each_option_that_is_needed(self):
+        self.assertIn("INFINIBAND", OPTIONS)
+        self.options(*OPTIONS)
+        self.refused(*(f"without CONFIG_{name}," for name in OPTIONS))
+
+    def test_kbuild_names_what_is_missing(self):
+        rules = self.write("rules", f"""
+include {TOP}/rust/linux/needs.mk
+all: ; @echo built
+""")
+        has = [f"CONFIG_{name}=y" for name in OPTIONS] + ["CONFIG_CC_VERSION_TEXT=gcc"]
+
+        def made(*words):
+            done = subprocess.run(["make", "-s", "-f", rules, *words], check=False, text=True, capture_output=True)
+            return done.stdout + done.stderr
+
+        self.assertEqual(made(*has), "built\n")
+        self.assertEqual(made(), "built\n", "while there is no configuration")
+        has.remove("CONFIG_64BIT=y")
+        has.remove("CONFIG_INET=y")
+        self.assertIn("SDP and rlo need a kernel with CONFIG_64BIT CONFIG_INET.", made(*has))
+
+    def test_dkms_knows_them(self):
+        status, said = self.run_script("dkms-source", self.path / "source")
+        self.assertEqual(status, 0, said)
+        made = (self.path / "source/dkms.conf").read_text()
+        self.assertIn('BUILD_EXCLUSIVE_CONFIG="CONFIG_64BIT CONFIG_MODULES', made)
+        self.assertNotIn("@", made)
 
     def test_compilers(self):
         self.program("rustc", "echo rustc 1.86.0")

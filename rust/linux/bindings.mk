@@ -13,6 +13,7 @@
 # and never kept.
 
 linux := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
+include $(linux)/needs.mk
 ffi-out := $(obj)/$(ffi)
 ffi-src := $(src)/$(ffi)
 ffi-parameters += $(linux)/bindgen_parameters
@@ -51,6 +52,9 @@ ffi-bindgen-target-um := x86_64-linux-gnu
 ifdef CONFIG_CC_IS_CLANG
 ffi-bindgen-cflags = $(c_flags)
 else
+ifdef CONFIG_CC_VERSION_TEXT
+$(if $(ffi-bindgen-target-$(SRCARCH)),,$(error SDP and rlo are built for x86-64 and arm64, and not for $(SRCARCH)))
+endif
 ffi-bindgen-cflags = $(filter-out $(ffi-bindgen-skip), $(c_flags)) \
 	-w --target=$(ffi-bindgen-target-$(SRCARCH))
 endif
