@@ -21,7 +21,7 @@ pub struct Fuzzer {
 type Call = fn(&mut Fuzzer);
 
 /// The weight of each call.
-const CALLS: [(usize, Call); 20] = [
+const CALLS: [(usize, Call); 24] = [
     (6, Fuzzer::couple),
     (4, Fuzzer::socket),
     (3, Fuzzer::close),
@@ -42,6 +42,10 @@ const CALLS: [(usize, Call); 20] = [
     (4, Fuzzer::read_or_write),
     (3, Fuzzer::splice),
     (4, Fuzzer::wait),
+    (3, Fuzzer::open_door),
+    (4, Fuzzer::lend),
+    (4, Fuzzer::receive_ahead),
+    (2, Fuzzer::list_sockets),
 ];
 
 impl Fuzzer {

@@ -7,7 +7,9 @@
 
 mod calls;
 mod chance;
+mod described;
 mod fuzzer;
+mod lent;
 mod memory;
 mod messages;
 mod names;
@@ -71,6 +73,8 @@ fn missing(tally: &Tally) -> Vec<String> {
         .filter(|call| tally.successes(call) == 0)
         .map(|call| format!("not one {call} has succeeded"))
         .collect();
+    let absent = described::CALLS.iter().filter(|call| !tally.has(lent::counted_as(&call.name)));
+    missing.extend(absent.map(|call| format!("{} was never made", call.name)));
     if tally.sent == 0 || tally.received == 0 {
         missing.push("no byte went".into());
     }

@@ -12,6 +12,8 @@ pub const ROOM: usize = 16 * PAGE;
 /// The size of one comparison.
 const STRETCH: usize = 512;
 const MSEAL: libc::c_long = 462;
+/// The memory that is lent, and that peers or the kernel write to behind a call: it is not checked.
+const ASIDE: usize = 64 * PAGE;
 /// The fill value, which no call writes on purpose.
 const POISON: u8 = 0xa5;
 
@@ -21,6 +23,8 @@ pub struct Memory {
     start: *mut u8,
     /// Read-only.
     constant: *mut u8,
+    /// Writable, and changed at any time.
+    aside: *mut u8,
     /// The last outputs are below this offset.
     used: usize,
 }
@@ -45,6 +49,12 @@ impl Place {
     }
 }
 
+/// The size of the machine's pages. `ROOM` is a multiple of each that there is.
+fn page() -> usize {
+    // SAFETY: takes a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(PAGE)
+}
+
 fn map(len: usize, protection: i32) -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping, wherever the kernel likes.
@@ -55,8 +65,8 @@ fn map(len: usize, protection: i32) -> *mut u8 {
 
 impl Memory {
     pub fn new() -> Self {
-        let around = map(ROOM + 2 * PAGE, libc::PROT_NONE);
-        let start = around.wrapping_add(PAGE);
+        let around = map(ROOM + 2 * page(), libc::PROT_NONE);
+        let start = around.wrapping_add(page());
         // SAFETY: inside what was mapped above.
         let result =
             unsafe { libc::mprotect(start.cast(), ROOM, libc::PROT_READ | libc::PROT_WRITE) };
@@ -64,7 +74,12 @@ impl Memory {
         // Sealed, as in some hardened programs. A kernel may be too old for that.
         // SAFETY: the mapping stays as long as the program.
         unsafe { libc::syscall(MSEAL, start, ROOM, 0) };
-        let mut memory = Self { start, constant: map(PAGE, libc::PROT_READ), used: ROOM };
+        let mut memory = Self {
+            start,
+            constant: map(PAGE, libc::PROT_READ),
+            aside: map(ASIDE, libc::PROT_READ | libc::PROT_WRITE),
+            used: ROOM,
+        };
         memory.poison();
         memory
     }
@@ -124,6 +139,13 @@ impl Memory {
         Some(Place { address, len, here: len })
     }
 
+    /// The address of `len` bytes that are not checked, on a multiple of `align`, which is a power of
+    /// two.
+    pub fn aside(&self, chance: &mut Chance, len: usize, align: usize) -> *mut u8 {
+        let at = chance.below(ASIDE.saturating_sub(len).max(1));
+        self.aside.wrapping_add(at & !(align.max(1) - 1))
+    }
+
     /// The bytes at a valid place.
     pub fn at(&mut self, place: Place) -> &mut [u8] {
         let from = place.address.addr() - self.start.addr();
@@ -169,8 +191,9 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: what `new` has mapped.
         unsafe {
-            libc::munmap(self.start.wrapping_sub(PAGE).cast(), ROOM + 2 * PAGE);
+            libc::munmap(self.start.wrapping_sub(page()).cast(), ROOM + 2 * page());
             libc::munmap(self.constant.cast(), PAGE);
+            libc::munmap(self.aside.cast(), ASIDE);
         }
     }
 }

@@ -5,6 +5,7 @@ use libc::{c_int, c_void};
 use sdp_uapi as uapi;
 
 use crate::chance::Chance;
+use crate::described::{calls, Call, CALLS};
 use crate::fuzzer::Fuzzer;
 
 /// The kernel's numbers; the C library lacks some.
@@ -17,23 +18,6 @@ const LEVELS: [c_int; 8] = [
     282,
     284,
     17,
-];
-
-const SDP_OPTIONS: [c_int; 14] = [
-    uapi::SDP_ZCOPY_THRESH,
-    uapi::SDP_LAST_BIND_ERR,
-    uapi::SDP_SOCK_FAMILY,
-    uapi::SDP_TRANSPORT,
-    uapi::SDP_FALLBACK_REASON,
-    uapi::SDP_ZCOPY_SOURCE_THRESH,
-    uapi::SDP_ZCOPY_SINK_THRESH,
-    uapi::SDP_TRAFFIC,
-    uapi::SDP_BORROW,
-    uapi::SDP_BORROW_WAIT,
-    uapi::SDP_BORROW_CANCEL,
-    uapi::SDP_BORROW_INFO,
-    uapi::SDP_AHEAD,
-    uapi::SDP_AHEAD_WAIT,
 ];
 
 const REQUESTS: [u64; 16] = [
@@ -62,7 +46,10 @@ fn option(chance: &mut Chance) -> (c_int, c_int) {
     let level = if chance.one_in(30) { chance.number() } else { chance.of(&LEVELS[..4]) };
     let level = if chance.one_in(20) { chance.of(&LEVELS) } else { level };
     let option = match chance.below(10) {
-        0 | 1 if level == libc::IPPROTO_TCP => chance.of(&SDP_OPTIONS),
+        0 | 1 if level == libc::IPPROTO_TCP => {
+            let options: Vec<_> = CALLS.iter().filter_map(|call| call.option).collect();
+            chance.of(&options)
+        }
         0 => chance.number(),
         _ => chance.below(90) as c_int,
     };
@@ -82,6 +69,10 @@ fn length(chance: &mut Chance) -> i32 {
 
 impl Fuzzer {
     pub fn set_option(&mut self) {
+        if self.chance.one_in(3) {
+            let call = self.chance.of(&calls("setsockopt$"));
+            return self.set_described(call);
+        }
         let fd = self.fd();
         let (level, option) = option(&mut self.chance);
         let len = length(&mut self.chance);
@@ -107,7 +98,48 @@ impl Fuzzer {
         self.tally.count("setsockopt", result.into());
     }
 
+    /// An option with a value that means something.
+    fn set_described(&mut self, call: &'static Call) {
+        let value = self.value(&call.value);
+        let Some(place) = self.memory.put(&value) else { return };
+        let len =
+            if self.chance.one_in(12) { length(&mut self.chance) } else { value.len() as i32 };
+        let option = call.option.unwrap_or(-1);
+        // SAFETY: the kernel checks the pointer; the addresses in the value are of memory that is not
+        // this program's otherwise.
+        let result = unsafe {
+            let value = place.address.cast();
+            libc::setsockopt(self.fd(), libc::IPPROTO_TCP, option, value, len as u32)
+        };
+        self.tally.count("setsockopt", result.into());
+        self.tally.count(&call.name, result.into());
+        self.check(&[(place, value.len())], || format!("{}: {result}", call.name));
+    }
+
+    fn get_described(&mut self, call: &'static Call) {
+        let room: usize = call.value.iter().map(|field| field.len).sum();
+        let place = self.memory.place(&mut self.chance, room);
+        let size = self.memory.place(&mut self.chance, 4);
+        if size.is_good() {
+            self.memory.at(size).copy_from_slice(&(room as u32).to_ne_bytes());
+        }
+        let option = call.option.unwrap_or(-1);
+        // SAFETY: the kernel checks the pointers; what it may write is given out for it.
+        let result = unsafe {
+            let (value, size) = (place.address.cast(), size.address.cast());
+            libc::getsockopt(self.fd(), libc::IPPROTO_TCP, option, value, size)
+        };
+        self.tally.count("getsockopt", result.into());
+        self.tally.count(&call.name, result.into());
+        let written = if result == 0 { self.said(size).min(room) } else { room };
+        self.check(&[(place, written), (size, 4)], || format!("{}: {result}", call.name));
+    }
+
     pub fn get_option(&mut self) {
+        if self.chance.one_in(3) {
+            let call = self.chance.of(&calls("getsockopt$"));
+            return self.get_described(call);
+        }
         let fd = self.fd();
         let (level, option) = option(&mut self.chance);
         let len = length(&mut self.chance);

@@ -30,6 +30,11 @@ impl Tally {
         }
     }
 
+    /// Whether the call was made.
+    pub fn has(&self, call: &str) -> bool {
+        self.calls.contains_key(call)
+    }
+
     pub fn successes(&self, call: &str) -> u64 {
         self.calls.get(call).map_or(0, |(good, _)| *good)
     }
