@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Addresses and ports of a namespace, VRFs.
+ * Addresses, ports and users of a namespace, VRFs.
  * helpers.h has the declarations.
  */
 #include <linux/inetdevice.h>
@@ -13,6 +13,12 @@
 #include <net/route.h>
 
 #include "helpers.h"
+
+/* The user of the first namespace with this number, as the owner of @net sees it. */
+unsigned int rust_net_uid_of(struct net *net, unsigned int kuid)
+{
+	return from_kuid_munged(net->user_ns, KUIDT_INIT(kuid));
+}
 
 void *rust_net_net_generic(struct net *net, unsigned int id)
 {

@@ -348,12 +348,6 @@ unsigned int rust_net_sock_uid(struct sock *sk)
 	return from_kuid_munged(sock_net(sk)->user_ns, sk_uid(sk));
 }
 
-/* The user of the first namespace with this number, as the owner of @net sees it. */
-unsigned int rust_net_uid_of(struct net *net, unsigned int kuid)
-{
-	return from_kuid_munged(net->user_ns, KUIDT_INIT(kuid));
-}
-
 unsigned int rust_net_sock_kuid(struct sock *sk)
 {
 	return __kuid_val(sk_uid(sk));
