@@ -182,6 +182,22 @@ impl Sock {
         self.wait_at(queue, mode, call, timeo, ready)
     }
 
+    /// As `wait_settled`, whatever signals come; EAGAIN after `ms`. Completions that keep the call from
+    /// its sleep do not put that off.
+    pub(crate) fn wait_settled_within<'a, R>(
+        &'a self,
+        call: &mut Call<'a>,
+        ms: u32,
+        mut ready: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        let since = Instant::<Monotonic>::now();
+        let mut timeo = jiffies(ms);
+        self.wait_settled(call, &mut timeo, WaitMode::Timed, || match ready() {
+            Some(found) => Some(Ok(found)),
+            None => (since.elapsed().as_millis() >= ms.into()).then_some(Err(EAGAIN)),
+        })?
+    }
+
     /// As `wait_settled`, for a call that goes on with the peer: when `ready` says so, EPIPE if
     /// another thread has disconnected the socket or connected it to another peer.
     pub(crate) fn wait_settled_for_peer<'a, R>(
@@ -213,8 +229,7 @@ impl Sock {
         mut ready: impl FnMut() -> Option<R>,
     ) -> Result<R> {
         let generation = self.look(|inner| inner.generation());
-        let mut timeo = msecs_to_jiffies(ms) as isize;
-        if let Ok(found) = self.wait_settled(call, &mut timeo, WaitMode::Timed, &mut ready) {
+        if let Ok(found) = self.wait_settled_within(call, ms, &mut ready) {
             return Ok(found);
         }
         self.drive(|inner| {

@@ -30,7 +30,6 @@ use crate::{
         call::Call,
         wait::{
             jiffies,
-            WaitMode,
             FOREVER, //
         },
     },
@@ -376,12 +375,8 @@ impl Sock {
         if lender.has_ended(last) {
             return;
         }
-        let mut timeo = jiffies(LINGER_MS);
         let ended = || lender.has_ended(last).then_some(());
-        if self
-            .wait_settled(call, &mut timeo, WaitMode::Timed, ended)
-            .is_err()
-        {
+        if self.wait_settled_within(call, LINGER_MS, ended).is_err() {
             self.take_back(call, &lender, last);
         }
     }

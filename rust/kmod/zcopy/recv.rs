@@ -22,7 +22,6 @@ use crate::{
     sock::{
         call::Call,
         wait::{
-            jiffies,
             WaitMode,
             FOREVER, //
         },
@@ -33,13 +32,7 @@ use crate::{
         room::Wish, //
     },
 };
-use kernel::{
-    sync::Arc,
-    time::{
-        Instant,
-        Monotonic, //
-    }, //
-};
+use kernel::sync::Arc;
 
 /// Time for Reads in flight when their reader is killed. A silent peer may make the transport take
 /// longer, and a killed program must not wait for it.
@@ -178,27 +171,21 @@ impl Sock {
             return Ok(0);
         }
         let mut done = None;
+        let mut ended = || self.look(|inner| inner.end_reads(&mut done));
         let mut forever = FOREVER;
         let killed = self
-            .wait_settled(call, &mut forever, WaitMode::Kill, || {
-                self.look(|inner| inner.end_reads(&mut done))
-            })
+            .wait_settled(call, &mut forever, WaitMode::Kill, &mut ended)
             .is_err();
         if killed {
             // Other programs with the socket get the bytes in flight. After exec() that is this one.
             self.look(Inner::stop_reads);
-            let mut timeo = jiffies(KILLED_MS);
-            let since = Instant::<Monotonic>::now();
-            let ended = self.wait_settled(call, &mut timeo, WaitMode::Timed, || {
-                let ended = self.look(|inner| inner.end_reads(&mut done)).is_some();
-                // Messages that keep coming put the sleep off, but not the end.
-                let over = since.elapsed().as_millis() >= KILLED_MS.into();
-                (ended || over).then_some(ended)
-            });
-            if ended != Ok(true) {
+            if self
+                .wait_settled_within(call, KILLED_MS, &mut ended)
+                .is_err()
+            {
                 // Without these bytes the stream has a hole, so the connection ends.
                 self.drive(|inner| inner.lose_bytes(self, inner.turns.read.generation()));
-                self.await_unused(call, || self.look(|inner| inner.end_reads(&mut done)))?;
+                self.await_unused(call, ended)?;
             }
         }
         // Back from the device, before the bytes are looked at.
