@@ -20,10 +20,7 @@ use crate::{
     object::SockRef,
     prelude::*, //
 };
-use core::net::{
-    Ipv4Addr,
-    Ipv6Addr, //
-};
+use core::net::IpAddr;
 use kernel::{
     fmt,
     seq_file::SeqFile,
@@ -132,9 +129,6 @@ struct Readable(Ip);
 
 impl fmt::Display for Readable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Ip::V4(ip) => core::fmt::Display::fmt(&Ipv4Addr::from(ip), f),
-            Ip::V6(ip) => core::fmt::Display::fmt(&Ipv6Addr::from(ip), f),
-        }
+        core::fmt::Display::fmt(&IpAddr::from(self.0), f)
     }
 }

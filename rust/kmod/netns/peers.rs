@@ -58,10 +58,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn has(text: &[u8], ip: Ip) -> bool {
     let text = CStr::from_bytes_until_nul(text).ok();
     let text = text.and_then(|text| text.to_str().ok()).unwrap_or("");
-    let ip = match ip {
-        Ip::V4(ip) => IpAddr::from(ip),
-        Ip::V6(ip) => IpAddr::from(ip),
-    };
+    let ip = IpAddr::from(ip);
     words(text)
         .filter_map(Network::parse)
         .any(|network| network.has(ip))

@@ -2,6 +2,8 @@
 
 //! Numbers that must not be confused with each other.
 
+use core::net::IpAddr;
+
 /// Sequence number of a message: counts every SDP message of one direction,
 /// modulo 2^32. The Hello and the HelloAck have number 0.
 ///
@@ -63,6 +65,15 @@ pub enum Ip {
     V4([u8; 4]),
     /// Sixteen bytes, network order.
     V6([u8; 16]),
+}
+
+impl From<Ip> for IpAddr {
+    fn from(ip: Ip) -> Self {
+        match ip {
+            Ip::V4(ip) => ip.into(),
+            Ip::V6(ip) => ip.into(),
+        }
+    }
 }
 
 #[cfg(test)]
