@@ -30,6 +30,9 @@ mod library;
 #[path = "../../../../async/src/rights.rs"]
 #[expect(dead_code, reason = "the library also uses what it is given")]
 mod rights;
+// The lines that sdp_ss shows.
+#[path = "../../../../ss/src/peer.rs"]
+mod remembered_peer;
 #[path = "../../source.rs"]
 mod source;
 

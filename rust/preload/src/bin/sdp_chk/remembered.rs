@@ -4,22 +4,9 @@
 //! ask them for SDP.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-const PATH: &str = "/proc/thread-self/net/sdppeers";
-
-/// A line of the file, if it is of a silent peer: the user, the peer, and for how many seconds that counts.
-fn parse(line: &str) -> Option<(u32, IpAddr, u64)> {
-    let words: Vec<_> = line.split_whitespace().collect();
-    let [user, _, peer, "silent", seconds] = words[..] else {
-        return None;
-    };
-    Some((
-        user.parse().ok()?,
-        peer.parse().ok()?,
-        seconds.parse().ok()?,
-    ))
-}
+use crate::remembered_peer::{Peer, PATH};
 
 /// A sentence for each user that has found one of these addresses silent.
 pub(crate) fn silent(addresses: &[SocketAddr]) -> Vec<String> {
@@ -30,11 +17,12 @@ pub(crate) fn silent(addresses: &[SocketAddr]) -> Vec<String> {
 
 fn sentences(text: &str, addresses: &[SocketAddr]) -> Vec<String> {
     text.lines()
-        .filter_map(parse)
-        .filter(|(_, peer, _)| addresses.iter().any(|address| address.ip() == *peer))
-        .map(|(user, peer, seconds)| {
+        .filter_map(Peer::parse)
+        .filter(Peer::is_silent)
+        .filter(|found| addresses.iter().any(|address| address.ip() == found.peer))
+        .map(|Peer { uid, peer, seconds, .. }| {
             format!(
-                "{peer} was silent when user {user} asked it for SDP. For {seconds} more seconds, or until it \
+                "{peer} was silent when user {uid} asked it for SDP. For {seconds} more seconds, or until it \
                  connects to this host, that user's sockets that may use TCP use it at once"
             )
         })
