@@ -14,6 +14,7 @@ mod completions;
 mod floors;
 mod manual;
 mod order;
+mod sources;
 mod spec;
 mod uapi;
 mod words;

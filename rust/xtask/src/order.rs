@@ -2,9 +2,9 @@
 
 //! Compares docs/memory-order.md with the sources: each file with an atomic or a barrier has a row.
 
+use crate::sources::{self, Source};
 use anyhow::{Context, Result};
 use std::{fs, path::Path};
-use walkdir::WalkDir;
 
 const PAGE: &str = "docs/memory-order.md";
 /// Folders with code that several processors run. Paths without a folder on the page are in the first.
@@ -16,6 +16,7 @@ const FOLDERS: [&str; 6] = [
     "rust/copier",
     "rust/async/src",
 ];
+const ENDINGS: [&str; 3] = ["c", "h", "rs"];
 /// Beginnings of the words that such code has.
 const WORDS: [&str; 14] = [
     "Atomic",
@@ -39,18 +40,8 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
     let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let mut faults = Vec::new();
     for folder in FOLDERS {
-        for entry in WalkDir::new(root.join(folder)).sort_by_file_name() {
-            let entry = entry?;
-            let path = entry
-                .path()
-                .strip_prefix(root)?
-                .to_string_lossy()
-                .into_owned();
-            if !is_source(&path) {
-                continue;
-            }
-            let text = fs::read_to_string(entry.path()).with_context(|| path.clone())?;
-            if has_words(&text) && !is_named(&page, &path) {
+        for Source { path, text } in sources::below(root, folder, &ENDINGS)? {
+            if is_source(&path) && has_words(&text) && !is_named(&page, &path) {
                 faults.push(format!("{PAGE} has no row for {path}"));
             }
         }
@@ -66,7 +57,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
 /// Whether the file is code of the modules or of `--async`, and no test of it.
 fn is_source(path: &str) -> bool {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
-    ["c", "h", "rs"].contains(&ending) && !path.contains("/model") && !path.ends_with("tests.rs")
+    ENDINGS.contains(&ending) && !path.contains("/model") && !path.ends_with("tests.rs")
 }
 
 /// Whether code, and not only a comment, has one of the words.

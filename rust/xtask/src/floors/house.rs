@@ -3,13 +3,12 @@
 //! A crate as it was read: its files, and the files that each uses.
 
 use super::{graph::Graph, imports, methods, types::Types, Crate};
+use crate::sources::{self, Source};
 use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::Path,
 };
-use walkdir::WalkDir;
 
 /// The path of a file as a module: `cm/mod.rs` is `cm`. `mount` is its folder's path.
 fn module_of(mount: &str, file: &Path) -> String {
@@ -55,16 +54,10 @@ impl House {
     pub(super) fn read(root: &Path, of: &Crate) -> Result<Self> {
         let mut files = Vec::new();
         for (folder, mount) in of.mounts {
-            let folder = root.join(folder);
-            for entry in WalkDir::new(&folder).sort_by_file_name() {
-                let entry = entry?;
-                if entry.path().extension().is_some_and(|e| e == "rs") {
-                    let text = fs::read_to_string(entry.path())?;
-                    let name = module_of(mount, entry.path().strip_prefix(&folder)?);
-                    let tree = syn::parse_file(&text)
-                        .with_context(|| format!("reading {}", entry.path().display()))?;
-                    files.push(File { name, text, tree });
-                }
+            for Source { path, text } in sources::below(root, folder, &["rs"])? {
+                let name = module_of(mount, Path::new(&path).strip_prefix(folder)?);
+                let tree = syn::parse_file(&text).with_context(|| format!("reading {path}"))?;
+                files.push(File { name, text, tree });
             }
         }
         Self::of(files)

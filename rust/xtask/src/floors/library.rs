@@ -3,9 +3,9 @@
 //! Whether `rust/net`, `rust/rdma`, `rust/copier` and what all modules share are libraries: they have no word of SDP,
 //! and no other part of the module names the bindings that `rust/net` wraps. [`border`](super::border) has the bindings of `rust/rdma`.
 
-use anyhow::{Context, Result};
-use std::{fs, path::Path};
-use walkdir::WalkDir;
+use crate::sources::{self, Source};
+use anyhow::Result;
+use std::path::Path;
 
 const LIBRARIES: [&str; 4] = ["rust/net", "rust/rdma", "rust/copier", "rust/linux"];
 /// The library with the bindings that are looked for here, and the parts of the module that use it.
@@ -63,18 +63,9 @@ fn look(
     is_bad: fn(&str) -> bool,
     reason: &str,
 ) -> Result<Vec<String>> {
-    let mut faults = Vec::new();
-    for entry in WalkDir::new(root.join(folder)).sort_by_file_name() {
-        let entry = entry?;
-        let path = entry.path();
-        let ending = path.extension().unwrap_or_default();
-        if entry.file_type().is_file() && endings.iter().any(|known| ending == *known) {
-            let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            let file = path.strip_prefix(root)?.display().to_string();
-            faults.extend(judge(&file, &text, is_bad, reason));
-        }
-    }
-    Ok(faults)
+    let files = sources::below(root, folder, endings)?;
+    let faults = |file: &Source| judge(&file.path, &file.text, is_bad, reason);
+    Ok(files.iter().flat_map(faults).collect())
 }
 
 /// The words of SDP in the libraries, and bindings elsewhere.
