@@ -12,12 +12,10 @@ use loom::thread;
 
 /// Runs `other` beside `own`, on the same state, and returns both results.
 fn both<S: Default + Send + Sync + 'static, A: Send + 'static, B>(
-    prepare: fn(&S),
-    other: fn(&S) -> A,
-    own: fn(&S) -> B,
+    other: impl FnOnce(&S) -> A + Send + 'static,
+    own: impl FnOnce(&S) -> B,
 ) -> (A, B) {
     let state = Arc::new(S::default());
-    prepare(&state);
     let its = state.clone();
     let thread = thread::spawn(move || other(&its));
     let result = own(&state);
@@ -41,33 +39,31 @@ fn see(words: &Words, order: Ordering) -> (u32, u32) {
     (words.second.load(order), words.first.load(Relaxed))
 }
 
+fn a_reader_sees_both(store: Ordering, load: Ordering) {
+    loom::model(move || {
+        let ((), seen) = both(move |w: &Words| publish(w, store), |w| see(w, load));
+        assert_ne!(seen, (1, 0));
+    });
+}
+
 /// A word that says that another one is valid: `in_use` and the reason in companion_calls.c, `in_use`
 /// and a failed repetition, `registered` and the slab in net/proto.rs, the counters of
 /// SDP_AHEAD in the program, `Mr::uses` and the copied bytes, `left` of a flight of the copier.
 #[test]
 fn a_word_that_is_released_shows_what_was_before() {
-    loom::model(|| {
-        let ((), seen) = both(|_| (), |w| publish(w, Release), |w: &Words| see(w, Acquire));
-        assert_ne!(seen, (1, 0));
-    });
+    a_reader_sees_both(Release, Acquire);
 }
 
 #[test]
 #[should_panic(expected = "(1, 0)")]
 fn a_relaxed_store_shows_less() {
-    loom::model(|| {
-        let ((), seen) = both(|_| (), |w| publish(w, Relaxed), |w: &Words| see(w, Acquire));
-        assert_ne!(seen, (1, 0));
-    });
+    a_reader_sees_both(Relaxed, Acquire);
 }
 
 #[test]
 #[should_panic(expected = "(1, 0)")]
 fn a_relaxed_load_sees_less() {
-    loom::model(|| {
-        let ((), seen) = both(|_| (), |w| publish(w, Release), |w: &Words| see(w, Relaxed));
-        assert_ne!(seen, (1, 0));
-    });
+    a_reader_sees_both(Release, Relaxed);
 }
 
 /// `sdp_companion_use`: `first` is `in_use`, `second` the end of the attempt, `third` the end of
@@ -94,37 +90,23 @@ fn sees_hang_up_without_the_decision(words: &Words) -> bool {
     hang_up && words.first.load(Acquire) == 0
 }
 
-#[test]
-fn the_end_of_an_attempt_shows_the_decision() {
-    loom::model(|| {
-        let (wrong, ()) = both(
-            |_| (),
-            sees_an_end_without_the_decision,
-            |w| decide(w, true),
-        );
-        assert!(!wrong);
-    });
-    loom::model(|| {
-        let (wrong, ()) = both(
-            |_| (),
-            sees_hang_up_without_the_decision,
-            |w| decide(w, true),
-        );
+fn an_end_shows_the_decision(is_wrong: fn(&Words) -> bool, barrier: bool) {
+    loom::model(move || {
+        let (wrong, ()) = both(is_wrong, |w| decide(w, barrier));
         assert!(!wrong);
     });
 }
 
 #[test]
+fn the_end_of_an_attempt_shows_the_decision() {
+    an_end_shows_the_decision(sees_an_end_without_the_decision, true);
+    an_end_shows_the_decision(sees_hang_up_without_the_decision, true);
+}
+
+#[test]
 #[should_panic(expected = "!wrong")]
 fn a_release_does_not_order_the_stores_behind_it() {
-    loom::model(|| {
-        let (wrong, ()) = both(
-            |_| (),
-            sees_an_end_without_the_decision,
-            |w| decide(w, false),
-        );
-        assert!(!wrong);
-    });
+    an_end_shows_the_decision(sees_an_end_without_the_decision, false);
 }
 
 /// Each of two threads stores one word and then loads the other's: forward_event() and
@@ -138,29 +120,26 @@ fn store_and_look(own: &AtomicU32, other: &AtomicU32, barrier: bool) -> u32 {
     other.load(Relaxed)
 }
 
-#[test]
-fn one_of_two_that_store_and_look_sees_the_other() {
-    loom::model(|| {
+/// `barrier`: of the second thread.
+fn one_sees_the_other(barrier: bool) {
+    loom::model(move || {
         let seen = both(
-            |_: &Words| (),
-            |w| store_and_look(&w.first, &w.second, true),
-            |w| store_and_look(&w.second, &w.first, true),
+            |w: &Words| store_and_look(&w.first, &w.second, true),
+            |w| store_and_look(&w.second, &w.first, barrier),
         );
         assert_ne!(seen, (0, 0));
     });
 }
 
 #[test]
+fn one_of_two_that_store_and_look_sees_the_other() {
+    one_sees_the_other(true);
+}
+
+#[test]
 #[should_panic(expected = "(0, 0)")]
 fn a_barrier_on_one_side_is_not_enough() {
-    loom::model(|| {
-        let seen = both(
-            |_: &Words| (),
-            |w| store_and_look(&w.first, &w.second, true),
-            |w| store_and_look(&w.second, &w.first, false),
-        );
-        assert_ne!(seen, (0, 0));
-    });
+    one_sees_the_other(false);
 }
 
 /// A region of rlo: `valid` under its lock, the number of copies, and the memory.
@@ -291,28 +270,21 @@ fn keep_and_fail(words: &Words) {
     words.second.store(1, Release);
 }
 
-#[test]
-fn a_promise_that_was_kept_before_the_failure_counts() {
-    loom::model(|| {
-        let ((), lost) = both(
-            |_| (),
-            keep_and_fail,
-            // Promiser::outcome(), and Range::state() in the program.
-            |w: &Words| w.second.load(Acquire) == 1 && w.first.load(Acquire) == 0,
-        );
+fn a_kept_promise_counts(is_lost: fn(&Words) -> bool) {
+    loom::model(move || {
+        let ((), lost) = both(keep_and_fail, is_lost);
         assert!(!lost);
     });
 }
 
 #[test]
+fn a_promise_that_was_kept_before_the_failure_counts() {
+    // Promiser::outcome(), and Range::state() in the program.
+    a_kept_promise_counts(|w| w.second.load(Acquire) == 1 && w.first.load(Acquire) == 0);
+}
+
+#[test]
 #[should_panic(expected = "!lost")]
 fn the_other_order_of_the_questions_loses_it() {
-    loom::model(|| {
-        let ((), lost) = both(
-            |_| (),
-            keep_and_fail,
-            |w: &Words| w.first.load(Acquire) == 0 && w.second.load(Acquire) == 1,
-        );
-        assert!(!lost);
-    });
+    a_kept_promise_counts(|w| w.first.load(Acquire) == 0 && w.second.load(Acquire) == 1);
 }
