@@ -29,7 +29,7 @@ problem() {
 supported_versions() { sed -n 's/^\([0-9][0-9.]*\)$/\1/p' "$PACKAGING/kernels"; }
 
 # needed_options: those in the file options, one a line.
-needed_options() { sed -n 's/^\([A-Z0-9_]*\)$/\1/p' "$PACKAGING/options" | sed '/^$/d'; }
+needed_options() { sed '/^#/d' "$PACKAGING/options"; }
 
 # value TREE CONFIG_NAME: y, m, a text without its quotes, or nothing.
 value() { sed -n "s/^$2=\"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p" "$1/include/config/auto.conf"; }

@@ -46,6 +46,7 @@ pub(super) struct Holding<P, M> {
 
 /// A region that was idle, to be freed by [`Device::free`](super::device::Device::free). Its user's
 /// domain is held until the region has been freed.
+#[must_use]
 pub(super) struct Evicted<M> {
     pub(super) mr: M,
     pub(super) user: User,
