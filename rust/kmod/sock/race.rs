@@ -15,9 +15,16 @@ use crate::{
         Phase, //
     },
     engine::{
-        policy::answers::{
-            Advice,
-            Pair, //
+        policy::{
+            self,
+            answers::{
+                Advice,
+                Pair, //
+            },
+            race::{
+                Look,
+                Step, //
+            }, //
         },
         types::Ip, //
     },
@@ -37,33 +44,51 @@ impl Sock {
         let Some(tcp) = self.other_half() else {
             return;
         };
-        let (asking, racing, own, peer) = self.look(|inner| {
-            let asking = inner.phase == Phase::Connecting && inner.failure.is_none();
-            // The alarm may be one of an earlier attempt, and the Hello not sent yet.
-            let asking = asking && inner.has_way_out && inner.link.is_some();
-            let asking = asking && self.is_attempting();
-            (asking, inner.race.is_some(), inner.local.ip, inner.peer)
+        let connecting = self.is_attempting();
+        let (mut look, own, peer) = self.look(|inner| {
+            let race = inner.race.as_ref();
+            let look = Look {
+                connecting: connecting && inner.phase == Phase::Connecting,
+                // The alarm may be one of an earlier attempt.
+                asked: inner.has_way_out && inner.link.is_some(),
+                failed: inner.failure.is_some(),
+                late: race.is_some_and(|race| race.is_tcp_late()),
+                tcp: race.map(|_| policy::race::Tcp::Asking),
+            };
+            (look, inner.local.ip, inner.peer)
+        });
+        look.tcp = look.tcp.map(|_| match tcp.state() as c_uint {
+            ffi::TCP_SYN_SENT | ffi::TCP_SYN_RECV => policy::race::Tcp::Asking,
+            ffi::TCP_CLOSE => policy::race::Tcp::Failed,
+            _ => policy::race::Tcp::Made,
         });
         let pair = self.pair(own, peer.ip);
         // This host answers.
         let here = || peer.is_local(self.net().namespace(), self.device());
-        match (racing, asking) {
-            (true, true) => self.look_at_race(tcp, pair),
-            (true, false) => self.end_race(tcp),
-            (false, true) if self.net().advice(&pair) == Advice::Race && !here() => {
+        match look.step() {
+            Step::Begin if self.net().advice(&pair) == Advice::Race && !here() => {
                 self.begin_race(tcp);
             }
-            (false, _) => {}
+            Step::Begin | Step::Nothing => {}
+            Step::Again => self.watch_race(),
+            Step::TakeTcp => self.decide_for_tcp(tcp, pair),
+            Step::LeaveTcp => self.end_race(tcp),
         }
     }
 
     fn begin_race(&self, tcp: Tcp<'_>) {
         // Without memory SDP's attempt goes on alone.
-        if let Ok(race) = Race::new() {
-            if tcp.race() {
-                self.look(|inner| inner.race = Some(race));
-                self.watch_race();
-            }
+        let Ok(race) = Race::new() else { return };
+        // Before TCP's first packet: an answer over SDP that comes beside it is held.
+        let begun = self.look(|inner| {
+            let begun = inner.phase == Phase::Connecting && inner.failure.is_none();
+            inner.race = begun.then_some(race);
+            begun
+        });
+        if begun && tcp.race() {
+            self.watch_race();
+        } else {
+            self.go_on_with_sdp();
         }
     }
 
@@ -71,20 +96,6 @@ impl Sock {
         let pause = self.look(|inner| inner.race.as_mut().map(|race| race.pause()));
         if let Some(pause) = pause {
             self.set_alarm(Alarm::Race, pause);
-        }
-    }
-
-    fn look_at_race(&self, tcp: Tcp<'_>, pair: Pair<Ip>) {
-        match tcp.state() as c_uint {
-            ffi::TCP_SYN_SENT | ffi::TCP_SYN_RECV => {
-                if self.look(|inner| inner.race.as_ref().is_some_and(|race| race.is_tcp_late())) {
-                    self.end_race(tcp);
-                } else {
-                    self.watch_race();
-                }
-            }
-            ffi::TCP_CLOSE => self.end_race(tcp),
-            _ => self.decide_for_tcp(tcp, pair),
         }
     }
 
@@ -101,8 +112,8 @@ impl Sock {
             inner.race.take_if(|_| still)
         });
         let Some(race) = race else {
-            // SDP's attempt has failed meanwhile, and the alarm for that goes on from here.
-            return;
+            // SDP's attempt has failed meanwhile, or the call has ended.
+            return self.watch_race();
         };
         self.net().note_answer(pair, race.has_reply());
         self.net().stats.silent_peers.inc();
@@ -112,6 +123,10 @@ impl Sock {
     /// Gives TCP's attempt up, and goes on with SDP's, where the peer may have answered meanwhile.
     fn end_race(&self, tcp: Tcp<'_>) {
         tcp.leave_race();
+        self.go_on_with_sdp();
+    }
+
+    fn go_on_with_sdp(&self) {
         let race = self.look(|inner| inner.race.take());
         if let Some(reply) = race.and_then(Race::into_reply) {
             self.drive(|inner| inner.on_reply(self, &reply.data, reply.reads));

@@ -21,6 +21,7 @@ pub mod pace;
 pub mod patience;
 pub mod pipeline;
 pub mod polling;
+pub mod race;
 pub mod round_trip;
 pub mod send_buffer;
 pub mod split;
