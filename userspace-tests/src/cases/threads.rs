@@ -4,16 +4,18 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{
-    SYS_accept4, SYS_poll, SYS_recvfrom, SYS_sendto, EINVAL, EPIPE, MSG_NOSIGNAL, MSG_PEEK,
-    MSG_WAITALL, POLLIN, SHUT_RD, SHUT_RDWR, SHUT_WR,
+    c_int, SYS_accept4, SYS_poll, SYS_recvfrom, SYS_sendto, EINVAL, EPIPE, MSG_NOSIGNAL, MSG_PEEK,
+    MSG_WAITALL, POLLIN, SHUT_RD, SHUT_RDWR, SHUT_WR, SOL_TCP,
 };
 
 use crate::blocked::{pid, tid};
 use crate::case::Case;
-use crate::errno::Errno;
+use crate::errno::{checked_unit, Errno};
 use crate::payload::{bytes, Digest};
 use crate::role::Role;
 use crate::sock::Sock;
+use crate::uapi;
+use crate::world::Family;
 
 /// Sends a pattern on one thread while receiving to the end on another.
 fn exchange(t: &Role, s: &Sock, own: u64, other: u64) {
@@ -70,7 +72,95 @@ fn many_readers(s: &Sock, readers: usize) -> Vec<u8> {
     })
 }
 
+/// The call that sleeps while its socket goes from one peer to the next.
+#[derive(Clone, Copy)]
+enum Sleeper {
+    /// A write. Its bytes are offered from `threshold` on, and copied with 0.
+    Writer {
+        threshold: c_int,
+    },
+    Reader,
+}
+
+/// How many peers the socket has in turn.
+const PEERS: usize = 8;
+
+/// Lets this thread run only while no other one of the machine can.
+fn run_last() {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `none` is valid for the call, and 0 stands for this thread.
+    checked_unit(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) })
+        .expect("SCHED_IDLE");
+}
+
+/// Connects one socket to one peer after the other, each time while a thread sleeps in a call. That
+/// thread runs last, so it mostly finds the next connection made when it goes on.
+fn change_peers_amid(t: &Role, sleeper: Sleeper) {
+    let port: u16 = t.hear("port");
+    let sock = t.socket();
+    if let (Sleeper::Writer { threshold }, true) = (sleeper, t.family == Family::Sdp) {
+        sock.set(SOL_TCP, uapi::SDP_ZCOPY_THRESH, &threshold).expect("a threshold");
+    }
+    t.ok("connect", sock.connect(&t.there(port)));
+    let long = vec![b'o'; 8 << 20];
+    for _ in 1..PEERS {
+        std::thread::scope(|scope| {
+            let (send, receive) = std::sync::mpsc::channel();
+            let (sock, long) = (&sock, &long);
+            let thread = scope.spawn(move || {
+                run_last();
+                send.send(tid()).expect("channel");
+                match sleeper {
+                    Sleeper::Writer { .. } => sock.send(long, MSG_NOSIGNAL),
+                    Sleeper::Reader => sock.recv(&mut [0; 64], MSG_WAITALL),
+                }
+            });
+            let tid = receive.recv().expect("a thread id");
+            t.await_asleep(pid(), tid, &[SYS_sendto, SYS_recvfrom]);
+            sock.connect(&t.any(0).with_family(libc::AF_UNSPEC)).expect("disconnect");
+            sock.connect(&t.there(port)).expect("the next peer");
+            let cut = match (thread.join().expect("the sleeper"), sleeper) {
+                (Ok(count), Sleeper::Writer { .. }) => count < long.len(),
+                (Ok(count), Sleeper::Reader) => count == 1,
+                (Err(errno), _) => errno == Errno(EPIPE),
+            };
+            assert!(cut, "the call went on with the next peer");
+        });
+    }
+    t.send_all(&sock, b"n");
+    sock.shutdown(SHUT_WR).expect("shutdown");
+    t.eq("of the last peer", t.recv_to_end(&sock), vec![b'n'; 64]);
+}
+
+/// The peers of `change_peers_amid`. Each but the last reads nothing and sends one byte of old ones.
+fn peers(t: &Role) {
+    let listener = t.listener(2);
+    t.tell("port", t.port_of(&listener));
+    let _before: Vec<Sock> = (1..PEERS)
+        .map(|_| {
+            let sock = listener.accept().expect("accept");
+            // The socket has gone on already, perhaps.
+            let _ = sock.send(b"o", MSG_NOSIGNAL);
+            sock
+        })
+        .collect();
+    let last = listener.accept().expect("accept");
+    t.send_all(&last, &[b'n'; 64]);
+    last.shutdown(SHUT_WR).expect("shutdown");
+    t.eq("of the socket", t.recv_to_end(&last), b"n".to_vec());
+}
+
 pub const CASES: &[Case] = &[
+    Case::two("threads_leave_the_rest_of_a_copied_write_to_no_other_peer", peers, |t| {
+        change_peers_amid(t, Sleeper::Writer { threshold: 0 });
+    })
+    .both_versions(),
+    Case::two("threads_leave_the_rest_of_an_offered_write_to_no_other_peer", peers, |t| {
+        change_peers_amid(t, Sleeper::Writer { threshold: 4096 });
+    }),
+    Case::two("threads_leave_the_rest_of_a_read_to_no_other_peer", peers, |t| {
+        change_peers_amid(t, Sleeper::Reader);
+    }),
     Case::connected(
         "threads_send_and_receive_at_once",
         |t, s| exchange(t, s, 1, 2),

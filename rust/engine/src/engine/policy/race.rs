@@ -5,7 +5,7 @@
 //! TCP's attempt begins while SDP's goes on if nothing is known of the peer
 //! ([`answers`](super::answers)). From then on the peer's program may accept TCP's connection at
 //! any moment, and an accepted connection must not be given up for another one. So SDP's attempt,
-//! whether it fails or is made anew, ends TCP's only by its success.
+//! whether it fails or is made again, ends TCP's only by its success.
 
 /// TCP's attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
