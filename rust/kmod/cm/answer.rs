@@ -50,6 +50,7 @@ use crate::{
     handle::Origin,
     link::{
         Link,
+        Shape,
         RX_INITIAL, //
     },
     object::{
@@ -125,6 +126,16 @@ fn child_of(listener: &SockRef, ip: Ip) -> Result<(SockRef, u64)> {
     Ok((sock, arrival))
 }
 
+/// The name of an end, on the interface of that index.
+fn name(ip: Ip, port: u16, device_index: c_int) -> Addr {
+    let scope = if Addr::is_link_local(ip) {
+        u32::try_from(device_index).unwrap_or(0)
+    } else {
+        0
+    };
+    Addr { ip, port, scope }
+}
+
 impl Request {
     /// Makes the socket of an incoming connection, and schedules the answer.
     pub(super) fn take(
@@ -137,15 +148,6 @@ impl Request {
     ) -> Result {
         let (sock, arrival) = child_of(listener, hello.dst)?;
         sock.enter_vrf(vrf);
-        let name = |ip, port| Addr {
-            ip,
-            port,
-            scope: if Addr::is_link_local(ip) {
-                u32::try_from(device_index).unwrap_or(0)
-            } else {
-                0
-            },
-        };
         let peer = (hello.src, hello.local_port);
         // SAFETY: The endpoint gets the lease below; before that it is dropped ahead of `sock`.
         let claim = unsafe { listener.net().share_port(&sock, port, hello.dst, peer) }?;
@@ -175,8 +177,8 @@ impl Request {
             },
         );
         sock.look(|inner| {
-            inner.local = name(hello.dst, port);
-            inner.peer = name(hello.src, hello.local_port);
+            inner.local = name(hello.dst, port, device_index);
+            inner.peer = name(hello.src, hello.local_port, device_index);
             inner.bound_ip = true;
             inner.port = Some(claim);
             inner.request = Some(request);
@@ -219,12 +221,7 @@ impl Request {
         };
         let mut failed = None;
         let answered = sock.drive(|inner| {
-            let mut engine = Connection::accepting(config(&shape), hello);
-            engine.limit_reads(
-                link.reads_to_begin(reply.reads.begun),
-                reply.reads.answered > 0,
-            );
-            engine.hold_rcv_size(true);
+            let mut engine = accepting(&link, &shape, hello, &reply);
             inner.options.tell(&mut engine);
             let size = engine.rcv_size();
             if size > shape.rcv_size.into() && !link.stock(size, RX_INITIAL) {
@@ -263,6 +260,16 @@ impl Request {
         }
         answered
     }
+}
+
+fn accepting(link: &Link, shape: &Shape, hello: &Hello, reply: &Reply) -> Connection {
+    let mut engine = Connection::accepting(config(shape), hello);
+    engine.limit_reads(
+        link.reads_to_begin(reply.reads.begun),
+        reply.reads.answered > 0,
+    );
+    engine.hold_rcv_size(true);
+    engine
 }
 
 fn send_reply(link: &Link, ack: &[u8; HELLO_ACK_LEN], reply: &Reply) -> Result {

@@ -91,13 +91,7 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
             return Err(Refusal::Refuse);
         }
     };
-    // As with TCP, a connection from this host to another of its addresses has come in
-    // by the interface of that address.
-    let arrival = if Addr::is_loopback(hello.dst) {
-        Arrival::new(state.namespace(), LOOPBACK_INDEX)
-    } else {
-        Arrival::new(state.namespace(), device_index)
-    };
+    let arrival = arrival(state, &hello, device_index);
     let honest = addresses_are_honest(request, &hello, port, state, (device_index, &arrival));
     if honest {
         state.forget_silence(hello.dst, hello.src);
@@ -110,12 +104,7 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
         state.stats.hellos_refused.inc();
         return Err(Refusal::Refuse);
     };
-    let own = Addr {
-        ip: hello.dst,
-        port,
-        scope: 0,
-    };
-    if let Err(e) = may_be_plain(&listener, device_index, &own, &hello) {
+    if let Err(e) = may_be_plain(&listener, device_index, port, &hello) {
         state.stats.hellos_refused.inc();
         return Err(e.into());
     }
@@ -132,6 +121,17 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
         Ok(()) => {}
     }
     Ok(taken?)
+}
+
+/// The interface by which a connection has come in: as with TCP, that of the address if this host makes a
+/// connection to another of its addresses.
+fn arrival(state: &NetState, hello: &Hello, device: c_int) -> Arrival {
+    let index = if Addr::is_loopback(hello.dst) {
+        LOOPBACK_INDEX
+    } else {
+        device
+    };
+    Arrival::new(state.namespace(), index)
 }
 
 /// Whether another connection has to wait for room in the backlog of `listener`, which counts it.
@@ -153,7 +153,12 @@ fn must_wait(listener: &Sock) -> core::result::Result<bool, Refusal> {
 }
 
 /// Whether the policies of IPsec let TCP's packets pass as they are.
-fn may_be_plain(listener: &Sock, device: c_int, own: &Addr, hello: &Hello) -> Result {
+fn may_be_plain(listener: &Sock, device: c_int, port: u16, hello: &Hello) -> Result {
+    let own = Addr {
+        ip: hello.dst,
+        port,
+        scope: 0,
+    };
     let peer = Addr {
         ip: hello.src,
         port: hello.local_port,
@@ -165,7 +170,7 @@ fn may_be_plain(listener: &Sock, device: c_int, own: &Addr, hello: &Hello) -> Re
     } else {
         (device, peer.is_local(state.namespace(), device))
     };
-    let (local, remote) = (sockaddr(own), sockaddr(&peer));
+    let (local, remote) = (sockaddr(&own), sockaddr(&peer));
     // SAFETY: The listener is valid, the addresses are ours and of one family, as in a Hello.
     let asked = to_result(unsafe {
         ffi::sdp_ask_ipsec(

@@ -63,7 +63,7 @@ impl Inner {
             return;
         }
         let len = done.byte_len as usize;
-        let Some(mut message) = link.take_received(received) else {
+        let Some(message) = link.take_received(received) else {
             engine.handle_link_failed();
             return;
         };
@@ -77,7 +77,6 @@ impl Inner {
         let has_room = self.recv.reserve().is_ok();
         let head = message.head(len);
         let head_len = head.len().min(len);
-        let stats = &sock.net().stats;
         let size = engine.rcv_size();
         let before = link.is_zcopy().then(|| engine.stats().answered());
         let delivery =
@@ -103,9 +102,15 @@ impl Inner {
         if let Some(end) = delivery.sink {
             self.on_sink_end(sock, end);
         }
+        self.on_delivery(sock, message, &delivery);
+    }
+
+    /// Queues the payload of a message, and tells of what it announces.
+    fn on_delivery(&mut self, sock: &Sock, mut message: receive::Received, delivery: &Delivery) {
         let Some(link) = self.link.as_mut() else {
             return;
         };
+        let stats = &sock.net().stats;
         if delivery.payload_len == 0 {
             stats.control_msgs_received.inc();
             trace::receive(Of(sock, &self.local, &self.peer), 0, Path::Control);
@@ -115,9 +120,9 @@ impl Inner {
             self.wake.readable |= self.is_full() && !self.recv.is_empty();
         } else {
             stats.data_msgs_received.inc();
-            self.on_payload(sock, &mut message, &delivery);
+            self.on_payload(sock, &mut message, delivery);
         }
-        self.on_announced(sock, &delivery);
+        self.on_announced(sock, delivery);
     }
 
     /// Bytes to be read in the peer's memory, an urgent byte, or the end of the stream, behind the payload.

@@ -305,6 +305,19 @@ impl Shape {
     }
 }
 
+fn capacity(device: &Device, shape: &Shape) -> Capacity {
+    let requests = if shape.zcopy { ZCOPY_REQUESTS } else { 0 };
+    Capacity {
+        sends: u32::from(shape.send_depth).saturating_add(requests.into()),
+        send_sges: send_sges(device),
+        // Two more than the engine's depth: see `Connection::receives_wanted`.
+        receives: u32::from(shape.rx_depth).saturating_add(2),
+        receive_buffers: receive_buffers(device),
+        headers: shape.send_depth.into(),
+        header_len: HEADER_SLOT,
+    }
+}
+
 impl Link {
     /// Makes the queue pair. Takes the lease of the device, if
     /// it succeeds. May sleep.
@@ -317,19 +330,7 @@ impl Link {
         let retired = Atomic::new(0);
         let origin = Arc::new(Context { origin, retired }, GFP_KERNEL)?;
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
-        let capacity = Capacity {
-            sends: u32::from(shape.send_depth).saturating_add(if shape.zcopy {
-                ZCOPY_REQUESTS.into()
-            } else {
-                0
-            }),
-            send_sges: send_sges(device),
-            // Two more than the engine's depth: see `Connection::receives_wanted`.
-            receives: u32::from(shape.rx_depth).saturating_add(2),
-            receive_buffers: receive_buffers(device),
-            headers: shape.send_depth.into(),
-            header_len: HEADER_SLOT,
-        };
+        let capacity = capacity(device, shape);
         let tenant = lease.as_ref().ok_or(EINVAL)?.tenant();
         //= spec: KEEPALIVE-1
         // All queue pairs let the peer write: a keepalive is a Write of nothing.

@@ -67,6 +67,16 @@ enum Step {
     End,
 }
 
+impl Step {
+    fn is_last(&self, reading: &Reading) -> bool {
+        match self {
+            Step::Again => false,
+            Step::Next => reading.copied >= reading.len,
+            Step::End => true,
+        }
+    }
+}
+
 impl Reading {
     /// Whether the program sees the bytes and they are consumed.
     fn is_plain(&self) -> bool {
@@ -80,6 +90,15 @@ impl Reading {
     /// Room that is left.
     fn left(&self) -> usize {
         self.len.wrapping_sub(self.copied)
+    }
+
+    /// The call returns.
+    fn end(&self, call: &Call<'_>) -> Result<i32> {
+        let copied = i32::try_from(self.copied).map_err(|_| EINVAL)?;
+        if let Ok(lock) = call.guard() {
+            lock.move_peek_off(self.peek, copied);
+        }
+        Ok(copied)
     }
 
     fn has_enough(&self) -> bool {
@@ -191,14 +210,7 @@ impl Sock {
                     let n = (avail as usize).min(room);
                     self.copy_bytes(&mut reading, msg, &page, offset, n)?
                 }
-                Next::SkipUrgent => {
-                    if reading.peek {
-                        reading.looked = reading.looked.wrapping_add(1);
-                    } else {
-                        self.drive(|inner| inner.skip_urgent());
-                    }
-                    Step::Again
-                }
+                Next::SkipUrgent => self.skip_urgent(&mut reading),
                 Next::Mark => Step::End,
                 Next::Nothing => {
                     if remote && reading.blocking {
@@ -207,17 +219,21 @@ impl Sock {
                     self.await_bytes(call, &mut reading, msg, remote, ahead.as_deref_mut())?
                 }
             };
-            match step {
-                Step::Again => {}
-                Step::Next if reading.copied < len => {}
-                Step::Next | Step::End => break,
+            if step.is_last(&reading) {
+                break;
             }
         }
-        let copied = i32::try_from(reading.copied).map_err(|_| EINVAL)?;
-        if let Ok(lock) = call.guard() {
-            lock.move_peek_off(reading.peek, copied);
+        reading.end(call)
+    }
+
+    /// The urgent byte is not part of the stream.
+    fn skip_urgent(&self, reading: &mut Reading) -> Step {
+        if reading.peek {
+            reading.looked = reading.looked.wrapping_add(1);
+        } else {
+            self.drive(|inner| inner.skip_urgent());
         }
-        Ok(copied)
+        Step::Again
     }
 
     /// A recvmsg(2) of `len` bytes that begins.

@@ -85,17 +85,44 @@ impl Inner {
     }
 }
 
+/// One sendmsg(2).
+struct Write<'a> {
+    msg: &'a mut SendMsg,
+    len: usize,
+    flags: u32,
+    /// Time that the call may still sleep, in jiffies.
+    timeo: isize,
+    /// Bytes that were taken over.
+    copied: usize,
+}
+
+impl Write<'_> {
+    fn left(&self) -> u32 {
+        u32::try_from(self.len.wrapping_sub(self.copied)).unwrap_or(u32::MAX)
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+}
+
 impl Sock {
     /// sendmsg(2). Returns the bytes taken over.
     pub(crate) fn send(&self, msg: &mut SendMsg, len: usize) -> Result<i32> {
         let flags = msg.flags();
-        let mut copied = 0usize;
+        let mut write = Write {
+            msg,
+            len,
+            flags,
+            timeo: 0,
+            copied: 0,
+        };
         let mut call = self.begin();
         self.catch_up();
-        let result = self.send_locked(&mut call, msg, len, flags, &mut copied);
+        let result = self.send_locked(&mut call, &mut write);
         drop(call);
-        if copied > 0 {
-            return i32::try_from(copied).map_err(|_| EINVAL);
+        if write.copied > 0 {
+            return i32::try_from(write.copied).map_err(|_| EINVAL);
         }
         match result {
             Ok(()) => Ok(0),
@@ -103,33 +130,24 @@ impl Sock {
         }
     }
 
-    fn send_locked<'a>(
-        &'a self,
-        call: &mut Call<'a>,
-        msg: &mut SendMsg,
-        len: usize,
-        flags: u32,
-        copied: &mut usize,
-    ) -> Result {
-        msg.check_controls(self)?;
-        let mut timeo = self.send_timeout(flags & ffi::MSG_DONTWAIT != 0);
-        self.wait_connected(call, &mut timeo)?;
+    fn send_locked<'a>(&'a self, call: &mut Call<'a>, write: &mut Write<'_>) -> Result {
+        write.msg.check_controls(self)?;
+        write.timeo = self.send_timeout(write.has(ffi::MSG_DONTWAIT));
+        self.wait_connected(call, &mut write.timeo)?;
         if self.err() != 0 || self.shutdown_bits() & ffi::SEND_SHUTDOWN != 0 {
             return Err(EPIPE);
         }
-        if let Some(mut borrowing) = self.borrowing(msg)? {
-            let lending = Lending::Counted(&mut borrowing);
-            let end = self.send_all(call, msg, len, flags, lending, &mut timeo, copied);
+        if let Some(mut borrowing) = self.borrowing(write.msg)? {
+            let end = self.send_all(call, write, Lending::Counted(&mut borrowing));
             self.report_borrowed(call, &borrowing);
             return end;
         }
-        if flags & ffi::MSG_ZEROCOPY != 0 && len > 0 {
+        if write.has(ffi::MSG_ZEROCOPY) && write.len > 0 {
             let evict = || self.evict_for_user();
-            let asked = Notice::asked(call.guard()?, msg, len, evict)?;
+            let asked = Notice::asked(call.guard()?, write.msg, write.len, evict)?;
             if let Some(mut asked) = asked {
-                let lent = Lending::Told(&mut asked);
-                let end = self.send_all(call, msg, len, flags, lent, &mut timeo, copied);
-                if *copied > 0 {
+                let end = self.send_all(call, write, Lending::Told(&mut asked));
+                if write.copied > 0 {
                     self.tell(asked);
                 } else {
                     asked.abort();
@@ -137,36 +155,33 @@ impl Sock {
                 return end;
             }
         }
-        self.send_all(call, msg, len, flags, Lending::No, &mut timeo, copied)
+        self.send_all(call, write, Lending::No)
     }
 
-    /// Sends all of `msg`. If the memory may be lent for longer than the call, it does not
+    /// Sends all of it. If the memory may be lent for longer than the call, it does not
     /// wait for the peer: memory is lent while there is room for offers, and a notice
     /// records copies. `call` has `lock_sock`.
-    #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
     fn send_all<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: &mut SendMsg,
-        len: usize,
-        flags: u32,
+        write: &mut Write<'_>,
         lending: Lending<'_>,
-        timeo: &mut isize,
-        copied: &mut usize,
     ) -> Result {
         // A call that may not wait never waits for the peer.
-        let may_wait = flags & ffi::MSG_DONTWAIT == 0 && *timeo != 0;
-        let plain = flags & ffi::MSG_OOB == 0 && (may_wait || lending.outlives_call());
+        let may_wait = !write.has(ffi::MSG_DONTWAIT) && write.timeo != 0;
+        let plain = !write.has(ffi::MSG_OOB) && (may_wait || lending.outlives_call());
         let least = match &lending {
             _ if !plain => 0,
             Lending::Counted(borrowing) => borrowing.least(),
-            Lending::Told(_) | Lending::No => self.source_least(len),
+            Lending::Told(_) | Lending::No => self.source_least(write.len),
         };
         let copies = least == 0 && matches!(lending, Lending::No);
-        let mut cut = copies.then(|| self.begin_chunks(len, flags)).flatten();
-        let end = self.send_pieces(
-            call, msg, len, flags, least, lending, &mut cut, timeo, copied,
-        );
+        let mut cut = if copies {
+            self.begin_chunks(write.len, write.flags)
+        } else {
+            None
+        };
+        let end = self.send_pieces(call, write, least, lending, &mut cut);
         if end.is_err() {
             // The run loop was left out for pieces before this one that wait for more bytes.
             self.drive_if(|inner| {
@@ -174,34 +189,28 @@ impl Sock {
                 ((), engine.is_some_and(|engine| engine.is_gathering()))
             });
         }
-        self.end_chunks(cut, *copied == len);
+        self.end_chunks(cut, write.copied == write.len);
         end
     }
 
-    /// Sends all of `msg`: pieces from `least` bytes on without a copy, if that is not 0, and the
+    /// Sends all of it: pieces from `least` bytes on without a copy, if that is not 0, and the
     /// others in chunks where `cut` says so.
-    #[expect(clippy::too_many_arguments, reason = "the state of one system call")]
     fn send_pieces<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: &mut SendMsg,
-        len: usize,
-        flags: u32,
+        write: &mut Write<'_>,
         least: u32,
         mut lending: Lending<'_>,
         cut: &mut Option<Cut>,
-        timeo: &mut isize,
-        copied: &mut usize,
     ) -> Result {
         let mut given = Given::none();
-        while *copied < len {
-            let before = *copied;
-            let later =
-                least > 0 && self.send_in_place(call, msg, least, &mut lending, timeo, copied)?;
-            if *copied > before {
+        while write.copied < write.len {
+            let before = write.copied;
+            let later = least > 0 && self.send_in_place(call, write, least, &mut lending)?;
+            if write.copied > before {
                 continue;
             }
-            let mut left = u32::try_from(len.wrapping_sub(*copied)).unwrap_or(u32::MAX);
+            let mut left = write.left();
             if let Lending::Counted(borrowing) = &lending {
                 left = borrowing.to_copy(left);
             }
@@ -215,73 +224,85 @@ impl Sock {
                     cut.on_wait();
                 }
                 let lends = later || least > 0 && lending.has_room();
-                self.wait_for_room(call, timeo, lends)?;
+                self.wait_for_room(call, &mut write.timeo, lends)?;
                 // The rest may go without a copy by now.
                 continue;
             };
-            if let Lending::Told(asked) = &mut lending {
-                asked.set_copied();
-            }
-            if let Some(cut) = cut {
-                cut.on_copying();
-            }
-            // A write may overshoot the limit by one fragment, as in TCP.
-            let filled = self.next_fragments(call.guard()?, msg, want, flags, &mut given);
-            if filled.is_err() {
-                self.look(|inner| inner.send.trim());
-            }
-            let (n, copied_to) = match filled {
-                Ok(filled) => filled,
-                Err(e) if e == ENOBUFS => {
-                    // No page is free: wait for this socket's own pages.
-                    self.wait_for_memory(call, timeo)?;
-                    continue;
-                }
-                Err(e) => return Err(e),
-            };
-            let after = copied.wrapping_add(n as usize);
-            let complete = cut.as_mut().is_some_and(|cut| cut.on_copied(n));
-            let rest = after < len;
-            let more = rest || flags & ffi::MSG_MORE != 0;
-            let urgent = after == len && flags & ffi::MSG_OOB != 0;
-            self.drive_if(|inner| {
-                let queue = Queue { more, urgent };
-                let taken = inner.take_over(n, copied_to, &mut given, queue, complete && rest);
-                let gathers = taken.map(|gathers| gathers && rest);
-                (gathers, gathers != Ok(true))
-            })?;
-            *copied = after;
-            if let Some(cut) = cut {
-                cut.on_posted(self);
-            }
-            if let Lending::Counted(borrowing) = &mut lending {
-                borrowing.on_copied(n);
-            }
+            self.send_copy(call, write, want, &mut given, &mut lending, cut)?;
         }
         Ok(())
     }
 
-    /// Sends the next piece without a copy, if it can, and adds its length to `copied`. Returns whether
+    /// Sends the next piece by a copy, for which there is room. Without memory it waits a moment, and sends nothing.
+    fn send_copy<'a>(
+        &'a self,
+        call: &mut Call<'a>,
+        write: &mut Write<'_>,
+        want: Wanted,
+        given: &mut Given,
+        lending: &mut Lending<'_>,
+        cut: &mut Option<Cut>,
+    ) -> Result {
+        if let Lending::Told(asked) = lending {
+            asked.set_copied();
+        }
+        if let Some(cut) = cut {
+            cut.on_copying();
+        }
+        // A write may overshoot the limit by one fragment, as in TCP.
+        let filled = self.next_fragments(call.guard()?, write.msg, want, write.flags, given);
+        if filled.is_err() {
+            self.look(|inner| inner.send.trim());
+        }
+        let (n, copied_to) = match filled {
+            Ok(filled) => filled,
+            // No page is free: wait for this socket's own pages.
+            Err(e) if e == ENOBUFS => return self.wait_for_memory(call, &mut write.timeo),
+            Err(e) => return Err(e),
+        };
+        let after = write.copied.wrapping_add(n as usize);
+        let complete = cut.as_mut().is_some_and(|cut| cut.on_copied(n));
+        let rest = after < write.len;
+        let more = rest || write.has(ffi::MSG_MORE);
+        let urgent = after == write.len && write.has(ffi::MSG_OOB);
+        self.drive_if(|inner| {
+            let queue = Queue { more, urgent };
+            let taken = inner.take_over(n, copied_to, given, queue, complete && rest);
+            let gathers = taken.map(|gathers| gathers && rest);
+            (gathers, gathers != Ok(true))
+        })?;
+        write.copied = after;
+        if let Some(cut) = cut {
+            cut.on_posted(self);
+        }
+        if let Lending::Counted(borrowing) = lending {
+            borrowing.on_copied(n);
+        }
+        Ok(())
+    }
+
+    /// Sends the next piece without a copy, if it can. Returns whether
     /// it can be lent when an offer has ended. A piece that cannot be lent at all must not wait for
     /// that: it would not sleep.
     fn send_in_place<'a>(
         &'a self,
         call: &mut Call<'a>,
-        msg: &mut SendMsg,
+        write: &mut Write<'_>,
         least: u32,
         lending: &mut Lending<'_>,
-        timeo: &mut isize,
-        copied: &mut usize,
     ) -> Result<bool> {
         let lent = match lending {
-            Lending::Told(asked) => self.send_lent(msg, least, asked),
-            Lending::Counted(borrowing) => Some(self.send_borrowed(msg, borrowing)),
+            Lending::Told(asked) => self.send_lent(write.msg, least, asked),
+            Lending::Counted(borrowing) => Some(self.send_borrowed(write.msg, borrowing)),
             Lending::No => {
+                let Write {
+                    msg, timeo, copied, ..
+                } = write;
                 self.send_uncopied(call, msg, least, timeo, copied)?;
                 Some(0)
             }
         };
-        *copied = copied.saturating_add(lent.unwrap_or(0));
+        write.copied = write.copied.saturating_add(lent.unwrap_or(0));
         Ok(lent.is_none())
     }
 

@@ -386,17 +386,14 @@ impl Inner {
         }
         let generation = link.generation();
         promise.as_ref().ok_or(EINVAL)?.can_begin(generation)?;
-        let buffer = if tail > 0 {
-            let device = link.qp().device();
-            Some(RxBuffer::new(sock, device, PAGE_SIZE, Need::Growth)?)
-        } else {
-            None
-        };
+        let device = link.qp().device();
+        let buffer = (tail > 0)
+            .then(|| RxBuffer::new(sock, device, PAGE_SIZE, Need::Growth))
+            .transpose()?;
         // All Reads begin at once, and one goes to the buffer.
         link.reserve_reads(usize::from(READ_DEPTH).saturating_add(1))?;
         self.recv.reserve()?;
-        let lent = link.lend(region.take().ok_or(EINVAL)?);
-        let lent = lent.map_err(|given| {
+        let lent = link.lend(region.take().ok_or(EINVAL)?).map_err(|given| {
             *region = Some(given);
             EAGAIN
         })?;
