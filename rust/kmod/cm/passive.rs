@@ -123,8 +123,8 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
     Ok(taken?)
 }
 
-/// The interface by which a connection has come in: as with TCP, that of the address if this host makes a
-/// connection to another of its addresses.
+/// The interface by which a connection has come in. As with TCP, a connection of this host to another of its
+/// addresses has come in by the interface of that address.
 fn arrival(state: &NetState, hello: &Hello, device: c_int) -> Arrival {
     let index = if Addr::is_loopback(hello.dst) {
         LOOPBACK_INDEX
