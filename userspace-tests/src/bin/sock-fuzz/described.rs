@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The calls of include/syzkaller/socket_sdp.txt, which syzkaller reads as well: so neither fuzzer
+//! The calls of `include/syzkaller/socket_sdp.txt`, which syzkaller reads as well: so neither fuzzer
 //! forgets a call. The numbers are from the headers for programs.
 
 use std::collections::BTreeMap;

@@ -105,11 +105,14 @@ impl Fuzzer {
         let ranges = self.memory.aside(&mut self.chance, range * 6, 8);
         let borrowed = self.memory.aside(&mut self.chance, size_of::<uapi::sdp_borrowed>(), 8);
         let asked = uapi::sdp_borrowed { counter: 0, ranges: ranges.addr() as u64, room, count: 0 };
+        #[expect(clippy::cast_ptr_alignment, reason = "the place is on a multiple of 8")]
         // SAFETY: it lies in the memory that is this thread's, on a multiple of its alignment.
-        unsafe { borrowed.cast::<uapi::sdp_borrowed>().write_volatile(asked) };
+        unsafe {
+            borrowed.cast::<uapi::sdp_borrowed>().write_volatile(asked);
+        };
         let mut control = [0u64; 3];
         control[0] = 24;
-        control[1] = libc::IPPROTO_TCP as u64 | (uapi::SDP_BORROW as u64) << 32;
+        control[1] = libc::IPPROTO_TCP as u64 | ((uapi::SDP_BORROW as u64) << 32);
         control[2] = self.number(&Kind::Constant(borrowed.addr() as u64));
         // SAFETY: all zeros are a message without anything.
         let mut message: msghdr = unsafe { zeroed() };
