@@ -76,6 +76,12 @@ impl Addr {
         scope: 0,
     };
 
+    /// As with TCP, only a link-local address has an interface, `scope`.
+    pub(crate) fn new(ip: Ip, port: u16, scope: u32) -> Addr {
+        let scope = if Self::is_link_local(ip) { scope } else { 0 };
+        Addr { ip, port, scope }
+    }
+
     /// The wildcard of `family`.
     pub(crate) fn any(family: Family) -> Addr {
         match family {
@@ -179,14 +185,8 @@ impl Addr {
                 for (to, from) in scope.iter_mut().zip(raw.iter().skip(24)) {
                     *to = *from;
                 }
-                let ip = Self::unmap(Ip::V6(a));
-                // As TCP: other addresses have no interface.
-                let scope = if Self::is_link_local(ip) {
-                    u32::from_ne_bytes(scope)
-                } else {
-                    0
-                };
-                Ok(Parsed::Addr(Addr { ip, port, scope }, Family::V6))
+                let addr = Addr::new(Self::unmap(Ip::V6(a)), port, u32::from_ne_bytes(scope));
+                Ok(Parsed::Addr(addr, Family::V6))
             }
             _ if len < core::mem::size_of::<ffi::sockaddr_in>() => Err(EINVAL),
             _ => Err(EAFNOSUPPORT),

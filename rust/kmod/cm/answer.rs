@@ -126,16 +126,6 @@ fn child_of(listener: &SockRef, ip: Ip) -> Result<(SockRef, u64)> {
     Ok((sock, arrival))
 }
 
-/// The name of an end, on the interface of that index.
-fn name(ip: Ip, port: u16, device_index: c_int) -> Addr {
-    let scope = if Addr::is_link_local(ip) {
-        u32::try_from(device_index).unwrap_or(0)
-    } else {
-        0
-    };
-    Addr { ip, port, scope }
-}
-
 impl Request {
     /// Makes the socket of an incoming connection, and schedules the answer.
     pub(super) fn take(
@@ -176,9 +166,10 @@ impl Request {
                 held,
             },
         );
+        let scope = u32::try_from(device_index).unwrap_or(0);
         sock.look(|inner| {
-            inner.local = name(hello.dst, port, device_index);
-            inner.peer = name(hello.src, hello.local_port, device_index);
+            inner.local = Addr::new(hello.dst, port, scope);
+            inner.peer = Addr::new(hello.src, hello.local_port, scope);
             inner.bound_ip = true;
             inner.port = Some(claim);
             inner.request = Some(request);
@@ -262,6 +253,7 @@ impl Request {
     }
 }
 
+/// The engine of a connection that `hello` asks for.
 fn accepting(link: &Link, shape: &Shape, hello: &Hello, reply: &Reply) -> Connection {
     let mut engine = Connection::accepting(config(shape), hello);
     engine.limit_reads(

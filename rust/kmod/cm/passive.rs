@@ -75,11 +75,8 @@ fn incoming(request: &Arrived<'_>) -> core::result::Result<(), Refusal> {
         Ok(hello)
     });
     let port = (request.service() & 0xffff) as u16;
-    let dst = sockaddr(&Addr {
-        ip: hello.as_ref().map(|h| h.dst).unwrap_or(Ip::V4([0; 4])),
-        port,
-        scope: 0,
-    });
+    let ip = hello.as_ref().map_or(Ip::V4([0; 4]), |hello| hello.dst);
+    let dst = sockaddr(&Addr::new(ip, port, 0));
     let (net, device_index) = request.namespace(&dst).ok_or(Refusal::Refuse)?;
     // SAFETY: The namespace is held as long as `net`.
     let state = unsafe { NetState::of(net.as_ptr()) };
@@ -154,16 +151,8 @@ fn must_wait(listener: &Sock) -> core::result::Result<bool, Refusal> {
 
 /// Whether the policies of IPsec let TCP's packets pass as they are.
 fn may_be_plain(listener: &Sock, device: c_int, port: u16, hello: &Hello) -> Result {
-    let own = Addr {
-        ip: hello.dst,
-        port,
-        scope: 0,
-    };
-    let peer = Addr {
-        ip: hello.src,
-        port: hello.local_port,
-        scope: 0,
-    };
+    let own = Addr::new(hello.dst, port, 0);
+    let peer = Addr::new(hello.src, hello.local_port, 0);
     let state = listener.net();
     let (device, within_host) = if Addr::is_loopback(own.ip) {
         (LOOPBACK_INDEX, true)
@@ -199,11 +188,7 @@ fn addresses_are_honest(
     state: &NetState,
     (device, arrival): (c_int, &Arrival),
 ) -> bool {
-    let anonymous = |ip| Addr {
-        ip,
-        port: 0,
-        scope: 0,
-    };
+    let anonymous = |ip| Addr::new(ip, 0, 0);
     let domain = if arrival.vrf() != 0 { device } else { 0 };
     let is_local = |ip| anonymous(ip).is_local(state.namespace(), domain);
     if !is_local(hello.dst) {
