@@ -16,12 +16,12 @@ use crate::{
     },
     engine::{
         policy::{
-            self,
             answers::{
                 Advice,
                 Pair, //
             },
             race::{
+                self,
                 Look,
                 Step, //
             }, //
@@ -45,7 +45,12 @@ impl Sock {
             return;
         };
         let connecting = self.is_attempting();
-        let (mut look, own, peer) = self.look(|inner| {
+        let attempt = match tcp.state() as c_uint {
+            ffi::TCP_SYN_SENT | ffi::TCP_SYN_RECV => race::Tcp::Asking,
+            ffi::TCP_CLOSE => race::Tcp::Failed,
+            _ => race::Tcp::Made,
+        };
+        let (look, own, peer) = self.look(|inner| {
             let race = inner.race.as_ref();
             let look = Look {
                 connecting: connecting && inner.phase == Phase::Connecting,
@@ -53,14 +58,9 @@ impl Sock {
                 asked: inner.has_way_out && inner.link.is_some(),
                 failed: inner.failure.is_some(),
                 late: race.is_some_and(|race| race.is_tcp_late()),
-                tcp: race.map(|_| policy::race::Tcp::Asking),
+                tcp: race.map(|_| attempt),
             };
             (look, inner.local.ip, inner.peer)
-        });
-        look.tcp = look.tcp.map(|_| match tcp.state() as c_uint {
-            ffi::TCP_SYN_SENT | ffi::TCP_SYN_RECV => policy::race::Tcp::Asking,
-            ffi::TCP_CLOSE => policy::race::Tcp::Failed,
-            _ => policy::race::Tcp::Made,
         });
         let pair = self.pair(own, peer.ip);
         // This host answers.

@@ -176,11 +176,9 @@ impl Sock {
             Lending::Told(_) | Lending::No => self.source_least(write.len),
         };
         let copies = least == 0 && matches!(lending, Lending::No);
-        let mut cut = if copies {
-            self.begin_chunks(write.len, write.flags)
-        } else {
-            None
-        };
+        let mut cut = copies
+            .then(|| self.begin_chunks(write.len, write.flags))
+            .flatten();
         let end = self.send_pieces(call, write, least, lending, &mut cut);
         if end.is_err() {
             // The run loop was left out for pieces before this one that wait for more bytes.
@@ -233,7 +231,8 @@ impl Sock {
         Ok(())
     }
 
-    /// Sends the next piece by a copy, for which there is room. Without memory it waits a moment, and sends nothing.
+    /// Copies and sends the next piece, for which there is room. Without memory it waits a moment, and sends
+    /// nothing.
     fn send_copy<'a>(
         &'a self,
         call: &mut Call<'a>,
