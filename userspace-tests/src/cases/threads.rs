@@ -85,12 +85,12 @@ enum Sleeper {
 /// How many peers the socket has in turn.
 const PEERS: usize = 8;
 
-/// Lets this thread run only while no other one of the machine can.
-fn run_last() {
+/// Sets the policy by which this thread, and those that it starts, run: with `SCHED_IDLE` only while no other
+/// one of the machine can.
+fn run_by(policy: c_int) {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: `none` is valid for the call, and 0 stands for this thread.
-    checked_unit(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) })
-        .expect("SCHED_IDLE");
+    checked_unit(unsafe { libc::sched_setscheduler(0, policy, &none) }).expect("a policy");
 }
 
 /// Connects one socket to one peer after the other, each time while a thread sleeps in a call. That
@@ -103,29 +103,23 @@ fn change_peers_amid(t: &Role, sleeper: Sleeper) {
     }
     t.ok("connect", sock.connect(&t.there(port)));
     let long = vec![b'o'; 8 << 20];
+    run_by(libc::SCHED_IDLE);
     for _ in 1..PEERS {
-        std::thread::scope(|scope| {
-            let (send, receive) = std::sync::mpsc::channel();
-            let (sock, long) = (&sock, &long);
-            let thread = scope.spawn(move || {
-                run_last();
-                send.send(tid()).expect("channel");
-                match sleeper {
-                    Sleeper::Writer { .. } => sock.send(long, MSG_NOSIGNAL),
-                    Sleeper::Reader => sock.recv(&mut [0; 64], MSG_WAITALL),
-                }
-            });
-            let tid = receive.recv().expect("a thread id");
-            t.await_asleep(pid(), tid, &[SYS_sendto, SYS_recvfrom]);
+        let next = |_| {
+            run_by(libc::SCHED_OTHER);
             sock.connect(&t.any(0).with_family(libc::AF_UNSPEC)).expect("disconnect");
             sock.connect(&t.there(port)).expect("the next peer");
-            let cut = match (thread.join().expect("the sleeper"), sleeper) {
-                (Ok(count), Sleeper::Writer { .. }) => count < long.len(),
-                (Ok(count), Sleeper::Reader) => count == 1,
-                (Err(errno), _) => errno == Errno(EPIPE),
-            };
-            assert!(cut, "the call went on with the next peer");
+        };
+        let result = t.while_asleep(&[SYS_sendto, SYS_recvfrom], next, || match sleeper {
+            Sleeper::Writer { .. } => sock.send(&long, MSG_NOSIGNAL),
+            Sleeper::Reader => sock.recv(&mut [0; 64], MSG_WAITALL),
         });
+        let cut = match (result, sleeper) {
+            (Ok(count), Sleeper::Writer { .. }) => count < long.len(),
+            (Ok(count), Sleeper::Reader) => count == 1,
+            (Err(errno), _) => errno == Errno(EPIPE),
+        };
+        assert!(cut, "the call went on with the next peer");
     }
     t.send_all(&sock, b"n");
     sock.shutdown(SHUT_WR).expect("shutdown");
