@@ -54,7 +54,8 @@ impl Sock {
     fn alarm_engine(&self) {
         let (knocked, failed, resolving) = self.look(|inner| {
             let resolving = inner.phase == Phase::Connecting && inner.link.is_none();
-            (inner.request.is_some(), inner.failure.is_some(), resolving)
+            let failed = inner.fallback.has_failed();
+            (inner.arrival.has_request(), failed, resolving)
         });
         if knocked {
             self.answer();
@@ -69,7 +70,7 @@ impl Sock {
 
     /// The alarm behind [`Alarm::Keepalive`].
     fn alarm_keepalive(&self) {
-        if self.look(|inner| inner.deferred) {
+        if self.look(|inner| inner.arrival.is_deferred()) {
             // The wait for its first bytes has expired.
             return cm::hand_over_deferred(self);
         }
@@ -83,7 +84,7 @@ impl Sock {
             return;
         };
         self.drive(|inner| {
-            if inner.phase != Phase::Connected || inner.parent.is_some() {
+            if inner.phase != Phase::Connected || inner.arrival.is_pending() {
                 return;
             }
             if self.flag(ffi::sock_flags_SOCK_KEEPOPEN) {

@@ -79,7 +79,7 @@ impl Inner {
     }
 
     pub(crate) fn on_keepalive(&mut self, sock: &Sock) {
-        if self.parent.is_some() && !self.deferred {
+        if self.arrival.is_pending() && !self.arrival.is_deferred() {
             // The alarm of a connection that waits for its RTU.
             return self.on_unanswered(sock);
         }

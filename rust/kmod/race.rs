@@ -21,7 +21,7 @@ use kernel::time::{
 /// Milliseconds until the first look at TCP's attempt, and at most between two of them. The end of
 /// the attempt is no event for this socket. Each time is twice as long as the one before.
 const FIRST_MS: u32 = 2;
-const LAST_MS: u32 = 1024;
+const LAST_MS: u32 = 64;
 
 /// How long TCP's attempt is waited for if SDP has an answer: until TCP sends its first packet again.
 const TCP_MS: i64 = 1000;
@@ -71,6 +71,11 @@ impl Race {
         self.pause_ms = FIRST_MS;
     }
 
+    /// The peer knows nothing of what it has answered to.
+    pub(crate) fn forget_reply(&mut self) {
+        self.reply = None;
+    }
+
     /// Whether the peer has answered.
     pub(crate) fn has_reply(&self) -> bool {
         self.reply.is_some()
@@ -109,6 +114,9 @@ mod tests {
         assert_eq!(race.pause(), FIRST_MS);
         // TCP's attempt has just begun.
         assert!(race.has_reply() && !race.is_tcp_late());
+        race.forget_reply();
+        assert!(!race.has_reply());
+        race.hold(&[7; 3], reads);
         let reply = race.into_reply();
         assert!(reply.is_some_and(|reply| reply.data[..4] == [7, 7, 7, 0]));
     }

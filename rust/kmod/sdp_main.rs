@@ -41,12 +41,14 @@ mod random;
 
 mod addr;
 mod alarm;
+mod binding;
 mod cm;
 mod devices;
 mod diag;
 mod endpoint;
 mod errno;
 mod events;
+mod fallback;
 mod handle;
 mod idle;
 mod keepalive;

@@ -97,7 +97,7 @@ pub(super) fn request(sock: &SockRef, generation: u64, path: &Path<'_>) -> Resul
         if sent.is_err() {
             inner.retire_link(sock);
             inner.engine = None;
-        } else if inner.has_way_out && inner.race.is_none() && tcp_after > 0 {
+        } else if inner.fallback.is_open() && inner.fallback.race().is_none() && tcp_after > 0 {
             sock.set_alarm(Alarm::Race, tcp_after);
         }
         sent
@@ -136,7 +136,7 @@ impl Inner {
         if self.phase != Phase::Connecting {
             return;
         }
-        if let Some(race) = self.race.as_mut() {
+        if let Some(race) = self.fallback.race_mut() {
             race.hold(data, reads);
             return sock.set_alarm(Alarm::Race, 0);
         }
@@ -161,7 +161,7 @@ impl Inner {
         engine.apply(&self.options);
         link.unconfirmed = true;
         self.phase = Phase::Connected;
-        self.came_about = true;
+        self.fallback.on_connected();
         self.note_answer(sock);
         sock.clear_alarm(Alarm::Race);
         sock.net().stats.active_opens.inc();
@@ -184,18 +184,21 @@ impl Inner {
     /// that number, from before this host or its device was restarted. The peer ends
     /// that connection now, and another queue pair has another number.
     pub(super) fn asks_anew(&mut self, sock: &Sock) -> bool {
-        if self.stale_tries >= STALE_TRIES {
+        if self.resolving.stale >= STALE_TRIES {
             return false;
         }
         sock.net().stats.stale_retries.inc();
+        if let Some(race) = self.fallback.race_mut() {
+            race.forget_reply();
+        }
         self.retire_link(sock);
         self.engine = None;
         self.stop_timers();
         // Later events of the old identifier are ignored.
         self.next_generation();
-        self.resolve_tries = 1;
-        sock.set_alarm(Alarm::Engine, STALE_MS << self.stale_tries);
-        self.stale_tries = self.stale_tries.saturating_add(1);
+        self.resolving.tries = 1;
+        sock.set_alarm(Alarm::Engine, STALE_MS << self.resolving.stale);
+        self.resolving.stale = self.resolving.stale.saturating_add(1);
         true
     }
 }

@@ -170,9 +170,8 @@ impl Request {
         sock.look(|inner| {
             inner.local = Addr::new(hello.dst, port, scope);
             inner.peer = Addr::new(hello.src, hello.local_port, scope);
-            inner.bound_ip = true;
-            inner.port = Some(claim);
-            inner.request = Some(request);
+            inner.binding.on_arrived(claim);
+            inner.arrival.request = Some(request);
             inner.show_state(&sock, ffi::TCP_SYN_RECV);
         });
         if held {
@@ -233,9 +232,9 @@ impl Request {
             match answered {
                 Ok(()) => {
                     inner.phase = Phase::Connected;
-                    inner.unaccepted = true;
-                    inner.parent = Some(self.listener.clone());
-                    inner.arrival = self.arrival;
+                    inner.arrival.unaccepted = true;
+                    inner.arrival.listener = Some(self.listener.clone());
+                    inner.arrival.number = self.arrival;
                     sock.set_alarm(Alarm::Keepalive, EMBRYO_MS);
                     inner.link = Some(link);
                     inner.engine = Some(Engine::new(engine));
@@ -281,7 +280,7 @@ impl Sock {
     /// Answers the request that created this socket, or forgets it if it still waits for room: its time has
     /// ended, the peer has given up, or the device goes.
     pub(crate) fn answer(&self) {
-        let Some(mut request) = self.look(|inner| inner.request.take()) else {
+        let Some(mut request) = self.look(|inner| inner.arrival.request.take()) else {
             return;
         };
         if request.held {
@@ -296,7 +295,7 @@ impl Sock {
         match request.answer(&sock) {
             Ok(()) => {}
             Err(e) if request.may_try_again(e) => {
-                sock.look(|inner| inner.request = Some(request));
+                sock.look(|inner| inner.arrival.request = Some(request));
                 sock.set_alarm(Alarm::Engine, AGAIN_MS);
             }
             Err(_) => dismiss(&request.listener),
@@ -308,7 +307,7 @@ impl Sock {
     pub(crate) fn admit_held(&self) {
         let next = || self.look(|inner| inner.listener.as_mut().and_then(Listener::take_held));
         while let Some(child) = next() {
-            let admitted = child.look(|inner| inner.request.as_mut().map(|r| r.admit()));
+            let admitted = child.look(|inner| inner.arrival.request.as_mut().map(|r| r.admit()));
             match admitted {
                 Some(()) => child.set_alarm(Alarm::Engine, 0),
                 // It has just been forgotten.
@@ -335,7 +334,7 @@ impl Sock {
     /// Leaves the request that created this socket to the peer's retry, because its listener is closed. As
     /// with TCP, the retry finds another listener of the port, or is refused.
     pub(crate) fn forget_request(&self) {
-        if let Some(request) = self.look(|inner| inner.request.take()) {
+        if let Some(request) = self.look(|inner| inner.arrival.request.take()) {
             request.forget();
         }
         self.clear_alarm(Alarm::Engine);

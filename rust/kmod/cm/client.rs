@@ -64,7 +64,7 @@ impl Inner {
             .link
             .as_ref()
             .is_some_and(|link| link.qp().device().id() == device);
-        if self.request.is_some() {
+        if self.arrival.has_request() {
             // A request that waits holds the device.
             sock.set_alarm(Alarm::Engine, 0);
         }

@@ -16,6 +16,7 @@
 
 mod active;
 pub(crate) mod answer;
+pub(crate) mod arrival;
 pub(crate) mod client;
 pub(crate) mod identifier;
 mod outcome;
@@ -24,6 +25,7 @@ pub(crate) mod passive;
 pub(crate) mod request;
 pub(crate) mod resolve;
 pub(crate) mod resolver;
+pub(crate) mod resolving;
 pub(crate) mod ticket;
 pub(crate) mod way;
 
@@ -82,7 +84,7 @@ fn on_event(sock: &SockRef, generation: u64, event: Event<'_>) {
         }
         Event::Established => established(sock, generation, true),
         // The peer of a request that has no answer yet gave up.
-        Event::Rejected(_) if sock.look(|inner| inner.request.is_some()) => {
+        Event::Rejected(_) if sock.look(|inner| inner.arrival.has_request()) => {
             sock.set_alarm(Alarm::Engine, 0);
         }
         Event::Rejected(reason) => drive(&mut |inner| inner.on_rejected(sock, reason)),
@@ -140,16 +142,16 @@ fn established(sock: &SockRef, generation: u64, may_wait: bool) {
         if let Some(engine) = inner.engine.as_mut() {
             engine.handle_established();
         }
-        if inner.parent.is_some() && may_wait && inner.is_deferrable(sock) {
+        if inner.arrival.is_pending() && may_wait && inner.is_deferrable(sock) {
             let secs = inner.options.deferral_secs();
-            inner.deferred = true;
+            inner.arrival.deferred = true;
             sock.set_alarm(Alarm::Keepalive, secs.saturating_mul(1000));
             return None;
         }
-        inner.deferred = false;
+        inner.arrival.deferred = false;
         // The option belongs to the listener alone; it has had its effect.
         inner.options.forget_deferral();
-        Some((inner.parent.take()?, inner.arrival))
+        Some((inner.arrival.listener.take()?, inner.arrival.number))
     });
     let Some((listener, arrival)) = listener else {
         return;

@@ -42,7 +42,7 @@ impl Inner {
 
     /// Ends a connection that no program will ever use.
     pub(crate) fn abandon(&mut self, sock: &Sock) {
-        self.orphan = true;
+        self.orphan.close();
         if let Some(engine) = self.engine.as_mut() {
             engine.close_receive();
             engine.abort();
@@ -58,7 +58,7 @@ impl Inner {
         self.retire_link(sock);
         self.engine = None;
         self.next_generation();
-        if self.has_way_out && is_worth_tcp(error) {
+        if self.fallback.is_open() && is_worth_tcp(error) {
             self.give_way_soon(sock, error);
         } else {
             self.tell_failure(sock, error);
@@ -69,7 +69,7 @@ impl Inner {
     pub(crate) fn tell_failure(&mut self, sock: &Sock, error: Error) {
         sock.set_err(error);
         self.phase = Phase::Idle;
-        self.has_way_out = false;
+        self.fallback.close();
         self.show_state(sock, ffi::TCP_CLOSE);
         // Until the next connect() no byte can be read or written.
         sock.add_shutdown(ffi::SHUTDOWN_MASK);

@@ -82,7 +82,7 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     // Without a class, the device uses the administrator's default.
     let resolver = Resolver::new(net, attempt, class, device)?;
     let query = resolver.query();
-    let older = sock.look(|inner| inner.resolver.replace(resolver));
+    let older = sock.look(|inner| inner.resolving.resolver.replace(resolver));
     drop(older);
     let mut src = src;
     if let (Some(src), Ip::V6(_)) = (src.as_mut(), peer.ip) {
@@ -92,7 +92,7 @@ pub(crate) fn start(sock: &Sock, tries: u32) -> Result {
     }
     let started = query.start(src, dst, RESOLVE_TRY_MS);
     if started.is_err() {
-        let resolver = sock.look(|inner| inner.resolver.take());
+        let resolver = sock.look(|inner| inner.resolving.stop());
         drop(resolver);
     }
     started.map_err(errno::of_unresolved)
@@ -105,7 +105,8 @@ pub(crate) fn again(sock: &Sock) {
     };
     let tries = sock.look(|inner| {
         let waiting = inner.phase == Phase::Connecting && inner.link.is_none();
-        (waiting && inner.resolver.is_none()).then_some(inner.resolve_tries)
+        let resolving = &inner.resolving;
+        (waiting && resolving.resolver.is_none()).then_some(resolving.tries)
     });
     let Some(tries) = tries else { return };
     if let Err(e) = start(sock, tries) {
@@ -121,6 +122,7 @@ impl OnResolved for Attempt {
         // it and waits for this handler. The identifier may outlive its attempt.
         let is_mine = |inner: &Inner| {
             inner
+                .resolving
                 .resolver
                 .as_ref()
                 .is_some_and(|r| r.context().origin.generation == generation)
@@ -152,14 +154,14 @@ impl OnResolved for Attempt {
             if !is_mine(inner) {
                 return;
             }
-            spent = inner.resolver.take();
+            spent = inner.resolving.stop();
             if inner.generation() != generation {
                 return;
             }
             match outcome {
                 Ok(()) => {}
                 Err(e) if e == EAGAIN && self.tries < RESOLVE_TRIES => {
-                    inner.resolve_tries = self.tries.saturating_add(1);
+                    inner.resolving.tries = self.tries.saturating_add(1);
                     sock.set_alarm(Alarm::Engine, 0);
                 }
                 Err(e) if e == EAGAIN => inner.fail_connect(&sock, EHOSTUNREACH),

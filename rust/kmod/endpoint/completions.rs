@@ -69,7 +69,7 @@ impl Inner {
         };
         self.hearing.on_message();
         sock.note_processor();
-        if self.parent.is_some() {
+        if self.arrival.is_pending() {
             // Payload has overtaken the RTU, so the CM may treat the connection as
             // established. Not every driver reports that itself.
             sock.set_alarm(Alarm::Notify, 0);

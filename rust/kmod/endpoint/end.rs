@@ -113,9 +113,8 @@ impl Inner {
     /// Takes the connection down locally: no more transfers, waiters woken.
     pub(crate) fn finish(&mut self, sock: &Sock) {
         self.phase = Phase::Over;
-        self.has_way_out = false;
-        self.failure = None;
-        if self.orphaned.take().is_some() {
+        self.fallback.finish();
+        if self.orphan.since.take().is_some() {
             sock.net().stats.orphans.dec();
         }
         if self.counted {
@@ -123,7 +122,7 @@ impl Inner {
             sock.net().stats.established.dec();
         }
         self.stop_timers();
-        if self.race.is_some() && !self.orphan {
+        if self.fallback.race().is_some() && !self.orphan.is_closed() {
             // TCP's attempt has to be given up.
             sock.set_alarm(Alarm::Race, 0);
         } else {
@@ -133,7 +132,6 @@ impl Inner {
         sock.clear_alarm(Alarm::Keepalive);
         sock.clear_alarm(Alarm::Kept);
         self.hearing.on_stall_alarm_over();
-        self.deferred = false;
         sock.clear_alarm(Alarm::UserTimeout);
         self.user_timeout.renew();
         self.stop_idle(sock);
@@ -145,10 +143,10 @@ impl Inner {
         self.wake.settled = true;
         self.wake.hangup = true;
         self.wake.writable = true;
-        self.wake.bereaved = self.parent.take();
-        if self.orphan {
+        self.wake.bereaved = self.arrival.leave();
+        if self.orphan.is_closed() {
             self.recv.clear();
-            self.port = None;
+            self.binding.release();
         }
     }
 
@@ -157,8 +155,8 @@ impl Inner {
     /// it.
     pub(crate) fn become_orphan(&mut self, sock: &Sock) {
         let stats = &sock.net().stats;
-        if self.orphaned.is_none() {
-            self.orphaned = Some(Instant::now());
+        if self.orphan.since.is_none() {
+            self.orphan.since = Some(Instant::now());
             stats.orphans.inc();
         }
         let many = stats.sum(|stats| &stats.orphans) > sock.net().knobs().max_orphans.into();
@@ -178,14 +176,14 @@ impl Inner {
     /// pair without addresses.
     pub(crate) fn stand_aside(&mut self) -> bool {
         let unsent = self.engine.as_ref().map_or(0, |engine| engine.unsent());
-        if !self.orphan || self.phase != Phase::Connected || unsent > 0 {
+        if !self.orphan.is_closed() || self.phase != Phase::Connected || unsent > 0 {
             return false;
         }
-        let Some(lease) = self.port.as_ref() else {
+        let Some(lease) = self.binding.lease() else {
             return false;
         };
         lease.stand_aside();
-        self.aside = true;
+        self.orphan.aside = true;
         self.end_aside();
         true
     }
@@ -194,7 +192,7 @@ impl Inner {
     /// no program would use later messages of the peer. TCP's peer gets a reset at this
     /// point, when the new connection begins.
     pub(super) fn end_aside(&mut self) {
-        let engine = self.engine.as_mut().filter(|_| self.aside);
+        let engine = self.engine.as_mut().filter(|_| self.orphan.aside);
         if let Some(engine) = engine {
             if errno::tcp_state(engine.state()) == ffi::TCP_FIN_WAIT2 {
                 engine.abort();

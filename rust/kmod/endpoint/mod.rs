@@ -15,6 +15,7 @@ mod end;
 mod engine;
 mod hearing;
 mod listener;
+mod orphan;
 mod run_loop;
 mod timers;
 
@@ -26,25 +27,26 @@ pub(crate) use listener::{
 
 use callers::Callers;
 use hearing::Hearing;
+use orphan::Orphan;
 
 use crate::{
     addr::{
         Addr,
         Family, //
     },
+    binding::Binding,
     cm::{
-        request::Request,
-        resolver::Resolver, //
+        arrival::Arrival,
+        resolving::Resolving, //
     },
     engine::{
         timer::Deadlines,
         types::Ip, //
     },
-    handle::SockRef,
+    fallback::Fallback,
     idle::Idle,
     link::Link,
     net::sk::Sk,
-    netns::ports::PortLease,
     options::Options,
     parting::Partings,
     prelude::*,
@@ -52,7 +54,6 @@ use crate::{
         RecvQueue,
         SendQueue, //
     },
-    race::Race,
     trace::{
         self,
         Of, //
@@ -86,25 +87,14 @@ pub(crate) struct Inner {
     pub(crate) family: Family,
     pub(crate) local: Addr,
     pub(crate) peer: Addr,
-    pub(crate) port: Option<PortLease>,
-    /// The address was chosen by bind(), not by a connect.
-    pub(crate) bound_ip: bool,
-    /// The port was chosen by bind().
-    pub(crate) bound_port: bool,
-    pub(crate) last_bind_err: i32,
+    pub(crate) binding: Binding,
     /// The socket that `inet_create` made for IPPROTO_SDP.
     pub(crate) shell: Option<crate::shell::Shell>,
     pub(crate) options: Options,
     pub(crate) listener: Option<Listener>,
-    /// The listener that an unaccepted connection came from.
-    pub(crate) parent: Option<SockRef>,
-    /// Not accepted yet: the connection gets no more memory than it needs.
-    pub(crate) unaccepted: bool,
-    /// Number of its Hello at that listener.
-    pub(crate) arrival: u64,
-    pub(crate) resolver: Option<Resolver>,
-    /// The request that created the socket, until it is answered.
-    pub(crate) request: Option<KBox<Request>>,
+    pub(crate) arrival: Arrival,
+    pub(crate) resolving: Resolving,
+    pub(crate) fallback: Fallback,
     pub(crate) engine: Option<Engine>,
     pub(crate) link: Option<KBox<Link>>,
     retired: Option<KBox<Link>>,
@@ -117,13 +107,7 @@ pub(crate) struct Inner {
     /// The peer has sent its last byte. TCP uses SOCK_DONE for this. That flag is in a
     /// word that is changed with `lock_sock`, which a completion cannot take.
     pub(crate) peer_done: bool,
-    /// The application has closed the socket.
-    pub(crate) orphan: bool,
-    /// Time of close(), if the connection lives on; then it is counted in
-    /// `Stats::orphans`.
-    orphaned: Option<Instant<Monotonic>>,
-    /// The socket was closed, and another one has its addresses.
-    aside: bool,
+    pub(crate) orphan: Orphan,
     /// Counted in `Stats::established`.
     counted: bool,
     /// When the engine's timers run, in milliseconds since `born`.
@@ -134,22 +118,6 @@ pub(crate) struct Inner {
     pub(crate) hearing: Hearing,
     pub(crate) user_timeout: UserTimeout,
     pub(crate) idle: Idle,
-    /// Established, but hidden from accept() until its first bytes arrive
-    /// (TCP_DEFER_ACCEPT).
-    pub(crate) deferred: bool,
-    /// Tries that address resolution has used.
-    pub(crate) resolve_tries: u32,
-    /// Hellos that the peer rejected because it knows the queue pair from an old
-    /// connection.
-    pub(crate) stale_tries: u32,
-    /// A failing connect() may fall back to TCP.
-    pub(crate) has_way_out: bool,
-    /// The last connect() has succeeded, even if the connection has ended since.
-    pub(crate) came_about: bool,
-    /// TCP's attempt is under way beside SDP's.
-    pub(crate) race: Option<KBox<Race>>,
-    /// The error of SDP, until TCP's attempt takes over.
-    pub(crate) failure: Option<Error>,
     wake: Wake,
     pub(crate) turns: Turns,
     pub(crate) callers: Callers,
@@ -162,18 +130,13 @@ impl Inner {
             family,
             local: Addr::any(family),
             peer: Addr::any(family),
-            port: None,
-            bound_ip: false,
-            bound_port: false,
-            last_bind_err: 0,
+            binding: Binding::default(),
             shell: None,
             options: Options::new(),
             listener: None,
-            parent: None,
-            unaccepted: false,
-            arrival: 0,
-            resolver: None,
-            request: None,
+            arrival: Arrival::default(),
+            resolving: Resolving::default(),
+            fallback: Fallback::default(),
             engine: None,
             link: None,
             retired: None,
@@ -183,9 +146,7 @@ impl Inner {
             send: SendQueue::new(),
             recv: RecvQueue::new(),
             peer_done: false,
-            orphan: false,
-            orphaned: None,
-            aside: false,
+            orphan: Orphan::default(),
             counted: false,
             deadlines: Deadlines::new(),
             due: None,
@@ -193,13 +154,6 @@ impl Inner {
             hearing: Hearing::default(),
             user_timeout: UserTimeout::default(),
             idle: Idle::default(),
-            deferred: false,
-            resolve_tries: 0,
-            stale_tries: 0,
-            has_way_out: false,
-            came_about: false,
-            race: None,
-            failure: None,
             wake: Wake::default(),
             turns: Turns::default(),
             callers: Callers::new(),
@@ -235,7 +189,7 @@ impl Inner {
 
     /// The program has accepted the connection.
     pub(crate) fn on_accepted(&mut self) {
-        self.unaccepted = false;
+        self.arrival.on_accepted();
         if let (Some(link), Some(engine)) = (self.link.as_mut(), self.engine.as_mut()) {
             let size = engine.rcv_size();
             engine.hold_rcv_size(false);

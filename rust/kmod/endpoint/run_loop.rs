@@ -104,7 +104,7 @@ impl Inner {
             return;
         };
         let needed = engine.receives_needed();
-        let wanted = if !self.unaccepted && link.has_room(wanted) {
+        let wanted = if !self.arrival.is_unaccepted() && link.has_room(wanted) {
             wanted
         } else {
             needed.max(link.spares().min(wanted))
@@ -268,17 +268,17 @@ impl Inner {
         self.recv.clear();
         self.next_generation();
         self.peer = Addr::any(self.family);
-        if !self.bound_ip {
+        if !self.binding.has_ip() {
             let port = self.local.port;
             self.local = Addr::any(self.family);
             self.local.port = port;
         }
-        if !self.bound_port {
-            self.port = None;
+        if !self.binding.has_port() {
+            self.binding.release();
             self.local.port = 0;
         }
         let dual = self.is_dual(self.local.ip, self.family);
-        if let Some(lease) = self.port.as_mut() {
+        if let Some(lease) = self.binding.lease_mut() {
             lease.disconnect(self.local.ip, dual);
         }
         self.hearing.forget_probes();

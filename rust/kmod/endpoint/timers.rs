@@ -153,7 +153,7 @@ impl Inner {
         self.due = None;
         let now = millis_since(self.born);
         let limit = i64::from(sock.net().knobs().close_timeout_ms).saturating_mul(ORPHAN_PERIODS);
-        let age = self.orphaned.map_or(0, |since| since.elapsed().as_millis());
+        let age = self.orphan.age();
         let Some(engine) = self.engine.as_mut() else {
             return;
         };
@@ -177,7 +177,7 @@ impl Inner {
     /// connect() has failed over SDP; a worker repeats it over TCP, see
     /// [`Sock::give_way`].
     pub(crate) fn give_way_soon(&mut self, sock: &Sock, error: Error) {
-        self.failure = Some(error);
+        self.fallback.fail(error);
         self.stop_timers();
         sock.set_alarm(Alarm::Engine, 0);
     }

@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include <linux/net.h>
 #include <linux/poll.h>
+#include <net/inet_common.h>
 #include <net/sock.h>
 #include <net/tcp_states.h>
 
@@ -76,15 +77,23 @@ void sdp_companion_end(struct sock *sk)
 		WRITE_ONCE(c->attempt, false);
 }
 
+/* Connects to the peer of the attempt, without waiting. */
+static int connect_peer(struct sdp_companion *c)
+{
+	/* A BPF program of the cgroup may write another address there. */
+	struct sockaddr_storage peer = c->peer;
+
+	return READ_ONCE(c->tcp->ops)->connect(c->tcp,
+					       (struct sockaddr_unsized *)&peer,
+					       c->peer_len, O_NONBLOCK);
+}
+
 /* Repeats the attempt over TCP, without waiting. poll() reports the result. */
 void sdp_companion_retry(struct sock *sk)
 {
 	struct sdp_companion *c = companion(sk);
-	int err;
+	int err = connect_peer(c);
 
-	err = READ_ONCE(c->tcp->ops)->connect(c->tcp,
-					      (struct sockaddr_unsized *)&c->peer,
-					      c->peer_len, O_NONBLOCK);
 	if (err && err != -EINPROGRESS) {
 		WRITE_ONCE(sk->sk_err, -err);
 		WRITE_ONCE(c->retry_failed, true);
@@ -97,12 +106,8 @@ void sdp_companion_retry(struct sock *sk)
  */
 bool sdp_companion_race(struct sock *sk)
 {
-	struct sdp_companion *c = companion(sk);
-	int err;
+	int err = connect_peer(companion(sk));
 
-	err = READ_ONCE(c->tcp->ops)->connect(c->tcp,
-					      (struct sockaddr_unsized *)&c->peer,
-					      c->peer_len, O_NONBLOCK);
 	return !err || err == -EINPROGRESS;
 }
 
@@ -112,17 +117,39 @@ int sdp_companion_state(struct sock *sk)
 	return inet_sk_state_load(companion(sk)->tcp->sk);
 }
 
-/* Gives up what sdp_companion_race() began. */
-void sdp_companion_leave_race(struct sock *sk)
+/*
+ * Whether the companion has had a connection, which its peer has reset. An attempt that is
+ * refused has another error: see tcp_reset().
+ */
+bool sdp_companion_is_reset(struct sock *sk)
 {
-	struct sdp_companion *c = companion(sk);
-	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	int err = READ_ONCE(companion(sk)->tcp->sk->sk_err);
 
-	READ_ONCE(c->tcp->ops)->connect(c->tcp,
-					(struct sockaddr_unsized *)&nowhere,
-					sizeof(nowhere), O_NONBLOCK);
-	/* No program asked for this attempt. */
-	xchg(&c->tcp->sk->sk_err, 0);
+	return err == ECONNRESET || err == EPIPE;
+}
+
+/*
+ * Gives up what sdp_companion_race() began. A connection that has come about is ended only if
+ * @made says so. Returns whether the attempt is over.
+ */
+bool sdp_companion_leave_race(struct sock *sk, bool made)
+{
+	struct socket *tcp = companion(sk)->tcp;
+	struct sockaddr_storage nowhere = { .ss_family = AF_UNSPEC };
+	const int asking = TCPF_CLOSE | TCPF_SYN_SENT | TCPF_SYN_RECV;
+	bool over;
+
+	/* No answer comes between the look and the end. */
+	lock_sock(tcp->sk);
+	over = made || (1 << tcp->sk->sk_state & asking);
+	if (over) {
+		__inet_stream_connect(tcp, (struct sockaddr_unsized *)&nowhere,
+				      sizeof(nowhere), O_NONBLOCK, 0);
+		/* No program asked for this attempt. */
+		xchg(&tcp->sk->sk_err, 0);
+	}
+	release_sock(tcp->sk);
+	return over;
 }
 
 /*

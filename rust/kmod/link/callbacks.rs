@@ -354,7 +354,9 @@ impl Inner {
 
     /// Whether the connection is established, and a program has it.
     fn is_plain(&self, sock: &Sock) -> bool {
-        self.phase == Phase::Connected && !self.orphan && sock.tcp_state() == ffi::TCP_ESTABLISHED
+        self.phase == Phase::Connected
+            && !self.orphan.is_closed()
+            && sock.tcp_state() == ffi::TCP_ESTABLISHED
     }
 }
 

@@ -49,7 +49,7 @@ impl Sock {
         }
         self.autobind_listener()?;
         let port = self.look(|inner| {
-            let lease = inner.port.as_ref().ok_or(EINVAL)?;
+            let lease = inner.binding.lease().ok_or(EINVAL)?;
             lease.listen()?;
             Ok::<u16, Error>(lease.port())
         })?;
@@ -57,7 +57,7 @@ impl Sock {
             Ok(service) => service,
             Err(e) => {
                 self.look(|inner| {
-                    if let Some(lease) = inner.port.as_ref() {
+                    if let Some(lease) = inner.binding.lease() {
                         lease.unlisten();
                     }
                 });

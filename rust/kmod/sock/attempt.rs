@@ -74,7 +74,7 @@ impl Sock {
         let began = self.begin_attempt(tcp, socket, addr);
         let result = self.connect(socket, addr, flags);
         // SDP may have no free port while TCP has some.
-        let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.port.is_none());
+        let portless = |e| e == EADDRNOTAVAIL && self.look(|inner| inner.binding.lease().is_none());
         // A connect() that has succeeded is not repeated, even if the connection ended
         // before any call asked. Nor is one that shutdown() has ended.
         let shut = !self.is_attempt_open();
@@ -90,6 +90,8 @@ impl Sock {
                 match tcp.connect(addr, flags) {
                     // The worker has begun TCP's attempt on behalf of this call.
                     Err(e) if e == EALREADY && began => Err(EINPROGRESS),
+                    // Another thread has waited for it as well.
+                    Err(e) if e == EISCONN => Ok(()),
                     result => result,
                 }
             }
@@ -109,6 +111,7 @@ impl Sock {
         let pending = is_under_way(result) || self.tcp_state() == ffi::TCP_SYN_SENT;
         if result.is_ok() || !pending {
             self.end_attempt();
+            self.look(|inner| inner.fallback.close());
         }
         result
     }
@@ -122,14 +125,8 @@ impl Sock {
         let unconnected = socket.state() == SS_UNCONNECTED;
         let begins = unconnected && self.tcp_state() == ffi::TCP_CLOSE && self.tcp().is_none();
         if begins {
-            let racing = self.look(|inner| {
-                inner.has_way_out = true;
-                inner.came_about = false;
-                inner.race.take().is_some()
-            });
-            if racing {
-                tcp.leave_race();
-            }
+            self.leave_race();
+            self.look(|inner| inner.fallback.begin());
             tcp.begin_attempt(addr);
         }
         begins
@@ -140,7 +137,7 @@ impl Sock {
         let Some(_call) = self.lock_or_defer(Alarm::Engine) else {
             return;
         };
-        let Some(error) = self.look(|inner| inner.failure.take()) else {
+        let Some(error) = self.look(|inner| inner.fallback.take_failure()) else {
             return;
         };
         let attempt = self.is_attempting();
@@ -151,8 +148,8 @@ impl Sock {
         // decision, can bind it. The rest is in this order because a program that looks
         // meanwhile sees a connect() under way.
         let racing = self.look(|inner| {
-            inner.port = None;
-            inner.race.take().is_some()
+            inner.binding.release();
+            inner.fallback.stop_race().is_some()
         });
         if !racing {
             tcp.retry();

@@ -74,7 +74,7 @@ impl Sock {
         let mut dead = (None, None);
         let closing = self.drive(|inner| {
             self.add_shutdown(ffi::SHUTDOWN_MASK);
-            dead = (inner.listener.take(), inner.resolver.take());
+            dead = (inner.listener.take(), inner.resolving.stop());
             inner.begin_close(self, linger == Some(0))
         });
         // Without the endpoint's lock: both wait for handlers that take it.
@@ -102,12 +102,12 @@ impl Sock {
             lock.orphan();
         }
         self.drive(|inner| {
-            inner.orphan = true;
+            inner.orphan.close();
             if inner.phase == Phase::Connected {
                 inner.become_orphan(self);
             } else {
                 inner.recv.clear();
-                inner.port = None;
+                inner.binding.release();
             }
         });
         self.keep_no_more();
@@ -120,7 +120,7 @@ impl Inner {
     /// are unread. Returns whether our last bytes and the end of the stream are to be sent.
     fn begin_close(&mut self, sock: &Sock, aborts: bool) -> bool {
         if self.phase != Phase::Connected {
-            self.orphan = true;
+            self.orphan.close();
             let connecting = self.phase == Phase::Connecting;
             self.finish(sock);
             if connecting {

@@ -194,8 +194,9 @@ calls! { unsafe {
     /// Begins that connect() on the companion while SDP's attempt goes on; returns whether it is
     /// under way. With `lock_sock` of the owner.
     pub(super) fn race() -> bool = sdp_companion_race;
-    /// Gives it up. With `lock_sock` of the owner.
-    pub(super) fn leave_race() = sdp_companion_leave_race;
+    /// Gives it up, with `made` even if it has succeeded. Returns whether it is over. With
+    /// `lock_sock` of the owner.
+    pub(super) fn leave_race(made: bool) -> bool = sdp_companion_leave_race(made: made);
 }}
 
 // SAFETY: The companion is there, by the invariant of `Tcp`. Each function reads and stores words of it and
@@ -211,6 +212,8 @@ calls! { unsafe {
     pub(super) fn takes_turn() -> bool = sdp_companion_turn;
     /// Its state, one of TCP's.
     pub(super) fn state() -> c_int = sdp_companion_state;
+    /// Whether its peer has reset it, after it was connected.
+    pub(super) fn is_reset() -> bool = sdp_companion_is_reset;
     fn retried_error() -> c_int = sdp_companion_retry_error;
     /// Shows the state of the companion as the owner's.
     pub(super) fn show_state() = sdp_companion_show_state;
@@ -254,7 +257,7 @@ impl Sock {
     /// Whether a connect() is under way that may go on over TCP. A poller that takes the
     /// completions itself learns that it has succeeded before any call ends the attempt.
     pub(super) fn is_attempt_open(&self) -> bool {
-        self.is_attempting() && !self.look(|inner| inner.came_about)
+        self.is_attempting() && !self.look(|inner| inner.fallback.has_come_about())
     }
 
     /// The attempt of an earlier connect() has ended if there is a connection.

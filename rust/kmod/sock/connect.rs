@@ -137,8 +137,8 @@ impl Sock {
             // No service has port 0.
             return Err(ECONNREFUSED);
         }
-        let mismatch =
-            self.look(|inner| inner.bound_ip && !Addr::same_family(inner.local.ip, peer.ip));
+        let mismatch = self
+            .look(|inner| inner.binding.has_ip() && !Addr::same_family(inner.local.ip, peer.ip));
         if mismatch {
             return Err(ENETUNREACH);
         }
@@ -148,7 +148,7 @@ impl Sock {
     fn start_connect(&self, peer: Addr, family: Family) -> Result {
         let (peer, family) = self.target(peer, family)?;
         let from = self.look(|inner| Addr {
-            ip: if inner.bound_ip {
+            ip: if inner.binding.has_ip() {
                 inner.local.ip
             } else {
                 Addr::any(family).ip
@@ -156,25 +156,25 @@ impl Sock {
             ..inner.local
         });
         let source = Way::find(self, &peer, &from)?.source;
-        if self.look(|inner| inner.has_way_out)
+        if self.look(|inner| inner.fallback.is_open())
             && self.net().advice(&self.pair(source, peer.ip)) == Advice::Skip
         {
             self.net().stats.silent_peers_skipped.inc();
             return Err(EHOSTDOWN);
         }
-        let port = self.look(|inner| inner.port.as_ref().map(PortLease::port));
+        let port = self.look(|inner| inner.binding.lease().map(PortLease::port));
         if let Some(port) = port {
             self.make_way((source, port), (peer.ip, peer.port));
         }
         self.look(|inner| {
-            if let Some(lease) = inner.port.as_mut() {
+            if let Some(lease) = inner.binding.lease_mut() {
                 lease.connect(source, (peer.ip, peer.port))?;
             } else {
                 // SAFETY: The endpoint has the lease, here or until it is freed.
                 let lease = unsafe { self.net().connect_port(self, source, (peer.ip, peer.port)) }
                     .map_err(|e| if e == EADDRINUSE { EADDRNOTAVAIL } else { e })?;
                 inner.local.port = lease.port();
-                inner.port = Some(lease);
+                inner.binding.on_chosen(lease);
             }
             inner.family = family;
             inner.local.ip = source;
@@ -185,7 +185,7 @@ impl Sock {
             inner.recv.clear();
             inner.engine = None;
             inner.next_generation();
-            inner.stale_tries = 0;
+            inner.resolving.begin();
             inner.phase = Phase::Connecting;
             inner.peer = peer;
             Ok::<(), Error>(())
@@ -217,6 +217,7 @@ impl Sock {
             self.set_err(ECONNRESET);
         }
         self.forget_peer(false);
+        self.leave_race();
         self.set_peek_off(-1);
     }
 
@@ -242,9 +243,9 @@ impl Sock {
     fn forget_peer(&self, quietly: bool) {
         let mut dead = (None, None);
         self.drive(|inner| {
-            dead = (inner.listener.take(), inner.resolver.take());
+            dead = (inner.listener.take(), inner.resolving.stop());
             if dead.0.is_some() {
-                if let Some(port) = inner.port.as_ref() {
+                if let Some(port) = inner.binding.lease() {
                     port.unlisten();
                 }
             }

@@ -52,6 +52,7 @@ impl Sock {
         if self.companion().is_none() {
             return Ok(false);
         }
+        self.leave_old_race();
         if self.may_use_tcp() {
             return Ok(true);
         }
@@ -66,6 +67,7 @@ impl Sock {
         }
         let attempt = self.is_attempting();
         if !attempt && self.look(|inner| inner.phase == Phase::Idle) {
+            self.leave_race();
             self.set_companion_idle(true);
         }
         Ok(())
@@ -99,7 +101,7 @@ impl Sock {
             }
             // A program that sees the decision may bind the port.
             if inner.phase == Phase::Idle {
-                inner.port = None;
+                inner.binding.release();
             }
         });
         tcp.take_over(reason);
@@ -126,6 +128,7 @@ impl Sock {
         if !idle {
             return Err(EINVAL);
         }
+        self.leave_race();
         if value == ffi::SDP_TRANSPORT_SDP {
             self.set_companion_idle(true);
             return Ok(());
@@ -155,7 +158,7 @@ impl Sock {
     /// Repeats on the companion a bind() that was made before it existed.
     fn bind_companion(&self) -> Result {
         let (bound, local, family) =
-            self.look(|inner| (inner.port.is_some(), inner.local, inner.family));
+            self.look(|inner| (inner.binding.lease().is_some(), inner.local, inner.family));
         let Some(tcp) = self.companion().filter(|_| bound) else {
             return Ok(());
         };

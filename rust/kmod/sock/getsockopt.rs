@@ -121,7 +121,7 @@ impl Sock {
                     Ok(inner.source_threshold(self).number())
                 }
                 ffi::SDP_ZCOPY_SINK_THRESH => Ok(inner.sink_threshold(self).number()),
-                ffi::SDP_LAST_BIND_ERR => Ok(inner.last_bind_err),
+                ffi::SDP_LAST_BIND_ERR => Ok(inner.binding.last_err()),
                 ffi::SDP_SOCK_FAMILY => Ok(match inner.family {
                     Family::V4 => ffi::AF_INET as i32,
                     Family::V6 => ffi::AF_INET6 as i32,

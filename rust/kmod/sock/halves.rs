@@ -57,7 +57,7 @@ impl Sock {
         };
         if let Err(e) = result {
             let _call = self.lock();
-            let detail = self.look(|inner| inner.last_bind_err);
+            let detail = self.look(|inner| inner.binding.last_err());
             self.fall_back(tcp, -if detail == 0 { e.to_errno() } else { detail });
         }
         Ok(())
@@ -67,7 +67,7 @@ impl Sock {
     /// with the peer, or with the listener.
     fn bind_where_tcp_chose(&self, addr: &[u8]) -> Result {
         self.bind(addr)?;
-        self.look(|inner| inner.bound_port = false);
+        self.look(|inner| inner.binding.forget_port());
         Ok(())
     }
 
@@ -105,13 +105,17 @@ impl Sock {
         let port = tcp.port()?;
         let (bound, local, family) = self.look(|inner| {
             let any = Addr::any(inner.family);
-            let local = if inner.bound_ip { inner.local } else { any };
+            let local = if inner.binding.has_ip() {
+                inner.local
+            } else {
+                any
+            };
             let bound = inner
-                .port
-                .as_ref()
+                .binding
+                .lease()
                 .is_some_and(|lease| lease.port() == port);
             if !bound {
-                inner.port = None;
+                inner.binding.release();
             }
             (bound, local, inner.family)
         });

@@ -39,12 +39,13 @@ impl Sock {
         let _call = self.lock();
         let bound = self.bind_to(addr, family);
         self.look(|inner| {
-            inner.last_bind_err = match bound {
+            let errno = match bound {
                 Ok(()) => 0,
                 // libsdp reads this as "no RDMA under this address".
                 Err(e) if e == ENODEV => -(ffi::ENOENT as i32),
                 Err(e) => e.to_errno(),
             };
+            inner.binding.set_last_err(errno);
         });
         bound.map_err(|e| if e == ENODEV { EADDRNOTAVAIL } else { e })
     }
@@ -65,7 +66,7 @@ impl Sock {
             return Err(EACCES);
         }
         self.look(|inner| {
-            if inner.phase != Phase::Idle || inner.port.is_some() {
+            if inner.phase != Phase::Idle || inner.binding.lease().is_some() {
                 return Err(EINVAL);
             }
             let family = match (inner.family, family) {
@@ -83,12 +84,11 @@ impl Sock {
             };
             // SAFETY: The endpoint has the lease, here or until it is freed.
             let lease = unsafe { self.net().bind_port(self, addr.port, &claim) }?;
-            inner.bound_port = addr.port != 0;
+            let (named_ip, named_port) = (!Addr::is_any(addr.ip), addr.port != 0);
             addr.port = lease.port();
             inner.family = family;
-            inner.bound_ip = !Addr::is_any(addr.ip);
             inner.local = addr;
-            inner.port = Some(lease);
+            inner.binding.on_bound(lease, named_ip, named_port);
             Ok(())
         })
     }
@@ -98,7 +98,7 @@ impl Sock {
     /// `lock_sock`.
     pub(crate) fn autobind_listener(&self) -> Result {
         self.look(|inner| {
-            if inner.port.is_some() {
+            if inner.binding.lease().is_some() {
                 return Ok(());
             }
             let claim = Claim {
@@ -108,7 +108,7 @@ impl Sock {
             // SAFETY: The endpoint has the lease, here or until it is freed.
             let lease = unsafe { self.net().bind_port(self, 0, &claim) }?;
             inner.local.port = lease.port();
-            inner.port = Some(lease);
+            inner.binding.on_chosen(lease);
             Ok(())
         })
     }

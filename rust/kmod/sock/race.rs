@@ -35,6 +35,11 @@ use crate::{
     sock::companion::Tcp, //
 };
 
+/// Whether SDP's attempt goes on as far as is known.
+fn is_undecided(inner: &Inner) -> bool {
+    inner.phase == Phase::Connecting && !inner.fallback.has_failed()
+}
+
 impl Sock {
     /// The alarm behind [`Alarm::Race`].
     pub(crate) fn alarm_race(&self) {
@@ -42,21 +47,23 @@ impl Sock {
             return;
         };
         let Some(tcp) = self.other_half() else {
-            return;
+            // The socket uses one half alone.
+            return self.go_on_with_sdp();
         };
         let connecting = self.is_attempting();
         let attempt = match tcp.state() as c_uint {
             ffi::TCP_SYN_SENT | ffi::TCP_SYN_RECV => race::Tcp::Asking,
+            ffi::TCP_CLOSE if tcp.is_reset() => race::Tcp::Made,
             ffi::TCP_CLOSE => race::Tcp::Failed,
             _ => race::Tcp::Made,
         };
         let (look, own, peer) = self.look(|inner| {
-            let race = inner.race.as_ref();
+            let race = inner.fallback.race();
             let look = Look {
                 connecting: connecting && inner.phase == Phase::Connecting,
                 // The alarm may be one of an earlier attempt.
-                asked: inner.has_way_out && inner.link.is_some(),
-                failed: inner.failure.is_some(),
+                asked: inner.fallback.is_open() && inner.link.is_some(),
+                failed: inner.fallback.has_failed(),
                 late: race.is_some_and(|race| race.is_tcp_late()),
                 tcp: race.map(|_| attempt),
             };
@@ -72,7 +79,9 @@ impl Sock {
             Step::Begin | Step::Nothing => {}
             Step::Again => self.watch_race(),
             Step::TakeTcp => self.decide_for_tcp(tcp, pair),
-            Step::LeaveTcp => self.end_race(tcp),
+            Step::LeaveTcp if tcp.leave_race(!look.connecting) => self.go_on_with_sdp(),
+            // It has just succeeded.
+            Step::LeaveTcp => self.decide_for_tcp(tcp, pair),
         }
     }
 
@@ -81,8 +90,10 @@ impl Sock {
         let Ok(race) = Race::new() else { return };
         // Before TCP's first packet: an answer over SDP that comes beside it is held.
         let begun = self.look(|inner| {
-            let begun = inner.phase == Phase::Connecting && inner.failure.is_none();
-            inner.race = begun.then_some(race);
+            let begun = is_undecided(inner);
+            if begun {
+                inner.fallback.start_race(race);
+            }
             begun
         });
         if begun && tcp.race() {
@@ -93,7 +104,7 @@ impl Sock {
     }
 
     fn watch_race(&self) {
-        let pause = self.look(|inner| inner.race.as_mut().map(|race| race.pause()));
+        let pause = self.look(|inner| inner.fallback.race_mut().map(Race::pause));
         if let Some(pause) = pause {
             self.set_alarm(Alarm::Race, pause);
         }
@@ -101,33 +112,54 @@ impl Sock {
 
     /// TCP's attempt has succeeded, and SDP's goes on as far as is known.
     fn decide_for_tcp(&self, tcp: Tcp<'_>, pair: Pair<Ip>) {
-        let race = self.look(|inner| {
-            let still = inner.phase == Phase::Connecting && inner.failure.is_none();
-            if still {
-                // An answer that comes now is too late.
-                inner.next_generation();
-                // Free before a program that sees the decision can bind it.
-                inner.port = None;
+        let race = self.drive(|inner| {
+            if !is_undecided(inner) {
+                return None;
             }
-            inner.race.take_if(|_| still)
+            // An answer that comes now is too late: no link is there for it.
+            inner.retire_link(self);
+            inner.engine = None;
+            inner.next_generation();
+            // Free before a program that sees the decision can bind it.
+            inner.binding.release();
+            inner.fallback.stop_race()
         });
         let Some(race) = race else {
             // SDP's attempt has failed meanwhile, or the call has ended.
             return self.watch_race();
         };
-        self.net().note_answer(pair, race.has_reply());
+        // Another connect() may have had an answer meanwhile.
+        if race.has_reply() || self.net().advice(&pair) == Advice::Race {
+            self.net().note_answer(pair, race.has_reply());
+        }
         self.net().stats.silent_peers.inc();
         self.take_tcp(tcp, ETIMEDOUT);
     }
 
-    /// Gives TCP's attempt up, and goes on with SDP's, where the peer may have answered meanwhile.
-    fn end_race(&self, tcp: Tcp<'_>) {
-        tcp.leave_race();
-        self.go_on_with_sdp();
+    /// Gives TCP's attempt up, if one is left of a connect() that has ended: the companion is as new for
+    /// the next call. With `lock_sock`.
+    pub(super) fn leave_race(&self) {
+        let race = self.look(|inner| inner.fallback.stop_race());
+        if let (Some(_), Some(tcp)) = (race, self.other_half()) {
+            tcp.leave_race(true);
+        }
     }
 
+    /// The same before a call, which may come while a connect() goes on.
+    pub(super) fn leave_old_race(&self) {
+        let is_old =
+            |inner: &mut Inner| inner.fallback.race().is_some() && inner.phase != Phase::Connecting;
+        if self.look(is_old) {
+            let _call = self.lock();
+            if self.look(is_old) {
+                self.leave_race();
+            }
+        }
+    }
+
+    /// Goes on with SDP's attempt alone, where the peer may have answered meanwhile.
     fn go_on_with_sdp(&self) {
-        let race = self.look(|inner| inner.race.take());
+        let race = self.look(|inner| inner.fallback.stop_race());
         if let Some(reply) = race.and_then(Race::into_reply) {
             self.drive(|inner| inner.on_reply(self, &reply.data, reply.reads));
             // Behind the wake-up of the connecting program, which the first call delivers.

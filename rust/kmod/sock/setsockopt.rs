@@ -237,7 +237,7 @@ impl Sock {
         }
         let v6only = self.v6only_of_new(family);
         self.look(|inner| {
-            if inner.phase != Phase::Idle || inner.port.is_some() {
+            if inner.phase != Phase::Idle || inner.binding.lease().is_some() {
                 return Err(EINVAL);
             }
             if inner.family != family {
@@ -261,7 +261,7 @@ impl Sock {
         }
         match option {
             ffi::IPV6_V6ONLY => self.look(|inner| {
-                if inner.port.is_some() {
+                if inner.binding.lease().is_some() {
                     return Err(EINVAL);
                 }
                 inner.options.v6only = value != 0;

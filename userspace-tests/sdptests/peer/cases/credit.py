@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import socket
 
 from sdptests.peer.conversation import PAYLOAD
 from sdptests.peer.peer import PATIENCE, Peer, Status
@@ -56,12 +57,17 @@ def without_credit(scene: Scene) -> None:
 
 @case("credit: more messages than credits, without patience")
 def without_credit_rnr(scene: Scene) -> None:
-    """The sender's own queue pair fails at the first empty receive queue."""
+    """The sender's own queue pair fails at the first empty receive queue, if the module has not ended it before.
+
+    Where the program reads as fast as the messages come, neither happens: then the peer falls silent.
+    """
     victim = scene.establish(rnr_retry=0)
-    for _ in range(100):
-        victim.talk.send(Mid.DATA, b"x" * 2000)
-    # Where the module sends an update before it finds the violation, the queue pair that has failed does not
-    # acknowledge it.
+    victim.stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    victim.stream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+    last = [victim.talk.send(Mid.DATA, b"x" * 2000) for _ in range(100)][-1]
+    victim.peer.completion(last)
+    victim.peer.vanish()
+    # Where the module finds no violation, the queue pair that has gone does not acknowledge.
     scene.is_dead(victim, errno.ETIMEDOUT)
 
 

@@ -9,6 +9,8 @@ import json
 import os
 import select
 import socket
+import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from sdptests.scenarios import leftovers, limits, network
 from sdptests.scenarios.cases.seeing import either
 from sdptests.scenarios.network import A, B, device_gone
 from sdptests.scenarios.register import packet_scenario, scenario
-from sdptests.switch.kinds import forget_peer, raw_sdp, reason, transport
+from sdptests.switch.kinds import SDP_TRANSPORT, forget_peer, raw_sdp, reason, transport
 from sdptests.twohosts import uapi
 from sdptests.twohosts.failure import Failure, check
 
@@ -228,15 +230,15 @@ def _attempts() -> int:
 
 
 @contextlib.contextmanager
-def _full_server() -> Iterator[None]:
-    """A server of TCP alone that answers no further attempt."""
+def _full_server() -> Iterator[socket.socket]:
+    """A server of TCP alone that answers no further attempt until it has accepted."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(_server())
         server.listen(0)
         with namespace("a"):
             full = stack.enter_context(socket.create_connection((B.address(4), PORT)))
         check(full.getpeername()[1] == PORT, "another peer")
-        yield
+        yield server
 
 
 @scenario
@@ -263,6 +265,94 @@ def calls_amid_a_race_end_both_attempts() -> None:
                     _connect(client)
                     check(_way(client) == OVER_SDP, f"{_way(client)}")
                     _talk(client, server)
+
+
+@scenario
+def socket_listens_after_a_race() -> None:
+    """TCP's attempt ends with the call that ends the connect(), and nothing of it reaches the listener."""
+    user = User(15)
+    for end in (forget_peer, lambda sock: sock.shutdown(socket.SHUT_RDWR)):
+        with user.either() as listener:
+            with device_gone(B), _full_server():
+                listener.setblocking(False)
+                listener.connect_ex((B.address(4), PORT))
+                limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+                end(listener)
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind((A.address(4), PORT))
+                listener.listen(1)
+            # Workers of the attempt have had their time.
+            time.sleep(0.2)
+            listener.settimeout(limits.seconds(20))
+            with namespace("b"):
+                client = socket.create_connection((A.address(4), PORT), limits.seconds(20))
+            with client:
+                _talk(client, listener)
+
+
+@scenario
+def socket_uses_sdp_alone_after_a_race() -> None:
+    """An answer over SDP is not held for an attempt of TCP that has ended."""
+    user = User(16)
+    with user.either() as client:
+        with device_gone(B), _full_server():
+            client.setblocking(False)
+            client.connect_ex((B.address(4), PORT))
+            limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+            forget_peer(client)
+            client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, uapi.SDP_TRANSPORT_SDP)
+            check(_attempts() == 0, "TCP's attempt goes on")
+        client.settimeout(limits.seconds(20))
+        with _server(uapi.IPPROTO_SDP) as server:
+            took = _connect(client)
+            check(took < limits.seconds(SOON), f"{took} s")
+            _talk(client, server)
+
+
+@scenario
+def connection_that_the_peer_resets_at_once_is_not_made_again() -> None:
+    """A server that accepts over TCP and resets has not refused."""
+    user = User(17)
+    with device_gone(B), _server() as server, user.either() as client:
+
+        def reset() -> None:
+            end, _ = server.accept()
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            end.close()
+
+        client.settimeout(None)
+        thread = threading.Thread(target=reset)
+        thread.start()
+        before = time.monotonic()
+        error = client.connect_ex((B.address(4), PORT))
+        took = time.monotonic() - before
+        thread.join()
+        check(error in (0, errno.ECONNRESET), errno.errorcode.get(error, str(error)))
+        check(took < limits.seconds(SOON), f"{took} s")
+        server.settimeout(limits.seconds(SOON))
+        with contextlib.suppress(TimeoutError):
+            server.accept()
+            raise Failure("a second connection")
+
+
+@scenario
+def late_answer_over_tcp_is_noticed() -> None:
+    """TCP's second packet is answered, a second behind the first."""
+    user = User(18)
+    with device_gone(B), user.either() as client, _full_server() as server:
+        client.setblocking(False)
+        before = time.monotonic()
+        client.connect_ex((B.address(4), PORT))
+        limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+        server.accept()[0].close()
+        poller = select.poll()
+        poller.register(client, select.POLLOUT)
+        check(bool(poller.poll(limits.seconds(20) * 1000)), "no connection")
+        took = time.monotonic() - before
+        check(took < limits.seconds(1.5), f"{took} s")
+        check(_way(client) == SILENT, f"{_way(client)}")
+        client.settimeout(limits.seconds(20))
+        _talk(client, server)
 
 
 @scenario
