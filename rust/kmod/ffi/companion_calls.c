@@ -129,8 +129,8 @@ bool sdp_companion_is_reset(struct sock *sk)
 }
 
 /*
- * Gives up what sdp_companion_race() began. A connection that has come about is ended only if
- * @made says so. Returns whether the attempt is over.
+ * Gives up what sdp_companion_race() began. A connection that is established is ended only if
+ * @made says so. Returns whether the attempt has ended.
  */
 bool sdp_companion_leave_race(struct sock *sk, bool made)
 {

@@ -26,6 +26,10 @@ use crate::{
         Parsed, //
     },
     calls::calls,
+    endpoint::{
+        Inner,
+        Phase, //
+    },
     ffi,
     net::{
         msg::RecvMsg,
@@ -194,7 +198,7 @@ calls! { unsafe {
     /// Begins that connect() on the companion while SDP's attempt goes on; returns whether it is
     /// under way. With `lock_sock` of the owner.
     pub(super) fn race() -> bool = sdp_companion_race;
-    /// Gives it up, with `made` even if it has succeeded. Returns whether it is over. With
+    /// Gives it up, with `made` even if it has succeeded. Returns whether it has ended. With
     /// `lock_sock` of the owner.
     pub(super) fn leave_race(made: bool) -> bool = sdp_companion_leave_race(made: made);
 }}
@@ -271,6 +275,27 @@ impl Sock {
         let _call = self.lock();
         if !begun(self.tcp_state()) {
             self.end_attempt();
+        }
+    }
+
+    /// Gives TCP's attempt up, if one is left of a connect() that has ended: the companion is as new for
+    /// the next call. With `lock_sock`.
+    pub(super) fn leave_race(&self) {
+        let race = self.look(|inner| inner.fallback.stop_race());
+        if let (Some(_), Some(tcp)) = (race, self.other_half()) {
+            tcp.leave_race(true);
+        }
+    }
+
+    /// The same before a call, which may come while a connect() goes on.
+    pub(super) fn leave_old_race(&self) {
+        let is_old =
+            |inner: &mut Inner| inner.fallback.race().is_some() && inner.phase != Phase::Connecting;
+        if self.look(is_old) {
+            let _call = self.lock();
+            if self.look(is_old) {
+                self.leave_race();
+            }
         }
     }
 

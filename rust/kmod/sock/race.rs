@@ -136,27 +136,6 @@ impl Sock {
         self.take_tcp(tcp, ETIMEDOUT);
     }
 
-    /// Gives TCP's attempt up, if one is left of a connect() that has ended: the companion is as new for
-    /// the next call. With `lock_sock`.
-    pub(super) fn leave_race(&self) {
-        let race = self.look(|inner| inner.fallback.stop_race());
-        if let (Some(_), Some(tcp)) = (race, self.other_half()) {
-            tcp.leave_race(true);
-        }
-    }
-
-    /// The same before a call, which may come while a connect() goes on.
-    pub(super) fn leave_old_race(&self) {
-        let is_old =
-            |inner: &mut Inner| inner.fallback.race().is_some() && inner.phase != Phase::Connecting;
-        if self.look(is_old) {
-            let _call = self.lock();
-            if self.look(is_old) {
-                self.leave_race();
-            }
-        }
-    }
-
     /// Goes on with SDP's attempt alone, where the peer may have answered meanwhile.
     fn go_on_with_sdp(&self) {
         let race = self.look(|inner| inner.fallback.stop_race());

@@ -134,51 +134,8 @@ impl Shell {
             };
             let max_payload = conn.max_payload();
             self.thrift.on_output(&output, self.app.next_is_run());
-            match output {
-                Output::Send {
-                    header,
-                    payload_len,
-                    solicited: _,
-                } => {
-                    ensure!(!self.dreq_sent, "a message after the DREQ");
-                    self.thrift.on_posted(payload_len, max_payload);
-                    let frame = Frame::new(&header, self.app.take(payload_len)?);
-                    self.check_worth(&frame)?;
-                    self.thrift.check_offer(&frame)?;
-                    self.post(frame, watch)?;
-                }
-                Output::Write { to, len } => {
-                    ensure!(!self.dreq_sent, "a Write after the DREQ");
-                    let payload = self.app.take(len)?;
-                    let side = self.side;
-                    watch
-                        .trace
-                        .see(|| Sight::Left(side, 0, format!("RDMA Write of {len}")));
-                    self.post_work(Work::Write {
-                        key: to.r_key,
-                        va: to.va,
-                        payload,
-                    })?;
-                }
-                Output::Taken { run, len } => self.app.taken(run, len)?,
-                Output::Dropped { run, len } => self.app.dropped(run, len)?,
-                Output::Returned { run, why } => {
-                    self.port.memory.give_back_run(run, why == Why::Over)?;
-                }
-                Output::SinkReturned { sink, why } => {
-                    let stays = why == SinkWhy::Over;
-                    let region = self.port.memory.give_back_sink(sink, stays)?;
-                    ensure!(
-                        stays || written(&region).is_empty(),
-                        "bytes are lost in {region:?}"
-                    );
-                }
-                Output::Disconnect => {
-                    ensure!(!self.dreq_sent, "a second DREQ");
-                    self.dreq_sent = true;
-                    disconnect = true;
-                }
-            }
+            disconnect |= output == Output::Disconnect;
+            self.carry_out(output, max_payload, watch)?;
             self.check()?;
         }
         if let Some(conn) = self.conn.as_ref() {
@@ -198,6 +155,54 @@ impl Shell {
             return Ok(Leave::Tells);
         }
         Ok(Leave::Stays)
+    }
+
+    fn carry_out(&mut self, output: Output, max_payload: u32, watch: &mut Watch) -> Checked {
+        match output {
+            Output::Send {
+                header,
+                payload_len,
+                solicited: _,
+            } => {
+                ensure!(!self.dreq_sent, "a message after the DREQ");
+                self.thrift.on_posted(payload_len, max_payload);
+                let frame = Frame::new(&header, self.app.take(payload_len)?);
+                self.check_worth(&frame)?;
+                self.thrift.check_offer(&frame)?;
+                self.post(frame, watch)?;
+            }
+            Output::Write { to, len } => {
+                ensure!(!self.dreq_sent, "a Write after the DREQ");
+                let payload = self.app.take(len)?;
+                let side = self.side;
+                watch
+                    .trace
+                    .see(|| Sight::Left(side, 0, format!("RDMA Write of {len}")));
+                self.post_work(Work::Write {
+                    key: to.r_key,
+                    va: to.va,
+                    payload,
+                })?;
+            }
+            Output::Taken { run, len } => self.app.taken(run, len)?,
+            Output::Dropped { run, len } => self.app.dropped(run, len)?,
+            Output::Returned { run, why } => {
+                self.port.memory.give_back_run(run, why == Why::Over)?;
+            }
+            Output::SinkReturned { sink, why } => {
+                let stays = why == SinkWhy::Over;
+                let region = self.port.memory.give_back_sink(sink, stays)?;
+                ensure!(
+                    stays || written(&region).is_empty(),
+                    "bytes are lost in {region:?}"
+                );
+            }
+            Output::Disconnect => {
+                ensure!(!self.dreq_sent, "a second DREQ");
+                self.dreq_sent = true;
+            }
+        }
+        Ok(())
     }
 
     fn post(&mut self, frame: Frame, watch: &mut Watch) -> Checked {

@@ -15,8 +15,8 @@ use syn::{
     parse::Parser,
     punctuated::Punctuated,
     visit::{self, Visit},
-    Expr, ExprClosure, ExprField, ExprMethodCall, FnArg, ImplItemFn, ItemFn, ItemImpl, Local,
-    Macro, Member, Pat, Token,
+    Expr, ExprCall, ExprClosure, ExprField, ExprMethodCall, FnArg, ImplItemFn, ItemFn, ItemImpl,
+    Local, Macro, Member, Pat, Token,
 };
 
 /// Methods of the standard library and of the kernel crate that types of ours have as well.
@@ -139,25 +139,7 @@ impl Reader<'_> {
                     None => Some(base),
                 }
             }
-            Expr::Call(call) => {
-                let Expr::Path(path) = &*call.func else {
-                    return None;
-                };
-                let mut names = path.path.segments.iter().rev().map(|s| s.ident.to_string());
-                let (last, owner) = (names.next()?, names.next());
-                let argument = || call.args.first().and_then(|first| self.ty(first));
-                match owner {
-                    None if last == "Some" || last == "Ok" => argument(),
-                    Some(owner) => {
-                        let Some(owner) = self.named(&owner) else {
-                            return argument();
-                        };
-                        let (module, gives) = self.types.method(&owner, &last)?.gives?;
-                        self.types.find(&module, &gives)
-                    }
-                    None => None,
-                }
-            }
+            Expr::Call(call) => self.call_ty(call),
             Expr::Struct(new) => self.named(&new.path.segments.last()?.ident.to_string()),
             Expr::Reference(inner) => self.ty(&inner.expr),
             Expr::Paren(inner) => self.ty(&inner.expr),
@@ -173,6 +155,27 @@ impl Reader<'_> {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// The type of a call's result.
+    fn call_ty(&self, call: &ExprCall) -> Option<Key> {
+        let Expr::Path(path) = &*call.func else {
+            return None;
+        };
+        let mut names = path.path.segments.iter().rev().map(|s| s.ident.to_string());
+        let (last, owner) = (names.next()?, names.next());
+        let argument = || call.args.first().and_then(|first| self.ty(first));
+        match owner {
+            None if last == "Some" || last == "Ok" => argument(),
+            Some(owner) => {
+                let Some(owner) = self.named(&owner) else {
+                    return argument();
+                };
+                let (module, gives) = self.types.method(&owner, &last)?.gives?;
+                self.types.find(&module, &gives)
+            }
+            None => None,
         }
     }
 

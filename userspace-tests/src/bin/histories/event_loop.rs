@@ -4,7 +4,9 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::errno::{checked_int, checked_unit, Errno, Res};
-use crate::plan::{Get, Manner};
+use crate::plan::{Get, Manner, Take};
+use crate::receiving::Receiver;
+use crate::sending::Sender;
 use crate::sys;
 use crate::talk::Talk;
 
@@ -89,6 +91,25 @@ pub fn run_half(talk: &Talk, manner: Manner, half: Half) {
     }
 }
 
+/// What came of one look at a direction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It has to wait for an event.
+    Waits,
+    /// Bytes have moved, or the call may be repeated.
+    Moves,
+    /// The direction has ended.
+    Over,
+}
+
+/// What is left of the piece that is being written.
+#[derive(Default)]
+struct Writing {
+    /// The number of the next piece.
+    next: usize,
+    left: usize,
+}
+
 fn converse(talk: &Talk, manner: Manner, half: Half) -> Res<()> {
     let waiter = loop {
         match Waiter::new(talk.fd, manner, half) {
@@ -98,75 +119,22 @@ fn converse(talk: &Talk, manner: Manner, half: Half) -> Res<()> {
     };
     let mut sender = talk.sender();
     let mut receiver = talk.receiver();
-    let (mut piece, mut left) = (0, 0);
+    let mut piece = Writing::default();
     let (mut writing, mut reading) = (half != Half::Read, half != Half::Write);
     let mut takes = talk.end.takes.iter().cycle();
     let mut vain = 0;
     while writing || reading {
         let mut busy = false;
         if writing {
-            if left == 0 {
-                talk.find_room(piece);
-                if let Some(next) = talk.end.sends.get(piece) {
-                    talk.ask(piece);
-                    sys::sleep_us(u64::from(next.pause_us));
-                    left = next.len;
-                    piece += 1;
-                } else {
-                    talk.finish_writing();
-                    writing = false;
-                    continue;
-                }
-            }
-            let way = talk.end.sends[piece - 1].way;
-            match sender.step(way, left) {
-                Ok(count) => {
-                    talk.moved(&talk.end.sends[piece - 1]);
-                    left -= count.min(left);
-                    busy = true;
-                }
-                Err(Errno(libc::EAGAIN)) => {}
-                Err(error) if is_passing(talk, error) => busy = true,
-                Err(error) => {
-                    talk.failed(&format!("{way:?} without waiting"), error, &talk.state.send_error);
-                    writing = false;
-                    busy = true;
-                }
-            }
+            let step = write(talk, &mut sender, &mut piece);
+            busy = step != Step::Waits;
+            writing = step != Step::Over;
         }
         if reading {
-            if talk.is_time_to_end(receiver.offset()) {
-                reading = false;
-                continue;
-            }
             let Some(take) = takes.next() else { break };
-            let mut take = *take;
-            if take.way == Get::DontWait {
-                take.way = Get::Recv;
-            }
-            let result = talk.take(&mut receiver, &take);
-            if result.is_ok() {
-                talk.moved(&take);
-            }
-            match result {
-                Ok(0) => {
-                    talk.ended(receiver.offset());
-                    reading = false;
-                    busy = true;
-                }
-                Ok(_) => busy = true,
-                Err(Errno(libc::EAGAIN)) => {}
-                Err(error) if is_passing(talk, error) => busy = true,
-                Err(error) => {
-                    talk.failed(
-                        &format!("{:?} without waiting", take.way),
-                        error,
-                        &talk.state.receive_error,
-                    );
-                    reading = false;
-                    busy = true;
-                }
-            }
+            let step = read(talk, &mut receiver, *take);
+            busy |= step != Step::Waits;
+            reading = step != Step::Over;
         }
         vain = if busy { 0 } else { vain + 1 };
         if vain > VAIN {
@@ -193,6 +161,64 @@ fn converse(talk: &Talk, manner: Manner, half: Half) -> Res<()> {
         talk.moved(&"the return of lent memory");
     }
     Ok(())
+}
+
+/// Writes some of the piece, or begins the next one.
+fn write(talk: &Talk, sender: &mut Sender<'_>, piece: &mut Writing) -> Step {
+    if piece.left == 0 {
+        talk.find_room(piece.next);
+        let Some(next) = talk.end.sends.get(piece.next) else {
+            talk.finish_writing();
+            return Step::Over;
+        };
+        talk.ask(piece.next);
+        sys::sleep_us(u64::from(next.pause_us));
+        piece.left = next.len;
+        piece.next += 1;
+    }
+    let send = &talk.end.sends[piece.next - 1];
+    match sender.step(send.way, piece.left) {
+        Ok(count) => {
+            talk.moved(send);
+            piece.left -= count.min(piece.left);
+            Step::Moves
+        }
+        Err(Errno(libc::EAGAIN)) => Step::Waits,
+        Err(error) if is_passing(talk, error) => Step::Moves,
+        Err(error) => {
+            let way = format!("{:?} without waiting", send.way);
+            talk.failed(&way, error, &talk.state.send_error);
+            Step::Over
+        }
+    }
+}
+
+/// Reads once.
+fn read(talk: &Talk, receiver: &mut Receiver<'_>, mut take: Take) -> Step {
+    if talk.is_time_to_end(receiver.offset()) {
+        return Step::Over;
+    }
+    if take.way == Get::DontWait {
+        take.way = Get::Recv;
+    }
+    let result = talk.take(receiver, &take);
+    if result.is_ok() {
+        talk.moved(&take);
+    }
+    match result {
+        Ok(0) => {
+            talk.ended(receiver.offset());
+            Step::Over
+        }
+        Ok(_) => Step::Moves,
+        Err(Errno(libc::EAGAIN)) => Step::Waits,
+        Err(error) if is_passing(talk, error) => Step::Moves,
+        Err(error) => {
+            let way = format!("{:?} without waiting", take.way);
+            talk.failed(&way, error, &talk.state.receive_error);
+            Step::Over
+        }
+    }
 }
 
 /// Whether the call may be repeated at once.
