@@ -12,13 +12,17 @@ use crate::{
     },
     engine::{
         conn::Connection,
+        policy::copying::Cause,
         types::Ip,
         wire::mode::Mode, //
     },
     errno,
     ffi,
     netns::NetState,
-    object::SockRef,
+    object::{
+        Sock,
+        SockRef, //
+    },
     prelude::*,
     proc, //
 };
@@ -42,6 +46,20 @@ fn number_of(mode: Mode) -> u8 {
         Mode::Combined => ffi::SDP_MODE_COMBINED,
         Mode::Pipelined => ffi::SDP_MODE_PIPELINED,
     }) as u8
+}
+
+/// The cause by which all that is sent is copied, or by which the socket is TCP's.
+fn cause_of(sock: &Sock, inner: &Inner) -> u8 {
+    let cause = match inner.copies_all(sock) {
+        _ if inner.fallback.is_for_ipsec() => ffi::SDP_CAUSE_IPSEC,
+        _ if inner.phase != Phase::Connected => 0,
+        Some(Cause::Off) => ffi::SDP_CAUSE_OFF,
+        Some(Cause::Excepted) => ffi::SDP_CAUSE_EXCEPTED,
+        Some(Cause::Device) => ffi::SDP_CAUSE_DEVICE,
+        Some(Cause::Peer) => ffi::SDP_CAUSE_PEER,
+        _ => 0,
+    };
+    cause as u8
 }
 
 fn clamped(n: u64) -> u32 {
@@ -72,7 +90,10 @@ fn view_engine(view: &mut ffi::sdp_view, engine: &Connection) {
     view.slot_stalls = engine.stats().slot_stalls;
 }
 
-fn view_endpoint(view: &mut ffi::sdp_view, inner: &Inner) {
+fn view_endpoint(view: &mut ffi::sdp_view, sock: &Sock, inner: &Inner) {
+    view.cause = cause_of(sock, inner);
+    view.threshold = inner.source_threshold(sock).number().unsigned_abs();
+    view.own_threshold = inner.options.zcopy_source.is_some();
     view_names(view, &inner.local, &inner.peer);
     view.open = matches!(inner.phase, Phase::Idle | Phase::Listening);
     view.rx_queue = clamped(inner.recv.len());
@@ -109,7 +130,7 @@ unsafe extern "C" fn look_cb(
     // SAFETY: The caller's, for this call.
     let view = unsafe { &mut *view };
     view.state = sock.tcp_state() as u8;
-    sock.look(|inner| view_endpoint(view, inner));
+    sock.look(|inner| view_endpoint(view, &sock, inner));
     view.traffic = sock.traffic().report();
     let sk = sock.sk();
     // The caller's reference from now on.

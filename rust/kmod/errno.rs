@@ -5,9 +5,12 @@
 //! Contexts: any. No locks.
 
 use crate::{
-    engine::conn::{
-        Ended,
-        State, //
+    engine::{
+        conn::{
+            Ended,
+            State, //
+        },
+        policy::copying::Cause, //
     },
     ffi,
     prelude::*,
@@ -94,6 +97,17 @@ pub(crate) fn of_unready(error: Error) -> Error {
     }
 }
 
+/// Why memory that could not be offered, with `error`, is copied.
+pub(crate) fn cause(error: Error) -> Cause {
+    if error == ENOBUFS || error == ENOMEM {
+        Cause::Limit
+    } else if error == EAGAIN || error == EPIPE {
+        Cause::Busy
+    } else {
+        Cause::Memory
+    }
+}
+
 /// Whether a connection that failed with `error` may still succeed over TCP.
 pub(crate) fn is_worth_tcp(error: Error) -> bool {
     [
@@ -137,6 +151,13 @@ mod tests {
         assert!(of_unready(EINVAL) == ECONNRESET);
         assert!(of_unready(ENODEV) == ENETUNREACH);
         assert!(of_unready(ENOMEM) == ENOMEM);
+    }
+
+    #[test]
+    fn an_obstacle_is_a_cause() {
+        assert!(cause(ENOBUFS) == Cause::Limit);
+        assert!(cause(EAGAIN) == Cause::Busy);
+        assert!(cause(EFAULT) == Cause::Memory);
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Fallback {
     /// A failing connect() may fall back to TCP.
     open: bool,
+    /// A policy of IPsec has kept the last connect() from SDP.
+    ipsec: bool,
     /// The last connect() has succeeded, even if the connection has ended since.
     came_about: bool,
     /// TCP's attempt is under way beside SDP's.
@@ -38,6 +40,16 @@ impl Fallback {
     /// The result of connect() is told to the program.
     pub(crate) fn close(&mut self) {
         self.open = false;
+    }
+
+    /// Whether a policy of IPsec keeps the connect() from SDP.
+    pub(crate) fn set_ipsec(&mut self, is: bool) {
+        self.ipsec = is;
+    }
+
+    /// Whether a policy of IPsec has kept the last connect() from SDP.
+    pub(crate) fn is_for_ipsec(&self) -> bool {
+        self.ipsec
     }
 
     /// The connection over SDP is made.

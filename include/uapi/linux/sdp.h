@@ -163,6 +163,16 @@ struct sdp_traffic {
 	__u64 kept_evictions;
 	/* of those kept, given up after their time or with the connection */
 	__u64 kept_expirations;
+	/* stream bytes copied because a long call may not wait for the peer */
+	__u64 copied_nowait_bytes;
+	/* as before, because the memory cannot be pinned */
+	__u64 copied_memory_bytes;
+	/* as before, because regions or memory to pin have run out */
+	__u64 copied_limit_bytes;
+	/* as before, because the peer takes no offer at that time */
+	__u64 copied_busy_bytes;
+	/* bytes of offers requested as Data, because a call may not wait for a Read */
+	__u64 declined_bytes;
 };
 
 /*

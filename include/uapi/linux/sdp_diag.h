@@ -20,7 +20,7 @@ struct sdp_diag {
 
 /* Groups of attributes that are shown on request. */
 #define SDP_DIAG_SHOW_FLOW	1	/* from SDP_DIAG_CREDITS to _ROUND_TRIP_US */
-#define SDP_DIAG_SHOW_TRAFFIC	2	/* SDP_DIAG_TRAFFIC */
+#define SDP_DIAG_SHOW_TRAFFIC	2	/* SDP_DIAG_TRAFFIC and those behind it */
 
 /*
  * Attributes. A request may have the two that say so, and an answer has the others, except
@@ -60,6 +60,11 @@ enum {
 	SDP_DIAG_SLOT_STALLS,	/* u32: times that it waited for a place of the send queue */
 	SDP_DIAG_ROUND_TRIP_US,	/* u32: measured last, smoothed; 0: never */
 	SDP_DIAG_TRAFFIC,	/* struct sdp_traffic, which may grow at its end */
+	SDP_DIAG_CAUSE,		/* u8: SDP_CAUSE_*: why all that is sent is copied, or why it is TCP */
+	SDP_DIAG_THRESHOLD,	/* u32: bytes from which a send() that may wait goes without a copy; 0: none */
+	SDP_DIAG_OWN_THRESHOLD,	/* u8: 1: the program has set it; 0: net.sdp.zcopy_thresh */
+	SDP_DIAG_TCP_SENT,	/* u64: of a socket on TCP: bytes sent, without those sent again */
+	SDP_DIAG_TCP_RECEIVED,	/* u64 */
 	__SDP_DIAG_MAX,
 };
 #define SDP_DIAG_MAX (__SDP_DIAG_MAX - 1)
@@ -68,6 +73,14 @@ enum {
 #define SDP_MODE_BUFFERED	0	/* in messages only */
 #define SDP_MODE_COMBINED	1	/* one SrcAvail at a time as well */
 #define SDP_MODE_PIPELINED	2	/* SrcAvails and SinkAvails */
+
+/* Why all that a connection sends is copied. */
+#define SDP_CAUSE_OFF		1	/* zero copy is off at this end */
+#define SDP_CAUSE_EXCEPTED	2	/* the peer is in net.sdp.zcopy_except */
+#define SDP_CAUSE_DEVICE	3	/* the device has too few work requests, or pages in a region */
+#define SDP_CAUSE_PEER		4	/* the peer has zero copy off, or takes one offer at a time */
+/* The cause of a fallback that its errno does not tell. */
+#define SDP_CAUSE_IPSEC		5	/* a policy of IPsec demands TCP's packets */
 
 /* How a connection has ended. */
 #define SDP_END_FINISHED	1	/* all bytes of both streams were transferred */

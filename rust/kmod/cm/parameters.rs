@@ -13,6 +13,7 @@ use crate::{
             Zcopy,
             ADVERTS_MAX, //
         },
+        policy::copying,
         types::Ip,
         wire::BSDH_LEN,
     },
@@ -85,7 +86,11 @@ pub(super) fn shape(knobs: &Knobs, sock: &Sock, peer: Ip, able: bool) -> Shape {
             .unwrap_or(u16::MAX)
             .clamp(RX_LEAST, knobs.rcv_depth.max(RX_LEAST)),
         send_depth: knobs.send_depth,
-        zcopy: sock.wants_zcopy(able) && !sock.net().is_excepted(peer),
+        copied: copying::of_new(
+            |able| sock.wants_zcopy(able),
+            able,
+            sock.net().is_excepted(peer),
+        ),
     }
 }
 
@@ -96,9 +101,13 @@ pub(super) fn config(shape: &Shape) -> Config {
         rx_initial: RX_INITIAL,
         tx_depth: shape.send_depth,
         max_send_payload: MAX_PAYLOAD,
-        max_adverts: if shape.zcopy { ADVERTS_MAX as u8 } else { 1 },
+        max_adverts: if shape.is_zcopy() {
+            ADVERTS_MAX as u8
+        } else {
+            1
+        },
         rcv_size_max: shape.rcv_size_max,
-        zcopy: if shape.zcopy { ZCOPY } else { Zcopy::OFF },
+        zcopy: if shape.is_zcopy() { ZCOPY } else { Zcopy::OFF },
     }
 }
 

@@ -68,6 +68,7 @@ impl Way {
         let found = to_result(unsafe {
             ffi::sdp_find_way(sock.sk(), class, dst.storage(), src.storage_mut(), &mut way)
         });
+        sock.look(|inner| inner.fallback.set_ipsec(way.is_for_ipsec));
         if way.is_for_ipsec {
             sock.net().stats.ipsec_refused.inc();
         }

@@ -72,6 +72,21 @@ static bool put_flow(struct sk_buff *skb, const struct sdp_view *view)
 	       nla_put_u32(skb, SDP_DIAG_ROUND_TRIP_US, view->round_trip_us);
 }
 
+static bool put_traffic(struct sk_buff *skb, const struct sdp_view *view)
+{
+	if (nla_put_64bit(skb, SDP_DIAG_TRAFFIC, sizeof(view->traffic),
+			  &view->traffic, SDP_DIAG_PAD) ||
+	    (view->cause && nla_put_u8(skb, SDP_DIAG_CAUSE, view->cause)))
+		return true;
+	if (view->transport == SDP_TRANSPORT_TCP)
+		return nla_put_u64_64bit(skb, SDP_DIAG_TCP_SENT, view->tcp_sent,
+					 SDP_DIAG_PAD) ||
+		       nla_put_u64_64bit(skb, SDP_DIAG_TCP_RECEIVED,
+					 view->tcp_received, SDP_DIAG_PAD);
+	return nla_put_u32(skb, SDP_DIAG_THRESHOLD, view->threshold) ||
+	       nla_put_u8(skb, SDP_DIAG_OWN_THRESHOLD, view->own_threshold);
+}
+
 static bool put_socket(struct sk_buff *skb, struct sock *sk,
 		       const struct sdp_view *view, struct user_namespace *user)
 {
@@ -112,9 +127,7 @@ static int put_answer(struct sk_buff *skb, struct netlink_callback *cb,
 	if (put_socket(skb, sk, view, user) || put_connection(skb, view) ||
 	    ((show & SDP_DIAG_SHOW_FLOW) && view->has_flow &&
 	     put_flow(skb, view)) ||
-	    ((show & SDP_DIAG_SHOW_TRAFFIC) &&
-	     nla_put_64bit(skb, SDP_DIAG_TRAFFIC, sizeof(view->traffic),
-			   &view->traffic, SDP_DIAG_PAD))) {
+	    ((show & SDP_DIAG_SHOW_TRAFFIC) && put_traffic(skb, view))) {
 		nlmsg_cancel(skb, answer);
 		return -EMSGSIZE;
 	}
@@ -169,6 +182,10 @@ static void view_tcp(const struct sock *tcp, struct sdp_view *view)
 					    READ_ONCE(tp->copied_seq), 0);
 		view->tx_queue = READ_ONCE(tp->write_seq) - READ_ONCE(tp->snd_una);
 	}
+	/* As in TCP_INFO, without the socket's lock: a busy owner may hold that. */
+	view->tcp_sent = READ_ONCE(tp->bytes_sent) -
+			 READ_ONCE(tp->bytes_retrans);
+	view->tcp_received = READ_ONCE(tp->bytes_received);
 }
 
 /*

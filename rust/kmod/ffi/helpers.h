@@ -236,6 +236,12 @@ struct sdp_view {
 	u32 slot_stalls;
 	u32 round_trip_us;
 	struct sdp_traffic traffic;
+	u8 cause;
+	bool own_threshold;
+	u32 threshold;
+	/* Of a socket on TCP. */
+	u64 tcp_sent;
+	u64 tcp_received;
 };
 
 /* @look gives the socket with a reference, or NULL where there is none any more. */

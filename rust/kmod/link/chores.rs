@@ -34,7 +34,7 @@ fn from(remote: &conn::Remote) -> Remote {
 impl Link {
     /// Whether the connection supports zero copy.
     pub(crate) fn is_zcopy(&self) -> bool {
-        self.chores_max > 0
+        self.copied.is_none()
     }
 
     /// Whether there is room to register another region and to invalidate it later, if

@@ -38,7 +38,10 @@ use pace::Pacing;
 use crate::{
     cm::identifier::CmId,
     devices::Lease,
-    engine::policy::round_trip::RoundTrip,
+    engine::policy::{
+        copying::Cause,
+        round_trip::RoundTrip, //
+    },
     fifo::Fifo,
     handle::Origin,
     net::account::Charge,
@@ -194,6 +197,8 @@ pub(crate) struct Link {
     chores: usize,
     /// Maximum number of these in flight.
     chores_max: usize,
+    /// Why there is no zero copy; none if there is.
+    pub(crate) copied: Option<Cause>,
     spare: Fifo<RxBuffer>,
     /// Small buffers are cut from it.
     sheet: Sheet,
@@ -243,8 +248,8 @@ pub(crate) struct Shape {
     pub(crate) rcv_size_max: u32,
     pub(crate) rx_depth: u16,
     pub(crate) send_depth: u16,
-    /// Zero copy is possible. It needs work requests.
-    pub(crate) zcopy: bool,
+    /// Why there is no zero copy, which needs work requests; none if there is.
+    pub(crate) copied: Option<Cause>,
 }
 
 /// Number of sends from which their completions are looked for without an event.
@@ -300,13 +305,21 @@ impl Shape {
             // Two more receives and one marker are posted; one marker here.
             rx_depth: self.rx_depth.min(limits.work_requests.saturating_sub(3)),
             send_depth: self.send_depth.min(room),
-            zcopy: self.zcopy && wanted <= room && device.region_pages() > 1,
+            copied: self.copied.or_else(|| {
+                let able = wanted <= room && device.region_pages() > 1;
+                (!able).then_some(Cause::Device)
+            }),
         }
+    }
+
+    /// Whether zero copy is possible.
+    pub(crate) fn is_zcopy(&self) -> bool {
+        self.copied.is_none()
     }
 }
 
 fn capacity(device: &Device, shape: &Shape) -> Capacity {
-    let requests = if shape.zcopy { ZCOPY_REQUESTS } else { 0 };
+    let requests = if shape.is_zcopy() { ZCOPY_REQUESTS } else { 0 };
     Capacity {
         sends: u32::from(shape.send_depth).saturating_add(requests.into()),
         send_sges: send_sges(device),
@@ -346,7 +359,8 @@ impl Link {
                 pacing: Pacing::new(),
                 messages: 0,
                 chores: 0,
-                chores_max: if shape.zcopy { CHORES.into() } else { 0 },
+                chores_max: if shape.is_zcopy() { CHORES.into() } else { 0 },
+                copied: shape.copied,
                 spare: Fifo::new(),
                 sheet: Sheet::default(),
                 rx_depth: shape.rx_depth,

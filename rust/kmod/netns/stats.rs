@@ -206,6 +206,14 @@ counters! {
         memory_waits,
         /// Connections not made because their user has that many of a device.
         user_share_exceeded,
+        /// Stream bytes of long calls copied because zero copy is off here.
+        copied_off_bytes,
+        /// As before, because the peer is excepted.
+        copied_excepted_bytes,
+        /// As before, because the device cannot do without.
+        copied_device_bytes,
+        /// As before, because the peer cannot.
+        copied_peer_bytes,
     }
 }
 
@@ -283,6 +291,16 @@ reported! {
         kept_evictions,
         /// Of those kept, given up after their time or with the connection.
         kept_expirations,
+        /// Stream bytes copied because a long call may not wait for the peer.
+        copied_nowait_bytes,
+        /// As before, because the memory cannot be pinned.
+        copied_memory_bytes,
+        /// As before, because regions or memory to pin have run out.
+        copied_limit_bytes,
+        /// As before, because the peer takes no offer at that time.
+        copied_busy_bytes,
+        /// Bytes of offers requested as Data, because a call may not wait for a Read.
+        declined_bytes,
     }
 }
 

@@ -8,7 +8,10 @@
 
 use crate::{
     endpoint::Inner,
-    engine::conn::Queue,
+    engine::{
+        conn::Queue,
+        policy::copying::Cause, //
+    },
     ffi,
     net::msg::SendMsg,
     object::Sock,
@@ -169,13 +172,13 @@ impl Sock {
     ) -> Result {
         // A call that may not wait never waits for the peer.
         let may_wait = !write.has(ffi::MSG_DONTWAIT) && write.timeo != 0;
-        let plain = !write.has(ffi::MSG_OOB) && (may_wait || lending.outlives_call());
+        let waits = may_wait || lending.outlives_call();
         let least = match &lending {
-            _ if !plain => 0,
-            Lending::Counted(borrowing) => borrowing.least(),
-            Lending::Told(_) | Lending::No => self.source_least(write.len),
+            _ if write.has(ffi::MSG_OOB | ffi::MSG_SPLICE_PAGES) => Err(Cause::Short),
+            Lending::Counted(borrowing) => Ok(borrowing.least()),
+            Lending::Told(_) | Lending::No => self.source_least(write.len, waits),
         };
-        let copies = least == 0 && matches!(lending, Lending::No);
+        let copies = least.is_err() && matches!(lending, Lending::No);
         let mut cut = copies
             .then(|| self.begin_chunks(write.len, write.flags))
             .flatten();
@@ -191,23 +194,25 @@ impl Sock {
         end
     }
 
-    /// Sends all of it: pieces from `least` bytes on without a copy, if that is not 0, and the
-    /// others in chunks where `cut` says so.
+    /// Sends all of it: pieces from `least` bytes on without a copy, unless that is a cause to copy,
+    /// and the others in chunks where `cut` says so.
     fn send_pieces<'a>(
         &'a self,
         call: &mut Call<'a>,
         write: &mut Write<'_>,
-        least: u32,
+        least: Result<u32, Cause>,
         mut lending: Lending<'_>,
         cut: &mut Option<Cut>,
     ) -> Result {
         let mut given = Given::none();
         while write.copied < write.len {
-            let before = write.copied;
-            let later = least > 0 && self.send_in_place(call, write, least, &mut lending)?;
-            if write.copied > before {
+            let copied = match least {
+                Err(cause) => Some((cause, false)),
+                Ok(least) => self.send_in_place(call, write, least, &mut lending)?,
+            };
+            let Some((cause, later)) = copied else {
                 continue;
-            }
+            };
             let mut left = write.left();
             if let Lending::Counted(borrowing) = &lending {
                 left = borrowing.to_copy(left);
@@ -221,12 +226,14 @@ impl Sock {
                 if let Some(cut) = cut {
                     cut.on_wait();
                 }
-                let lends = later || least > 0 && lending.has_room();
+                let lends = later || least.is_ok() && lending.has_room();
                 self.wait_for_room(call, &mut write.timeo, lends)?;
                 // The rest may go without a copy by now.
                 continue;
             };
+            let before = write.copied;
             self.send_copy(call, write, want, &mut given, &mut lending, cut)?;
+            self.count_copied(cause, write.copied.saturating_sub(before) as u32);
         }
         Ok(())
     }
@@ -280,7 +287,7 @@ impl Sock {
         Ok(())
     }
 
-    /// Sends the next piece without a copy, if it can. Returns whether
+    /// Sends the next piece without a copy, if it can. If not, returns why it is copied, and whether
     /// it can be lent when an offer has ended. A piece that cannot be lent at all must not wait for
     /// that: it would not sleep.
     fn send_in_place<'a>(
@@ -289,7 +296,7 @@ impl Sock {
         write: &mut Write<'_>,
         least: u32,
         lending: &mut Lending<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Option<(Cause, bool)>> {
         let lent = match lending {
             Lending::Told(asked) => self.send_lent(write.msg, least, asked),
             Lending::Counted(borrowing) => Some(self.send_borrowed(write.msg, borrowing)),
@@ -297,12 +304,18 @@ impl Sock {
                 let Write {
                     msg, timeo, copied, ..
                 } = write;
-                self.send_uncopied(call, msg, least, timeo, copied)?;
-                Some(0)
+                let cause = self.send_uncopied(call, msg, least, timeo, copied)?;
+                return Ok(cause.map(|cause| (cause, false)));
             }
         };
-        write.copied = write.copied.saturating_add(lent.unwrap_or(0));
-        Ok(lent.is_none())
+        Ok(match lent {
+            Some(Ok(n)) => {
+                write.copied = write.copied.saturating_add(n);
+                None
+            }
+            Some(Err(cause)) => Some((cause, false)),
+            None => Some((Cause::Busy, true)),
+        })
     }
 
     /// sendfile() or splice() has reached the end of its file after it had announced

@@ -13,8 +13,11 @@
 
 use crate::{
     endpoint::Inner,
-    engine::policy::threshold,
-    ffi,
+    engine::policy::{
+        copying::Cause,
+        threshold, //
+    },
+    errno, ffi,
     net::{
         msg::SendMsg,
         option::OptionValue, //
@@ -95,8 +98,9 @@ pub(crate) struct Borrowing {
     used: usize,
     /// Number of ranges that the program has room for.
     room: usize,
-    /// Bytes to copy before anything is lent again.
+    /// Bytes to copy before anything is lent again, and why.
     copy: usize,
+    cause: Cause,
 }
 
 impl Borrowing {
@@ -129,27 +133,30 @@ impl Borrowing {
         self.lender.room() as usize & !(PAGE_SIZE - 1)
     }
 
-    /// The pages to lend next: address and length. None if bytes must be copied before.
-    fn next_stretch(&mut self, addr: usize, len: usize) -> Option<(usize, usize)> {
+    /// The pages to lend next: address and length; or why bytes must be copied before.
+    fn next_stretch(&mut self, addr: usize, len: usize) -> Result<(usize, usize), Cause> {
         if self.copy > 0 {
-            return None;
+            return Err(self.cause);
         }
+        self.cause = Cause::Short;
         let head = addr.wrapping_neg() % PAGE_SIZE;
         let whole = len.saturating_sub(head) & !(PAGE_SIZE - 1);
         if self.used >= self.room {
             self.copy = usize::MAX;
-            return None;
+            return Err(self.cause);
         }
         if !threshold::is_zcopy(whole as u64, self.least()) {
             self.copy = if len == 0 { usize::MAX } else { len };
-            return None;
+            return Err(self.cause);
         }
         if head > 0 {
             self.copy = head;
-            return None;
+            return Err(self.cause);
         }
         // With a full window, what SO_SNDBUF has room for is copied.
-        self.has_room().then(|| (addr, whole.min(self.window())))
+        self.has_room()
+            .then(|| (addr, whole.min(self.window())))
+            .ok_or(Cause::Busy)
     }
 
     fn note(&mut self, start: usize, len: usize, id: u32) {
@@ -300,6 +307,7 @@ impl Sock {
                 used: 0,
                 room: RANGES.min(room as usize),
                 copy: 0,
+                cause: Cause::Short,
             },
             GFP_KERNEL,
         )?;
@@ -320,25 +328,28 @@ impl Sock {
         }
     }
 
-    /// Lends the next pages of `msg`, if an offer is possible now. Returns their length;
-    /// with 0 the bytes up to [`Borrowing::to_copy`] must be copied.
-    pub(crate) fn send_borrowed(&self, msg: &mut SendMsg, borrowing: &mut Borrowing) -> usize {
+    /// Lends the next pages of `msg`, if an offer is possible now. Returns their length, or why
+    /// the bytes up to [`Borrowing::to_copy`] must be copied.
+    pub(crate) fn send_borrowed(
+        &self,
+        msg: &mut SendMsg,
+        borrowing: &mut Borrowing,
+    ) -> Result<usize, Cause> {
         let (addr, len) = msg.segment();
-        let Some((addr, len)) = borrowing.next_stretch(addr, len) else {
-            return 0;
-        };
+        let (addr, len) = borrowing.next_stretch(addr, len)?;
         if !self.look(|inner| inner.can_lend()) {
-            return 0;
+            return Err(Cause::Busy);
         }
         match self.borrow(borrowing, addr, len) {
             Ok(n) => {
                 msg.source().advance(n);
-                n
+                Ok(n)
             }
             // An obstacle is no error.
-            Err(_) => {
-                borrowing.copy = len;
-                0
+            Err(e) => {
+                let cause = errno::cause(e);
+                (borrowing.copy, borrowing.cause) = (len, cause);
+                Err(cause)
             }
         }
     }

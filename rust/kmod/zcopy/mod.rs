@@ -115,9 +115,15 @@ use crate::{
     endpoint::Inner,
     engine::{
         conn::Why,
-        policy::threshold::{
-            self,
-            Threshold, //
+        policy::{
+            copying::{
+                self,
+                Cause, //
+            },
+            threshold::{
+                self,
+                Threshold, //
+            }, //
         },
     },
     net::{
@@ -174,6 +180,13 @@ impl Inner {
         is_zcopy && is_long() || self.remote_len() > 0
     }
 
+    /// Why all that is sent is copied; none if it is not.
+    pub(crate) fn copies_all(&self, sock: &Sock) -> Option<Cause> {
+        let (link, engine) = (self.link.as_ref()?, self.engine.as_ref()?);
+        let (own, common) = (self.options.zcopy_source, sock.net().zcopy_thresh());
+        copying::of_all(link.copied, engine.peer().pipelined, own, common)
+    }
+
     /// Which messages of send() go without a copy.
     pub(crate) fn source_threshold(&self, sock: &Sock) -> Threshold {
         let own = self.options.zcopy_source;
@@ -193,6 +206,23 @@ impl Sock {
     pub(crate) fn count_return(&self, why: Why) {
         if let Some(which) = Traffic::of_return(why) {
             self.count(which, 1);
+        }
+    }
+
+    /// Counts `n` bytes that are copied for `cause`.
+    pub(crate) fn count_copied(&self, cause: Cause, n: u32) {
+        let stats = &self.net().stats;
+        match cause {
+            // All others; no call of less than a page pays for a count.
+            Cause::Short => {}
+            Cause::Off => stats.copied_off_bytes.add(n),
+            Cause::Excepted => stats.copied_excepted_bytes.add(n),
+            Cause::Device => stats.copied_device_bytes.add(n),
+            Cause::Peer => stats.copied_peer_bytes.add(n),
+            Cause::NoWait => self.count(|t| &t.copied_nowait_bytes, n),
+            Cause::Memory => self.count(|t| &t.copied_memory_bytes, n),
+            Cause::Limit => self.count(|t| &t.copied_limit_bytes, n),
+            Cause::Busy => self.count(|t| &t.copied_busy_bytes, n),
         }
     }
 

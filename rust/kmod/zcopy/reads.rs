@@ -128,7 +128,13 @@ impl Inner {
                     }
                 }
             }
-            _ => engine.decline(),
+            _ => {
+                if !blocking {
+                    let len = u32::try_from(engine.remote_len()).unwrap_or(u32::MAX);
+                    sock.count(|t| &t.declined_bytes, len);
+                }
+                engine.decline();
+            }
         }
     }
 

@@ -6,9 +6,12 @@
 
 use crate::{
     endpoint::Inner,
-    engine::conn::{
-        Mode,
-        Run, //
+    engine::{
+        conn::{
+            Mode,
+            Run, //
+        },
+        policy::copying::Cause, //
     },
     object::Sock,
     prelude::*,
@@ -110,6 +113,7 @@ impl Inner {
             return Err(EPIPE);
         };
         self.send.copy_pinned(sock, pages, len)?;
+        sock.count_copied(Cause::Busy, len);
         let run = link.source.on_copied(pages, len);
         if run.is_some_and(|run| engine.on_copied(run, len).is_err()) {
             // Not expected: the run was returned, and both count alike.

@@ -14,9 +14,14 @@
 use crate::{
     endpoint::Inner,
     engine::policy::{
+        copying::{
+            self,
+            Cause, //
+        },
         split,
         threshold, //
     },
+    errno,
     ffi,
     net::msg::SendMsg,
     object::Sock,
@@ -56,7 +61,7 @@ enum Next {
 
 impl Sock {
     /// Sends the next piece of `msg` without a copy, and waits until it has left. Adds
-    /// the number of bytes sent to `copied`. `Ok(false)` means that it must be copied.
+    /// the number of bytes sent to `copied`. If there are none, returns why it must be copied.
     pub(crate) fn send_uncopied<'a>(
         &'a self,
         call: &mut Call<'a>,
@@ -64,10 +69,10 @@ impl Sock {
         least: u32,
         timeo: &mut isize,
         copied: &mut usize,
-    ) -> Result<bool> {
+    ) -> Result<Option<Cause>> {
         let (_, len) = msg.segment();
         if !threshold::is_zcopy(len as u64, least) {
-            return Ok(false);
+            return Ok(Some(Cause::Short));
         }
         let polls = call.polls();
         let rest = msg.source().len();
@@ -82,7 +87,7 @@ impl Sock {
             may
         });
         if !begun {
-            return Ok(false);
+            return Ok(Some(Cause::Busy));
         }
         let mut sent = 0usize;
         let end = msg.undoing(|msg| {
@@ -96,11 +101,11 @@ impl Sock {
             (end, dropped)
         });
         *copied = copied.saturating_add(sent);
-        end.map(|()| sent > 0)
+        end.map(|refused| (sent == 0).then(|| refused.unwrap_or(Cause::Busy)))
     }
 
     /// Offers piece after piece and waits until the peer has none left, or what is left can be
-    /// copied. Adds the number of bytes offered to `sent`.
+    /// copied. Adds the number of bytes offered to `sent`. Returns why others could not be.
     fn offer_all<'a>(
         &'a self,
         call: &mut Call<'a>,
@@ -108,16 +113,16 @@ impl Sock {
         least: u32,
         timeo: &mut isize,
         sent: &mut usize,
-    ) -> Result {
-        let mut refused = false;
+    ) -> Result<Option<Cause>> {
+        let mut refused = None;
         let end = loop {
             let (_, left) = msg.segment();
-            let more = !refused && threshold::is_zcopy(left as u64, least);
+            let more = refused.is_none() && threshold::is_zcopy(left as u64, least);
             let rest = msg.source().len();
             if more && self.look(|inner| inner.can_offer() && !inner.takes_rest(self, rest)) {
                 match self.offer(msg, least, None) {
                     Ok(n) => *sent = sent.saturating_add(n),
-                    Err(_) => refused = true,
+                    Err(e) => refused = Some(errno::cause(e)),
                 }
                 continue;
             }
@@ -146,7 +151,7 @@ impl Sock {
             self.await_release(call)?;
         }
         // The wait for the memory may have been the one in which the peer changed.
-        end.and_then(|()| call.own_peer().check())
+        end.and_then(|()| call.own_peer().check()).map(|()| refused)
     }
 
     /// Waits until nothing uses the memory of the call. Nothing of it is left in the stream.
@@ -192,33 +197,35 @@ impl Sock {
         Ok(true)
     }
 
-    /// From which length on pieces of a send() of `len` bytes go without a copy; 0 for never.
-    ///
-    /// A peer that announces one advertisement has zero copy off, or waits for each of them, so
-    /// it gets copies unless the program has set a threshold of its own.
-    pub(crate) fn source_least(&self, len: usize) -> u32 {
+    /// From which length on pieces of a send() of `len` bytes, which `waits` or has lent them, go
+    /// without a copy; or why they do not.
+    pub(crate) fn source_least(&self, len: usize, waits: bool) -> Result<u32, Cause> {
+        let len = len as u64;
+        if copying::is_always(len) {
+            return Err(Cause::Short);
+        }
         self.look(|inner| {
-            let pipelined = inner.engine.as_ref().is_some_and(|e| e.peer().pipelined);
-            let wanted = pipelined || inner.options.zcopy_source.is_some();
-            if wanted && inner.link.as_ref().is_some_and(|link| link.is_zcopy()) {
-                inner.source_threshold(self).least_of(len as u64)
-            } else {
-                0
-            }
+            let threshold = inner.source_threshold(self);
+            copying::least(inner.copies_all(self), threshold, len, waits)
         })
     }
 
-    /// Lends the next piece of `msg` to the peer; `asked` reports the end. Returns its length; 0
-    /// means that it must be copied, `None` that it can be lent when an offer has ended.
-    pub(crate) fn send_lent(&self, msg: &mut SendMsg, least: u32, asked: &Notice) -> Option<usize> {
+    /// Lends the next piece of `msg` to the peer; `asked` reports the end. Returns its length, or why
+    /// it must be copied; `None` means that it can be lent when an offer has ended.
+    pub(crate) fn send_lent(
+        &self,
+        msg: &mut SendMsg,
+        least: u32,
+        asked: &Notice,
+    ) -> Option<Result<usize, Cause>> {
         let (_, len) = msg.segment();
         if !threshold::is_zcopy(len as u64, least) {
-            return Some(0);
+            return Some(Err(Cause::Short));
         }
         if !self.look(|inner| inner.can_lend()) {
             return None;
         }
-        Some(self.offer(msg, least, Some(asked)).unwrap_or(0))
+        Some(self.offer(msg, least, Some(asked)).map_err(errno::cause))
     }
 
     /// Delivers a requested notice behind the notices of memory that is still lent.

@@ -48,6 +48,11 @@ fn set(socket: &mut Socket, kind: u16, value: &[u8]) -> Result<(), DecodeError> 
         uapi::SDP_DIAG_END => socket.end = Some(parse_u8(value)?),
         uapi::SDP_DIAG_RULE => socket.rule = Some(parse_string(value)?),
         uapi::SDP_DIAG_TRAFFIC => socket.traffic = numbers(value)?,
+        uapi::SDP_DIAG_CAUSE => socket.cause = parse_u8(value)?,
+        uapi::SDP_DIAG_THRESHOLD => socket.threshold = Some(parse_u32(value)?),
+        uapi::SDP_DIAG_OWN_THRESHOLD => socket.own_threshold = parse_u8(value)? != 0,
+        uapi::SDP_DIAG_TCP_SENT => socket.tcp_sent = parse_u64(value)?,
+        uapi::SDP_DIAG_TCP_RECEIVED => socket.tcp_received = parse_u64(value)?,
         _ => return set_flow(socket, kind, value),
     }
     Ok(())
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_read() {
-        let traffic: Vec<u8> = (1..=37u64).flat_map(u64::to_ne_bytes).collect();
+        let traffic: Vec<u8> = (1..=42u64).flat_map(u64::to_ne_bytes).collect();
         let socket = decoded(&[
             attribute(uapi::SDP_DIAG_STATE, &[1]),
             attribute(uapi::SDP_DIAG_TRANSPORT, &[2]),
@@ -132,6 +137,11 @@ mod tests {
             attribute(uapi::SDP_DIAG_COOKIE, &7u64.to_ne_bytes()),
             attribute(uapi::SDP_DIAG_SLOT_STALLS, &9u32.to_ne_bytes()),
             attribute(uapi::SDP_DIAG_TRAFFIC, &traffic),
+            attribute(uapi::SDP_DIAG_CAUSE, &[5]),
+            attribute(uapi::SDP_DIAG_THRESHOLD, &4096u32.to_ne_bytes()),
+            attribute(uapi::SDP_DIAG_OWN_THRESHOLD, &[1]),
+            attribute(uapi::SDP_DIAG_TCP_SENT, &11u64.to_ne_bytes()),
+            attribute(uapi::SDP_DIAG_TCP_RECEIVED, &12u64.to_ne_bytes()),
             // An attribute of a newer module.
             attribute(999, &[1, 2, 3]),
         ])
@@ -145,8 +155,11 @@ mod tests {
         assert_eq!(socket.peer.to_string(), "[fe80::9%3]");
         assert_eq!(socket.device.as_deref(), Some("rxe0"));
         assert_eq!(socket.cookie, Some(7));
+        assert_eq!((socket.cause, socket.own_threshold), (5, true));
+        assert_eq!(socket.threshold, Some(4096));
+        assert_eq!((socket.tcp_sent, socket.tcp_received), (11, 12));
         assert_eq!(socket.flow.as_ref().map(|flow| flow.slot_stalls), Some(9));
-        assert_eq!(socket.traffic().last(), Some(("kept_expirations", 35)));
+        assert_eq!(socket.traffic().last(), Some(("declined_bytes", 40)));
         assert_eq!(socket.why().as_deref(), Some("ECONNREFUSED"));
     }
 
@@ -156,7 +169,7 @@ mod tests {
         let many: Vec<u8> = (0..50u64).flat_map(u64::to_ne_bytes).collect();
         let many = decoded(&[attribute(uapi::SDP_DIAG_TRAFFIC, &many)]);
         assert_eq!(few.unwrap_or_default().traffic().count(), 1);
-        assert_eq!(many.unwrap_or_default().traffic().count(), 35);
+        assert_eq!(many.unwrap_or_default().traffic().count(), 40);
     }
 
     #[test]

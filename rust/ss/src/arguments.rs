@@ -52,6 +52,9 @@ pub(crate) struct Arguments {
     /// With --summary: counters that are 0 as well
     #[arg(short = 'z', long, requires = "summary")]
     pub(crate) zero: bool,
+    /// Which way bytes take, why, and what to do about it; with --summary: of the whole namespace
+    #[arg(long, conflicts_with_all = ["peers", "interval"])]
+    pub(crate) why: bool,
     /// The answers of peers that are remembered, instead of sockets
     #[arg(short = 'P', long, conflicts_with = "summary")]
     pub(crate) peers: bool,

@@ -8,7 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::arguments::Arguments;
+use crate::dump;
 use crate::failed;
+use crate::socket::{Socket, Transport};
+use crate::why;
 
 const PATH: &str = "/proc/thread-self/net/sdpstats";
 
@@ -70,8 +73,43 @@ fn print(options: &Arguments, counters: &Counters) -> io::Result<()> {
     out.flush()
 }
 
+/// The way of all bytes, and why: by the counters, and by the sockets on TCP that exist.
+fn why(options: &Arguments) -> io::Result<()> {
+    let mut tcp = Vec::new();
+    let mut add = |socket: Socket| {
+        if socket.transport == Transport::Tcp {
+            tcp.extend(why::of_socket(&socket));
+        }
+        Ok(())
+    };
+    let request = dump::Request {
+        states: u32::MAX,
+        flow: false,
+        traffic: true,
+    };
+    dump::run(request, &mut add)?;
+    let counters = read()?;
+    let count = |name: &str| {
+        let found = counters.iter().find(|(other, _)| other == name);
+        found.map_or(0, |(_, value)| value.unsigned_abs())
+    };
+    let shares = why::of_namespace(count, tcp);
+    let mut out = io::stdout().lock();
+    if options.json {
+        serde_json::to_writer(&mut out, &shares)?;
+        return writeln!(out);
+    }
+    for share in shares {
+        writeln!(out, "{share}")?;
+    }
+    out.flush()
+}
+
 /// Prints them once or periodically.
 pub(crate) fn run(options: &Arguments) -> io::Result<()> {
+    if options.why {
+        return why(options);
+    }
     let mut before = read()?;
     let Some(seconds) = options.interval else {
         return print(options, &before);

@@ -20,6 +20,7 @@ mod procfile;
 mod socket;
 mod table;
 mod uapi;
+mod why;
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -52,25 +53,26 @@ fn enter_namespace(name: &str) -> io::Result<()> {
 /// The form of the output.
 enum Output {
     Table(Table),
-    /// JSON, and whether a socket was written already.
-    Json(bool),
+    /// JSON, whether a socket was written already, and whether with the way of its bytes.
+    Json(bool, bool),
 }
 
 impl Output {
     fn begin(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Table(table) => table.head(out),
-            Self::Json(_) => write!(out, "["),
+            Self::Json(..) => write!(out, "["),
         }
     }
 
     fn socket(&mut self, out: &mut impl Write, socket: &Socket, owners: &Owners) -> io::Result<()> {
         match self {
             Self::Table(table) => table.line(out, socket, owners),
-            Self::Json(more) => {
+            Self::Json(more, why) => {
                 writeln!(out, "{}", if *more { "," } else { "" })?;
                 *more = true;
-                serde_json::to_writer(out, &socket::Shown::new(socket, owners)).map_err(Into::into)
+                let shown = socket::Shown::new(socket, owners, *why);
+                serde_json::to_writer(out, &shown).map_err(Into::into)
             }
         }
     }
@@ -78,7 +80,7 @@ impl Output {
     fn end(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Table(_) => Ok(()),
-            Self::Json(_) => writeln!(out, "\n]"),
+            Self::Json(..) => writeln!(out, "\n]"),
         }
     }
 }
@@ -91,7 +93,7 @@ fn list(options: &Arguments, filter: &Filter) -> io::Result<()> {
     };
     let mut out = BufWriter::new(io::stdout().lock());
     let mut output = if options.json {
-        Output::Json(false)
+        Output::Json(false, options.why)
     } else {
         Output::Table(Table::new(options))
     };
@@ -109,7 +111,7 @@ fn list(options: &Arguments, filter: &Filter) -> io::Result<()> {
     let request = dump::Request {
         states: filter.states(),
         flow: options.info || options.json,
-        traffic: options.info || options.json,
+        traffic: options.info || options.json || options.why,
     };
     match dump::run(request, &mut show) {
         Err(e) if e.kind() == ErrorKind::NotFound => {

@@ -96,6 +96,7 @@ pub(crate) fn errno(number: u32) -> String {
         105 => "ENOBUFS",
         110 => "ETIMEDOUT",
         111 => "ECONNREFUSED",
+        112 => "EHOSTDOWN",
         113 => "EHOSTUNREACH",
         _ => return format!("errno-{number}"),
     };

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::names;
 use crate::owners::{Owner, Owners};
 use crate::uapi;
+use crate::why::{self, Share};
 
 /// Address, port and, for a link-local address, the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -113,6 +114,12 @@ pub(crate) struct Socket {
     pub(crate) flow: Option<Flow>,
     /// In the order of `uapi::TRAFFIC`; an older module sends fewer.
     pub(crate) traffic: Vec<u64>,
+    /// Why all that is sent is copied, or why it is on TCP.
+    pub(crate) cause: u8,
+    pub(crate) threshold: Option<u32>,
+    pub(crate) own_threshold: bool,
+    pub(crate) tcp_sent: u64,
+    pub(crate) tcp_received: u64,
 }
 
 impl Socket {
@@ -177,10 +184,13 @@ pub(crate) struct Shown<'a> {
     traffic: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     processes: &'a [Owner],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    why: Vec<Share>,
 }
 
 impl<'a> Shown<'a> {
-    pub(crate) fn new(socket: &'a Socket, owners: &'a Owners) -> Self {
+    /// `why`: with the way of its bytes.
+    pub(crate) fn new(socket: &'a Socket, owners: &'a Owners, why: bool) -> Self {
         Self {
             transport: socket.transport,
             state: names::state(socket.state),
@@ -202,6 +212,11 @@ impl<'a> Shown<'a> {
             flow: socket.flow.as_ref(),
             traffic: socket.traffic().collect(),
             processes: owners.of(socket.inode),
+            why: if why {
+                why::of_socket(socket)
+            } else {
+                Vec::new()
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::arguments::Arguments;
 use crate::names;
 use crate::owners::Owners;
 use crate::socket::{Flow, Name, Socket};
+use crate::why;
 
 const SERVICES: &str = "/etc/services";
 
@@ -56,6 +57,7 @@ pub(crate) struct Table {
     processes: bool,
     extended: bool,
     info: bool,
+    why: bool,
     ports: OnceCell<HashMap<u16, String>>,
 }
 
@@ -67,6 +69,7 @@ impl Table {
             processes: options.processes,
             extended: options.extended,
             info: options.info,
+            why: options.why,
             ports: OnceCell::new(),
         }
     }
@@ -144,6 +147,11 @@ impl Table {
         writeln!(out)?;
         if self.info {
             info(out, socket)?;
+        }
+        if self.why {
+            for share in why::of_socket(socket) {
+                writeln!(out, "{share}")?;
+            }
         }
         Ok(())
     }

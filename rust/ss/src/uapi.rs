@@ -12,6 +12,8 @@ pub(crate) const HEAD_LEN: usize = 4;
 pub(crate) const SDP_TRANSPORT_BOTH: u8 = 1;
 pub(crate) const SDP_TRANSPORT_TCP: u8 = 2;
 
+pub(crate) const SDP_CAUSE_IPSEC: u8 = 5;
+
 pub(crate) const SDP_DIAG_SHOW_FLOW: u32 = 1;
 pub(crate) const SDP_DIAG_SHOW_TRAFFIC: u32 = 2;
 
@@ -59,10 +61,15 @@ attributes! {
     SDP_DIAG_SLOT_STALLS
     SDP_DIAG_ROUND_TRIP_US
     SDP_DIAG_TRAFFIC
+    SDP_DIAG_CAUSE
+    SDP_DIAG_THRESHOLD
+    SDP_DIAG_OWN_THRESHOLD
+    SDP_DIAG_TCP_SENT
+    SDP_DIAG_TCP_RECEIVED
 }
 
 /// The members of `struct sdp_traffic`, all of them u64, in their order.
-pub(crate) const TRAFFIC: [&str; 35] = [
+pub(crate) const TRAFFIC: [&str; 40] = [
     "bcopy_bytes_sent",
     "bcopy_bytes_received",
     "zcopy_bytes_sent",
@@ -98,6 +105,11 @@ pub(crate) const TRAFFIC: [&str; 35] = [
     "kept_misses",
     "kept_evictions",
     "kept_expirations",
+    "copied_nowait_bytes",
+    "copied_memory_bytes",
+    "copied_limit_bytes",
+    "copied_busy_bytes",
+    "declined_bytes",
 ];
 
 #[cfg(test)]
@@ -151,6 +163,11 @@ mod tests {
                 "sdp.h",
                 "SDP_TRANSPORT_TCP",
                 super::SDP_TRANSPORT_TCP.into(),
+            ),
+            (
+                "sdp_diag.h",
+                "SDP_CAUSE_IPSEC",
+                super::SDP_CAUSE_IPSEC.into(),
             ),
             (
                 "sdp_diag.h",

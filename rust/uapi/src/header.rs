@@ -73,6 +73,11 @@ pub struct sdp_traffic {
     pub kept_misses: __u64,
     pub kept_evictions: __u64,
     pub kept_expirations: __u64,
+    pub copied_nowait_bytes: __u64,
+    pub copied_memory_bytes: __u64,
+    pub copied_limit_bytes: __u64,
+    pub copied_busy_bytes: __u64,
+    pub declined_bytes: __u64,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

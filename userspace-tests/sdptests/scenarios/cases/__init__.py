@@ -43,6 +43,7 @@ from sdptests.scenarios.cases import (
     taking_over,
     tight_cgroup,
     vlan,
+    why,
     without_ipv6,
 )
 
@@ -88,5 +89,6 @@ __all__ = [
     "taking_over",
     "tight_cgroup",
     "vlan",
+    "why",
     "without_ipv6",
 ]

@@ -76,6 +76,13 @@ def _states(version: int) -> Iterator[None]:
             _xfrm(host, "state", "flush")
 
 
+@contextlib.contextmanager
+def demanded(version: int, *policies: Policy) -> Iterator[None]:
+    """IPsec is demanded, and both hosts have keys."""
+    with _states(version), _policies(version, *policies):
+        yield
+
+
 def _outcome(family: str, version: int) -> str:
     """The result of a connection from a to b: the bytes came, or the error of connect()."""
     with namespace("b"):
@@ -244,7 +251,7 @@ def a_socket_for_both_is_on_tcp_where_ipsec_has_a_policy() -> None:
     """The bytes arrive, and IPsec has transformed them."""
     both = [Policy(host, direction) for host in ("a", "b") for direction in ("in", "out")]
     for version in (4, 6):
-        with _states(version), _policies(version, *both):
+        with demanded(version, *both):
             with _either(B, version) as listener, _either(A, version) as client:
                 listener.bind((B.address(version), 0))
                 listener.listen(1)

@@ -14,6 +14,7 @@
 pub mod absence;
 pub mod answers;
 pub mod chunk;
+pub mod copying;
 pub mod holding;
 pub mod message;
 pub mod offering;

@@ -35,6 +35,10 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     pub(crate) json: bool,
 
+    /// Which way the bytes of a process take, why, and what to do about it
+    #[arg(long, value_name = "PID", conflicts_with_all = ["host", "config", "server"])]
+    pub(crate) why: Option<u32>,
+
     /// Be the other end: listen for `sdp_chk THIS-HOST [PORT]` over SDP and TCP until a signal
     #[arg(
         short,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 //! `sdp_chk [HOST [PORT]]`: says in plain words whether SDP can work here, or between this host and
-//! HOST, and what to do if it cannot. `sdp_chk --server` is the other end.
+//! HOST, and what to do if it cannot. `sdp_chk --server` is the other end. `sdp_chk --why PID` is about
+//! the sockets of a process.
 //!
 //! It makes the same calls as programs do. It reads /sys only for the reasons.
 
@@ -17,6 +18,7 @@ mod report;
 mod rules;
 mod server;
 mod view;
+mod why;
 
 #[path = "../../command_line.rs"]
 mod command_line;
@@ -56,6 +58,10 @@ fn main() -> ExitCode {
     let mut report = Report::new(style);
     if let Some(port) = &arguments.server {
         server::run(&mut report, port);
+    } else if let Some(pid) = arguments.why {
+        report.about("process");
+        why::check(&mut report, pid);
+        report.finish("that is what the kernel knows of its sockets");
     } else {
         check(&mut report, &arguments);
     }

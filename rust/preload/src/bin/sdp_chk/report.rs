@@ -103,6 +103,11 @@ impl Report {
         self.add("note", what, None, None);
     }
 
+    /// A finding that is neither, with what can be done about it.
+    pub(crate) fn remark(&mut self, what: &str, advice: Option<&str>) {
+        self.add("note", what, advice, None);
+    }
+
     /// A fault that keeps SDP from working.
     pub(crate) fn bad(&mut self, what: &str, advice: &str) {
         self.wrong = self.wrong.saturating_add(1);
@@ -186,7 +191,11 @@ impl Report {
 
     /// The summary; `has_sdp` is whether the kernel makes SDP sockets.
     pub(crate) fn end(&mut self, has_sdp: bool) {
-        let summary = self.sum(has_sdp);
+        self.finish(self.sum(has_sdp));
+    }
+
+    /// Ends with this line.
+    pub(crate) fn finish(&mut self, summary: &str) {
         if self.style != Style::Json {
             return self.note(summary);
         }
