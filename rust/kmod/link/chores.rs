@@ -8,7 +8,8 @@ use crate::{
     engine::conn,
     link::{
         Link,
-        Slot, //
+        Slot,
+        CHORES, //
     },
     prelude::*,
     queue::RxBuffer,
@@ -46,7 +47,7 @@ impl Link {
             .unrevoked()
             .saturating_add(self.sink.unrevoked());
         let more = open.saturating_add(3);
-        self.chores.saturating_add(more) <= self.chores_max
+        self.is_zcopy() && self.chores.saturating_add(more) <= CHORES.into()
     }
 
     /// Gives `region` to the queue pair; it comes back where it cannot be used there.

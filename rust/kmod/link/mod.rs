@@ -195,8 +195,6 @@ pub(crate) struct Link {
     messages: usize,
     /// Slots that are registrations or invalidations.
     chores: usize,
-    /// Maximum number of these in flight.
-    chores_max: usize,
     /// Why there is no zero copy; none if there is.
     pub(crate) copied: Option<Cause>,
     spare: Fifo<RxBuffer>,
@@ -359,7 +357,6 @@ impl Link {
                 pacing: Pacing::new(),
                 messages: 0,
                 chores: 0,
-                chores_max: if shape.is_zcopy() { CHORES.into() } else { 0 },
                 copied: shape.copied,
                 spare: Fifo::new(),
                 sheet: Sheet::default(),

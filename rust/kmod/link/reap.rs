@@ -55,10 +55,11 @@ impl Sock {
     /// The alarm behind [`Alarm::Notify`]: tells the CM that the connection is
     /// established although no RTU came, or hands it to its listener.
     pub(crate) fn alarm_notify(&self) {
-        match self.look(|inner| {
+        let deferrable = |inner: &mut Inner| {
             let deferred = inner.arrival.is_deferred();
             deferred.then(|| inner.is_deferrable(self))
-        }) {
+        };
+        match self.look(deferrable) {
             // It was a control message; the listener still waits for payload.
             Some(true) => return,
             Some(false) => return crate::cm::hand_over_deferred(self),

@@ -12,6 +12,10 @@ pub(crate) const HEAD_LEN: usize = 4;
 pub(crate) const SDP_TRANSPORT_BOTH: u8 = 1;
 pub(crate) const SDP_TRANSPORT_TCP: u8 = 2;
 
+pub(crate) const SDP_CAUSE_OFF: u8 = 1;
+pub(crate) const SDP_CAUSE_EXCEPTED: u8 = 2;
+pub(crate) const SDP_CAUSE_DEVICE: u8 = 3;
+pub(crate) const SDP_CAUSE_PEER: u8 = 4;
 pub(crate) const SDP_CAUSE_IPSEC: u8 = 5;
 
 pub(crate) const SDP_DIAG_SHOW_FLOW: u32 = 1;
@@ -164,6 +168,18 @@ mod tests {
                 "SDP_TRANSPORT_TCP",
                 super::SDP_TRANSPORT_TCP.into(),
             ),
+            ("sdp_diag.h", "SDP_CAUSE_OFF", super::SDP_CAUSE_OFF.into()),
+            (
+                "sdp_diag.h",
+                "SDP_CAUSE_EXCEPTED",
+                super::SDP_CAUSE_EXCEPTED.into(),
+            ),
+            (
+                "sdp_diag.h",
+                "SDP_CAUSE_DEVICE",
+                super::SDP_CAUSE_DEVICE.into(),
+            ),
+            ("sdp_diag.h", "SDP_CAUSE_PEER", super::SDP_CAUSE_PEER.into()),
             (
                 "sdp_diag.h",
                 "SDP_CAUSE_IPSEC",

@@ -199,10 +199,10 @@ pub(crate) fn of_socket(socket: &Socket) -> Vec<Share> {
         (SHORT, "the namespace's")
     };
     let rest = match socket.cause {
-        1 => OFF,
-        2 => EXCEPTED,
-        3 => DEVICE,
-        4 => PEER,
+        uapi::SDP_CAUSE_OFF => OFF,
+        uapi::SDP_CAUSE_EXCEPTED => EXCEPTED,
+        uapi::SDP_CAUSE_DEVICE => DEVICE,
+        uapi::SDP_CAUSE_PEER => PEER,
         _ => short,
     };
     let mut rest = share("sent", COPIES, 0, Some(&rest));

@@ -229,6 +229,13 @@ def _attempts() -> int:
     return sum(line.split()[3] == SYN_SENT for line in lines)
 
 
+def _race(sock: socket.socket) -> None:
+    """Begins to connect without waiting; returns when TCP's attempt is beside SDP's."""
+    sock.setblocking(False)
+    sock.connect_ex((B.address(4), PORT))
+    limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+
+
 @contextlib.contextmanager
 def _full_server() -> Iterator[socket.socket]:
     """A server of TCP alone that answers no further attempt until it has accepted."""
@@ -248,9 +255,7 @@ def calls_amid_a_race_end_both_attempts() -> None:
     for call in ("close", "shutdown", "disconnect"):
         with user.either() as client:
             with device_gone(B), _full_server():
-                client.setblocking(False)
-                client.connect_ex((B.address(4), PORT))
-                limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+                _race(client)
                 if call == "close":
                     client.close()
                 elif call == "shutdown":
@@ -274,9 +279,7 @@ def socket_listens_after_a_race() -> None:
     for end in (forget_peer, lambda sock: sock.shutdown(socket.SHUT_RDWR)):
         with user.either() as listener:
             with device_gone(B), _full_server():
-                listener.setblocking(False)
-                listener.connect_ex((B.address(4), PORT))
-                limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+                _race(listener)
                 end(listener)
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind((A.address(4), PORT))
@@ -296,9 +299,7 @@ def socket_uses_sdp_alone_after_a_race() -> None:
     user = User(16)
     with user.either() as client:
         with device_gone(B), _full_server():
-            client.setblocking(False)
-            client.connect_ex((B.address(4), PORT))
-            limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+            _race(client)
             forget_peer(client)
             client.setsockopt(socket.IPPROTO_TCP, SDP_TRANSPORT, uapi.SDP_TRANSPORT_SDP)
             check(_attempts() == 0, "TCP's attempt goes on")
@@ -340,10 +341,8 @@ def late_answer_over_tcp_is_noticed() -> None:
     """TCP's second packet is answered, a second behind the first."""
     user = User(18)
     with device_gone(B), user.either() as client, _full_server() as server:
-        client.setblocking(False)
         before = time.monotonic()
-        client.connect_ex((B.address(4), PORT))
-        limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+        _race(client)
         server.accept()[0].close()
         poller = select.poll()
         poller.register(client, select.POLLOUT)
@@ -361,9 +360,7 @@ def late_answer_ends_the_attempt_of_tcp() -> None:
     user = User(7)
     with user.either() as client, _full_server():
         with device_gone(B):
-            client.setblocking(False)
-            client.connect_ex((B.address(4), PORT))
-            limits.until("TCP's attempt", limits.seconds(SOON), lambda: _attempts() == 1)
+            _race(client)
         with namespace("b"):
             listener = raw_sdp()
         with listener:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! An end of one thread, whose socket does not block.
 
+use std::fmt::Debug;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::AtomicI32;
 
 use crate::errno::{checked_int, checked_unit, Errno, Res};
 use crate::plan::{Get, Manner, Take};
@@ -183,13 +185,7 @@ fn write(talk: &Talk, sender: &mut Sender<'_>, piece: &mut Writing) -> Step {
             piece.left -= count.min(piece.left);
             Step::Moves
         }
-        Err(Errno(libc::EAGAIN)) => Step::Waits,
-        Err(error) if is_passing(talk, error) => Step::Moves,
-        Err(error) => {
-            let way = format!("{:?} without waiting", send.way);
-            talk.failed(&way, error, &talk.state.send_error);
-            Step::Over
-        }
+        Err(error) => refused(talk, error, &send.way, &talk.state.send_error),
     }
 }
 
@@ -211,14 +207,20 @@ fn read(talk: &Talk, receiver: &mut Receiver<'_>, mut take: Take) -> Step {
             Step::Over
         }
         Ok(_) => Step::Moves,
-        Err(Errno(libc::EAGAIN)) => Step::Waits,
-        Err(error) if is_passing(talk, error) => Step::Moves,
-        Err(error) => {
-            let way = format!("{:?} without waiting", take.way);
-            talk.failed(&way, error, &talk.state.receive_error);
-            Step::Over
-        }
+        Err(error) => refused(talk, error, &take.way, &talk.state.receive_error),
     }
+}
+
+/// A call of this way has failed.
+fn refused(talk: &Talk, error: Errno, way: &impl Debug, place: &AtomicI32) -> Step {
+    if error == Errno(libc::EAGAIN) {
+        return Step::Waits;
+    }
+    if is_passing(talk, error) {
+        return Step::Moves;
+    }
+    talk.failed(&format!("{way:?} without waiting"), error, place);
+    Step::Over
 }
 
 /// Whether the call may be repeated at once.
