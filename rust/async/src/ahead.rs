@@ -6,7 +6,7 @@
 use crate::counters::{self, Receipts};
 use crate::ledger::{Counted, Kind, Quiet, Range, State, LEDGER};
 use crate::lend::{self, FOREVER, LEAST_LENT};
-use crate::{guard, next};
+use crate::{forks, guard, next};
 use libc::{c_int, iovec, msghdr, ssize_t};
 use sdp_uapi as uapi;
 
@@ -128,7 +128,7 @@ fn is_protected(range: &Range) -> bool {
     }
     let done = LEDGER.try_with(|ledger| {
         // A child that is being made gets the bytes.
-        let protected = !lend::may_be_copied()
+        let protected = !forks::may_be_copied()
             && ledger.insert(*range)
             && guard::protect(Kind::Received, range.start, range.len).is_ok();
         if !protected {

@@ -417,15 +417,6 @@ impl Quiet {
             Self(before.assume_init())
         }
     }
-
-    /// Leaves them blocked; the result is for [`of`](Self::of).
-    pub(crate) fn keep(self) -> libc::sigset_t {
-        core::mem::ManuallyDrop::new(self).0
-    }
-
-    pub(crate) fn of(before: libc::sigset_t) -> Self {
-        Self(before)
-    }
 }
 
 impl Drop for Quiet {

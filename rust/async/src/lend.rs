@@ -3,10 +3,9 @@
 //! One send: lends, and protects what was lent. After any failure the send waits for the peer, and
 //! then takes the memory back, which is correct as well.
 
-use crate::ledger::{Counted, Kind, Ledger, Quiet, Range, State, LEDGER};
+use crate::ledger::{Counted, Kind, Ledger, Quiet, Range, LEDGER};
 use crate::rights::errno;
-use crate::{counters, exchange, guard, handler, next, settings, total};
-use core::cell::Cell;
+use crate::{counters, forks, guard, handler, next, settings, total};
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, iovec, msghdr, socklen_t, ssize_t};
 use sdp_uapi as uapi;
@@ -50,82 +49,14 @@ pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
 /// library is not glibc.
 pub(crate) fn switch_on(settings: settings::Settings) {
     settings::set(settings);
-    if watch_forks() {
+    if forks::watch() {
         STATE.store(IDLE, Ordering::Release);
     }
 }
 
-/// pthread_atfork(3). Not by a reference, because the function of glibc is not in the library of that
-/// name, and no other C library has the one that it calls: a program of musl would not start.
-fn watch_forks() -> bool {
-    type Handler = unsafe extern "C" fn();
-    type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut libc::c_void) -> c_int;
-    // SAFETY: The name is a string that ends.
-    let register = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__register_atfork".as_ptr()) };
-    if register.is_null() {
-        return false;
-    }
-    // SAFETY: The function of that name has this type.
-    let register = unsafe { core::mem::transmute::<*mut libc::c_void, Register>(register) };
-    // SAFETY: The handlers take no arguments. They stay, so they are of no library that could be unloaded.
-    unsafe { register(before_fork, after_fork, in_child, core::ptr::null_mut()) == 0 }
-}
-
-/// Calls of fork() that are under way. They keep no lock: a thread that has one of the C library's may wait for a
-/// page in flight, and fork() waits for that lock.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-thread_local! {
-    /// The signals that were blocked before a fork() of this thread.
-    static MASK: Cell<Option<libc::sigset_t>> = const { Cell::new(None) };
-}
-
-/// Whether bytes that are still to come would be missing in a child.
-pub(crate) fn may_be_copied() -> bool {
-    FORKS.load(Ordering::SeqCst) > 0
-}
-
-/// The child's pages are copies of this moment, so bytes that the program believes to have must
-/// be there: it waits for them as a recv() does that is not ahead. A thread that takes the lock later finds that
-/// a fork() is under way.
-///
-/// With the handler the process has two threads at least, so the C library takes locks for a fork(). A signal
-/// handler that forks meanwhile would wait for them for ever, so signals come later.
-unsafe extern "C" fn before_fork() {
-    keep_errno(|| {
-        FORKS.fetch_add(1, Ordering::SeqCst);
-        // Also where nothing is lent any more: the handler is there.
-        while counters::are_own() {
-            let quiet = Quiet::new();
-            if !LEDGER.with(|ledger| ledger.has(Kind::Received, |state| state == State::Open)) {
-                let _ = MASK.try_with(|mask| mask.set(Some(quiet.keep())));
-                break;
-            }
-            drop(quiet);
-            // SAFETY: It takes a number.
-            unsafe { libc::usleep(50) };
-        }
-    });
-}
-
-fn unblock() {
-    let _ = MASK.try_with(|mask| mask.take().map(Quiet::of));
-}
-
-unsafe extern "C" fn after_fork() {
-    // A siglongjmp() out of a fork() is one that does not end.
-    let less = |forks: u32| forks.checked_sub(1);
-    let _ = FORKS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
-    unblock();
-}
-
-unsafe extern "C" fn in_child() {
-    FORKS.store(0, Ordering::SeqCst);
-    exchange::mend_child();
-    // The child has its own copies of the pages. The descriptors are about the parent's.
+/// Nothing is lent by this process any more.
+pub(crate) fn switch_off() {
     STATE.store(OFF, Ordering::Release);
-    keep_errno(guard::close);
-    unblock();
 }
 
 /// Whether this process has a handler. A child of _Fork() or clone() has none, and another thread may have

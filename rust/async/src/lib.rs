@@ -17,6 +17,7 @@
 mod ahead;
 mod counters;
 mod exchange;
+mod forks;
 mod guard;
 mod handler;
 mod ledger;
@@ -32,7 +33,8 @@ mod rights;
 mod settings;
 
 use libc::{
-    c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t,
+    c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, pid_t, size_t, sockaddr, socklen_t,
+    ssize_t,
 };
 use sdp_uapi as uapi;
 
@@ -88,6 +90,12 @@ pub extern "C" fn socket(domain: c_int, type_and_flags: c_int, protocol: c_int) 
         lend::on_socket(fd);
     }
     fd
+}
+
+/// fork(2)
+#[cfg_attr(not(test), no_mangle)]
+pub extern "C" fn fork() -> pid_t {
+    forks::fork()
 }
 
 /// Sends one part, if some of it may be lent.

@@ -6,7 +6,9 @@ use core::ffi::CStr;
 use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, pid_t, size_t, sockaddr, socklen_t, ssize_t,
+};
 
 struct Next {
     name: &'static CStr,
@@ -115,11 +117,27 @@ pub(crate) unsafe fn recv(fd: c_int, data: *mut c_void, len: size_t, flags: c_in
     unsafe { transmute::<*mut c_void, Recv>(next)(fd, data, len, flags) }
 }
 
+static FORK: Next = Next::new(c"fork");
+
+/// # Safety
+///
+/// As for fork(2).
+pub(crate) unsafe fn fork() -> pid_t {
+    let next = FORK.get();
+    if next.is_null() {
+        // SAFETY: A child that is a copy of the process, on the same stack.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        return pid_t::try_from(child).unwrap_or(-1);
+    }
+    // SAFETY: It is the address of fork(), which has this type in every C library.
+    unsafe { transmute::<*mut c_void, unsafe extern "C" fn() -> pid_t>(next)() }
+}
+
 /// Looks up all of them: dlsym() may not be called from a signal handler.
 pub(crate) fn resolve_all() {
     for next in [
         &SOCKET, &SEND, &SENDTO, &WRITE, &WRITEV, &SENDMSG, &SENDMMSG, &RECV, &RECVFROM, &READ,
-        &READV, &RECVMSG,
+        &READV, &RECVMSG, &FORK,
     ] {
         next.get();
     }

@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Forks, and returns how the child ends, which runs `f` and exits with its result.
 fn child(f: impl FnOnce() -> u8) -> libc::c_int {
-    // SAFETY: The child runs `f` alone.
-    match unsafe { libc::fork() } {
+    match crate::fork() {
         // SAFETY: It takes a number.
         0 => unsafe { libc::_exit(f().into()) },
         child => wait(child),
