@@ -49,25 +49,34 @@ _OF_THE_PROCESS = re.compile(
 )
 
 
-def of_the_process(name):
-    """Whether a function is one by which the kernel is a process."""
-    return bool(_OF_THE_PROCESS.match(name))
+def of_the_process(name, caller=None):
+    """Whether a function is one by which the kernel is a process.
+
+    So is the copy of a program's registers. memcpy() has no frame, so the samples have not the function that calls
+    it, but that one's caller.
+    """
+    return bool(_OF_THE_PROCESS.match(name)) or (caller == "userspace" and name.startswith("memcpy"))
 
 
 class Symbols:
-    """Which addresses of a kernel's image are functions of the process and not of the kernel."""
+    """The functions of a kernel's image."""
 
     def __init__(self, system_map):
         with open(system_map) as file:
             rows = (line.split() for line in file)
             found = sorted((int(address, 16), name) for address, kind, name in rows if kind in "tTwW")
         self.addresses = [address for address, _name in found]
-        self.of_the_process = [of_the_process(name) for _address, name in found]
+        self.names = [name for _address, name in found]
 
-    def counts(self, address):
-        """Whether an address is one of the kernel's own work; modules lie beyond the image."""
+    def _name(self, address):
+        """Modules lie before the image or beyond it."""
         index = bisect.bisect_right(self.addresses, address) - 1
-        return index < 0 or not self.of_the_process[index]
+        return self.names[index] if index >= 0 else ""
+
+    def counts(self, chain):
+        """Whether a sample is one of the kernel's own work: its addresses, the innermost one first."""
+        innermost, caller = [self._name(address) for address in chain[:2]] + [""] * (2 - len(chain[:2]))
+        return not of_the_process(innermost, caller)
 
 
 class Sampler:
@@ -169,7 +178,7 @@ class Meter:
         own = count = 0
         for chain in self.sampler.chains():
             count += 1
-            own += bool(chain and self.symbols.counts(chain[0]))
+            own += bool(chain and self.symbols.counts(chain))
             if self.stacks is not None:
                 self.stacks[chain] += 1
         if count:

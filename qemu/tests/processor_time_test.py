@@ -20,6 +20,8 @@ MAP = """\
 0000000060002000 T tcp_sendmsg
 0000000060003000 t handle_syscall
 0000000060003500 D data
+0000000060004000 T memcpy
+0000000060005000 t userspace
 """
 
 
@@ -56,11 +58,11 @@ class MeterTest(unittest.TestCase):
 
     def test_calls_of_the_host_are_not_the_kernels_own_work(self):
         symbols = processor_time.Symbols(self.map.name)
-        self.assertFalse(symbols.counts(0x60001004))
-        self.assertTrue(symbols.counts(0x60002004))
-        self.assertFalse(symbols.counts(0x60003004))
+        self.assertFalse(symbols.counts((0x60001004,)))
+        self.assertTrue(symbols.counts((0x60002004,)))
+        self.assertFalse(symbols.counts((0x60003004,)))
         # A module.
-        self.assertTrue(symbols.counts(0x1000))
+        self.assertTrue(symbols.counts((0x1000,)))
 
     def test_functions_of_the_process_are_told_from_the_kernels_of_similar_names(self):
         for name in ("timer_handler", "timer_handler.cold", "timer_read", "timer_alarm_handler", "timer_settime",
@@ -73,6 +75,15 @@ class MeterTest(unittest.TestCase):
                      "ptrace_may_access", "sig_get_ucounts", "seccomp_filter_release", "__probestub_tcp_probe",
                      "dma_fence_get_stub", "tcp_sendmsg"):
             self.assertFalse(processor_time.of_the_process(name), name)
+
+    def test_a_copy_of_a_programs_registers_is_of_the_process_and_no_other_one(self):
+        self.assertTrue(processor_time.of_the_process("memcpy_orig", "userspace"))
+        self.assertFalse(processor_time.of_the_process("memcpy_orig", "tcp_sendmsg"))
+        self.assertFalse(processor_time.of_the_process("memcpy_orig"))
+        self.assertFalse(processor_time.of_the_process("tcp_sendmsg", "userspace"))
+        symbols = processor_time.Symbols(self.map.name)
+        self.assertFalse(symbols.counts((0x60004004, 0x60005004)))
+        self.assertTrue(symbols.counts((0x60004004, 0x60002004)))
 
     def test_the_time_is_that_of_the_process(self):
         one = processor_time.Meter(os.getpid(), self.map.name)
