@@ -103,6 +103,8 @@ pub(crate) fn cause(error: Error) -> Cause {
         Cause::Limit
     } else if error == EAGAIN || error == EPIPE {
         Cause::Busy
+    } else if error == EMSGSIZE {
+        Cause::Device
     } else {
         Cause::Memory
     }

@@ -165,6 +165,9 @@ impl Inner {
             return;
         };
         sock.count(|t| &t.bcopy_bytes_received, delivery.payload_len);
+        if let declined @ 1.. = link.sink.come(delivery.payload_len) {
+            sock.count(|t| &t.declined_bytes, declined);
+        }
         let of = Of(sock, &self.local, &self.peer);
         trace::receive(of, delivery.payload_len, Path::Copy);
         // The engine has seen that the message has these bytes.

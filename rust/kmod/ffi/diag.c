@@ -156,6 +156,7 @@ static void view_tcp(const struct sock *tcp, struct sdp_view *view)
 {
 	const struct inet_sock *inet = inet_sk(tcp);
 	const struct tcp_sock *tp = tcp_sk(tcp);
+	u64 sent, again;
 
 	view->state = inet_sk_state_load(tcp);
 	view->local_port = ntohs(READ_ONCE(inet->inet_sport));
@@ -183,8 +184,10 @@ static void view_tcp(const struct sock *tcp, struct sdp_view *view)
 		view->tx_queue = READ_ONCE(tp->write_seq) - READ_ONCE(tp->snd_una);
 	}
 	/* As in TCP_INFO, without the socket's lock: a busy owner may hold that. */
-	view->tcp_sent = READ_ONCE(tp->bytes_sent) -
-			 READ_ONCE(tp->bytes_retrans);
+	sent = READ_ONCE(tp->bytes_sent);
+	/* A packet for which there was no memory counts here alone. */
+	again = READ_ONCE(tp->bytes_retrans);
+	view->tcp_sent = sent > again ? sent - again : 0;
 	view->tcp_received = READ_ONCE(tp->bytes_received);
 }
 

@@ -10,7 +10,10 @@ use crate::{
     endpoint::Inner,
     engine::{
         conn::Queue,
-        policy::copying::Cause, //
+        policy::copying::{
+            Cause,
+            Causes, //
+        }, //
     },
     ffi,
     net::msg::SendMsg,
@@ -175,8 +178,8 @@ impl Sock {
         let waits = may_wait || lending.outlives_call();
         let least = match &lending {
             _ if write.has(ffi::MSG_OOB | ffi::MSG_SPLICE_PAGES) => Err(Cause::Short),
-            Lending::Counted(borrowing) => Ok(borrowing.least()),
-            Lending::Told(_) | Lending::No => self.source_least(write.len, waits),
+            Lending::Counted(borrowing) => self.borrow_least(borrowing),
+            Lending::Told(_) | Lending::No => self.source_least(write.msg, write.len, waits),
         };
         let copies = least.is_err() && matches!(lending, Lending::No);
         let mut cut = copies
@@ -205,12 +208,15 @@ impl Sock {
         cut: &mut Option<Cut>,
     ) -> Result {
         let mut given = Given::none();
+        let mut causes = Causes::default();
         while write.copied < write.len {
+            let piece = write.msg.segment().1;
             let copied = match least {
                 Err(cause) => Some((cause, false)),
                 Ok(least) => self.send_in_place(call, write, least, &mut lending)?,
             };
             let Some((cause, later)) = copied else {
+                causes.lent();
                 continue;
             };
             let mut left = write.left();
@@ -233,6 +239,7 @@ impl Sock {
             };
             let before = write.copied;
             self.send_copy(call, write, want, &mut given, &mut lending, cut)?;
+            let cause = causes.of(cause, write.len.saturating_sub(before) as u64, piece as u64);
             self.count_copied(cause, write.copied.saturating_sub(before) as u32);
         }
         Ok(())

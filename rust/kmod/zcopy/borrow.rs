@@ -138,13 +138,13 @@ impl Borrowing {
         if self.copy > 0 {
             return Err(self.cause);
         }
-        self.cause = Cause::Short;
         let head = addr.wrapping_neg() % PAGE_SIZE;
         let whole = len.saturating_sub(head) & !(PAGE_SIZE - 1);
         if self.used >= self.room {
-            self.copy = usize::MAX;
+            (self.copy, self.cause) = (usize::MAX, Cause::Limit);
             return Err(self.cause);
         }
+        self.cause = Cause::Short;
         if !threshold::is_zcopy(whole as u64, self.least()) {
             self.copy = if len == 0 { usize::MAX } else { len };
             return Err(self.cause);
@@ -326,6 +326,12 @@ impl Sock {
         if borrowing.write().is_err() {
             self.take_back(call, &borrowing.lender, last.id);
         }
+    }
+
+    /// From which length on pieces of a send() by SDP_BORROW are lent; or why they are not.
+    pub(crate) fn borrow_least(&self, borrowing: &Borrowing) -> Result<u32, Cause> {
+        let never = self.look(|inner| inner.link.as_ref().and_then(|link| link.copied));
+        never.map_or(Ok(borrowing.least()), Err)
     }
 
     /// Lends the next pages of `msg`, if an offer is possible now. Returns their length, or why

@@ -130,8 +130,7 @@ impl Inner {
             }
             _ => {
                 if !blocking {
-                    let len = u32::try_from(engine.remote_len()).unwrap_or(u32::MAX);
-                    sock.count(|t| &t.declined_bytes, len);
+                    link.sink.decline(engine.remote_len());
                 }
                 engine.decline();
             }

@@ -59,6 +59,16 @@ enum Next {
     Shut,
 }
 
+/// Whether the next piece of `msg` is long enough to go without a copy; if not, why it is copied. Only memory of a
+/// program can be pinned.
+fn is_zcopy(msg: &SendMsg, least: u32) -> Result<(), Cause> {
+    match msg.segment().1 as u64 {
+        0 => Err(Cause::Memory),
+        len if threshold::is_zcopy(len, least) => Ok(()),
+        _ => Err(Cause::Short),
+    }
+}
+
 impl Sock {
     /// Sends the next piece of `msg` without a copy, and waits until it has left. Adds
     /// the number of bytes sent to `copied`. If there are none, returns why it must be copied.
@@ -70,9 +80,8 @@ impl Sock {
         timeo: &mut isize,
         copied: &mut usize,
     ) -> Result<Option<Cause>> {
-        let (_, len) = msg.segment();
-        if !threshold::is_zcopy(len as u64, least) {
-            return Ok(Some(Cause::Short));
+        if let Err(cause) = is_zcopy(msg, least) {
+            return Ok(Some(cause));
         }
         let polls = call.polls();
         let rest = msg.source().len();
@@ -199,14 +208,20 @@ impl Sock {
 
     /// From which length on pieces of a send() of `len` bytes, which `waits` or has lent them, go
     /// without a copy; or why they do not.
-    pub(crate) fn source_least(&self, len: usize, waits: bool) -> Result<u32, Cause> {
+    pub(crate) fn source_least(
+        &self,
+        msg: &SendMsg,
+        len: usize,
+        waits: bool,
+    ) -> Result<u32, Cause> {
         let len = len as u64;
         if copying::is_always(len) {
             return Err(Cause::Short);
         }
+        let first = msg.segment().1 as u64;
         self.look(|inner| {
             let threshold = inner.source_threshold(self);
-            copying::least(inner.copies_all(self), threshold, len, waits)
+            copying::least(inner.copies_all(self), threshold, len, first, waits)
         })
     }
 
@@ -218,9 +233,8 @@ impl Sock {
         least: u32,
         asked: &Notice,
     ) -> Option<Result<usize, Cause>> {
-        let (_, len) = msg.segment();
-        if !threshold::is_zcopy(len as u64, least) {
-            return Some(Err(Cause::Short));
+        if let Err(cause) = is_zcopy(msg, least) {
+            return Some(Err(cause));
         }
         if !self.look(|inner| inner.can_lend()) {
             return None;
@@ -247,6 +261,10 @@ impl Sock {
     fn offer(&self, msg: &mut SendMsg, least: u32, asked: Option<&Notice>) -> Result<usize> {
         let (addr, len) = msg.segment();
         let want = self.run_len(addr, len, least)?;
+        if !threshold::is_zcopy(want as u64, least) {
+            // No region is as long.
+            return Err(EMSGSIZE);
+        }
         let purpose = match asked {
             Some(_) => Purpose::Lend,
             None => Purpose::Read { stay: self.keeps() },

@@ -38,6 +38,8 @@ pub(crate) struct Sink {
     pub(crate) started: u32,
     /// The memory was offered to the peer.
     offer: Option<Offer>,
+    /// Bytes of offers that a read has declined because it might not wait, which have not come yet.
+    declined: u64,
     /// No reader waits: its call has returned.
     pub(crate) promise: Option<KBox<Promise>>,
 }
@@ -49,8 +51,21 @@ impl Sink {
             region: None,
             started: 0,
             offer: None,
+            declined: 0,
             promise: None,
         }
+    }
+
+    /// An offer of so many bytes is declined by a read that may not wait. The peer says how many they are.
+    pub(super) fn decline(&mut self, len: u64) {
+        self.declined = self.declined.saturating_add(len);
+    }
+
+    /// So many bytes have come. Returns the number of those that were declined.
+    pub(crate) fn come(&mut self, len: u32) -> u32 {
+        let declined = len.min(u32::try_from(self.declined).unwrap_or(u32::MAX));
+        self.declined = self.declined.saturating_sub(declined.into());
+        declined
     }
 
     /// Reads go to `region` from here on.

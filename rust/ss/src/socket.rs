@@ -180,6 +180,11 @@ pub(crate) struct Shown<'a> {
     rule: Option<&'a str>,
     offered: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    threshold: Option<u32>,
+    own_threshold: bool,
+    tcp_sent: u64,
+    tcp_received: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     flow: Option<&'a Flow>,
     traffic: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -209,6 +214,10 @@ impl<'a> Shown<'a> {
             end: socket.end.map(names::end),
             rule: socket.rule.as_deref(),
             offered: socket.offered,
+            threshold: socket.threshold,
+            own_threshold: socket.own_threshold,
+            tcp_sent: socket.tcp_sent,
+            tcp_received: socket.tcp_received,
             flow: socket.flow.as_ref(),
             traffic: socket.traffic().collect(),
             processes: owners.of(socket.inode),

@@ -21,8 +21,8 @@ macro_rules! causes {
 }
 
 causes! {
-    SHORT "short": "fewer bytes than the threshold", "net.sdp.zcopy_thresh; a copy of few bytes is cheaper";
-    SHORT_OWN "short": "fewer bytes than the threshold",
+    SHORT "short": "pieces of fewer bytes than the threshold", "net.sdp.zcopy_thresh; a copy of few bytes is cheaper";
+    SHORT_OWN "short": "pieces of fewer bytes than the threshold",
         "SDP_ZCOPY_THRESH in the program; a copy of few bytes is cheaper";
     NOWAIT "nowait": "a long send() may not wait for the peer (an event loop)",
         "lend the memory: MSG_ZEROCOPY, io_uring's SEND_ZC or SDP_BORROW";
@@ -30,20 +30,22 @@ causes! {
         "send from private anonymous memory";
     LIMIT "limit": "memory regions (region_shortages) or memory to pin (pin_failures) have run out",
         "raise net.sdp.zcopy_regions or RLIMIT_MEMLOCK";
-    BUSY "busy": "the peer took no offer: it did not read, or had enough of them",
+    BUSY "busy": "the peer took no offer in time: it did not read, had enough of them, or the call ended",
         "nothing, or let the reader be as fast as the writer";
     OFF "off": "zero copy is off at this end",
-        "sysctl net.sdp.zcopy_thresh=262144, or SDP_ZCOPY_THRESH in the program";
+        "sysctl net.sdp.zcopy_thresh=262144, and connect again";
+    OFF_OWN "off": "zero copy is off at this end",
+        "SDP_ZCOPY_THRESH in the program, before it connects or listens";
     EXCEPTED "excepted": "the peer is in net.sdp.zcopy_except",
         "take it out of the list, and connect again";
     DEVICE "device": "the device has too few work requests, or pages in a memory region",
         "lower net.sdp.send_depth, or use another device";
     PEER "peer": "the peer has zero copy off, or takes one offer at a time",
-        "sysctl net.sdp.zcopy_thresh=262144 there; or SDP_ZCOPY_SOURCE_THRESH in the program";
-    UNREAD "unread": "the peer did not wait in a long read, or has not done so lately",
+        "sysctl net.sdp.zcopy_thresh=262144 there, and connect again";
+    UNREAD "unread": "the peer has zero copy off, or did not wait in a long read lately",
         "nothing, or let the reader wait in recv()";
-    SENDER "sender": "the sender's choice", "sdp_ss --why on the peer's host";
-    READ_SHORT "short": "a short read, or memory that cannot be pinned",
+    SENDER "sender": "the sender's choice, or no reader waited", "sdp_ss --why on the peer's host";
+    READ_SHORT "short": "a short read, a look with MSG_PEEK, zero copy off, or memory that cannot be pinned",
         "read at least 8 KiB at a time into memory of the program";
     READ_NOWAIT "nowait": "the peer offered its memory, and the read may not wait (an event loop)",
         "a blocking read takes the offer";
@@ -59,10 +61,12 @@ causes! {
     SHORTAGE "limit": "the device, the memory or the user's share has run out",
         "net.sdp.user_share and net.sdp.mem are the limits";
     SILENT "silent": "the peer did not answer over SDP", "sdp_chk HOST, and load sdp there";
-    REFUSED "refused": "no program listens there over SDP", "start the server with sdp_run";
+    REFUSED "refused": "no program listens there over SDP, or its host refuses (hellos_refused, ipsec_refused)",
+        "start the server with sdp_run; sdp_ss -s there";
     REMEMBERED "remembered": "the peer was silent in the last minute, so it was not asked",
         "sdp_ss -P shows for how long; sdp_chk HOST";
     ERROR "error": "SDP has failed", "sdp_chk HOST";
+    UNKNOWN "unknown": "the connection has ended, so its settings are gone", "sdp_ss --why while it lives";
 }
 
 const COPIES: &str = "copies";
@@ -79,6 +83,7 @@ ways! {
     "sent" "no copy (Read)", "zcopy_bytes_sent";
     "sent" "no copy (Write)", "written_bytes_sent";
     "sent" "one copy, by the reader", "gathered_bytes_sent" UNREAD;
+    "sent" "no copy here (sendfile, splice)", "spliced_bytes";
     "sent" COPIES, "copied_nowait_bytes" NOWAIT;
     "sent" COPIES, "copied_memory_bytes" MEMORY;
     "sent" COPIES, "copied_limit_bytes" LIMIT;
@@ -147,9 +152,12 @@ fn share(direction: &'static str, way: &'static str, bytes: u64, cause: Option<&
     }
 }
 
-/// The shares that counters tell, by their names. Bytes sent that no cause has are for `rest`.
+/// The shares that counters tell, by their names. Bytes sent that no cause has are for `rest`. A socket has no
+/// count of the pages of sendfile() and splice(), so they are in its rest.
 fn of_counters(count: impl Fn(&str) -> u64, rest: Share) -> Vec<Share> {
-    let is_cause = |name: &&str| name.starts_with("copied_") && name.ends_with("_bytes");
+    let is_cause = |name: &&str| {
+        name.starts_with("copied_") && name.ends_with("_bytes") || *name == "spliced_bytes"
+    };
     let names = WAYS.iter().map(|(_, _, name, _)| *name);
     let counted: u64 = names.filter(is_cause).map(&count).sum();
     // Causes are counted when bytes are copied, and the sum when they leave.
@@ -193,13 +201,14 @@ pub(crate) fn of_socket(socket: &Socket) -> Vec<Share> {
     if socket.transport == Transport::Tcp {
         return of_tcp(socket);
     }
-    let (short, owner) = if socket.own_threshold {
-        (SHORT_OWN, "the program's")
+    let (short, off, owner) = if socket.own_threshold {
+        (SHORT_OWN, OFF_OWN, "the program's")
     } else {
-        (SHORT, "the namespace's")
+        (SHORT, OFF, "the namespace's")
     };
     let rest = match socket.cause {
-        uapi::SDP_CAUSE_OFF => OFF,
+        _ if socket.state == names::CLOSE => UNKNOWN,
+        uapi::SDP_CAUSE_OFF => off,
         uapi::SDP_CAUSE_EXCEPTED => EXCEPTED,
         uapi::SDP_CAUSE_DEVICE => DEVICE,
         uapi::SDP_CAUSE_PEER => PEER,
@@ -273,12 +282,29 @@ mod tests {
         assert_eq!(brief(&shares), expected);
         let text = shares.iter().map(ToString::to_string).collect::<String>();
         assert!(text.contains("(the namespace's: 8192)"), "{text}");
+        socket.state = names::CLOSE;
+        assert!(brief(&of_socket(&socket)).contains(&(COPIES, 300, Some("unknown"))));
+        socket.state = 0;
         // All is copied for one cause.
         socket.cause = 4;
         assert!(brief(&of_socket(&socket)).contains(&(COPIES, 300, Some("peer"))));
         // Bytes that have not left.
         socket = super::tests::socket(&[("bcopy_bytes_sent", 1), ("copied_busy_bytes", 9)]);
         assert_eq!(brief(&of_socket(&socket)), [(COPIES, 9, Some("busy"))]);
+    }
+
+    #[test]
+    fn pages_of_files_are_not_copied_here() {
+        let count = |name: &str| match name {
+            "bcopy_bytes_sent" => 1000,
+            "spliced_bytes" => 900,
+            _ => 0,
+        };
+        let expected = [
+            ("no copy here (sendfile, splice)", 900, None),
+            (COPIES, 100, Some("short")),
+        ];
+        assert_eq!(brief(&of_namespace(count, Vec::new())), expected);
     }
 
     #[test]

@@ -133,12 +133,12 @@ def what_a_connection_copies_for_good_has_one_cause() -> None:
 
 
 @contextlib.contextmanager
-def _writer(client: socket.socket, calls: int = 1) -> Iterator[None]:
+def _writer(client: socket.socket, calls: int = 1, length: int = MANY) -> Iterator[None]:
     """A thread makes so many long calls that may wait."""
 
     def write() -> None:
         for _ in range(calls):
-            client.sendall(bytes(MANY))
+            client.sendall(bytes(length))
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -178,6 +178,13 @@ def calls_that_may_wait_are_read_or_copied_for_a_cause() -> None:
         with _writer(client):
             end.receive(MANY)
         check(_shares("a") == {("sent", "limit"): MANY}, f"{_shares('a')}")
+    # The last parts of a piece are below the threshold that all of it has reached.
+    most = 4 * MANY
+    own = (uapi.SDP_ZCOPY_THRESH, struct.pack("i", most))
+    with uncopied.regions(0), uncopied.lending(), _connection(own) as (client, end):
+        with _writer(client, length=most):
+            end.receive(most)
+        check(_shares("a") == {("sent", "limit"): most}, f"{_shares('a')}")
 
 
 @scenario
@@ -253,7 +260,7 @@ def sdp_chk_says_why_of_a_process() -> None:
     """An event loop, a sandbox, and a process that is not there."""
     for over, words in (
         ("sdp", ["an event loop", "-> lend the memory", f"{MANY} bytes sent: copies"]),
-        ("tcp", ["no_new_privs", "no socket that could use SDP", "sdp_run"]),
+        ("tcp", ["no_new_privs", "no socket of SDP", "sdp_run"]),
     ):
         with uncopied.lending():
             with namespace("b"), native.listen(over, B.address(4)) as listener:

@@ -2,7 +2,7 @@
 
 //! Why bytes of a send() are copied, although they could go without.
 
-use super::threshold::{Threshold, LEAST};
+use super::threshold::{is_zcopy, Threshold, LEAST};
 
 /// The first cause that is enough, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,24 +62,55 @@ pub fn is_always(len: u64) -> bool {
     len < LEAST.into()
 }
 
-/// From which length on pieces of a send() of `len` bytes go without a copy.
+/// From which length on pieces of a send() of `len` bytes go without a copy. `first` is the length of its
+/// first piece.
 pub fn least(
     all: Option<Cause>,
     threshold: Threshold,
     len: u64,
+    first: u64,
     waits: bool,
 ) -> Result<u32, Cause> {
     match (all, threshold.least_of(len)) {
         (Some(cause), _) => Err(cause),
         (None, 0) => Err(Cause::Short),
-        (None, _) if !waits => Err(Cause::NoWait),
-        (None, least) => Ok(least),
+        (None, least) if waits => Ok(least),
+        (None, least) if is_zcopy(first, least) => Err(Cause::NoWait),
+        (None, _) => Err(Cause::Short),
+    }
+}
+
+/// The causes of the bytes of one call, one after the other. A piece that was refused is copied in parts,
+/// and the last of them are short.
+#[derive(Default, Debug)]
+pub struct Causes {
+    /// The cause of the last refusal, and the bytes of the call that are left behind that piece.
+    refused: Option<(Cause, u64)>,
+}
+
+impl Causes {
+    /// The cause of the next bytes, which are copied for `cause` by themselves. `left` bytes of the call are left,
+    /// `piece` of them in this piece.
+    pub fn of(&mut self, cause: Cause, left: u64, piece: u64) -> Cause {
+        match self.refused {
+            Some((refused, end)) if cause == Cause::Short && left > end => refused,
+            _ => {
+                let is_refusal = cause != Cause::Short;
+                self.refused = is_refusal.then(|| (cause, left.saturating_sub(piece)));
+                cause
+            }
+        }
+    }
+
+    /// Bytes went without a copy.
+    pub fn lent(&mut self) {
+        self.refused = None;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_always, least, of_all, of_new, Cause, Threshold};
+    use super::{is_always, least, of_all, of_new, Cause, Causes, Threshold};
 
     #[test]
     fn a_new_connection_has_one_cause() {
@@ -112,10 +143,31 @@ mod tests {
     #[test]
     fn a_short_call_is_short_whether_it_may_wait_or_not() {
         let threshold = Threshold::From(8192);
-        assert_eq!(least(None, threshold, 8191, false), Err(Cause::Short));
-        assert_eq!(least(None, threshold, 8192, false), Err(Cause::NoWait));
-        assert_eq!(least(None, threshold, 8192, true), Ok(8192));
-        assert_eq!(least(Some(Cause::Off), threshold, 1, true), Err(Cause::Off));
+        let one = |len, waits| least(None, threshold, len, len, waits);
+        assert_eq!(one(8191, false), Err(Cause::Short));
+        assert_eq!(one(8192, false), Err(Cause::NoWait));
+        assert_eq!(one(8192, true), Ok(8192));
+        let off = least(Some(Cause::Off), threshold, 1, 1, true);
+        assert_eq!(off, Err(Cause::Off));
+        // Many short pieces.
+        assert_eq!(
+            least(None, threshold, 1 << 20, 64, false),
+            Err(Cause::Short)
+        );
         assert!(is_always(4095) && !is_always(4096));
+    }
+
+    #[test]
+    fn the_parts_of_a_refused_piece_have_its_cause() {
+        let mut causes = Causes::default();
+        // Two pieces of 100 bytes, parts of 30.
+        assert_eq!(causes.of(Cause::Limit, 200, 100), Cause::Limit);
+        assert_eq!(causes.of(Cause::Short, 170, 70), Cause::Limit);
+        assert_eq!(causes.of(Cause::Busy, 140, 40), Cause::Busy);
+        assert_eq!(causes.of(Cause::Short, 101, 1), Cause::Busy);
+        assert_eq!(causes.of(Cause::Short, 100, 100), Cause::Short);
+        assert_eq!(causes.of(Cause::Memory, 80, 80), Cause::Memory);
+        causes.lent();
+        assert_eq!(causes.of(Cause::Short, 10, 10), Cause::Short);
     }
 }

@@ -60,8 +60,8 @@ fn main() -> ExitCode {
         server::run(&mut report, port);
     } else if let Some(pid) = arguments.why {
         report.about("process");
-        why::check(&mut report, pid);
-        report.finish("that is what the kernel knows of its sockets");
+        let summary = why::check(&mut report, pid);
+        report.finish(summary, None);
     } else {
         check(&mut report, &arguments);
     }

@@ -45,8 +45,9 @@ struct Finding {
 #[derive(Serialize)]
 struct Whole<'a> {
     version: &'static str,
-    /// Whether SDP works on this host.
-    works: bool,
+    /// Whether SDP works on this host, if that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    works: Option<bool>,
     /// Whether no finding is bad: the exit status.
     good: bool,
     summary: &'a str,
@@ -191,17 +192,17 @@ impl Report {
 
     /// The summary; `has_sdp` is whether the kernel makes SDP sockets.
     pub(crate) fn end(&mut self, has_sdp: bool) {
-        self.finish(self.sum(has_sdp));
+        self.finish(self.sum(has_sdp), Some(self.wrong == 0));
     }
 
-    /// Ends with this line.
-    pub(crate) fn finish(&mut self, summary: &str) {
+    /// Ends with this line; `works` says whether SDP works on this host.
+    pub(crate) fn finish(&mut self, summary: &str, works: Option<bool>) {
         if self.style != Style::Json {
             return self.note(summary);
         }
         print_json(&Whole {
             version: env!("CARGO_PKG_VERSION"),
-            works: self.wrong == 0,
+            works,
             good: self.is_good(),
             summary,
             findings: &self.findings,

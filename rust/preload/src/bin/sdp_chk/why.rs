@@ -77,13 +77,23 @@ fn tell(report: &mut Report, found: &Value, pid: u32) -> usize {
     count
 }
 
-/// Says what is known of the process `pid`.
-pub(crate) fn check(report: &mut Report, pid: u32) {
-    let status = match fs::read_to_string(format!("/proc/{pid}/status")) {
-        Ok(status) => status,
-        Err(e) => return report.bad_apart(&format!("process {pid}: {e}"), "name one that runs"),
+/// A field of /proc/PID/status. The name of the process there need not be UTF-8.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.strip_prefix(':').map(str::trim)
+}
+
+/// Says what is known of the process that has the thread `pid`. Returns the last line of the report.
+pub(crate) fn check(report: &mut Report, pid: u32) -> &'static str {
+    let status = match fs::read(format!("/proc/{pid}/status")) {
+        Ok(status) => String::from_utf8_lossy(&status).into_owned(),
+        Err(e) => {
+            report.bad_apart(&format!("process {pid}: {e}"), "name one that runs");
+            return "nothing is known of it";
+        }
     };
-    if status.lines().any(|line| line == "NoNewPrivs:\t1") {
+    let leader = field(&status, "Tgid").and_then(|number| number.parse().ok());
+    if field(&status, "NoNewPrivs") == Some("1") {
         report.remark(
             "the process has no_new_privs, so that a sandbox may hold it: with net.sdp.companion=1 \
              it gets no socket for SDP and TCP, and sdp_run has it use TCP",
@@ -91,13 +101,19 @@ pub(crate) fn check(report: &mut Report, pid: u32) {
         );
     }
     match sockets(pid) {
-        Err(e) => report.bad_apart(&e, "run it as root, where sdp_ss is in the path"),
-        Ok(found) if tell(report, &found, pid) == 0 => report.remark(
-            "the process has no socket that could use SDP: its sockets are TCP's own",
-            Some("start it with sdp_run; a rule of libsdp.conf(5) may have chosen TCP"),
+        Err(e) => {
+            let advice = "the module must be loaded, sdp_ss in the path, and another user's process needs root";
+            report.bad_apart(&e, advice);
+            return "nothing is known of its sockets";
+        }
+        Ok(found) if tell(report, &found, leader.unwrap_or(pid)) == 0 => report.remark(
+            "the process has no socket of SDP in its network namespace: it was started without sdp_run, a rule \
+             has chosen TCP, or its connections came from clients over TCP",
+            Some("sdp_run starts it; libsdp.conf(5) has the rules; sdp_chk --why on the client's host"),
         ),
         Ok(_) => {}
     }
+    "that is what the kernel knows of its sockets"
 }
 
 #[cfg(test)]
@@ -105,6 +121,14 @@ mod tests {
     use super::*;
     use crate::report::Style;
     use serde_json::json;
+
+    #[test]
+    fn a_status_has_fields() {
+        let status = "Name:\t\u{fffd}\nTgid:\t12\nNoNewPrivs:\t1\n";
+        assert_eq!(field(status, "Tgid"), Some("12"));
+        assert_eq!(field(status, "NoNewPrivs"), Some("1"));
+        assert_eq!(field(status, "No"), None);
+    }
 
     #[test]
     fn shares_are_sentences() {
