@@ -166,15 +166,13 @@ impl Port {
             && u32::from(head.slid) != ffi::RLO_LID_SM
     }
 
-    /// The largest datagram, as an MTU code of the standard.
+    /// The largest datagram of a port of InfiniBand, as an MTU code of the standard.
     pub(crate) fn mtu(&self) -> u8 {
         let mut attr = ffi::ib_port_attr::default();
         // SAFETY: The object is there while these callers ask: the tasks of queue pairs, which are gone
         // before it is, and the administrator's, which `unmake` stops.
-        match unsafe { ffi::rlo_port_state(self.object.cast(), &mut attr) } {
-            0 => attr.active_mtu as u8,
-            _ => ffi::ib_mtu_IB_MTU_256 as u8,
-        }
+        unsafe { ffi::rlo_port_state(self.object.cast(), &mut attr) };
+        attr.active_mtu as u8
     }
 
     /// The GID of a port of InfiniBand.

@@ -86,14 +86,13 @@ int rlo_device_register(struct rlo_device_object *object, const char *name,
 	return ib_register_device(&object->ib, name, dma_device);
 }
 
-int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr)
+void rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr)
 {
 	const struct rlo_device_object *object = container_of(ib, struct rlo_device_object, ib);
 	struct net_device *ndev = ib_device_get_netdev(ib, 1);
-	int ret = 0;
 
-	if (!ndev)
-		return -ENODEV;
+	attr->state = IB_PORT_DOWN;
+	attr->phys_state = IB_PORT_PHYS_STATE_DISABLED;
 	if (object->lid) {
 		/* A speed of the standard; it does not limit the copies. */
 		attr->active_speed = IB_SPEED_EDR;
@@ -102,21 +101,27 @@ int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr)
 		attr->sm_lid = RLO_LID_SM;
 		attr->subnet_timeout = 18;
 		attr->gid_tbl_len = 1;
-		/* Datagrams are frames, so the interface's MTU limits them. */
+		attr->active_mtu = IB_MTU_256;
+	} else {
+		attr->active_speed = IB_SPEED_SDR;
+		attr->active_width = IB_WIDTH_1X;
+	}
+	/* The device is removed some time after its interface. */
+	if (!ndev)
+		return;
+	/* Datagrams are frames, so the interface's MTU limits them. */
+	if (object->lid)
 		attr->active_mtu = ib_mtu_int_to_enum(READ_ONCE(ndev->mtu) -
 						      sizeof(struct rlo_frame));
-	} else {
-		ret = ib_get_eth_speed(ib, 1, &attr->active_speed, &attr->active_width);
-	}
+	else
+		/* An interface that is being removed has no speed, and changes nothing. */
+		ib_get_eth_speed(ib, 1, &attr->active_speed, &attr->active_width);
 	attr->state = ib_get_curr_port_state(ndev);
 	if (attr->state == IB_PORT_ACTIVE)
 		attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
 	else if (netif_get_flags(ndev) & IFF_UP)
 		attr->phys_state = IB_PORT_PHYS_STATE_POLLING;
-	else
-		attr->phys_state = IB_PORT_PHYS_STATE_DISABLED;
 	dev_put(ndev);
-	return ret;
 }
 
 int rlo_processors(void)

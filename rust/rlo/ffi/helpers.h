@@ -275,7 +275,7 @@ const void *rlo_device_on(struct net_device *dev);
 u16 rlo_vlan_of(struct net_device *dev);
 /* The Rust part of the device with the token in its answers, or NULL. As above. */
 const void *rlo_device_with_token(u64 token);
-int rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr);
+void rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr);
 int rlo_processors(void);
 /* The module becomes the owner of the functions in the table. */
 void rlo_set_ops(struct ib_device *ib, const struct ib_device_ops *ops);

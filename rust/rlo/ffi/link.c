@@ -4,6 +4,7 @@
  */
 #include <linux/if_vlan.h>
 #include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_netlink.h>
 
@@ -12,9 +13,27 @@
 /* The kernel has no number for rlo. It is only compared, and never shown to programs. */
 #define DRIVER_ID ((enum rdma_driver_id)0x726c6f)
 
+/* An interface that was removed meanwhile has told no device: this one was not there yet. */
+static int check_interface(struct net_device *ndev)
+{
+	struct ib_device *ib;
+	bool is_there;
+
+	rtnl_lock();
+	is_there = ndev->reg_state == NETREG_REGISTERED;
+	rtnl_unlock();
+	if (is_there)
+		return 0;
+	ib = ib_device_get_by_netdev(ndev, DRIVER_ID);
+	if (ib)
+		ib_unregister_device_and_put(ib);
+	return -ENODEV;
+}
+
 static int new_port(const char *name, struct net_device *ndev, bool infiniband)
 {
 	struct ib_device *ib;
+	int ret;
 
 	if (ndev->type != ARPHRD_ETHER && ndev->type != ARPHRD_LOOPBACK)
 		return -EOPNOTSUPP;
@@ -26,7 +45,8 @@ static int new_port(const char *name, struct net_device *ndev, bool infiniband)
 		ib_device_put(ib);
 		return -EEXIST;
 	}
-	return rlo_link_add(name, ndev, infiniband);
+	ret = rlo_link_add(name, ndev, infiniband);
+	return ret ? ret : check_interface(ndev);
 }
 
 static int new_link(const char *name, struct net_device *ndev)

@@ -95,8 +95,9 @@ pub(super) unsafe extern "C" fn query_port(
         attr.max_msg_sz = 1 << 31;
         attr.pkey_tbl_len = 1;
         attr.max_vl_num = 1;
-        ffi::rlo_port_state(ib, attr)
+        ffi::rlo_port_state(ib, attr);
     }
+    0
 }
 
 /// Records the capabilities of users of the port: connection managers, and SRP targets.
