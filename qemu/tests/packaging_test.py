@@ -259,9 +259,13 @@ class Installation(Scene):
         self.assertLessEqual({"usr/lib/libsdp.so", "usr/lib/libsdp_async.so", "usr/include/linux/sdp.h",
                               "usr/include/linux/sdp_diag.h", "etc/libsdp.conf",
                               "usr/share/man/man7/sdp.7", "usr/lib/systemd/system/sdp@.service",
+                              "usr/lib/systemd/system/rlo_bridge@.service",
                               "usr/share/bash-completion/completions/sdp_run",
                               *(f"usr/bin/{name}" for name in self.programs)}, found)
-        self.assertIn("ExecStart=/usr/bin/sdp_run", (self.root / "usr/lib/systemd/system/sdp@.service").read_text())
+        units = self.root / "usr/lib/systemd/system"
+        self.assertIn("ExecStart=/usr/bin/sdp_run", (units / "sdp@.service").read_text())
+        # Not %I: it makes a slash of the dash in the names of Docker's bridges.
+        self.assertIn("ExecStart=/usr/bin/rlo_bridge %i\n", (units / "rlo_bridge@.service").read_text())
         self.assertEqual(self.install("--uninstall")[0], 0)
         self.assertEqual(self.files(), set())
 

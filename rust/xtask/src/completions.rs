@@ -23,6 +23,7 @@ macro_rules! tools {
 }
 
 tools! {
+    rlo_bridge in "../../bridge/src/arguments.rs";
     sdp_chk in "../../preload/src/bin/sdp_chk/arguments.rs";
     sdp_run in "../../preload/src/bin/sdp_run/arguments.rs";
     sdp_ss in "../../ss/src/arguments.rs";
@@ -51,6 +52,7 @@ mod tests {
         write(&directory).unwrap();
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
         for (tool, option) in [
+            ("rlo_bridge", "version"),
             ("sdp_run", "cgroup"),
             ("sdp_chk", "server"),
             ("sdp_ss", "summary"),

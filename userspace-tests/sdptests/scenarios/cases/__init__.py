@@ -4,6 +4,7 @@
 from sdptests.scenarios.cases import (
     bad_network,
     connects_during_removal,
+    container_bridge,
     device_addition,
     device_removal,
     failed_datagram,
@@ -51,6 +52,7 @@ from sdptests.scenarios.cases import (
 __all__ = [
     "bad_network",
     "connects_during_removal",
+    "container_bridge",
     "device_addition",
     "device_removal",
     "failed_datagram",
