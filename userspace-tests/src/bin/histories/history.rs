@@ -152,7 +152,7 @@ impl Crowd<'_> {
         }
     }
 
-    /// Descriptions of the processes that hang, with their stacks.
+    /// Descriptions of the processes that hang, with the stacks of their threads and children.
     fn stacks(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for process in self.alive() {
@@ -163,11 +163,14 @@ impl Crowd<'_> {
                 Kind::Event(what) => what.clone(),
             };
             lines.push(format!("{what} hangs (process {})", process.pid));
-            let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", process.pid)) else { continue };
-            for task in tasks.flatten() {
-                for name in ["syscall", "wchan", "stack"] {
-                    let text = fs::read_to_string(task.path().join(name)).unwrap_or_default();
-                    lines.extend(text.lines().map(|line| format!("  {name}: {line}")));
+            for pid in sys::group(process.pid) {
+                let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+                for task in tasks.flatten() {
+                    lines.push(format!("  thread {}", task.file_name().to_string_lossy()));
+                    for name in ["syscall", "wchan", "stack"] {
+                        let text = fs::read_to_string(task.path().join(name)).unwrap_or_default();
+                        lines.extend(text.lines().map(|line| format!("    {name}: {line}")));
+                    }
                 }
             }
         }

@@ -64,6 +64,14 @@ pub fn fork(group: bool, script: impl FnOnce() -> i32) -> Res<i32> {
     exit(status)
 }
 
+/// The processes of a group.
+pub fn group(leader: i32) -> Vec<i32> {
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    // SAFETY: takes an integer only.
+    pids.filter(|&pid| unsafe { libc::getpgid(pid) } == leader).collect()
+}
+
 /// Ends the process without the parent's exit handlers.
 pub fn exit(status: i32) -> ! {
     // SAFETY: takes an integer only.
