@@ -34,8 +34,6 @@ pub(crate) enum Alarm {
     Idle,
     /// The next keepalive probe.
     Keepalive,
-    /// A region in the registration cache expires.
-    Kept,
     /// The transport reports that the peer has begun to send.
     Notify,
     /// A DREQ may have been answered by now.
@@ -78,8 +76,6 @@ pub(crate) struct Alarms {
     #[pin]
     keepalive: Opaque<ffi::core::delayed_work>,
     #[pin]
-    kept: Opaque<ffi::core::delayed_work>,
-    #[pin]
     notify: Opaque<ffi::core::delayed_work>,
     #[pin]
     parting: Opaque<ffi::core::delayed_work>,
@@ -112,7 +108,6 @@ impl Alarms {
             engine <- work(Some(engine_cb::<O>)),
             idle <- work(Some(idle_cb::<O>)),
             keepalive <- work(Some(keepalive_cb::<O>)),
-            kept <- work(Some(kept_cb::<O>)),
             notify <- work(Some(notify_cb::<O>)),
             parting <- work(Some(parting_cb::<O>)),
             race <- work(Some(race_cb::<O>)),
@@ -130,7 +125,6 @@ impl Alarms {
             Alarm::Engine => self.engine.get(),
             Alarm::Idle => self.idle.get(),
             Alarm::Keepalive => self.keepalive.get(),
-            Alarm::Kept => self.kept.get(),
             Alarm::Notify => self.notify.get(),
             Alarm::Parting => self.parting.get(),
             Alarm::Race => self.race.get(),
@@ -175,7 +169,6 @@ callbacks! {
     engine_cb: engine, Engine;
     idle_cb: idle, Idle;
     keepalive_cb: keepalive, Keepalive;
-    kept_cb: kept, Kept;
     notify_cb: notify, Notify;
     parting_cb: parting, Parting;
     race_cb: race, Race;

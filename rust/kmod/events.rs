@@ -37,7 +37,6 @@ unsafe impl alarm::Owner for Sock {
             Alarm::Engine => self.alarm_engine(),
             Alarm::Idle => self.alarm_idle(),
             Alarm::Keepalive => self.alarm_keepalive(),
-            Alarm::Kept => self.alarm_kept(),
             Alarm::Notify => self.alarm_notify(),
             Alarm::Parting => self.alarm_parting(),
             Alarm::Race => self.alarm_race(),

@@ -95,6 +95,7 @@ pub(crate) unsafe extern "C" fn stats_cb(m: *mut ffi::seq_file, _v: *mut c_void)
     let mut show = |name: &str, value: i64| seq_print!(m, "{} {}\n", name, value);
     net.stats.each(&mut show);
     net.traffic.each(&mut show);
+    net.held.each(&mut show);
     // Of all namespaces.
     show("memory_pages", account::pages() as i64);
     0

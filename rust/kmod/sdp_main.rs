@@ -91,7 +91,7 @@ struct Sdp {
     _shells: sock::protocol::Shells,
     _diag: diag::Registration,
     _devices: cm::client::Registration,
-    _kept: rdma::kept::List,
+    _cache: rdma::translations::Cache,
     _net: namespace::Registration,
     _engine: sock::offload::Engine,
     _queue: alarm::Workqueue,
@@ -107,7 +107,7 @@ impl kernel::Module for Sdp {
             cm::ticket::TABLE.init();
         }
         // SAFETY: Called once, before any socket.
-        let kept = unsafe { rdma::kept::List::new() };
+        let cache = unsafe { rdma::translations::Cache::new() }?;
         let proto = proto::Registration::new()?;
         let queue = alarm::Workqueue::new()?;
         let engine = sock::offload::Engine::new()?;
@@ -125,7 +125,7 @@ impl kernel::Module for Sdp {
             _shells: shells,
             _diag: diag,
             _devices: devices,
-            _kept: kept,
+            _cache: cache,
             _net: net,
             _engine: engine,
             _queue: queue,

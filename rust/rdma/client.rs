@@ -9,10 +9,13 @@
 use crate::{
     ffi,
     prelude::*,
-    rdma::device::{
-        Device,
-        DeviceId,
-        Gone, //
+    rdma::{
+        device::{
+            Device,
+            DeviceId,
+            Gone, //
+        },
+        translations, //
     },
 };
 use core::{
@@ -110,6 +113,8 @@ impl Added {
     /// Waits until there is no reference to the device any more.
     fn end(self) {
         self.device.close();
+        // Memory in the cache is mapped for it.
+        translations::clear();
         drop(self.device);
         self.gone.wait();
     }

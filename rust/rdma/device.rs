@@ -178,6 +178,11 @@ impl Device {
         }
     }
 
+    /// Whether the device goes away.
+    pub(super) fn is_closing(&self) -> bool {
+        self.holdings.lock().is_closing()
+    }
+
     /// Frees a region, and the protection domain of its user where nothing else holds it.
     pub(super) fn free(&self, evicted: Evicted<Mr>) {
         drop(evicted.mr);

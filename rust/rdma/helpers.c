@@ -228,19 +228,6 @@ void rust_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
 	ib_dma_unmap_sg(device, sgl, count, direction);
 }
 
-/* The counterpart of ib_dma_map_sg(), which ib_core lacks. */
-void rust_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
-			 unsigned int count, int direction, bool for_device)
-{
-	if (ib_uses_virt_dma(device))
-		return;
-	if (for_device)
-		dma_sync_sg_for_device(device->dma_device, sgl, count,
-				       direction);
-	else
-		dma_sync_sg_for_cpu(device->dma_device, sgl, count, direction);
-}
-
 bool rust_ib_can_register(struct ib_device *device)
 {
 	return device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;

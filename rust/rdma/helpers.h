@@ -13,6 +13,7 @@
 #include <rdma/rdma_cm.h>
 
 struct page;
+struct rust_interval;
 struct scatterlist;
 struct user_struct;
 
@@ -50,8 +51,6 @@ int rust_ib_dma_map_pages(struct ib_device *device, struct scatterlist *sgl,
 			  unsigned int *used);
 void rust_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sgl,
 			  unsigned int count, int direction);
-void rust_ib_dma_sync_sg(struct ib_device *device, struct scatterlist *sgl,
-			 unsigned int count, int direction, bool for_device);
 bool rust_ib_can_register(struct ib_device *device);
 bool rust_ib_repeats_registrations(struct ib_device *device);
 void rust_ib_next_key(struct ib_mr *mr);
@@ -79,6 +78,24 @@ size_t rust_page_size(struct page *page);
 void *rust_page_address(struct page *page);
 void rust_copy_shared(void *to, const void *from, size_t len);
 unsigned long rust_copy_to_user(void __user *to, const void *from, size_t n);
+
+/* The translation cache: see helpers_cache.c */
+unsigned long rust_current_mm(void);
+bool rust_may_access(bool write);
+bool rust_is_cacheable(unsigned long start, unsigned long len);
+struct rust_interval *rust_interval_new(unsigned long start, unsigned long len,
+					void (*changed)(void *owner, bool ended), void *owner);
+void rust_interval_free(struct rust_interval *interval);
+extern struct workqueue_struct *rust_cache_queue;
+int rust_cache_begin(work_func_t sweep, unsigned long (*count)(void),
+		     unsigned long (*give)(unsigned long pages));
+void rust_cache_sweep(unsigned int msecs);
+void rust_cache_stop(void);
+void rust_cache_end(void);
+bool rust_ib_dma_needs_sync(struct ib_device *device, struct scatterlist *sgl,
+			    unsigned int entries);
+unsigned int rust_ib_dma_part(struct scatterlist *sgl, unsigned int entries,
+			      size_t at, size_t len, struct scatterlist *to);
 
 /* rdma/ib_cm.h, rdma/rdma_cm.h: see helpers_cm.c */
 struct rdma_cm_id *rust_rdma_create_id(struct net *net,

@@ -172,6 +172,10 @@ impl<P, M> Holdings<P, M> {
         Some(Evicted { mr: idle.mr, user })
     }
 
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing
+    }
+
     /// Takes an idle region, and keeps no more: the device goes.
     pub(super) fn close(&mut self) -> Option<Evicted<M>> {
         self.closing = true;

@@ -76,11 +76,6 @@ impl Lending {
     fn is_idle(&self, done: u64) -> bool {
         self.used <= done
     }
-
-    /// Whether it could come back and stay registered.
-    fn can_stay(&self, done: u64) -> bool {
-        self.is_idle(done) && !self.revoked && self.region.can_stay()
-    }
 }
 
 /// The regions of a queue pair. Dropped behind it.
@@ -125,8 +120,8 @@ impl Lendings {
             .ok_or(EINVAL)
     }
 
-    /// Lends `region`, under a new key unless it is registered. It comes back where that fails:
-    /// without memory, or if it is not of `tenant`.
+    /// Lends `region`, under a new key. It comes back where that fails: without memory, or if it is not of
+    /// `tenant`.
     pub(super) fn lend(&mut self, mut region: Region, tenant: &Tenant) -> Result<Lent, Region> {
         let len = u32::try_from(region.pages().len());
         let (Ok(at), Ok(len), true) = (self.place(), len, region.is_of(tenant)) else {
@@ -150,12 +145,6 @@ impl Lendings {
             });
         }
         Ok(lent)
-    }
-
-    /// Whether the region could come back and stay registered, when all requests up to the number
-    /// `done` have completed.
-    pub(super) fn can_stay(&self, lent: &Lent, done: u64) -> bool {
-        self.get(lent).is_some_and(|lending| lending.can_stay(done))
     }
 
     /// Takes a region back; gives its name back while a request that has not completed names it.

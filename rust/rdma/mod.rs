@@ -16,7 +16,8 @@
 //! | [`qp`], [`cq`] | a queue pair, and its completion queues, which its owner takes |
 //! | [`receive`], [`send`], [`slots`] | the memory that is given away for receives and sends until they have completed |
 //! | [`mapping`], [`page`] | memory that is mapped for a device; pages with a reference count |
-//! | [`pages`], [`mr`], [`pool`], [`region`], [`kept`] | pages of a program, registered for a peer or for Reads |
+//! | [`pages`], [`mr`], [`pool`], [`region`] | pages of a program, registered for a peer or for Reads |
+//! | [`translations`], [`translation`], [`interval`] | the cache of pages that stay pinned and mapped |
 //! | [`lend`] | regions that are given away while requests name them |
 //! | [`cm`] | connections: requests, replies, events |
 //! | [`route`] | from an address to a device and a path |
@@ -41,26 +42,33 @@
 //! Nothing here knows the protocol above it. Only this library names the bindings of ib_core;
 //! `make check` looks at both.
 
+pub(crate) mod cached;
 pub(crate) mod client;
 pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod domain;
 pub(crate) mod holdings;
-pub(crate) mod kept;
+mod interval;
 pub(crate) mod lease;
 pub(crate) mod lend;
+mod mapped;
 pub(crate) mod mapping;
 pub(crate) mod mr;
 pub(crate) mod noio;
 pub(crate) mod page;
 pub(crate) mod pages;
 pub(crate) mod pd;
+mod pins;
 pub(crate) mod pool;
 pub(crate) mod qp;
 pub(crate) mod receive;
 pub(crate) mod region;
 pub(crate) mod route;
 pub(crate) mod send;
+mod sightings;
 pub(crate) mod slots;
+mod spans;
+mod translation;
+pub(crate) mod translations;
 pub(crate) mod unique;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages of a program, pinned while a device moves their bytes.
+//! A range of a program's memory in pinned pages, while a device moves their bytes.
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h)
 //!
@@ -10,7 +10,14 @@
 use crate::{
     ffi,
     prelude::*,
-    rdma::page::Page, //
+    rdma::{
+        page::Page,
+        pins::{
+            pages_of,
+            Pins, //
+        },
+        translation::Translation, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -18,50 +25,28 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The purpose of pinned pages.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A device reads them while the system call waits. With `stay` they may remain
-    /// pinned and registered after it.
-    Read { stay: bool },
-    /// A device writes to them; as above.
-    Write { stay: bool },
-    /// A device reads them after the system call has returned. The code that reports
-    /// the end to the program accounts for them.
-    Lend,
-    /// As `Lend`, and the program may be kept from writing to them meanwhile: only
-    /// pages that no other mapping and no other pin could change. They are accounted
-    /// for here.
-    Borrow,
-    /// A device writes to them after the system call has returned, and the program is kept
-    /// from them meanwhile: only pages that no other mapping and no other pin could show.
-    /// They are accounted for here.
-    Ahead,
+pub(crate) use crate::rdma::pins::Purpose;
+
+/// The owner of the pins of a range.
+enum Pinned {
+    Own(Pins),
+    /// They are the translation cache's, and stay at least as long as this.
+    Cached(Arc<Translation>),
 }
 
 /// A range of a program's memory with pinned pages.
 ///
 /// # Invariants
 ///
-/// Each of `pages` is pinned once by this value. They hold, in order, the bytes that
-/// were at `[addr, addr + len)` when they were pinned, for the long term. `user` and
-/// `charged` record the account of the pinning. With `stay` they may remain pinned
-/// after the system call.
+/// The `count` pages from the one with the number `first` on are pinned by `pinned`. They hold, in order, the
+/// bytes that were at `[addr, addr + len)` when they were pinned, or when they were found in the cache.
 pub(crate) struct UserPages {
-    pages: KVVec<*mut ffi::page>,
+    pinned: Pinned,
+    first: usize,
+    count: usize,
     addr: usize,
     len: usize,
-    write: bool,
-    stay: bool,
-    user: *mut ffi::user_struct,
-    charged: c_uint,
 }
-
-// SAFETY: Pages may be used and unpinned from any context that can sleep.
-unsafe impl Send for UserPages {}
-// SAFETY: Nothing here changes after `pin`, and the pages are only looked at by C, or
-// counted.
-unsafe impl Sync for UserPages {}
 
 /// The result of a delivery to the program's memory.
 pub(crate) struct Delivered {
@@ -86,69 +71,73 @@ struct Compared {
 /// Number of pages compared at a time.
 const BATCH: usize = 16;
 
-fn pages_of(addr: usize, len: usize) -> usize {
-    (addr % PAGE_SIZE).saturating_add(len).div_ceil(PAGE_SIZE)
-}
-
 impl UserPages {
     /// Pins up to `len` bytes at `addr` of the calling program. May pin fewer; fails if
     /// nothing can be pinned.
     pub(crate) fn pin(addr: usize, len: usize, purpose: Purpose) -> Result<Arc<Self>> {
-        let count = pages_of(addr, len);
-        // As many as the program likes, and the callers cope.
-        let mut pages = KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
-        let mut user = core::ptr::null_mut();
-        let mut charged = 0;
-        let lent = purpose == Purpose::Lend;
-        let write = matches!(purpose, Purpose::Write { .. } | Purpose::Ahead);
-        let stay = matches!(
-            purpose,
-            Purpose::Read { stay: true } | Purpose::Write { stay: true }
-        );
-        if !lent {
-            // SAFETY: The places for the results are ours.
-            kernel::error::to_result(unsafe {
-                ffi::rust_account_pinned(len, &mut user, &mut charged)
-            })?;
-        }
-        let wanted = c_int::try_from(count).unwrap_or(c_int::MAX);
-        // Long-term, because the peer decides how long it lasts, even while a call
-        // waits. Not all memory can be pinned that way.
-        // SAFETY: There is room for `count` pointers.
-        let got = unsafe { ffi::rust_pin_user_pages(addr, wanted, write, pages.as_mut_ptr()) };
-        let mut got = usize::try_from(got).unwrap_or(0).min(count);
-        if matches!(purpose, Purpose::Borrow | Purpose::Ahead) {
-            let wanted = c_int::try_from(got).unwrap_or(0);
-            // SAFETY: So many were pinned and filled in.
-            let good = unsafe { ffi::rust_count_borrowable(pages.as_mut_ptr(), wanted) };
-            let good = usize::try_from(good).unwrap_or(0).min(got);
-            // SAFETY: Those from `good` to `got` were pinned just above, once.
-            unsafe {
-                let others = pages.as_mut_ptr().add(good);
-                ffi::unpin_user_pages(others.cast(), got.wrapping_sub(good));
-            }
-            got = good;
-        }
-        // SAFETY: The call has filled in that many.
-        unsafe { pages.inc_len(got) };
-        let there = got
+        let pins = Pins::new(addr, len, purpose, purpose != Purpose::Lend)?;
+        let count = pins.as_slice().len();
+        let there = count
             .saturating_mul(PAGE_SIZE)
             .saturating_sub(addr % PAGE_SIZE);
-        // INVARIANT: just pinned, and just accounted.
+        // INVARIANT: just pinned.
         let this = Self {
-            pages,
+            pinned: Pinned::Own(pins),
+            first: 0,
+            count,
             addr,
             len: len.min(there),
-            write,
-            stay,
-            user,
-            charged,
         };
-        if this.len == 0 {
-            // Dropping ends the accounting.
+        Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    /// Up to `len` bytes at `addr` in the pages of `translation`; EFAULT if there are none.
+    pub(super) fn of(translation: Arc<Translation>, addr: usize, len: usize) -> Result<Arc<Self>> {
+        let first = (addr / PAGE_SIZE).checked_sub(translation.first_page());
+        let first = first.ok_or(EFAULT)?;
+        let pages = translation.pins().as_slice().len();
+        let count = pages.saturating_sub(first).min(pages_of(addr, len));
+        let there = count
+            .saturating_mul(PAGE_SIZE)
+            .saturating_sub(addr % PAGE_SIZE);
+        if there == 0 {
             return Err(EFAULT);
         }
+        // INVARIANT: Such pages the translation has, by its type's invariant.
+        let this = Self {
+            pinned: Pinned::Cached(translation),
+            first,
+            count,
+            addr,
+            len: len.min(there),
+        };
         Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    fn pins(&self) -> &Pins {
+        match &self.pinned {
+            Pinned::Own(pins) => pins,
+            Pinned::Cached(translation) => translation.pins(),
+        }
+    }
+
+    /// The translation with the pages, and the number of bytes in it before these.
+    pub(super) fn translation(&self) -> Option<(&Translation, usize)> {
+        match &self.pinned {
+            Pinned::Own(_) => None,
+            Pinned::Cached(translation) => {
+                let before = self.first.saturating_mul(PAGE_SIZE);
+                Some((translation, before.saturating_add(self.offset())))
+            }
+        }
+    }
+
+    /// Whether the program has the same pages still, as far as that is known without a look.
+    fn is_unchanged(&self) -> bool {
+        match &self.pinned {
+            Pinned::Own(_) => false,
+            Pinned::Cached(translation) => !translation.is_stale(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -161,7 +150,9 @@ impl UserPages {
     }
 
     pub(crate) fn as_slice(&self) -> &[*mut ffi::page] {
-        &self.pages
+        let end = self.first.saturating_add(self.count);
+        let pages = self.pins().as_slice();
+        pages.get(self.first..end).unwrap_or_default()
     }
 
     /// The page of byte `at`, the offset of the byte in it, and the number of bytes
@@ -170,7 +161,7 @@ impl UserPages {
         let at = at as usize;
         let left = self.len.checked_sub(at)?;
         let from = self.offset().saturating_add(at);
-        let page = NonNull::new(*self.pages.get(from / PAGE_SIZE)?)?;
+        let page = NonNull::new(*self.as_slice().get(from / PAGE_SIZE)?)?;
         let offset = from % PAGE_SIZE;
         let len = PAGE_SIZE.saturating_sub(offset).min(max as usize).min(left);
         // SAFETY: Pinned by the invariant.
@@ -187,7 +178,7 @@ impl UserPages {
         let from = self.offset().saturating_add(at);
         let (mut offset, mut left) = (from % PAGE_SIZE, len);
         let (mut start, mut run) = (core::ptr::null_mut::<u8>(), 0usize);
-        for page in self.pages.iter().skip(from / PAGE_SIZE) {
+        for page in self.as_slice().iter().skip(from / PAGE_SIZE) {
             let part = PAGE_SIZE.saturating_sub(offset).min(left);
             // SAFETY: Pinned by the invariant. 64-bit machines have no high memory.
             let page = unsafe { ffi::rust_page_address(*page) }.cast::<u8>();
@@ -220,12 +211,16 @@ impl UserPages {
     /// Called by the program that the memory was pinned for, without locks.
     pub(crate) fn deliver(&self, len: usize) -> Delivered {
         let len = len.min(self.len);
-        let count = pages_of(self.addr, len);
         let mut done = Delivered {
             len: 0,
             copied: 0,
             tangled: false,
         };
+        if self.is_unchanged() {
+            done.len = len;
+            return done;
+        }
+        let count = pages_of(self.addr, len);
         let mut first = 0usize;
         while first < count {
             let n = count.wrapping_sub(first).min(BATCH);
@@ -306,15 +301,16 @@ impl UserPages {
         // SAFETY: There is room for `BATCH` pointers.
         let got = unsafe { ffi::rust_get_user_pages(at, wanted, now.as_mut_ptr()) };
         let got = usize::try_from(got).unwrap_or(0).min(BATCH);
+        let pages = self.as_slice();
         let mut found = Compared {
             same: 0,
             tangled: false,
         };
         for (i, page) in now.iter().take(got).enumerate() {
-            if self.pages.get(first.wrapping_add(i)) == Some(page) {
+            if pages.get(first.wrapping_add(i)) == Some(page) {
                 found.same |= 1 << i;
             } else {
-                found.tangled |= self.pages.contains(page);
+                found.tangled |= pages.contains(page);
             }
         }
         // SAFETY: Taken just above.
@@ -323,39 +319,6 @@ impl UserPages {
     }
 
     pub(crate) fn is_for_writing(&self) -> bool {
-        self.write
-    }
-
-    /// Whether the pages may remain pinned after the system call.
-    pub(crate) fn can_stay(&self) -> bool {
-        self.stay
-    }
-
-    /// Whether these are the same bytes of the same pages, pinned for the same purpose.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.offset() == other.offset()
-            && self.len == other.len
-            && self.write == other.write
-            && self.as_slice() == other.as_slice()
-    }
-
-    pub(crate) fn is_charged_to(&self, user: *const ffi::user_struct) -> bool {
-        !self.user.is_null() && self.user.cast_const() == user
-    }
-}
-
-impl Drop for UserPages {
-    fn drop(&mut self) {
-        // SAFETY: Pinned and accounted once, by the invariant. Devices may have written
-        // to the pages only if they were pinned for writing; then they are marked
-        // dirty, so that reclaim does not lose the bytes.
-        unsafe {
-            ffi::unpin_user_pages_dirty_lock(
-                self.pages.as_mut_ptr().cast(),
-                self.pages.len(),
-                self.write,
-            );
-            ffi::rust_unaccount_pinned(self.user, self.charged);
-        }
+        self.pins().is_for_writing()
     }
 }

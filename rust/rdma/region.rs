@@ -14,6 +14,7 @@ use crate::{
     rdma::{
         device::Device,
         domain::Tenant,
+        mapped::Mapped,
         mapping::Direction,
         mr::{
             Access,
@@ -32,23 +33,18 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The elements of `sgl` are mapped for the region's device in `direction` and describe
-/// `pages`. If `direction` permits writing, the pages are pinned for writing.
+/// `mapped` has `pages`, and is of the region's device. If `access` permits writing, the pages are pinned and
+/// mapped for it.
 /// No work request names the region, unless a queue pair has it ([`lend`](super::lend)). A drop
-/// ends a registration that may be left before the pages are unpinned.
+/// ends a registration that may be left before the pages are unmapped and unpinned.
 pub(crate) struct Region {
-    region: Option<Pooled>,
-    sgl: KVVec<ffi::scatterlist>,
-    direction: Direction,
+    region: Pooled,
+    _mapped: Arc<Mapped>,
     pages: Arc<UserPages>,
     access: Access,
     /// A request has registered it, or will.
     registered: bool,
 }
-
-// SAFETY: The scatterlist, which has the pointers, belongs to this value alone; the rest
-// is `Send` by itself.
-unsafe impl Send for Region {}
 
 /// Number of bytes from `addr` on that one region of `pages` pages can describe.
 pub(crate) fn reach(addr: usize, pages: u32) -> usize {
@@ -66,63 +62,53 @@ impl Region {
         }
         let device = region.device().clone();
         let mr = region.mr().map(Mr::as_ptr).ok_or(EINVAL)?;
-        let count = pages.as_slice().len();
-        // As many as the program likes; without memory for them its bytes are copied.
-        let mut sgl = KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?;
-        let mut used = 0;
+        let kept = pages
+            .translation()
+            .and_then(|(translation, at)| Some((translation.mapped(&device)?, at)));
+        let (mapped, at) = match kept {
+            Some(kept) => kept,
+            None => (Self::map(&device, &pages)?, 0),
+        };
+        let ranges = mapped.part(at, pages.len())?;
+        // SAFETY: `mr` is valid as long as `region` has it, and idle; so many ranges of the list are mapped.
+        let described = unsafe {
+            ffi::ib_map_mr_sg(
+                mr,
+                ranges.as_ptr(),
+                ranges.count(),
+                core::ptr::null_mut(),
+                PAGE_SIZE as c_uint,
+            )
+        };
+        if described != ranges.count() {
+            // The device cannot describe memory with this mapping.
+            return Err(EOPNOTSUPP);
+        }
+        drop(ranges);
+        // INVARIANT: mapped for this, or as the translation is pinned; nothing is posted yet.
+        let mut this = Self {
+            region,
+            _mapped: mapped,
+            pages,
+            access,
+            registered: false,
+        };
+        this.region.disguise();
+        Ok(this)
+    }
+
+    /// Maps `pages` for this use alone.
+    fn map(device: &Arc<Device>, pages: &UserPages) -> Result<Arc<Mapped>> {
         let direction = if pages.is_for_writing() {
             Direction::FromDevice
         } else {
             Direction::ToDevice
         };
-        // SAFETY: There is room for `count` entries for `count` pinned pages, which have `len` bytes
-        // from the offset on, by their type's invariant; the device waits for its regions.
-        let entries = unsafe {
-            ffi::rust_ib_dma_map_pages(
-                device.as_ptr(),
-                sgl.as_mut_ptr(),
-                pages.as_slice().as_ptr().cast_mut(),
-                count as c_uint,
-                pages.offset() as c_uint,
-                pages.len(),
-                direction.raw(),
-                &mut used,
-            )
-        };
-        // SAFETY: There is room for them, and the call has initialised them.
-        unsafe { sgl.inc_len((used as usize).min(count)) };
-        if entries <= 0 {
-            return Err(ENOMEM);
-        }
-        // INVARIANT: mapped just above, nothing is posted yet.
-        let mut this = Self {
-            access,
-            region: Some(region),
-            sgl,
-            direction,
-            pages,
-            registered: false,
-        };
-        // SAFETY: `mr` is valid as long as `region` has it, and idle; the first `entries` of
-        // the list are mapped.
-        let mapped = unsafe {
-            ffi::ib_map_mr_sg(
-                mr,
-                this.sgl.as_ptr().cast_mut(),
-                entries,
-                core::ptr::null_mut(),
-                PAGE_SIZE as c_uint,
-            )
-        };
-        if mapped == entries {
-            if let Some(region) = this.region.as_mut() {
-                region.disguise();
-            }
-            Ok(this)
-        } else {
-            // The device cannot describe memory with this mapping.
-            Err(EOPNOTSUPP)
-        }
+        let (list, offset) = (pages.as_slice(), pages.offset());
+        // SAFETY: The pages are pinned and have these bytes, by their type's invariant. The region has
+        // both, and drops the mapping first.
+        let mapped = unsafe { Mapped::new(device, list, offset, pages.len(), direction) }?;
+        Ok(Arc::new(mapped, GFP_KERNEL)?)
     }
 
     pub(crate) fn pages(&self) -> &Arc<UserPages> {
@@ -135,33 +121,15 @@ impl Region {
 
     /// Whether the queue pairs of `tenant` can use it.
     pub(super) fn is_of(&self, tenant: &Tenant) -> bool {
-        self.region
-            .as_ref()
-            .is_some_and(|region| region.tenant() == tenant)
+        self.region.tenant() == tenant
     }
 
-    /// Whether it belongs to `device`.
-    pub(super) fn is_on(&self, device: &Arc<Device>) -> bool {
-        self.region
-            .as_ref()
-            .is_some_and(|region| Arc::ptr_eq(region.device(), device))
-    }
-
-    /// Begins a registration under a new key, unless it is registered. Returns the
-    /// key of an older one that has to be invalidated first.
+    /// Begins a registration under a new key. Returns the key of an older one that has to be
+    /// invalidated first.
     pub(super) fn begin(&mut self) -> Option<u32> {
-        if self.registered {
-            return None;
-        }
-        let region = self.region.as_mut()?;
-        let stale = region.stale_key();
-        region.begin();
+        let stale = self.region.stale_key();
+        self.region.begin();
         stale
-    }
-
-    /// Whether it was registered and is to be used again.
-    pub(super) fn is_registered(&self) -> bool {
-        self.registered
     }
 
     /// The registration is posted.
@@ -169,42 +137,9 @@ impl Region {
         self.registered = true;
     }
 
-    /// Whether it may remain registered after its use.
-    pub(crate) fn can_stay(&self) -> bool {
-        self.pages.can_stay() && self.registered
-    }
-
-    /// The program looks at the bytes; the region is not used meanwhile.
-    pub(super) fn sync_for_cpu(&self) {
-        self.sync(false);
-    }
-
-    /// The region is used again.
-    pub(super) fn sync_for_device(&self) {
-        self.sync(true);
-    }
-
-    fn sync(&self, for_device: bool) {
-        let Some(region) = self.region.as_ref() else {
-            return;
-        };
-        // SAFETY: Mapped by the invariant; the device waits for its regions.
-        unsafe {
-            ffi::rust_ib_dma_sync_sg(
-                region.device().as_ptr(),
-                self.sgl.as_ptr().cast_mut(),
-                self.sgl.len() as c_uint,
-                self.direction.raw(),
-                for_device,
-            )
-        };
-    }
-
     /// Requests that name it are posted.
     pub(super) fn set_posted(&mut self) {
-        if let Some(region) = self.region.as_mut() {
-            region.set_posted();
-        }
+        self.region.set_posted();
     }
 
     /// All requests that name it have succeeded; with `revoked` the last one was an invalidation.
@@ -212,14 +147,12 @@ impl Region {
         self.registered &= !revoked;
         // Otherwise the peer may have the key, which a drop has to end.
         if revoked || self.registered && self.access == Access::LocalWrite {
-            if let Some(region) = self.region.as_mut() {
-                region.set_settled(!revoked);
-            }
+            self.region.set_settled(!revoked);
         }
     }
 
     pub(super) fn mr(&self) -> Option<&Mr> {
-        self.region.as_ref().and_then(Pooled::mr)
+        self.region.mr()
     }
 
     pub(super) fn key(&self) -> u32 {
@@ -233,20 +166,6 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let Some(mut region) = self.region.take() else {
-            return;
-        };
-        region.revoke();
-        // SAFETY: Mapped by the invariant, with this many entries; the device
-        // waits for its regions.
-        unsafe {
-            ffi::rust_ib_dma_unmap_sg(
-                region.device().as_ptr(),
-                self.sgl.as_mut_ptr(),
-                self.sgl.len() as c_uint,
-                self.direction.raw(),
-            )
-        };
-        drop(region);
+        self.region.revoke();
     }
 }

@@ -152,17 +152,10 @@ struct sdp_traffic {
 	__u64 pin_failures;
 	/* microseconds that calls waited for the peer with their memory pinned */
 	__u64 peer_wait_us;
-	/* stretches of memory that were found pinned and registered */
-	__u64 kept_hits;
-	/* stretches of memory that could have been, and were not */
-	__u64 kept_misses;
-	/*
-	 * of those kept, given up for others: regions or lockable memory ran
-	 * out
-	 */
-	__u64 kept_evictions;
-	/* of those kept, given up after their time or with the connection */
-	__u64 kept_expirations;
+	/* stretches of memory that the translation cache had */
+	__u64 cache_hits;
+	/* stretches of memory that it could have had */
+	__u64 cache_misses;
 	/* stream bytes copied because a long call may not wait for the peer */
 	__u64 copied_nowait_bytes;
 	/* as before, because the memory cannot be pinned */

@@ -130,7 +130,6 @@ impl Inner {
         }
         sock.clear_alarm(Alarm::Engine);
         sock.clear_alarm(Alarm::Keepalive);
-        sock.clear_alarm(Alarm::Kept);
         self.hearing.on_stall_alarm_over();
         sock.clear_alarm(Alarm::UserTimeout);
         self.user_timeout.renew();

@@ -124,7 +124,7 @@ struct sdp_knobs {
 	int tcp_after_ms;
 	int zcopy_thresh;
 	int zcopy_regions;
-	int zcopy_keep_ms;
+	int zcopy_cache;
 	int busy_poll;
 	int chunk;
 	/* Under the lock of sdp_knob_peers(). */

@@ -110,7 +110,7 @@ static const struct ctl_table knob_table[] = {
 	KNOB(companion, SYSCTL_ZERO, SYSCTL_TWO),
 	KNOB(tcp_after_ms, SYSCTL_ZERO, &msec_max),
 	KNOB(zcopy_regions, SYSCTL_ZERO, &regions_max),
-	KNOB(zcopy_keep_ms, SYSCTL_ZERO, &msec_max),
+	KNOB(zcopy_cache, SYSCTL_ZERO, SYSCTL_ONE),
 	KNOB(busy_poll, SYSCTL_NEG_ONE, &polls_max),
 	KNOB(chunk, &chunk_min, &chunk_max),
 	{

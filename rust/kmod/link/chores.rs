@@ -17,8 +17,7 @@ use crate::{
         lend::Lent,
         region::Region,
         send::Remote, //
-    },
-    zcopy::source::Useless, //
+    }, //
 };
 
 /// Requests of a registration: the last user of the region may not have invalidated it.
@@ -79,7 +78,7 @@ impl Link {
         self.qp.reserve_reads(count.saturating_add(1))
     }
 
-    /// Registers a lent region, unless it is registered already.
+    /// Registers a lent region.
     pub(crate) fn register(&mut self, lent: &Lent) -> Result {
         let posted = self.qp.register(lent, Slot::Register)?;
         self.chores = self.chores.saturating_add(posted);
@@ -113,18 +112,13 @@ impl Link {
         }
     }
 
-    /// The rest of a run that nothing needs any more: a region to cache, or a key to revoke, for
-    /// which there is memory then.
-    pub(crate) fn take_useless(&mut self) -> Result<Option<Useless<Region>>> {
+    /// The key of a run that nothing needs any more, to be revoked, for which there is memory then.
+    pub(crate) fn take_useless(&mut self) -> Result<Option<u32>> {
         let Some(run) = self.source.useless() else {
             return Ok(None);
         };
         self.qp.reserve_sends(1, 0)?;
-        Ok(match run.end(|lent| self.qp.can_stay(lent)) {
-            Some(Useless::Region(lent)) => self.take_back(lent).map(Useless::Region),
-            Some(Useless::Key(key)) => Some(Useless::Key(key)),
-            None => None,
-        })
+        Ok(run.end())
     }
 
     /// How a Read is recorded, and one of its last byte behind it.

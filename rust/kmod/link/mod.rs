@@ -58,7 +58,6 @@ use crate::{
         },
         device::Device,
         domain::Domain,
-        kept::Keeper,
         qp::{
             Capacity,
             Qp,
@@ -210,7 +209,6 @@ pub(crate) struct Link {
     /// Dropped after the queue pair, which has the memory: its end is reported then.
     pub(crate) source: Source,
     pub(crate) sink: Sink,
-    pub(crate) keeper: Keeper,
     /// The peer has accepted, and has no RTU yet.
     pub(crate) unconfirmed: bool,
     /// A DREQ of ours is due, or awaits its answer, see [`Parting`].
@@ -367,7 +365,6 @@ impl Link {
                 send_pieces: send_sges(device).saturating_sub(1) as usize,
                 source: Source::new(),
                 sink: Sink::new(),
-                keeper: Keeper::new(),
                 unconfirmed: false,
                 disconnecting: false,
                 told: false,

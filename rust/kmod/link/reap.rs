@@ -16,8 +16,7 @@ use crate::{
         Next,
         Parting, //
     },
-    prelude::*,
-    rdma::kept, //
+    prelude::*, //
 };
 
 impl Inner {
@@ -128,7 +127,6 @@ impl Sock {
             retired = link.older.take();
             let (source, sink) = link.pins();
             let lent = link.source.loans() > 0;
-            self.count(|t| &t.kept_expirations, kept::clear(link.keeper.owner()));
             let promise = link.sink.promise.take();
             let parting = link.destroy();
             // Told when nothing can write to the memory any more.

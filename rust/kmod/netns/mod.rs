@@ -39,7 +39,10 @@ use crate::{
         },
     },
     prelude::*,
-    rdma::noio::NoIo, //
+    rdma::{
+        cached::Held,
+        noio::NoIo, //
+    },
 };
 use core::{
     cell::UnsafeCell,
@@ -48,7 +51,10 @@ use core::{
 use kernel::{
     new_mutex,
     rbtree::RBTree,
-    sync::Mutex,
+    sync::{
+        Arc,
+        Mutex, //
+    },
     time::{
         Instant,
         Monotonic, //
@@ -69,6 +75,8 @@ pub(crate) struct NetState {
     born: Instant<Monotonic>,
     pub(crate) stats: PerCpu<Stats>,
     pub(crate) traffic: PerCpu<Traffic>,
+    /// The part of the translation cache.
+    pub(crate) held: Arc<Held>,
     pub(crate) knobs: UnsafeCell<ffi::sdp_knobs>,
     pub(crate) sysctl: UnsafeCell<*mut ffi::ctl_table_header>,
 }
@@ -126,7 +134,6 @@ pub(crate) struct Knobs {
     pub(crate) max_orphans: u32,
     pub(crate) tcp_after_ms: u32,
     pub(crate) zcopy_regions: u32,
-    pub(crate) zcopy_keep_ms: u32,
 }
 
 const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
@@ -156,8 +163,8 @@ const DEFAULT_KNOBS: ffi::sdp_knobs = ffi::sdp_knobs {
     zcopy_thresh: 262_144,
     // Of a mebibyte each: what all connections of a device keep pinned.
     zcopy_regions: 64,
-    // Keys are invalidated after their use.
-    zcopy_keep_ms: 0,
+    // Off, because of the limits that docs/translation-cache.md lists.
+    zcopy_cache: 0,
     // As long as two wake-ups take, if waits are that short.
     busy_poll: -1,
     // As measured.
@@ -193,6 +200,7 @@ impl NetState {
             born: Instant::now(),
             stats: PerCpu::new()?,
             traffic: PerCpu::new()?,
+            held: Held::new()?,
             knobs: UnsafeCell::new(DEFAULT_KNOBS),
             sysctl: UnsafeCell::new(core::ptr::null_mut()),
         })
@@ -259,7 +267,6 @@ impl NetState {
             max_orphans: self.bounded(at!(max_orphans)),
             tcp_after_ms: self.knob(at!(tcp_after_ms)),
             zcopy_regions: self.bounded(at!(zcopy_regions)),
-            zcopy_keep_ms: self.knob(at!(zcopy_keep_ms)),
         }
     }
 
@@ -277,6 +284,11 @@ impl NetState {
     /// Which messages go without a copy, where the program has not said it.
     pub(crate) fn zcopy_thresh(&self) -> Threshold {
         Threshold::of(self.knob(at!(zcopy_thresh)))
+    }
+
+    /// Whether memory of programs goes to the translation cache.
+    pub(crate) fn caches(&self) -> bool {
+        self.knob::<u32>(at!(zcopy_cache)) > 0
     }
 
     /// The tasks that may use TCP beside SDP: one of `SDP_COMPANION_*`.

@@ -283,14 +283,10 @@ reported! {
         pin_failures,
         /// Microseconds that calls waited for the peer with their memory pinned.
         peer_wait_us,
-        /// Stretches of memory that were found pinned and registered.
-        kept_hits,
-        /// Stretches of memory that could have been, and were not.
-        kept_misses,
-        /// Of those kept, given up for others: regions or lockable memory ran out.
-        kept_evictions,
-        /// Of those kept, given up after their time or with the connection.
-        kept_expirations,
+        /// Stretches of memory that the translation cache had.
+        cache_hits,
+        /// Stretches of memory that it could have had.
+        cache_misses,
         /// Stream bytes copied because a long call may not wait for the peer.
         copied_nowait_bytes,
         /// As before, because the memory cannot be pinned.

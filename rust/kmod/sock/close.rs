@@ -110,7 +110,6 @@ impl Sock {
                 inner.binding.release();
             }
         });
-        self.keep_no_more();
         drop(call);
     }
 }

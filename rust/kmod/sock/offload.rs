@@ -125,7 +125,7 @@ impl Offload {
         let queued = usize::try_from(queued).unwrap_or(usize::MAX);
         // More may come while the copies are under way.
         let want = queued.saturating_mul(2).min(PINNED).min(room).min(there);
-        let pages = UserPages::pin(addr, want, Purpose::Write { stay: false })?;
+        let pages = UserPages::pin(addr, want, Purpose::Write)?;
         self.span = Some(Span { pages, begun: 0 });
         Ok(())
     }

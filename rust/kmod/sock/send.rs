@@ -19,7 +19,10 @@ use crate::{
     net::msg::SendMsg,
     object::Sock,
     prelude::*,
-    rdma::page::Page,
+    rdma::{
+        page::Page,
+        translations::evict_of_user, //
+    },
     sock::{
         call::Call,
         chunks::Cut,
@@ -149,8 +152,7 @@ impl Sock {
             return end;
         }
         if write.has(ffi::MSG_ZEROCOPY) && write.len > 0 {
-            let evict = || self.evict_for_user();
-            let asked = Notice::asked(call.guard()?, write.msg, write.len, evict)?;
+            let asked = Notice::asked(call.guard()?, write.msg, write.len, evict_of_user)?;
             if let Some(mut asked) = asked {
                 let end = self.send_all(call, write, Lending::Told(&mut asked));
                 if write.copied > 0 {

@@ -244,7 +244,7 @@ impl Sock {
         tail: u32,
         least: usize,
     ) -> Result<ffi::sdp_borrow_range> {
-        let pages = self.pin(addr, whole, Purpose::Ahead)?;
+        let pages = self.pin_alone(addr, whole, Purpose::Ahead)?;
         let n = pages.len();
         let short = n < least || tail > 0 && n < whole;
         if short || !threshold::is_zcopy(n as u64, promiser.least) {

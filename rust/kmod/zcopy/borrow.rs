@@ -364,7 +364,7 @@ impl Sock {
     fn borrow(&self, borrowing: &mut Borrowing, addr: usize, len: usize) -> Result<usize> {
         let least = borrowing.least();
         let want = self.run_len(addr, len, least)? & !(PAGE_SIZE - 1);
-        let pages = self.pin(addr, want, Purpose::Borrow)?;
+        let pages = self.pin_alone(addr, want, Purpose::Borrow)?;
         let n = pages.len();
         if !threshold::is_zcopy(n as u64, least) {
             return Err(EFAULT);

@@ -12,7 +12,7 @@
 //! tells a caller that does not wait. [`borrow`] and [`lender`] are for callers that are
 //! told by a counter; [`ahead`] and [`promise`] are the same for readers, and the
 //! counters are in a [`place`] of the program. [`turns`] says which call is at work.
-//! [`keep`] is the registration cache, off by default.
+//! [`pinning`] asks the translation cache.
 //!
 //! Locks: `source` and `sink` are under the endpoint's lock.
 //!
@@ -58,7 +58,7 @@
 //! A recv() that may block, with room for at least two pages and no local bytes before the bytes
 //! that the peer offers, pins its pages and registers them for its own use only. RDMA Reads go
 //! there, up to four in flight. Then the program's list of pages is looked up again and compared
-//! (`UserPages::deliver`):
+//! (`UserPages::deliver`), unless the translation cache knows that nothing has changed:
 //!
 //! | the program has | result |
 //! |---|---|
@@ -90,15 +90,16 @@
 //!
 //! Regions are limited by `zcopy_regions`, pinned bytes by RLIMIT_MEMLOCK of the user. All pins are
 //! FOLL_LONGTERM, because the peer decides about the end of the wait. Memory that cannot be pinned
-//! that way (files mapped for writing) is copied.
+//! that way (files mapped for writing) is copied. Memory that is used again stays pinned in the translation cache
+//! (`rdma/translations.rs`); its key ends with each use.
 
 pub(crate) mod ahead;
 pub(crate) mod borrow;
-mod keep;
 pub(crate) mod lender;
 pub(crate) mod notice;
 pub(crate) mod offer;
 mod offers;
+mod pinning;
 mod place;
 pub(crate) mod promise;
 mod reads;

@@ -57,8 +57,8 @@ impl Sock {
         len: usize,
         timeo: &mut isize,
     ) -> Result<usize> {
-        let Ok((region, pages)) = self.pin_room(region_pages, addr, len, Access::RemoteWrite)
-        else {
+        let pinned = self.pin_room(region_pages, addr, (len, len), Access::RemoteWrite);
+        let Ok((region, pages)) = pinned else {
             // Without memory for it, messages bring the bytes.
             return Ok(0);
         };

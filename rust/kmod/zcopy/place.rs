@@ -83,7 +83,7 @@ impl Place {
         if addr & len.wrapping_sub(1) != 0 {
             return Err(EINVAL);
         }
-        let pages = UserPages::pin(addr, len, Purpose::Write { stay: false })?;
+        let pages = UserPages::pin(addr, len, Purpose::Write)?;
         let wanted = u32::try_from(len).map_err(|_| EINVAL)?;
         let (page, offset, there) = pages.page_at(0, wanted).ok_or(EFAULT)?;
         // Aligned, so it lies in one page.

@@ -133,10 +133,11 @@ impl Sock {
     ) -> Result<usize> {
         let (addr, len) = msg.segment();
         let len = len.min(room);
+        let room = len;
         let begun = self.look(|inner| {
             let direct = inner.sink_threshold(self) != Threshold::Off;
             let remote = usize::try_from(inner.remote_len()).unwrap_or(usize::MAX);
-            let len = len.min(remote);
+            let len = room.min(remote);
             let region_pages = inner.region_pages()?;
             let fits = direct && len >= super::READ_LEAST && inner.can_read_on();
             fits.then(|| {
@@ -148,7 +149,7 @@ impl Sock {
         let Some((region_pages, len)) = begun else {
             return Ok(0);
         };
-        let end = match self.pin_room(region_pages, addr, len, Access::LocalWrite) {
+        let end = match self.pin_room(region_pages, addr, (len, room), Access::LocalWrite) {
             Ok((region, pages)) => self.read_into(call, region, &pages),
             // Without memory for it, buffers of the kernel take the bytes.
             Err(_) => Ok(0),
@@ -189,9 +190,7 @@ impl Sock {
             }
         }
         // Back from the device, before the bytes are looked at.
-        if let Some(region) = done {
-            self.give_back(region);
-        }
+        drop(done);
         self.deliver_filled(pages)
     }
 }

@@ -48,20 +48,17 @@ pub(crate) struct Wish {
 }
 
 impl Sock {
-    /// Pins the memory from `addr` on, as far as one region reaches, and maps it for
-    /// the device with `access`.
+    /// Pins `len` bytes of the memory from `addr` on, which has `room`, as far as one region reaches, and
+    /// maps them for the device with `access`.
     pub(super) fn pin_room(
         &self,
         region_pages: u32,
         addr: usize,
-        len: usize,
+        (len, room): (usize, usize),
         access: Access,
     ) -> Result<(Region, Arc<UserPages>)> {
-        let len = len.min(region::reach(addr, region_pages));
-        // Memory that a peer may write is never cached, because the peer could change
-        // it after the call.
-        let stay = access == Access::LocalWrite && self.keeps();
-        let pages = self.pin(addr, len, Purpose::Write { stay })?;
+        let reach = region::reach(addr, region_pages);
+        let pages = self.pin(addr, (len.min(reach), room.min(reach)), 0, Purpose::Write)?;
         let region = self.region_of(pages.clone(), access)?;
         Ok((region, pages))
     }

@@ -17,22 +17,17 @@ use crate::{
     prelude::*,
     rdma::{
         domain::Tenant,
-        kept::Owner,
         pages::UserPages,
         region::Region, //
     },
-    zcopy::{
-        notice::Notice,
-        source::Useless, //
-    }, //
+    zcopy::notice::Notice, //
 };
 use kernel::sync::Arc;
 
 impl Inner {
-    /// The owner of the connection's regions, and of its cached regions.
-    pub(super) fn tenant(&self) -> Option<(Tenant, Owner)> {
-        let link = self.link.as_ref()?;
-        Some((link.qp().domain().tenant().clone(), link.keeper.owner()))
+    /// The owner of the connection's regions.
+    pub(super) fn tenant(&self) -> Option<Tenant> {
+        Some(self.link.as_ref()?.qp().domain().tenant().clone())
     }
 
     /// Maximum number of pages of one region on the connection's device.
@@ -192,8 +187,7 @@ impl Inner {
         }
     }
 
-    /// Invalidates the keys of runs that nothing needs any more, or caches their
-    /// regions, and drops runs that have ended.
+    /// Invalidates the keys of runs that nothing needs any more, and drops runs that have ended.
     pub(crate) fn tend_runs(&mut self, sock: &Sock) {
         let next = |inner: &Self| {
             let fails = inner
@@ -218,11 +212,11 @@ impl Inner {
         };
         loop {
             match link.take_useless() {
-                Ok(Some(Useless::Key(key))) if link.revoke(key).is_err() => {
-                    engine.handle_link_failed();
+                Ok(Some(key)) => {
+                    if link.revoke(key).is_err() {
+                        engine.handle_link_failed();
+                    }
                 }
-                Ok(Some(Useless::Key(_))) => {}
-                Ok(Some(Useless::Region(region))) => link.keep(sock, region),
                 Ok(None) => break,
                 Err(_) => {
                     sock.refill_soon();

@@ -27,7 +27,6 @@ use crate::{
     object::Sock,
     prelude::*,
     rdma::{
-        kept,
         mr::Access,
         pages::{
             Purpose,
@@ -267,9 +266,9 @@ impl Sock {
         }
         let purpose = match asked {
             Some(_) => Purpose::Lend,
-            None => Purpose::Read { stay: self.keeps() },
+            None => Purpose::Read,
         };
-        let pages = self.pin(addr, want, purpose)?;
+        let pages = self.pin(addr, (want, want), least, purpose)?;
         if !threshold::is_zcopy(pages.len() as u64, least) {
             self.count(|t| &t.pin_failures, 1);
             return Err(EFAULT);
@@ -298,17 +297,9 @@ impl Sock {
     /// The device's removal waits for the tenant, so it is looked up after the pages are
     /// pinned: a program can make that last.
     pub(super) fn region_of(&self, pages: Arc<UserPages>, access: Access) -> Result<Region> {
-        let (tenant, owner) = self.look(|inner| inner.tenant()).ok_or(EPIPE)?;
-        if let Some(region) = self.find_kept(owner, &pages, access) {
-            return Ok(region);
-        }
-        let most = self.net().knobs().zcopy_regions;
-        let (region, origin) = loop {
-            match tenant.take_region(most) {
-                Err(_) if self.evict(kept::evict_of_device(tenant.device())) => {}
-                taken => break taken.inspect_err(|_| self.count(|t| &t.region_shortages, 1))?,
-            }
-        };
+        let tenant = self.look(|inner| inner.tenant()).ok_or(EPIPE)?;
+        let taken = tenant.take_region(self.net().knobs().zcopy_regions);
+        let (region, origin) = taken.inspect_err(|_| self.count(|t| &t.region_shortages, 1))?;
         match origin {
             Origin::Reused => self.count(|t| &t.region_hits, 1),
             Origin::Made => self.count(|t| &t.region_misses, 1),

@@ -74,13 +74,10 @@ impl Run {
         self.returned && !self.ending && self.left == 0 && self.flying == 0
     }
 
-    /// Ends the registration. A region for which `can_stay` holds can be cached.
-    pub(crate) fn end(&mut self, can_stay: impl Fn(&Lent) -> bool) -> Option<Useless<Lent>> {
+    /// Ends the registration: returns its key, to be invalidated.
+    pub(crate) fn end(&mut self) -> Option<u32> {
         self.ending = true;
-        match self.region.take_if(|region| can_stay(region)) {
-            Some(region) => Some(Useless::Region(region)),
-            None => self.region.as_ref().map(|r| Useless::Key(r.key())),
-        }
+        self.region.as_ref().map(Lent::key)
     }
 }
 
@@ -89,14 +86,6 @@ pub(crate) struct Over {
     /// A call waits for it.
     pub(crate) awaited: bool,
     pub(crate) notices: Notices,
-}
-
-/// The rest of a run that nothing needs any more.
-pub(crate) enum Useless<R> {
-    /// A key to invalidate now.
-    Key(u32),
-    /// A region to cache for the next call.
-    Region(R),
 }
 
 /// The runs of a connection, oldest first.

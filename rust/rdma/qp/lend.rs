@@ -18,24 +18,20 @@ use crate::{
 };
 
 impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
-    /// Lends `region`, under a new key unless it is registered. It comes back where that fails:
-    /// without memory, or if it is of another user or device.
+    /// Lends `region`, under a new key. It comes back where that fails: without memory, or if it is of
+    /// another user or device.
     pub(crate) fn lend(&mut self, region: Region) -> Result<Lent, Region> {
         self.sends.lent.lend(region, self.domain.tenant())
     }
 
-    /// Registers a lent region for the access that it has, unless it is registered. Returns the
-    /// number of requests posted for that, each with `with`.
+    /// Registers a lent region for the access that it has. Returns the number of requests posted for
+    /// that, each with `with`.
     pub(crate) fn register(&mut self, lent: &Lent, with: S) -> Result<usize>
     where
         S: Copy,
     {
         let lending = self.sends.lent.get_mut(lent)?;
         lending.region.set_posted();
-        if lending.region.is_registered() {
-            lending.region.sync_for_device();
-            return Ok(0);
-        }
         let stale = lending.stale.take();
         if let Some(key) = stale {
             self.invalidate(key, with)?;
@@ -68,11 +64,6 @@ impl<C, T, S, const SLOT: usize> Qp<C, T, S, SLOT> {
         // SAFETY: The request names no memory, and takes access away.
         let result = unsafe { self.post(Work::Invalidate(key), &mut []) };
         self.sends.record_plain(result, with)
-    }
-
-    /// Whether the region could come back and stay registered.
-    pub(crate) fn can_stay(&self, lent: &Lent) -> bool {
-        self.sends.lent.can_stay(lent, self.sends.done())
     }
 
     /// Takes a region back; gives its name back while a request that has not completed names it.

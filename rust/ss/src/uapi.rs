@@ -73,7 +73,7 @@ attributes! {
 }
 
 /// The members of `struct sdp_traffic`, all of them u64, in their order.
-pub(crate) const TRAFFIC: [&str; 40] = [
+pub(crate) const TRAFFIC: [&str; 38] = [
     "bcopy_bytes_sent",
     "bcopy_bytes_received",
     "zcopy_bytes_sent",
@@ -105,10 +105,8 @@ pub(crate) const TRAFFIC: [&str; 40] = [
     "region_shortages",
     "pin_failures",
     "peer_wait_us",
-    "kept_hits",
-    "kept_misses",
-    "kept_evictions",
-    "kept_expirations",
+    "cache_hits",
+    "cache_misses",
     "copied_nowait_bytes",
     "copied_memory_bytes",
     "copied_limit_bytes",

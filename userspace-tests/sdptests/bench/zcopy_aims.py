@@ -17,6 +17,8 @@ from sdptests.bench.verdicts import Line
 from sdptests.twohosts.report import say
 
 COPIES, ZCOPY, DEFAULT, READ, TCP = "copies", "zero copy", "default", "RDMA Read", "TCP"
+# With the translation cache.
+CACHED = "zero copy, cached"
 # Behind the name of a way whose ends are event loops.
 EVENTS = ", events"
 # The rate of the default, of that of the better way.

@@ -21,8 +21,6 @@ from sdptests.twohosts.failure import check
 MIB = 1 << 20
 THRESHOLD = 4096
 DEFAULT = 262144
-# In milliseconds; longer than any scenario.
-FOR_EVER = 600_000
 KNOBS = Path("/proc/sys/net/sdp")
 # The default number of regions of a device.
 REGIONS = 64
@@ -58,15 +56,15 @@ def regions(most: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def lending(keep_ms: int = 0) -> Iterator[None]:
-    """Both hosts use zero copy, and cache registrations for so long."""
+def lending(cached: bool = True) -> Iterator[None]:
+    """Both hosts use zero copy, with memory that may be `cached`."""
     adjust("zcopy_thresh", THRESHOLD)
-    adjust("zcopy_keep_ms", keep_ms)
+    adjust("zcopy_cache", int(cached))
     try:
         yield
     finally:
         adjust("zcopy_thresh", DEFAULT)
-        adjust("zcopy_keep_ms", 0)
+        adjust("zcopy_cache", 0)
 
 
 def received(host: str) -> int:

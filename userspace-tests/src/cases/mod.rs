@@ -9,13 +9,13 @@ mod borrowed;
 mod broken;
 mod buffered;
 mod busy_poll;
+mod cached;
 mod cgroups;
 mod close;
 mod connect;
 mod creation;
 mod departed;
 mod iovec;
-mod kept;
 mod lent;
 mod mapped;
 mod matrix;
@@ -74,7 +74,7 @@ const TABLES: &[&[Case]] = &[
     uring::CASES,
     namespaces::CASES,
     transfer::CASES,
-    kept::CASES,
+    cached::CASES,
     zcopy::CASES,
     written::CASES,
     lent::CASES,

@@ -37,7 +37,7 @@ impl Mapping {
         assert!(map(place, Self::HUGE, flags | MAP_FIXED, -1) as usize == at, "mmap");
     }
 
-    fn place(&self) -> usize {
+    pub(super) fn place(&self) -> usize {
         self.at as usize
     }
 
@@ -173,7 +173,7 @@ fn compact() {
 }
 
 /// Moves mapped pages to `to`, replacing the mapping there.
-fn relocate(from: usize, len: usize, to: usize) {
+pub(super) fn relocate(from: usize, len: usize, to: usize) {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: both are mappings of ours.
     let new = unsafe { libc::mremap(from as *mut c_void, len, len, flags, to as *mut c_void) };

@@ -33,7 +33,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
     let defaults = read("rust/kmod/netns/mod.rs")?;
     let header = read("include/uapi/linux/sdp.h")?;
     let stats = read("rust/kmod/netns/stats.rs")?;
-    let proc = read("rust/kmod/proc.rs")?;
+    let made = read("rust/kmod/proc.rs")? + &read("rust/rdma/cached.rs")?;
     let mut faults = compare(
         "knob",
         &page::entries(&page, "KNOBS")?,
@@ -42,7 +42,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>> {
     faults.extend(compare(
         "counter",
         &page::entries(&page, "COUNTERS")?,
-        &module::counters(&stats, &proc)?,
+        &module::counters(&stats, &made)?,
     ));
     Ok(faults)
 }

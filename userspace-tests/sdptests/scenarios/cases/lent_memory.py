@@ -16,7 +16,7 @@ from sdptests.scenarios.actor import Actor, Line
 from sdptests.scenarios.leftovers import stats
 from sdptests.scenarios.network import A, B
 from sdptests.scenarios.register import packet_scenario, scenario
-from sdptests.scenarios.uncopied import FOR_EVER, MIB, lending, received
+from sdptests.scenarios.uncopied import MIB, lending, received
 from sdptests.twohosts import native
 from sdptests.twohosts.failure import check
 
@@ -33,9 +33,9 @@ def _pins() -> int:
     return int(found["nr_foll_pin_acquired"]) - int(found["nr_foll_pin_released"])
 
 
-def _kept() -> int:
-    """The number of hits in the registration cache."""
-    return sum(stats(host)["kept_hits"] for host in ("a", "b"))
+def _hits() -> int:
+    """The number of hits in the translation cache."""
+    return sum(stats(host)["cache_hits"] for host in ("a", "b"))
 
 
 def _memory() -> memoryview:
@@ -106,8 +106,8 @@ def _given_back() -> None:
     limits.until("no page pinned", limits.seconds(20), lambda: _pins() == 0)
 
 
-def _device_removal(keep_ms: int) -> None:
-    with lending(keep_ms):
+def _device_removal(cached: bool) -> None:
+    with lending(cached):
         flows = Flows()
         try:
             with network.device_gone(A):
@@ -133,33 +133,33 @@ def _device_removal(keep_ms: int) -> None:
 @scenario
 def device_removal_amid_reads_and_writes() -> None:
     """Connections on the device get an error at once, their peers at the next request."""
-    _device_removal(0)
+    _device_removal(cached=False)
 
 
 @scenario
-def device_removal_with_memory_kept() -> None:
-    """The registration cache does not hold the device, nor the device the cache."""
-    before = _kept()
-    _device_removal(FOR_EVER)
-    check(_kept() > before, "nothing was kept")
+def device_removal_with_memory_cached() -> None:
+    """The translation cache does not hold the device."""
+    before = _hits()
+    _device_removal(cached=True)
+    check(_hits() > before, "nothing was cached")
 
 
 @scenario
-def processes_are_killed_with_memory_kept() -> None:
-    """Each in turn, and the memory of both ends is released with the connection."""
-    before = _kept()
-    _kills(FOR_EVER)
-    check(_kept() > before, "nothing was kept")
+def processes_are_killed_with_memory_cached() -> None:
+    """Each in turn, and the memory of both ends is released."""
+    before = _hits()
+    _kills(cached=True)
+    check(_hits() > before, "nothing was cached")
 
 
 @scenario
 def processes_are_killed_amid_reads_and_writes() -> None:
     """Each in turn: its peer continues or ends, and no page stays pinned."""
-    _kills(0)
+    _kills(cached=False)
 
 
-def _kills(keep_ms: int) -> None:
-    with lending(keep_ms):
+def _kills(cached: bool) -> None:
+    with lending(cached):
         for name in ("reader_a", "writer_a", "reader_b", "writer_b"):
             flows = Flows()
             try:

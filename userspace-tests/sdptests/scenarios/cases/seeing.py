@@ -112,7 +112,7 @@ def sdp_ss_tells_sdp_from_tcp() -> None:
         check(row["device"] == A.device, f"{row}")
         check((row["mode_send"], row["mode_receive"]) == ("Combined", "Combined"), f"{row}")
         check(row["traffic"]["bcopy_bytes_sent"] == BYTES, f"{row}")
-        told = struct.unpack("=40Q", sock.getsockopt(socket.SOL_TCP, uapi.SDP_TRAFFIC, 40 * 8))
+        told = [n for (n,) in struct.iter_unpack("=Q", sock.getsockopt(socket.SOL_TCP, uapi.SDP_TRAFFIC, 1024))]
         check(sorted(row["traffic"].values()) == sorted(told), f"{row}\n{told}")
         check(row["flow"]["max_payload"] > 0 and row["cookie"] == cookie(sock), f"{row}")
         check("fallback" not in row and "end" not in row, f"{row}")

@@ -301,8 +301,8 @@ fn all() -> Vec<Scene> {
 /// The most that the constant may take, in thousandths of the better way.
 const MOST: u64 = 1_050;
 
-/// Where it takes more. With one processor 256 KiB gain more than they cost with two. With
-/// `zcopy_keep_ms` a lower `zcopy_thresh` is better, as sdp(7) says.
+/// Where it takes more. With one processor 256 KiB gain more than they cost with two. With memory in the
+/// translation cache a lower `zcopy_thresh` is better.
 const DEARER: [&str; 2] = ["rlo, two processors, 256K", "kept, 64K"];
 
 #[test]
