@@ -218,6 +218,16 @@ class Service:
         """Waits until it has said this."""
         limits.until(word, limits.seconds(10), lambda: word in self.said())
 
+    def holds(self) -> dict[str, int]:
+        """Its descriptors, threads and KiB of memory."""
+        process = Path(f"/proc/{self._process.pid}")
+        lines = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+        return {
+            "descriptors": len(list((process / "fd").iterdir())),
+            "threads": int(lines["Threads"]),
+            "KiB": int(lines["VmRSS"].split()[0]),
+        }
+
     def runs(self) -> bool:
         """Whether it has not ended."""
         return self._process.poll() is None

@@ -10,7 +10,7 @@ from pathlib import Path
 from sdptests.scenarios import containers, limits
 from sdptests.scenarios.containers import BRIDGE, Container, Daemon
 from sdptests.scenarios.network import command
-from sdptests.scenarios.register import Skip, scenario
+from sdptests.scenarios.register import Skip, long_scenario, scenario
 from sdptests.twohosts.device import KIND
 from sdptests.twohosts.failure import check
 
@@ -270,3 +270,33 @@ def many_namespaces_start_and_stop_at_once() -> str:
             containers.await_none(*all_of_them)
             times.append(f"{made:.1f} s up, {time.monotonic() - begin:.1f} s down")
     return f"{MANY}: " + ", ".join(times)
+
+
+@long_scenario
+def a_thousand_containers_start_and_stop() -> str:
+    """Eight at a time: each has its device, and the daemon holds at last what it held at first."""
+    _needs_rlo()
+    some = [Container(number) for number in range(1, 9)]
+    rounds, warm = 125, 5
+    waited = 0.0
+    with containers.bridge() as daemon:
+        for number in range(rounds):
+            containers.start(*some)
+            waited += containers.await_devices(*some)
+            if number % 25 == 0:
+                containers.connect(some[0], some[-1])
+            containers.stop(*some)
+            containers.await_none(*some)
+            if number == warm:
+                before = _settled(daemon)
+        after = _settled(daemon)
+    for what, amount in before.items():
+        spare = 2048 if what == "KiB" else 0
+        check(after[what] <= amount + spare, f"{what}: {amount} after {warm} rounds, then {after[what]}")
+    return f"{1000 * waited / rounds:.0f} ms from the last port to the devices of all eight; {after}"
+
+
+def _settled(daemon: Daemon) -> dict[str, int]:
+    """The daemon's amounts without containers: it has the main thread alone."""
+    limits.until("the end of threads", limits.seconds(20), lambda: daemon.holds()["threads"] == 1)
+    return daemon.holds()
