@@ -56,10 +56,22 @@ static DEFINE_SPINLOCK(devices_lock);
 
 struct rlo_device_object *rlo_device_alloc(struct net_device *ndev, bool infiniband)
 {
-	struct rlo_device_object *object = ib_alloc_device(rlo_device_object, ib);
+	struct rlo_device_object *object;
+	struct net *net;
 
-	if (!object)
+	/* The kernel moves only registered devices out of a namespace that ends. */
+	rcu_read_lock();
+	net = maybe_get_net(dev_net_rcu(ndev));
+	rcu_read_unlock();
+	if (!net)
 		return NULL;
+	/* The namespace matters in the exclusive mode of namespaces alone. */
+	object = ib_alloc_device_with_net(rlo_device_object, ib, net);
+	if (!object) {
+		put_net(net);
+		return NULL;
+	}
+	object->net = net;
 	dev_hold(ndev);
 	object->ndev = ndev;
 	if (infiniband && lid_take(object) < 0) {
@@ -71,6 +83,8 @@ struct rlo_device_object *rlo_device_alloc(struct net_device *ndev, bool infinib
 
 void rlo_device_free(struct rlo_device_object *object)
 {
+	if (object->net)
+		put_net(object->net);
 	if (object->ndev) {
 		lid_give(object);
 		synchronize_net();

@@ -80,10 +80,15 @@ int rlo_device_register(struct rlo_device_object *object, const char *name,
 			struct device *dma_device)
 {
 	int ret = ib_device_set_netdev(&object->ib, object->ndev, 1);
+	struct net *net = object->net;
 
 	if (ret)
 		return ret;
-	return ib_register_device(&object->ib, name, dma_device);
+	/* A device that is registered may be gone after the call. */
+	object->net = NULL;
+	ret = ib_register_device(&object->ib, name, dma_device);
+	put_net(net);
+	return ret;
 }
 
 void rlo_port_state(struct ib_device *ib, struct ib_port_attr *attr)

@@ -233,6 +233,8 @@ struct rlo_device_object {
 	/* The Rust part; see device.rs. */
 	const void *own;
 	struct net_device *ndev;
+	/* The interface's namespace, with a reference, until the device is registered. */
+	struct net *net;
 	struct hlist_node by_interface;
 	struct hlist_node by_token;
 	/* A copy of the Rust part's, for lookups. */
@@ -254,7 +256,7 @@ struct rlo_device_object {
 bool rlo_lid_address(u16 lid, u8 address[ETH_ALEN]);
 void rlo_port_gid(const struct rlo_device_object *object, union ib_gid *gid);
 
-/* Holds the interface, and a LID if the port is an InfiniBand port. */
+/* Holds the interface, its namespace until the registration, and a LID if the port is an InfiniBand port. */
 struct rlo_device_object *rlo_device_alloc(struct net_device *ndev, bool infiniband);
 /* Frees a device that was never registered. */
 void rlo_device_free(struct rlo_device_object *object);

@@ -13,20 +13,24 @@
 /* The kernel has no number for rlo. It is only compared, and never shown to programs. */
 #define DRIVER_ID ((enum rdma_driver_id)0x726c6f)
 
-/* An interface that was removed meanwhile has told no device: this one was not there yet. */
+/*
+ * An interface that was removed or moved meanwhile has told no device: this one was not there yet.
+ */
 static int check_interface(struct net_device *ndev)
 {
-	struct ib_device *ib;
+	struct ib_device *ib = ib_device_get_by_netdev(ndev, DRIVER_ID);
 	bool is_there;
 
+	if (!ib)
+		return -ENODEV;
 	rtnl_lock();
-	is_there = ndev->reg_state == NETREG_REGISTERED;
+	is_there = ndev->reg_state == NETREG_REGISTERED && rdma_dev_access_netns(ib, dev_net(ndev));
 	rtnl_unlock();
-	if (is_there)
+	if (is_there) {
+		ib_device_put(ib);
 		return 0;
-	ib = ib_device_get_by_netdev(ndev, DRIVER_ID);
-	if (ib)
-		ib_unregister_device_and_put(ib);
+	}
+	ib_unregister_device_and_put(ib);
 	return -ENODEV;
 }
 
