@@ -65,11 +65,11 @@ impl Bridge {
 
     /// Removes the devices of ports that have none: of earlier processes.
     pub(crate) fn sweep(&mut self) -> io::Result<()> {
-        for device in device::all()? {
+        for (namespace, device) in device::everywhere()? {
             let port = self.names.port(&device.name);
             if port.is_some_and(|port| !self.known.contains_key(&port)) {
                 self.run(move || {
-                    if let Err(e) = device::remove(device.index) {
+                    if let Err(e) = device::remove_in(namespace, device.index) {
                         eprintln!("rlo_bridge: {}: {e}", device.name);
                     }
                 })?;

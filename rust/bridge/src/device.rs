@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 //! RDMA devices, by the netlink interface that rdma(8) uses. Each call concerns the network namespace of
-//! the calling thread; in the shared mode of namespaces all devices are in each of them.
+//! the calling thread. In the shared mode of namespaces all devices are in each namespace. In the exclusive
+//! mode a device is in the namespace of its interface alone.
 
 use std::io::{self, ErrorKind};
 
@@ -11,6 +12,8 @@ use netlink_packet_core::{
 };
 use sdp_netlink::protocols::NETLINK_RDMA;
 use sdp_netlink::{ask, number, text, Request, NLM_F_ACK, NLM_F_DUMP};
+
+use crate::namespace::{self, Namespace};
 
 /// `RDMA_NL_GET_TYPE` of `RDMA_NL_NLDEV`, to which a command is added.
 const NLDEV: u16 = 5 << 10;
@@ -74,13 +77,31 @@ fn request(kind: u16, flags: u16, attributes: &[DefaultNla]) -> io::Result<Vec<D
 }
 
 /// Whether all namespaces see all devices; see rdma-system(8).
-pub(crate) fn are_shared() -> io::Result<bool> {
+fn are_shared() -> io::Result<bool> {
     let answers = request(SYS_GET, NLM_F_ACK, &[])?;
     Ok(answers.iter().any(|answer| answer.is_shared))
 }
 
-pub(crate) fn all() -> io::Result<Vec<Device>> {
+fn all() -> io::Result<Vec<Device>> {
     request(GET, NLM_F_DUMP, &[])
+}
+
+/// All devices of the machine, each with a namespace that it is in.
+pub(crate) fn everywhere() -> io::Result<Vec<(Namespace, Device)>> {
+    let mut found = Vec::new();
+    let is_one_enough = are_shared()?;
+    for namespace in namespace::all()? {
+        match namespace::inside(namespace, all) {
+            Ok(devices) => found.extend(devices.into_iter().map(|device| (namespace, device))),
+            // It has ended meanwhile.
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        }
+        if is_one_enough {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// The number of the device with this name.
@@ -99,13 +120,19 @@ pub(crate) fn interface_of(index: u32) -> io::Result<Option<u32>> {
     }
 }
 
-/// Whether the device with this number is there.
-pub(crate) fn exists(index: u32) -> io::Result<bool> {
-    match request(GET, NLM_F_ACK, &[number(DEV_INDEX, index)]) {
+/// Whether the device with this number is in the namespace.
+pub(crate) fn is_in(namespace: Namespace, index: u32) -> io::Result<bool> {
+    let ask = || request(GET, NLM_F_ACK, &[number(DEV_INDEX, index)]);
+    match namespace::inside(namespace, ask) {
         Ok(_) => Ok(true),
-        Err(e) if e.kind() == ErrorKind::InvalidInput => Ok(false),
+        Err(e) if is_gone(&e) => Ok(false),
         Err(e) => Err(e),
     }
+}
+
+/// The device or its namespace is gone. The kernel removes the devices of a namespace that ends.
+fn is_gone(error: &io::Error) -> bool {
+    [ErrorKind::InvalidInput, ErrorKind::NotFound].contains(&error.kind())
 }
 
 /// Makes an rlo device on the interface with this name. EEXIST: the interface has one. ENFILE: another
@@ -119,10 +146,19 @@ pub(crate) fn add(name: &str, interface: &str) -> io::Result<()> {
     request(NEWLINK, NLM_F_ACK, &device).map(drop)
 }
 
-/// Removes a device, and waits until its users have let go of it. A device that is gone is no error.
+/// Removes a device of this namespace, and waits until its users have let go of it. A device that is
+/// gone is no error.
 pub(crate) fn remove(index: u32) -> io::Result<()> {
     match request(DELLINK, NLM_F_ACK, &[number(DEV_INDEX, index)]) {
-        Err(e) if e.kind() != ErrorKind::InvalidInput => Err(e),
+        Err(e) if !is_gone(&e) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// The same inside a namespace, which may have ended.
+pub(crate) fn remove_in(namespace: Namespace, index: u32) -> io::Result<()> {
+    match namespace::inside(namespace, || remove(index)) {
+        Err(e) if !is_gone(&e) => Err(e),
         _ => Ok(()),
     }
 }

@@ -86,7 +86,9 @@ fn follow(name: &str, bridge: &mut Bridge, signals: &SignalFd) -> io::Result<()>
     let changes = link::changes().map_err(failed("netlink"))?;
     let (tried, all_tried) = channel();
     while !look(name, bridge, &tried)? {}
-    bridge.sweep()?;
+    bridge
+        .sweep()
+        .map_err(failed("RDMA devices (modprobe rlo)"))?;
     drop(tried);
     let _ = all_tried.recv_timeout(START);
     readiness::tell().map_err(failed("the service manager"))?;
@@ -112,10 +114,6 @@ fn run(name: &str) -> io::Result<()> {
         ErrorKind::WouldBlock => io::Error::other("another process serves this bridge"),
         _ => failed(&names.lock())(e),
     })?;
-    if !device::are_shared().map_err(failed("RDMA devices (modprobe rlo)"))? {
-        let what = "rlo needs the shared mode of namespaces: rdma system set netns shared";
-        return Err(io::Error::other(what));
-    }
     let mut bridge = Bridge::new(names);
     let followed = follow(name, &mut bridge, &signals);
     let ended = bridge.end();

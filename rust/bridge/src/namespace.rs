@@ -84,8 +84,12 @@ fn list(after: u64) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// The namespace with this identifier, which may be gone.
-fn open(id: u64) -> io::Result<OwnedFd> {
+/// A network namespace, which may have ended. No other one ever has its identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Namespace(u64);
+
+/// `NotFound` if it has ended.
+fn open(Namespace(id): Namespace) -> io::Result<OwnedFd> {
     let handle = Handle {
         bytes: 16,
         kind: FILEID_NSFS,
@@ -106,7 +110,10 @@ fn open(id: u64) -> io::Result<OwnedFd> {
     match libc::c_int::try_from(fd) {
         // SAFETY: The descriptor is new, and nothing else has it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
+        _ => match io::Error::last_os_error() {
+            e if e.raw_os_error() == Some(libc::ESTALE) => Err(io::ErrorKind::NotFound.into()),
+            e => Err(e),
+        },
     }
 }
 
@@ -144,30 +151,38 @@ fn number_of(namespace: &OwnedFd) -> io::Result<Option<i32>> {
     Ok(found)
 }
 
-/// The namespace for which the caller's has this number. `NotFound` if it is gone.
-pub(crate) fn by_number(number: i32) -> io::Result<OwnedFd> {
+/// All network namespaces of the machine.
+pub(crate) fn all() -> io::Result<Vec<Namespace>> {
     let mut ids = list(0)?;
-    while let Some(last) = ids.last().copied() {
-        for id in ids {
+    let mut more = ids.clone();
+    while let Some(last) = more.last() {
+        more = list(*last)?;
+        ids.extend(&more);
+    }
+    Ok(ids.into_iter().map(Namespace).collect())
+}
+
+/// The namespace for which the caller's has this number. `NotFound` if it has ended.
+pub(crate) fn by_number(number: i32) -> io::Result<Namespace> {
+    for namespace in all()? {
+        match open(namespace) {
+            Ok(fd) if number_of(&fd)? == Some(number) => return Ok(namespace),
             // Those that cannot be opened have ended meanwhile.
-            if let Ok(namespace) = open(id) {
-                if number_of(&namespace)? == Some(number) {
-                    return Ok(namespace);
-                }
-            }
+            _ => {}
         }
-        ids = list(last)?;
     }
     Err(io::ErrorKind::NotFound.into())
 }
 
 /// Does something inside a namespace, in a thread that ends with it: it cannot fail to come back.
+/// `NotFound` if the namespace has ended.
 pub(crate) fn inside<T: Send>(
-    namespace: &OwnedFd,
+    namespace: Namespace,
     work: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
+    let fd = open(namespace)?;
     let enter_and_work = || {
-        setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)?;
+        setns(fd.as_fd(), CloneFlags::CLONE_NEWNET)?;
         work()
     };
     thread::scope(|scope| {

@@ -9,19 +9,26 @@ use std::time::Duration;
 
 use crate::device;
 use crate::link::{self, Place};
-use crate::namespace;
+use crate::namespace::{self, Namespace};
 
 /// The time after which a port is looked at again. It doubles each time that nothing has changed.
 const SOON: Duration = Duration::from_millis(100);
 const LATE: Duration = Duration::from_secs(5);
+
+/// A device that the port has.
+struct Known {
+    index: u32,
+    /// The interface on which it was made, and the namespace of that.
+    place: Place,
+    namespace: Namespace,
+}
 
 pub(crate) struct Port {
     /// The number of the port's interface.
     index: u32,
     /// The name of its device.
     name: String,
-    /// The number of the device, and the interface on which it was made.
-    device: Option<(u32, Place)>,
+    device: Option<Known>,
     /// The last message.
     said: String,
 }
@@ -99,8 +106,8 @@ impl Port {
 
     /// Makes the device if it is not there; returns whether it has made or found one.
     fn see_to(&mut self, place: Place) -> io::Result<bool> {
-        if let Some((index, at)) = self.device {
-            if at == place && device::exists(index)? {
+        if let Some(known) = &self.device {
+            if known.place == place && device::is_in(known.namespace, known.index)? {
                 return Ok(false);
             }
             // The kernel removes the device of an interface that leaves a namespace, but later.
@@ -108,10 +115,14 @@ impl Port {
         }
         let namespace = namespace::by_number(place.namespace)?;
         let (name, port) = (self.name.as_str(), self.index);
-        let made = namespace::inside(&namespace, || make(name, port, place.interface))?;
+        let made = namespace::inside(namespace, || make(name, port, place.interface))?;
         match made {
             Made::Ours(index) => {
-                self.device = Some((index, place));
+                self.device = Some(Known {
+                    index,
+                    place,
+                    namespace,
+                });
                 self.say(&format!("has the device {}", self.name));
                 Ok(true)
             }
@@ -123,10 +134,10 @@ impl Port {
     }
 
     fn remove(&mut self) -> io::Result<()> {
-        if let Some((index, _)) = self.device.take() {
-            device::remove(index)?;
+        match self.device.take() {
+            Some(known) => device::remove_in(known.namespace, known.index),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Reports, but not the same twice.

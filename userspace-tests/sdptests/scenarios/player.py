@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sdptests.scenarios import limits, network, ynl
-from sdptests.scenarios.register import INFINIBAND, NO_IPV6, PACKETS, SCENARIOS, YNL, Scenario, Skip
+from sdptests.scenarios.register import (
+    EXCLUSIVE,
+    INFINIBAND,
+    NO_IPV6,
+    PACKETS,
+    SCENARIOS,
+    YNL,
+    Scenario,
+    Skip,
+)
 from sdptests.twohosts import device
 from sdptests.twohosts.failure import Failure
 
@@ -106,6 +115,7 @@ def selected(options: argparse.Namespace) -> list[Scenario]:
     """The scenarios to run."""
     there = {
         NO_IPV6: not network.HAS_IPV6,
+        EXCLUSIVE: network.IS_EXCLUSIVE,
         PACKETS: device.sends_packets(),
         INFINIBAND: device.is_infiniband(),
         YNL: ynl.CLIENT.exists(),
