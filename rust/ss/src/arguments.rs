@@ -61,6 +61,9 @@ pub(crate) struct Arguments {
     /// In another namespace: a name of ip-netns(8), or a path
     #[arg(short = 'N', long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
+    /// In all network namespaces, each with one of its processes and the control group of that
+    #[arg(short = 'A', long = "all-namespaces", conflicts_with_all = ["namespace", "summary", "peers"])]
+    pub(crate) everywhere: bool,
     /// state STATE, transport sdp|tcp|both, src|dst ADDRESS[/LENGTH][:PORT], sport|dport PORT; all must be true
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,

@@ -12,6 +12,7 @@ mod counters;
 mod dump;
 mod filter;
 mod names;
+mod namespaces;
 mod owners;
 #[expect(dead_code, reason = "sdp_chk asks for silence")]
 mod peer;
@@ -23,13 +24,14 @@ mod uapi;
 mod why;
 
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::arguments::Arguments;
 use crate::filter::Filter;
+use crate::namespaces::Namespace;
 use crate::owners::Owners;
 use crate::socket::Socket;
 use crate::table::Table;
@@ -53,77 +55,112 @@ fn enter_namespace(name: &str) -> io::Result<()> {
 /// The form of the output.
 enum Output {
     Table(Table),
-    /// JSON, whether a socket was written already, and whether with the way of its bytes.
-    Json(bool, bool),
+    /// JSON, and whether with the way of the bytes.
+    Json(bool),
 }
 
-impl Output {
-    fn begin(&self, out: &mut impl Write) -> io::Result<()> {
-        match self {
-            Self::Table(table) => table.head(out),
-            Self::Json(..) => write!(out, "["),
+/// The list of sockets, of one namespace or several.
+struct List<'a> {
+    filter: &'a Filter,
+    owners: Owners,
+    output: Output,
+    /// The namespace, if there are several, and whether it was printed.
+    namespace: Option<(Namespace, bool)>,
+    is_begun: bool,
+    has_sockets: bool,
+    out: BufWriter<StdoutLock<'a>>,
+}
+
+impl<'a> List<'a> {
+    fn new(options: &Arguments, filter: &'a Filter) -> Self {
+        Self {
+            filter,
+            owners: if options.processes {
+                Owners::find()
+            } else {
+                Owners::default()
+            },
+            output: if options.json {
+                Output::Json(options.why)
+            } else {
+                Output::Table(Table::new(options))
+            },
+            namespace: None,
+            is_begun: false,
+            has_sockets: false,
+            out: BufWriter::new(io::stdout().lock()),
         }
     }
 
-    fn socket(&mut self, out: &mut impl Write, socket: &Socket, owners: &Owners) -> io::Result<()> {
-        match self {
-            Self::Table(table) => table.line(out, socket, owners),
-            Self::Json(more, why) => {
-                writeln!(out, "{}", if *more { "," } else { "" })?;
-                *more = true;
-                let shown = socket::Shown::new(socket, owners, *why);
-                serde_json::to_writer(out, &shown).map_err(Into::into)
+    fn begin(&mut self) -> io::Result<()> {
+        if self.is_begun {
+            return Ok(());
+        }
+        self.is_begun = true;
+        match &self.output {
+            Output::Table(table) => table.head(&mut self.out),
+            Output::Json(_) => write!(self.out, "["),
+        }
+    }
+
+    fn socket(&mut self, socket: &Socket) -> io::Result<()> {
+        self.begin()?;
+        if !self.filter.wants(socket) {
+            return Ok(());
+        }
+        match &mut self.output {
+            Output::Table(table) => {
+                if let Some((namespace, is_printed @ false)) = &mut self.namespace {
+                    *is_printed = true;
+                    writeln!(self.out, "{namespace}")?;
+                }
+                table.line(&mut self.out, socket, &self.owners)
+            }
+            Output::Json(why) => {
+                writeln!(self.out, "{}", if self.has_sockets { "," } else { "" })?;
+                self.has_sockets = true;
+                let mut shown = socket::Shown::new(socket, &self.owners, *why);
+                shown.namespace = self.namespace.as_ref().map(|(one, _)| one.inode);
+                serde_json::to_writer(&mut self.out, &shown).map_err(Into::into)
             }
         }
     }
 
-    fn end(&self, out: &mut impl Write) -> io::Result<()> {
-        match self {
-            Self::Table(_) => Ok(()),
-            Self::Json(..) => writeln!(out, "\n]"),
+    /// Adds the sockets of the thread's namespace.
+    fn add(&mut self, options: &Arguments) -> io::Result<()> {
+        let request = dump::Request {
+            states: self.filter.states(),
+            flow: options.info || options.json,
+            traffic: options.info || options.json || options.why,
+        };
+        let mut show = |socket: Socket| self.socket(&socket);
+        match dump::run(request, &mut show) {
+            Err(e) if e.kind() == ErrorKind::NotFound => procfile::run(&mut show),
+            result => result,
         }
+    }
+
+    fn end(mut self) -> io::Result<()> {
+        self.begin()?;
+        if matches!(self.output, Output::Json(_)) {
+            writeln!(self.out, "\n]")?;
+        }
+        self.out.flush()
     }
 }
 
 fn list(options: &Arguments, filter: &Filter) -> io::Result<()> {
-    let owners = if options.processes {
-        Owners::find()
+    let mut list = List::new(options, filter);
+    if options.everywhere {
+        for namespace in namespaces::all() {
+            namespace.enter().map_err(|e| failed(&namespace, e))?;
+            list.namespace = Some((namespace, false));
+            list.add(options)?;
+        }
     } else {
-        Owners::default()
-    };
-    let mut out = BufWriter::new(io::stdout().lock());
-    let mut output = if options.json {
-        Output::Json(false, options.why)
-    } else {
-        Output::Table(Table::new(options))
-    };
-    let mut begun = false;
-    let mut show = |socket: Socket| {
-        if !begun {
-            begun = true;
-            output.begin(&mut out)?;
-        }
-        if filter.wants(&socket) {
-            output.socket(&mut out, &socket, &owners)?;
-        }
-        Ok(())
-    };
-    let request = dump::Request {
-        states: filter.states(),
-        flow: options.info || options.json,
-        traffic: options.info || options.json || options.why,
-    };
-    match dump::run(request, &mut show) {
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            procfile::run(&mut show)?;
-        }
-        result => result?,
+        list.add(options)?;
     }
-    if !begun {
-        output.begin(&mut out)?;
-    }
-    output.end(&mut out)?;
-    out.flush()
+    list.end()
 }
 
 fn run(options: &Arguments) -> io::Result<()> {

@@ -154,6 +154,9 @@ fn is_zero(number: &u32) -> bool {
 /// The JSON form of a socket: names instead of numbers, without unknown values.
 #[derive(Serialize)]
 pub(crate) struct Shown<'a> {
+    /// The inode of its network namespace, if it is one of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<u64>,
     transport: Transport,
     state: &'static str,
     local: Name,
@@ -197,6 +200,7 @@ impl<'a> Shown<'a> {
     /// `why`: with the way of its bytes.
     pub(crate) fn new(socket: &'a Socket, owners: &'a Owners, why: bool) -> Self {
         Self {
+            namespace: None,
             transport: socket.transport,
             state: names::state(socket.state),
             local: socket.local,

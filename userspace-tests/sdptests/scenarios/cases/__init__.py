@@ -2,6 +2,7 @@
 """All scenarios, in the order in which they are played."""
 
 from sdptests.scenarios.cases import (
+    all_namespaces,
     bad_network,
     connects_during_removal,
     container_bridge,
@@ -51,6 +52,7 @@ from sdptests.scenarios.cases import (
 )
 
 __all__ = [
+    "all_namespaces",
     "bad_network",
     "connects_during_removal",
     "container_bridge",
