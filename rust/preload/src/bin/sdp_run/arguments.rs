@@ -54,6 +54,10 @@ pub(crate) struct Arguments {
     #[arg(short = 'g', long, value_name = "DIRECTORY", requires = "bpf")]
     pub(crate) cgroup: Option<PathBuf>,
 
+    /// Run PROGRAM over SDP and once more over TCP, with no input, and say whether SDP is worth it
+    #[arg(long, requires = "program")]
+    pub(crate) report: bool,
+
     /// The program to run, and its arguments
     #[arg(
         required_unless_present = "cgroup",

@@ -17,8 +17,10 @@ mod members;
 mod program;
 mod reach;
 mod readiness;
+mod report;
 mod rules;
 mod switch;
+mod usage;
 
 #[path = "../../command_line.rs"]
 mod command_line;
@@ -64,6 +66,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(status) => return status,
     };
+    if arguments.report {
+        return report(&arguments);
+    }
     let cgroup = arguments.cgroup.as_deref();
     let (program, rest) = match (arguments.program.split_first(), cgroup) {
         (Some(parts), _) => parts,
@@ -91,6 +96,24 @@ fn main() -> ExitCode {
         ));
     }
     become_program(program, rest)
+}
+
+/// Runs the program twice; see `report.rs`.
+fn report(arguments: &Arguments) -> ExitCode {
+    // The options are before the program.
+    let count = env::args_os().len() - arguments.program.len();
+    let options = env::args_os().take(count).skip(1);
+    let same: Vec<_> = options
+        .filter(|word| word != "--report")
+        .chain(arguments.program.iter().cloned())
+        .collect();
+    match report::report(&same, &arguments.program) {
+        Ok((status, page)) => {
+            let _ = write!(io::stderr(), "{page}");
+            ExitCode::from(status)
+        }
+        Err(error) => failure(OWN_FAILURE, &error.to_string()),
+    }
 }
 
 /// Sets the environment that loads the library and has its settings.
