@@ -42,7 +42,7 @@ def _row(page: str, what: str) -> list[str]:
 
 @scenario
 def sdp_run_reports_what_sdp_costs() -> str:
-    """Twice the same: over SDP, whose bytes are told by their way, and over TCP; then the verdict."""
+    """Twice the same: over SDP, with the bytes by their way, and over TCP; then the verdict."""
     with _server("sdp_run"):
         status, page = _report(*CLIENT)
     check(status == 0, page)
@@ -58,7 +58,7 @@ def sdp_run_reports_what_sdp_costs() -> str:
 
 @scenario
 def sdp_run_compares_nothing_without_sdp() -> None:
-    """A server on TCP alone; a program that fails, whose status is the result."""
+    """A server on TCP alone; a program that fails, and its status is the result."""
     with _server():
         status, page = _report(*CLIENT)
     check(status == 0 and "No connection used SDP" in page, page)
