@@ -99,25 +99,27 @@ fn end(t: &Role, s: &Sock) {
     t.meet("end");
 }
 
+/// The next seed. Both sides count them.
+fn next(seeds: &mut std::ops::RangeFrom<u64>) -> u64 {
+    seeds.next().expect("a seed")
+}
+
 /// Sends a room until the cache has it. `change` changes it, and leaves the bytes there that it is given;
 /// they are sent. All of it twice: the second time the changed memory is cached. With `told` the cache
 /// hears of the change.
 fn send_changed(t: &Role, told: bool, change: impl Fn(&Role, &mut Room, &[u8])) {
     let s = client(t);
     let mut room = Room::new(0, LEN);
-    let mut seed = 0;
+    let mut seeds = 0..;
     for _ in 0..2 {
-        until_hit(t, || {
-            send(t, &s, &mut room, seed);
-            seed += 1;
-        });
+        until_hit(t, || send(t, &s, &mut room, next(&mut seeds)));
+        let seed = next(&mut seeds);
         let before = Counters::now(t);
         change(t, &mut room, &bytes(seed, LEN));
         if told && t.family == Family::Sdp {
             assert!(t.until(|| before.since(t, "cache_stale") > 0), "the change was not told");
         }
         send_as_it_is(t, &s, &mut room);
-        seed += 1;
     }
     end(t, &s);
 }
@@ -169,21 +171,17 @@ fn send_when_told(t: &Role) {
 fn recv_changed(t: &Role, s: &Sock, amid: bool, change: fn(usize)) {
     let room = Room::new(0, LEN);
     let at = place(&room);
-    let mut seed = 0;
+    let mut seeds = 0..;
     for _ in 0..2 {
-        until_hit(t, || {
-            recv_asked(t, s, at, seed, || {});
-            seed += 1;
-        });
+        until_hit(t, || recv_asked(t, s, at, next(&mut seeds), || {}));
         if !amid {
             change(at);
         }
-        recv_asked(t, s, at, seed, || {
+        recv_asked(t, s, at, next(&mut seeds), || {
             if amid {
                 change(at);
             }
         });
-        seed += 1;
     }
     recv_no_more(t);
 }
