@@ -19,7 +19,8 @@ from sdptests.twohosts.failure import Failure, check
 # Not with ipv6.disable=1.
 HAS_IPV6 = Path("/proc/sys/net/ipv6").exists()
 # The RDMA core's mode of namespaces: each device is in the namespace of its interface alone.
-IS_EXCLUSIVE = Path("/sys/module/ib_core/parameters/netns_mode").read_text() == "N\n"
+_MODE = Path("/sys/module/ib_core/parameters/netns_mode")
+IS_EXCLUSIVE = _MODE.exists() and _MODE.read_text() == "N\n"
 
 
 @dataclass(frozen=True)
