@@ -100,11 +100,11 @@ type Time = fn(&Usage) -> Duration;
 fn page(name: &str, sdp: &Usage, tcp: Option<&Usage>) -> String {
     let mut text = format!("sdp_run: {name}\n");
     let mut line = |what: &str, sdp: String, tcp: Option<String>| {
-        let _ = writeln!(
-            text,
-            "  {what:<34} {sdp:>16} {:>16}",
-            tcp.unwrap_or_default()
-        );
+        let _ = write!(text, "  {what:<34} {sdp:>16}");
+        let _ = match tcp {
+            Some(tcp) => writeln!(text, " {tcp:>16}"),
+            None => writeln!(text),
+        };
     };
     line(
         "",
