@@ -10,6 +10,7 @@ its programs. It is estimated by samples.
 import bisect
 import collections
 import ctypes
+import functools
 import mmap
 import os
 import re
@@ -49,6 +50,7 @@ _OF_THE_PROCESS = re.compile(
 )
 
 
+@functools.cache
 def of_the_process(name, caller=None):
     """Whether a function is one by which the kernel is a process.
 
