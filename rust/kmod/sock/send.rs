@@ -212,10 +212,15 @@ impl Sock {
         let mut given = Given::none();
         let mut causes = Causes::default();
         while write.copied < write.len {
-            let piece = write.msg.segment().1;
             let copied = match least {
                 Err(cause) => Some((cause, false)),
-                Ok(least) => self.send_in_place(call, write, least, &mut lending)?,
+                Ok(least) => {
+                    let refused = self.send_in_place(call, write, least, &mut lending)?;
+                    refused.map(|(cause, later)| {
+                        let left = write.len.saturating_sub(write.copied) as u64;
+                        (causes.of(cause, left, write.msg.segment().1 as u64), later)
+                    })
+                }
             };
             let Some((cause, later)) = copied else {
                 causes.lent();
@@ -241,7 +246,6 @@ impl Sock {
             };
             let before = write.copied;
             self.send_copy(call, write, want, &mut given, &mut lending, cut)?;
-            let cause = causes.of(cause, write.len.saturating_sub(before) as u64, piece as u64);
             self.count_copied(cause, write.copied.saturating_sub(before) as u32);
         }
         Ok(())
